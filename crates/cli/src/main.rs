@@ -1,0 +1,2 @@
+//! The program `fusewire`: argument table, output, exit codes.
+fn main() {}

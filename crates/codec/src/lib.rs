@@ -1,0 +1,1 @@
+//! Marshalling that generated code calls: XDR over a sink or source

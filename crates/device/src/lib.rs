@@ -1,0 +1,1 @@
+//! Frames in and out: UDP encapsulation, shared memory, memory, capture, impairment

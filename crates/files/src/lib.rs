@@ -1,0 +1,1 @@
+//! The file transfer: protocol, server, client

@@ -1,0 +1,1 @@
+//! Identity, handshake, keys and records

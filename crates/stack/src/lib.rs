@@ -1,0 +1,1 @@
+//! Endpoints: device, transport, session and pipelines joined

@@ -1,0 +1,1 @@
+//! Virtual clock, simulated links, seeds (for tests only)

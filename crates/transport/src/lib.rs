@@ -1,0 +1,1 @@
+//! Protocol machines without I/O: TCP, congestion control, timers

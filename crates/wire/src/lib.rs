@@ -1,0 +1,1 @@
+//! Header formats: parse and emit, no I/O, no clock
