@@ -1,6 +1,7 @@
 //! Protocol machines without I/O: TCP, congestion control, timers.
 //!
-//! Time and randomness are arguments. Nothing here touches a payload byte.
+//! Time and randomness are arguments. Nothing here touches a payload byte: headers, offsets and lengths
+//! come in, headers and ranges of offsets go out.
 #![forbid(unsafe_code)]
 
 pub mod congestion;
@@ -8,9 +9,3 @@ pub mod pacing;
 pub mod prr;
 pub mod rtt;
 pub mod timer;
-
-pub use congestion::Controller;
-pub use pacing::Pacer;
-pub use prr::Prr;
-pub use rtt::Rtt;
-pub use timer::Wheel;

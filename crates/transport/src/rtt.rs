@@ -36,36 +36,40 @@ impl Default for Config {
 
 /// The estimator of one connection.
 #[derive(Clone, Debug)]
-pub struct Rtt {
+pub struct Estimator {
     config: Config,
     srtt: Option<Duration>,
     rttvar: Duration,
     latest: Duration,
     /// The timeout before back-off, within its bounds.
     base: Duration,
-    backoff: u32,
+    doublings: u32,
     min: Minimum,
 }
 
-impl Rtt {
+impl Estimator {
     /// An estimator without samples.
     pub fn new(config: &Config) -> Self {
-        Rtt {
+        Estimator {
             config: *config,
             srtt: None,
             rttvar: Duration::ZERO,
             latest: Duration::ZERO,
             base: config.rto_initial.clamp(config.rto_min, config.rto_max),
-            backoff: 0,
+            doublings: 0,
             min: Minimum::default(),
         }
     }
 
-    /// A sample `rtt`, taken from a segment sent once or from a timestamp's echo (Karn's algorithm is
-    /// the caller's). `in_flight_segments` at that time says how many samples a round trip brings:
-    /// each then weighs less (RFC 7323, appendix G); 0 or 1 gives RFC 6298's own weights. Ends
-    /// back-off.
-    pub fn on_sample(&mut self, now: Instant, rtt: Duration, in_flight_segments: u32) {
+    /// A sample, taken from a segment sent once or from a timestamp's echo (Karn's algorithm is the
+    /// caller's), with RFC 6298's own weights. Ends back-off.
+    pub fn sample(&mut self, rtt: Duration, now: Instant) {
+        self.sample_of(rtt, now, 1);
+    }
+
+    /// A sample, of which about `in_flight_segments / 2` come in a round trip: each then weighs less
+    /// (RFC 7323, appendix G).
+    pub fn sample_of(&mut self, rtt: Duration, now: Instant, in_flight_segments: u32) {
         self.latest = rtt;
         self.min.insert(now, rtt, self.config.rtt_min_window);
         match self.srtt {
@@ -84,41 +88,41 @@ impl Rtt {
         let srtt = self.srtt.unwrap_or(rtt);
         let rto = srtt + self.config.granularity.max(4 * self.rttvar);
         self.base = rto.clamp(self.config.rto_min, self.config.rto_max);
-        self.backoff = 0;
+        self.doublings = 0;
     }
 
     /// The retransmission timeout with back-off.
     pub fn rto(&self) -> Duration {
-        let factor = 1u32.checked_shl(self.backoff).unwrap_or(u32::MAX);
+        let factor = 1u32.checked_shl(self.doublings).unwrap_or(u32::MAX);
         self.base.saturating_mul(factor).min(self.config.rto_max)
     }
 
     /// The timer fired: doubles the timeout (rule 5.5).
     pub fn back_off(&mut self) {
-        self.backoff = (self.backoff + 1).min(31);
+        self.doublings = (self.doublings + 1).min(31);
     }
 
     /// How many times the timeout was doubled since the last sample.
-    pub fn backoff(&self) -> u32 {
-        self.backoff
+    pub fn doublings(&self) -> u32 {
+        self.doublings
     }
 
     /// New data was acknowledged, without a sample: the path lives (RFC 6298, section 5, note).
-    pub fn reset_backoff(&mut self) {
-        self.backoff = 0;
+    pub fn reset_back_off(&mut self) {
+        self.doublings = 0;
     }
 
     /// The timer fired for a SYN: data begins with a timeout of three seconds (rule 5.7).
     pub fn on_syn_timeout(&mut self) {
         if self.srtt.is_none() {
             self.base = Duration::from_secs(3).clamp(self.config.rto_min, self.config.rto_max);
-            self.backoff = 0;
+            self.doublings = 0;
         }
     }
 
     /// The path is another one (peer address changed): estimates are forgotten.
     pub fn reset(&mut self) {
-        *self = Rtt::new(&self.config.clone());
+        *self = Estimator::new(&self.config.clone());
     }
 
     /// Smoothed round-trip time (SRTT), once there was a sample.

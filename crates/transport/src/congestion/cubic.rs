@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use fusewire_base::Instant;
 
-use super::{Ack, Window};
+use super::{Acked, Window};
 
 /// How steeply the window grows, in segments per second cubed.
 const C: f64 = 0.4;
@@ -46,27 +46,27 @@ fn segments(bytes: u64, window: &Window) -> f64 {
 }
 
 impl Cubic {
-    pub(super) fn on_ack(&mut self, window: &mut Window, ack: &Ack) {
+    pub(super) fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
         let cwnd = segments(window.cwnd, window);
-        let mut epoch = self.epoch.unwrap_or_else(|| self.begin(ack.now, cwnd));
+        let mut epoch = self.epoch.unwrap_or_else(|| self.begin(acked.now, cwnd));
         if (epoch.cwnd - cwnd).abs() >= 1.0 {
             // The window was changed from outside: its size in segments, a limit, an undo.
             epoch.cwnd = cwnd;
         }
-        epoch.last_limited = ack.now;
-        let acked = segments(ack.delivered, window);
-        let t = ack.now.saturating_since(epoch.start);
+        epoch.last_limited = acked.now;
+        let segments_acked = segments(acked.bytes, window);
+        let t = acked.now.saturating_since(epoch.start);
 
         // Section 4.3: NewReno's window, with its own increase once it is back where it came from.
         let alpha = if epoch.w_est >= self.cwnd_prior { 1.0 } else { ALPHA };
-        epoch.w_est += alpha * acked / epoch.cwnd;
+        epoch.w_est += alpha * segments_acked / epoch.cwnd;
 
         if self.w_cubic(epoch.k, t) < epoch.w_est {
             epoch.cwnd = epoch.cwnd.max(epoch.w_est);
         } else {
             // Sections 4.2, 4.4 and 4.5.
-            let target = self.w_cubic(epoch.k, t + ack.srtt).clamp(epoch.cwnd, 1.5 * epoch.cwnd);
-            epoch.cwnd += (target - epoch.cwnd) / epoch.cwnd * acked;
+            let target = self.w_cubic(epoch.k, t + acked.srtt).clamp(epoch.cwnd, 1.5 * epoch.cwnd);
+            epoch.cwnd += (target - epoch.cwnd) / epoch.cwnd * segments_acked;
             epoch.cwnd = epoch.cwnd.min(target);
         }
         let bytes = (epoch.cwnd * window.mss as f64) as u64;

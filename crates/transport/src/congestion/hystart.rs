@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::Ack;
+use super::Acked;
 
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
@@ -50,22 +50,17 @@ impl Default for HyStart {
 }
 
 impl HyStart {
-    /// The first transmission begins the first round.
-    pub(super) fn on_sent(&mut self, snd_nxt: u64) {
-        self.window_end.get_or_insert(snd_nxt);
-    }
-
     /// RFC 9406, section 4.2.
-    pub(super) fn on_ack(&mut self, ack: &Ack) -> Phase {
-        if let Some(rtt) = ack.rtt {
+    pub(super) fn on_ack(&mut self, acked: &Acked) -> Phase {
+        if let Some(rtt) = acked.rtt {
             self.current_round_rtt_min = self.current_round_rtt_min.min(rtt);
             self.rtt_sample_count = self.rtt_sample_count.saturating_add(1);
         }
         if self.rtt_sample_count >= N_RTT_SAMPLE {
             self.judge();
         }
-        if self.window_end.is_none_or(|end| ack.snd_una >= end) {
-            self.begin_round(ack.snd_nxt);
+        if self.window_end.is_none_or(|end| acked.snd_una >= end) {
+            self.begin_round(acked.snd_nxt);
         }
         match self.css_baseline_rtt_min {
             None => Phase::SlowStart,

@@ -1,7 +1,7 @@
 //! NewReno's congestion avoidance: one segment a round trip, half on loss (RFC 5681, sections 3.1
 //! and 3.2), counted in bytes (RFC 3465, section 2.1).
 
-use super::{Ack, Window};
+use super::{Acked, Window};
 
 /// State of congestion avoidance.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,8 +11,8 @@ pub(super) struct NewReno {
 }
 
 impl NewReno {
-    pub(super) fn on_ack(&mut self, window: &mut Window, ack: &Ack) {
-        self.bytes_acked += ack.delivered;
+    pub(super) fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+        self.bytes_acked += acked.bytes;
         if self.bytes_acked >= window.cwnd {
             self.bytes_acked -= window.cwnd;
             // A stretch acknowledgement of several windows still opens by one segment.
