@@ -5,3 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod congestion;
+pub mod pacing;
+pub mod prr;
+pub mod rtt;
+pub mod timer;
