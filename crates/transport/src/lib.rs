@@ -9,3 +9,4 @@ pub mod pacing;
 pub mod prr;
 pub mod rtt;
 pub mod timer;
+pub mod tcp;
