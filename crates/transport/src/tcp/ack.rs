@@ -97,11 +97,13 @@ impl Connection {
         });
     }
 
-    /// SND.WND, when the segment is not older than the one that last changed it.
+    /// SND.WND, when the segment is not older than the one that last changed it. One that advances
+    /// SND.UNA counts in any case: the window is relative to its acknowledgement, and the old one beside
+    /// the new SND.UNA would reach too far.
     fn update_send_window(&mut self, h: &Header, ack: u64) -> bool {
         let seq = self.recv.position_of(h.seq).unwrap_or(0);
         let s = &mut self.send;
-        if s.wl1 < seq || (s.wl1 == seq && s.wl2 <= ack) {
+        if ack > s.una || s.wl1 < seq || (s.wl1 == seq && s.wl2 <= ack) {
             (s.wl1, s.wl2) = (seq, ack);
             let wnd = u32::from(h.window) << s.shift;
             let changed = wnd != s.wnd;

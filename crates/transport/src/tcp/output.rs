@@ -160,7 +160,7 @@ impl Connection {
             return None;
         }
         // Reports go alone, so that data segments keep one length.
-        if self.recv.ranges.has_news() && self.can_ack() {
+        if self.recv.sack && self.recv.ranges.has_news() && self.can_ack() {
             return Some(self.pure_ack(now));
         }
         if let Some(transmit) = self.next_data(now) {
