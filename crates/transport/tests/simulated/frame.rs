@@ -102,6 +102,15 @@ impl Frame {
     }
 }
 
+impl core::fmt::Display for Frame {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Some(h) = self.header() else { return f.write_str("unreadable") };
+        write!(f, "{:?} seq {} len {} ack {} win {}", h.flags, h.seq, self.payload_len(), h.ack, h.window)?;
+        write!(f, " ts {:?} sack {:?}", h.options.timestamps, h.options.sack_blocks())?;
+        f.write_str(if self.verifies() { "" } else { " corrupt" })
+    }
+}
+
 impl Packet for Frame {
     fn len_bytes(&self) -> usize {
         OUTER_LEN + self.head_len + self.payload_len() as usize

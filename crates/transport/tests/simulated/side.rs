@@ -88,6 +88,8 @@ pub struct Side {
     peer: Space,
     /// Right edge that we offered, and the acknowledgement, as stream offsets.
     offered_edge: u64,
+    /// The same with what the scale cuts off.
+    accepted_edge: u64,
     acknowledged: u64,
     /// Right edge that a verified segment of the peer's offered to us.
     granted_edge: u64,
@@ -145,6 +147,7 @@ impl Side {
             own: Space::default(),
             peer: Space::default(),
             offered_edge: 0,
+            accepted_edge: 0,
             acknowledged: 0,
             granted_edge: 0,
             window_most: 0,
@@ -213,7 +216,7 @@ impl Side {
         self.conn.commit(reservation, self.app.cut);
     }
 
-    /// A frame arrived. `peer_sent` and `peer_acked` are the other end's, for the oracle.
+    /// A frame arrived.
     pub fn receive(&mut self, frame: &Frame, now: Instant) {
         let Some(header) = frame.header() else {
             assert!(!frame.verifies(), "what we sent parses");
@@ -267,7 +270,7 @@ impl Side {
         }
         assert!(plan.offset >= self.received.contiguous(), "below what is whole: {header:?}");
         assert_eq!(plan.in_order, plan.offset == self.received.contiguous());
-        assert!(end <= self.offered_edge, "beyond the window that was offered: {end}");
+        assert!(end <= self.accepted_edge, "beyond the window that was offered: {end}");
         assert!(self.received.insert(plan.offset..end), "{plan:?} came before: {:?}", self.received);
         self.counts.out_of_order += u64::from(!plan.in_order);
         Verdict::Accept { len }
@@ -315,6 +318,7 @@ impl Side {
             self.own.scale = header.options.window_scale;
             if !header.flags.has(Flags::ACK) {
                 self.offered_edge = u64::from(header.window);
+                self.accepted_edge = self.offered_edge;
             }
         }
     }
@@ -360,7 +364,8 @@ impl Side {
         let edge = ack + (u64::from(header.window) << shift);
         // What the scale cuts off may seem to move the edge (RFC 7323, section 2.4).
         assert!(edge + (1 << shift) > self.offered_edge, "the window moved left: {edge} {}", self.offered_edge);
-        self.offered_edge = self.offered_edge.max(edge + (1 << shift) - 1);
+        self.offered_edge = self.offered_edge.max(edge);
+        self.accepted_edge = self.accepted_edge.max(edge + (1 << shift) - 1);
         self.counts.zero_windows += u64::from(header.window == 0);
         for (left, right) in header.options.sack_blocks() {
             let left = left.to_offset(isn + 1, whole).expect("in the stream");

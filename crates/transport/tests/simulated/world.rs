@@ -61,6 +61,8 @@ pub struct World {
     syn: Option<Header>,
     syn_ack: Option<Header>,
     pub steps: u64,
+    /// `FUSEWIRE_TRACE` is set: what is sent and received is printed.
+    traced: bool,
 }
 
 impl World {
@@ -100,6 +102,7 @@ impl World {
             syn: None,
             syn_ack: None,
             steps: 0,
+            traced: std::env::var_os("FUSEWIRE_TRACE").is_some(),
         }
     }
 
@@ -150,9 +153,11 @@ impl World {
         self.now = next;
         self.steps += 1;
         while let Some(frame) = self.links[0].poll(next) {
+            self.trace("       to server", &frame);
             self.to_server(&frame);
         }
         while let Some(frame) = self.links[1].poll(next) {
+            self.trace("       to client", &frame);
             self.client.receive(&frame, next);
         }
         self.settle();
@@ -162,11 +167,17 @@ impl World {
     pub fn settle(&mut self) {
         let now = self.now;
         let [up, down] = &mut self.links;
-        for (side, link) in [(Some(&mut self.client), up), (self.server.as_mut(), down)] {
+        let ends = [("client", Some(&mut self.client), up), ("server", self.server.as_mut(), down)];
+        for (side_name, side, link) in ends {
             let Some(side) = side else { continue };
             side.collect();
             side.act(now);
-            side.transmit(now, |frame| link.send(now, frame));
+            side.transmit(now, |frame| {
+                if self.traced {
+                    eprintln!("{now} {} {frame}", side_name);
+                }
+                link.send(now, frame);
+            });
             side.collect();
             side.check();
         }
@@ -174,6 +185,12 @@ impl World {
             self.links[1].send(now, Frame::forged(&header, Payload::none(self.scenario.with_bytes)));
         }
         self.check_both();
+    }
+
+    fn trace(&self, what: &str, frame: &Frame) {
+        if self.traced {
+            eprintln!("{} {what} {frame}", self.now);
+        }
     }
 
     /// What only one who sees both ends can know.
