@@ -169,7 +169,9 @@ impl Connection {
         self.apply_offer(&Offer::from_syn(h, ecn), now);
         if acked {
             self.establish(now);
-            self.process_ack(now, &Header { window: 0, ..*h }, 1, 0);
+            // ECE on a SYN-ACK agrees to ECN and echoes nothing (RFC 3168, section 6.1.1).
+            let flags = h.flags.without(Flags::ECE);
+            self.process_ack(now, &Header { window: 0, flags, ..*h }, 1, 0);
             self.send.wnd = u32::from(h.window);
             self.events.send_ack = true;
             self.after_ack(now);
