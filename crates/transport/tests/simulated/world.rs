@@ -78,6 +78,7 @@ impl World {
         let client = Side::new(Setup {
             conn,
             config: &scenario.client,
+            sack: scenario.client.sack && scenario.server.sack,
             app: scenario.client_app.clone(),
             sends: contents[0],
             expects: contents[1],
@@ -235,6 +236,7 @@ impl World {
         let mut side = Side::new(Setup {
             conn,
             config: &self.scenario.server,
+            sack: self.scenario.client.sack && self.scenario.server.sack,
             app: self.scenario.server_app.clone(),
             sends: self.contents[1],
             expects: self.contents[0],
