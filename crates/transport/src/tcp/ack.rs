@@ -189,14 +189,15 @@ impl Connection {
         if delivered.segments == 0 {
             return None;
         }
-        let rtt = match delivered.latest_once {
+        // What lies behind a hole that was filled has waited at the receiver: no sample.
+        let rtt = match delivered.latest_once.filter(|_| delivered.latest_again.is_none()) {
             Some(sent_at) => now - sent_at,
             None => {
                 // Not from the handshake: a cookie's timestamp is not the time.
                 let usable = self.ts.enabled && advanced && self.send.una > 1;
                 let echo = h.options.timestamps.map(|t| t.1).filter(|e| usable && *e != 0)?;
                 let ms = self.ts_value(now).wrapping_sub(echo);
-                if ms == 0 || ms > 1 << 24 {
+                if ms == 0 || ms > 1 << 24 || self.echo_is_stale(now, echo, delivered.latest_again) {
                     return None;
                 }
                 Duration::from_millis(u64::from(ms))
@@ -207,6 +208,15 @@ impl Connection {
         let samples = 2 * round as u32 / delivered.segments;
         self.rtt.sample_of(rtt, now, samples);
         Some(rtt)
+    }
+
+    /// The echo is of a transmission before the last one, yet the answer is late enough to be to the
+    /// last: the original had arrived and its acknowledgement was lost. (A receiver that has a segment
+    /// already does not take its timestamp.) The time from then holds a whole timeout.
+    fn echo_is_stale(&self, now: Instant, echo: u32, sent_again: Option<Instant>) -> bool {
+        let Some(sent) = sent_again else { return false };
+        let possible = self.rtt.min().is_none_or(|min| now - sent >= min / 2);
+        possible && Seq(echo).lt(Seq(self.ts_value(sent)))
     }
 
     /// RFC 5681 and 6582 for a peer without SACK: three duplicates, then one hole for each partial
