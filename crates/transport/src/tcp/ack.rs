@@ -22,7 +22,8 @@ impl Connection {
         let advanced = ack > una;
         if advanced {
             self.send.una = ack;
-            self.events.acked = true;
+            self.events.acked = ack > 1;
+            self.counters.bytes_acked = self.snd_una_offset();
             self.send.timeouts = 0;
             self.send.progress_at = now;
             self.send.duplicate_acks = 0;
@@ -53,7 +54,9 @@ impl Connection {
         if let Phase::Recovery { prr, .. } = &mut self.phase {
             prr.on_ack(delivered.bytes, lost, self.send.queue.in_flight(), advanced);
         }
-        if self.ecn.on_ack(h.flags.has(Flags::ECE), ack, self.send.nxt) {
+        // On a SYN the bit says something else (RFC 3168, section 6.1.1).
+        let echoes = h.flags.has(Flags::ECE) && !h.flags.has(Flags::SYN);
+        if self.ecn.on_ack(echoes, ack, self.send.nxt) {
             self.counters.ecn_echoes += 1;
             if matches!(self.phase, Phase::Open) {
                 self.cc.on_congestion(now, crate::congestion::Signal::Ecn, in_flight_before);
@@ -132,6 +135,7 @@ impl Connection {
                 Seq(echo).lt(Seq((sent_at.as_ms() as u32).wrapping_add(offset)))
             })
         };
+        self.rack.begin_ack();
         let rack = &mut self.rack;
         let queue = &mut self.send.queue;
         if ack > self.send.una {
@@ -148,7 +152,8 @@ impl Connection {
                 if left < right && left >= ack && right <= self.send.nxt {
                     let (rack, queue) = (&mut self.rack, &mut self.send.queue);
                     let bytes = queue.sack(left, right, |s| {
-                        Connection::on_delivered(rack, &mut delivered, s, at, older);
+                        // A report is sent with the timestamp of what came in order.
+                        Connection::on_delivered(rack, &mut delivered, s, at, |_| false);
                     });
                     delivered.bytes += bytes;
                 }

@@ -29,18 +29,13 @@ impl Connection {
                 if self.state == State::TimeWait && h.flags.has(Flags::FIN) {
                     self.start_time_wait(now);
                 }
-                if self.state == State::SynReceived && h.flags.has(Flags::SYN) {
-                    self.resend_syn_ack(h);
-                    return None;
-                }
-                // A duplicate below the window is also where a DSACK comes from.
-                if payload_len > 0
-                    && self.recv.sack
-                    && let Some(start) = self.recv.position_of(h.seq)
-                    && start + u64::from(payload_len) <= self.recv.nxt
+                if self.state == State::SynReceived
+                    && h.flags.has(Flags::SYN)
+                    && h.seq == self.recv.irs
                 {
-                    self.recv.ranges.note_duplicate(start, start + u64::from(payload_len));
+                    return self.repeated_syn(h);
                 }
+                self.note_old_duplicate(now, h, payload_len);
                 self.answer(now, payload_len);
             }
             return None;
@@ -50,13 +45,9 @@ impl Connection {
             return None;
         }
         if h.flags.has(Flags::SYN) {
-            if self.state == State::SynReceived && h.seq == self.recv.irs {
-                self.resend_syn_ack(h);
-            } else {
-                // RFC 5961, section 4.2.
-                self.counters.drop(DropCause::BlindSyn);
-                self.challenge(now);
-            }
+            // RFC 5961, section 4.2.
+            self.counters.drop(DropCause::BlindSyn);
+            self.challenge(now);
             return None;
         }
         if !h.flags.has(Flags::ACK) {
@@ -97,6 +88,22 @@ impl Connection {
         start < recv.adv && start + u64::from(len) > recv.nxt
     }
 
+    /// A retransmission of what we have: our acknowledgement was lost or slow. It is reported (RFC 2883),
+    /// and the next acknowledgement echoes its timestamp, lest the peer take the time that our
+    /// acknowledgements were lost for a round trip. No further below the window than a window.
+    fn note_old_duplicate(&mut self, now: Instant, h: &Header, payload_len: u32) {
+        let Some(start) = self.recv.position_of(h.seq) else { return };
+        let end = start + u64::from(payload_len);
+        let near = start + u64::from(self.recv.window_max) >= self.recv.nxt;
+        if payload_len == 0 || end > self.recv.nxt || !near {
+            return;
+        }
+        self.update_ts_recent(now, h);
+        if self.recv.sack {
+            self.recv.ranges.note_duplicate(start, end);
+        }
+    }
+
     /// Acknowledges a segment that was not acceptable; one without payload only within the limit, so that
     /// two confused peers do not answer each other for ever.
     fn answer(&mut self, now: Instant, payload_len: u32) {
@@ -112,11 +119,17 @@ impl Connection {
         }
     }
 
-    fn resend_syn_ack(&mut self, h: &Header) {
-        let _ = h;
+    /// The peer's SYN again in SYN-RECEIVED. With our SYN acknowledged it completes a simultaneous open
+    /// (RFC 9293, figure 7); otherwise our SYN-ACK was lost and goes out again.
+    fn repeated_syn(&mut self, h: &Header) -> Option<u64> {
+        if h.flags.has(Flags::ACK) && self.send.nxt == 1 && h.ack == self.snd_seq(1) {
+            self.events.send_ack = true;
+            return Some(1);
+        }
         if self.send.queue.sent() > 0 {
             self.send.queue.mark_lost(0);
         }
+        None
     }
 
     /// Second check (RFC 5961, section 3.2): only the exact next sequence number resets.
@@ -224,10 +237,10 @@ impl Connection {
 
     /// Eighth check: everything up to the peer's FIN is here.
     pub(super) fn reach_fin(&mut self, now: Instant) {
-        if self.recv.nxt != self.recv.fin || !self.receives() {
+        if self.recv.nxt < self.recv.fin || !self.receives() {
             return;
         }
-        self.recv.nxt += 1;
+        self.recv.nxt = self.recv.fin + 1;
         self.recv.adv = self.recv.adv.max(self.recv.nxt);
         self.events.finished = true;
         self.events.send_ack = true;

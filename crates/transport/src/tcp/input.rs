@@ -7,6 +7,8 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header};
 
+/// Duplicate acknowledgements for one batch to a peer without SACK.
+const DUPLICATE_ACKS_MAX: u8 = 16;
 /// TS.Recent does not count after so long without a segment (RFC 7323, section 5.5).
 const TS_RECENT_LIFETIME: Duration = Duration::from_secs(24 * 24 * 3600);
 
@@ -156,12 +158,11 @@ impl Connection {
         self.update_ts_recent(now, h);
         let window = u32::from(h.window) << self.send.shift;
         let ack = h.ack.to_offset(self.send.iss, self.send.una);
-        if ack != Some(self.send.una) || window != self.send.wnd {
-            if let Some(ack) = ack
-                && ack >= self.send.una
-            {
-                self.process_ack(now, h, ack, len);
-            }
+        if let Some(ack) = ack
+            && ack >= self.send.una
+            && (ack != self.send.una || window != self.send.wnd)
+        {
+            self.process_ack(now, h, ack, len);
         }
         self.recv.nxt += u64::from(len);
         self.recv.segment_len_max = self.recv.segment_len_max.max(len);
@@ -213,7 +214,7 @@ impl Connection {
     }
 
     /// TS.Recent follows the segment that the next acknowledgement begins with (RFC 7323, section 4.3).
-    fn update_ts_recent(&mut self, now: Instant, h: &Header) {
+    pub(super) fn update_ts_recent(&mut self, now: Instant, h: &Header) {
         if self.ts.enabled
             && let Some((value, _)) = h.options.timestamps
             && !Seq(value).lt(Seq(self.ts.recent))
@@ -251,6 +252,7 @@ impl Connection {
             }
         } else {
             recv.ranges.insert(start, end);
+            recv.duplicate_acks = (recv.duplicate_acks + 1).min(DUPLICATE_ACKS_MAX);
             self.counters.out_of_order += 1;
             self.events.send_ack = true;
         }
@@ -293,6 +295,11 @@ impl Connection {
         if fin >= self.recv.nxt && fin <= self.recv.adv && self.recv.fin == u64::MAX {
             self.recv.fin = fin;
             self.events.send_ack = true;
+            if fin > self.recv.nxt && fin < self.recv.adv && self.recv.ranges.has_room(fin, fin + 1)
+            {
+                // FIN is reported like a byte, so that it is not sent again for the hole before it.
+                self.recv.ranges.insert(fin, fin + 1);
+            }
         }
     }
 }

@@ -161,7 +161,7 @@ impl Connection {
             return None;
         }
         // Reports go alone, so that data segments keep one length.
-        if self.recv.sack && self.recv.ranges.has_news() && self.can_ack() {
+        if self.has_reports() && self.can_ack() {
             return Some(self.pure_ack(now));
         }
         if let Some(transmit) = self.next_data(now) {
@@ -175,6 +175,12 @@ impl Connection {
             return Some(self.empty_probe(now));
         }
         None
+    }
+
+    /// SACK blocks, or for a peer without them one duplicate acknowledgement for each segment that came
+    /// out of order (RFC 5681, section 4.2).
+    fn has_reports(&self) -> bool {
+        if self.recv.sack { self.recv.ranges.has_news() } else { self.recv.duplicate_acks > 0 }
     }
 
     fn can_ack(&self) -> bool {
@@ -405,6 +411,7 @@ impl Connection {
     fn pure_ack(&mut self, now: Instant) -> Transmit {
         self.counters.segments_sent += 1;
         let mut header = self.header(now, self.send.nxt, Flags::ACK);
+        self.recv.duplicate_acks = self.recv.duplicate_acks.saturating_sub(1);
         if self.recv.sack {
             let irs = self.recv.irs;
             self.recv.ranges.report(&mut header.options, |position| irs + position as u32);

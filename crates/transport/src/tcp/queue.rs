@@ -118,10 +118,6 @@ impl SendQueue {
         self.sacked
     }
 
-    pub fn lost(&self) -> u32 {
-        self.lost
-    }
-
     /// Something sent is sacked or was sent again: order of sending is no longer order of offset.
     pub fn is_disordered(&self) -> bool {
         self.sacked | self.retransmitted != 0
@@ -422,8 +418,12 @@ impl SendQueue {
         self.capacity = capacity;
     }
 
-    /// The sums, counted anew: for tests and debug assertions.
-    #[cfg(any(test, debug_assertions))]
+    /// First position and end of what is queued.
+    pub fn bounds(&self) -> Option<(u64, u64)> {
+        Some((self.ring.front()?.start, self.ring.back()?.end()))
+    }
+
+    /// The sums, counted anew, are what is kept.
     pub fn is_consistent(&self) -> bool {
         let sent = || self.ring.iter().take(self.sent);
         let count = |f: u8| sent().filter(|s| s.has(f)).count() as u32;

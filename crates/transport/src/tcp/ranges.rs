@@ -176,6 +176,18 @@ impl Ranges {
         self.unreported -= reported as u8;
     }
 
+    /// In order, disjoint, not touching, bounded, and between `nxt` and `adv`.
+    pub fn is_consistent(&self, nxt: u64, adv: u64) -> bool {
+        let mut end = nxt;
+        self.list.len() <= self.capacity
+            && self.unreported <= self.recent_len
+            && self.list.iter().all(|&(left, right)| {
+                let ok = left > end && left < right && right <= adv;
+                end = right;
+                ok
+            })
+    }
+
     fn range_at(&self, position: u64) -> Option<&(u64, u64)> {
         let index = self.list.partition_point(|r| r.1 <= position);
         self.list.get(index).filter(|r| r.0 <= position)

@@ -36,8 +36,10 @@ pub(super) struct Rack {
     end: u64,
     /// Its round-trip time.
     rtt: Duration,
-    /// Highest position delivered.
+    /// Highest position delivered, and what it was before this acknowledgement: the segments of one
+    /// acknowledgement say nothing about each other's order.
     fack: u64,
+    fack_before: u64,
     reordering_seen: bool,
     /// Extra quarters of the minimum round-trip time to wait.
     extra_quarters: u8,
@@ -78,11 +80,16 @@ pub(super) struct Delivered {
 }
 
 impl Rack {
+    /// The deliveries of another acknowledgement follow.
+    pub fn begin_ack(&mut self) {
+        self.fack_before = self.fack;
+    }
+
     /// Steps 2 and 3 of RFC 8985, section 6.2, for one newly delivered segment. `echo_is_older` says
     /// that the acknowledgement echoes a timestamp from before the segment's last transmission.
     fn on_delivered(&mut self, s: &Segment, now: Instant, min_rtt: Duration, echo_is_older: bool) {
         let end = s.end();
-        if !s.has(flag::RETRANSMITTED) && end < self.fack {
+        if !s.has(flag::RETRANSMITTED) && end < self.fack_before {
             self.reordering_seen = true;
         }
         self.fack = self.fack.max(end);
@@ -209,6 +216,8 @@ impl Connection {
     /// A DSACK came for `left..right` (RFC 8985, section 6.2, step 4; RFC 3708).
     pub(super) fn on_dsack(&mut self, now: Instant, left: u64, right: u64) {
         self.counters.dsacks += 1;
+        // What RACK took for lost was late.
+        self.rack.reordering_seen |= matches!(self.phase, Phase::Recovery { .. });
         if self.send.una >= self.rack.dsack_round {
             self.rack.dsack_round = self.send.nxt;
             self.rack.extra_quarters = self.rack.extra_quarters.saturating_add(1);
@@ -231,6 +240,7 @@ impl Connection {
     pub(super) fn detect_spurious(&mut self, now: Instant, echo: Option<u32>) {
         let (Some(first), Some(echo)) = (self.undo.first_resent_ts.take(), echo) else { return };
         if self.undo.armed && Seq(echo).lt(Seq(first)) {
+            self.rack.reordering_seen |= matches!(self.phase, Phase::Recovery { .. });
             self.undo_reduction(now);
         }
     }
@@ -297,10 +307,14 @@ impl Connection {
 
     /// An acknowledgement came while a probe was open (RFC 8985, section 7.4).
     pub(super) fn resolve_tail_loss_probe(&mut self, now: Instant, ack: u64) {
-        if self.tlp.end == 0 || ack < self.tlp.end {
+        if self.tlp.end == 0
+            || ack < self.tlp.end
+            || (self.tlp.retransmitted && ack == self.tlp.end)
+        {
+            // Exactly the probe's end: a DSACK may follow and say that nothing was lost.
             return;
         }
-        let repaired = self.tlp.retransmitted && ack > self.tlp.end;
+        let repaired = self.tlp.retransmitted;
         self.tlp.end = 0;
         if repaired && matches!(self.phase, Phase::Open) {
             // The probe repaired a loss that nothing else would have shown: one reduction.

@@ -35,6 +35,8 @@ pub(super) struct Receive {
     pub urgent: u64,
     /// In-order payload segments not yet acknowledged.
     pub unacked: u32,
+    /// Duplicate acknowledgements owed to a peer without SACK.
+    pub duplicate_acks: u8,
     /// Shift of the window that we advertise.
     pub shift: u8,
     /// Both sides scale windows.
@@ -75,6 +77,7 @@ impl Receive {
             fin: u64::MAX,
             urgent: 0,
             unacked: 0,
+            duplicate_acks: 0,
             shift: window_shift(cfg),
             scaling: cfg.window_scaling,
             sack: false,

@@ -12,6 +12,9 @@ use fusewire_wire::tcp::{Flags, Header};
 
 use crate::frame::{Frame, Payload};
 
+/// The least that an application waits: time moves on.
+const INSTANT: Duration = Duration::from_nanos(1);
+
 /// What an application does.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -95,6 +98,8 @@ pub struct Side {
     /// Right edge that a verified segment of the peer's offered to us.
     granted_edge: u64,
     window_most: u64,
+    /// Where a verified FIN of the peer's stood.
+    fin_seen: Option<u64>,
     pub counts: Counts,
 }
 
@@ -155,6 +160,7 @@ impl Side {
             acknowledged: 0,
             granted_edge: 0,
             window_most: 0,
+            fin_seen: None,
             counts: Counts::default(),
         }
     }
@@ -195,7 +201,7 @@ impl Side {
             assert_eq!(u64::from(reservation.len()), len);
             self.reserved += u64::from(reservation.len());
             if self.random.chance(self.app.pause_chance) {
-                self.paused_until = now + self.random.duration_below(self.app.pause);
+                self.paused_until = now + INSTANT + self.random.duration_below(self.app.pause);
                 self.held = Some(reservation);
                 break;
             }
@@ -240,6 +246,7 @@ impl Side {
         };
         if !matches!(verdict, Verdict::Reject(_)) {
             self.learn(&header);
+            self.learn_fin(&header, frame.payload_len());
             if frame.marked {
                 self.conn.note_congestion_mark();
             }
@@ -259,7 +266,7 @@ impl Side {
             len = self.random.below(u64::from(len) + 1) as u32;
         }
         if self.random.chance(self.app.stall_chance) {
-            self.stalled_until = now + self.random.duration_below(self.app.stall);
+            self.stalled_until = now + INSTANT + self.random.duration_below(self.app.stall);
         }
         let (front, end) = (plan.trim_front as usize, plan.offset + u64::from(len));
         match payload {
@@ -293,6 +300,13 @@ impl Side {
         if let Some(ack) = header.ack.to_offset(isn + 1, self.acked) {
             let edge = ack + (u64::from(header.window) << self.shift_of(header, &self.peer));
             self.granted_edge = self.granted_edge.max(edge);
+        }
+    }
+
+    fn learn_fin(&mut self, header: &Header, payload_len: u32) {
+        let Some(isn) = self.peer.isn.filter(|_| header.flags.has(Flags::FIN)) else { return };
+        if let Some(start) = header.seq.to_offset(isn + 1, self.received.contiguous()) {
+            self.fin_seen = Some(start + u64::from(payload_len));
         }
     }
 
@@ -376,7 +390,9 @@ impl Side {
             let left = left.to_offset(isn + 1, whole).expect("in the stream");
             let right = right.to_offset(isn + 1, whole).expect("in the stream");
             assert!(left < right, "an empty block {left}..{right}");
-            let accepted = self.received.iter().any(|range| range.start <= left && right <= range.end + fin);
+            // The last of the sequence space is the peer's FIN, once that came.
+            let end = if self.fin_seen == Some(right - 1) { right - 1 } else { right };
+            let accepted = left == end || self.received.iter().any(|r| r.start <= left && end <= r.end);
             assert!(accepted, "reports {left}..{right}, has {:?}", self.received);
         }
     }
