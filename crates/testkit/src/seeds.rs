@@ -1,7 +1,7 @@
 //! Running one test for many seeds.
 //!
 //! `FUSEWIRE_SEEDS=10000` sets how many; `FUSEWIRE_SEED=17` replays one. A failure prints the seed and
-//! the line that replays it.
+//! the line that replays it; with `FUSEWIRE_KEEP_GOING=1` the other seeds run all the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -29,15 +29,19 @@ pub fn for_each_seed_of(default: u64, name: &str, mut test: impl FnMut(u64, &mut
         (None, Some(count)) => 0..(count * default / DEFAULT).max(1),
         (None, None) => 0..default,
     };
+    let keep_going = std::env::var_os("FUSEWIRE_KEEP_GOING").is_some();
+    let mut failed = Vec::new();
     for seed in seeds {
         let run = AssertUnwindSafe(|| test(seed, &mut Random::new(seed)));
         if let Err(panic) = catch_unwind(run) {
-            eprintln!(
-                "{name} failed with seed {seed}; again: FUSEWIRE_SEED={seed} cargo test {name}"
-            );
-            resume_unwind(panic);
+            eprintln!("{name} failed with seed {seed}; again: FUSEWIRE_SEED={seed} cargo test {name}");
+            failed.push(seed);
+            if !keep_going {
+                resume_unwind(panic);
+            }
         }
     }
+    assert!(failed.is_empty(), "{name}: {} seeds failed: {failed:?}", failed.len());
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -100,11 +100,13 @@ impl Connection {
         });
     }
 
-    /// SND.WND, when the segment is not older than the one that last changed it.
+    /// SND.WND, when the segment is not older than the one that last changed it. One that advances
+    /// SND.UNA counts in any case: the window is relative to its acknowledgement, and the old one beside
+    /// the new SND.UNA would reach too far.
     fn update_send_window(&mut self, h: &Header, ack: u64) -> bool {
         let seq = self.recv.position_of(h.seq).unwrap_or(0);
         let s = &mut self.send;
-        if s.wl1 < seq || (s.wl1 == seq && s.wl2 <= ack) {
+        if ack > s.una || s.wl1 < seq || (s.wl1 == seq && s.wl2 <= ack) {
             (s.wl1, s.wl2) = (seq, ack);
             let wnd = u32::from(h.window) << s.shift;
             let changed = wnd != s.wnd;
@@ -192,16 +194,16 @@ impl Connection {
         if delivered.segments == 0 {
             return None;
         }
-        let rtt = match delivered.latest_once {
-            // With a retransmission in it, the acknowledgement may be older than it looks: what it covers
-            // was perhaps received long ago.
-            Some(sent_at) if !delivered.retransmitted => now - sent_at,
-            _ => {
+        // What lies behind a hole that was filled has waited at the receiver: no sample.
+        let rtt = match delivered.latest_once.filter(|_| delivered.latest_again.is_none()) {
+            Some(sent_at) => now - sent_at,
+            None => {
                 // Not from the handshake: a cookie's timestamp is not the time.
                 let usable = self.ts.enabled && advanced && self.send.una > 1;
                 let echo = h.options.timestamps.map(|t| t.1).filter(|e| usable && *e != 0)?;
                 let ms = self.ts_value(now).wrapping_sub(echo);
-                if ms == 0 || ms > 1 << 24 {
+                if ms == 0 || ms > 1 << 24 || self.echo_is_stale(now, echo, delivered.latest_again)
+                {
                     return None;
                 }
                 Duration::from_millis(u64::from(ms))
@@ -212,6 +214,15 @@ impl Connection {
         let samples = 2 * round as u32 / delivered.segments;
         self.rtt.sample_of(rtt, now, samples);
         Some(rtt)
+    }
+
+    /// The echo is of a transmission before the last one, yet the answer is late enough to be to the
+    /// last: the original had arrived and its acknowledgement was lost. (A receiver that has a segment
+    /// already does not take its timestamp.) The time from then holds a whole timeout.
+    fn echo_is_stale(&self, now: Instant, echo: u32, sent_again: Option<Instant>) -> bool {
+        let Some(sent) = sent_again else { return false };
+        let possible = self.rtt.min().is_none_or(|min| now - sent >= min / 2);
+        possible && Seq(echo).lt(Seq(self.ts_value(sent)))
     }
 
     /// RFC 5681 and 6582 for a peer without SACK: three duplicates, then one hole for each partial

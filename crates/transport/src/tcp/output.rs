@@ -39,7 +39,8 @@ impl Connection {
         // One entry is kept for FIN.
         let segments = self.send.queue.room().saturating_sub(1) as u64;
         let mut room = bytes.min(segments * u64::from(self.send.max_payload));
-        if self.settings.reserve_within_window {
+        // What is longer than the window may still go when nothing else does.
+        if self.settings.reserve_within_window && queued > 0 {
             let window = self.cc.window().saturating_sub(self.send.queue.in_flight());
             let offered = (self.send.una + u64::from(self.send.wnd)).saturating_sub(self.send.nxt);
             let unsent = self.send.end - self.send.nxt;

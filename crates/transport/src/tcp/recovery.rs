@@ -75,8 +75,8 @@ pub(super) struct Delivered {
     pub segments: u32,
     /// Send time of the latest segment that was sent once.
     pub latest_once: Option<Instant>,
-    /// An acknowledged segment had been sent again.
-    pub retransmitted: bool,
+    /// Last send time of the latest segment that had been sent again.
+    pub latest_again: Option<Instant>,
 }
 
 impl Rack {
@@ -132,7 +132,7 @@ impl Connection {
     ) {
         delivered.segments += 1;
         if s.has(flag::RETRANSMITTED) {
-            delivered.retransmitted = true;
+            delivered.latest_again = delivered.latest_again.max(Some(s.sent_at));
             rack.on_delivered(s, at.0, at.1, echo(s.sent_at));
         } else {
             delivered.latest_once = delivered.latest_once.max(Some(s.sent_at));

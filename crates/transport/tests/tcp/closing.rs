@@ -191,7 +191,8 @@ fn data_after_fin_is_not_taken() {
     more.header.seq = out[1].header.seq + 1;
     more.payload = 100..200;
     pair.b.take(pair.now, &more);
-    assert_eq!(pair.b.accepted, [0..100]);
+    assert_eq!(pair.received(), 100);
+    assert_eq!(pair.b.accepted.len(), 1);
     assert_eq!(pair.b.tcp.counters().dropped(fusewire_transport::tcp::DropCause::AfterFin), 1);
 }
 
