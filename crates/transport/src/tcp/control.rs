@@ -218,7 +218,9 @@ impl Connection {
         match self.state {
             State::FinWait1 if fin_acked => {
                 self.state = State::FinWait2;
-                self.timers.set(Timer::TimeWait, now + self.settings.fin_wait_2);
+                if let Some(silence) = self.settings.fin_wait_2 {
+                    self.timers.set(Timer::TimeWait, now + silence);
+                }
             }
             State::Closing if fin_acked => {
                 self.enter_time_wait(now);

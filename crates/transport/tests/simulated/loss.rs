@@ -33,7 +33,6 @@ fn config(random: &mut Random) -> Config {
         max_retransmissions: 100,
         // Longer than the retransmission timeout, so that an end that lasts is answered.
         time_wait: Duration::from_secs(3600),
-        fin_wait_2: Duration::from_secs(3600),
         reserve_within_window: random.chance(0.2),
         ..Config::default()
     }

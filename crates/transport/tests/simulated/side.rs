@@ -199,7 +199,8 @@ impl Side {
             assert_eq!(u64::from(reservation.len()), len);
             self.reserved += u64::from(reservation.len());
             if self.random.chance(self.app.pause_chance) {
-                self.paused_until = now + self.random.duration_below(self.app.pause);
+                self.paused_until =
+                    now + self.random.duration_below(self.app.pause) + Duration::from_nanos(1);
                 self.held = Some(reservation);
                 break;
             }
