@@ -202,7 +202,8 @@ impl Connection {
                 let usable = self.ts.enabled && advanced && self.send.una > 1;
                 let echo = h.options.timestamps.map(|t| t.1).filter(|e| usable && *e != 0)?;
                 let ms = self.ts_value(now).wrapping_sub(echo);
-                if ms == 0 || ms > 1 << 24 || self.echo_is_stale(now, echo, delivered.latest_again) {
+                if ms == 0 || ms > 1 << 24 || self.echo_is_stale(now, echo, delivered.latest_again)
+                {
                     return None;
                 }
                 Duration::from_millis(u64::from(ms))

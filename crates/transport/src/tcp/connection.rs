@@ -176,7 +176,7 @@ pub(super) struct Settings {
     pub user_timeout: Option<Duration>,
     pub rto_max: Duration,
     pub time_wait: Duration,
-    pub fin_wait_2: Duration,
+    pub fin_wait_2: Option<Duration>,
     pub initial_window_segments: u32,
     pub send_mss: u16,
     pub mss: u16,

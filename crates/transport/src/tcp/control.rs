@@ -182,9 +182,7 @@ impl Connection {
         self.apply_offer(&Offer::from_syn(h, ecn), now);
         if acked {
             self.establish(now);
-            // ECE on a SYN-ACK agrees to ECN and echoes nothing (RFC 3168, section 6.1.1).
-            let flags = h.flags.without(Flags::ECE);
-            self.process_ack(now, &Header { window: 0, flags, ..*h }, 1, 0);
+            self.process_ack(now, &Header { window: 0, ..*h }, 1, 0);
             self.send.wnd = u32::from(h.window);
             self.events.send_ack = true;
             self.after_ack(now);
@@ -220,7 +218,9 @@ impl Connection {
         match self.state {
             State::FinWait1 if fin_acked => {
                 self.state = State::FinWait2;
-                self.timers.set(Timer::TimeWait, now + self.settings.fin_wait_2);
+                if let Some(silence) = self.settings.fin_wait_2 {
+                    self.timers.set(Timer::TimeWait, now + silence);
+                }
             }
             State::Closing if fin_acked => {
                 self.enter_time_wait(now);

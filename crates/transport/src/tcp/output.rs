@@ -529,7 +529,14 @@ impl Connection {
             self.on_keep_alive_timeout(now);
         }
         if self.timers.take(Timer::TimeWait, now) {
-            self.enter_closed();
+            match self.settings.fin_wait_2 {
+                Some(silence)
+                    if self.state == State::FinWait2 && now - self.recv.heard_at < silence =>
+                {
+                    self.timers.set(Timer::TimeWait, self.recv.heard_at + silence);
+                }
+                _ => self.enter_closed(),
+            }
         }
     }
 

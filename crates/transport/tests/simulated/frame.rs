@@ -68,8 +68,13 @@ impl Frame {
     /// Arbitrary bytes.
     pub fn from_bytes(head: &[u8], payload: Payload) -> Frame {
         let head_len = head.len().min(MAX_HEADER_LEN);
-        let mut frame =
-            Frame { head: [0; MAX_HEADER_LEN], head_len, payload, ecn_capable: false, marked: false };
+        let mut frame = Frame {
+            head: [0; MAX_HEADER_LEN],
+            head_len,
+            payload,
+            ecn_capable: false,
+            marked: false,
+        };
         frame.head[..head_len].copy_from_slice(&head[..head_len]);
         frame
     }
@@ -105,7 +110,15 @@ impl Frame {
 impl core::fmt::Display for Frame {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Some(h) = self.header() else { return f.write_str("unreadable") };
-        write!(f, "{:?} seq {} len {} ack {} win {}", h.flags, h.seq, self.payload_len(), h.ack, h.window)?;
+        write!(
+            f,
+            "{:?} seq {} len {} ack {} win {}",
+            h.flags,
+            h.seq,
+            self.payload_len(),
+            h.ack,
+            h.window
+        )?;
         write!(f, " ts {:?} sack {:?}", h.options.timestamps, h.options.sack_blocks())?;
         f.write_str(if self.verifies() { "" } else { " corrupt" })
     }

@@ -33,7 +33,6 @@ fn config(random: &mut Random) -> Config {
         max_retransmissions: 100,
         // Longer than the retransmission timeout, so that an end that lasts is answered.
         time_wait: Duration::from_secs(3600),
-        fin_wait_2: Duration::from_secs(1 << 30),
         reserve_within_window: random.chance(0.2),
         ..Config::default()
     }
@@ -57,7 +56,9 @@ fn app(random: &mut Random, total: u64) -> App {
 
 /// Any link.
 fn link(random: &mut Random) -> Impairments {
-    let some = |random: &mut Random, most: f64| if random.chance(0.5) { random.unit() * most } else { 0.0 };
+    let some = |random: &mut Random, most: f64| {
+        if random.chance(0.5) { random.unit() * most } else { 0.0 }
+    };
     Impairments {
         rate: random.chance(0.5).then(|| random.range(100_000..100_000_000)),
         delay: random.duration_below(Duration::from_millis(100)),

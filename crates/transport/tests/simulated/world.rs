@@ -183,7 +183,8 @@ impl World {
             side.check();
         }
         while let Some((_, header)) = self.listener.poll_transmit(now) {
-            self.links[1].send(now, Frame::forged(&header, Payload::none(self.scenario.with_bytes)));
+            self.links[1]
+                .send(now, Frame::forged(&header, Payload::none(self.scenario.with_bytes)));
         }
         self.check_both();
     }

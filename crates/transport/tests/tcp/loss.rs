@@ -173,7 +173,6 @@ fn everything_lost_for_a_while_comes_through_later() {
     let mut pair = open();
     queue(&mut pair, 50);
     let until = pair.now + Duration::from_secs(20);
-    let mut pair = pair;
     while pair.now < until {
         pair.a.output(pair.now);
         pair.b.output(pair.now);
