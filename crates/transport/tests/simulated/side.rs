@@ -6,12 +6,14 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Random, Received};
 use fusewire_transport::tcp::{
-    Config, Connection, Cut, DropCause, Event, Initial, PayloadPlan, Reservation, State, Transmit,
-    Verdict,
+    Config, Connection, Cut, DropCause, Event, Initial, PayloadPlan, Reservation, State, Transmit, Verdict,
 };
 use fusewire_wire::tcp::{Flags, Header};
 
 use crate::frame::{Frame, Payload};
+
+/// The least that an application waits: time moves on.
+const INSTANT: Duration = Duration::from_nanos(1);
 
 /// What an application does.
 #[derive(Clone, Debug)]
@@ -83,8 +85,6 @@ pub struct Side {
     finished: bool,
     pub events: Vec<Event>,
     pub peer_finished: Option<u64>,
-    /// Where a verified FIN lies; it may be reported before what precedes it has come.
-    fin_seen: Option<u64>,
     pub is_established: bool,
     pub is_closed: bool,
     /// Our own sequence space, as our SYN opened it, and the peer's, as a verified SYN opened it.
@@ -98,6 +98,8 @@ pub struct Side {
     /// Right edge that a verified segment of the peer's offered to us.
     granted_edge: u64,
     window_most: u64,
+    /// Where a verified FIN of the peer's stood.
+    fin_seen: Option<u64>,
     pub counts: Counts,
 }
 
@@ -149,7 +151,6 @@ impl Side {
             finished: false,
             events: Vec::new(),
             peer_finished: None,
-            fin_seen: None,
             is_established: false,
             is_closed: false,
             own: Space::default(),
@@ -159,6 +160,7 @@ impl Side {
             acknowledged: 0,
             granted_edge: 0,
             window_most: 0,
+            fin_seen: None,
             counts: Counts::default(),
         }
     }
@@ -199,19 +201,14 @@ impl Side {
             assert_eq!(u64::from(reservation.len()), len);
             self.reserved += u64::from(reservation.len());
             if self.random.chance(self.app.pause_chance) {
-                self.paused_until =
-                    now + self.random.duration_below(self.app.pause) + Duration::from_nanos(1);
+                self.paused_until = now + INSTANT + self.random.duration_below(self.app.pause);
                 self.held = Some(reservation);
                 break;
             }
             self.commit(reservation);
         }
         assert!(self.reserved - self.acked <= self.send_buffer, "memory is bounded");
-        if self.app.finishes
-            && !self.finished
-            && self.committed == self.app.total
-            && self.is_established
-        {
+        if self.app.finishes && !self.finished && self.committed == self.app.total && self.is_established {
             self.conn.finish();
             self.finished = true;
         }
@@ -244,19 +241,12 @@ impl Side {
                 self.counts.bad_checksums += 1;
                 Verdict::Reject(DropCause::Checksum)
             }
-            Initial::Payload(plan) if !plan.duplicate => {
-                self.take(&header, plan, &frame.payload, now)
-            }
+            Initial::Payload(plan) if !plan.duplicate => self.take(&header, plan, &frame.payload, now),
             _ => Verdict::Control,
         };
         if !matches!(verdict, Verdict::Reject(_)) {
             self.learn(&header);
-            if header.flags.has(Flags::FIN)
-                && let Some(isn) = self.peer.isn
-            {
-                let at = header.seq.to_offset(isn + 1, self.received.contiguous());
-                self.fin_seen = at.map(|at| at + u64::from(frame.payload_len()));
-            }
+            self.learn_fin(&header, frame.payload_len());
             if frame.marked {
                 self.conn.note_congestion_mark();
             }
@@ -265,13 +255,7 @@ impl Side {
     }
 
     /// The integrated step: the payload is what it must be and goes where nothing is yet.
-    fn take(
-        &mut self,
-        header: &Header,
-        plan: &PayloadPlan,
-        payload: &Payload,
-        now: Instant,
-    ) -> Verdict {
+    fn take(&mut self, header: &Header, plan: &PayloadPlan, payload: &Payload, now: Instant) -> Verdict {
         if self.random.chance(self.app.reject_chance) {
             self.counts.refused += 1;
             let cause = *self.random.pick(&[DropCause::Tag, DropCause::NoMemory]);
@@ -282,7 +266,7 @@ impl Side {
             len = self.random.below(u64::from(len) + 1) as u32;
         }
         if self.random.chance(self.app.stall_chance) {
-            self.stalled_until = now + self.random.duration_below(self.app.stall);
+            self.stalled_until = now + INSTANT + self.random.duration_below(self.app.stall);
         }
         let (front, end) = (plan.trim_front as usize, plan.offset + u64::from(len));
         match payload {
@@ -298,11 +282,7 @@ impl Side {
         assert!(plan.offset >= self.received.contiguous(), "below what is whole: {header:?}");
         assert_eq!(plan.in_order, plan.offset == self.received.contiguous());
         assert!(end <= self.accepted_edge, "beyond the window that was offered: {end}");
-        assert!(
-            self.received.insert(plan.offset..end),
-            "{plan:?} came before: {:?}",
-            self.received
-        );
+        assert!(self.received.insert(plan.offset..end), "{plan:?} came before: {:?}", self.received);
         self.counts.out_of_order += u64::from(!plan.in_order);
         Verdict::Accept { len }
     }
@@ -320,6 +300,13 @@ impl Side {
         if let Some(ack) = header.ack.to_offset(isn + 1, self.acked) {
             let edge = ack + (u64::from(header.window) << self.shift_of(header, &self.peer));
             self.granted_edge = self.granted_edge.max(edge);
+        }
+    }
+
+    fn learn_fin(&mut self, header: &Header, payload_len: u32) {
+        let Some(isn) = self.peer.isn.filter(|_| header.flags.has(Flags::FIN)) else { return };
+        if let Some(start) = header.seq.to_offset(isn + 1, self.received.contiguous()) {
+            self.fin_seen = Some(start + u64::from(payload_len));
         }
     }
 
@@ -360,17 +347,10 @@ impl Side {
         self.check_header(header);
         if let Some(range) = &transmit.payload {
             let len = range.end - range.start;
-            assert!(
-                len > 0 && len <= u64::from(self.conn.info().max_payload).max(64),
-                "{transmit:?}"
-            );
+            assert!(len > 0 && len <= u64::from(self.conn.info().max_payload).max(64), "{transmit:?}");
             assert!(range.start >= self.acked, "sends what was given back: {transmit:?}");
             assert!(range.end <= self.committed, "sends what was not committed: {transmit:?}");
-            assert!(
-                range.end <= self.granted_edge,
-                "beyond the peer's window {}: {transmit:?}",
-                self.granted_edge
-            );
+            assert!(range.end <= self.granted_edge, "beyond the peer's window {}: {transmit:?}", self.granted_edge);
             let isn = self.own.isn.expect("SYN goes first");
             assert_eq!(header.seq, isn + 1 + range.start as u32);
             self.counts.data_sent += 1;
@@ -394,21 +374,15 @@ impl Side {
         let Some(isn) = self.peer.isn else { return };
         let whole = self.received.contiguous();
         let ack = header.ack.to_offset(isn + 1, whole).expect("not before the stream");
+        let fin = u64::from(self.peer_finished.is_some());
         assert!(ack <= whole + 1, "acknowledges {ack} of {whole}");
-        assert!(
-            ack <= whole || self.conn.state() != State::Established,
-            "acknowledges a FIN early"
-        );
+        assert!(ack <= whole || self.conn.state() != State::Established, "acknowledges a FIN early");
         assert!(ack >= self.acknowledged, "the acknowledgement moved back to {ack}");
         self.acknowledged = ack;
         let shift = self.shift_of(header, &self.own);
         let edge = ack + (u64::from(header.window) << shift);
         // What the scale cuts off may seem to move the edge (RFC 7323, section 2.4).
-        assert!(
-            edge + (1 << shift) > self.offered_edge,
-            "the window moved left: {edge} {}",
-            self.offered_edge
-        );
+        assert!(edge + (1 << shift) > self.offered_edge, "the window moved left: {edge} {}", self.offered_edge);
         self.offered_edge = self.offered_edge.max(edge);
         self.accepted_edge = self.accepted_edge.max(edge + (1 << shift) - 1);
         self.counts.zero_windows += u64::from(header.window == 0);
@@ -416,9 +390,9 @@ impl Side {
             let left = left.to_offset(isn + 1, whole).expect("in the stream");
             let right = right.to_offset(isn + 1, whole).expect("in the stream");
             assert!(left < right, "an empty block {left}..{right}");
-            let right = right - u64::from(self.fin_seen.is_some_and(|fin| fin + 1 == right));
-            let accepted = left == right
-                || self.received.iter().any(|range| range.start <= left && right <= range.end);
+            // The last of the sequence space is the peer's FIN, once that came.
+            let end = if self.fin_seen == Some(right - 1) { right - 1 } else { right };
+            let accepted = left == end || self.received.iter().any(|r| r.start <= left && end <= r.end);
             assert!(accepted, "reports {left}..{right}, has {:?}", self.received);
         }
     }
