@@ -186,7 +186,10 @@ impl Listener {
             && let Some(entry) = self.table[slot]
         {
             let ahead = h.seq - (entry.offer.irs + 1);
-            if h.ack != entry.iss + 1 || ahead > self.cfg.recv_window {
+            if ahead > self.cfg.recv_window {
+                return self.dropped(DropCause::OutOfWindow);
+            }
+            if h.ack != entry.iss + 1 {
                 return reset(self);
             }
             if self.waiting >= self.backlog {

@@ -6,7 +6,8 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Random, Received};
 use fusewire_transport::tcp::{
-    Config, Connection, Cut, DropCause, Event, Initial, PayloadPlan, Reservation, State, Transmit, Verdict,
+    Config, Connection, Cut, DropCause, Event, Initial, PayloadPlan, Reservation, State, Transmit,
+    Verdict,
 };
 use fusewire_wire::tcp::{Flags, Header};
 
@@ -208,7 +209,11 @@ impl Side {
             self.commit(reservation);
         }
         assert!(self.reserved - self.acked <= self.send_buffer, "memory is bounded");
-        if self.app.finishes && !self.finished && self.committed == self.app.total && self.is_established {
+        if self.app.finishes
+            && !self.finished
+            && self.committed == self.app.total
+            && self.is_established
+        {
             self.conn.finish();
             self.finished = true;
         }
@@ -241,7 +246,9 @@ impl Side {
                 self.counts.bad_checksums += 1;
                 Verdict::Reject(DropCause::Checksum)
             }
-            Initial::Payload(plan) if !plan.duplicate => self.take(&header, plan, &frame.payload, now),
+            Initial::Payload(plan) if !plan.duplicate => {
+                self.take(&header, plan, &frame.payload, now)
+            }
             _ => Verdict::Control,
         };
         if !matches!(verdict, Verdict::Reject(_)) {
@@ -255,7 +262,13 @@ impl Side {
     }
 
     /// The integrated step: the payload is what it must be and goes where nothing is yet.
-    fn take(&mut self, header: &Header, plan: &PayloadPlan, payload: &Payload, now: Instant) -> Verdict {
+    fn take(
+        &mut self,
+        header: &Header,
+        plan: &PayloadPlan,
+        payload: &Payload,
+        now: Instant,
+    ) -> Verdict {
         if self.random.chance(self.app.reject_chance) {
             self.counts.refused += 1;
             let cause = *self.random.pick(&[DropCause::Tag, DropCause::NoMemory]);
@@ -282,7 +295,11 @@ impl Side {
         assert!(plan.offset >= self.received.contiguous(), "below what is whole: {header:?}");
         assert_eq!(plan.in_order, plan.offset == self.received.contiguous());
         assert!(end <= self.accepted_edge, "beyond the window that was offered: {end}");
-        assert!(self.received.insert(plan.offset..end), "{plan:?} came before: {:?}", self.received);
+        assert!(
+            self.received.insert(plan.offset..end),
+            "{plan:?} came before: {:?}",
+            self.received
+        );
         self.counts.out_of_order += u64::from(!plan.in_order);
         Verdict::Accept { len }
     }
@@ -347,10 +364,17 @@ impl Side {
         self.check_header(header);
         if let Some(range) = &transmit.payload {
             let len = range.end - range.start;
-            assert!(len > 0 && len <= u64::from(self.conn.info().max_payload).max(64), "{transmit:?}");
+            assert!(
+                len > 0 && len <= u64::from(self.conn.info().max_payload).max(64),
+                "{transmit:?}"
+            );
             assert!(range.start >= self.acked, "sends what was given back: {transmit:?}");
             assert!(range.end <= self.committed, "sends what was not committed: {transmit:?}");
-            assert!(range.end <= self.granted_edge, "beyond the peer's window {}: {transmit:?}", self.granted_edge);
+            assert!(
+                range.end <= self.granted_edge,
+                "beyond the peer's window {}: {transmit:?}",
+                self.granted_edge
+            );
             let isn = self.own.isn.expect("SYN goes first");
             assert_eq!(header.seq, isn + 1 + range.start as u32);
             self.counts.data_sent += 1;
@@ -376,13 +400,20 @@ impl Side {
         let ack = header.ack.to_offset(isn + 1, whole).expect("not before the stream");
         let fin = u64::from(self.peer_finished.is_some());
         assert!(ack <= whole + 1, "acknowledges {ack} of {whole}");
-        assert!(ack <= whole || self.conn.state() != State::Established, "acknowledges a FIN early");
+        assert!(
+            ack <= whole || self.conn.state() != State::Established,
+            "acknowledges a FIN early"
+        );
         assert!(ack >= self.acknowledged, "the acknowledgement moved back to {ack}");
         self.acknowledged = ack;
         let shift = self.shift_of(header, &self.own);
         let edge = ack + (u64::from(header.window) << shift);
         // What the scale cuts off may seem to move the edge (RFC 7323, section 2.4).
-        assert!(edge + (1 << shift) > self.offered_edge, "the window moved left: {edge} {}", self.offered_edge);
+        assert!(
+            edge + (1 << shift) > self.offered_edge,
+            "the window moved left: {edge} {}",
+            self.offered_edge
+        );
         self.offered_edge = self.offered_edge.max(edge);
         self.accepted_edge = self.accepted_edge.max(edge + (1 << shift) - 1);
         self.counts.zero_windows += u64::from(header.window == 0);
@@ -392,7 +423,8 @@ impl Side {
             assert!(left < right, "an empty block {left}..{right}");
             // The last of the sequence space is the peer's FIN, once that came.
             let end = if self.fin_seen == Some(right - 1) { right - 1 } else { right };
-            let accepted = left == end || self.received.iter().any(|r| r.start <= left && end <= r.end);
+            let accepted =
+                left == end || self.received.iter().any(|r| r.start <= left && end <= r.end);
             assert!(accepted, "reports {left}..{right}, has {:?}", self.received);
         }
     }
