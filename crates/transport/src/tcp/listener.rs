@@ -185,12 +185,13 @@ impl Listener {
         if let Some(slot) = slot
             && let Some(entry) = self.table[slot]
         {
-            let ahead = h.seq - (entry.offer.irs + 1);
-            if ahead > self.cfg.recv_window {
-                return self.dropped(DropCause::OutOfWindow);
-            }
             if h.ack != entry.iss + 1 {
                 return reset(self);
+            }
+            // The client may have filled the window, and sent FIN behind it.
+            let ahead = h.seq - (entry.offer.irs + 1);
+            if ahead > self.cfg.recv_window.saturating_add(1) {
+                return self.dropped(DropCause::OutOfWindow);
             }
             if self.waiting >= self.backlog {
                 // The entry stays: the SYN-ACK goes out again and brings another ACK.

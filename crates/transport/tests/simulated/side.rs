@@ -192,10 +192,16 @@ impl Side {
             self.commit(reservation);
         }
         while self.is_established && self.reserved < self.app.total && now >= self.paused_until {
-            let len = self.random.range(self.app.adu.clone()).min(self.app.total - self.reserved);
-            let room = self.conn.send_room();
+            let mut len =
+                self.random.range(self.app.adu.clone()).min(self.app.total - self.reserved);
+            let room = u64::from(self.conn.send_room());
+            if self.acked == self.reserved {
+                // What never fits is sent in pieces.
+                assert!(room > 0, "an idle connection has room");
+                len = len.min(room);
+            }
             let Some(reservation) = self.conn.reserve(len as u32) else {
-                assert!(u64::from(room) < len, "no reservation of {len} in a room of {room}");
+                assert!(room < len, "no reservation of {len} in a room of {room}");
                 break;
             };
             assert_eq!(reservation.offset(), self.reserved, "reservations follow one another");
@@ -381,8 +387,9 @@ impl Side {
             if transmit.retransmission {
                 self.counts.retransmitted += 1;
                 self.counts.bytes_retransmitted += len;
-            } else if self.sack {
-                // Without SACK nobody knows what has left the network (RFC 6582 inflates the window).
+            } else if self.sack && self.conn.counters().spurious == 0 {
+                // Without SACK nobody knows what has left the network (RFC 6582 inflates the window), and
+                // losses that were none come back into what is in flight.
                 let info = self.conn.info();
                 let limit = self.window_most.max(info.cwnd) + 2 * u64::from(info.max_payload);
                 assert!(info.in_flight <= limit, "{} in flight, window {limit}", info.in_flight);
@@ -398,7 +405,6 @@ impl Side {
         let Some(isn) = self.peer.isn else { return };
         let whole = self.received.contiguous();
         let ack = header.ack.to_offset(isn + 1, whole).expect("not before the stream");
-        let fin = u64::from(self.peer_finished.is_some());
         assert!(ack <= whole + 1, "acknowledges {ack} of {whole}");
         assert!(
             ack <= whole || self.conn.state() != State::Established,
