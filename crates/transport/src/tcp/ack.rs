@@ -29,6 +29,9 @@ impl Connection {
             self.send.duplicate_acks = 0;
         }
         let rtt = self.sample_rtt(now, h, &delivered, advanced);
+        if advanced && rtt.is_none() {
+            self.rtt.ease_back_off();
+        }
         if h.options.sack_count > 0 {
             self.take_dsack(now, h, ack);
         }

@@ -250,6 +250,7 @@ impl Connection {
         c.send.nxt = 1;
         c.send.queue.mark_sent(now);
         c.apply_offer(offer, now);
+        c.arm_rto(now);
         c
     }
 

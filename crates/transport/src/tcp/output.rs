@@ -36,9 +36,14 @@ impl Connection {
         }
         let queued = self.send.end - self.send.una;
         let bytes = u64::from(self.settings.send_buffer).saturating_sub(queued);
-        // One entry is kept for FIN.
+        // One entry is kept for FIN. An ADU of more segments than the ring was made for goes alone, for
+        // else it would never go; the ring grows for it once.
         let segments = self.send.queue.room().saturating_sub(1) as u64;
-        let mut room = bytes.min(segments * u64::from(self.send.max_payload));
+        let mut room = if queued == 0 {
+            bytes
+        } else {
+            bytes.min(segments * u64::from(self.send.max_payload))
+        };
         // What is longer than the window may still go when nothing else does.
         if self.settings.reserve_within_window && queued > 0 {
             let window = self.cc.window().saturating_sub(self.send.queue.in_flight());
@@ -261,7 +266,7 @@ impl Connection {
             return false;
         }
         let edge = self.send.una + u64::from(self.send.wnd);
-        if s.end() > edge && !s.has(flag::FIN) {
+        if s.end() > edge {
             self.send.window_limited = false;
             let open = edge.saturating_sub(self.send.nxt) as u32;
             if self.send.queue.sent() > 0 {

@@ -27,7 +27,8 @@ fn bulk(loss: f64, rtt: Duration, algorithm: Algorithm) -> Scenario {
         congestion: algorithm,
         ..Config::default()
     };
-    let app = App { total: u64::MAX / 2, adu: PAYLOAD..PAYLOAD + 1, cut: Cut::Record, ..App::default() };
+    let app =
+        App { total: u64::MAX / 2, adu: PAYLOAD..PAYLOAD + 1, cut: Cut::Record, ..App::default() };
     Scenario {
         client: config.clone(),
         server: config,
@@ -40,7 +41,12 @@ fn bulk(loss: f64, rtt: Duration, algorithm: Algorithm) -> Scenario {
 }
 
 /// Segments of new payload a round trip, over `time` after a start of `start`.
-fn segments_per_round(scenario: &Scenario, random: &mut Random, start: Duration, time: Duration) -> f64 {
+fn segments_per_round(
+    scenario: &Scenario,
+    random: &mut Random,
+    start: Duration,
+    time: Duration,
+) -> f64 {
     let rtt = scenario.links[0].delay + scenario.links[1].delay;
     let mut world = World::new(scenario, random);
     world.run_for(start);
@@ -63,10 +69,18 @@ fn one_percent_loss_and_twenty_ms_reach_the_reno_friendly_window() {
     for_each_seed_of(4, "one_percent_loss_and_twenty_ms", |_, random| {
         for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
             let scenario = bulk(0.01, rtt, algorithm);
-            let found = segments_per_round(&scenario, random, Duration::from_secs(5), Duration::from_secs(200));
+            let found = segments_per_round(
+                &scenario,
+                random,
+                Duration::from_secs(5),
+                Duration::from_secs(200),
+            );
             println!("{algorithm:?}: {found:.2} segments a round trip, formula {window:.2}");
             assert!(found >= 0.8 * window, "{algorithm:?}: {found:.1} of {window:.1}");
-            assert!(found <= 1.5 * window, "{algorithm:?} takes too much: {found:.1} of {window:.1}");
+            assert!(
+                found <= 1.5 * window,
+                "{algorithm:?} takes too much: {found:.1} of {window:.1}"
+            );
         }
     });
 }
@@ -78,7 +92,12 @@ fn a_hundredth_of_a_percent_and_a_hundred_ms_reach_the_response_function() {
     let window = 1.054 * (0.1f64 / 1e-4).powf(0.75);
     for_each_seed_of(2, "a_hundredth_of_a_percent_and_a_hundred_ms", |_, random| {
         let scenario = bulk(1e-4, rtt, Algorithm::Cubic);
-        let found = segments_per_round(&scenario, random, Duration::from_secs(60), Duration::from_secs(1000));
+        let found = segments_per_round(
+            &scenario,
+            random,
+            Duration::from_secs(60),
+            Duration::from_secs(1000),
+        );
         println!("Cubic: {found:.1} segments a round trip, formula {window:.1}");
         assert!(found >= 0.8 * window, "{found:.1} of {window:.1}");
         assert!(found <= 1.5 * window, "takes too much: {found:.1} of {window:.1}");
@@ -99,7 +118,12 @@ fn a_bottleneck_is_kept_busy() {
         for (rate, rtt_ms) in [(1_250_000u64, 40u64), (12_500_000, 10), (12_500_000, 100)] {
             let rtt = Duration::from_millis(rtt_ms);
             let scenario = bottleneck(rate, rtt);
-            let found = segments_per_round(&scenario, random, Duration::from_secs(2), Duration::from_secs(20));
+            let found = segments_per_round(
+                &scenario,
+                random,
+                Duration::from_secs(2),
+                Duration::from_secs(20),
+            );
             // A frame is payload, 32 bytes of TCP and 28 around it.
             let full = rate as f64 * rtt.as_secs_f64() / (PAYLOAD + 60) as f64;
             println!("{rate} bytes/s, {rtt_ms} ms: {:.3} of the rate", found / full);

@@ -387,8 +387,9 @@ impl Side {
             if transmit.retransmission {
                 self.counts.retransmitted += 1;
                 self.counts.bytes_retransmitted += len;
-            } else if self.sack {
-                // Without SACK nobody knows what has left the network (RFC 6582 inflates the window).
+            } else if self.sack && self.conn.counters().spurious == 0 {
+                // Without SACK nobody knows what has left the network (RFC 6582 inflates the window), and
+                // losses that were none come back into what is in flight.
                 let info = self.conn.info();
                 let limit = self.window_most.max(info.cwnd) + 2 * u64::from(info.max_payload);
                 assert!(info.in_flight <= limit, "{} in flight, window {limit}", info.in_flight);
