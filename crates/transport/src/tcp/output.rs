@@ -1,7 +1,7 @@
 //! What is sent: the calls that queue it and the choice of the next segment (RFC 9293, sections 3.7.4 and
 //! 3.8.6; RFC 6675, NextSeg).
 
-use super::connection::{Connection, MIN_PAYLOAD, Probe};
+use super::connection::{Connection, MIN_PAYLOAD, Probe, user_timeout_field};
 use super::queue::{Segment, flag};
 use super::recovery::Phase;
 use super::timers::Timer;
@@ -144,9 +144,10 @@ impl Connection {
     }
 
     /// The path carries `max_payload` bytes of payload in a segment. When that is less than before,
-    /// queued segments are cut again; the bytes themselves stay as they are.
+    /// queued segments are cut again; the bytes themselves stay as they are. Never more than the peer said
+    /// that it can receive.
     pub fn set_max_payload(&mut self, max_payload: u32) {
-        let max_payload = max_payload.max(MIN_PAYLOAD);
+        let max_payload = max_payload.min(self.send.max_payload_peer).max(MIN_PAYLOAD);
         if max_payload == self.send.max_payload {
             return;
         }
@@ -487,7 +488,7 @@ impl Connection {
             sack_permitted: s.sack,
             timestamps: timestamps
                 .then(|| (self.ts_value(now), if answers { self.ts.recent } else { 0 })),
-            user_timeout: None,
+            user_timeout: s.user_timeout.map(user_timeout_field),
             ..NO_OPTIONS
         };
         Header {
