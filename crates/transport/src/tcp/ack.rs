@@ -51,7 +51,7 @@ impl Connection {
             self.detect_losses_without_sack(duplicate, advanced, &mut delivered)
         };
         if lost > 0 {
-            self.enter_recovery(now);
+            self.enter_recovery(now, self.send.nxt - una);
         }
         let recovering = matches!(self.phase, Phase::Recovery { .. });
         if let Phase::Recovery { prr, .. } = &mut self.phase {

@@ -216,7 +216,15 @@ impl Connection {
         let lost = self.send.queue.next_lost();
         let candidate = match lost {
             Some(index) => *self.send.queue.at(index),
-            None => *self.send.queue.next_unsent()?,
+            None => match self.send.queue.next_unsent() {
+                Some(segment) => *segment,
+                None => {
+                    // Nothing is left: because the window is full, or because there is no more to send.
+                    let full = self.send.queue.in_flight() + u64::from(self.send.max_payload);
+                    self.send.window_limited = full > self.cc.window();
+                    return None;
+                }
+            },
         };
         if !self.window_lets_out(now, &candidate) {
             return None;

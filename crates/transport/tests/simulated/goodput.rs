@@ -159,3 +159,28 @@ fn slow_start_fills_a_long_path_in_a_few_round_trips() {
         assert!(bytes > 4_000_000, "{bytes} bytes in 1.5 s");
     });
 }
+
+#[test]
+fn reserving_within_the_window_costs_no_speed() {
+    for_each_seed_of(1, "reserving_within_the_window_costs_no_speed", |_, random| {
+        let mut scenario = bulk(0.01, Duration::from_millis(20), Algorithm::Cubic);
+        scenario.client.reserve_within_window = true;
+        let found = segments_per_round(&scenario, random, Duration::from_secs(5), Duration::from_secs(100));
+        let window = (1.5f64 / 0.01).sqrt();
+        assert!(found >= 0.8 * window, "{found:.1} of {window:.1}");
+    });
+}
+
+#[test]
+fn a_window_that_is_not_used_stays() {
+    for_each_seed_of(1, "a_window_that_is_not_used_stays", |_, random| {
+        let mut scenario = bulk(0.0, Duration::from_millis(20), Algorithm::Cubic);
+        scenario.client_app.pause = Duration::from_millis(20);
+        scenario.client_app.pause_chance = 1.0;
+        let mut world = World::new(&scenario, random);
+        world.run_for(Duration::from_secs(60));
+        assert!(world.server().received.contiguous() > 4000 * PAYLOAD, "it does send");
+        let cwnd = world.client.conn.info().cwnd;
+        assert!(cwnd <= 20 * PAYLOAD, "a window of {cwnd} for two segments a round trip");
+    });
+}
