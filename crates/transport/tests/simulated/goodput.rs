@@ -165,7 +165,8 @@ fn reserving_within_the_window_costs_no_speed() {
     for_each_seed_of(1, "reserving_within_the_window_costs_no_speed", |_, random| {
         let mut scenario = bulk(0.01, Duration::from_millis(20), Algorithm::Cubic);
         scenario.client.reserve_within_window = true;
-        let found = segments_per_round(&scenario, random, Duration::from_secs(5), Duration::from_secs(100));
+        let found =
+            segments_per_round(&scenario, random, Duration::from_secs(5), Duration::from_secs(100));
         let window = (1.5f64 / 0.01).sqrt();
         assert!(found >= 0.8 * window, "{found:.1} of {window:.1}");
     });
