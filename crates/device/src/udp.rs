@@ -1,0 +1,312 @@
+//! UDP encapsulation: the default device, without privileges. One TPDU is one datagram's payload.
+//!
+//! Many datagrams leave in one message with `UDP_SEGMENT` (Linux 4.18) and come in one buffer with
+//! `UDP_GRO` (Linux 5.0); several messages go with one `sendmmsg` or `recvmmsg` (Linux 3.0, the
+//! oldest this device runs on). Where the kernel refuses the offloads the device works without
+//! them, more slowly, and says so in its [`Capabilities`].
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::sys::mmsg::{MAX_MESSAGES, MAX_SEGMENTS, Messages, Run};
+use crate::sys::sockopt;
+use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
+
+/// What to ask the kernel for.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Bytes of receive buffer to ask for; the kernel may give less.
+    pub receive_buffer_bytes: usize,
+    /// Bytes of send buffer to ask for; the kernel may give less.
+    pub send_buffer_bytes: usize,
+    /// Ask for `UDP_SEGMENT` and `UDP_GRO`.
+    pub offload: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { receive_buffer_bytes: 4 << 20, send_buffer_bytes: 1 << 20, offload: true }
+    }
+}
+
+/// Largest payload of a UDP datagram over IPv4 and IPv6.
+const MAX_PAYLOAD_V4: usize = 65_535 - 20 - 8;
+const MAX_PAYLOAD_V6: usize = 65_535 - 8;
+/// `UDP_MAX_SEGMENTS` before Linux 6.9.
+const OLD_MAX_SEGMENTS: usize = 64;
+/// Events kept for `poll_event`.
+const MAX_EVENTS: usize = 64;
+
+/// Frames in UDP datagrams over one socket, to and from any peer.
+pub struct Udp {
+    socket: UdpSocket,
+    local: SocketAddr,
+    v6_socket: bool,
+    caps: Capabilities,
+    max_segments: usize,
+    outgoing: Messages,
+    incoming: Messages,
+    runs: Vec<Run>,
+    events: VecDeque<Event>,
+    waker: Waker,
+}
+
+impl Udp {
+    /// Binds a socket and asks for what `config` wants.
+    ///
+    /// # Errors
+    /// When the address cannot be bound or no descriptor is left. A refused offload is no error.
+    pub fn bind(addr: SocketAddr, config: &Config) -> io::Result<Self> {
+        let socket = UdpSocket::bind(addr)?;
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        let mut udp = Udp {
+            v6_socket: local.is_ipv6(),
+            local,
+            caps: Capabilities {
+                name: "udp",
+                max_datagram: if local.is_ipv6() { MAX_PAYLOAD_V6 } else { MAX_PAYLOAD_V4 },
+                // A datagram for an IPv4 peer can leave by an IPv6 socket too.
+                max_batch_bytes: MAX_PAYLOAD_V4,
+                ..Capabilities::default()
+            },
+            max_segments: MAX_SEGMENTS,
+            outgoing: Messages::new(),
+            incoming: Messages::new(),
+            runs: Vec::with_capacity(MAX_MESSAGES),
+            events: VecDeque::with_capacity(MAX_EVENTS),
+            waker: Waker::new()?,
+            socket,
+        };
+        udp.set_up(config)?;
+        Ok(udp)
+    }
+
+    fn set_up(&mut self, config: &Config) -> io::Result<()> {
+        let fd = self.socket.as_fd();
+        let notes = &mut self.caps.notes;
+        let receive =
+            raise(fd, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, config.receive_buffer_bytes)?;
+        raise(fd, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, config.send_buffer_bytes)?;
+        if receive < config.receive_buffer_bytes {
+            notes.push(format!(
+                "receive buffer {receive} of {} bytes: limited by net.core.rmem_max",
+                config.receive_buffer_bytes
+            ));
+        }
+        self.caps.receive_buffer_bytes = receive;
+        if self.v6_socket {
+            sockopt::set(
+                fd,
+                libc::IPPROTO_IPV6,
+                libc::IPV6_MTU_DISCOVER,
+                libc::IPV6_PMTUDISC_PROBE,
+            )?;
+            sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        }
+        // On an IPv6 socket these are for peers with mapped IPv4 addresses; one that is bound to
+        // IPv6 only may refuse them, and then needs none.
+        let v4 = sockopt::set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+            .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1));
+        if !self.v6_socket {
+            v4?;
+        }
+        if !config.offload {
+            notes.push("segmentation and receive offload: not asked for".into());
+            return Ok(());
+        }
+        match sockopt::set(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0) {
+            Ok(()) => self.caps.segmentation_offload = true,
+            Err(e) => notes.push(format!("no segmentation offload (UDP_SEGMENT, Linux 4.18): {e}")),
+        }
+        match sockopt::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1) {
+            Ok(()) => self.caps.receive_offload = true,
+            Err(e) => notes.push(format!("no receive offload (UDP_GRO, Linux 5.0): {e}")),
+        }
+        Ok(())
+    }
+
+    fn note_event(&mut self, event: Event) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The most frames and bytes in a run.
+    fn limits(&self) -> Limits {
+        let segments = if self.caps.segmentation_offload { self.max_segments } else { 1 };
+        Limits { segments, bytes: self.caps.max_batch_bytes }
+    }
+
+    /// What to do after the kernel refused the first run: how many of its frames are settled.
+    fn refused(&mut self, frames: &[TxFrame<'_>], run: &Run, e: io::Error) -> io::Result<Refusal> {
+        let count = run.frames.len();
+        let first = &frames[run.frames.start];
+        match e.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS) => Ok(Refusal::Full),
+            Some(libc::EINTR) => Ok(Refusal::Again),
+            Some(libc::EIO) if count > 1 => {
+                self.caps.segmentation_offload = false;
+                self.caps.notes.push(
+                    "segmentation offload given up: the network interface refuses it (EIO)".into(),
+                );
+                Ok(Refusal::Again)
+            }
+            Some(libc::EINVAL) if count > OLD_MAX_SEGMENTS => {
+                self.max_segments = OLD_MAX_SEGMENTS;
+                Ok(Refusal::Again)
+            }
+            // A segment larger than the link's MTU refuses the run; singly, only what is too big.
+            Some(libc::EINVAL | libc::EMSGSIZE) if count > 1 => Ok(Refusal::Singly),
+            Some(libc::EMSGSIZE) => {
+                self.note_event(Event::TooBig { peer: first.peer, len: first.len() });
+                Ok(Refusal::Settled)
+            }
+            Some(
+                libc::ECONNREFUSED
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENETDOWN
+                | libc::EADDRNOTAVAIL
+                | libc::EAFNOSUPPORT
+                | libc::EPERM
+                | libc::EACCES
+                | libc::EINVAL,
+            ) => {
+                self.note_event(Event::Unreachable { peer: first.peer });
+                Ok(Refusal::Settled)
+            }
+            _ => Err(e),
+        }
+    }
+}
+
+/// What a refused send means for the frames of its run.
+enum Refusal {
+    Full,
+    Again,
+    Singly,
+    Settled,
+}
+
+/// Bounds of one run.
+#[derive(Clone, Copy)]
+struct Limits {
+    segments: usize,
+    bytes: usize,
+}
+
+/// The run that starts with frame `start`, which exists and is not empty.
+fn plan(frames: &[TxFrame<'_>], start: usize, limits: Limits) -> Run {
+    let first = &frames[start];
+    let segment_len = first.len();
+    let (mut end, mut bytes) = (start + 1, segment_len);
+    while let Some(frame) = frames.get(end) {
+        let fits = end - start < limits.segments && bytes + frame.len() <= limits.bytes;
+        let alike = frame.peer == first.peer && frame.ecn == first.ecn;
+        if !fits || !alike || frame.is_empty() || frame.len() > segment_len {
+            break;
+        }
+        end += 1;
+        bytes += frame.len();
+        if frame.len() < segment_len {
+            break;
+        }
+    }
+    Run { frames: start..end, segment_len }
+}
+
+/// Raises a socket buffer and returns what the kernel really gives, in bytes of payload: it says
+/// twice as much, to have room for its own structures (socket(7)).
+fn raise(fd: BorrowedFd<'_>, name: i32, force: i32, bytes: usize) -> io::Result<usize> {
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
+    let before = sockopt::get(fd, libc::SOL_SOCKET, name)?;
+    if before / 2 < wanted && sockopt::set(fd, libc::SOL_SOCKET, force, wanted).is_err() {
+        sockopt::set(fd, libc::SOL_SOCKET, name, wanted)?;
+    }
+    Ok(usize::try_from(sockopt::get(fd, libc::SOL_SOCKET, name)? / 2).unwrap_or(0))
+}
+
+impl Device for Udp {
+    fn caps(&self) -> &Capabilities {
+        &self.caps
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        // Frames before this one go one by one.
+        let mut singly_until = 0;
+        while taken < frames.len() {
+            if frames[taken].is_empty() {
+                taken += 1;
+                continue;
+            }
+            self.runs.clear();
+            let mut next = taken;
+            while next < frames.len() && self.runs.len() < MAX_MESSAGES && !frames[next].is_empty()
+            {
+                let mut limits = self.limits();
+                if next < singly_until {
+                    limits.segments = 1;
+                }
+                let run = plan(frames, next, limits);
+                next = run.frames.end;
+                self.runs.push(run);
+            }
+            match self.outgoing.send(self.socket.as_fd(), self.v6_socket, frames, &self.runs) {
+                Ok(sent) => taken = self.runs[..sent].last().map_or(taken, |run| run.frames.end),
+                Err(e) => {
+                    let run = self.runs[0].clone();
+                    match self.refused(frames, &run, e)? {
+                        Refusal::Full => break,
+                        Refusal::Again => {}
+                        Refusal::Singly => singly_until = run.frames.end,
+                        Refusal::Settled => taken = run.frames.end,
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
+        loop {
+            match self.incoming.receive(self.socket.as_fd(), batch) {
+                Ok(_) => return Ok(batch.len()),
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(0),
+                    // An ICMP error of an earlier send; told once, says nothing about this socket.
+                    Some(
+                        libc::EINTR | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH,
+                    ) => {}
+                    _ => return Err(e),
+                },
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        wake::wait(self.socket.as_fd(), &self.waker, timeout, want_write)
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
