@@ -14,6 +14,7 @@ pub mod arch;
 pub mod execution;
 mod level;
 mod library;
+pub mod measure;
 pub mod stage;
 pub mod stages;
 mod transform;
