@@ -67,7 +67,15 @@ impl<L: Lanes> Run<L> for InternetSum {
         let mask = lanes.splat64(0xffff_ffff);
         let low = lanes.add64(lanes.and(low, mask), lanes.shr64::<32>(low));
         let high = lanes.add64(lanes.and(state.high, mask), lanes.shr64::<32>(state.high));
-        let sum = Sum::from_words(lanes.sum64(lanes.add64(low, high)));
-        Sum::from_folded(u16::from_be(sum.folded()))
+        fold(lanes.sum64(lanes.add64(low, high)))
     }
+}
+
+/// The sum of four little-endian words, folded and put in network order. Adding a number to itself
+/// turned by half leaves in the upper half what both halves add up to, end-around carry included.
+#[inline(always)]
+fn fold(sum: u64) -> Sum {
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    let sum = (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
+    Sum::from_folded(u16::from_be(sum))
 }
