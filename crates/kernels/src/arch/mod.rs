@@ -14,6 +14,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod gcm;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
