@@ -102,14 +102,13 @@ impl<L: GcmLanes, const SUM: bool> Digest<L, SUM> {
     }
 
     /// A part of the work on ciphertext vectors `2 * pair` and `2 * pair + 1` of a batch: 0 and 1
-    /// multiply the outer halves of one, 2 the middle of both. `take` gives a vector, once.
+    /// multiply the outer halves of one, `v`, 2 the middle of both.
     #[inline(always)]
-    unsafe fn step(&mut self, context: &Context, pair: usize, part: usize, take: impl FnOnce(usize) -> L::V) {
+    unsafe fn step(&mut self, context: &Context, pair: usize, part: usize, v: L::V) {
         // SAFETY: `power` plus a batch stays within the table and the zeros behind it.
         unsafe {
             if part < 2 {
                 let i = 2 * pair + part;
-                let v = take(i);
                 if SUM {
                     self.total = L::add64(self.total, v);
                     self.total_high = L::add64(self.total_high, L::high32(v));
@@ -242,7 +241,10 @@ impl Counter {
         unsafe {
             let table: *const u8 = context.counter.as_ptr().add(self.low).cast();
             let base = L::broadcast(self.base);
-            let mut states = core::array::from_fn(|i| L::xor(base, L::load(table.add(i * L::BYTES))));
+            let mut states = [base; M];
+            for (i, state) in states.iter_mut().enumerate() {
+                *state = L::xor(base, L::load(table.add(i * L::BYTES)));
+            }
             self.low += M * L::BLOCKS;
             if self.low >= 256 {
                 self.wrap::<L, M>(table, &mut states);
@@ -271,31 +273,6 @@ impl Counter {
             }
         }
     }
-}
-
-/// The middle rounds over `states`, with `between(i)` after round `2 + i`.
-#[inline(always)]
-unsafe fn rounds<L: GcmLanes, const ROUNDS: usize, const M: usize>(
-    context: &Context,
-    states: &mut [L::V; M],
-    mut between: impl FnMut(usize),
-) {
-    macro_rules! round {
-        ($($r:literal)*) => {$(
-            if $r < ROUNDS {
-                // SAFETY: `$r` is a round key of this context, at the level's width.
-                unsafe {
-                    let key = L::load(context.keys.as_ptr().add($r * L::BYTES));
-                    for state in states.iter_mut() {
-                        *state = L::aes_round(*state, key);
-                        L::pin(state);
-                    }
-                }
-                between($r - 2);
-            }
-        )*};
-    }
-    round!(2 3 4 5 6 7 8 9 10 11 12 13);
 }
 
 /// Which parts of GHASH on `vectors` vectors stand after middle round `round` of `of`.
@@ -357,12 +334,33 @@ fn additional_long(context: &Context, aad: &[u8]) -> __m128i {
 unsafe fn tag_mask<L: GcmLanes, const ROUNDS: usize>(context: &Context, start: __m128i) -> __m128i {
     // SAFETY: AES-NI, as the caller vouches; round keys of this context at the level's width.
     unsafe {
-        let key = |round: usize| _mm_loadu_si128(context.keys.as_ptr().add(round * L::BYTES).cast());
         let mut mask = start;
         for round in 2..ROUNDS {
-            mask = _mm_aesenc_si128(mask, key(round));
+            let key = context.keys.as_ptr().add(round * L::BYTES);
+            mask = _mm_aesenc_si128(mask, _mm_loadu_si128(key.cast()));
         }
-        _mm_aesenclast_si128(mask, key(ROUNDS))
+        let key = context.keys.as_ptr().add(ROUNDS * L::BYTES);
+        _mm_aesenclast_si128(mask, _mm_loadu_si128(key.cast()))
+    }
+}
+
+/// Ciphertext vector `i` for GHASH: sealing, of the batch before, from `scratch`; opening, of this one,
+/// from the source, and kept in `scratch` for the cipher.
+#[inline(always)]
+unsafe fn fresh<L: GcmLanes, const SEAL: bool, const ELEMENT: usize>(
+    edge: &impl Edge<L, ELEMENT>,
+    scratch: *mut u8,
+    i: usize,
+) -> L::V {
+    // SAFETY: `i` is a vector of the batch at `edge` and `scratch`.
+    unsafe {
+        let kept = scratch.add(i * L::BYTES);
+        if SEAL {
+            return L::load(kept);
+        }
+        let v = edge.load(i);
+        L::store(kept, v);
+        v
     }
 }
 
@@ -387,19 +385,23 @@ unsafe fn batch<
     // SAFETY: `M` vectors at `edge` and `scratch`, as the caller vouches.
     unsafe {
         let mut states = counter.start::<L, M>(context);
-        rounds::<L, ROUNDS, M>(context, &mut states, |round| {
-            for part in parts(G, round, ROUNDS - 2) {
-                digest.step(context, part / 3, part % 3, |i| {
-                    if SEAL {
-                        L::load(scratch.add(i * L::BYTES))
-                    } else {
-                        let v = edge.load(i);
-                        L::store(scratch.add(i * L::BYTES), v);
-                        v
+        macro_rules! round {
+            ($($r:literal)*) => {$(
+                if $r < ROUNDS {
+                    let key = L::load(context.keys.as_ptr().add($r * L::BYTES));
+                    for state in &mut states {
+                        *state = L::aes_round(*state, key);
+                        L::pin(state);
                     }
-                });
-            }
-        });
+                    for part in parts(G, $r - 2, ROUNDS - 2) {
+                        let (pair, part) = (part / 3, part % 3);
+                        let v = if part < 2 { fresh::<L, SEAL, ELEMENT>(edge, scratch, 2 * pair + part) } else { L::zero() };
+                        digest.step(context, pair, part, v);
+                    }
+                }
+            )*};
+        }
+        round!(2 3 4 5 6 7 8 9 10 11 12 13);
         if G > 0 {
             digest.advance(G * L::BLOCKS);
         }
@@ -426,9 +428,13 @@ unsafe fn drain<L: GcmLanes, const G: usize, const SUM: bool>(
     digest: &mut Digest<L, SUM>,
     scratch: *const u8,
 ) {
-    for part in 0..G / 2 * 3 {
+    for pair in 0..G / 2 {
         // SAFETY: `G` vectors at `scratch`, as the caller vouches.
-        unsafe { digest.step(context, part / 3, part % 3, |i| L::load(scratch.add(i * L::BYTES))) };
+        unsafe {
+            digest.step(context, pair, 0, L::load(scratch.add(2 * pair * L::BYTES)));
+            digest.step(context, pair, 1, L::load(scratch.add((2 * pair + 1) * L::BYTES)));
+            digest.step(context, pair, 2, L::zero());
+        }
     }
 }
 
@@ -487,8 +493,7 @@ pub(super) unsafe fn run<
         let (mut counter, start) = Counter::new::<L>(context, &message);
         let mask = tag_mask::<L, ROUNDS>(context, start);
         let mut digest = Digest::<L, SUM>::new(context, &message);
-        let bits = |len: usize| (len as u64 * 8) as i64;
-        let lengths = _mm_set_epi64x(bits(message.aad.len()), bits(message.len));
+        let lengths = _mm_set_epi64x(8 * message.aad.len() as i64, 8 * message.len as i64);
         let lengths = product(context, lengths, POWERS - 1);
 
         let mut scratch = core::mem::MaybeUninit::<Scratch<{ N * 16 * WIDEST }>>::uninit();

@@ -73,10 +73,10 @@ pub(crate) struct Quad;
 /// `impl GcmLanes` where only the names of the intrinsics differ.
 macro_rules! lanes {
     ($lanes:ty, $v:ty, $blocks:literal, $class:ident $feature:literal,
-     zero: $zero:expr, load: $load:expr, store: $store:expr, broadcast: $broadcast:expr,
-     first: $first:expr, second: $second:expr, xor: $xor:path, and: $and:path, add64: $add64:path, srl64: $srl64:ident,
+     zero: $zero:expr, load: $load:expr, store: $store:expr, broadcast: |$w:ident| $broadcast:expr,
+     first: |$f:ident| $first:expr, second: |$b:ident| $second:expr, xor: $xor:path, and: $and:path, add64: $add64:path, srl64: $srl64:ident,
      shuffle: $shuffle:path, aes_round: $aes:path, aes_last: $last:path, clmul: $clmul:ident,
-     unpack_low: $ul:path, unpack_high: $uh:path, fold: $fold:expr) => {
+     unpack_low: $ul:path, unpack_high: $uh:path, fold: |$a:ident| $fold:expr) => {
         #[allow(unused_unsafe)] // some lanes need no instruction for some methods
         impl GcmLanes for $lanes {
             type V = $v;
@@ -98,19 +98,19 @@ macro_rules! lanes {
                 unsafe { $store(to.cast(), v) }
             }
             #[inline(always)]
-            unsafe fn broadcast(block: __m128i) -> $v {
+            unsafe fn broadcast($w: __m128i) -> $v {
                 // SAFETY: the caller vouches for the instructions.
-                unsafe { $broadcast(block) }
+                unsafe { $broadcast }
             }
             #[inline(always)]
-            unsafe fn first(block: __m128i) -> $v {
+            unsafe fn first($f: __m128i) -> $v {
                 // SAFETY: the caller vouches for the instructions.
-                unsafe { $first(block) }
+                unsafe { $first }
             }
             #[inline(always)]
-            unsafe fn second(block: __m128i) -> $v {
+            unsafe fn second($b: __m128i) -> $v {
                 // SAFETY: the caller vouches for the instructions.
-                unsafe { $second(block) }
+                unsafe { $second }
             }
             #[inline(always)]
             unsafe fn xor(a: $v, b: $v) -> $v {
@@ -168,9 +168,9 @@ macro_rules! lanes {
                 unsafe { $uh(a, b) }
             }
             #[inline(always)]
-            unsafe fn fold(a: $v) -> __m128i {
+            unsafe fn fold($a: $v) -> __m128i {
                 // SAFETY: the caller vouches for the instructions.
-                unsafe { $fold(a) }
+                unsafe { $fold }
             }
             #[inline(always)]
             unsafe fn pin(v: &mut $v) {
@@ -191,16 +191,16 @@ macro_rules! lanes {
 
 lanes!(Single, __m128i, 1, xmm_reg "sse2",
     zero: _mm_setzero_si128(), load: _mm_loadu_si128, store: _mm_storeu_si128,
-    broadcast: core::convert::identity, first: core::convert::identity, second: core::convert::identity,
+    broadcast: |block| block, first: |block| block, second: |block| block,
     xor: _mm_xor_si128, and: _mm_and_si128, add64: _mm_add_epi64, srl64: _mm_srli_epi64,
     shuffle: _mm_shuffle_epi8, aes_round: _mm_aesenc_si128, aes_last: _mm_aesenclast_si128,
     clmul: _mm_clmulepi64_si128, unpack_low: _mm_unpacklo_epi64, unpack_high: _mm_unpackhi_epi64,
-    fold: core::convert::identity);
+    fold: |a| a);
 
 lanes!(Double, __m256i, 2, ymm_reg "avx",
     zero: _mm256_setzero_si256(), load: _mm256_loadu_si256, store: _mm256_storeu_si256,
-    broadcast: _mm256_broadcastsi128_si256,
-    first: _mm256_zextsi128_si256,
+    broadcast: |block| _mm256_broadcastsi128_si256(block),
+    first: |block| _mm256_zextsi128_si256(block),
     second: |block| _mm256_inserti128_si256::<1>(_mm256_setzero_si256(), block),
     xor: _mm256_xor_si256, and: _mm256_and_si256, add64: _mm256_add_epi64, srl64: _mm256_srli_epi64,
     shuffle: _mm256_shuffle_epi8, aes_round: _mm256_aesenc_epi128, aes_last: _mm256_aesenclast_epi128,
@@ -209,8 +209,8 @@ lanes!(Double, __m256i, 2, ymm_reg "avx",
 
 lanes!(Quad, __m512i, 4, zmm_reg "avx512f",
     zero: _mm512_setzero_si512(), load: _mm512_loadu_si512, store: _mm512_storeu_si512,
-    broadcast: _mm512_broadcast_i32x4,
-    first: _mm512_zextsi128_si512,
+    broadcast: |block| _mm512_broadcast_i32x4(block),
+    first: |block| _mm512_zextsi128_si512(block),
     second: |block| _mm512_inserti32x4::<1>(_mm512_setzero_si512(), block),
     xor: _mm512_xor_si512, and: _mm512_and_si512, add64: _mm512_add_epi64, srl64: _mm512_srli_epi64,
     shuffle: _mm512_shuffle_epi8, aes_round: _mm512_aesenc_epi128, aes_last: _mm512_aesenclast_epi128,
