@@ -86,6 +86,7 @@ static KEEP: [u8; 64] = {
 impl<F: Flavour> Lanes for Avx2<F> {
     type V = __m256i;
     const WIDTH: usize = 32;
+    const AVERAGES: bool = true;
 
     #[inline(always)]
     fn load(self, from: &[u8]) -> __m256i {
@@ -173,6 +174,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
     fn add16(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: AVX2.
         unsafe { _mm256_add_epi16(a, b) }
+    }
+    #[inline(always)]
+    fn average16(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_avg_epu16(a, b) }
     }
     #[inline(always)]
     fn add32(self, a: __m256i, b: __m256i) -> __m256i {
