@@ -16,7 +16,10 @@ use crate::arch::{Kernel, Lanes};
 use crate::execution::{Blocked, Execution, Integrated, Sequential};
 use crate::library::Library;
 use crate::stage::{Run, then};
-use crate::stages::{InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, Swap as SwapStage};
+use crate::stages::{
+    ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, Swap as SwapStage,
+};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -60,6 +63,7 @@ pub struct Opened {
 enum Cipher {
     None,
     Pes(PesKey),
+    ChaCha(ChaChaKey),
     Library(Library),
 }
 
@@ -92,7 +96,10 @@ impl Transform {
             CipherKey::Pes(key) => Cipher::Pes(PesKey::new(*key)),
             CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
             CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
-            CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
+            CipherKey::ChaCha20Poly1305(key) if execution == Execution::Sequential => {
+                Cipher::Library(Library::chacha20_poly1305(key))
+            }
+            CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
         Transform { level, execution, swap, cipher, work: Vec::new() }
     }
@@ -101,7 +108,7 @@ impl Transform {
     pub fn tag_len(&self) -> usize {
         match self.cipher {
             Cipher::None | Cipher::Pes(_) => 0,
-            Cipher::Library(_) => 16,
+            Cipher::ChaCha(_) | Cipher::Library(_) => 16,
         }
     }
 
@@ -109,7 +116,7 @@ impl Transform {
     pub fn block_len(&self) -> usize {
         match self.cipher {
             Cipher::Pes(_) => 8,
-            Cipher::None | Cipher::Library(_) => 1,
+            Cipher::None | Cipher::ChaCha(_) | Cipher::Library(_) => 1,
         }
     }
 
@@ -134,7 +141,7 @@ impl Transform {
         tag: &mut [u8; 16],
     ) -> Sum {
         self.reserve(src.len());
-        let Transform { level, execution, swap, ref cipher, ref mut work } = *self;
+        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
         match cipher {
             Cipher::None => {
                 let ((), sum) = with_swap!(
@@ -160,6 +167,20 @@ impl Transform {
                         work: work
                     })
                 );
+                sum
+            }
+            Cipher::ChaCha(key) => {
+                let (found, sum) = with_swap!(
+                    swap,
+                    level.run(Send {
+                        execution: execution,
+                        cipher: key.seal(nonce, aad, src.len()),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                *tag = found;
                 sum
             }
             Cipher::Library(aead) => {
@@ -192,7 +213,7 @@ impl Transform {
         dst: &mut [u8],
     ) -> Opened {
         self.reserve(src.len());
-        let Transform { level, execution, swap, ref cipher, ref mut work } = *self;
+        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
         match cipher {
             Cipher::None => {
                 let (sum, ()) = with_swap!(
@@ -219,6 +240,23 @@ impl Transform {
                     })
                 );
                 Opened { sum, authentic: true }
+            }
+            Cipher::ChaCha(key) => {
+                let (sum, found) = with_swap!(
+                    swap,
+                    level.run(Receive {
+                        execution: execution,
+                        cipher: key.open(nonce, aad, src.len()),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                let authentic = verify_slices_are_equal(&found, tag).is_ok();
+                if !authentic {
+                    dst.fill(0);
+                }
+                Opened { sum, authentic }
             }
             Cipher::Library(aead) => {
                 let sum = crate::sum(level, src);

@@ -14,6 +14,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod chacha;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod partial;
