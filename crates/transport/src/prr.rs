@@ -34,8 +34,10 @@ impl Recovery {
     pub fn on_ack(&mut self, delivered: u64, lost: u64, pipe: u64, advanced: bool) {
         self.prr_delivered += delivered;
         let sndcnt = if pipe > self.ssthresh {
-            // Proportional part: ceil(prr_delivered * ssthresh / RecoverFS) - prr_out.
-            let out = (u128::from(self.prr_delivered) * u128::from(self.ssthresh))
+            // Proportional part: ceil(prr_delivered * ssthresh / RecoverFS) - prr_out. The threshold
+            // has a floor and may exceed what was outstanding; more than is delivered never goes out.
+            let share = self.ssthresh.min(self.recover_fs);
+            let out = (u128::from(self.prr_delivered) * u128::from(share))
                 .div_ceil(u128::from(self.recover_fs));
             u64::try_from(out).unwrap_or(u64::MAX).saturating_sub(self.prr_out)
         } else {
@@ -114,6 +116,17 @@ mod tests {
         assert_eq!(recovery.room(), 3 * MSS, "6 delivered, 3 out");
         recovery.on_ack(100 * MSS, 0, 48 * MSS, true);
         assert_eq!(recovery.room(), 2 * MSS, "never beyond the threshold");
+    }
+
+    #[test]
+    fn a_threshold_above_what_was_outstanding_does_not_speed_up() {
+        let mut recovery = Recovery::new(MSS, 2 * MSS, MSS);
+        recovery.on_sent(MSS);
+        for _ in 0..100 {
+            recovery.on_ack(MSS, 0, 3 * MSS, true);
+            assert!(recovery.room() <= MSS, "conservation");
+            recovery.on_sent(recovery.room());
+        }
     }
 
     #[test]
