@@ -15,6 +15,7 @@ mod frame;
 pub mod impair;
 pub mod kernel_tcp;
 pub mod memory;
+pub mod shm;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;
