@@ -196,11 +196,11 @@ fn a_peer_that_scribbles_all_over_its_memory_harms_nobody_else() {
         let (mut a, mut b) = pair(RING).unwrap();
         for _ in 0..20 {
             match random() % 4 {
-                0 => a.own.store(place(Word::Head), random() % (2 * RING as u64) & !63),
-                1 => a.own.store(place(Word::Tail), random() % 1024 & !63),
+                0 => a.own.store(place(Word::Head), (random() % (2 * RING as u64)) & !63),
+                1 => a.own.store(place(Word::Tail), (random() % 1024) & !63),
                 2 => a.own.store(place(Word::Sleep), random()),
                 _ => {
-                    let at = random() % RING as u64 & !63;
+                    let at = (random() % RING as u64) & !63;
                     let len = (random() % 2000) as u32;
                     a.own.slice_mut(at, 4).copy_from_slice(&len.to_le_bytes());
                 }
@@ -222,7 +222,7 @@ fn a_writer_that_races_the_reader_gives_bytes_or_an_end_and_no_crash() {
     let (mut a, mut b) = pair(RING).unwrap();
     let writer = thread::spawn(move || {
         for n in 0..20_000u64 {
-            let len = (n * 0x9e37_79b9 >> 7) as u32 % 3000;
+            let len = ((n * 0x9e37_79b9) >> 7) as u32 % 3000;
             a.own.slice_mut(n * 64 % RING as u64, 4).copy_from_slice(&len.to_le_bytes());
             a.own.store(place(Word::Head), n * 64);
         }
