@@ -13,3 +13,4 @@ pub mod prr;
 pub mod rtt;
 pub mod syn_cookie;
 pub mod timer;
+pub mod tcp;

@@ -60,3 +60,70 @@ impl Recovery {
         self.room
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    /// RFC 6937, section 3.1's first example: pipe 100 segments, one lost, ssthresh half.
+    #[test]
+    fn sends_one_for_two_delivered_while_the_pipe_is_full() {
+        let (in_flight, ssthresh) = (100 * MSS, 50 * MSS);
+        let mut recovery = Recovery::new(in_flight, ssthresh, MSS);
+        let mut pipe = in_flight - MSS;
+        let mut out = 0;
+        for ack in 1..=99u64 {
+            pipe -= MSS;
+            recovery.on_ack(MSS, 0, pipe, false);
+            while recovery.room() > 0 {
+                recovery.on_sent(MSS);
+                pipe += MSS;
+                out += 1;
+            }
+            assert!(out <= ack.div_ceil(2) + 1, "{out} sent after {ack} acknowledgements");
+        }
+        assert!((49..=51).contains(&out), "{out} sent");
+        assert!((49..=51).contains(&(pipe / MSS)), "the pipe ends at the threshold: {pipe}");
+    }
+
+    #[test]
+    fn the_fast_retransmit_leaves_at_once() {
+        let recovery = Recovery::new(10 * MSS, 5 * MSS, MSS);
+        assert_eq!(recovery.room(), MSS);
+        let mut recovery = Recovery::new(100 * MSS, MSS, MSS);
+        recovery.on_ack(MSS, 0, 98 * MSS, false);
+        assert_eq!(recovery.room(), MSS, "forced until something was sent");
+        recovery.on_sent(MSS);
+        recovery.on_ack(MSS, 0, 97 * MSS, false);
+        assert_eq!(recovery.room(), 0);
+    }
+
+    #[test]
+    fn a_pipe_below_the_threshold_refills_by_the_reduction_bound() {
+        // Heavy loss: of 100 segments 80 are gone.
+        let mut recovery = Recovery::new(100 * MSS, 50 * MSS, MSS);
+        recovery.on_sent(MSS);
+        recovery.on_ack(MSS, 0, 19 * MSS, true);
+        assert_eq!(recovery.room(), 2 * MSS, "slow start: delivered and one more");
+        recovery.on_sent(2 * MSS);
+        recovery.on_ack(MSS, 5 * MSS, 15 * MSS, true);
+        assert_eq!(recovery.room(), 0, "further loss: packet conservation, 3 out for 2 delivered");
+        recovery.on_ack(4 * MSS, 0, 15 * MSS, false);
+        assert_eq!(recovery.room(), 3 * MSS, "6 delivered, 3 out");
+        recovery.on_ack(100 * MSS, 0, 48 * MSS, true);
+        assert_eq!(recovery.room(), 2 * MSS, "never beyond the threshold");
+    }
+
+    #[test]
+    fn an_odd_size_does_not_go_below_zero() {
+        let mut recovery = Recovery::new(0, 5 * MSS, MSS);
+        recovery.on_ack(1, 0, 0, true);
+        assert!(recovery.room() > 0);
+        recovery.on_sent(9 * MSS);
+        assert_eq!(recovery.room(), 0);
+        recovery.on_ack(u64::MAX / 2, 0, u64::MAX / 2, true);
+        assert!(recovery.room() > 0, "large numbers do not overflow");
+    }
+}
