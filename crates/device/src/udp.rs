@@ -5,12 +5,12 @@
 //! oldest this device runs on). Where the kernel refuses the offloads the device works without
 //! them, more slowly, and says so in its [`Capabilities`].
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::frame::Events;
 use crate::sys::mmsg::{MAX_MESSAGES, MAX_SEGMENTS, Messages, Run};
 use crate::sys::sockopt;
 use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
@@ -37,8 +37,6 @@ const MAX_PAYLOAD_V4: usize = 65_535 - 20 - 8;
 const MAX_PAYLOAD_V6: usize = 65_535 - 8;
 /// `UDP_MAX_SEGMENTS` before Linux 6.9.
 const OLD_MAX_SEGMENTS: usize = 64;
-/// Events kept for `poll_event`.
-const MAX_EVENTS: usize = 64;
 
 /// Frames in UDP datagrams over one socket, to and from any peer.
 pub struct Udp {
@@ -50,7 +48,7 @@ pub struct Udp {
     outgoing: Messages,
     incoming: Messages,
     runs: Vec<Run>,
-    events: VecDeque<Event>,
+    events: Events,
     waker: Waker,
 }
 
@@ -77,7 +75,7 @@ impl Udp {
             outgoing: Messages::new(),
             incoming: Messages::new(),
             runs: Vec::with_capacity(MAX_MESSAGES),
-            events: VecDeque::with_capacity(MAX_EVENTS),
+            events: Events::default(),
             waker: Waker::new()?,
             socket,
         };
@@ -129,13 +127,6 @@ impl Udp {
         Ok(())
     }
 
-    fn note_event(&mut self, event: Event) {
-        if self.events.len() == MAX_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-    }
-
     /// The most frames and bytes in a run.
     fn limits(&self) -> Limits {
         let segments = if self.caps.segmentation_offload { self.max_segments } else { 1 };
@@ -163,7 +154,7 @@ impl Udp {
             // A segment larger than the link's MTU refuses the run; singly, only what is too big.
             Some(libc::EINVAL | libc::EMSGSIZE) if count > 1 => Ok(Refusal::Singly),
             Some(libc::EMSGSIZE) => {
-                self.note_event(Event::TooBig { peer: first.peer, len: first.len() });
+                self.events.push(Event::TooBig { peer: first.peer, len: first.len() });
                 Ok(Refusal::Settled)
             }
             Some(
@@ -178,7 +169,7 @@ impl Udp {
                 | libc::EACCES
                 | libc::EINVAL,
             ) => {
-                self.note_event(Event::Unreachable { peer: first.peer });
+                self.events.push(Event::Unreachable { peer: first.peer });
                 Ok(Refusal::Settled)
             }
             _ => Err(e),
@@ -307,6 +298,6 @@ impl Device for Udp {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop()
     }
 }

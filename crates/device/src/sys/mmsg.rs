@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::batch::{Filled, RxBatch, SLOT_BYTES};
+use crate::batch::{Filled, RxBatch};
 use crate::{Ecn, TxFrame};
 
 /// The most messages that one call carries.
@@ -120,7 +120,8 @@ impl Messages {
         batch.clear();
         let count = batch.capacity().min(MAX_MESSAGES);
         self.iovecs.clear();
-        for slot in batch.memory_mut().chunks_mut(SLOT_BYTES).take(count) {
+        let slot_bytes = batch.slot_bytes();
+        for slot in batch.memory_mut().chunks_mut(slot_bytes).take(count) {
             self.iovecs
                 .push(libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() });
         }

@@ -1,0 +1,154 @@
+//! How fast the UDP device carries plain frames over loopback: a blast, no protocol, no cipher.
+//!
+//! `cargo run --release -p fusewire-device --example udp_rate [SECONDS]` prints, for each size of
+//! datagram, bytes received and frames lost, and what the choices of the data path cost: header and
+//! payload apart or next to each other, super-packets a call, memory in use at each side.
+//! `FUSEWIRE_RATE_KEEP=1` keeps the receiver from reading the bytes (the kernel's copy alone).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fusewire_device::udp::{Config, Udp};
+use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
+
+/// How frames lie in the sender's memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Layout {
+    /// Frame after frame: a run is one piece.
+    Contiguous,
+    /// Header and payload together, a gap between frames: one piece a frame.
+    Framed,
+    /// Header and payload apart: two pieces a frame.
+    Apart,
+}
+
+#[derive(Clone, Copy)]
+struct Setting {
+    frame_len: usize,
+    layout: Layout,
+    /// Bytes handed to one `transmit`.
+    transmit_bytes: usize,
+    /// Bytes of the sender's memory that are sent in turn.
+    memory_bytes: usize,
+    /// Slots of the receiver's batch.
+    slots: usize,
+}
+
+struct Outcome {
+    sent: u64,
+    received: u64,
+    seconds: f64,
+    supers: u64,
+}
+
+const HEADER: usize = 32;
+
+fn blast(setting: Setting, peer: SocketAddr, stop: &AtomicBool) -> u64 {
+    let mut device = Udp::bind("127.0.0.1:0".parse().unwrap(), &Config::default()).unwrap();
+    let stride = setting.frame_len + if setting.layout == Layout::Framed { 64 } else { 0 };
+    let count = (setting.memory_bytes / stride).max(1);
+    let memory = vec![0x5au8; count * stride];
+    let headers = vec![0xa5u8; count * 64];
+    let frames: Vec<TxFrame<'_>> = (0..count)
+        .map(|i| {
+            let whole = &memory[i * stride..][..setting.frame_len];
+            let (mut header, payload) = whole.split_at(HEADER);
+            if setting.layout == Layout::Apart {
+                header = &headers[i * 64..][..HEADER];
+            }
+            TxFrame { peer, header, payload, ecn: Ecn::NotEct }
+        })
+        .collect();
+    let per_call = (setting.transmit_bytes / setting.frame_len).clamp(1, count);
+    let mut sent = 0u64;
+    while !stop.load(Ordering::Relaxed) {
+        for group in frames.chunks(per_call) {
+            let mut rest = group;
+            while !rest.is_empty() && !stop.load(Ordering::Relaxed) {
+                let n = device.transmit(rest).unwrap();
+                sent += rest[..n].iter().map(|f| f.len() as u64).sum::<u64>();
+                rest = &rest[n..];
+            }
+        }
+    }
+    sent
+}
+
+fn run(setting: Setting, seconds: f64, read: bool) -> Outcome {
+    let mut device = Udp::bind("127.0.0.1:0".parse().unwrap(), &Config::default()).unwrap();
+    let peer = device.local_addr();
+    let stop = Arc::new(AtomicBool::new(false));
+    let sender = thread::spawn({
+        let stop = stop.clone();
+        move || blast(setting, peer, &stop)
+    });
+    let mut batch = RxBatch::new(setting.slots);
+    let (mut received, mut supers, mut touched) = (0u64, 0u64, 0u64);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs_f64(seconds) {
+        supers += device.receive(&mut batch).unwrap() as u64;
+        for packet in batch.iter() {
+            received += packet.bytes.len() as u64;
+            if read {
+                let words = packet.bytes.chunks_exact(8);
+                touched ^= words.fold(0, |x, w| x ^ u64::from_ne_bytes(w.try_into().unwrap()));
+            }
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
+    std::hint::black_box(touched);
+    let sent = sender.join().unwrap();
+    Outcome { sent, received, seconds, supers }
+}
+
+fn report(label: &str, setting: Setting, seconds: f64, read: bool) {
+    let mut rates: Vec<(f64, f64, f64)> = (0..3)
+        .map(|_| {
+            let o = run(setting, seconds, read);
+            let lost = 1.0 - o.received as f64 / o.sent.max(1) as f64;
+            (o.received as f64 / o.seconds / 1e9, lost, o.received as f64 / o.supers.max(1) as f64)
+        })
+        .collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (rate, lost, each) = rates[1];
+    println!(
+        "{label:<34} {:>6} B  {rate:>6.2} GB/s ({:.2} to {:.2})  lost {:>4.1} %  {each:>6.0} B a super-packet",
+        setting.frame_len,
+        rates[0].0,
+        rates[2].0,
+        lost * 100.0
+    );
+}
+
+fn main() {
+    let seconds = std::env::args().nth(1).map_or(0.5, |s| s.parse().expect("seconds"));
+    let read = std::env::var_os("FUSEWIRE_RATE_KEEP").is_none();
+    let base = Setting {
+        frame_len: 1452,
+        layout: Layout::Contiguous,
+        transmit_bytes: 256 << 10,
+        memory_bytes: 256 << 10,
+        slots: 4,
+    };
+    for frame_len in [1452, 9000, 16_000, 65_000] {
+        for layout in [Layout::Contiguous, Layout::Framed, Layout::Apart] {
+            let setting = Setting { frame_len, layout, ..base };
+            report(&format!("{layout:?}"), setting, seconds, read);
+        }
+    }
+    for slots in [1, 2, 4, 8, 16] {
+        report(&format!("slots {slots}"), Setting { slots, ..base }, seconds, read);
+    }
+    for kib in [64, 128, 256, 512, 1024] {
+        let setting = Setting { transmit_bytes: kib << 10, memory_bytes: 1 << 20, ..base };
+        report(&format!("transmit {kib} KiB a call of 1 MiB"), setting, seconds, read);
+    }
+    for kib in [128, 512, 2048, 65_536] {
+        let setting = Setting { memory_bytes: kib << 10, ..base };
+        report(&format!("memory {kib} KiB"), setting, seconds, read);
+    }
+}
