@@ -176,6 +176,16 @@ pub struct Passes<'a> {
 }
 
 impl Passes<'_> {
+    /// A pass that only copies; where the bytes have already been moved, it goes over them in place
+    /// and there is nothing to do.
+    #[inline(always)]
+    pub fn copy(&mut self) {
+        if !self.moved {
+            self.work.copy_from_slice(self.src);
+            self.moved = true;
+        }
+    }
+
     /// One stage's pass.
     #[inline(always)]
     pub fn run<L: Lanes, S: Run<L>>(&mut self, lanes: L, stage: &S, state: &mut S::State) {
@@ -233,6 +243,27 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Scan<'_, S> {
         let mut state = self.stage.start(lanes);
         with_vectors!(S, read(lanes, self.stage, &mut state, self.src));
         self.stage.finish(lanes, state, self.src.len())
+    }
+}
+
+/// One loop over a message where it is.
+pub struct InPlace<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub bytes: &'a mut [u8],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for InPlace<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const { check::<S>(L::WIDTH) };
+        let len = self.bytes.len();
+        check_lengths::<S>(len, len);
+        let mut state = self.stage.start(lanes);
+        with_vectors!(S, in_place(lanes, self.stage, &mut state, self.bytes));
+        self.stage.finish(lanes, state, len)
     }
 }
 

@@ -13,7 +13,19 @@
 pub mod arch;
 pub mod execution;
 mod level;
+mod library;
+pub mod measure;
 pub mod stage;
 pub mod stages;
+mod transform;
 
+pub use execution::Execution;
 pub use level::Level;
+pub use transform::{CipherKey, Opened, Swap, Transform};
+
+use fusewire_base::Sum;
+
+/// The Internet sum of `bytes` (RFC 1071), an odd last byte being the high half of a word.
+pub fn sum(level: Level, bytes: &[u8]) -> Sum {
+    level.run(execution::Scan { stage: &stages::InternetSum, src: bytes })
+}
