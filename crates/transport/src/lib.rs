@@ -12,5 +12,5 @@ pub mod plpmtud;
 pub mod prr;
 pub mod rtt;
 pub mod syn_cookie;
-pub mod timer;
 pub mod tcp;
+pub mod timer;

@@ -32,14 +32,18 @@ impl Connection {
             self.take_dsack(now, h, ack);
         }
         if advanced {
-            self.detect_spurious(now, self.ts.enabled.then(|| h.options.timestamps.map(|t| t.1)).flatten());
+            self.detect_spurious(
+                now,
+                self.ts.enabled.then(|| h.options.timestamps.map(|t| t.1)).flatten(),
+            );
             self.resolve_tail_loss_probe(now, ack);
         }
         let mut delivered = delivered;
         let lost = if self.settings.sack {
             self.detect_losses(now)
         } else {
-            let duplicate = !advanced && payload_len == 0 && !window_changed && !h.flags.has(Flags::FIN);
+            let duplicate =
+                !advanced && payload_len == 0 && !window_changed && !h.flags.has(Flags::FIN);
             self.detect_losses_without_sack(duplicate, advanced, &mut delivered)
         };
         if lost > 0 {
@@ -74,7 +78,13 @@ impl Connection {
         }
     }
 
-    fn grow_window(&mut self, now: Instant, bytes: u64, in_flight_before: u64, rtt: Option<Duration>) {
+    fn grow_window(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        in_flight_before: u64,
+        rtt: Option<Duration>,
+    ) {
         self.cc.on_acked(&Acked {
             now,
             bytes,
@@ -116,7 +126,9 @@ impl Connection {
         let echo = h.options.timestamps.map(|t| t.1).filter(|_| self.ts.enabled);
         // Our clock's value when the segment was last sent is later than what the peer echoes.
         let older = |sent_at: Instant| {
-            echo.is_some_and(|echo| Seq(echo).lt(Seq((sent_at.as_ms() as u32).wrapping_add(offset))))
+            echo.is_some_and(|echo| {
+                Seq(echo).lt(Seq((sent_at.as_ms() as u32).wrapping_add(offset)))
+            })
         };
         let rack = &mut self.rack;
         let queue = &mut self.send.queue;
@@ -126,7 +138,9 @@ impl Connection {
         }
         if self.settings.sack {
             for &(left, right) in h.options.sack_blocks() {
-                let (Some(left), Some(right)) = (self.send_position(left), self.send_position(right)) else {
+                let (Some(left), Some(right)) =
+                    (self.send_position(left), self.send_position(right))
+                else {
                     continue;
                 };
                 if left < right && left >= ack && right <= self.send.nxt {
@@ -163,14 +177,22 @@ impl Connection {
 
     /// A round-trip time: from the latest segment that was sent once (Karn), else from the echoed
     /// timestamp.
-    fn sample_rtt(&mut self, now: Instant, h: &Header, delivered: &Delivered, advanced: bool) -> Option<Duration> {
+    fn sample_rtt(
+        &mut self,
+        now: Instant,
+        h: &Header,
+        delivered: &Delivered,
+        advanced: bool,
+    ) -> Option<Duration> {
         if delivered.segments == 0 {
             return None;
         }
         let rtt = match delivered.latest_once {
             Some(sent_at) => now - sent_at,
             None => {
-                let echo = h.options.timestamps.map(|t| t.1).filter(|e| self.ts.enabled && advanced && *e != 0)?;
+                // Not from the handshake: a cookie's timestamp is not the time.
+                let usable = self.ts.enabled && advanced && self.send.una > 1;
+                let echo = h.options.timestamps.map(|t| t.1).filter(|e| usable && *e != 0)?;
                 let ms = self.ts_value(now).wrapping_sub(echo);
                 if ms == 0 || ms > 1 << 24 {
                     return None;
@@ -178,7 +200,8 @@ impl Connection {
                 Duration::from_millis(u64::from(ms))
             }
         };
-        let round = self.send.queue.in_flight() / u64::from(self.send.max_payload) + u64::from(delivered.segments);
+        let round = self.send.queue.in_flight() / u64::from(self.send.max_payload)
+            + u64::from(delivered.segments);
         let samples = 2 * round as u32 / delivered.segments;
         self.rtt.sample_of(rtt, now, samples);
         Some(rtt)
@@ -186,18 +209,29 @@ impl Connection {
 
     /// RFC 5681 and 6582 for a peer without SACK: three duplicates, then one hole for each partial
     /// acknowledgement.
-    fn detect_losses_without_sack(&mut self, duplicate: bool, advanced: bool, delivered: &mut Delivered) -> u64 {
+    fn detect_losses_without_sack(
+        &mut self,
+        duplicate: bool,
+        advanced: bool,
+        delivered: &mut Delivered,
+    ) -> u64 {
         if self.send.queue.sent() == 0 {
             return 0;
         }
         if duplicate {
             self.send.duplicate_acks += 1;
             // Something left the network, though nobody says what.
-            delivered.bytes = delivered.bytes.max(u64::from(self.send.max_payload.min(self.send.queue.at(0).seq_len())));
+            delivered.bytes = delivered
+                .bytes
+                .max(u64::from(self.send.max_payload.min(self.send.queue.at(0).seq_len())));
         }
         match self.phase {
-            Phase::Open if duplicate && self.send.duplicate_acks == DUPLICATE_ACKS => self.send.queue.mark_lost(0),
-            Phase::Recovery { until, .. } if advanced && self.send.una < until => self.send.queue.mark_lost(0),
+            Phase::Open if duplicate && self.send.duplicate_acks == DUPLICATE_ACKS => {
+                self.send.queue.mark_lost(0)
+            }
+            Phase::Recovery { until, .. } if advanced && self.send.una < until => {
+                self.send.queue.mark_lost(0)
+            }
             _ => 0,
         }
     }

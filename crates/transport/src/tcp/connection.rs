@@ -221,7 +221,13 @@ impl Offer {
 
 impl Connection {
     /// An active open: `poll_transmit` gives the SYN. `iss` comes from [`crate::isn`].
-    pub fn connect(cfg: &Config, local_port: u16, remote_port: u16, iss: Seq, now: Instant) -> Connection {
+    pub fn connect(
+        cfg: &Config,
+        local_port: u16,
+        remote_port: u16,
+        iss: Seq,
+        now: Instant,
+    ) -> Connection {
         let mut c = Connection::new(cfg, local_port, remote_port, iss, now);
         c.state = State::SynSent;
         c
@@ -229,7 +235,13 @@ impl Connection {
 
     /// A passive open whose SYN-ACK has been sent: the listener's. The segment that completes the
     /// handshake is still to be handed in.
-    pub(super) fn accept(cfg: &Config, ports: (u16, u16), iss: Seq, offer: &Offer, now: Instant) -> Connection {
+    pub(super) fn accept(
+        cfg: &Config,
+        ports: (u16, u16),
+        iss: Seq,
+        offer: &Offer,
+        now: Instant,
+    ) -> Connection {
         let mut c = Connection::new(cfg, ports.0, ports.1, iss, now);
         c.state = State::SynReceived;
         c.send.nxt = 1;
@@ -238,11 +250,17 @@ impl Connection {
         c
     }
 
+    /// The SYN-ACK was sent more than once, or nobody knows when: its acknowledgement is no sample.
+    pub(super) fn forget_handshake_time(&mut self, now: Instant) {
+        self.send.queue.mark_resent(0, now);
+    }
+
     fn new(cfg: &Config, local_port: u16, remote_port: u16, iss: Seq, now: Instant) -> Connection {
         let max_payload = u32::from(cfg.send_mss.min(cfg.mss)).max(MIN_PAYLOAD);
         let mut queue = SendQueue::new(cfg.max_segments_in_flight);
         queue.push(Segment { start: 0, sent_at: now, len: 0, flags: flag::SYN });
-        let rtt_config = crate::rtt::Config { rto_min: cfg.rto_min, rto_max: cfg.rto_max, ..Default::default() };
+        let rtt_config =
+            crate::rtt::Config { rto_min: cfg.rto_min, rto_max: cfg.rto_max, ..Default::default() };
         Connection {
             state: State::Closed,
             local_port,
@@ -271,7 +289,12 @@ impl Connection {
                 probes: 0,
             },
             recv: Receive::new(cfg, now),
-            ts: Timestamps { enabled: false, offset: timestamp_offset(iss), recent: 0, recent_at: now },
+            ts: Timestamps {
+                enabled: false,
+                offset: timestamp_offset(iss),
+                recent: 0,
+                recent_at: now,
+            },
             ecn: Ecn::default(),
             rtt: Estimator::new(&rtt_config),
             cc: cfg.congestion.start(max_payload, cfg.initial_window_segments),
@@ -310,7 +333,10 @@ impl Connection {
         let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
         let mss = offer.mss.min(self.settings.send_mss).saturating_sub(options);
         self.send.max_payload = u32::from(mss).max(MIN_PAYLOAD);
-        self.cc = self.settings.congestion.start(self.send.max_payload, self.settings.initial_window_segments);
+        self.cc = self
+            .settings
+            .congestion
+            .start(self.send.max_payload, self.settings.initial_window_segments);
     }
 
     /// What happened, oldest kind first; `None` when there is nothing new.
@@ -387,11 +413,16 @@ impl Connection {
     /// is beyond the old one's. The caller then drops this machine and asks the listener.
     pub fn time_wait_yields_to(&self, h: &Header) -> bool {
         use fusewire_wire::tcp::Flags;
-        if self.state != State::TimeWait || !h.flags.has(Flags::SYN) || h.flags.any(Flags::ACK | Flags::RST) {
+        if self.state != State::TimeWait
+            || !h.flags.has(Flags::SYN)
+            || h.flags.any(Flags::ACK | Flags::RST)
+        {
             return false;
         }
         match h.options.timestamps {
-            Some((value, _)) if self.ts.enabled && value != self.ts.recent => Seq(value).gt(Seq(self.ts.recent)),
+            Some((value, _)) if self.ts.enabled && value != self.ts.recent => {
+                Seq(value).gt(Seq(self.ts.recent))
+            }
             _ => h.seq.gt(self.recv.seq_of(self.recv.nxt)),
         }
     }
@@ -420,7 +451,8 @@ impl Connection {
     pub(super) fn time_out(&mut self) {
         self.events.timed_out = true;
         if !matches!(self.state, State::SynSent | State::TimeWait | State::FinWait2) {
-            self.events.send_reset = Some((self.snd_seq(self.send.nxt), Some(self.recv.seq_of(self.recv.nxt))));
+            self.events.send_reset =
+                Some((self.snd_seq(self.send.nxt), Some(self.recv.seq_of(self.recv.nxt))));
         }
         self.enter_closed();
     }

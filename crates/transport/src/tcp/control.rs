@@ -11,7 +11,12 @@ use fusewire_wire::tcp::{Flags, Header};
 impl Connection {
     /// First to fourth check. Returns the position of the acknowledgement when the segment is to be
     /// processed further.
-    pub(super) fn check_segment(&mut self, now: Instant, h: &Header, payload_len: u32) -> Option<u64> {
+    pub(super) fn check_segment(
+        &mut self,
+        now: Instant,
+        h: &Header,
+        payload_len: u32,
+    ) -> Option<u64> {
         let rst = h.flags.has(Flags::RST);
         if !rst && !self.timestamp_is_fresh(now, h) {
             self.counters.drop(DropCause::Paws);
@@ -59,7 +64,9 @@ impl Connection {
             return None;
         }
         match self.acceptable_ack(h) {
-            Some(ack) if self.state != State::SynReceived || ack == self.send.nxt.min(1) => Some(ack),
+            Some(ack) if self.state != State::SynReceived || ack == self.send.nxt.min(1) => {
+                Some(ack)
+            }
             _ if self.state == State::SynReceived => {
                 self.counters.drop(DropCause::BadAck);
                 self.events.send_reset = Some((h.ack, None));
@@ -78,7 +85,8 @@ impl Connection {
     fn is_in_window(&self, h: &Header, payload_len: u32) -> bool {
         let Some(start) = self.recv.position_of(h.seq) else { return false };
         let recv = &self.recv;
-        let len = payload_len + u32::from(h.flags.has(Flags::FIN)) + u32::from(h.flags.has(Flags::SYN));
+        let len =
+            payload_len + u32::from(h.flags.has(Flags::FIN)) + u32::from(h.flags.has(Flags::SYN));
         if len == 0 {
             return recv.last_ack.min(recv.nxt) <= start && start <= recv.adv;
         }

@@ -28,11 +28,18 @@ impl Connection {
         if !h.flags.has(Flags::ACK) {
             return self.dropped(DropCause::NoAck);
         }
-        let Some(start) = self.recv.position_of(h.seq) else { return Initial::Payload(nothing(0, payload_len)) };
+        let Some(start) = self.recv.position_of(h.seq) else {
+            return Initial::Payload(nothing(0, payload_len));
+        };
         let end = start + u64::from(payload_len);
         let acceptable = self.timestamp_is_fresh(now, h) && self.ack_is_acceptable(h);
         let recv = &self.recv;
-        if start == recv.nxt && end <= recv.adv && end <= recv.fin && recv.ranges.is_empty() && acceptable {
+        if start == recv.nxt
+            && end <= recv.adv
+            && end <= recv.fin
+            && recv.ranges.is_empty()
+            && acceptable
+        {
             return Initial::Payload(PayloadPlan {
                 offset: start - 1,
                 len: payload_len,
@@ -195,7 +202,7 @@ impl Connection {
         }
         if let Some(plan) = plan {
             match verdict {
-                Verdict::Accept { len } if len > 0 => self.accept(now, plan, len),
+                Verdict::Accept { len } if len > 0 => self.take_payload(now, plan, len),
                 _ => self.refuse(h, plan, payload_len),
             }
         }
@@ -217,7 +224,7 @@ impl Connection {
     }
 
     /// Payload was verified and stored: the range counts as received.
-    fn accept(&mut self, now: Instant, plan: &PayloadPlan, len: u32) {
+    fn take_payload(&mut self, now: Instant, plan: &PayloadPlan, len: u32) {
         let start = plan.offset + 1;
         let end = start + u64::from(len.min(plan.len));
         let recv = &mut self.recv;

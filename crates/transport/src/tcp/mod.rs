@@ -17,6 +17,7 @@ mod config;
 mod connection;
 mod control;
 mod input;
+mod listener;
 mod output;
 mod queue;
 mod ranges;
@@ -27,7 +28,8 @@ mod window;
 
 pub use config::{Config, KeepAlive, Tuple};
 pub use connection::{Connection, MIN_PAYLOAD};
+pub use listener::{Listener, ListenerAction, Secrets, reset_for};
 pub use types::{
-    Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial, PayloadPlan, Reservation, ResetCause, State, Transmit,
-    TransmitKind, Verdict,
+    Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial, PayloadPlan, Reservation,
+    ResetCause, State, Transmit, TransmitKind, Verdict,
 };

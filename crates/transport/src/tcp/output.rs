@@ -29,7 +29,8 @@ impl Connection {
 
     /// Bytes that may be reserved now. None before the handshake is complete and after `finish`.
     pub fn send_room(&self) -> u32 {
-        let open = matches!(self.state, State::Established | State::CloseWait) && !self.send.fin_queued;
+        let open =
+            matches!(self.state, State::Established | State::CloseWait) && !self.send.fin_queued;
         if !open || self.send.reserved > 0 {
             return 0;
         }
@@ -63,7 +64,10 @@ impl Connection {
 
     /// The reserved bytes are written: queues them.
     pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
-        debug_assert_eq!((reservation.offset + 1, reservation.len), (self.send.end, self.send.reserved));
+        debug_assert_eq!(
+            (reservation.offset + 1, reservation.len),
+            (self.send.end, self.send.reserved)
+        );
         self.send.reserved = 0;
         if self.state == State::Closed {
             return;
@@ -79,7 +83,12 @@ impl Connection {
             let len = left.min(self.send.max_payload);
             left -= len;
             let flags = stream | if left == 0 { flag::PUSH } else { 0 };
-            self.send.queue.push(Segment { start: self.send.end, sent_at: Instant::ZERO, len, flags });
+            self.send.queue.push(Segment {
+                start: self.send.end,
+                sent_at: Instant::ZERO,
+                len,
+                flags,
+            });
             self.send.end += u64::from(len);
         }
     }
@@ -99,7 +108,12 @@ impl Connection {
             return self.enter_closed();
         }
         self.send.fin_queued = true;
-        self.send.queue.push(Segment { start: self.send.end, sent_at: Instant::ZERO, len: 0, flags: flag::FIN });
+        self.send.queue.push(Segment {
+            start: self.send.end,
+            sent_at: Instant::ZERO,
+            len: 0,
+            flags: flag::FIN,
+        });
         self.send.end += 1;
         match self.state {
             State::Established => self.state = State::FinWait1,
@@ -246,7 +260,8 @@ impl Connection {
             return false;
         }
         if self.settings.nagle && self.send.queue.sent() > 0 && !s.has(flag::FIN) {
-            let last = self.send.queue.unsent() == 1 || self.send.fin_queued && self.send.queue.unsent() == 2;
+            let last = self.send.queue.unsent() == 1
+                || self.send.fin_queued && self.send.queue.unsent() == 2;
             return s.len >= self.send.max_payload || !last;
         }
         true
@@ -393,7 +408,13 @@ impl Connection {
             let irs = self.recv.irs;
             self.recv.ranges.report(&mut header.options, |position| irs + position as u32);
         }
-        Transmit { header, payload: None, retransmission: false, kind: TransmitKind::Ack, ecn_capable: false }
+        Transmit {
+            header,
+            payload: None,
+            retransmission: false,
+            kind: TransmitKind::Ack,
+            ecn_capable: false,
+        }
     }
 
     /// An old sequence number without payload: the peer must answer (RFC 9293, section 3.8.4).
@@ -402,7 +423,13 @@ impl Connection {
         self.counters.probes += 1;
         let mut header = self.header(now, self.send.una, Flags::ACK);
         header.seq = Seq(header.seq.0.wrapping_sub(1));
-        Transmit { header, payload: None, retransmission: false, kind: TransmitKind::Probe, ecn_capable: false }
+        Transmit {
+            header,
+            payload: None,
+            retransmission: false,
+            kind: TransmitKind::Probe,
+            ecn_capable: false,
+        }
     }
 
     fn reset(&mut self, now: Instant, seq: Seq, ack: Option<Seq>) -> Transmit {
@@ -418,7 +445,13 @@ impl Connection {
         if self.ts.enabled {
             header.options.timestamps = Some((self.ts_value(now), self.ts.recent));
         }
-        Transmit { header, payload: None, retransmission: false, kind: TransmitKind::Reset, ecn_capable: false }
+        Transmit {
+            header,
+            payload: None,
+            retransmission: false,
+            kind: TransmitKind::Reset,
+            ecn_capable: false,
+        }
     }
 
     /// SYN, or SYN-ACK after the peer's SYN.
@@ -439,7 +472,8 @@ impl Connection {
             mss: Some(s.mss),
             window_scale: scaling.then_some(self.recv.shift),
             sack_permitted: s.sack,
-            timestamps: timestamps.then(|| (self.ts_value(now), if answers { self.ts.recent } else { 0 })),
+            timestamps: timestamps
+                .then(|| (self.ts_value(now), if answers { self.ts.recent } else { 0 })),
             user_timeout: None,
             ..NO_OPTIONS
         };
@@ -500,7 +534,9 @@ impl Connection {
         self.send.probes = self.send.probes.saturating_add(1);
         let patience = self.settings.user_timeout.unwrap_or(Duration::MAX);
         let unheard = now - self.recv.heard_at;
-        if unheard >= patience || (self.send.probes > self.settings.max_retransmissions && unheard > PERSIST_MAX * 2) {
+        if unheard >= patience
+            || (self.send.probes > self.settings.max_retransmissions && unheard > PERSIST_MAX * 2)
+        {
             return self.time_out();
         }
         self.send.probe = Probe::Empty;

@@ -9,9 +9,8 @@
 //! `in_flight` (the RFC's pipe) is the sum of the sequence lengths of sent segments that are neither
 //! sacked nor lost. Positions are 64-bit: 0 is SYN, 1 the first byte of the stream.
 
-use std::collections::VecDeque;
 use fusewire_base::Instant;
-
+use std::collections::VecDeque;
 
 /// Bits of [`Segment::flags`].
 pub(super) mod flag {
@@ -135,11 +134,6 @@ impl SendQueue {
     /// The next segment that was never sent.
     pub fn next_unsent(&self) -> Option<&Segment> {
         self.ring.get(self.sent)
-    }
-
-    /// Segments sent and not acknowledged, in order of offset.
-    pub fn in_order(&self) -> impl Iterator<Item = &Segment> {
-        self.ring.iter().take(self.sent)
     }
 
     pub fn push(&mut self, segment: Segment) {
@@ -386,7 +380,8 @@ impl SendQueue {
         let old_sent = self.sent;
         self.ring.reserve(self.capacity.max(old.len()));
         self.sent = 0;
-        (self.in_flight, self.sacked, self.lost, self.retransmitted, self.first_lost) = (0, 0, 0, 0, 0);
+        (self.in_flight, self.sacked, self.lost, self.retransmitted, self.first_lost) =
+            (0, 0, 0, 0, 0);
         for (index, segment) in old.iter().enumerate() {
             let too_long = segment.len > max_payload;
             let mut piece = *segment;
@@ -432,7 +427,8 @@ impl SendQueue {
     pub fn is_consistent(&self) -> bool {
         let sent = || self.ring.iter().take(self.sent);
         let count = |f: u8| sent().filter(|s| s.has(f)).count() as u32;
-        let in_flight: u64 = sent().filter(|s| s.counts_in_flight()).map(|s| u64::from(s.seq_len())).sum();
+        let in_flight: u64 =
+            sent().filter(|s| s.counts_in_flight()).map(|s| u64::from(s.seq_len())).sum();
         in_flight == self.in_flight
             && count(flag::SACKED) == self.sacked
             && count(flag::LOST) == self.lost

@@ -96,7 +96,13 @@ impl Rack {
         }
     }
 
-    fn reordering_window(&self, sacked: u32, recovering: bool, min_rtt: Duration, srtt: Duration) -> Duration {
+    fn reordering_window(
+        &self,
+        sacked: u32,
+        recovering: bool,
+        min_rtt: Duration,
+        srtt: Duration,
+    ) -> Duration {
         if !self.reordering_seen && (recovering || sacked >= DUPLICATE_THRESHOLD) {
             return Duration::ZERO;
         }
@@ -177,7 +183,11 @@ impl Connection {
         self.ecn.on_reduced(self.send.nxt);
         self.counters.recoveries += 1;
         self.arm_undo();
-        let prr = prr::Recovery::new(outstanding, self.cc.slow_start_threshold(), u64::from(self.send.max_payload));
+        let prr = prr::Recovery::new(
+            outstanding,
+            self.cc.slow_start_threshold(),
+            u64::from(self.send.max_payload),
+        );
         self.phase = Phase::Recovery { until: self.send.nxt, prr };
         self.timers.clear(Timer::TailLoss);
     }
@@ -226,7 +236,8 @@ impl Connection {
     }
 
     fn arm_undo(&mut self) {
-        self.undo = Undo { marker: self.send.una, outstanding: 0, first_resent_ts: None, armed: true };
+        self.undo =
+            Undo { marker: self.send.una, outstanding: 0, first_resent_ts: None, armed: true };
     }
 
     fn undo_reduction(&mut self, now: Instant) {
@@ -352,7 +363,9 @@ impl Connection {
         self.timers.clear(Timer::Reorder);
         let mut wait = self.rtt.rto();
         if let Some(user_timeout) = self.settings.user_timeout {
-            wait = wait.min((self.send.progress_at + user_timeout) - now).max(Duration::from_millis(1));
+            wait = wait
+                .min((self.send.progress_at + user_timeout) - now)
+                .max(Duration::from_millis(1));
         }
         self.timers.set(Timer::Rto, now + wait);
     }

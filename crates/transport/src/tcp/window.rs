@@ -8,6 +8,9 @@ use super::timers::Timer;
 use super::types::State;
 use fusewire_base::{Instant, Seq};
 
+/// Largest window that shift 14 expresses, so that sequence numbers stay within 2^31.
+const WINDOW_MAX: u32 = 1 << 30;
+
 /// The receive half of a connection.
 #[derive(Debug)]
 pub(super) struct Receive {
@@ -46,16 +49,20 @@ pub(super) struct Receive {
     round_consumed: u64,
 }
 
+/// The shift that lets the window field express the largest window (RFC 7323, section 2.3).
+pub(super) fn window_shift(cfg: &Config) -> u8 {
+    let mut shift = 0;
+    while cfg.window_scaling && cfg.recv_window.min(WINDOW_MAX) >> shift > u32::from(u16::MAX) {
+        shift += 1;
+    }
+    shift
+}
+
 impl Receive {
     pub fn new(cfg: &Config, now: Instant) -> Receive {
-        let window_max = cfg.recv_window.clamp(1, 1 << 30);
-        let mut shift = 0;
-        if cfg.window_scaling {
-            while window_max >> shift > u32::from(u16::MAX) {
-                shift += 1;
-            }
-        }
-        let window_max = if cfg.window_scaling { window_max } else { window_max.min(u32::from(u16::MAX)) };
+        let window_max = cfg.recv_window.clamp(1, WINDOW_MAX);
+        let window_max =
+            if cfg.window_scaling { window_max } else { window_max.min(u32::from(u16::MAX)) };
         Receive {
             irs: Seq(0),
             nxt: 0,
@@ -68,7 +75,7 @@ impl Receive {
             fin: u64::MAX,
             urgent: 0,
             unacked: 0,
-            shift,
+            shift: window_shift(cfg),
             scaling: cfg.window_scaling,
             sack: false,
             segment_len_max: 0,
