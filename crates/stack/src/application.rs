@@ -9,6 +9,8 @@ pub struct Adu {
     pub index: u64,
     /// Bytes.
     pub len: usize,
+    /// It is the first that the application has not had.
+    pub is_next: bool,
 }
 
 /// Says where ADUs go while frames are being received.

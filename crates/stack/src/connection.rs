@@ -97,6 +97,9 @@ pub(crate) struct Connection {
     /// The record being put together, when it does not lie in one piece.
     joined: Vec<u8>,
     handshake_out: Vec<u8>,
+    /// Stream bytes that need no memory any more. Counted, not a place: what is held stays within the
+    /// window also when ADUs are consumed out of order.
+    consumed: u64,
     /// The peer's end-of-stream record came.
     peer_ended: bool,
     /// `finish` was called.
@@ -141,6 +144,7 @@ impl Connection {
             inbox: Inbox::default(),
             joined: Vec::new(),
             handshake_out: Vec::new(),
+            consumed: 0,
             peer_ended: false,
             finishing: false,
             wants_room: false,
@@ -245,6 +249,9 @@ impl Connection {
                 if verifies(segment, sum) { Verdict::Control } else { Verdict::Reject(DropCause::Checksum) }
             }
         };
+        if segment.marked && !matches!(verdict, Verdict::Reject(_)) {
+            self.tcp.note_congestion_mark();
+        }
         self.tcp.handle_final(now, segment.header, &initial, verdict);
     }
 
@@ -312,7 +319,8 @@ impl Connection {
         sum_is_right: impl FnOnce(Sum) -> bool,
     ) -> std::result::Result<(), DropCause> {
         let Phase::Open(open) = &mut self.phase else { return Err(DropCause::Closed) };
-        let adu = Adu { index: header.index, len: header.body_len as usize };
+        let is_next = self.inbox.is_next(header.index);
+        let adu = Adu { index: header.index, len: header.body_len as usize, is_next };
         if self.inbox.distance(adu.index) > INDEX_WINDOW {
             return Err(DropCause::NoMemory);
         }
@@ -361,14 +369,14 @@ impl Connection {
             (true, true) => {
                 self.inbox.skip(adu.index);
                 app.delivered(id, adu);
-                self.tcp.consumed(len);
+                self.consumed += len;
             }
             (true, false) => self.inbox.put(adu.index, buffer),
             (false, _) => {
                 self.peer_ended |= header.kind == RecordType::EndOfStream;
                 self.inbox.recycle(buffer);
                 self.inbox.skip(adu.index);
-                self.tcp.consumed(len);
+                self.consumed += len;
             }
         }
         self.news |= is_adu;
@@ -392,9 +400,7 @@ impl Connection {
         if !self.assembly.insert(plan.offset, piece) {
             return Verdict::Reject(DropCause::NoMemory);
         }
-        if plan.offset <= self.next {
-            self.advance(id, app);
-        }
+        self.advance(id, app);
         Verdict::Accept { len: plan.len }
     }
 
@@ -430,16 +436,18 @@ impl Connection {
         match handshake.read(&self.joined) {
             Ok(taken) => {
                 self.next += taken as u64;
-                self.tcp.consumed(taken as u64);
+                self.consumed += taken as u64;
                 self.flush_session();
                 self.poll_handshake();
                 // What is left belongs to records.
                 matches!(self.phase, Phase::Open(_))
             }
             Err(error) => {
-                // There may be an alert for the peer.
+                // The peer shall learn why: an alert or a refusal, then the end. What keeps the connection
+                // open longer than a handshake may take is reset.
                 self.flush_session();
-                self.fail(error.into());
+                self.tcp.finish();
+                self.close(Some(error.into()));
                 false
             }
         }
@@ -448,22 +456,17 @@ impl Connection {
     /// Becomes open when the handshake is complete and its last bytes are on their way.
     fn poll_handshake(&mut self) {
         let Phase::Handshake(handshake) = &mut self.phase else { return };
-        match handshake.poll() {
-            Ok(Some(established)) => {
-                let open = Open {
-                    sender: established.sender,
-                    receiver: established.receiver,
-                    peer: established.peer,
-                    options: established.options,
-                    trusted: established.trusted,
-                };
-                self.events.push_back(Event::Connected { peer: open.peer, trusted: open.trusted });
-                self.handshake_deadline = None;
-                self.phase = Phase::Open(Box::new(open));
-            }
-            Ok(None) => {}
-            Err(error) => self.fail(error.into()),
-        }
+        let Some(established) = handshake.poll() else { return };
+        let open = Open {
+            sender: established.sender,
+            receiver: established.receiver,
+            peer: established.peer,
+            options: established.options,
+            trusted: established.trusted,
+        };
+        self.events.push_back(Event::Connected { peer: open.peer, trusted: open.trusted });
+        self.handshake_deadline = None;
+        self.phase = Phase::Open(Box::new(open));
     }
 
     /// Opens the record at `next` if all of it is there. A failure ends the connection: its bytes
@@ -509,6 +512,7 @@ impl Connection {
 
     /// Takes over what the transport has to tell. True when acknowledged memory was freed.
     pub fn poll_transport(&mut self) {
+        self.tcp.consumed(self.consumed);
         while let Some(event) = self.tcp.poll_event() {
             match event {
                 tcp::Event::Established => self.flush_session(),
@@ -591,11 +595,10 @@ impl Connection {
         Some((fitting.min(max), max))
     }
 
-    /// Bytes of stream that an ADU of `len` bytes took.
-    pub fn record_len(&self, len: usize) -> usize {
-        match &self.phase {
-            Phase::Open(open) => open.sender.record_len(len),
-            _ => 0,
+    /// The application took an ADU of `len` bytes out of the inbox.
+    pub fn took(&mut self, len: usize) {
+        if let Phase::Open(open) = &self.phase {
+            self.consumed += open.sender.record_len(len) as u64;
         }
     }
 }

@@ -105,6 +105,11 @@ impl Inbox {
         self.waiting
     }
 
+    /// True if the ADU `index` is the first that the application has not had.
+    pub fn is_next(&self, index: u64) -> bool {
+        index == self.base
+    }
+
     /// How far `index` lies beyond the first ADU that the application has not had.
     pub fn distance(&self, index: u64) -> u64 {
         index.saturating_sub(self.base)

@@ -9,11 +9,11 @@ use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_device::{Device, Ecn, RxBatch, TxFrame, Waker};
 use fusewire_session::{ClientConfig, Fingerprint, Handshake, Options, ServerConfig};
 use fusewire_transport::isn;
-use fusewire_transport::tcp::{self, Listener, ListenerAction, Tuple};
+use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, reset_for};
 use fusewire_transport::timer::Wheel;
-use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
+use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
-use crate::application::Application;
+use crate::application::{Application, Keep};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, Memory, Segment};
@@ -189,10 +189,11 @@ impl Stack {
     /// when there are too many connections.
     pub fn connect(&mut self, remote: SocketAddr, port: u16, client: &ClientConfig) -> Result<ConnectionId> {
         let now = self.clock.now();
-        let handshake = Handshake::client(client)?;
+        let cfg = self.tcp_config(remote);
+        let body_len_max = client.body_len_max.min(longest_adu(&cfg));
+        let handshake = Handshake::client(&ClientConfig { body_len_max, ..client.clone() })?;
         let local_port = self.free_port(remote, port);
         let tuple = Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
-        let cfg = self.tcp_config(remote);
         let iss = self.isn.isn(now, &tuple);
         let tcp = tcp::Connection::connect(&cfg, local_port, port, iss, now);
         let index = self.insert(tuple, tcp, handshake)?;
@@ -204,10 +205,11 @@ impl Stack {
     }
 
     /// Takes connections to `port` from now on; `Event::Connected` tells of each.
-    pub fn listen(&mut self, port: u16, server: ServerConfig, seed: &[u8; 16]) {
+    pub fn listen(&mut self, port: u16, mut server: ServerConfig, secrets: &Secrets) {
         let local = self.device.local_addr();
         let cfg = self.tcp_config(local);
-        self.listening = Some(Listening { listener: Listener::new(&cfg, self.config.backlog, seed), port, server });
+        server.body_len_max = server.body_len_max.min(longest_adu(&cfg));
+        self.listening = Some(Listening { listener: Listener::new(&cfg, self.config.backlog, secrets), port, server });
     }
 
     /// Takes no further connections; those that are open go on.
@@ -361,8 +363,7 @@ impl Stack {
     ) -> Option<(u64, Vec<u8>)> {
         let connection = self.get_mut(id)?;
         let (index, buffer) = pick(connection)?;
-        let len = connection.record_len(buffer.len());
-        connection.tcp.consumed(len as u64);
+        connection.took(buffer.len());
         self.mark_dirty(id.index);
         Some((index, buffer))
     }
@@ -487,19 +488,33 @@ impl Stack {
         Ok(worked)
     }
 
-    /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes. While
-    /// there was work a short time ago it looks for frames first, without sleeping.
+    /// True shortly after there was work: looking again is cheaper than sleeping.
+    pub fn wants_spin(&self) -> bool {
+        self.clock.now().saturating_since(self.last_work) < self.config.spin
+    }
+
+    /// Time until the next timer is due.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let listener = self.listening.as_ref().and_then(|l| l.listener.poll_timeout());
+        let at = match (self.timers.next_deadline(), listener) {
+            (Some(a), Some(b)) => Some(if a < b { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        at.map(|at| at.saturating_since(now))
+    }
+
+    /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes; does
+    /// not sleep while [`Stack::wants_spin`].
     ///
     /// # Errors
     /// [`Error::Os`] when the device is broken.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let now = self.clock.now();
-        if now.saturating_since(self.last_work) < self.config.spin {
+        if self.wants_spin() {
             std::hint::spin_loop();
             return Ok(());
         }
-        let timer = self.timers.next_deadline().map(|at| at.saturating_since(now));
-        let timeout = match (timeout, timer) {
+        let timeout = match (timeout, self.next_timeout()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -508,14 +523,20 @@ impl Stack {
     }
 
     fn run_timers(&mut self, now: Instant) -> bool {
-        self.timers.advance(now);
         let mut any = false;
+        while let Some((tuple, header)) = self.listening.as_mut().and_then(|l| l.listener.poll_transmit(now)) {
+            any = true;
+            self.send_alone(tuple.remote, header);
+        }
+        self.timers.advance(now);
         while let Some(index) = self.timers.pop_expired() {
             any = true;
             if let Some(connection) = &mut self.connections[index as usize] {
                 if connection.handshake_deadline.is_some_and(|at| at <= now) {
                     connection.handshake_deadline = None;
-                    if connection.session().is_none() {
+                    if connection.is_closed() {
+                        connection.tcp.abort();
+                    } else if connection.session().is_none() {
                         connection.fail(Error::TimedOut(connection.tuple.remote));
                     }
                 }
@@ -584,22 +605,25 @@ impl Stack {
         let is_full = self.live >= self.config.max_connections;
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
             self.drops.stray += 1;
-            self.reset(remote, header, segment.payload.len());
+            if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
+                self.send_alone(remote, reply);
+            }
             return;
         };
         if is_full {
             self.drops.full += 1;
             return;
         }
-        match listening.listener.handle_segment(now, &tuple, header) {
-            ListenerAction::Reply(reply) => self.send_alone(remote, reply),
-            ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp),
+        match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
+            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => self.send_alone(remote, reply),
+            ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
             ListenerAction::Drop(_) => self.drops.listener += 1,
         }
     }
 
-    fn accept(&mut self, now: Instant, tuple: Tuple, tcp: tcp::Connection) {
-        let Some(listening) = &self.listening else { return };
+    fn accept(&mut self, now: Instant, tuple: Tuple, tcp: tcp::Connection, segment: &Segment<'_>) {
+        let Some(listening) = &mut self.listening else { return };
+        listening.listener.taken();
         let handshake = match Handshake::server(&listening.server) {
             Ok(handshake) => handshake,
             Err(error) => {
@@ -610,27 +634,14 @@ impl Stack {
         match self.insert(tuple, tcp, handshake) {
             Ok(index) => {
                 self.schedule_handshake(index, now);
+                let id = self.id(index);
+                if let Some(connection) = &mut self.connections[index as usize] {
+                    connection.handle_segment(now, id, segment, &mut Keep);
+                }
                 self.settle(index);
             }
             Err(_) => self.drops.full += 1,
         }
-    }
-
-    /// RST for a segment to nobody (RFC 9293, section 3.10.7.1). Never in answer to a RST.
-    fn reset(&mut self, remote: SocketAddr, header: &Header, payload_len: usize) {
-        if header.flags.has(Flags::RST) {
-            return;
-        }
-        let mut reply = Header { src_port: header.dst_port, dst_port: header.src_port, ..Header::default() };
-        if header.flags.has(Flags::ACK) {
-            reply.seq = header.ack;
-            reply.flags = Flags::RST;
-        } else {
-            let control = u32::from(header.flags.has(Flags::SYN)) + u32::from(header.flags.has(Flags::FIN));
-            reply.ack = header.seq + payload_len as u32 + control;
-            reply.flags = Flags::RST | Flags::ACK;
-        }
-        self.send_alone(remote, reply);
     }
 
     fn send_alone(&mut self, remote: SocketAddr, header: Header) {
@@ -740,6 +751,15 @@ impl Stack {
         self.planned.len()
     }
 }
+
+/// The longest ADU that we take: a record that comes in pieces is held until it is whole, so it has to fit
+/// into the window.
+fn longest_adu(cfg: &tcp::Config) -> u32 {
+    cfg.initial_recv_window - RECORD_OVERHEAD
+}
+
+/// More than a record adds to its body.
+const RECORD_OVERHEAD: u32 = 64;
 
 /// How long the device may stay full before what is left counts as lost.
 const FULL_WAIT: Duration = Duration::from_millis(5);

@@ -53,7 +53,7 @@ impl Connection {
         if let Phase::Recovery { prr, .. } = &mut self.phase {
             prr.on_ack(delivered.bytes, lost, self.send.queue.in_flight(), advanced);
         }
-        if self.ecn.on_ack(h.flags.has(Flags::ECE), ack, self.send.nxt) {
+        if self.ecn.on_ack(h.flags.has(Flags::ECE) && !h.flags.has(Flags::SYN), ack, self.send.nxt) {
             self.counters.ecn_echoes += 1;
             if matches!(self.phase, Phase::Open) {
                 self.cc.on_congestion(now, crate::congestion::Signal::Ecn, in_flight_before);
