@@ -534,6 +534,11 @@ impl Connection {
                 tcp::Event::Closed => self.close(None),
             }
         }
+        if self.tcp.state() == tcp::State::TimeWait && !self.closed {
+            // Both sides have everything. What waits for stray segments needs no memory.
+            self.close(None);
+            self.ring = SendRing::new(0, 0);
+        }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
         }

@@ -269,7 +269,7 @@ impl Stack {
     }
 
     fn insert(&mut self, tuple: Tuple, tcp: tcp::Connection, handshake: Handshake) -> Result<u32> {
-        if self.live >= self.config.max_connections {
+        if self.live >= self.config.max_connections && !self.evict() {
             return Err(Error::Misuse("too many connections"));
         }
         let cfg = &self.config.tcp;
@@ -417,15 +417,33 @@ impl Stack {
     /// Forgets a connection that is over and whose events were taken.
     fn reap(&mut self, index: u32) {
         let over = self.connections[index as usize].as_ref().is_some_and(|c| {
-            c.is_closed() && matches!(c.tcp.state(), tcp::State::Closed | tcp::State::TimeWait) && !c.is_dirty
+            c.is_closed() && c.events.is_empty() && c.tcp.state() == tcp::State::Closed && !c.is_dirty
         });
-        if over && let Some(connection) = self.connections[index as usize].take() {
+        if over {
+            self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(connection) = self.connections[index as usize].take() {
             self.table.remove(&key(&connection.tuple));
             self.timers.cancel(index);
             self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
             self.free.push(index);
             self.live -= 1;
         }
+    }
+
+    /// Makes room by forgetting a connection in TIME-WAIT.
+    fn evict(&mut self) -> bool {
+        let idle = |c: &Option<Box<Connection>>| {
+            c.as_ref().is_some_and(|c| c.tcp.state() == tcp::State::TimeWait && !c.is_dirty && !c.is_eventful)
+        };
+        let index = self.connections.iter().position(idle);
+        if let Some(index) = index {
+            self.remove(index as u32);
+        }
+        index.is_some()
     }
 
     fn mark_dirty(&mut self, index: u32) {
@@ -602,7 +620,7 @@ impl Stack {
             local_port: header.dst_port,
             remote_port: header.src_port,
         };
-        let is_full = self.live >= self.config.max_connections;
+        let is_full = self.live >= self.config.max_connections && !self.evict();
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
             self.drops.stray += 1;
             if let Some(reply) = reset_for(header, segment.payload.len() as u32) {

@@ -68,6 +68,7 @@ fn echo(config: &Config) {
     for (n, len) in SIZES.into_iter().enumerate() {
         let adu = content(n, len);
         client.send(&adu).unwrap();
+
         assert_eq!(client.recv(&mut buffer).unwrap(), Some(len));
         assert!(buffer[..len] == adu[..], "ADU of {len} bytes");
     }
