@@ -44,10 +44,12 @@ pub struct Link<'a> {
     pub client: Handshake,
     pub server: Handshake,
     pub chunk: usize,
-    pub tamper: Box<dyn FnMut(Way, &mut Vec<u8>) + 'a>,
+    pub tamper: Tamper<'a>,
     /// All bytes that went each way.
     pub sent: [Vec<u8>; 2],
 }
+
+type Tamper<'a> = Box<dyn FnMut(Way, &mut Vec<u8>) + 'a>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
