@@ -4,7 +4,6 @@ use crate::error::Error;
 use crate::kernel::CipherKey;
 use core::fmt;
 use core::str::FromStr;
-use zeroize::Zeroize;
 
 /// Rounds of SAFER K-64 that its author asks for.
 const SAFER_ROUNDS: u8 = 6;
@@ -101,28 +100,27 @@ impl Cipher {
         })
     }
 
-    /// Builds the kernel's key. `key` has [`key_len`](Cipher::key_len) bytes or more.
-    pub(crate) fn kernel_key(self, key: &[u8; 32]) -> CipherKey {
-        let key_8 = || {
-            let mut out = [0; 8];
-            out.copy_from_slice(&key[..8]);
-            out
-        };
-        let key_16 = || {
-            let mut out = [0; 16];
-            out.copy_from_slice(&key[..16]);
-            out
-        };
-        match self {
+    /// Builds the kernel's key, of the first [`key_len`](Cipher::key_len) bytes of `key`. `None` where the
+    /// kernels have no such cipher.
+    pub(crate) fn kernel_key(self, key: &[u8; 32]) -> Option<CipherKey> {
+        Some(match self {
             Cipher::Aes256Gcm => CipherKey::Aes256Gcm(*key),
-            Cipher::Aes128Gcm => CipherKey::Aes128Gcm(key_16()),
+            Cipher::Aes128Gcm => CipherKey::Aes128Gcm(first(key)),
             Cipher::ChaCha20Poly1305 => CipherKey::ChaCha20Poly1305(*key),
             Cipher::None => CipherKey::None,
-            Cipher::Pes => CipherKey::Pes(key_8()),
-            Cipher::SaferSimplified => CipherKey::SaferSimplified(key_8()),
-            Cipher::SaferK64 { rounds } => CipherKey::SaferK64 { key: key_8(), rounds },
-        }
+            Cipher::Pes => CipherKey::Pes(first(key)),
+            Cipher::SaferSimplified | Cipher::SaferK64 { .. } => return None,
+        })
     }
+
+    /// Whether this build can seal with it.
+    pub fn is_available(self) -> bool {
+        self.kernel_key(&[0; 32]).is_some()
+    }
+}
+
+fn first<const N: usize>(key: &[u8; 32]) -> [u8; N] {
+    core::array::from_fn(|i| key[i])
 }
 
 impl fmt::Display for Cipher {
@@ -167,18 +165,6 @@ impl FromStr for Cipher {
                 }
             }
         })
-    }
-}
-
-/// Overwrites the key bytes that [`Cipher::kernel_key`] copied.
-pub(crate) fn wipe(key: &mut CipherKey) {
-    match key {
-        CipherKey::Aes256Gcm(k) | CipherKey::ChaCha20Poly1305(k) => k.zeroize(),
-        CipherKey::Aes128Gcm(k) => k.zeroize(),
-        CipherKey::Pes(k) | CipherKey::SaferSimplified(k) | CipherKey::SaferK64 { key: k, .. } => {
-            k.zeroize()
-        }
-        CipherKey::None => {}
     }
 }
 

@@ -264,18 +264,18 @@ impl Handshake {
             TLS_HEADER_LEN + usize::from(u16::from_be_bytes([self.record[3], self.record[4]]))
         };
         let n = bytes.len().min(wanted - self.record.len());
-        // All of the record that its header announces counts, before any of it is kept.
-        if self.read_len + (wanted - self.record.len()) > HANDSHAKE_LEN_MAX {
-            return Err(HandshakeError::TooLong { limit: HANDSHAKE_LEN_MAX });
-        }
         self.read_len += n;
         self.record.extend_from_slice(&bytes[..n]);
         let whole = match self.record[..] {
             [_, _, _, high, low, ..] => {
                 TLS_HEADER_LEN + usize::from(u16::from_be_bytes([high, low]))
             }
-            _ => return Ok(n),
+            _ => TLS_HEADER_LEN,
         };
+        // All of a record counts as soon as its header announces it, before any of it is kept.
+        if self.read_len + (whole - self.record.len()) > HANDSHAKE_LEN_MAX {
+            return Err(HandshakeError::TooLong { limit: HANDSHAKE_LEN_MAX });
+        }
         if self.record.len() == whole {
             if self.read_len == whole && self.side() == Side::Server {
                 self.client_random = client_random(&self.record);

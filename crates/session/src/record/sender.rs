@@ -201,7 +201,7 @@ impl RecordSender {
 
 /// The first offset after the epoch of `offset`.
 fn epoch_end(offset: u64, exponent: u32) -> u64 {
-    ((offset >> exponent) + 1).checked_mul(1 << exponent).unwrap_or(u64::MAX)
+    ((offset >> exponent) + 1).saturating_mul(1 << exponent)
 }
 
 impl fmt::Debug for RecordSender {
