@@ -176,7 +176,7 @@ impl Level {
     #[inline]
     pub fn run<T, K: AnyKernel<T>>(self, kernel: K) -> T {
         match self.kind {
-            Kind::Portable => kernel.run(Portable::new()),
+            Kind::Portable => portable::shell(kernel),
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
             Kind::Avx2 => unsafe { avx2::shell(kernel) },
             // SAFETY: as above.

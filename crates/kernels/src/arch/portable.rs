@@ -1,16 +1,16 @@
 //! Vectors of four 32-bit words in plain Rust, for every CPU.
 
-use super::Lanes;
+use super::{Kernel, Lanes};
 use crate::stage::Run;
 
 /// The token of the portable level.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable(());
 
-impl Portable {
-    pub(crate) const fn new() -> Self {
-        Portable(())
-    }
+/// Compiles a whole kernel for the level.
+#[inline(never)]
+pub(super) fn shell<K: Kernel<Portable>>(kernel: K) -> K::Output {
+    kernel.run(Portable(()))
 }
 
 type V = [u32; 4];
