@@ -5,10 +5,10 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fusewire_base::Sum;
+use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Integrated, Scan};
 use fusewire_kernels::gcm::GcmKey;
 use fusewire_kernels::stages::{InternetSum, Swap};
-use fusewire_kernels::Level;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -51,7 +51,8 @@ impl Bench {
         let work = &mut self.work[..len];
         self.level.run(Integrated { stage: &Swap::<4>, src: &self.src, dst: work });
         let nonce = Nonce::assume_unique_for_key(NONCE);
-        let tag = self.theirs.seal_in_place_separate_tag(nonce, Aad::from(AAD), work).expect("sealed");
+        let tag =
+            self.theirs.seal_in_place_separate_tag(nonce, Aad::from(AAD), work).expect("sealed");
         self.tag = tag.as_ref().try_into().expect("sixteen bytes");
         let sum = self.level.run(Scan { stage: &InternetSum, src: work });
         self.dst.copy_from_slice(work);
@@ -64,7 +65,8 @@ impl Bench {
         self.work[len..].copy_from_slice(&self.tag);
         let sum = self.level.run(Scan { stage: &InternetSum, src: &self.work[..len] });
         let nonce = Nonce::assume_unique_for_key(NONCE);
-        let plain = self.theirs.open_in_place(nonce, Aad::from(AAD), &mut self.work).expect("authentic");
+        let plain =
+            self.theirs.open_in_place(nonce, Aad::from(AAD), &mut self.work).expect("authentic");
         self.level.run(Integrated { stage: &Swap::<4>, src: plain, dst: &mut self.dst });
         sum
     }
@@ -84,17 +86,25 @@ fn quartiles(mut x: Vec<f64>) -> [f64; 3] {
 }
 
 fn main() {
-    let level = std::env::args().nth(1).map_or_else(Level::detect, |name| {
-        Level::from_name(&name).expect("a level of this CPU")
-    });
+    let level = std::env::args()
+        .nth(1)
+        .map_or_else(Level::detect, |name| Level::from_name(&name).expect("a level of this CPU"));
     println!("level {level}");
-    println!("{:8} {:>8} {:>10} {:>10} {:>7}  (quartiles)", "", "bytes", "one loop", "reference", "ratio");
-    let mut sizes: Vec<usize> = std::env::args().skip(2).map(|size| size.parse().expect("bytes")).collect();
+    println!(
+        "{:8} {:>8} {:>10} {:>10} {:>7}  (quartiles)",
+        "", "bytes", "one loop", "reference", "ratio"
+    );
+    let mut sizes: Vec<usize> =
+        std::env::args().skip(2).map(|size| size.parse().expect("bytes")).collect();
     if sizes.is_empty() {
         sizes = vec![64, 256, 512, 1024, 1388, 4096, 16384, 65536, 1 << 20, 64 << 20];
     }
     for (name, ours, reference) in [
-        ("send", Bench::seal as fn(&mut Bench) -> Sum, Bench::seal_reference as fn(&mut Bench) -> Sum),
+        (
+            "send",
+            Bench::seal as fn(&mut Bench) -> Sum,
+            Bench::seal_reference as fn(&mut Bench) -> Sum,
+        ),
         ("receive", Bench::open, Bench::open_reference),
     ] {
         for &len in &sizes {
@@ -110,7 +120,8 @@ fn main() {
             let rounds = if len > 4 << 20 { 7 } else { 301 };
             let (mut a, mut b, mut ratios) = (vec![], vec![], vec![]);
             for _ in 0..rounds {
-                let (x, y) = (seconds(&mut bench, ours, times), seconds(&mut bench, reference, times));
+                let (x, y) =
+                    (seconds(&mut bench, ours, times), seconds(&mut bench, reference, times));
                 a.push(len as f64 / x / 1e9);
                 b.push(len as f64 / y / 1e9);
                 ratios.push(y / x);

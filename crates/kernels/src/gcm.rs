@@ -17,7 +17,15 @@ impl GcmKey {
     }
     /// seal
     #[inline]
-    pub fn seal(&self, element: usize, nonce: &[u8; 12], aad: &[u8], src: &[u8], dst: &mut [u8], tag: &mut [u8; 16]) -> Sum {
+    pub fn seal(
+        &self,
+        element: usize,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        dst: &mut [u8],
+        tag: &mut [u8; 16],
+    ) -> Sum {
         let call = Call { nonce, aad, src, counter: 2 };
         let d = self.key.run(Direction::Seal, Around { element, sum: true }, call, dst);
         *tag = d.tag;
@@ -25,11 +33,21 @@ impl GcmKey {
     }
     /// open
     #[inline]
-    pub fn open(&self, element: usize, nonce: &[u8; 12], aad: &[u8], src: &[u8], tag: &[u8; 16], dst: &mut [u8]) -> (Sum, bool) {
+    pub fn open(
+        &self,
+        element: usize,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        tag: &[u8; 16],
+        dst: &mut [u8],
+    ) -> (Sum, bool) {
         let call = Call { nonce, aad, src, counter: 2 };
         let d = self.key.run(Direction::Open, Around { element, sum: true }, call, dst);
         let ok = aws_lc_rs::constant_time::verify_slices_are_equal(&d.tag, tag).is_ok();
-        if !ok { dst.fill(0) }
+        if !ok {
+            dst.fill(0)
+        }
         (d.sum, ok)
     }
 }

@@ -14,7 +14,10 @@ fn every_length_equals_aws_lc() {
             let secret = noise(bytes, 77);
             let Some(key) = GcmKey::new(level, &secret) else { continue };
             eprintln!("{level} {bytes}");
-            let theirs = LessSafeKey::new(UnboundKey::new(if bytes == 16 { &AES_128_GCM } else { &AES_256_GCM }, &secret).unwrap());
+            let theirs = LessSafeKey::new(
+                UnboundKey::new(if bytes == 16 { &AES_128_GCM } else { &AES_256_GCM }, &secret)
+                    .unwrap(),
+            );
             for len in (0..1100).chain([4095, 4096, 4097, 5000, 16384, 70_001]) {
                 let element = [1, 2, 4, 8][len % 4];
                 let aad = noise([16, 16, 0, 1, 15, 17, 40][len % 7], 3);
@@ -22,7 +25,13 @@ fn every_length_equals_aws_lc() {
                 let src = noise(len, 9);
                 let mut want = src.clone();
                 want.chunks_exact_mut(element).for_each(<[u8]>::reverse);
-                let tag = theirs.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(&aad), &mut want).unwrap();
+                let tag = theirs
+                    .seal_in_place_separate_tag(
+                        Nonce::assume_unique_for_key(nonce),
+                        Aad::from(&aad),
+                        &mut want,
+                    )
+                    .unwrap();
                 let mut dst = vec![0; len];
                 let mut got = [0; 16];
                 let sum = key.seal(element, &nonce, &aad, &src, &mut dst, &mut got);

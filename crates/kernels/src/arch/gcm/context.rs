@@ -136,7 +136,10 @@ fn times_x(h: __m128i) -> __m128i {
     // The bit that fell off the top, as a mask over all bits.
     let carry = _mm_sub_epi64(_mm_setzero_si128(), _mm_srli_si128::<8>(high_bits));
     let carry = _mm_unpacklo_epi64(carry, carry);
-    _mm_xor_si128(shifted, _mm_and_si128(carry, _mm_set_epi64x(0xc200_0000_0000_0000_u64 as i64, 1)))
+    _mm_xor_si128(
+        shifted,
+        _mm_and_si128(carry, _mm_set_epi64x(0xc200_0000_0000_0000_u64 as i64, 1)),
+    )
 }
 
 /// The product of two reflected polynomials of which one is kept times x.
@@ -145,7 +148,8 @@ fn times_x(h: __m128i) -> __m128i {
 pub(super) fn multiply(a: __m128i, b: __m128i) -> __m128i {
     let low = _mm_clmulepi64_si128::<0x00>(a, b);
     let high = _mm_clmulepi64_si128::<0x11>(a, b);
-    let middle = _mm_xor_si128(_mm_clmulepi64_si128::<0x01>(a, b), _mm_clmulepi64_si128::<0x10>(a, b));
+    let middle =
+        _mm_xor_si128(_mm_clmulepi64_si128::<0x01>(a, b), _mm_clmulepi64_si128::<0x10>(a, b));
     reduce(low, middle, high)
 }
 

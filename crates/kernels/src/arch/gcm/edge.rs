@@ -69,7 +69,14 @@ impl<L: GcmLanes, const M: usize> Ragged<L, M> {
     #[inline(always)]
     pub(super) unsafe fn new(src: *const u8, dst: *mut u8, left: usize) -> Self {
         let rest = left - (M - 2) * L::BYTES;
-        let mut edge = Ragged { src, dst, rest, source: Lines([0; 128]), target: Lines([0; 128]), lanes: PhantomData };
+        let mut edge = Ragged {
+            src,
+            dst,
+            rest,
+            source: Lines([0; 128]),
+            target: Lines([0; 128]),
+            lanes: PhantomData,
+        };
         // SAFETY: `rest` bytes lie at this place of `src`, and no more than 128 fit two vectors.
         unsafe { copy_small(src.add(left - rest), edge.source.0.as_mut_ptr(), rest) };
         edge
@@ -97,7 +104,11 @@ impl<L: GcmLanes, const ELEMENT: usize, const M: usize> Edge<L, ELEMENT> for Rag
         // SAFETY: only the last two vectors reach beyond the end.
         unsafe {
             let whole = i + 2 < M;
-            L::load(if whole { self.src.add(i * L::BYTES) } else { self.source.0.as_ptr().add((i + 2 - M) * L::BYTES) })
+            L::load(if whole {
+                self.src.add(i * L::BYTES)
+            } else {
+                self.source.0.as_ptr().add((i + 2 - M) * L::BYTES)
+            })
         }
     }
 
@@ -131,7 +142,11 @@ impl<L: GcmLanes, const ELEMENT: usize, const M: usize> Edge<L, ELEMENT> for Rag
         unsafe {
             let whole = i + 2 < M;
             L::store(
-                if whole { self.dst.add(i * L::BYTES) } else { self.target.0.as_mut_ptr().add((i + 2 - M) * L::BYTES) },
+                if whole {
+                    self.dst.add(i * L::BYTES)
+                } else {
+                    self.target.0.as_mut_ptr().add((i + 2 - M) * L::BYTES)
+                },
                 v,
             )
         }

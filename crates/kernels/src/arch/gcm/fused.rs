@@ -28,8 +28,8 @@
 //! decrypted must be the same bytes even if another process writes to `src` meanwhile.
 
 use super::context::{AGGREGATE, Context, POWERS, REVERSE, multiply, reduce};
-use super::lanes::GcmLanes;
 use super::edge::{Edge, Ragged, Whole};
+use super::lanes::GcmLanes;
 use core::arch::x86_64::*;
 
 /// Vectors in a batch.
@@ -93,7 +93,8 @@ impl<L: GcmLanes, const SUM: bool> Digest<L, SUM> {
             let [mut low, mut middle, mut high] = [zero; 3];
             if let Some(block) = additional(context, message.aad) {
                 let products = product(context, block, power - 1);
-                [low, middle, high] = [L::first(products[0]), L::first(products[1]), L::first(products[2])];
+                [low, middle, high] =
+                    [L::first(products[0]), L::first(products[1]), L::first(products[2])];
             }
             let (first, second, carry, total, total_high) = (zero, zero, zero, zero, zero);
             let room = if left < POWERS { usize::MAX } else { AGGREGATE };
@@ -123,8 +124,10 @@ impl<L: GcmLanes, const SUM: bool> Digest<L, SUM> {
                 L::pin(&mut self.high);
                 if part == 0 { self.first = v } else { self.second = v }
             } else {
-                let halves =
-                    L::xor(L::unpack_low(self.first, self.second), L::unpack_high(self.first, self.second));
+                let halves = L::xor(
+                    L::unpack_low(self.first, self.second),
+                    L::unpack_high(self.first, self.second),
+                );
                 let middles = context.middles.as_ptr().add(self.power + 2 * pair * L::BLOCKS);
                 let power = L::load(middles.cast());
                 let [near, far] = Self::products(halves, power);
@@ -296,9 +299,13 @@ impl Counter {
             L::store(changes.0.as_mut_ptr(), L::broadcast(_mm_xor_si128(old, self.base)));
             for i in 0..M {
                 // Blocks of this vector that come after the wrap.
-                let after = (self.low + (i + 1) * L::BLOCKS).saturating_sub(M * L::BLOCKS).min(L::BLOCKS);
+                let after =
+                    (self.low + (i + 1) * L::BLOCKS).saturating_sub(M * L::BLOCKS).min(L::BLOCKS);
                 let change = L::load(changes.0.as_ptr().add(16 * after));
-                L::store(wrapped.add(i * L::BYTES), L::xor(change, L::load(table.add(i * L::BYTES))));
+                L::store(
+                    wrapped.add(i * L::BYTES),
+                    L::xor(change, L::load(table.add(i * L::BYTES))),
+                );
             }
         }
     }
@@ -491,11 +498,17 @@ unsafe fn tail<
     unsafe {
         let mut edge = Ragged::<L, M>::new(end.src, end.dst, end.len);
         if !SEAL {
-            batch::<L, ROUNDS, M, M, SEAL, ELEMENT, SUM>(context, counter, digest, &mut edge, scratch);
+            batch::<L, ROUNDS, M, M, SEAL, ELEMENT, SUM>(
+                context, counter, digest, &mut edge, scratch,
+            );
         } else if pending {
-            batch::<L, ROUNDS, M, N, SEAL, ELEMENT, SUM>(context, counter, digest, &mut edge, scratch);
+            batch::<L, ROUNDS, M, N, SEAL, ELEMENT, SUM>(
+                context, counter, digest, &mut edge, scratch,
+            );
         } else {
-            batch::<L, ROUNDS, M, 0, SEAL, ELEMENT, SUM>(context, counter, digest, &mut edge, scratch);
+            batch::<L, ROUNDS, M, 0, SEAL, ELEMENT, SUM>(
+                context, counter, digest, &mut edge, scratch,
+            );
         }
         edge.finish();
         if SEAL {
@@ -536,9 +549,21 @@ pub(super) unsafe fn run<
         while end.len >= N * L::BYTES {
             let mut edge = Whole { src: end.src, dst: end.dst };
             if !SEAL || pending {
-                batch::<L, ROUNDS, N, N, SEAL, ELEMENT, SUM>(context, &mut counter, &mut digest, &mut edge, scratch);
+                batch::<L, ROUNDS, N, N, SEAL, ELEMENT, SUM>(
+                    context,
+                    &mut counter,
+                    &mut digest,
+                    &mut edge,
+                    scratch,
+                );
             } else {
-                batch::<L, ROUNDS, N, 0, SEAL, ELEMENT, SUM>(context, &mut counter, &mut digest, &mut edge, scratch);
+                batch::<L, ROUNDS, N, 0, SEAL, ELEMENT, SUM>(
+                    context,
+                    &mut counter,
+                    &mut digest,
+                    &mut edge,
+                    scratch,
+                );
             }
             pending = SEAL;
             end.src = end.src.add(N * L::BYTES);

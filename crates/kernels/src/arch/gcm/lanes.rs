@@ -208,14 +208,14 @@ lanes!(Double, __m256i, 2, ymm_reg "avx",
     fold: |a| _mm_xor_si128(_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a)));
 
 lanes!(Quad, __m512i, 4, zmm_reg "avx512f",
-    zero: _mm512_setzero_si512(), load: _mm512_loadu_si512, store: _mm512_storeu_si512,
-    broadcast: |block| _mm512_broadcast_i32x4(block),
-    first: |block| _mm512_zextsi128_si512(block),
-    second: |block| _mm512_inserti32x4::<1>(_mm512_setzero_si512(), block),
-    xor: _mm512_xor_si512, and: _mm512_and_si512, add64: _mm512_add_epi64, srl64: _mm512_srli_epi64,
-    shuffle: _mm512_shuffle_epi8, aes_round: _mm512_aesenc_epi128, aes_last: _mm512_aesenclast_epi128,
-    clmul: _mm512_clmulepi64_epi128, unpack_low: _mm512_unpacklo_epi64, unpack_high: _mm512_unpackhi_epi64,
-    fold: |a| {
-        let half = _mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a));
-        _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
-    });
+zero: _mm512_setzero_si512(), load: _mm512_loadu_si512, store: _mm512_storeu_si512,
+broadcast: |block| _mm512_broadcast_i32x4(block),
+first: |block| _mm512_zextsi128_si512(block),
+second: |block| _mm512_inserti32x4::<1>(_mm512_setzero_si512(), block),
+xor: _mm512_xor_si512, and: _mm512_and_si512, add64: _mm512_add_epi64, srl64: _mm512_srli_epi64,
+shuffle: _mm512_shuffle_epi8, aes_round: _mm512_aesenc_epi128, aes_last: _mm512_aesenclast_epi128,
+clmul: _mm512_clmulepi64_epi128, unpack_low: _mm512_unpacklo_epi64, unpack_high: _mm512_unpackhi_epi64,
+fold: |a| {
+    let half = _mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a));
+    _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
+});
