@@ -12,6 +12,7 @@
 
 pub mod arch;
 pub mod execution;
+pub mod gcm;
 mod level;
 mod library;
 pub mod measure;

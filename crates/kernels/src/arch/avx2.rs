@@ -1,6 +1,6 @@
 //! 256-bit vectors, with no AES, with AES-NI on 128-bit halves, or with VAES.
 
-use super::{AesLanes, Kernel, Lanes};
+use super::{AesLanes, Kernel, Lanes, partial};
 use crate::stage::Run;
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -86,6 +86,7 @@ static KEEP: [u8; 64] = {
 impl<F: Flavour> Lanes for Avx2<F> {
     type V = __m256i;
     const WIDTH: usize = 32;
+    const AVERAGES: bool = true;
 
     #[inline(always)]
     fn load(self, from: &[u8]) -> __m256i {
@@ -101,16 +102,13 @@ impl<F: Flavour> Lanes for Avx2<F> {
     }
     #[inline(always)]
     fn load_partial(self, from: &[u8]) -> __m256i {
-        let mut bytes = [0u8; 32];
-        bytes[..from.len()].copy_from_slice(from);
-        self.load(&bytes)
+        // SAFETY: AVX2.
+        unsafe { partial::load32(from) }
     }
     #[inline(always)]
     fn store_partial(self, to: &mut [u8], x: __m256i) {
-        let mut bytes = [0u8; 32];
-        self.store(&mut bytes, x);
-        let len = to.len();
-        to.copy_from_slice(&bytes[..len]);
+        // SAFETY: AVX2.
+        unsafe { partial::store32(to, x) }
     }
     #[inline(always)]
     fn keep(self, x: __m256i, valid: usize) -> __m256i {
@@ -176,6 +174,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
     fn add16(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: AVX2.
         unsafe { _mm256_add_epi16(a, b) }
+    }
+    #[inline(always)]
+    fn average16(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_avg_epu16(a, b) }
     }
     #[inline(always)]
     fn add32(self, a: __m256i, b: __m256i) -> __m256i {

@@ -27,6 +27,7 @@ const SWAP64: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 impl Lanes for Avx512 {
     type V = __m512i;
     const WIDTH: usize = 64;
+    const AVERAGES: bool = true;
 
     #[inline(always)]
     fn load(self, from: &[u8]) -> __m512i {
@@ -119,6 +120,11 @@ impl Lanes for Avx512 {
     fn add16(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: AVX-512.
         unsafe { _mm512_add_epi16(a, b) }
+    }
+    #[inline(always)]
+    fn average16(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_avg_epu16(a, b) }
     }
     #[inline(always)]
     fn add32(self, a: __m512i, b: __m512i) -> __m512i {

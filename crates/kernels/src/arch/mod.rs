@@ -15,6 +15,9 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub mod chacha;
+pub(crate) mod gcm;
+#[cfg(target_arch = "x86_64")]
+mod partial;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +36,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     type V: Copy;
     /// Bytes in a vector: 16, 32 or 64.
     const WIDTH: usize;
+    /// `average16` is one instruction.
+    const AVERAGES: bool;
 
     /// The first `WIDTH` bytes of `from`, at any alignment. Panics when there are fewer.
     fn load(self, from: &[u8]) -> Self::V;
@@ -70,6 +75,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 16-bit lane, modulo 2^16.
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Half the sum of each 16-bit lane, rounded up, nothing lost on the way.
+    fn average16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 32-bit lane, modulo 2^32.
     fn add32(self, a: Self::V, b: Self::V) -> Self::V;
     /// Difference of each 32-bit lane, modulo 2^32.

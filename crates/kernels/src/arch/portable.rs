@@ -67,6 +67,7 @@ macro_rules! each {
 impl Lanes for Portable {
     type V = V;
     const WIDTH: usize = 16;
+    const AVERAGES: bool = false;
 
     #[inline(always)]
     fn load(self, from: &[u8]) -> V {
@@ -145,6 +146,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn add16(self, a: V, b: V) -> V {
         each!(|a, b| add_within(a, b, 0x8000_8000), a, b)
+    }
+    #[inline(always)]
+    fn average16(self, a: V, b: V) -> V {
+        each!(|a: u32, b: u32| (a | b) - (((a ^ b) & 0xfffe_fffe) >> 1), a, b)
     }
     #[inline(always)]
     fn add32(self, a: V, b: V) -> V {

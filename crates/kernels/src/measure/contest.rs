@@ -3,26 +3,58 @@
 
 use super::Effort;
 use fusewire_base::Sum;
+use std::ops::{Deref, DerefMut};
 use std::time::Instant;
+
+/// Memory that begins at a cache line, `colour` bytes into a page, so that no result hangs on where
+/// the allocator puts it.
+pub(super) struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl Aligned {
+    fn new(len: usize, colour: usize) -> Aligned {
+        let bytes = vec![0; len + PAGE + colour];
+        let start = (PAGE - bytes.as_ptr() as usize % PAGE) % PAGE + colour;
+        Aligned { bytes, start, len }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
 
 /// What every method of a contest works on. `src`, `dst` and `work` have one length.
 pub(super) struct Buffers {
-    pub(super) src: Vec<u8>,
-    pub(super) dst: Vec<u8>,
-    pub(super) work: Vec<u8>,
+    pub(super) src: Aligned,
+    pub(super) dst: Aligned,
+    pub(super) work: Aligned,
 }
 
 impl Buffers {
     pub(super) fn new(len: usize) -> Buffers {
         let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut src = vec![0; len];
-        for byte in &mut src {
+        let mut src = Aligned::new(len, 0);
+        for byte in &mut src[..] {
             word ^= word << 13;
             word ^= word >> 7;
             word ^= word << 17;
             *byte = word as u8;
         }
-        Buffers { src, dst: vec![0; len], work: vec![0; len] }
+        Buffers { src, dst: Aligned::new(len, 1472), work: Aligned::new(len, 2816) }
     }
 }
 
@@ -47,12 +79,12 @@ pub(super) fn contest<T: PartialEq + core::fmt::Debug>(
             continue;
         }
         let (want, stored) = first.get_or_insert_with(|| {
-            let stored = buffers.dst.clone();
+            let stored = buffers.dst.to_vec();
             (method(buffers), stored)
         });
         assert_eq!(&found, want, "method {i} gives something else than the first, {len} bytes");
         assert!(
-            buffers.dst == *stored,
+            *buffers.dst == **stored,
             "method {i} stores other bytes than the first, {len} bytes"
         );
     }
