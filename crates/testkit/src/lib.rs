@@ -10,4 +10,4 @@ pub mod seeds;
 pub use content::{Content, Received};
 pub use link::{Impairments, Link, Packet};
 pub use random::Random;
-pub use seeds::for_each_seed;
+pub use seeds::{for_each_seed, for_each_seed_of};

@@ -34,7 +34,9 @@ pub fn for_each_seed_of(default: u64, name: &str, mut test: impl FnMut(u64, &mut
     for seed in seeds {
         let run = AssertUnwindSafe(|| test(seed, &mut Random::new(seed)));
         if let Err(panic) = catch_unwind(run) {
-            eprintln!("{name} failed with seed {seed}; again: FUSEWIRE_SEED={seed} cargo test {name}");
+            eprintln!(
+                "{name} failed with seed {seed}; again: FUSEWIRE_SEED={seed} cargo test {name}"
+            );
             failed.push(seed);
             if !keep_going {
                 resume_unwind(panic);

@@ -107,6 +107,13 @@ impl Estimator {
         self.doublings
     }
 
+    /// New data was acknowledged, without a sample: halves the timeout towards the estimate. A peer
+    /// without timestamps behind a path that loses much may give no sample for long, and the timeout
+    /// would stay at its most (Karn's algorithm); was the halving wrong, the next timeout doubles again.
+    pub fn ease_back_off(&mut self) {
+        self.doublings = self.doublings.saturating_sub(1);
+    }
+
     /// New data was acknowledged, without a sample: the path lives (RFC 6298, section 5, note).
     pub fn reset_back_off(&mut self) {
         self.doublings = 0;

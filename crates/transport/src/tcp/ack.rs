@@ -29,6 +29,9 @@ impl Connection {
             self.send.duplicate_acks = 0;
         }
         let rtt = self.sample_rtt(now, h, &delivered, advanced);
+        if advanced && rtt.is_none() {
+            self.rtt.ease_back_off();
+        }
         if h.options.sack_count > 0 {
             self.take_dsack(now, h, ack);
         }
@@ -48,7 +51,7 @@ impl Connection {
             self.detect_losses_without_sack(duplicate, advanced, &mut delivered)
         };
         if lost > 0 {
-            self.enter_recovery(now);
+            self.enter_recovery(now, self.send.nxt - una);
         }
         let recovering = matches!(self.phase, Phase::Recovery { .. });
         if let Phase::Recovery { prr, .. } = &mut self.phase {

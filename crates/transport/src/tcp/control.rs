@@ -76,8 +76,8 @@ impl Connection {
     fn is_in_window(&self, h: &Header, payload_len: u32) -> bool {
         let Some(start) = self.recv.position_of(h.seq) else { return false };
         let recv = &self.recv;
-        let len =
-            payload_len + u32::from(h.flags.has(Flags::FIN)) + u32::from(h.flags.has(Flags::SYN));
+        // A FIN needs no memory: alone it may stand on the edge.
+        let len = payload_len + u32::from(h.flags.has(Flags::SYN));
         if len == 0 {
             return recv.last_ack.min(recv.nxt) <= start && start <= recv.adv;
         }
@@ -218,7 +218,9 @@ impl Connection {
         match self.state {
             State::FinWait1 if fin_acked => {
                 self.state = State::FinWait2;
-                self.timers.set(Timer::TimeWait, now + self.settings.fin_wait_2);
+                if let Some(silence) = self.settings.fin_wait_2 {
+                    self.timers.set(Timer::TimeWait, now + silence);
+                }
             }
             State::Closing if fin_acked => {
                 self.enter_time_wait(now);

@@ -4,7 +4,7 @@
 //! A half-open connection costs one flat entry; a [`Connection`] is made when the handshake is complete.
 
 use super::config::{Config, Tuple};
-use super::connection::{Connection, DEFAULT_MSS, Offer, timestamp_offset};
+use super::connection::{Connection, DEFAULT_MSS, Offer, timestamp_offset, user_timeout_field};
 use super::types::DropCause;
 use super::window::window_shift;
 use crate::isn::{Generator, Key};
@@ -185,9 +185,13 @@ impl Listener {
         if let Some(slot) = slot
             && let Some(entry) = self.table[slot]
         {
-            let ahead = h.seq - (entry.offer.irs + 1);
-            if h.ack != entry.iss + 1 || ahead > self.cfg.recv_window {
+            if h.ack != entry.iss + 1 {
                 return reset(self);
+            }
+            // The client may have filled the window, and sent FIN behind it.
+            let ahead = h.seq - (entry.offer.irs + 1);
+            if ahead > self.cfg.recv_window.saturating_add(1) {
+                return self.dropped(DropCause::OutOfWindow);
             }
             if self.waiting >= self.backlog {
                 // The entry stays: the SYN-ACK goes out again and brings another ACK.
@@ -219,6 +223,7 @@ impl Listener {
             timestamp: timestamps.map(|t| t.0).filter(|_| kept.timestamps),
             sack: kept.sack,
             ecn: kept.ecn,
+            user_timeout: None,
         };
         self.waiting += 1;
         self.cookies_accepted += 1;
@@ -271,6 +276,7 @@ impl Listener {
                     .timestamp
                     .filter(|_| cfg.timestamps)
                     .map(|theirs| (value, theirs)),
+                user_timeout: cfg.user_timeout.map(user_timeout_field),
                 ..Options::default()
             },
             ..Header::default()

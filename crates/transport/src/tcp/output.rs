@@ -1,7 +1,7 @@
 //! What is sent: the calls that queue it and the choice of the next segment (RFC 9293, sections 3.7.4 and
 //! 3.8.6; RFC 6675, NextSeg).
 
-use super::connection::{Connection, MIN_PAYLOAD, Probe};
+use super::connection::{Connection, MIN_PAYLOAD, Probe, user_timeout_field};
 use super::queue::{Segment, flag};
 use super::recovery::Phase;
 use super::timers::Timer;
@@ -36,9 +36,14 @@ impl Connection {
         }
         let queued = self.send.end - self.send.una;
         let bytes = u64::from(self.settings.send_buffer).saturating_sub(queued);
-        // One entry is kept for FIN.
+        // One entry is kept for FIN. An ADU of more segments than the ring was made for goes alone, for
+        // else it would never go; the ring grows for it once.
         let segments = self.send.queue.room().saturating_sub(1) as u64;
-        let mut room = bytes.min(segments * u64::from(self.send.max_payload));
+        let mut room = if queued == 0 {
+            bytes
+        } else {
+            bytes.min(segments * u64::from(self.send.max_payload))
+        };
         // What is longer than the window may still go when nothing else does.
         if self.settings.reserve_within_window && queued > 0 {
             let window = self.cc.window().saturating_sub(self.send.queue.in_flight());
@@ -139,9 +144,10 @@ impl Connection {
     }
 
     /// The path carries `max_payload` bytes of payload in a segment. When that is less than before,
-    /// queued segments are cut again; the bytes themselves stay as they are.
+    /// queued segments are cut again; the bytes themselves stay as they are. Never more than the peer said
+    /// that it can receive.
     pub fn set_max_payload(&mut self, max_payload: u32) {
-        let max_payload = max_payload.max(MIN_PAYLOAD);
+        let max_payload = max_payload.min(self.send.max_payload_peer).max(MIN_PAYLOAD);
         if max_payload == self.send.max_payload {
             return;
         }
@@ -210,7 +216,15 @@ impl Connection {
         let lost = self.send.queue.next_lost();
         let candidate = match lost {
             Some(index) => *self.send.queue.at(index),
-            None => *self.send.queue.next_unsent()?,
+            None => match self.send.queue.next_unsent() {
+                Some(segment) => *segment,
+                None => {
+                    // Nothing is left: because the window is full, or because there is no more to send.
+                    let full = self.send.queue.in_flight() + u64::from(self.send.max_payload);
+                    self.send.window_limited = full > self.cc.window();
+                    return None;
+                }
+            },
         };
         if !self.window_lets_out(now, &candidate) {
             return None;
@@ -253,7 +267,7 @@ impl Connection {
             return false;
         }
         let edge = self.send.una + u64::from(self.send.wnd);
-        if s.end() > edge && !s.has(flag::FIN) {
+        if s.end() > edge {
             self.send.window_limited = false;
             let open = edge.saturating_sub(self.send.nxt) as u32;
             if self.send.queue.sent() > 0 {
@@ -482,7 +496,7 @@ impl Connection {
             sack_permitted: s.sack,
             timestamps: timestamps
                 .then(|| (self.ts_value(now), if answers { self.ts.recent } else { 0 })),
-            user_timeout: None,
+            user_timeout: s.user_timeout.map(user_timeout_field),
             ..NO_OPTIONS
         };
         Header {
@@ -529,7 +543,14 @@ impl Connection {
             self.on_keep_alive_timeout(now);
         }
         if self.timers.take(Timer::TimeWait, now) {
-            self.enter_closed();
+            match self.settings.fin_wait_2 {
+                Some(silence)
+                    if self.state == State::FinWait2 && now - self.recv.heard_at < silence =>
+                {
+                    self.timers.set(Timer::TimeWait, self.recv.heard_at + silence);
+                }
+                _ => self.enter_closed(),
+            }
         }
     }
 

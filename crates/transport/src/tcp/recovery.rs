@@ -180,12 +180,13 @@ impl Connection {
         lost
     }
 
-    /// Losses were found, by RACK, by duplicate acknowledgements or by a probe.
-    pub(super) fn enter_recovery(&mut self, now: Instant) {
+    /// Losses were found, by RACK, by duplicate acknowledgements or by a probe. `outstanding` is FlightSize
+    /// before the acknowledgement that showed them: one for a whole batch may cover most of the window,
+    /// and what is left then says nothing of what the path carried.
+    pub(super) fn enter_recovery(&mut self, now: Instant, outstanding: u64) {
         if !matches!(self.phase, Phase::Open) {
             return;
         }
-        let outstanding = self.send.nxt - self.send.una;
         self.cc.on_congestion(now, Signal::Loss, outstanding);
         self.ecn.on_reduced(self.send.nxt);
         self.counters.recoveries += 1;
@@ -337,7 +338,7 @@ impl Connection {
     /// The reordering timer went off.
     pub(super) fn on_reorder_timeout(&mut self, now: Instant) {
         if self.detect_losses(now) > 0 {
-            self.enter_recovery(now);
+            self.enter_recovery(now, self.send.nxt - self.send.una);
             self.arm_rto(now);
         }
     }

@@ -5,4 +5,5 @@ mod frame;
 mod side;
 mod world;
 
+mod goodput;
 mod loss;

@@ -13,6 +13,9 @@ use fusewire_wire::tcp::{Flags, Header};
 
 use crate::frame::{Frame, Payload};
 
+/// The least that an application waits: time moves on.
+const INSTANT: Duration = Duration::from_nanos(1);
+
 /// What an application does.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -83,8 +86,6 @@ pub struct Side {
     finished: bool,
     pub events: Vec<Event>,
     pub peer_finished: Option<u64>,
-    /// Where a verified FIN lies; it may be reported before what precedes it has come.
-    fin_seen: Option<u64>,
     pub is_established: bool,
     pub is_closed: bool,
     /// Our own sequence space, as our SYN opened it, and the peer's, as a verified SYN opened it.
@@ -98,6 +99,8 @@ pub struct Side {
     /// Right edge that a verified segment of the peer's offered to us.
     granted_edge: u64,
     window_most: u64,
+    /// Where a verified FIN of the peer's stood.
+    fin_seen: Option<u64>,
     pub counts: Counts,
 }
 
@@ -149,7 +152,6 @@ impl Side {
             finished: false,
             events: Vec::new(),
             peer_finished: None,
-            fin_seen: None,
             is_established: false,
             is_closed: false,
             own: Space::default(),
@@ -159,6 +161,7 @@ impl Side {
             acknowledged: 0,
             granted_edge: 0,
             window_most: 0,
+            fin_seen: None,
             counts: Counts::default(),
         }
     }
@@ -189,17 +192,23 @@ impl Side {
             self.commit(reservation);
         }
         while self.is_established && self.reserved < self.app.total && now >= self.paused_until {
-            let len = self.random.range(self.app.adu.clone()).min(self.app.total - self.reserved);
-            let room = self.conn.send_room();
+            let mut len =
+                self.random.range(self.app.adu.clone()).min(self.app.total - self.reserved);
+            let room = u64::from(self.conn.send_room());
+            if self.acked == self.reserved {
+                // What never fits is sent in pieces.
+                assert!(room > 0, "an idle connection has room");
+                len = len.min(room);
+            }
             let Some(reservation) = self.conn.reserve(len as u32) else {
-                assert!(u64::from(room) < len, "no reservation of {len} in a room of {room}");
+                assert!(room < len, "no reservation of {len} in a room of {room}");
                 break;
             };
             assert_eq!(reservation.offset(), self.reserved, "reservations follow one another");
             assert_eq!(u64::from(reservation.len()), len);
             self.reserved += u64::from(reservation.len());
             if self.random.chance(self.app.pause_chance) {
-                self.paused_until = now + self.random.duration_below(self.app.pause);
+                self.paused_until = now + INSTANT + self.random.duration_below(self.app.pause);
                 self.held = Some(reservation);
                 break;
             }
@@ -250,12 +259,7 @@ impl Side {
         };
         if !matches!(verdict, Verdict::Reject(_)) {
             self.learn(&header);
-            if header.flags.has(Flags::FIN)
-                && let Some(isn) = self.peer.isn
-            {
-                let at = header.seq.to_offset(isn + 1, self.received.contiguous());
-                self.fin_seen = at.map(|at| at + u64::from(frame.payload_len()));
-            }
+            self.learn_fin(&header, frame.payload_len());
             if frame.marked {
                 self.conn.note_congestion_mark();
             }
@@ -281,7 +285,7 @@ impl Side {
             len = self.random.below(u64::from(len) + 1) as u32;
         }
         if self.random.chance(self.app.stall_chance) {
-            self.stalled_until = now + self.random.duration_below(self.app.stall);
+            self.stalled_until = now + INSTANT + self.random.duration_below(self.app.stall);
         }
         let (front, end) = (plan.trim_front as usize, plan.offset + u64::from(len));
         match payload {
@@ -319,6 +323,13 @@ impl Side {
         if let Some(ack) = header.ack.to_offset(isn + 1, self.acked) {
             let edge = ack + (u64::from(header.window) << self.shift_of(header, &self.peer));
             self.granted_edge = self.granted_edge.max(edge);
+        }
+    }
+
+    fn learn_fin(&mut self, header: &Header, payload_len: u32) {
+        let Some(isn) = self.peer.isn.filter(|_| header.flags.has(Flags::FIN)) else { return };
+        if let Some(start) = header.seq.to_offset(isn + 1, self.received.contiguous()) {
+            self.fin_seen = Some(start + u64::from(payload_len));
         }
     }
 
@@ -376,8 +387,9 @@ impl Side {
             if transmit.retransmission {
                 self.counts.retransmitted += 1;
                 self.counts.bytes_retransmitted += len;
-            } else if self.sack {
-                // Without SACK nobody knows what has left the network (RFC 6582 inflates the window).
+            } else if self.sack && self.conn.counters().spurious == 0 {
+                // Without SACK nobody knows what has left the network (RFC 6582 inflates the window), and
+                // losses that were none come back into what is in flight.
                 let info = self.conn.info();
                 let limit = self.window_most.max(info.cwnd) + 2 * u64::from(info.max_payload);
                 assert!(info.in_flight <= limit, "{} in flight, window {limit}", info.in_flight);
@@ -415,9 +427,10 @@ impl Side {
             let left = left.to_offset(isn + 1, whole).expect("in the stream");
             let right = right.to_offset(isn + 1, whole).expect("in the stream");
             assert!(left < right, "an empty block {left}..{right}");
-            let right = right - u64::from(self.fin_seen.is_some_and(|fin| fin + 1 == right));
-            let accepted = left == right
-                || self.received.iter().any(|range| range.start <= left && right <= range.end);
+            // The last of the sequence space is the peer's FIN, once that came.
+            let end = if self.fin_seen == Some(right - 1) { right - 1 } else { right };
+            let accepted =
+                left == end || self.received.iter().any(|r| r.start <= left && end <= r.end);
             assert!(accepted, "reports {left}..{right}, has {:?}", self.received);
         }
     }

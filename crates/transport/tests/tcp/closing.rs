@@ -145,13 +145,24 @@ fn time_wait_answers_a_fin_sent_again_and_starts_anew() {
 }
 
 #[test]
-fn fin_wait_2_does_not_last_for_ever() {
-    let mut pair = open();
+fn fin_wait_2_lasts_as_long_as_the_peer_is_heard_or_for_ever() {
+    let silence = Duration::from_secs(60);
+    let mut pair =
+        Pair::open(&Config { fin_wait_2: Some(silence), ..Config::default() }, &Config::default());
     pair.a.tcp.finish();
     pair.settle();
     assert_eq!(pair.a.tcp.state(), State::FinWait2);
-    pair.sleep(Config::default().fin_wait_2);
+    pair.sleep(silence / 2);
+    pair.b.send(10);
+    pair.settle();
+    pair.sleep(silence / 2);
+    assert_eq!(pair.a.tcp.state(), State::FinWait2);
+    pair.sleep(silence / 2);
     assert_eq!(pair.a.tcp.state(), State::Closed);
+    let mut pair = open();
+    pair.a.tcp.finish();
+    pair.settle();
+    assert_eq!((pair.a.tcp.state(), pair.a.tcp.poll_timeout()), (State::FinWait2, None));
 }
 
 #[test]

@@ -71,6 +71,10 @@ fn the_send_buffer_and_the_ring_bound_what_is_reserved() {
     pair.settle();
     assert_eq!(pair.a.tcp.send_room(), 10_000);
     assert!(pair.a.saw(Event::Acked { upto_offset: 7 }));
+    // One ADU as long as the buffer always goes when it goes alone.
+    pair.a.tcp.set_max_payload(100);
+    pair.a.send(10_000);
+    pair.run_until(|_, _| false, |p| p.received() == 10_007);
 }
 
 #[test]
