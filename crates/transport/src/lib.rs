@@ -5,7 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod congestion;
+pub mod ecn;
+pub mod isn;
 pub mod pacing;
+pub mod plpmtud;
 pub mod prr;
 pub mod rtt;
+pub mod syn_cookie;
+pub mod tcp;
 pub mod timer;
