@@ -352,3 +352,63 @@ impl Device for Udp {
         self.events.pop()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ecn;
+
+    const LIMITS: Limits = Limits { segments: 4, bytes: 1000 };
+
+    fn frames<'a>(memory: &'a [u8], lens: &[(u8, usize)]) -> Vec<TxFrame<'a>> {
+        let peer = |n: u8| SocketAddr::from(([127, 0, 0, n], 1));
+        lens.iter()
+            .map(|&(n, len)| {
+                let (header, payload) = memory[..len].split_at(len.min(20));
+                TxFrame { peer: peer(n), header, payload, ecn: Ecn::NotEct }
+            })
+            .collect()
+    }
+
+    /// The lengths of the runs that `lens` leave in.
+    fn runs(lens: &[(u8, usize)], limits: Limits) -> Vec<usize> {
+        let memory = [0; 2000];
+        let frames = frames(&memory, lens);
+        let (mut start, mut runs) = (0, Vec::new());
+        while start < frames.len() {
+            let run = plan(&frames, start, limits);
+            assert_eq!((run.frames.start, run.segment_len), (start, frames[start].len()));
+            runs.push(run.frames.len());
+            start = run.frames.end;
+        }
+        runs
+    }
+
+    #[test]
+    fn a_run_ends_where_the_kernel_would_cut_elsewhere() {
+        assert_eq!(runs(&[(1, 100), (1, 100), (1, 100)], LIMITS), [3]);
+        assert_eq!(
+            runs(&[(1, 100), (1, 60), (1, 60)], LIMITS),
+            [2, 1],
+            "a shorter frame is the last"
+        );
+        assert_eq!(runs(&[(1, 100), (1, 101)], LIMITS), [1, 1], "a longer one starts anew");
+        assert_eq!(runs(&[(1, 100), (2, 100), (1, 100)], LIMITS), [1, 1, 1], "one peer a run");
+        assert_eq!(runs(&[(1, 100); 9], LIMITS), [4, 4, 1], "so many segments");
+        assert_eq!(runs(&[(1, 300); 4], LIMITS), [3, 1], "so many bytes");
+        assert_eq!(
+            runs(&[(1, 1500), (1, 1500)], LIMITS),
+            [1, 1],
+            "a frame alone is never too long"
+        );
+        assert_eq!(runs(&[(1, 100); 3], Limits { segments: 1, ..LIMITS }), [1, 1, 1]);
+    }
+
+    #[test]
+    fn congestion_bits_part_runs() {
+        let memory = [0; 100];
+        let mut frames = frames(&memory, &[(1, 100); 3]);
+        frames[2].ecn = Ecn::Ect0;
+        assert_eq!(plan(&frames, 0, LIMITS).frames, 0..2);
+    }
+}
