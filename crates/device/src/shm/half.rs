@@ -8,6 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::kernel::Version;
 use crate::sys::map::{CONTROL_BYTES, Mapping};
 
 /// Smallest and largest ring, in bytes; both powers of two. The largest bounds what a peer can make
@@ -25,8 +26,12 @@ pub(crate) fn check_ring_bytes(ring_bytes: u64) -> io::Result<usize> {
         .ok_or_else(|| invalid(format!("a ring of {ring_bytes} bytes")))
 }
 
+/// The oldest kernel that has `F_SEAL_FUTURE_WRITE`.
+pub const OLDEST_KERNEL: Version = Version { major: 5, minor: 1 };
+
 /// Makes one's own file: `ring_bytes` of ring behind the control area, mapped for writing, sealed.
 pub(crate) fn create(ring_bytes: usize) -> io::Result<(OwnedFd, Mapping)> {
+    OLDEST_KERNEL.require("shared memory")?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let fd = match memfd_create("fusewire", flags | MemfdFlags::NOEXEC_SEAL) {
         // NOEXEC_SEAL came with Linux 6.3; without it the file is merely executable.
@@ -35,14 +40,8 @@ pub(crate) fn create(ring_bytes: usize) -> io::Result<(OwnedFd, Mapping)> {
     };
     ftruncate(&fd, (CONTROL_BYTES + ring_bytes) as u64)?;
     let mapping = Mapping::new(fd.as_fd(), ring_bytes, true)?;
-    match fcntl_add_seals(&fd, SEALS | SealFlags::SEAL) {
-        Ok(()) => Ok((fd, mapping)),
-        Err(Errno::INVAL) => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "shared memory needs F_SEAL_FUTURE_WRITE (Linux 5.1)",
-        )),
-        Err(e) => Err(e.into()),
-    }
+    fcntl_add_seals(&fd, SEALS | SealFlags::SEAL)?;
+    Ok((fd, mapping))
 }
 
 /// Checks and maps the peer's file.

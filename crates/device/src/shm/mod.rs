@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-pub use half::RING_BYTES;
+pub use half::{OLDEST_KERNEL, RING_BYTES};
 pub use rendezvous::{Call, Caller, Listener, Token, pair, same};
 pub use ring::Violation;
 
