@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
-//pub mod client;
+pub mod client;
 mod element;
 mod error;
 mod inbox;

@@ -5,6 +5,7 @@ mod session;
 mod store;
 
 pub use session::Session;
+pub(crate) use session::open_file;
 
 use crate::target::Target;
 use crate::{Element, Error, RemotePath};

@@ -135,11 +135,6 @@ impl Target {
         &self.meta
     }
 
-    /// Its path, for messages.
-    pub(crate) fn path(&self) -> &[u8] {
-        &self.path
-    }
-
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -274,7 +269,10 @@ impl Target {
         let _ =
             rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(&self.state_name), AtFlags::empty());
         if self.storing.sync {
-            rustix::fs::fsync(&self.dir).map_err(os("write the folder of"))?;
+            // The handle only names the folder; what can be synchronised is opened through it.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
+            dir.and_then(rustix::fs::fsync).map_err(os("write the folder of"))?;
         }
         Ok(true)
     }

@@ -60,11 +60,6 @@ impl RangeWriter {
         }
     }
 
-    /// The file that is written.
-    pub(crate) fn target(&self) -> &Arc<Target> {
-        &self.target
-    }
-
     /// The bytes that it takes.
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
