@@ -12,7 +12,7 @@ use crate::channel::{Channel, ChannelError, Sent};
 use crate::inbox::WINDOW_LEN;
 use crate::message::{Code, DATA_HEADER_LEN, DataHeader, Hole};
 use crate::meta::Meta;
-use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum};
+use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, is_bordered};
 use crate::{Element, Error};
 use cap_std::fs::File;
 use rustix::fs::SeekFrom;
@@ -83,8 +83,7 @@ impl Outgoing {
     /// Sends `job.range` of `file`, which is `meta.size` bytes long; the range begins and ends at the border
     /// of a block or at the end of the file.
     pub(crate) fn new(file: File, meta: Meta, path: &[u8], job: Job) -> Self {
-        debug_assert!(job.range.start % BLOCK_LEN == 0 && job.range.end <= meta.size);
-        debug_assert!(job.range.end % BLOCK_LEN == 0 || job.range.end == meta.size);
+        debug_assert!(is_bordered(&job.range, meta.size));
         let whole = Extent { range: 0..meta.size, hole: false };
         let unknown = Extent { range: 0..0, hole: false };
         Outgoing {
@@ -196,7 +195,7 @@ impl Outgoing {
     ) -> Result<Progress, Error> {
         let hole_end = self.extent.range.end.min(self.range.end);
         let block_end = self.block_end();
-        let whole = self.position % BLOCK_LEN == 0 && hole_end >= block_end;
+        let whole = self.position.is_multiple_of(BLOCK_LEN) && hole_end >= block_end;
         let end = match whole {
             true if hole_end == self.meta.size => hole_end,
             true => hole_end / BLOCK_LEN * BLOCK_LEN,

@@ -7,6 +7,7 @@
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Bytes of a block; the last block of a file may be shorter.
 pub const BLOCK_LEN: u64 = 1 << 20;
@@ -17,6 +18,13 @@ pub(crate) type BlockSum = [u8; 32];
 /// Blocks of a file of `size` bytes.
 pub(crate) const fn block_count(size: u64) -> u64 {
     size.div_ceil(BLOCK_LEN)
+}
+
+/// `range` begins at the border of a block and ends at one or at the end of the file of `size` bytes.
+pub(crate) const fn is_bordered(range: &Range<u64>, size: u64) -> bool {
+    range.start <= range.end
+        && range.start.is_multiple_of(BLOCK_LEN)
+        && (range.end == size || range.end < size && range.end.is_multiple_of(BLOCK_LEN))
 }
 
 /// Hashes one block in order.
@@ -121,7 +129,7 @@ mod tests {
 
     #[test]
     fn blocks_join_to_the_hash_of_the_whole_in_any_order() {
-        let bytes: Vec<u8> = (0..9 * BLOCK_LEN + 5).map(|i| (i * i >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..9 * BLOCK_LEN + 5).map(|i| ((i * i) >> 7) as u8).collect();
         for len in [
             1,
             BLOCK_LEN - 1,

@@ -93,7 +93,7 @@ pub fn parse<B: Body>(
     message: &mut [u8],
     element: Element,
 ) -> Result<Option<(u32, B)>, CodecError> {
-    if message.len() % element.unit() != 0 {
+    if !message.len().is_multiple_of(element.unit()) {
         return Err(Problem::Truncated {
             needed: element.unit(),
             left: message.len() % element.unit(),

@@ -10,7 +10,7 @@ use crate::message::{self, Code, Hole, Prefix, Read, Reply, Request};
 use crate::meta::{Entry, Kind, Meta};
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
-use crate::sum::{BLOCK_LEN, BlockSum};
+use crate::sum::{BlockSum, is_bordered};
 use crate::{Element, RemotePath, Scratch, Turn};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use fusewire_base::Instant;
@@ -155,11 +155,11 @@ impl Session {
         now: Instant,
         turn: &mut Turn,
     ) -> Result<(), Error> {
-        if let Some(xid) = self.desk.cancel.take() {
-            if self.reading.as_ref().is_some_and(|reading| reading.outgoing.xid() == xid) {
-                self.reading = None;
-                self.desk.fail(xid, &Error::local(Code::Cancelled, b""))?;
-            }
+        if let Some(xid) = self.desk.cancel.take()
+            && self.reading.as_ref().is_some_and(|reading| reading.outgoing.xid() == xid)
+        {
+            self.reading = None;
+            self.desk.fail(xid, &Error::local(Code::Cancelled, b""))?;
         }
         let mut sent = 0;
         // Small files share a turn.
@@ -219,11 +219,10 @@ impl Session {
         if !same || end > meta.size {
             return Err(Error::local(Code::Changed, path.as_bytes()));
         }
-        let bordered = read.position % BLOCK_LEN == 0 && (end % BLOCK_LEN == 0 || end == meta.size);
         // A file that has grown ends for this request where it ended when it was looked at.
-        let meta = if read.growing && !bordered { Meta { size: end, ..meta } } else { meta };
-        if read.position % BLOCK_LEN != 0 || read.copies > COPIES_MAX || !bordered && !read.growing
-        {
+        let cut = read.growing && !is_bordered(&(read.position..end), meta.size);
+        let meta = if cut { Meta { size: end, ..meta } } else { meta };
+        if read.copies > COPIES_MAX || !is_bordered(&(read.position..end), meta.size) {
             return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
         let own = self.share.settings.bytes_per_s;

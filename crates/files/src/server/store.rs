@@ -7,7 +7,7 @@ use crate::message::{Code, Create, Hole, Reply};
 use crate::meta::{Kind, Meta};
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;
-use crate::sum::{BLOCK_LEN, BlockSum};
+use crate::sum::{BlockSum, is_bordered};
 use crate::target::{RangeWriter, Storing, Target};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -82,14 +82,9 @@ impl Uploads {
     }
 
     fn create_file(&mut self, xid: u32, path: RemotePath, create: &Create) -> Result<(), Error> {
-        let bad = || Error::local(Code::BadRequest, path.as_bytes());
         let (meta, range) = (create.meta, create.position..create.position + create.len);
-        let bordered = range.end % BLOCK_LEN == 0 || range.end == meta.size;
-        if range.start % BLOCK_LEN != 0 || range.end > meta.size || !bordered {
-            return Err(bad());
-        }
-        if self.active.contains_key(&xid) {
-            return Err(bad());
+        if !is_bordered(&range, meta.size) || self.active.contains_key(&xid) {
+            return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
         let storing = Storing {
             replace: create.replace,
@@ -199,10 +194,10 @@ impl Uploads {
                 }
                 _ => None,
             };
-            if let Some(commit) = ready {
-                if let Some(upload) = self.remove(xid) {
-                    replies.push((commit, self.finish(upload)));
-                }
+            if let Some(commit) = ready
+                && let Some(upload) = self.remove(xid)
+            {
+                replies.push((commit, self.finish(upload)));
             }
         }
         replies

@@ -4,7 +4,7 @@ use super::Target;
 use crate::error::{Error, Violation};
 use crate::message::Code;
 use crate::ranges::Ranges;
-use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, block_count};
+use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, block_count, is_bordered};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -112,8 +112,7 @@ impl RangeWriter {
         if position < self.range.start || end > self.range.end || len == 0 {
             return Err(outside().into());
         }
-        let whole =
-            position % BLOCK_LEN == 0 && (end % BLOCK_LEN == 0 || end == self.target.meta.size);
+        let whole = is_bordered(&(position..end), self.target.meta.size);
         self.clear(position..end)?;
         if whole {
             let blocks = position / BLOCK_LEN..block_count(end);

@@ -79,10 +79,10 @@ struct Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Some(meta) = &self.meta {
-            if let Err(error) = place::touch(&self.dir, &self.path, meta) {
-                tracing::warn!(%error, "folder left without its time");
-            }
+        if let Some(meta) = &self.meta
+            && let Err(error) = place::touch(&self.dir, &self.path, meta)
+        {
+            tracing::warn!(%error, "folder left without its time");
         }
     }
 }
@@ -389,13 +389,13 @@ impl Ledger {
     }
 
     fn add(&mut self, file: File, options: &Options) {
-        if options.existing == Existing::KeepSame {
-            if let Ok(there) = file.folder.dir.symlink_metadata(file.local.as_path()) {
-                let there = Meta::of(&there);
-                let same = there.kind == Kind::File && there.size == file.meta.size;
-                if same && there.mtime == file.meta.mtime {
-                    return self.skip(&file.path, Skip::Same);
-                }
+        if options.existing == Existing::KeepSame
+            && let Ok(there) = file.folder.dir.symlink_metadata(file.local.as_path())
+        {
+            let there = Meta::of(&there);
+            let same = there.kind == Kind::File && there.size == file.meta.size;
+            if same && there.mtime == file.meta.mtime {
+                return self.skip(&file.path, Skip::Same);
             }
         }
         self.totals.files += 1;

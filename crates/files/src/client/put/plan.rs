@@ -157,11 +157,11 @@ impl Plan {
     /// The next job, which the worker must end with [`Plan::end`] or give back.
     pub(super) fn take(&self) -> Option<Job> {
         let mut ledger = self.lock();
-        if let Some(name) = ledger.start.take() {
-            if let Err(error) = self.start(&mut ledger, &name) {
-                ledger.fail(&RemotePath::default(), error);
-                ledger.totals.all_found = true;
-            }
+        if let Some(name) = ledger.start.take()
+            && let Err(error) = self.start(&mut ledger, &name)
+        {
+            ledger.fail(&RemotePath::default(), error);
+            ledger.totals.all_found = true;
         }
         while ledger.jobs.is_empty() && !ledger.walk.is_empty() {
             self.walk(&mut ledger);

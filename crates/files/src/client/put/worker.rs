@@ -11,7 +11,7 @@ use crate::rate::Rate;
 use crate::server::open_file;
 use crate::source;
 use crate::source::{Outgoing, Progress};
-use crate::sum::{BLOCK_LEN, BlockSum};
+use crate::sum::{BlockSum, is_bordered};
 use crate::{Element, RemotePath, Scratch, Turn};
 use fusewire_base::Instant;
 use std::collections::{HashMap, VecDeque};
@@ -297,9 +297,11 @@ impl Desk {
         for &(start, len) in missing {
             let outside = || Violation::DataRange { start, end: start.saturating_add(len) };
             let end = start.checked_add(len).ok_or_else(outside)?;
-            let bordered =
-                start % BLOCK_LEN == 0 && (end % BLOCK_LEN == 0 || end == file.meta.size);
-            if start < at || len == 0 || end > range.end || !bordered {
+            if start < at
+                || len == 0
+                || end > range.end
+                || !is_bordered(&(start..end), file.meta.size)
+            {
                 return Err(outside().into());
             }
             ranges.push_back(start..end);
