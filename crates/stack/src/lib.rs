@@ -9,6 +9,7 @@ mod connection;
 mod endpoint;
 mod error;
 mod inbox;
+pub mod kernel_tcp;
 mod send_ring;
 mod stack;
 
