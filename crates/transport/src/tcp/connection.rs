@@ -88,6 +88,8 @@ pub(super) struct Send {
     /// Length of the open reservation, or 0.
     pub reserved: u32,
     pub max_payload: u32,
+    /// What the peer can receive in one segment.
+    pub max_payload_peer: u32,
     /// SND.UP, or 0.
     pub urgent: u64,
     /// Where the peer's window is to be shifted left.
@@ -204,6 +206,22 @@ pub(super) struct Offer {
     pub timestamp: Option<u32>,
     pub sack: bool,
     pub ecn: bool,
+    pub user_timeout: Option<Duration>,
+}
+
+/// Longest user timeout that a peer can make us wait (U_LIMIT of RFC 5482, section 3.1).
+const USER_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// The user timeout option's field: seconds, or minutes with the granularity bit.
+pub(super) fn user_timeout_field(timeout: Duration) -> u16 {
+    let seconds = timeout.as_secs().max(1);
+    if seconds < 1 << 15 { seconds as u16 } else { (seconds / 60).min(0x7fff) as u16 | 0x8000 }
+}
+
+fn user_timeout_of(field: u16) -> Option<Duration> {
+    let value = u64::from(field & 0x7fff);
+    let seconds = if field & 0x8000 != 0 { value * 60 } else { value };
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 impl Offer {
@@ -218,6 +236,7 @@ impl Offer {
             timestamp: o.timestamps.map(|t| t.0),
             sack: o.sack_permitted,
             ecn,
+            user_timeout: o.user_timeout.and_then(user_timeout_of),
         }
     }
 }
@@ -281,6 +300,7 @@ impl Connection {
                 queue,
                 reserved: 0,
                 max_payload,
+                max_payload_peer: max_payload,
                 urgent: 0,
                 shift: 0,
                 fin_queued: false,
@@ -335,12 +355,32 @@ impl Connection {
         self.send.wnd_max = self.send.wnd.max(1);
         (self.send.wl1, self.send.wl2) = (0, self.send.una);
         let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
-        let mss = offer.mss.min(self.settings.send_mss).saturating_sub(options);
-        self.send.max_payload = u32::from(mss).max(MIN_PAYLOAD);
+        let payload = |mss: u16| u32::from(mss.saturating_sub(options)).max(MIN_PAYLOAD);
+        self.send.max_payload_peer = payload(offer.mss);
+        self.send.max_payload = payload(offer.mss.min(self.settings.send_mss));
+        self.adopt_user_timeout(offer.user_timeout);
         self.cc = self
             .settings
             .congestion
             .start(self.send.max_payload, self.settings.initial_window_segments);
+    }
+
+    /// RFC 5482, section 3.1: whoever has a user timeout waits as long as the peer asks for, within limits.
+    fn adopt_user_timeout(&mut self, theirs: Option<Duration>) {
+        if let (Some(ours), Some(theirs)) = (self.settings.user_timeout, theirs) {
+            self.settings.user_timeout = Some(ours.max(theirs.min(USER_TIMEOUT_MAX)));
+        }
+    }
+
+    /// The peer is reached over another path now (its address changed): estimates and windows begin anew.
+    pub fn path_changed(&mut self) {
+        self.rtt.reset();
+        self.cc = self
+            .settings
+            .congestion
+            .start(self.send.max_payload, self.settings.initial_window_segments);
+        self.pacer = Pacer::new(PACING_BURST, PACING_QUANTUM);
+        self.undo = Undo::default();
     }
 
     /// What happened, oldest kind first; `None` when there is nothing new.

@@ -4,7 +4,7 @@
 //! A half-open connection costs one flat entry; a [`Connection`] is made when the handshake is complete.
 
 use super::config::{Config, Tuple};
-use super::connection::{Connection, DEFAULT_MSS, Offer, timestamp_offset};
+use super::connection::{Connection, DEFAULT_MSS, Offer, timestamp_offset, user_timeout_field};
 use super::types::DropCause;
 use super::window::window_shift;
 use crate::isn::{Generator, Key};
@@ -225,6 +225,7 @@ impl Listener {
             timestamp: timestamps.map(|t| t.0).filter(|_| kept.timestamps),
             sack: kept.sack,
             ecn: kept.ecn,
+            user_timeout: None,
         };
         self.waiting += 1;
         self.cookies_accepted += 1;
@@ -277,6 +278,7 @@ impl Listener {
                     .timestamp
                     .filter(|_| cfg.timestamps)
                     .map(|theirs| (value, theirs)),
+                user_timeout: cfg.user_timeout.map(user_timeout_field),
                 ..Options::default()
             },
             ..Header::default()

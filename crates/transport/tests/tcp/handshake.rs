@@ -47,6 +47,61 @@ fn the_smaller_segment_size_wins() {
 }
 
 #[test]
+fn the_longer_user_timeout_is_taken_by_whoever_has_one() {
+    // RFC 5482: seconds, or minutes with the top bit.
+    for (ours, theirs, field, waited) in
+        [(5, 20, 20, 20), (40_000, 7, 7, 3600), (5, 36_000, 0x8000 | 600, 3600)]
+    {
+        let with = |s| Config { user_timeout: Some(Duration::from_secs(s)), ..Config::default() };
+        let mut pair = Pair::closed(&with(theirs), &with(ours));
+        let syn = pair.a.output(pair.now).remove(0);
+        assert_eq!(syn.header.options.user_timeout, Some(field));
+        let mut pair = Pair::open(&with(ours.min(3600)), &with(theirs));
+        pair.a.send(100);
+        let start = pair.now;
+        while pair.a.tcp.state() != State::Closed {
+            pair.a.output(pair.now);
+            pair.now = pair.a.tcp.poll_timeout().expect("a deadline");
+            pair.a.tcp.handle_timeout(pair.now);
+            pair.a.drain_events();
+        }
+        let secs = (pair.now - start).as_secs();
+        assert!(secs >= waited && secs <= waited + 61, "{secs} for {waited}");
+    }
+    // Who has none takes none from the peer, so that it cannot hold us.
+    let with = Config { user_timeout: Some(Duration::from_secs(3000)), ..Config::default() };
+    let none = Config { max_retransmissions: 3, ..Config::default() };
+    let mut pair = Pair::open(&none, &with);
+    pair.a.send(100);
+    let start = pair.now;
+    while pair.a.tcp.state() != State::Closed {
+        pair.a.output(pair.now);
+        pair.now = pair.a.tcp.poll_timeout().expect("a deadline");
+        pair.a.tcp.handle_timeout(pair.now);
+    }
+    assert!(pair.now - start < Duration::from_secs(30));
+}
+
+#[test]
+fn a_new_path_begins_anew() {
+    let cfg = Config::default();
+    let mut pair = Pair::open(&cfg, &cfg);
+    for _ in 0..40 {
+        pair.a.send(1440);
+    }
+    pair.settle();
+    assert!(pair.a.tcp.info().cwnd > 14_400);
+    pair.a.tcp.path_changed();
+    let info = pair.a.tcp.info();
+    assert_eq!((info.cwnd, info.srtt), (14_400, Duration::ZERO));
+    // What the peer can receive is not a matter of the path.
+    pair.a.tcp.set_max_payload(60_000);
+    assert_eq!(pair.a.tcp.max_payload(), 1440);
+    pair.a.send(1440);
+    pair.run_until(|_, _| false, |p| p.received() == 41 * 1440);
+}
+
+#[test]
 fn syn_is_sent_again_with_back_off_and_then_given_up() {
     let cfg = Config { syn_transmissions: 4, ..Config::default() };
     let mut pair = Pair::closed(&cfg, &cfg);
