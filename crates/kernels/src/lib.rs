@@ -1,1 +1,32 @@
-//! Data-manipulation stages and the three ways to run a pipeline of them
+//! Data-manipulation stages and the three ways to run a pipeline of them.
+//!
+//! A [`stage::Stage`] touches every byte of a message: byte swap, cipher, checksum, copy. Stages are
+//! joined with [`stage::Then`] into pipelines, and a pipeline is run by one of the jobs in
+//! [`execution`]: integrated (one loop through registers), blocked (each stage over a strip that stays
+//! in the first-level cache) or sequential (each stage over the whole message). Which CPU
+//! instructions a loop is compiled for is its [`Level`].
+//!
+//! This crate does no I/O, reads no clock but in its measurements and knows no protocol. The only
+//! unsafe code is in [`arch`].
+#![deny(unsafe_code)]
+
+pub mod arch;
+pub mod execution;
+pub mod gcm;
+mod level;
+mod library;
+pub mod measure;
+pub mod stage;
+pub mod stages;
+mod transform;
+
+pub use execution::Execution;
+pub use level::Level;
+pub use transform::{CipherKey, Opened, Swap, Transform};
+
+use fusewire_base::Sum;
+
+/// The Internet sum of `bytes` (RFC 1071), an odd last byte being the high half of a word.
+pub fn sum(level: Level, bytes: &[u8]) -> Sum {
+    level.run(execution::Scan { stage: &stages::InternetSum, src: bytes })
+}

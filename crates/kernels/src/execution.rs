@@ -1,0 +1,376 @@
+//! The jobs: a pipeline run integrated, blocked or sequential over one message, for any level.
+//!
+//! A job is a [`Kernel`]: `level.run(Integrated { .. })`, or `level.run_aes(..)` when a stage needs
+//! AES. The whole loop is compiled inside the level's shell, and the level is matched once a message.
+//!
+//! ```
+//! use fusewire_kernels::{Level, execution::Integrated, stage::then, stages::{InternetSum, Swap}};
+//! let src = [1u8, 2, 3, 4, 5, 6, 7, 8];
+//! let mut dst = [0; 8];
+//! let pipeline = then(Swap::<4>, InternetSum);
+//! let ((), sum) = Level::detect().run(Integrated { stage: &pipeline, src: &src, dst: &mut dst });
+//! assert_eq!(dst, [4, 3, 2, 1, 8, 7, 6, 5]);
+//! assert_eq!(sum, fusewire_base::Sum::of(&dst));
+//! ```
+#![forbid(unsafe_code)]
+
+use crate::arch::{Kernel, Lanes};
+use crate::stage::{Output, Run, Stage};
+
+/// Bytes of a strip of the blocked execution; source and destination of one lie in the first-level
+/// cache together.
+pub const STRIP: usize = 4096;
+
+/// How to run a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Execution {
+    /// One loop; a unit passes all stages in registers.
+    Integrated,
+    /// Each stage in turn over a strip that stays in the first-level cache.
+    Blocked,
+    /// Each stage over the whole message, the copy to its place being a pass of its own.
+    Sequential,
+}
+
+const fn check<S: Stage>(width: usize) {
+    assert!(S::BLOCK.is_power_of_two() && S::BLOCK <= 64, "a block is a power of two, at most 64");
+    assert!(S::BLOCK <= width || !S::WHOLE_BLOCKS, "a block must fit a vector");
+    assert!(matches!(S::VECTORS, 1 | 2 | 4 | 8 | 16), "a unit is 1, 2, 4, 8 or 16 vectors");
+}
+
+fn check_lengths<S: Stage>(src: usize, dst: usize) {
+    assert_eq!(src, dst, "source and destination must have one length");
+    assert!(
+        !S::WHOLE_BLOCKS || src.is_multiple_of(S::BLOCK),
+        "{} wants whole blocks of {}",
+        S::NAME,
+        S::BLOCK
+    );
+}
+
+/// Loads `N` vectors from the front of `from`.
+#[inline(always)]
+fn load<L: Lanes, const N: usize>(lanes: L, from: &[u8]) -> [L::V; N] {
+    let mut x = [lanes.zero(); N];
+    for (i, x) in x.iter_mut().enumerate() {
+        *x = lanes.load(&from[i * L::WIDTH..]);
+    }
+    x
+}
+
+/// Stores `N` vectors at the front of `to`.
+#[inline(always)]
+fn store<L: Lanes, const N: usize>(lanes: L, to: &mut [u8], x: [L::V; N]) {
+    for (i, x) in x.into_iter().enumerate() {
+        lanes.store(&mut to[i * L::WIDTH..], x);
+    }
+}
+
+/// Runs `$body::<N>` with the stage's own `N`, which only a literal can name.
+macro_rules! with_vectors {
+    ($stage:ty, $body:ident($($argument:expr),*)) => {
+        match <$stage>::VECTORS {
+            1 => $body::<L, S, 1>($($argument),*),
+            2 => $body::<L, S, 2>($($argument),*),
+            4 => $body::<L, S, 4>($($argument),*),
+            8 => $body::<L, S, 8>($($argument),*),
+            _ => $body::<L, S, 16>($($argument),*),
+        }
+    };
+}
+
+/// From `src` through the stage to `dst`, which has the same length.
+#[inline(always)]
+fn through<L: Lanes, S: Run<L>, const N: usize>(
+    lanes: L,
+    stage: &S,
+    state: &mut S::State,
+    src: &[u8],
+    dst: &mut [u8],
+) {
+    let unit = N * L::WIDTH;
+    let whole = src.len() - src.len() % unit;
+    let (units, src) = src.split_at(whole);
+    let (units_to, dst) = dst.split_at_mut(whole);
+    for (from, to) in units.chunks_exact(unit).zip(units_to.chunks_exact_mut(unit)) {
+        let mut x = load::<L, N>(lanes, from);
+        stage.unit(lanes, state, &mut x);
+        store(lanes, to, x);
+    }
+    if !src.is_empty() {
+        rest(lanes, stage, state, src, dst);
+    }
+}
+
+/// What is left of a message when no unit is: whole vectors and a part of one.
+#[inline(always)]
+fn rest<L: Lanes, S: Run<L>>(
+    lanes: L,
+    stage: &S,
+    state: &mut S::State,
+    src: &[u8],
+    dst: &mut [u8],
+) {
+    let whole = src.len() - src.len() % L::WIDTH;
+    let (vectors, src) = src.split_at(whole);
+    let (vectors_to, dst) = dst.split_at_mut(whole);
+    for (from, to) in vectors.chunks_exact(L::WIDTH).zip(vectors_to.chunks_exact_mut(L::WIDTH)) {
+        let mut x = load::<L, 1>(lanes, from);
+        stage.unit(lanes, state, &mut x);
+        store(lanes, to, x);
+    }
+    if !src.is_empty() {
+        let mut x = lanes.load_partial(src);
+        stage.tail(lanes, state, &mut x, src.len());
+        lanes.store_partial(dst, x);
+    }
+}
+
+/// Through the stage in place.
+#[inline(always)]
+fn in_place<L: Lanes, S: Run<L>, const N: usize>(
+    lanes: L,
+    stage: &S,
+    state: &mut S::State,
+    bytes: &mut [u8],
+) {
+    let unit = N * L::WIDTH;
+    let mut units = bytes.chunks_exact_mut(unit);
+    for bytes in &mut units {
+        let mut x = load::<L, N>(lanes, bytes);
+        stage.unit(lanes, state, &mut x);
+        store(lanes, bytes, x);
+    }
+    let mut vectors = units.into_remainder().chunks_exact_mut(L::WIDTH);
+    for bytes in &mut vectors {
+        let mut x = load::<L, 1>(lanes, bytes);
+        stage.unit(lanes, state, &mut x);
+        store(lanes, bytes, x);
+    }
+    let rest = vectors.into_remainder();
+    if !rest.is_empty() {
+        let mut x = lanes.load_partial(rest);
+        stage.tail(lanes, state, &mut x, rest.len());
+        lanes.store_partial(rest, x);
+    }
+}
+
+/// Through the stage and nowhere else.
+#[inline(always)]
+fn read<L: Lanes, S: Run<L>, const N: usize>(
+    lanes: L,
+    stage: &S,
+    state: &mut S::State,
+    bytes: &[u8],
+) {
+    let mut units = bytes.chunks_exact(N * L::WIDTH);
+    for bytes in &mut units {
+        let mut x = load::<L, N>(lanes, bytes);
+        stage.unit(lanes, state, &mut x);
+    }
+    let mut vectors = units.remainder().chunks_exact(L::WIDTH);
+    for bytes in &mut vectors {
+        let mut x = load::<L, 1>(lanes, bytes);
+        stage.unit(lanes, state, &mut x);
+    }
+    let rest = vectors.remainder();
+    if !rest.is_empty() {
+        let mut x = lanes.load_partial(rest);
+        stage.tail(lanes, state, &mut x, rest.len());
+    }
+}
+
+/// The passes of a pipeline's stages over one message or strip: the first stage that puts out bytes
+/// takes them from `src` to `work`, the others work in place, a stage without output reads where the
+/// bytes are.
+pub struct Passes<'a> {
+    src: &'a [u8],
+    work: &'a mut [u8],
+    moved: bool,
+}
+
+impl Passes<'_> {
+    /// A pass that only copies; where the bytes have already been moved, it goes over them in place
+    /// and there is nothing to do.
+    #[inline(always)]
+    pub fn copy(&mut self) {
+        if !self.moved {
+            self.work.copy_from_slice(self.src);
+            self.moved = true;
+        }
+    }
+
+    /// One stage's pass.
+    #[inline(always)]
+    pub fn run<L: Lanes, S: Run<L>>(&mut self, lanes: L, stage: &S, state: &mut S::State) {
+        match (S::OUTPUT, self.moved) {
+            (Output::Same, false) => {
+                with_vectors!(S, through(lanes, stage, state, self.src, self.work));
+                self.moved = true;
+            }
+            (Output::Same, true) => with_vectors!(S, in_place(lanes, stage, state, self.work)),
+            (Output::None, false) => with_vectors!(S, read(lanes, stage, state, self.src)),
+            (Output::None, true) => with_vectors!(S, read(lanes, stage, state, self.work)),
+        }
+    }
+}
+
+/// One loop from `src` to `dst`; a unit passes all stages in registers.
+pub struct Integrated<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub src: &'a [u8],
+    /// Where it goes; as long as `src`.
+    pub dst: &'a mut [u8],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Integrated<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const { check::<S>(L::WIDTH) };
+        check_lengths::<S>(self.src.len(), self.dst.len());
+        let mut state = self.stage.start(lanes);
+        with_vectors!(S, through(lanes, self.stage, &mut state, self.src, self.dst));
+        self.stage.finish(lanes, state, self.src.len())
+    }
+}
+
+/// One loop that reads and stores nothing, for pipelines without output.
+pub struct Scan<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub src: &'a [u8],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Scan<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const {
+            check::<S>(L::WIDTH);
+            assert!(matches!(S::OUTPUT, Output::None), "a scan stores nothing");
+        };
+        check_lengths::<S>(self.src.len(), self.src.len());
+        let mut state = self.stage.start(lanes);
+        with_vectors!(S, read(lanes, self.stage, &mut state, self.src));
+        self.stage.finish(lanes, state, self.src.len())
+    }
+}
+
+/// One loop over a message where it is.
+pub struct InPlace<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub bytes: &'a mut [u8],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for InPlace<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const { check::<S>(L::WIDTH) };
+        let len = self.bytes.len();
+        check_lengths::<S>(len, len);
+        let mut state = self.stage.start(lanes);
+        with_vectors!(S, in_place(lanes, self.stage, &mut state, self.bytes));
+        self.stage.finish(lanes, state, len)
+    }
+}
+
+/// Each stage in turn over a strip, strip after strip; the first writes to `dst`, the others work
+/// there.
+pub struct Blocked<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub src: &'a [u8],
+    /// Where it goes; as long as `src`.
+    pub dst: &'a mut [u8],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Blocked<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const { check::<S>(L::WIDTH) };
+        check_lengths::<S>(self.src.len(), self.dst.len());
+        let mut state = self.stage.start(lanes);
+        for (src, work) in self.src.chunks(STRIP).zip(self.dst.chunks_mut(STRIP)) {
+            let mut passes = Passes { src, work, moved: false };
+            self.stage.pass(lanes, &mut state, &mut passes);
+            if !passes.moved {
+                passes.work.copy_from_slice(src);
+            }
+        }
+        self.stage.finish(lanes, state, self.src.len())
+    }
+}
+
+/// Each stage over the whole message, in `work`; then a pass that copies it to `dst`.
+pub struct Sequential<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub src: &'a [u8],
+    /// The buffer between the passes; as long as `src` at least.
+    pub work: &'a mut [u8],
+    /// Where the message goes; as long as `src`.
+    pub dst: &'a mut [u8],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Sequential<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const { check::<S>(L::WIDTH) };
+        check_lengths::<S>(self.src.len(), self.dst.len());
+        let mut state = self.stage.start(lanes);
+        let work = &mut self.work[..self.src.len()];
+        let mut passes = Passes { src: self.src, work, moved: false };
+        self.stage.pass(lanes, &mut state, &mut passes);
+        self.dst.copy_from_slice(if passes.moved { passes.work } else { self.src });
+        self.stage.finish(lanes, state, self.src.len())
+    }
+}
+
+/// A pipeline whose stages are each called through a function pointer, once a unit: what integration
+/// costs when stages are chosen at run time (Braun and Diot call them with macros to avoid it).
+pub struct ByPointer<S>(
+    /// The pipeline.
+    pub S,
+);
+
+impl<S: Stage> Stage for ByPointer<S> {
+    type Output = S::Output;
+    const NAME: &'static str = S::NAME;
+    const BLOCK: usize = S::BLOCK;
+    const WHOLE_BLOCKS: bool = S::WHOLE_BLOCKS;
+    const OUTPUT: Output = S::OUTPUT;
+    const STATE: usize = S::STATE;
+    const ORDERED: bool = S::ORDERED;
+    const VECTORS: usize = S::VECTORS;
+}
+
+impl<L: Lanes, S: Run<L>> Run<L> for ByPointer<S> {
+    type State = S::State;
+    #[inline(always)]
+    fn start(&self, lanes: L) -> S::State {
+        self.0.start(lanes)
+    }
+    #[inline(always)]
+    fn unit<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
+        self.0.unit_by_pointer(lanes, state, x);
+    }
+    #[inline(always)]
+    fn tail(&self, lanes: L, state: &mut S::State, x: &mut L::V, valid: usize) {
+        self.0.tail(lanes, state, x, valid);
+    }
+    #[inline(always)]
+    fn finish(&self, lanes: L, state: S::State, len: usize) -> S::Output {
+        self.0.finish(lanes, state, len)
+    }
+}

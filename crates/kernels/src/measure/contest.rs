@@ -1,0 +1,139 @@
+//! Methods that do the same to the same buffers, checked against each other and timed in turns.
+#![forbid(unsafe_code)]
+
+use super::Effort;
+use core::hint::black_box;
+use fusewire_base::Sum;
+use std::ops::{Deref, DerefMut};
+use std::time::Instant;
+
+/// Memory that begins at a cache line, `colour` bytes into a page, so that no result hangs on where
+/// the allocator puts it.
+pub(super) struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl Aligned {
+    fn new(len: usize, colour: usize) -> Aligned {
+        let bytes = vec![0; len + PAGE + colour];
+        let start = (PAGE - bytes.as_ptr() as usize % PAGE) % PAGE + colour;
+        Aligned { bytes, start, len }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
+
+/// What every method of a contest works on. `src`, `dst` and `work` have one length.
+pub(super) struct Buffers {
+    pub(super) src: Aligned,
+    pub(super) dst: Aligned,
+    pub(super) work: Aligned,
+}
+
+impl Buffers {
+    pub(super) fn new(len: usize) -> Buffers {
+        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut src = Aligned::new(len, 0);
+        for byte in &mut src[..] {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            *byte = word as u8;
+        }
+        Buffers { src, dst: Aligned::new(len, 1472), work: Aligned::new(len, 2816) }
+    }
+}
+
+/// Source, destination and scratch memory of one message.
+pub(super) struct Message<'a> {
+    pub(super) src: &'a [u8],
+    pub(super) dst: &'a mut [u8],
+    pub(super) work: &'a mut [u8],
+}
+
+impl Buffers {
+    /// Does it `turns` times, at least once, and gives what the last time found. The optimiser sees
+    /// neither that the buffers are the same each time nor that nobody reads between.
+    #[inline(always)]
+    pub(super) fn turns<T>(&mut self, turns: usize, mut once: impl FnMut(Message<'_>) -> T) -> T {
+        let (src, dst, work) = (&*self.src, &mut *self.dst, &mut *self.work);
+        for _ in 1..turns {
+            black_box(once(Message { src, dst, work }));
+            black_box((src, &*dst));
+        }
+        once(Message { src, dst, work })
+    }
+}
+
+/// One way to do it, so many times. What it gives is compared, as are the bytes in `dst`.
+pub(super) type Method<'a, T = Sum> = Box<dyn FnMut(&mut Buffers, usize) -> T + 'a>;
+
+/// Bytes a second of each method, in the order given.
+///
+/// # Panics
+/// When two methods differ in what they give or store.
+pub(super) fn contest<T: PartialEq + core::fmt::Debug>(
+    buffers: &mut Buffers,
+    effort: Effort,
+    methods: &mut [(Method<'_, T>, Check)],
+) -> Vec<f64> {
+    let len = buffers.src.len();
+    let mut first: Option<(T, Vec<u8>)> = None;
+    for (i, (method, check)) in methods.iter_mut().enumerate() {
+        buffers.dst.fill(0);
+        let found = method(buffers, 1);
+        match &first {
+            _ if *check == Check::Nothing => {}
+            None => first = Some((found, buffers.dst.to_vec())),
+            Some((want, stored)) => {
+                assert_eq!(&found, want, "method {i} gives something else, {len} bytes");
+                assert!(*buffers.dst == **stored, "method {i} stores other bytes, {len} bytes");
+            }
+        }
+    }
+    drop(first);
+    let turns = (effort.bytes_a_turn / len.max(1)).max(1);
+    let rounds = if len > 16 << 20 { effort.rounds.min(7) } else { effort.rounds };
+    let mut seconds = vec![Vec::with_capacity(rounds); methods.len()];
+    for round in 0..rounds {
+        for i in 0..methods.len() {
+            let i = if round % 2 == 0 { i } else { methods.len() - 1 - i };
+            let method = &mut methods[i].0;
+            // One time untimed brings code and buffers where they are when the method is alone.
+            black_box(method(buffers, 1));
+            let start = Instant::now();
+            black_box(method(buffers, turns));
+            seconds[i].push(start.elapsed().as_secs_f64());
+        }
+    }
+    seconds.into_iter().map(|s| (len * turns) as f64 / median(s)).collect()
+}
+
+/// What a contest compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// Result and bytes.
+    All,
+    /// Nothing: the method does only a part, for comparison.
+    Nothing,
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}

@@ -1,0 +1,150 @@
+//! The Internet checksum's one's-complement sum (RFC 1071).
+//!
+//! The sum does not mind byte order until its end (RFC 1071, section 2B), so words are taken as the
+//! CPU has them, and 64 bits at a time: modulo 2^16 - 1 that is the same. What has to be found is how
+//! many carries left the 64 bits. Two ways:
+//!
+//! ```text
+//! exact      all  += x              modulo 2^64, carries lost
+//!            high += x >> 32
+//!            low   = all - (high << 32)       which has lost nothing, for up to 2^32 vectors
+//!            sum   = low + high
+//!
+//! averaged   all  += x              modulo 2^64, carries lost
+//!            top  += average(x0, x1, .. xn) >> 48     with 16-bit averages, rounded up
+//!            error = all - (top << 48) * n            which is small: below 2^63 either way
+//!            sum   = error + top * n                  as 2^48 is 1 modulo 2^16 - 1
+//! ```
+//! The first costs three instructions a vector. The second costs, in units of four, 9/4: an average
+//! keeps 16 bits without a carry, so a whole unit needs but one shift and one addition for its tops,
+//! and what the averages lost by rounding `all` still knows, as long as it is below 2^63: a rounding
+//! is worth at most `n * max(1, log2(n) / 2)` times 2^48 a unit. So after `UNITS` units the two are
+//! put together and begin again.
+#![forbid(unsafe_code)]
+
+use crate::arch::Lanes;
+use crate::stage::{Output, Run, Stage};
+use fusewire_base::Sum;
+
+/// Sums what passes.
+#[derive(Clone, Copy, Debug)]
+pub struct InternetSum;
+
+impl Stage for InternetSum {
+    type Output = Sum;
+    const NAME: &'static str = "internet";
+    const BLOCK: usize = 2;
+    const OUTPUT: Output = Output::None;
+    const STATE: usize = 2;
+    const ORDERED: bool = false;
+    const VECTORS: usize = 8;
+}
+
+/// The running sums.
+pub struct State<V> {
+    all: V,
+    /// Of the high halves, or of the averages' tops.
+    high: V,
+    /// What was put together so far.
+    settled: V,
+    /// Binary logarithm of the vectors in a unit.
+    shift: u32,
+    /// Units until the sums must be settled.
+    left: u32,
+}
+
+/// Units after which averages are settled: 256 units of 4, 128 of 8, 64 of 16 are off by less than 2^11
+/// times 2^48, so that eight lanes of it add up to less than 2^63 either way.
+const fn units(n: usize) -> u32 {
+    1024 / n as u32
+}
+
+/// The 32-bit halves of each lane, added.
+#[inline(always)]
+fn halve<L: Lanes>(lanes: L, x: L::V) -> L::V {
+    lanes.add64(lanes.and(x, lanes.splat64(0xffff_ffff)), lanes.shr64::<32>(x))
+}
+
+impl InternetSum {
+    #[inline(always)]
+    fn settle<L: Lanes>(lanes: L, state: &mut State<L::V>) {
+        let sum = if L::AVERAGES {
+            let mut tops = state.high;
+            for _ in 0..state.shift {
+                tops = lanes.add64(tops, tops);
+            }
+            lanes.add64(lanes.sub64(state.all, lanes.shl64::<48>(tops)), tops)
+        } else {
+            let low = lanes.sub64(state.all, lanes.shl64::<32>(state.high));
+            lanes.add64(halve(lanes, low), halve(lanes, state.high))
+        };
+        state.settled = lanes.add64(state.settled, sum);
+        state.all = lanes.zero();
+        state.high = lanes.zero();
+    }
+}
+
+impl<L: Lanes> Run<L> for InternetSum {
+    type State = State<L::V>;
+    #[inline(always)]
+    fn start(&self, lanes: L) -> Self::State {
+        let zero = lanes.zero();
+        State { all: zero, high: zero, settled: zero, shift: 0, left: units(16) }
+    }
+    #[inline(always)]
+    fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
+        if N == 1 {
+            state.settled = lanes.add64(state.settled, halve(lanes, x[0]));
+            return;
+        }
+        if L::AVERAGES {
+            state.shift = N.ilog2();
+            if state.left == 0 {
+                Self::settle(lanes, state);
+                state.settled =
+                    halve(lanes, lanes.add64(state.settled, lanes.splat64(0xffff << 47)));
+                state.left = units(N);
+            }
+            state.left -= 1;
+        }
+        let mut all = *x;
+        let mut high = *x;
+        if !L::AVERAGES {
+            for high in &mut high {
+                *high = lanes.shr64::<32>(*high);
+            }
+        }
+        let mut n = N;
+        while n > 1 {
+            n /= 2;
+            for i in 0..n {
+                all[i] = lanes.add64(all[i], all[i + n]);
+                high[i] = if L::AVERAGES {
+                    lanes.average16(high[i], high[i + n])
+                } else {
+                    lanes.add64(high[i], high[i + n])
+                };
+            }
+        }
+        if L::AVERAGES {
+            high[0] = lanes.shr64::<48>(high[0]);
+        }
+        state.all = lanes.add64(state.all, all[0]);
+        state.high = lanes.add64(state.high, high[0]);
+    }
+    #[inline(always)]
+    fn finish(&self, lanes: L, mut state: Self::State, _: usize) -> Sum {
+        Self::settle(lanes, &mut state);
+        // Below 2^63 either way; a multiple of 2^16 - 1 makes it positive.
+        fold(lanes.sum64(state.settled).wrapping_add(0xffff << 47))
+    }
+}
+
+/// The sum of four little-endian words, folded and put in network order. Adding a number to itself
+/// turned by half leaves in the upper half what both halves add up to, end-around carry included.
+#[inline(always)]
+fn fold(sum: u64) -> Sum {
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    let sum = (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
+    Sum::from_folded(u16::from_be(sum))
+}
