@@ -215,6 +215,8 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
             } else if meta.is_dir() {
                 out.insert(name, format!("folder {mode:o} {mtime}"));
                 walk(&path, base, out);
+            } else if !meta.is_file() {
+                out.insert(name, "other".to_owned());
             } else {
                 let hash = blake3::hash(&fs::read(&path).unwrap());
                 out.insert(name, format!("file {mode:o} {mtime} {} {hash}", meta.len()));
