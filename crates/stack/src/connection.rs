@@ -15,7 +15,10 @@ use std::ops::Range;
 use fusewire_base::{Instant, Sum};
 use fusewire_kernels::Level;
 use fusewire_session::record::HEADER_LEN;
-use fusewire_session::{Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender, RecordType};
+use fusewire_session::{
+    Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender,
+    RecordType,
+};
 use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
 use fusewire_wire::tcp::Header;
 
@@ -131,7 +134,13 @@ pub(crate) struct Segment<'a> {
 }
 
 impl Connection {
-    pub fn new(tuple: Tuple, tcp: tcp::Connection, handshake: Handshake, memory: &Memory, level: Level) -> Self {
+    pub fn new(
+        tuple: Tuple,
+        tcp: tcp::Connection,
+        handshake: Handshake,
+        memory: &Memory,
+        level: Level,
+    ) -> Self {
         Connection {
             tuple,
             tcp,
@@ -173,6 +182,16 @@ impl Connection {
             return Err(Error::Misuse("an ADU after the end of the stream"));
         }
         self.seal(RecordType::Adu, body)
+    }
+
+    /// Bytes of records that may be sealed now.
+    pub fn room(&self) -> usize {
+        match &self.phase {
+            Phase::Open(open) if open.trusted && !self.finishing => {
+                self.ring.room().min(self.tcp.send_room() as usize)
+            }
+            _ => 0,
+        }
     }
 
     fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
@@ -221,17 +240,21 @@ impl Connection {
                 break;
             }
             let Some(reservation) = self.tcp.reserve(piece.len() as u32) else { break };
-            let pushed: std::result::Result<(), ()> = self.ring.push(reservation.offset(), piece.len(), |dst| {
-                dst.copy_from_slice(piece);
-                Ok(Sum::of(dst))
-            });
+            let pushed: std::result::Result<(), ()> =
+                self.ring.push(reservation.offset(), piece.len(), |dst| {
+                    dst.copy_from_slice(piece);
+                    Ok(Sum::of(dst))
+                });
             debug_assert!(pushed.is_ok());
             self.tcp.commit(reservation, Cut::Record);
             done += piece.len();
         }
         self.handshake_out.drain(..done);
         let ends = self.finishing && matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
-        if ends && self.handshake_out.is_empty() && matches!(self.seal(RecordType::EndOfStream, &[]), Ok(true)) {
+        if ends
+            && self.handshake_out.is_empty()
+            && matches!(self.seal(RecordType::EndOfStream, &[]), Ok(true))
+        {
             self.tcp.finish();
         }
     }
@@ -239,14 +262,24 @@ impl Connection {
     // ---- receive ---------------------------------------------------------------------------
 
     /// Initial, integrated and final step for one segment.
-    pub fn handle_segment(&mut self, now: Instant, id: ConnectionId, segment: &Segment<'_>, app: &mut dyn Application) {
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        segment: &Segment<'_>,
+        app: &mut dyn Application,
+    ) {
         let initial = self.tcp.handle_initial(now, segment.header, segment.payload.len() as u32);
         let verdict = match &initial {
             Initial::Drop(_) => return,
             Initial::Payload(plan) if !plan.duplicate => self.take_payload(id, segment, plan, app),
             _ => {
                 let sum = fusewire_kernels::sum(self.level, segment.payload);
-                if verifies(segment, sum) { Verdict::Control } else { Verdict::Reject(DropCause::Checksum) }
+                if verifies(segment, sum) {
+                    Verdict::Control
+                } else {
+                    Verdict::Reject(DropCause::Checksum)
+                }
             }
         };
         if segment.marked && !matches!(verdict, Verdict::Reject(_)) {
@@ -291,7 +324,8 @@ impl Connection {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
-        let opened = self.open(id, offset, segment.payload, header, app, |sum| verifies(segment, sum));
+        let opened =
+            self.open(id, offset, segment.payload, header, app, |sum| verifies(segment, sum));
         if let Err(cause) = opened {
             return Verdict::Reject(cause);
         }
@@ -527,8 +561,12 @@ impl Connection {
                 }
                 tcp::Event::PeerFinished { offset } => self.peer_finished(offset),
                 tcp::Event::Urgent { .. } => {}
-                tcp::Event::Reset(tcp::ResetCause::Refused) => self.fail(Error::Refused(self.tuple.remote)),
-                tcp::Event::Reset(tcp::ResetCause::Peer) => self.fail(Error::Reset(self.tuple.remote)),
+                tcp::Event::Reset(tcp::ResetCause::Refused) => {
+                    self.fail(Error::Refused(self.tuple.remote))
+                }
+                tcp::Event::Reset(tcp::ResetCause::Peer) => {
+                    self.fail(Error::Reset(self.tuple.remote))
+                }
                 tcp::Event::Reset(tcp::ResetCause::Local) => self.fail(Error::Closed),
                 tcp::Event::TimedOut => self.fail(Error::TimedOut(self.tuple.remote)),
                 tcp::Event::Closed => self.close(None),
@@ -546,7 +584,9 @@ impl Connection {
 
     fn peer_finished(&mut self, offset: u64) {
         match &self.phase {
-            Phase::Open(_) if self.peer_ended && self.next == offset => self.events.push_back(Event::Finished),
+            Phase::Open(_) if self.peer_ended && self.next == offset => {
+                self.events.push_back(Event::Finished)
+            }
             Phase::Open(_) => self.fail(SessionError::Truncated { at: offset }.into()),
             Phase::Handshake(_) => {
                 let what = "closed the connection during the handshake";

@@ -90,6 +90,26 @@ impl SendRing {
         self.slot(len).is_some()
     }
 
+    /// The longest record that has room now.
+    pub fn room(&self) -> usize {
+        if self.entries.len() == self.entries.capacity() {
+            return 0;
+        }
+        let len = self.memory.len();
+        let free = match self.entries.front() {
+            None => len,
+            Some(front) => {
+                let tail = front.pos as usize - HEADROOM;
+                if self.head > tail {
+                    (len - self.head).max(tail.saturating_sub(1))
+                } else {
+                    (tail - self.head).saturating_sub(1)
+                }
+            }
+        };
+        free.saturating_sub(HEADROOM)
+    }
+
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
     /// returns its sum. Nothing is committed when `write` fails.
     ///
@@ -152,11 +172,6 @@ impl SendRing {
         }
     }
 
-    /// Bytes from stream offset 0 up that are committed or were.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// All of it; [`Located`] says where.
     pub fn memory(&self) -> &[u8] {
         &self.memory
@@ -189,6 +204,7 @@ mod tests {
         let mut lens = VecDeque::new();
         for turn in 0..10_000u64 {
             let len = 1 + (turn * 37 % 200) as usize;
+            assert_eq!(ring.has_room(len), len <= ring.room(), "{len} of {}", ring.room());
             if ring.has_room(len) {
                 fill(&mut ring, next, len);
                 lens.push_back(len as u64);
@@ -238,7 +254,7 @@ mod tests {
     fn a_failed_write_commits_nothing() {
         let mut ring = SendRing::new(400, 16);
         assert_eq!(ring.push(0, 10, |_| Err("no")), Err("no"));
-        assert!(ring.is_empty());
+        assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);
     }

@@ -13,7 +13,7 @@ use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, re
 use fusewire_transport::timer::Wheel;
 use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
-use crate::application::{Application, Keep};
+use crate::application::{Application, Keep, One};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, Memory, Segment};
@@ -87,11 +87,25 @@ struct Planned {
     ecn: Ecn,
 }
 
+/// How far the received batch was worked through.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    /// Super-packets before this one are done.
+    packet: usize,
+    /// Bytes of it that are done.
+    at: usize,
+    /// When the batch came.
+    now: Instant,
+    /// The connection of the last frame: a super-packet's frames have one sender.
+    last: Option<(Key, u32)>,
+}
+
 /// The stack. Single-threaded and without blocking: [`Endpoint`](crate::Endpoint) wraps it for
 /// applications that want to block or await.
 pub struct Stack {
     device: Box<dyn Device>,
     batch: Option<RxBatch>,
+    cursor: Cursor,
     clock: Clock,
     config: Config,
     connections: Vec<Option<Box<Connection>>>,
@@ -124,6 +138,7 @@ impl Stack {
         Stack {
             device,
             batch: Some(RxBatch::new(RECEIVE_SLOTS)),
+            cursor: Cursor::default(),
             clock,
             connections: Vec::new(),
             generations: Vec::new(),
@@ -187,13 +202,19 @@ impl Stack {
     /// # Errors
     /// [`Error::Session`] for a configuration that no session can be made from; [`Error::Misuse`]
     /// when there are too many connections.
-    pub fn connect(&mut self, remote: SocketAddr, port: u16, client: &ClientConfig) -> Result<ConnectionId> {
+    pub fn connect(
+        &mut self,
+        remote: SocketAddr,
+        port: u16,
+        client: &ClientConfig,
+    ) -> Result<ConnectionId> {
         let now = self.clock.now();
         let cfg = self.tcp_config(remote);
         let body_len_max = client.body_len_max.min(longest_adu(&cfg));
         let handshake = Handshake::client(&ClientConfig { body_len_max, ..client.clone() })?;
         let local_port = self.free_port(remote, port);
-        let tuple = Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
+        let tuple =
+            Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
         let iss = self.isn.isn(now, &tuple);
         let tcp = tcp::Connection::connect(&cfg, local_port, port, iss, now);
         let index = self.insert(tuple, tcp, handshake)?;
@@ -209,7 +230,11 @@ impl Stack {
         let local = self.device.local_addr();
         let cfg = self.tcp_config(local);
         server.body_len_max = server.body_len_max.min(longest_adu(&cfg));
-        self.listening = Some(Listening { listener: Listener::new(&cfg, self.config.backlog, secrets), port, server });
+        self.listening = Some(Listening {
+            listener: Listener::new(&cfg, self.config.backlog, secrets),
+            port,
+            server,
+        });
     }
 
     /// Takes no further connections; those that are open go on.
@@ -255,16 +280,19 @@ impl Stack {
     fn tcp_config(&self, remote: SocketAddr) -> tcp::Config {
         let caps = self.device.caps();
         let mut cfg = self.config.tcp.clone();
-        let datagram = self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
+        let datagram =
+            self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
         let mss = |bytes: usize| u16::try_from(bytes.saturating_sub(20)).unwrap_or(u16::MAX);
         cfg.mss = mss(datagram);
         // On loopback the path is known; elsewhere it has to be found.
-        let known = remote.ip().is_loopback() || caps.name != "udp" || self.config.datagram_bytes.is_some();
+        let known =
+            remote.ip().is_loopback() || caps.name != "udp" || self.config.datagram_bytes.is_some();
         cfg.send_mss = if known { mss(datagram) } else { cfg.send_mss.min(mss(datagram)) };
         let buffer = u32::try_from(caps.receive_buffer_bytes).unwrap_or(u32::MAX);
         cfg.recv_window = cfg.recv_window.min(buffer.max(64 << 10));
         cfg.initial_recv_window = cfg.initial_recv_window.min(cfg.recv_window);
-        cfg.send_buffer = cfg.send_buffer.min(u32::try_from(self.config.send_ring_bytes).unwrap_or(u32::MAX));
+        cfg.send_buffer =
+            cfg.send_buffer.min(u32::try_from(self.config.send_ring_bytes).unwrap_or(u32::MAX));
         cfg
     }
 
@@ -279,7 +307,8 @@ impl Stack {
             window_bytes: cfg.recv_window as usize,
             ranges: cfg.max_ranges,
         };
-        let connection = Box::new(Connection::new(tuple, tcp, handshake, &memory, self.config.level));
+        let connection =
+            Box::new(Connection::new(tuple, tcp, handshake, &memory, self.config.level));
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.generations.push(0);
@@ -339,6 +368,11 @@ impl Stack {
             self.transmit();
         }
         Ok(taken)
+    }
+
+    /// Bytes of ADUs that may be sealed now, at least; their records' overhead is counted.
+    pub fn room(&self, id: ConnectionId) -> usize {
+        self.get(id).map_or(0, Connection::room)
     }
 
     /// Puts everything that may leave on the wire.
@@ -401,7 +435,8 @@ impl Stack {
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
         while let Some(&index) = self.eventful.front() {
             let id = self.id(index);
-            let event = self.connections[index as usize].as_mut().and_then(|c| c.events.pop_front());
+            let event =
+                self.connections[index as usize].as_mut().and_then(|c| c.events.pop_front());
             if let Some(event) = event {
                 return Some((id, event));
             }
@@ -417,7 +452,10 @@ impl Stack {
     /// Forgets a connection that is over and whose events were taken.
     fn reap(&mut self, index: u32) {
         let over = self.connections[index as usize].as_ref().is_some_and(|c| {
-            c.is_closed() && c.events.is_empty() && c.tcp.state() == tcp::State::Closed && !c.is_dirty
+            c.is_closed()
+                && c.events.is_empty()
+                && c.tcp.state() == tcp::State::Closed
+                && !c.is_dirty
         });
         if over {
             self.remove(index);
@@ -427,6 +465,7 @@ impl Stack {
     fn remove(&mut self, index: u32) {
         if let Some(connection) = self.connections[index as usize].take() {
             self.table.remove(&key(&connection.tuple));
+            self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
             self.timers.cancel(index);
             self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
             self.free.push(index);
@@ -437,7 +476,9 @@ impl Stack {
     /// Makes room by forgetting a connection in TIME-WAIT.
     fn evict(&mut self) -> bool {
         let idle = |c: &Option<Box<Connection>>| {
-            c.as_ref().is_some_and(|c| c.tcp.state() == tcp::State::TimeWait && !c.is_dirty && !c.is_eventful)
+            c.as_ref().is_some_and(|c| {
+                c.tcp.state() == tcp::State::TimeWait && !c.is_dirty && !c.is_eventful
+            })
         };
         let index = self.connections.iter().position(idle);
         if let Some(index) = index {
@@ -485,30 +526,78 @@ impl Stack {
     /// # Errors
     /// [`Error::Os`] when the device is broken.
     pub fn poll(&mut self, app: &mut dyn Application) -> Result<bool> {
-        let mut batch = self.batch.take().unwrap_or_else(|| RxBatch::new(RECEIVE_SLOTS));
-        let received = self.device.receive(&mut batch).map_err(Error::os("receiving from the device"));
+        let received = self.receive(app)?;
         let now = self.clock.now();
-        if matches!(received, Ok(n) if n > 0) {
-            let segments = self.take_batch(now, &batch, app);
-            if let Some(profile) = &mut self.profile {
-                profile.receive_s += self.clock.now().saturating_since(now).as_secs_f64();
-                profile.segments_received += segments;
-            }
-        }
-        self.batch = Some(batch);
-        let received = received?;
         let timed = self.run_timers(now);
         let sent = self.transmit();
-        let worked = received > 0 || timed || sent > 0;
+        let worked = received || timed || sent > 0;
         if worked {
             self.last_work = now;
         }
         Ok(worked)
     }
 
+    /// The next ADU of a connection, straight into `memory`: works through received frames only as far
+    /// as is needed. Returns its length, or `None` when nothing is there. ADUs of other connections
+    /// that come before it wait for their turn. In any order.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when `memory` is too short (the ADU is lost); [`Error::Os`].
+    pub fn recv_into(&mut self, id: ConnectionId, memory: &mut [u8]) -> Result<Option<usize>> {
+        if let Some((_, buffer)) = self.recv_any(id) {
+            let (len, room) = (buffer.len(), memory.len());
+            if let Some(memory) = memory.get_mut(..len) {
+                memory.copy_from_slice(&buffer);
+            }
+            self.recycle(id, buffer);
+            return if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) };
+        }
+        let mut one = One { id, memory, got: None };
+        loop {
+            let worked = self.receive(&mut one)?;
+            if worked {
+                self.last_work = self.cursor.now;
+            }
+            if one.got.is_some() || !worked {
+                return Ok(one.got);
+            }
+        }
+    }
+
+    /// Works through the batch at hand, or the next; all of it unless `app` has enough before.
+    fn receive(&mut self, app: &mut dyn Application) -> Result<bool> {
+        let mut batch = self.batch.take().unwrap_or_else(|| RxBatch::new(RECEIVE_SLOTS));
+        if self.cursor.packet >= batch.len() {
+            self.cursor = Cursor::default();
+            let received =
+                self.device.receive(&mut batch).map_err(Error::os("receiving from the device"));
+            if !matches!(received, Ok(1..)) {
+                batch.clear();
+                self.batch = Some(batch);
+                return received.map(|_| false);
+            }
+            self.cursor.now = self.clock.now();
+        }
+        let start = self.profile.is_some().then(|| self.clock.now());
+        let segments = self.take_frames(&batch, app);
+        if let (Some(start), Some(profile)) = (start, &mut self.profile) {
+            profile.receive_s += self.clock.now().saturating_since(start).as_secs_f64();
+            profile.segments_received += segments;
+        }
+        let at_end = self.cursor.packet >= batch.len();
+        self.batch = Some(batch);
+        if at_end && let Some((_, index)) = self.cursor.last.take() {
+            self.settle(index);
+            // Acknowledge what came before more is asked for.
+            self.transmit();
+        }
+        Ok(true)
+    }
+
     /// True shortly after there was work: looking again is cheaper than sleeping.
     pub fn wants_spin(&self) -> bool {
-        self.clock.now().saturating_since(self.last_work) < self.config.spin
+        let unread = self.batch.as_ref().is_some_and(|b| self.cursor.packet < b.len());
+        unread || self.clock.now().saturating_since(self.last_work) < self.config.spin
     }
 
     /// Time until the next timer is due.
@@ -542,7 +631,9 @@ impl Stack {
 
     fn run_timers(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some((tuple, header)) = self.listening.as_mut().and_then(|l| l.listener.poll_transmit(now)) {
+        while let Some((tuple, header)) =
+            self.listening.as_mut().and_then(|l| l.listener.poll_transmit(now))
+        {
             any = true;
             self.send_alone(tuple.remote, header);
         }
@@ -565,45 +656,62 @@ impl Stack {
         any
     }
 
-    /// All frames of a batch. One look-up a super-packet: its frames have one sender.
-    fn take_batch(&mut self, now: Instant, batch: &RxBatch, app: &mut dyn Application) -> u64 {
-        let mut last: Option<(Key, u32)> = None;
+    /// Frames from the cursor on, until the batch ends or `app` has enough. One look-up a
+    /// super-packet: its frames have one sender.
+    fn take_frames(&mut self, batch: &RxBatch, app: &mut dyn Application) -> u64 {
         let mut segments = 0;
-        for packet in batch.iter() {
-            let marked = packet.ecn == Ecn::Ce;
-            for frame in packet.frames() {
-                let Ok(header) = Header::parse(frame) else {
-                    self.drops.malformed += 1;
-                    continue;
-                };
-                let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
-                let header_sum = pseudo_header_sum(frame.len()) + header_sum(head);
-                let segment = Segment { header: &header, header_sum, payload, marked };
-                let key = Key { remote: packet.peer, local_port: header.dst_port, remote_port: header.src_port };
-                let index = match last {
-                    Some((known, index)) if known == key => Some(index),
-                    _ => self.table.get(&key).copied(),
-                };
-                let Some(index) = index else {
-                    self.take_stray(now, packet.peer, &segment);
-                    continue;
-                };
-                if last.is_none_or(|(_, i)| i != index)
-                    && let Some((_, previous)) = last.replace((key, index))
-                {
-                    self.settle(previous);
+        for packet in batch.iter().skip(self.cursor.packet) {
+            while self.cursor.at < packet.bytes.len() {
+                let end = (self.cursor.at + packet.segment_len).min(packet.bytes.len());
+                let frame = &packet.bytes[self.cursor.at..end];
+                self.cursor.at = end;
+                segments += self.take_frame(packet.peer, packet.ecn == Ecn::Ce, frame, app);
+                if !app.wants_more() {
+                    return segments;
                 }
-                let id = self.id(index);
-                if let Some(connection) = &mut self.connections[index as usize] {
-                    connection.handle_segment(now, id, &segment, app);
-                }
-                segments += u64::from(!payload.is_empty());
             }
-        }
-        if let Some((_, index)) = last {
-            self.settle(index);
+            self.cursor.packet += 1;
+            self.cursor.at = 0;
         }
         segments
+    }
+
+    /// One frame; 1 if it had payload.
+    #[inline]
+    fn take_frame(
+        &mut self,
+        peer: SocketAddr,
+        marked: bool,
+        frame: &[u8],
+        app: &mut dyn Application,
+    ) -> u64 {
+        let Ok(header) = Header::parse(frame) else {
+            self.drops.malformed += 1;
+            return 0;
+        };
+        let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
+        let header_sum = pseudo_header_sum(frame.len()) + header_sum(head);
+        let segment = Segment { header: &header, header_sum, payload, marked };
+        let key = Key { remote: peer, local_port: header.dst_port, remote_port: header.src_port };
+        let index = match self.cursor.last {
+            Some((known, index)) if known == key => Some(index),
+            _ => self.table.get(&key).copied(),
+        };
+        let now = self.cursor.now;
+        let Some(index) = index else {
+            self.take_stray(now, peer, &segment);
+            return 0;
+        };
+        if self.cursor.last.is_none_or(|(_, last)| last != index)
+            && let Some((_, previous)) = self.cursor.last.replace((key, index))
+        {
+            self.settle(previous);
+        }
+        let id = self.id(index);
+        if let Some(connection) = &mut self.connections[index as usize] {
+            connection.handle_segment(now, id, &segment, app);
+        }
+        u64::from(!payload.is_empty())
     }
 
     /// A segment for no connection: the listener's, or answered with a reset.
@@ -633,7 +741,9 @@ impl Stack {
             return;
         }
         match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
-            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => self.send_alone(remote, reply),
+            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
+                self.send_alone(remote, reply)
+            }
             ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
             ListenerAction::Drop(_) => self.drops.listener += 1,
         }
@@ -665,7 +775,8 @@ impl Stack {
     fn send_alone(&mut self, remote: SocketAddr, header: Header) {
         let buffer = &mut self.headers[0];
         let len = emit(header, buffer, Sum::ZERO, 0);
-        let frame = TxFrame { peer: remote, header: &buffer[..len], payload: &[], ecn: Ecn::NotEct };
+        let frame =
+            TxFrame { peer: remote, header: &buffer[..len], payload: &[], ecn: Ecn::NotEct };
         if let Err(error) = self.device.transmit(&[frame]) {
             tracing::debug!(%error, "cannot answer");
         }
@@ -722,7 +833,8 @@ impl Stack {
             let scratch = self.planned.len();
             let planned = match &transmit.payload {
                 None => {
-                    let header_len = emit(transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
+                    let header_len =
+                        emit(transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
                     Planned { header: HeaderAt::Scratch(scratch), header_len, payload: (0, 0), ecn }
                 }
                 Some(range) => {
@@ -730,7 +842,10 @@ impl Stack {
                     let located = connection.ring.locate(range);
                     let (from, to) = (located.payload.start, located.payload.end);
                     let sum = located.sum.unwrap_or_else(|| {
-                        fusewire_kernels::sum(self.config.level, &connection.ring.memory()[from..to])
+                        fusewire_kernels::sum(
+                            self.config.level,
+                            &connection.ring.memory()[from..to],
+                        )
                     });
                     let header_len = transmit.header.emit_len();
                     let header = if located.headroom && header_len == HEADROOM {
