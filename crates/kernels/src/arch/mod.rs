@@ -19,6 +19,7 @@ pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod partial;
 mod portable;
+pub mod safer;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
