@@ -14,10 +14,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod chacha;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod partial;
 mod portable;
+pub mod safer;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
