@@ -17,7 +17,9 @@ use crate::execution::{Blocked, Execution, Integrated, Sequential};
 use crate::library::Library;
 use crate::stage::{Run, then};
 use crate::stages::{
-    ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, Swap as SwapStage,
+    ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
+    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+    Swap as SwapStage,
 };
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
@@ -49,6 +51,29 @@ pub enum CipherKey {
     ChaCha20Poly1305([u8; 32]),
     /// The papers' pseudo-encryption. Insecure.
     Pes([u8; 8]),
+    /// One round of SAFER, as `docs/safer.md` has it. Insecure.
+    SaferSimplified([u8; 8]),
+    /// SAFER K-64. Insecure.
+    SaferK64 {
+        /// The key.
+        key: [u8; 8],
+        /// 1 to 13; 6 is usual.
+        rounds: u8,
+    },
+    /// SAFER SK-64: K-64 with the strengthened key schedule. Insecure.
+    SaferSk64 {
+        /// The key.
+        key: [u8; 8],
+        /// 1 to 13; 8 is usual.
+        rounds: u8,
+    },
+    /// SAFER SK-128: two user keys, the strengthened key schedule. Insecure.
+    SaferSk128 {
+        /// The key.
+        key: [u8; 16],
+        /// 1 to 13; 10 is usual.
+        rounds: u8,
+    },
 }
 
 /// What a receive found.
@@ -63,6 +88,8 @@ pub struct Opened {
 enum Cipher {
     None,
     Pes(PesKey),
+    SaferSimplified(SaferSimplifiedKey),
+    Safer(SaferKey),
     ChaCha(ChaChaKey),
     Library(Library),
 }
@@ -94,6 +121,12 @@ impl Transform {
         let cipher = match key {
             CipherKey::None => Cipher::None,
             CipherKey::Pes(key) => Cipher::Pes(PesKey::new(*key)),
+            CipherKey::SaferSimplified(key) => {
+                Cipher::SaferSimplified(SaferSimplifiedKey::new(*key))
+            }
+            CipherKey::SaferK64 { key, rounds } => Cipher::Safer(SaferKey::k64(*key, *rounds)),
+            CipherKey::SaferSk64 { key, rounds } => Cipher::Safer(SaferKey::sk64(*key, *rounds)),
+            CipherKey::SaferSk128 { key, rounds } => Cipher::Safer(SaferKey::sk128(*key, *rounds)),
             CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
             CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
             CipherKey::ChaCha20Poly1305(key) if execution == Execution::Sequential => {
@@ -107,7 +140,7 @@ impl Transform {
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
     pub fn tag_len(&self) -> usize {
         match self.cipher {
-            Cipher::None | Cipher::Pes(_) => 0,
+            Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 0,
             Cipher::ChaCha(_) | Cipher::Library(_) => 16,
         }
     }
@@ -115,7 +148,7 @@ impl Transform {
     /// Messages must be a multiple of this length: 1 for stream ciphers.
     pub fn block_len(&self) -> usize {
         match self.cipher {
-            Cipher::Pes(_) => 8,
+            Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 8,
             Cipher::None | Cipher::ChaCha(_) | Cipher::Library(_) => 1,
         }
     }
@@ -162,6 +195,32 @@ impl Transform {
                     level.run(Send {
                         execution: execution,
                         cipher: PesEncrypt(*key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                sum
+            }
+            Cipher::SaferSimplified(key) => {
+                let ((), sum) = with_swap!(
+                    swap,
+                    level.run(Send {
+                        execution: execution,
+                        cipher: SaferSimplifiedEncrypt(key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                sum
+            }
+            Cipher::Safer(key) => {
+                let ((), sum) = with_swap!(
+                    swap,
+                    level.run(Send {
+                        execution: execution,
+                        cipher: SaferEncrypt(key),
                         src: src,
                         dst: dst,
                         work: work
@@ -234,6 +293,32 @@ impl Transform {
                     level.run(Receive {
                         execution: execution,
                         cipher: PesDecrypt(*key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                Opened { sum, authentic: true }
+            }
+            Cipher::SaferSimplified(key) => {
+                let (sum, ()) = with_swap!(
+                    swap,
+                    level.run(Receive {
+                        execution: execution,
+                        cipher: SaferSimplifiedDecrypt(key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                Opened { sum, authentic: true }
+            }
+            Cipher::Safer(key) => {
+                let (sum, ()) = with_swap!(
+                    swap,
+                    level.run(Receive {
+                        execution: execution,
+                        cipher: SaferDecrypt(key),
                         src: src,
                         dst: dst,
                         work: work
