@@ -1,8 +1,8 @@
 //! Shared memory between two processes of one host, which do not trust each other.
 //!
-//! Each side makes one sealed file ([`half`]): its ring of outgoing records and its control words.
+//! Each side makes one sealed file (`half`): its ring of outgoing records and its control words.
 //! The other side maps it read-only, so nobody can write what the other decides by: each index lies in
-//! memory that only its owner writes. An index is read once and checked before it is used ([`ring`]);
+//! memory that only its owner writes. An index is read once and checked before it is used (`ring`);
 //! so is each length. How the files come across: [`Listener`] and [`Call`].
 //!
 //! A record is a header of 16 bytes, the TPDU, and padding to a multiple of 64 bytes:
