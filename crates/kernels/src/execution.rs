@@ -97,6 +97,20 @@ fn through<L: Lanes, S: Run<L>, const N: usize>(
         stage.unit(lanes, state, &mut x);
         store(lanes, to, x);
     }
+    if !src.is_empty() {
+        rest(lanes, stage, state, src, dst);
+    }
+}
+
+/// What is left of a message when no unit is: whole vectors and a part of one.
+#[inline(always)]
+fn rest<L: Lanes, S: Run<L>>(
+    lanes: L,
+    stage: &S,
+    state: &mut S::State,
+    src: &[u8],
+    dst: &mut [u8],
+) {
     let whole = src.len() - src.len() % L::WIDTH;
     let (vectors, src) = src.split_at(whole);
     let (vectors_to, dst) = dst.split_at_mut(whole);

@@ -262,6 +262,21 @@ impl<F: Flavour> Lanes for Avx2<F> {
         unsafe { _mm256_shuffle_epi8(x, self.splat128(control)) }
     }
     #[inline(always)]
+    fn sum_bytes(self, x: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_sad_epu8(x, self.zero()) }
+    }
+    #[inline(always)]
+    fn dot_bytes(self, x: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_madd_epi16(_mm256_maddubs_epi16(x, weights), self.splat16(1)) }
+    }
+    #[inline(always)]
+    fn crc32c(self, crc: u32, bytes: u64) -> u32 {
+        // SAFETY: the level includes SSE4.2.
+        unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
     fn sum64(self, x: __m256i) -> u64 {
         // SAFETY: AVX2.
         unsafe {

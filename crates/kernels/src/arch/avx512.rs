@@ -199,6 +199,21 @@ impl Lanes for Avx512 {
         unsafe { _mm512_shuffle_epi8(x, self.splat128(control)) }
     }
     #[inline(always)]
+    fn sum_bytes(self, x: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_sad_epu8(x, self.zero()) }
+    }
+    #[inline(always)]
+    fn dot_bytes(self, x: __m512i, weights: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_madd_epi16(_mm512_maddubs_epi16(x, weights), self.splat16(1)) }
+    }
+    #[inline(always)]
+    fn crc32c(self, crc: u32, bytes: u64) -> u32 {
+        // SAFETY: the level includes SSE4.2.
+        unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
     fn sum64(self, x: __m512i) -> u64 {
         // SAFETY: AVX-512.
         unsafe { _mm512_reduce_add_epi64(x) as u64 }

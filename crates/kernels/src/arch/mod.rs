@@ -108,8 +108,14 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     /// In each 16 bytes: byte `i` becomes byte `control[i] % 16` of `x`. Controls are 0 to 15.
     fn shuffle(self, x: Self::V, control: [u8; 16]) -> Self::V;
 
+    /// In each 64-bit lane: the sum of its eight bytes.
+    fn sum_bytes(self, x: Self::V) -> Self::V;
+    /// In each 32-bit lane: its four bytes times those of `weights`, 0 to 63 each, added up.
+    fn dot_bytes(self, x: Self::V, weights: Self::V) -> Self::V;
     /// The 64-bit lanes added up, modulo 2^64.
     fn sum64(self, x: Self::V) -> u64;
+    /// CRC-32C of eight more bytes, little-endian, without inversions (`crc32` of SSE4.2).
+    fn crc32c(self, crc: u32, bytes: u64) -> u32;
     /// `x` again; the optimiser cannot see through it, so what made `x` stays before its uses.
     fn pin(self, x: Self::V) -> Self::V;
     /// Calls `stage.unit` through a function pointer that the optimiser cannot see through.
@@ -119,6 +125,22 @@ pub trait Lanes: Copy + Send + Sync + 'static {
         state: &mut S::State,
         x: &mut [Self::V; N],
     );
+}
+
+/// `x`, in a general register, hidden from the optimiser: what is computed with it stays scalar.
+#[inline(always)]
+pub fn in_register(x: u64) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut x = x;
+        // SAFETY: there is no instruction in it.
+        unsafe {
+            core::arch::asm!("/* {0} */", inout(reg) x, options(pure, nomem, nostack, preserves_flags));
+        }
+        x
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    core::hint::black_box(x)
 }
 
 /// Levels with AES rounds and carry-less multiplication over every 16 bytes of a vector.
@@ -176,7 +198,7 @@ impl Level {
     #[inline]
     pub fn run<T, K: AnyKernel<T>>(self, kernel: K) -> T {
         match self.kind {
-            Kind::Portable => kernel.run(Portable::new()),
+            Kind::Portable => portable::shell(kernel),
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
             Kind::Avx2 => unsafe { avx2::shell(kernel) },
             // SAFETY: as above.

@@ -1,19 +1,46 @@
 //! Vectors of four 32-bit words in plain Rust, for every CPU.
 
-use super::Lanes;
+use super::{Kernel, Lanes};
 use crate::stage::Run;
 
 /// The token of the portable level.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable(());
 
-impl Portable {
-    pub(crate) const fn new() -> Self {
-        Portable(())
-    }
+/// Compiles a whole kernel for the level.
+#[inline(never)]
+pub(super) fn shell<K: Kernel<Portable>>(kernel: K) -> K::Output {
+    kernel.run(Portable(()))
 }
 
 type V = [u32; 4];
+
+/// `CRC32C[n][b]`: the CRC of byte `b` followed by `n` zero bytes.
+static CRC32C: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
+    let mut i = 0;
+    while i < 256 {
+        let mut crc = i as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+            bit += 1;
+        }
+        tables[0][i] = crc;
+        i += 1;
+    }
+    let mut n = 1;
+    while n < 8 {
+        let mut i = 0;
+        while i < 256 {
+            let before: u32 = tables[n - 1][i];
+            tables[n][i] = before >> 8 ^ tables[0][(before & 0xff) as usize];
+            i += 1;
+        }
+        n += 1;
+    }
+    tables
+};
 
 #[inline(always)]
 fn to_bytes(x: V) -> [u8; 16] {
@@ -216,6 +243,29 @@ impl Lanes for Portable {
     fn shuffle(self, x: V, control: [u8; 16]) -> V {
         let from = to_bytes(x);
         from_bytes(core::array::from_fn(|i| from[usize::from(control[i] % 16)]))
+    }
+    #[inline(always)]
+    fn sum_bytes(self, x: V) -> V {
+        let sum = |x: u32| {
+            let pairs = (x & 0x00ff_00ff) + (x >> 8 & 0x00ff_00ff);
+            (pairs & 0xffff) + (pairs >> 16)
+        };
+        [sum(x[0]) + sum(x[1]), 0, sum(x[2]) + sum(x[3]), 0]
+    }
+    #[inline(always)]
+    fn dot_bytes(self, x: V, weights: V) -> V {
+        let byte = |x: u32, i: u32| x >> (8 * i) & 0xff;
+        let dot = |x, w| (0..4).map(|i| byte(x, i) * byte(w, i)).sum();
+        each!(dot, x, weights)
+    }
+    #[inline(always)]
+    fn crc32c(self, crc: u32, bytes: u64) -> u32 {
+        let bytes = (bytes ^ u64::from(crc)).to_le_bytes();
+        let mut crc = 0;
+        for (table, byte) in CRC32C.iter().rev().zip(bytes) {
+            crc ^= table[usize::from(byte)];
+        }
+        crc
     }
     #[inline(always)]
     fn sum64(self, x: V) -> u64 {

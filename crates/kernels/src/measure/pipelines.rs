@@ -1,7 +1,7 @@
 //! The pipelines of the experiments and their methods.
 #![forbid(unsafe_code)]
 
-use super::contest::{Buffers, Check, Method, contest};
+use super::contest::{Buffers, Check, Message, Method, contest};
 use super::{Direction, Effort, Line};
 use crate::Level;
 use crate::execution::{Blocked, ByPointer, Integrated, Sequential};
@@ -54,17 +54,25 @@ impl<'a> Subject<'a> {
     {
         let by_pointer = ByPointer(stage);
         Subject {
-            integrated: Box::new(move |b| {
-                sum(level.run(Integrated { stage: &stage, src: &b.src, dst: &mut b.dst }))
+            integrated: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, .. }| {
+                    sum(level.run(Integrated { stage: &stage, src, dst }))
+                })
             }),
-            blocked: Box::new(move |b| {
-                sum(level.run(Blocked { stage: &stage, src: &b.src, dst: &mut b.dst }))
+            blocked: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, .. }| {
+                    sum(level.run(Blocked { stage: &stage, src, dst }))
+                })
             }),
-            sequential: Box::new(move |Buffers { src, dst, work }| {
-                sum(level.run(Sequential { stage: &stage, src, work, dst }))
+            sequential: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, work }| {
+                    sum(level.run(Sequential { stage: &stage, src, work, dst }))
+                })
             }),
-            function_pointers: Box::new(move |b| {
-                sum(level.run(Integrated { stage: &by_pointer, src: &b.src, dst: &mut b.dst }))
+            function_pointers: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, .. }| {
+                    sum(level.run(Integrated { stage: &by_pointer, src, dst }))
+                })
             }),
             reference: None,
             reference_is: "sequential",
@@ -74,8 +82,8 @@ impl<'a> Subject<'a> {
 
     /// The reference is a plain copy.
     fn memcpy(mut self) -> Self {
-        self.reference = Some(Box::new(|b| {
-            b.dst.copy_from_slice(&b.src);
+        self.reference = Some(Box::new(|b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| dst.copy_from_slice(src));
             Sum::ZERO
         }));
         self.reference_is = "memcpy";

@@ -37,6 +37,7 @@ impl Stage for InternetSum {
     const OUTPUT: Output = Output::None;
     const STATE: usize = 2;
     const ORDERED: bool = false;
+    const VECTORS: usize = 8;
 }
 
 /// The running sums.
@@ -44,7 +45,7 @@ pub struct State<V> {
     all: V,
     /// Of the high halves, or of the averages' tops.
     high: V,
-    /// What was put together so far; below 2^48 in each lane.
+    /// What was put together so far.
     settled: V,
     /// Binary logarithm of the vectors in a unit.
     shift: u32,
@@ -52,10 +53,10 @@ pub struct State<V> {
     left: u32,
 }
 
-/// Units after which averages are settled: 2^9 units of 4, 2^8 of 8, 2^7 of 16 are off by less than
-/// 2^13 times 2^48.
+/// Units after which averages are settled: 256 units of 4, 128 of 8, 64 of 16 are off by less than 2^11
+/// times 2^48, so that eight lanes of it add up to less than 2^63 either way.
 const fn units(n: usize) -> u32 {
-    2048 / n as u32
+    1024 / n as u32
 }
 
 /// The 32-bit halves of each lane, added.
@@ -68,14 +69,11 @@ impl InternetSum {
     #[inline(always)]
     fn settle<L: Lanes>(lanes: L, state: &mut State<L::V>) {
         let sum = if L::AVERAGES {
-            // A multiple of 2^16 - 1 that makes the error positive.
-            let bias = lanes.splat64(0xffff << 47);
             let mut tops = state.high;
             for _ in 0..state.shift {
                 tops = lanes.add64(tops, tops);
             }
-            let error = lanes.sub64(lanes.add64(state.all, bias), lanes.shl64::<48>(tops));
-            lanes.add64(halve(lanes, error), tops)
+            lanes.add64(lanes.sub64(state.all, lanes.shl64::<48>(tops)), tops)
         } else {
             let low = lanes.sub64(state.all, lanes.shl64::<32>(state.high));
             lanes.add64(halve(lanes, low), halve(lanes, state.high))
@@ -91,7 +89,7 @@ impl<L: Lanes> Run<L> for InternetSum {
     #[inline(always)]
     fn start(&self, lanes: L) -> Self::State {
         let zero = lanes.zero();
-        State { all: zero, high: zero, settled: zero, shift: 0, left: 0 }
+        State { all: zero, high: zero, settled: zero, shift: 0, left: units(16) }
     }
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
@@ -103,6 +101,8 @@ impl<L: Lanes> Run<L> for InternetSum {
             state.shift = N.ilog2();
             if state.left == 0 {
                 Self::settle(lanes, state);
+                state.settled =
+                    halve(lanes, lanes.add64(state.settled, lanes.splat64(0xffff << 47)));
                 state.left = units(N);
             }
             state.left -= 1;
@@ -135,7 +135,8 @@ impl<L: Lanes> Run<L> for InternetSum {
     #[inline(always)]
     fn finish(&self, lanes: L, mut state: Self::State, _: usize) -> Sum {
         Self::settle(lanes, &mut state);
-        fold(lanes.sum64(state.settled))
+        // Below 2^63 either way; a multiple of 2^16 - 1 makes it positive.
+        fold(lanes.sum64(state.settled).wrapping_add(0xffff << 47))
     }
 }
 
