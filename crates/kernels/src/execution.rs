@@ -237,6 +237,57 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Integrated<'_, S> {
     }
 }
 
+/// Three parts of a message, each a loop, in an order other than the message's: Braun and Diot's B, C,
+/// A, for a header whose length field is inside the encrypted part and is known last.
+///
+/// A stage that must see the bytes first to last cannot be run so; that is refused when it is compiled:
+///
+/// ```compile_fail
+/// use fusewire_kernels::{Level, execution::Parts, stages::Crc32c};
+/// let cuts = [8, 16];
+/// Level::PORTABLE.run(Parts { stage: &Crc32c, src: &[0; 24], dst: &mut [0; 24], cuts });
+/// ```
+/// while one that does not mind can:
+/// ```
+/// use fusewire_kernels::{Level, execution::Parts, stages::InternetSum};
+/// let cuts = [8, 16];
+/// Level::PORTABLE.run(Parts { stage: &InternetSum, src: &[0; 24], dst: &mut [0; 24], cuts });
+/// ```
+pub struct Parts<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub src: &'a [u8],
+    /// Where it goes; as long as `src`.
+    pub dst: &'a mut [u8],
+    /// Where B and C begin. A is `..cuts[0]`, B `cuts[0]..cuts[1]`, C `cuts[1]..`. Multiples of the
+    /// pipeline's block.
+    pub cuts: [usize; 2],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Parts<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const {
+            check::<S>(L::WIDTH);
+            assert!(!S::ORDERED, "an ordering-constrained stage cannot take the parts B, C, A");
+        };
+        let Parts { stage, src, dst, cuts: [b, c] } = self;
+        check_lengths::<S>(src.len(), dst.len());
+        assert!(
+            b.is_multiple_of(S::BLOCK) && c.is_multiple_of(S::BLOCK),
+            "cuts lie between blocks"
+        );
+        let mut state = stage.start(lanes);
+        for part in [b..c, c..src.len(), 0..b] {
+            let (src, dst) = (&src[part.clone()], &mut dst[part]);
+            with_vectors!(S, through(lanes, stage, &mut state, src, dst));
+        }
+        stage.finish(lanes, state, src.len())
+    }
+}
+
 /// One loop that reads and stores nothing, for pipelines without output.
 pub struct Scan<'a, S> {
     /// The pipeline.

@@ -16,7 +16,12 @@ use crate::arch::{Kernel, Lanes};
 use crate::execution::{Blocked, Execution, Integrated, Sequential};
 use crate::library::Library;
 use crate::stage::{Run, then};
-use crate::stages::{InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, Swap as SwapStage};
+use crate::stages::{
+    ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
+    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+    Swap as SwapStage,
+};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -46,6 +51,29 @@ pub enum CipherKey {
     ChaCha20Poly1305([u8; 32]),
     /// The papers' pseudo-encryption. Insecure.
     Pes([u8; 8]),
+    /// One round of SAFER, as `docs/safer.md` has it. Insecure.
+    SaferSimplified([u8; 8]),
+    /// SAFER K-64. Insecure.
+    SaferK64 {
+        /// The key.
+        key: [u8; 8],
+        /// 1 to 13; 6 is usual.
+        rounds: u8,
+    },
+    /// SAFER SK-64: K-64 with the strengthened key schedule. Insecure.
+    SaferSk64 {
+        /// The key.
+        key: [u8; 8],
+        /// 1 to 13; 8 is usual.
+        rounds: u8,
+    },
+    /// SAFER SK-128: two user keys, the strengthened key schedule. Insecure.
+    SaferSk128 {
+        /// The key.
+        key: [u8; 16],
+        /// 1 to 13; 10 is usual.
+        rounds: u8,
+    },
 }
 
 /// What a receive found.
@@ -60,6 +88,9 @@ pub struct Opened {
 enum Cipher {
     None,
     Pes(PesKey),
+    SaferSimplified(SaferSimplifiedKey),
+    Safer(SaferKey),
+    ChaCha(ChaChaKey),
     Library(Library),
 }
 
@@ -90,9 +121,18 @@ impl Transform {
         let cipher = match key {
             CipherKey::None => Cipher::None,
             CipherKey::Pes(key) => Cipher::Pes(PesKey::new(*key)),
+            CipherKey::SaferSimplified(key) => {
+                Cipher::SaferSimplified(SaferSimplifiedKey::new(*key))
+            }
+            CipherKey::SaferK64 { key, rounds } => Cipher::Safer(SaferKey::k64(*key, *rounds)),
+            CipherKey::SaferSk64 { key, rounds } => Cipher::Safer(SaferKey::sk64(*key, *rounds)),
+            CipherKey::SaferSk128 { key, rounds } => Cipher::Safer(SaferKey::sk128(*key, *rounds)),
             CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
             CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
-            CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
+            CipherKey::ChaCha20Poly1305(key) if execution == Execution::Sequential => {
+                Cipher::Library(Library::chacha20_poly1305(key))
+            }
+            CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
         Transform { level, execution, swap, cipher, work: Vec::new() }
     }
@@ -100,16 +140,16 @@ impl Transform {
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
     pub fn tag_len(&self) -> usize {
         match self.cipher {
-            Cipher::None | Cipher::Pes(_) => 0,
-            Cipher::Library(_) => 16,
+            Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 0,
+            Cipher::ChaCha(_) | Cipher::Library(_) => 16,
         }
     }
 
     /// Messages must be a multiple of this length: 1 for stream ciphers.
     pub fn block_len(&self) -> usize {
         match self.cipher {
-            Cipher::Pes(_) => 8,
-            Cipher::None | Cipher::Library(_) => 1,
+            Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 8,
+            Cipher::None | Cipher::ChaCha(_) | Cipher::Library(_) => 1,
         }
     }
 
@@ -134,7 +174,7 @@ impl Transform {
         tag: &mut [u8; 16],
     ) -> Sum {
         self.reserve(src.len());
-        let Transform { level, execution, swap, ref cipher, ref mut work } = *self;
+        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
         match cipher {
             Cipher::None => {
                 let ((), sum) = with_swap!(
@@ -160,6 +200,46 @@ impl Transform {
                         work: work
                     })
                 );
+                sum
+            }
+            Cipher::SaferSimplified(key) => {
+                let ((), sum) = with_swap!(
+                    swap,
+                    level.run(Send {
+                        execution: execution,
+                        cipher: SaferSimplifiedEncrypt(key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                sum
+            }
+            Cipher::Safer(key) => {
+                let ((), sum) = with_swap!(
+                    swap,
+                    level.run(Send {
+                        execution: execution,
+                        cipher: SaferEncrypt(key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                sum
+            }
+            Cipher::ChaCha(key) => {
+                let (found, sum) = with_swap!(
+                    swap,
+                    level.run(Send {
+                        execution: execution,
+                        cipher: key.seal(nonce, aad, src.len()),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                *tag = found;
                 sum
             }
             Cipher::Library(aead) => {
@@ -192,7 +272,7 @@ impl Transform {
         dst: &mut [u8],
     ) -> Opened {
         self.reserve(src.len());
-        let Transform { level, execution, swap, ref cipher, ref mut work } = *self;
+        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
         match cipher {
             Cipher::None => {
                 let (sum, ()) = with_swap!(
@@ -219,6 +299,49 @@ impl Transform {
                     })
                 );
                 Opened { sum, authentic: true }
+            }
+            Cipher::SaferSimplified(key) => {
+                let (sum, ()) = with_swap!(
+                    swap,
+                    level.run(Receive {
+                        execution: execution,
+                        cipher: SaferSimplifiedDecrypt(key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                Opened { sum, authentic: true }
+            }
+            Cipher::Safer(key) => {
+                let (sum, ()) = with_swap!(
+                    swap,
+                    level.run(Receive {
+                        execution: execution,
+                        cipher: SaferDecrypt(key),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                Opened { sum, authentic: true }
+            }
+            Cipher::ChaCha(key) => {
+                let (sum, found) = with_swap!(
+                    swap,
+                    level.run(Receive {
+                        execution: execution,
+                        cipher: key.open(nonce, aad, src.len()),
+                        src: src,
+                        dst: dst,
+                        work: work
+                    })
+                );
+                let authentic = verify_slices_are_equal(&found, tag).is_ok();
+                if !authentic {
+                    dst.fill(0);
+                }
+                Opened { sum, authentic }
             }
             Cipher::Library(aead) => {
                 let sum = crate::sum(level, src);

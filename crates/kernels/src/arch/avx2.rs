@@ -176,6 +176,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
         unsafe { _mm256_add_epi16(a, b) }
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_subs_epu16(a, b) }
+    }
+    #[inline(always)]
     fn average16(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: AVX2.
         unsafe { _mm256_avg_epu16(a, b) }

@@ -122,6 +122,11 @@ impl Lanes for Avx512 {
         unsafe { _mm512_add_epi16(a, b) }
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_subs_epu16(a, b) }
+    }
+    #[inline(always)]
     fn average16(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: AVX-512 BW.
         unsafe { _mm512_avg_epu16(a, b) }

@@ -14,10 +14,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod chacha;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod partial;
 mod portable;
+pub mod safer;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
@@ -74,6 +76,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 16-bit lane, modulo 2^16.
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Difference of each 16-bit lane, or zero when it would be below.
+    fn sub16_saturating(self, a: Self::V, b: Self::V) -> Self::V;
     /// Half the sum of each 16-bit lane, rounded up, nothing lost on the way.
     fn average16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 32-bit lane, modulo 2^32.

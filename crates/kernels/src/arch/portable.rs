@@ -175,6 +175,11 @@ impl Lanes for Portable {
         each!(|a, b| add_within(a, b, 0x8000_8000), a, b)
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: V, b: V) -> V {
+        let low = |a: u32, b: u32| (a & 0xffff).saturating_sub(b & 0xffff);
+        each!(|a: u32, b: u32| low(a, b) | low(a >> 16, b >> 16) << 16, a, b)
+    }
+    #[inline(always)]
     fn average16(self, a: V, b: V) -> V {
         each!(|a: u32, b: u32| (a | b) - (((a ^ b) & 0xfffe_fffe) >> 1), a, b)
     }
