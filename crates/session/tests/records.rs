@@ -315,8 +315,11 @@ fn too_many_forgeries_end_the_connection() {
     assert!(receiver.open(offset, &record, &mut out).is_err(), "nothing is opened any more");
 }
 
-/// A stream over many small epochs: what each record's neighbourhood looks like.
-fn over_epochs(exponent: u32) -> (RecordReceiver, Vec<(u64, Vec<u8>, Vec<u8>)>) {
+/// Offset, record, body.
+type Sealed = (u64, Vec<u8>, Vec<u8>);
+
+/// A stream over many small epochs.
+fn over_epochs(exponent: u32) -> (RecordReceiver, Vec<Sealed>) {
     let mut params = params(Cipher::Aes256Gcm, Swap::None);
     params.epoch_exponent = exponent;
     params.body_len_max = 200;
