@@ -26,11 +26,12 @@ impl Filled {
     };
 }
 
-/// A fixed number of 64 KiB slots, each of which holds one super-packet.
+/// A fixed number of slots, each of which holds one super-packet.
 ///
-/// Invariant: `filled ≤ slots.len()`, and for each filled slot `1 ≤ segment_len`, `len ≤ SLOT_BYTES`.
+/// Invariant: `filled ≤ slots.len()`, and for each filled slot `1 ≤ segment_len`, `len ≤ slot_bytes`.
 #[derive(Debug)]
 pub struct RxBatch {
+    slot_bytes: usize,
     memory: Box<[u8]>,
     slots: Box<[Filled]>,
     filled: usize,
@@ -57,15 +58,24 @@ impl<'a> SuperPacket<'a> {
 }
 
 impl RxBatch {
-    /// A batch of `slots` super-packets. Four to eight stay in a second-level cache; see
-    /// `examples/udp_rate.rs` for what the number costs.
+    /// A batch of `slots` super-packets of up to [`SLOT_BYTES`]. Four to eight stay in a second-level
+    /// cache; see `examples/udp_rate.rs` for what the number costs.
     ///
     /// # Panics
     /// When `slots` is 0.
     pub fn new(slots: usize) -> Self {
-        assert!(slots > 0, "a batch needs a slot");
+        Self::with_slot_bytes(slots, SLOT_BYTES)
+    }
+
+    /// A batch for frames larger than a datagram can be.
+    ///
+    /// # Panics
+    /// When one of the numbers is 0.
+    pub fn with_slot_bytes(slots: usize, slot_bytes: usize) -> Self {
+        assert!(slots > 0 && slot_bytes > 0, "a batch needs a slot with room");
         RxBatch {
-            memory: vec![0; slots * SLOT_BYTES].into_boxed_slice(),
+            slot_bytes,
+            memory: vec![0; slots * slot_bytes].into_boxed_slice(),
             slots: vec![Filled::EMPTY; slots].into_boxed_slice(),
             filled: 0,
         }
@@ -74,6 +84,11 @@ impl RxBatch {
     /// How many super-packets fit.
     pub fn capacity(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How long a super-packet can be.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
     }
 
     /// How many there are.
@@ -93,7 +108,7 @@ impl RxBatch {
 
     /// The super-packets in the order of their arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SuperPacket<'_>> {
-        self.memory.chunks(SLOT_BYTES).zip(&self.slots[..self.filled]).map(|(memory, slot)| {
+        self.memory.chunks(self.slot_bytes).zip(&self.slots[..self.filled]).map(|(memory, slot)| {
             SuperPacket {
                 peer: slot.peer,
                 segment_len: slot.segment_len,
@@ -117,9 +132,26 @@ impl RxBatch {
         true
     }
 
+    /// Adds one frame: to the last super-packet, when `coalesce` and it continues it as `UDP_GRO`
+    /// would, else as one of its own. False when there is no room.
+    pub fn push_frame(&mut self, peer: SocketAddr, ecn: Ecn, bytes: &[u8], coalesce: bool) -> bool {
+        if coalesce && let Some(at) = self.filled.checked_sub(1) {
+            let last = &mut self.slots[at];
+            let alike = last.peer == peer && last.ecn == ecn && bytes.len() <= last.segment_len;
+            let whole = last.len > 0 && last.len.is_multiple_of(last.segment_len);
+            if alike && whole && last.len + bytes.len() <= self.slot_bytes && !bytes.is_empty() {
+                let start = at * self.slot_bytes + last.len;
+                self.memory[start..start + bytes.len()].copy_from_slice(bytes);
+                last.len += bytes.len();
+                return true;
+            }
+        }
+        self.push(SuperPacket { peer, segment_len: bytes.len(), ecn, bytes })
+    }
+
     /// The memory of the next slot.
     pub(crate) fn free_slot(&mut self) -> Option<&mut [u8]> {
-        self.memory.chunks_mut(SLOT_BYTES).nth(self.filled)
+        self.memory.chunks_mut(self.slot_bytes).nth(self.filled)
     }
 
     /// All slots' memory, for a device that fills several at once.
@@ -129,7 +161,7 @@ impl RxBatch {
 
     /// Takes the next slot as filled. One without a byte counts too, and has no frames.
     pub(crate) fn fill(&mut self, filled: Filled) {
-        debug_assert!(filled.len <= SLOT_BYTES && self.filled < self.slots.len());
+        debug_assert!(filled.len <= self.slot_bytes && self.filled < self.slots.len());
         self.slots[self.filled] = Filled { segment_len: filled.segment_len.max(1), ..filled };
         self.filled += 1;
     }

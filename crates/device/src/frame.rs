@@ -1,5 +1,6 @@
 //! A frame on its way out, and what can become of it.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// Explicit congestion notification bits of the IP header (RFC 3168, section 5).
@@ -70,4 +71,23 @@ pub enum Event {
         /// Where it should have gone.
         peer: SocketAddr,
     },
+}
+
+/// The last events, oldest first; when it is full the oldest is lost.
+#[derive(Debug, Default)]
+pub(crate) struct Events(VecDeque<Event>);
+
+impl Events {
+    const MAX: usize = 64;
+
+    pub fn push(&mut self, event: Event) {
+        if self.0.len() == Self::MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(event);
+    }
+
+    pub fn pop(&mut self) -> Option<Event> {
+        self.0.pop_front()
+    }
 }

@@ -9,8 +9,14 @@
 #![deny(unsafe_code)]
 
 mod batch;
+pub mod capture;
 pub mod encapsulation;
 mod frame;
+pub mod impair;
+pub mod kernel;
+pub mod kernel_tcp;
+pub mod memory;
+pub mod shm;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;
@@ -21,7 +27,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-pub use batch::{RxBatch, SuperPacket};
+pub use batch::{RxBatch, SLOT_BYTES, SuperPacket};
 pub use frame::{Ecn, Event, TxFrame};
 pub use wake::Waker;
 

@@ -4,13 +4,23 @@
 //! `UDP_GRO` (Linux 5.0); several messages go with one `sendmmsg` or `recvmmsg` (Linux 3.0, the
 //! oldest this device runs on). Where the kernel refuses the offloads the device works without
 //! them, more slowly, and says so in its [`Capabilities`].
+//!
+//! What pays, by `cargo run --release -p fusewire-device --example udp_rate`, with cores 88 ns apart:
+//! frames that lie one after the other in memory, so that a run is one piece (4.45 GB/s at 1452 bytes;
+//! a gap between frames costs 5 %, header and payload apart 7 %); runs filled up to 64 KiB; memory that
+//! stays in the cache at both ends. How many slots a batch has, and how many runs go with one call, made
+//! no difference there. How far apart the two cores are makes the largest: at 380 ns 1.7 GB/s are left.
+//!
+//! ICMP errors are asked for (`IP_RECVERR`), so that a peer that refuses is noticed at once. As anyone
+//! can forge them they are hints ([`Event::Unreachable`]) and end nothing.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::frame::Events;
+use crate::kernel::Version;
 use crate::sys::mmsg::{MAX_MESSAGES, MAX_SEGMENTS, Messages, Run};
 use crate::sys::sockopt;
 use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
@@ -37,8 +47,10 @@ const MAX_PAYLOAD_V4: usize = 65_535 - 20 - 8;
 const MAX_PAYLOAD_V6: usize = 65_535 - 8;
 /// `UDP_MAX_SEGMENTS` before Linux 6.9.
 const OLD_MAX_SEGMENTS: usize = 64;
-/// Events kept for `poll_event`.
-const MAX_EVENTS: usize = 64;
+/// Errors taken from the socket's queue at a time.
+const MAX_ERRORS: usize = 64;
+/// The oldest kernel that has `sendmmsg` (`recvmmsg` came with 2.6.33).
+pub const OLDEST_KERNEL: Version = Version { major: 3, minor: 0 };
 
 /// Frames in UDP datagrams over one socket, to and from any peer.
 pub struct Udp {
@@ -50,7 +62,7 @@ pub struct Udp {
     outgoing: Messages,
     incoming: Messages,
     runs: Vec<Run>,
-    events: VecDeque<Event>,
+    events: Events,
     waker: Waker,
 }
 
@@ -60,6 +72,7 @@ impl Udp {
     /// # Errors
     /// When the address cannot be bound or no descriptor is left. A refused offload is no error.
     pub fn bind(addr: SocketAddr, config: &Config) -> io::Result<Self> {
+        OLDEST_KERNEL.require("the UDP device")?;
         let socket = UdpSocket::bind(addr)?;
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
@@ -77,7 +90,7 @@ impl Udp {
             outgoing: Messages::new(),
             incoming: Messages::new(),
             runs: Vec::with_capacity(MAX_MESSAGES),
-            events: VecDeque::with_capacity(MAX_EVENTS),
+            events: Events::default(),
             waker: Waker::new()?,
             socket,
         };
@@ -106,11 +119,13 @@ impl Udp {
                 libc::IPV6_PMTUDISC_PROBE,
             )?;
             sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+            sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
         }
         // On an IPv6 socket these are for peers with mapped IPv4 addresses; one that is bound to
         // IPv6 only may refuse them, and then needs none.
         let v4 = sockopt::set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
-            .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1));
+            .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1))
+            .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1));
         if !self.v6_socket {
             v4?;
         }
@@ -129,17 +144,28 @@ impl Udp {
         Ok(())
     }
 
-    fn note_event(&mut self, event: Event) {
-        if self.events.len() == MAX_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-    }
-
     /// The most frames and bytes in a run.
     fn limits(&self) -> Limits {
         let segments = if self.caps.segmentation_offload { self.max_segments } else { 1 };
         Limits { segments, bytes: self.caps.max_batch_bytes }
+    }
+
+    /// Empties the socket's error queue, a bounded number at a time; true when the network told
+    /// something.
+    ///
+    /// What an earlier datagram met makes the next call fail, whatever its peer, and keeps `wait` from
+    /// sleeping until it is taken.
+    fn take_errors(&mut self) -> bool {
+        let mut told = false;
+        for _ in 0..MAX_ERRORS {
+            let Ok(returned) = self.incoming.receive_error(self.socket.as_fd()) else { break };
+            told |= returned.from_network;
+            // Of the network's word for "too big" nothing is believed: the path is probed.
+            if returned.from_network && returned.errno != libc::EMSGSIZE {
+                self.events.push(Event::Unreachable { peer: returned.peer });
+            }
+        }
+        told
     }
 
     /// What to do after the kernel refused the first run: how many of its frames are settled.
@@ -162,8 +188,10 @@ impl Udp {
             }
             // A segment larger than the link's MTU refuses the run; singly, only what is too big.
             Some(libc::EINVAL | libc::EMSGSIZE) if count > 1 => Ok(Refusal::Singly),
+            // An earlier datagram's error, or this one's.
+            Some(errno) if is_remark(errno) && self.take_errors() => Ok(Refusal::Again),
             Some(libc::EMSGSIZE) => {
-                self.note_event(Event::TooBig { peer: first.peer, len: first.len() });
+                self.events.push(Event::TooBig { peer: first.peer, len: first.len() });
                 Ok(Refusal::Settled)
             }
             Some(
@@ -178,7 +206,7 @@ impl Udp {
                 | libc::EACCES
                 | libc::EINVAL,
             ) => {
-                self.note_event(Event::Unreachable { peer: first.peer });
+                self.events.push(Event::Unreachable { peer: first.peer });
                 Ok(Refusal::Settled)
             }
             _ => Err(e),
@@ -219,6 +247,22 @@ fn plan(frames: &[TxFrame<'_>], start: usize, limits: Limits) -> Run {
         }
     }
     Run { frames: start..end, segment_len }
+}
+
+/// An error that ICMP brought: it says something about a peer and nothing about the socket.
+const fn is_remark(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::ECONNREFUSED
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::ENOPROTOOPT
+            | libc::EPROTO
+            | libc::EACCES
+            | libc::EOPNOTSUPP
+            | libc::EMSGSIZE
+    )
 }
 
 /// Raises a socket buffer and returns what the kernel really gives, in bytes of payload: it says
@@ -279,23 +323,27 @@ impl Device for Udp {
     }
 
     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
-        loop {
+        // Each error is an earlier datagram's and is taken by the call that fails with it.
+        for _ in 0..MAX_ERRORS {
             match self.incoming.receive(self.socket.as_fd(), batch) {
                 Ok(_) => return Ok(batch.len()),
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(0),
-                    // An ICMP error of an earlier send; told once, says nothing about this socket.
-                    Some(
-                        libc::EINTR | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH,
-                    ) => {}
+                    Some(libc::EINTR) => {}
+                    Some(errno) if is_remark(errno) => drop(self.take_errors()),
                     _ => return Err(e),
                 },
             }
         }
+        Ok(0)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        wake::wait(self.socket.as_fd(), &self.waker, timeout, want_write)
+        let woken = wake::wait_or_error(self.socket.as_fd(), &self.waker, timeout, want_write)?;
+        if woken == Some(true) {
+            self.take_errors();
+        }
+        Ok(woken.is_some())
     }
 
     fn waker(&self) -> Waker {
@@ -307,6 +355,66 @@ impl Device for Udp {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ecn;
+
+    const LIMITS: Limits = Limits { segments: 4, bytes: 1000 };
+
+    fn frames<'a>(memory: &'a [u8], lens: &[(u8, usize)]) -> Vec<TxFrame<'a>> {
+        let peer = |n: u8| SocketAddr::from(([127, 0, 0, n], 1));
+        lens.iter()
+            .map(|&(n, len)| {
+                let (header, payload) = memory[..len].split_at(len.min(20));
+                TxFrame { peer: peer(n), header, payload, ecn: Ecn::NotEct }
+            })
+            .collect()
+    }
+
+    /// The lengths of the runs that `lens` leave in.
+    fn runs(lens: &[(u8, usize)], limits: Limits) -> Vec<usize> {
+        let memory = [0; 2000];
+        let frames = frames(&memory, lens);
+        let (mut start, mut runs) = (0, Vec::new());
+        while start < frames.len() {
+            let run = plan(&frames, start, limits);
+            assert_eq!((run.frames.start, run.segment_len), (start, frames[start].len()));
+            runs.push(run.frames.len());
+            start = run.frames.end;
+        }
+        runs
+    }
+
+    #[test]
+    fn a_run_ends_where_the_kernel_would_cut_elsewhere() {
+        assert_eq!(runs(&[(1, 100), (1, 100), (1, 100)], LIMITS), [3]);
+        assert_eq!(
+            runs(&[(1, 100), (1, 60), (1, 60)], LIMITS),
+            [2, 1],
+            "a shorter frame is the last"
+        );
+        assert_eq!(runs(&[(1, 100), (1, 101)], LIMITS), [1, 1], "a longer one starts anew");
+        assert_eq!(runs(&[(1, 100), (2, 100), (1, 100)], LIMITS), [1, 1, 1], "one peer a run");
+        assert_eq!(runs(&[(1, 100); 9], LIMITS), [4, 4, 1], "so many segments");
+        assert_eq!(runs(&[(1, 300); 4], LIMITS), [3, 1], "so many bytes");
+        assert_eq!(
+            runs(&[(1, 1500), (1, 1500)], LIMITS),
+            [1, 1],
+            "a frame alone is never too long"
+        );
+        assert_eq!(runs(&[(1, 100); 3], Limits { segments: 1, ..LIMITS }), [1, 1, 1]);
+    }
+
+    #[test]
+    fn congestion_bits_part_runs() {
+        let memory = [0; 100];
+        let mut frames = frames(&memory, &[(1, 100); 3]);
+        frames[2].ecn = Ecn::Ect0;
+        assert_eq!(plan(&frames, 0, LIMITS).frames, 0..2);
     }
 }

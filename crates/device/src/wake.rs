@@ -47,6 +47,16 @@ pub(crate) fn wait(
     timeout: Option<Duration>,
     want_write: bool,
 ) -> io::Result<bool> {
+    wait_or_error(fd, waker, timeout, want_write).map(|woken| woken.is_some())
+}
+
+/// The same; `None` when `timeout` passed, else whether an error is pending on `fd`.
+pub(crate) fn wait_or_error(
+    fd: BorrowedFd<'_>,
+    waker: &Waker,
+    timeout: Option<Duration>,
+    want_write: bool,
+) -> io::Result<Option<bool>> {
     let interest = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut fds = [PollFd::from_borrowed_fd(fd, interest), PollFd::new(waker, PollFlags::IN)];
     let timeout = timeout.map(|t| Timespec {
@@ -58,9 +68,9 @@ pub(crate) fn wait(
             if !fds[1].revents().is_empty() {
                 waker.drain();
             }
-            Ok(ready > 0)
+            Ok((ready > 0).then(|| fds[0].revents().contains(PollFlags::ERR)))
         }
-        Err(Errno::INTR) => Ok(true),
+        Err(Errno::INTR) => Ok(Some(false)),
         Err(e) => Err(e.into()),
     }
 }

@@ -102,15 +102,41 @@ fn a_frame_that_is_too_big_is_told_and_the_others_leave() {
 }
 
 #[test]
-fn a_peer_that_refuses_harms_nothing() {
+fn a_peer_that_refuses_is_told_and_harms_nothing() {
+    for addr in ["127.0.0.1:0", "[::1]:0"] {
+        let mut a = bind(addr, true);
+        let mut b = bind(addr, true);
+        let gone = bind(addr, true).local_addr();
+        let data = pattern(500, 1);
+        let frame = |peer| TxFrame { peer, header: &data, payload: &[], ecn: Ecn::NotEct };
+        let mut told = 0;
+        for _ in 0..20 {
+            // The error of the first is pending when the second is sent, which goes elsewhere.
+            assert_eq!(a.transmit(&[frame(gone)]).unwrap(), 1);
+            assert_eq!(a.transmit(&[frame(b.local_addr()), frame(gone)]).unwrap(), 2);
+            assert_eq!(a.receive(&mut RxBatch::new(1)).unwrap(), 0);
+            while let Some(event) = a.poll_event() {
+                assert_eq!(event, Event::Unreachable { peer: gone });
+                told += 1;
+            }
+        }
+        assert!(told >= 20, "{told} of 40 refusals were told");
+        assert_eq!(collect(&mut b, 20).len(), 20);
+        // All errors were taken: an idle socket sleeps.
+        a.receive(&mut RxBatch::new(1)).unwrap();
+        while a.wait(Some(Duration::ZERO), false).unwrap() {}
+        assert!(!a.wait(Some(Duration::from_millis(20)), false).unwrap());
+    }
+}
+
+#[test]
+fn a_refusal_wakes_a_sleeper() {
     let mut a = bind("127.0.0.1:0", true);
     let gone = bind("127.0.0.1:0", true).local_addr();
-    let data = pattern(500, 1);
-    for _ in 0..20 {
-        let frame = TxFrame { peer: gone, header: &data, payload: &[], ecn: Ecn::NotEct };
-        assert_eq!(a.transmit(&[frame, frame]).unwrap(), 2);
-        assert_eq!(a.receive(&mut RxBatch::new(1)).unwrap(), 0);
-    }
+    let frame = TxFrame { peer: gone, header: &[1; 40], payload: &[], ecn: Ecn::NotEct };
+    a.transmit(&[frame]).unwrap();
+    assert!(a.wait(Some(Duration::from_secs(10)), false).unwrap());
+    assert_eq!(a.poll_event(), Some(Event::Unreachable { peer: gone }));
 }
 
 #[test]

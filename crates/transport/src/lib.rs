@@ -12,4 +12,5 @@ pub mod plpmtud;
 pub mod prr;
 pub mod rtt;
 pub mod syn_cookie;
+pub mod tcp;
 pub mod timer;

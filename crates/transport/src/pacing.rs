@@ -93,3 +93,76 @@ impl Pacer {
         self.bytes.saturating_add(bytes).min(self.burst as i64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1200;
+
+    fn pacer() -> Pacer {
+        Pacer::new(10 * MSS, Duration::from_millis(1))
+    }
+
+    /// Sends as fast as it may for `time`, waking when it says; returns bytes and wake-ups.
+    fn run(pacer: &mut Pacer, start: Instant, time: Duration) -> (u64, u32) {
+        let (mut now, mut bytes, mut wakes) = (start, 0, 0);
+        while now < start + time {
+            while pacer.room(now) > 0 {
+                pacer.on_sent(now, MSS);
+                bytes += MSS;
+            }
+            let next = pacer.next_send().expect("an empty bucket says when");
+            assert!(next > now);
+            assert!(pacer.room(next) > 0, "and then holds something");
+            now = next;
+            wakes += 1;
+        }
+        (bytes, wakes)
+    }
+
+    #[test]
+    fn the_rate_is_the_gain_times_the_window_over_the_round_trip() {
+        for (slow_start, gain) in [(true, 2.0), (false, 1.25)] {
+            for (window, rtt_ms) in [(12_000u64, 20u64), (2_000, 300), (1 << 24, 100)] {
+                let mut pacer = pacer();
+                pacer.set_rate(window, Duration::from_millis(rtt_ms), slow_start);
+                let (bytes, wakes) = run(&mut pacer, Instant::from_ms(5), Duration::from_secs(20));
+                let expected = gain * window as f64 / (rtt_ms as f64 / 1000.0) * 20.0;
+                let ratio = bytes as f64 / expected;
+                assert!((0.98..1.1).contains(&ratio), "{window} bytes, {rtt_ms} ms: {ratio}");
+                assert!(wakes <= 20_000 * 5, "{wakes} wake-ups in 20 s");
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_is_bounded_however_long_it_was_idle() {
+        let mut pacer = pacer();
+        pacer.set_rate(100 * MSS, Duration::from_millis(100), false);
+        assert_eq!(pacer.room(Instant::from_ms(1_000_000)), 10 * MSS);
+        pacer.on_sent(Instant::from_ms(1_000_000), 10 * MSS);
+        assert_eq!(pacer.room(Instant::from_ms(1_000_000)), 0);
+    }
+
+    #[test]
+    fn short_round_trips_and_unknown_ones_are_not_paced() {
+        let mut pacer = pacer();
+        assert_eq!((pacer.room(Instant::ZERO), pacer.next_send()), (u64::MAX, None));
+        pacer.on_sent(Instant::ZERO, 1 << 40);
+        pacer.set_rate(1 << 20, Duration::from_micros(80), true);
+        assert_eq!((pacer.room(Instant::ZERO), pacer.next_send()), (u64::MAX, None));
+        pacer.set_rate(1 << 20, Duration::from_millis(80), true);
+        assert!(pacer.room(Instant::ZERO) <= 10 * MSS + (1 << 20) * 2 / 80);
+    }
+
+    #[test]
+    fn a_large_send_is_paid_back() {
+        let mut pacer = pacer();
+        // 1.25 * 80,000 / 0.1 s = 1 byte a microsecond.
+        pacer.set_rate(80_000, Duration::from_millis(100), false);
+        pacer.on_sent(Instant::ZERO, 100_000);
+        assert_eq!(pacer.room(Instant::from_ms(88)), 0);
+        assert_eq!(pacer.room(Instant::from_ms(89)), 1000);
+    }
+}

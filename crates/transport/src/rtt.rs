@@ -107,6 +107,13 @@ impl Estimator {
         self.doublings
     }
 
+    /// New data was acknowledged, without a sample: halves the timeout towards the estimate. A peer
+    /// without timestamps behind a path that loses much may give no sample for long, and the timeout
+    /// would stay at its most (Karn's algorithm); was the halving wrong, the next timeout doubles again.
+    pub fn ease_back_off(&mut self) {
+        self.doublings = self.doublings.saturating_sub(1);
+    }
+
     /// New data was acknowledged, without a sample: the path lives (RFC 6298, section 5, note).
     pub fn reset_back_off(&mut self) {
         self.doublings = 0;
@@ -189,6 +196,115 @@ impl Minimum {
             self.best[2] = new;
         } else if self.best[2].0 == self.best[1].0 && age(self.best[2].0) > window / 2 {
             self.best[2] = new;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn estimator() -> Estimator {
+        Estimator::new(&Config { rto_min: Duration::ZERO, ..Config::default() })
+    }
+
+    #[test]
+    fn follows_rfc_6298() {
+        let mut rtt = estimator();
+        assert_eq!((rtt.rto(), rtt.srtt(), rtt.min()), (ms(1000), None, None));
+        rtt.sample(ms(100), Instant::ZERO);
+        // (2.2) SRTT = R, RTTVAR = R / 2, RTO = SRTT + 4 RTTVAR.
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(100)), ms(50), ms(300)));
+        rtt.sample(ms(180), Instant::ZERO);
+        // (2.3) RTTVAR = 3/4 50 + 1/4 80 = 57.5, SRTT = 7/8 100 + 1/8 180 = 110.
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(ms(110)), Duration::from_micros(57_500)));
+        assert_eq!(rtt.rto(), ms(340));
+        rtt.sample(ms(30), Instant::ZERO);
+        // RTTVAR = 3/4 57.5 + 1/4 80 = 63.125, SRTT = 7/8 110 + 1/8 30 = 100.
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(ms(100)), Duration::from_micros(63_125)));
+        assert_eq!((rtt.latest(), rtt.min()), (ms(30), Some(ms(30))));
+    }
+
+    #[test]
+    fn the_timeout_has_bounds_and_granularity() {
+        let mut rtt = Estimator::new(&Config::default());
+        for _ in 0..100 {
+            rtt.sample(Duration::from_micros(50), Instant::ZERO);
+        }
+        assert_eq!(rtt.rto(), ms(200));
+        let mut rtt = estimator();
+        for _ in 0..100 {
+            rtt.sample(ms(20), Instant::ZERO);
+        }
+        assert_eq!(rtt.rto(), ms(21), "SRTT + max(G, 4 RTTVAR)");
+        rtt.sample(Duration::from_secs(500), Instant::ZERO);
+        assert_eq!(rtt.rto(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_the_bound_and_ends_with_a_sample() {
+        let mut rtt = estimator();
+        rtt.sample(ms(100), Instant::ZERO);
+        for factor in [1, 2, 4, 8, 16, 32, 64, 128] {
+            assert_eq!(rtt.rto(), ms(300 * factor));
+            rtt.back_off();
+        }
+        for _ in 0..100 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), Duration::from_secs(60));
+        assert!(rtt.doublings() >= 8);
+        rtt.sample(ms(100), Instant::ZERO);
+        assert_eq!(rtt.doublings(), 0);
+        assert!(rtt.rto() < ms(300));
+        rtt.back_off();
+        rtt.reset_back_off();
+        assert!(rtt.rto() < ms(300));
+    }
+
+    #[test]
+    fn a_syn_that_was_sent_again_gives_three_seconds() {
+        let mut rtt = Estimator::new(&Config::default());
+        rtt.back_off();
+        rtt.on_syn_timeout();
+        assert_eq!(rtt.rto(), Duration::from_secs(3), "RFC 6298, (5.7)");
+    }
+
+    #[test]
+    fn many_samples_a_round_trip_weigh_less() {
+        // RFC 7323, appendix G: 20 segments in flight give 10 samples, alpha' = 1/80.
+        let mut rtt = estimator();
+        rtt.sample(ms(100), Instant::ZERO);
+        rtt.sample_of(ms(180), Instant::ZERO, 20);
+        assert_eq!(rtt.srtt(), Some(ms(101)));
+        assert_eq!(rtt.rttvar(), Duration::from_micros(50_750), "beta' = 1/40");
+    }
+
+    #[test]
+    fn the_minimum_forgets_what_is_older_than_its_window() {
+        let window = Duration::from_secs(10);
+        let mut rtt = Estimator::new(&Config { rtt_min_window: window, ..Config::default() });
+        let mut recent = std::collections::VecDeque::new();
+        let mut x = 88_172_645_463_325_252u64;
+        for i in 0..20_000u64 {
+            let now = Instant::from_ms(i * 50);
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            let value = ms(20 + (i / 1000 % 7) * 10 + x % 10);
+            rtt.sample(value, now);
+            recent.push_back((now, value));
+            while recent.front().is_some_and(|(at, _)| now - *at > window) {
+                recent.pop_front();
+            }
+            let exact = recent.iter().map(|(_, value)| *value).min().unwrap();
+            let found = rtt.min().unwrap();
+            assert!(found >= exact, "older than the window at {now}");
+            assert!(found <= exact + ms(30), "{found:?} for {exact:?} at {now}");
         }
     }
 }

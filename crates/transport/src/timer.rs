@@ -183,10 +183,12 @@ impl Wheel {
         let differ = deadline ^ self.current;
         let level = ((63 - differ.leading_zeros()) / SLOT_BITS) as usize;
         if level >= LEVELS {
-            // Beyond the last wheel's turn: its farthest slot, to be looked at again there.
+            // In a later turn of the last wheel. Less than a turn away it has its slot there; beyond,
+            // it is looked at again when the farthest slot comes.
             let shift = SLOT_BITS * (LEVELS as u32 - 1);
-            let farthest = (self.current >> shift) as usize + SLOTS - 1;
-            return ((LEVELS - 1) * SLOTS + farthest % SLOTS) as u16;
+            let farthest = (self.current >> shift) + SLOTS as u64 - 1;
+            let slot = (deadline >> shift).min(farthest) as usize % SLOTS;
+            return ((LEVELS - 1) * SLOTS + slot) as u16;
         }
         let slot = (deadline >> (SLOT_BITS * level as u32)) as usize % SLOTS;
         (level * SLOTS + slot) as u16
@@ -226,5 +228,152 @@ impl Wheel {
         }
         self.entries[key as usize].list = IDLE;
         self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % n
+        }
+    }
+
+    /// Checks lists, bitmaps and counts against one another.
+    fn check(wheel: &Wheel) {
+        let mut seen = 0;
+        for list in 0..wheel.heads.len() {
+            let mut key = wheel.heads[list];
+            let mut previous = NONE;
+            if list < EXPIRED as usize {
+                let bit = wheel.occupied[list / SLOTS] >> (list % SLOTS) & 1;
+                assert_eq!(bit == 1, key != NONE);
+            }
+            while key != NONE {
+                let entry = &wheel.entries[key as usize];
+                assert_eq!((entry.list as usize, entry.previous), (list, previous));
+                assert_eq!(entry.deadline <= wheel.current, list == EXPIRED as usize);
+                previous = key;
+                key = entry.next;
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, wheel.len());
+    }
+
+    /// A wheel against a sorted map, from a time and with deadlines up to 2^`bits` ticks away.
+    fn against_a_map(seed: u64, origin: Instant, skip: u64, bits: u64) {
+        let mut random = Random(seed);
+        let tick = Duration::from_nanos(1 << random.below(20));
+        let keys = 1 + random.below(200);
+        let mut wheel = Wheel::new(origin, tick, keys as usize);
+        let mut now = origin + Duration::from_nanos(skip);
+        wheel.advance(now);
+        let mut map: BTreeMap<u32, Instant> = BTreeMap::new();
+        for step in 0..2000 {
+            let key = random.below(keys) as u32;
+            let bits = random.below(bits + 1);
+            let away = random.below(1 << bits);
+            match random.below(4) {
+                0 => {
+                    wheel.cancel(key);
+                    map.remove(&key);
+                }
+                1 | 2 => {
+                    let at =
+                        now + Duration::from_nanos(away.saturating_mul(tick.as_nanos() as u64));
+                    assert!(wheel.schedule(key, at));
+                    map.insert(key, at);
+                }
+                _ => {
+                    let least = map.values().min().copied();
+                    let next = wheel.next_deadline();
+                    assert_eq!(next.is_some(), least.is_some());
+                    if let (Some(next), Some(least)) = (next, least) {
+                        assert!(next <= least.max(now) + tick, "woken late");
+                        if random.below(2) == 0 {
+                            now = next.max(now)
+                        } else {
+                            now = least.max(now)
+                        }
+                    } else {
+                        now += Duration::from_nanos(away);
+                    }
+                    wheel.advance(now);
+                    while let Some(key) = wheel.pop_expired() {
+                        let at = map.remove(&key).expect("it was scheduled");
+                        assert!(at <= now, "seed {seed}, step {step}: {key} fired early");
+                    }
+                    for at in map.values() {
+                        assert!(*at + tick > now, "seed {seed}, step {step}: late");
+                    }
+                }
+            }
+            assert_eq!(wheel.len(), map.len());
+            if step % 16 == 0 {
+                check(&wheel);
+            }
+        }
+    }
+
+    #[test]
+    fn agrees_with_a_sorted_map() {
+        for seed in 1..=100 {
+            against_a_map(seed, Instant::from_ms(seed * 1000), 0, 10);
+            against_a_map(seed, Instant::ZERO, seed * 977, 24);
+        }
+    }
+
+    #[test]
+    fn agrees_across_a_whole_turn_and_beyond() {
+        for seed in 1..=30 {
+            against_a_map(seed, Instant::ZERO, (1 << 36) - 500, 12);
+            against_a_map(seed, Instant::ZERO, (1 << 36) - 500, 40);
+        }
+    }
+
+    #[test]
+    fn moves_and_cancels() {
+        let mut wheel = Wheel::new(Instant::ZERO, Duration::from_millis(1), 4);
+        assert!(wheel.is_empty() && wheel.next_deadline().is_none());
+        assert!(wheel.schedule(0, Instant::from_ms(10)));
+        assert!(wheel.schedule(1, Instant::from_ms(10)));
+        assert!(wheel.schedule(0, Instant::from_ms(30)));
+        wheel.cancel(2);
+        wheel.advance(Instant::from_ms(10));
+        assert_eq!((wheel.pop_expired(), wheel.pop_expired()), (Some(1), None));
+        assert_eq!(wheel.deadline(0), Some(Instant::from_ms(30)));
+        wheel.advance(Instant::from_ms(30));
+        wheel.cancel(0);
+        assert_eq!(wheel.pop_expired(), None, "cancelled after it was due");
+        assert!(!wheel.schedule(4, Instant::ZERO), "no such key");
+        wheel.schedule(3, Instant::from_ms(1));
+        assert_eq!(wheel.pop_expired(), Some(3), "a deadline in the past is due at once");
+    }
+
+    #[test]
+    fn ten_thousand_timers_cost_a_bounded_number_of_wakes() {
+        let mut wheel = Wheel::new(Instant::ZERO, Duration::from_micros(100), 10_000);
+        for key in 0..10_000 {
+            wheel.schedule(key, Instant::from_ms(200 + u64::from(key) % 977));
+        }
+        let (mut wakes, mut fired) = (0, 0);
+        while let Some(next) = wheel.next_deadline() {
+            wheel.advance(next);
+            while wheel.pop_expired().is_some() {
+                fired += 1;
+            }
+            wakes += 1;
+        }
+        assert_eq!(fired, 10_000);
+        assert!(wakes < 977 + 300, "{wakes} wake-ups for 977 times");
     }
 }

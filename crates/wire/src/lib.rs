@@ -5,6 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod ethernet;
+pub mod ipv4;
+pub mod ipv6;
 pub mod tcp;
+pub mod udp;
 
 pub use error::Error;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::batch::{Filled, RxBatch, SLOT_BYTES};
+use crate::batch::{Filled, RxBatch};
 use crate::{Ecn, TxFrame};
 
 /// The most messages that one call carries.
@@ -23,6 +23,17 @@ pub(crate) struct Run {
     pub frames: Range<usize>,
     /// Length of each but the last.
     pub segment_len: usize,
+}
+
+/// A datagram that came back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    /// Where it should have gone.
+    pub peer: SocketAddr,
+    /// What it met.
+    pub errno: c_int,
+    /// ICMP told so, after the datagram had left; else the kernel, and the call failed too.
+    pub from_network: bool,
 }
 
 /// Room for the control messages of one message, aligned as `cmsghdr` must be.
@@ -120,7 +131,8 @@ impl Messages {
         batch.clear();
         let count = batch.capacity().min(MAX_MESSAGES);
         self.iovecs.clear();
-        for slot in batch.memory_mut().chunks_mut(SLOT_BYTES).take(count) {
+        let slot_bytes = batch.slot_bytes();
+        for slot in batch.memory_mut().chunks_mut(slot_bytes).take(count) {
             self.iovecs
                 .push(libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() });
         }
@@ -160,10 +172,66 @@ impl Messages {
         Ok(cut)
     }
 
+    /// Takes one message from the socket's error queue. `WouldBlock` when the queue is empty.
+    pub fn receive_error(&mut self, fd: BorrowedFd<'_>) -> io::Result<Returned> {
+        // Of the datagram itself, which comes back too, nothing is wanted.
+        let mut iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        let header = &mut self.headers[0].msg_hdr;
+        header.msg_name = (&raw mut self.names[0]).cast();
+        header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        header.msg_iov = &raw mut iovec;
+        header.msg_iovlen = 0;
+        header.msg_control = (&raw mut self.controls[0]).cast();
+        header.msg_controllen = size_of::<Control>();
+        header.msg_flags = 0;
+        let header = ptr::from_mut(header);
+        // SAFETY: name and control live in `self`, do not move during the call and are as long as
+        // said; there is no iovec to follow.
+        let got = unsafe {
+            libc::recvmsg(fd.as_raw_fd(), header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
+        };
+        if got < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut returned =
+            Returned { peer: read_name(&self.names[0]), errno: 0, from_network: false };
+        self.for_each_control(0, |level, kind, data| {
+            if let (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) =
+                (level, kind)
+            {
+                // SAFETY: the kernel writes a `sock_extended_err`; CMSG_DATA may be unaligned.
+                let error = unsafe { ptr::read_unaligned(data.cast::<libc::sock_extended_err>()) };
+                returned.errno = error.ee_errno as c_int;
+                returned.from_network = error.ee_origin != libc::SO_EE_ORIGIN_LOCAL;
+            }
+        });
+        Ok(returned)
+    }
+
     /// What the kernel said about message `i`.
     fn describe(&self, i: usize, len: usize) -> Filled {
         let mut filled =
             Filled { peer: read_name(&self.names[i]), len, segment_len: len, ecn: Ecn::NotEct };
+        self.for_each_control(i, |level, kind, data| match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                // SAFETY: the kernel writes an `int` for UDP_GRO; CMSG_DATA may be unaligned.
+                let size = unsafe { ptr::read_unaligned(data.cast::<c_int>()) };
+                filled.segment_len = usize::try_from(size).unwrap_or(len);
+            }
+            // SAFETY: the kernel writes one octet for IP_TOS.
+            (libc::IPPROTO_IP, libc::IP_TOS) => filled.ecn = Ecn::from_tos(unsafe { *data }),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                // SAFETY: the kernel writes an `int` for IPV6_TCLASS; CMSG_DATA may be unaligned.
+                let class = unsafe { ptr::read_unaligned(data.cast::<c_int>()) };
+                filled.ecn = Ecn::from_tos(class as u8);
+            }
+            _ => {}
+        });
+        filled
+    }
+
+    /// Calls `f` with level, type and data of each control message that the kernel wrote for message `i`.
+    fn for_each_control(&self, i: usize, mut f: impl FnMut(c_int, c_int, *const u8)) {
         let header = &raw const self.headers[i].msg_hdr;
         // SAFETY: `header` was given to the kernel with a control buffer that is alive and aligned;
         // the kernel set `msg_controllen` to what it wrote, within which the CMSG macros stay.
@@ -172,25 +240,10 @@ impl Messages {
             // SAFETY: not null, so it points at a whole `cmsghdr` inside the control buffer.
             let (level, kind, data) =
                 unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type, libc::CMSG_DATA(cmsg)) };
-            match (level, kind) {
-                (libc::SOL_UDP, libc::UDP_GRO) => {
-                    // SAFETY: the kernel writes an `int` for UDP_GRO; CMSG_DATA may be unaligned.
-                    let size = unsafe { ptr::read_unaligned(data.cast::<c_int>()) };
-                    filled.segment_len = usize::try_from(size).unwrap_or(len);
-                }
-                // SAFETY: the kernel writes one octet for IP_TOS.
-                (libc::IPPROTO_IP, libc::IP_TOS) => filled.ecn = Ecn::from_tos(unsafe { *data }),
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    // SAFETY: the kernel writes an `int` for IPV6_TCLASS; CMSG_DATA may be unaligned.
-                    let class = unsafe { ptr::read_unaligned(data.cast::<c_int>()) };
-                    filled.ecn = Ecn::from_tos(class as u8);
-                }
-                _ => {}
-            }
+            f(level, kind, data);
             // SAFETY: as for CMSG_FIRSTHDR; `cmsg` came from these macros.
             cmsg = unsafe { libc::CMSG_NXTHDR(header, cmsg) };
         }
-        filled
     }
 }
 

@@ -2,5 +2,6 @@
 //!
 //! Every function here is safe to call with any arguments; what makes it so stands at each block.
 
+pub(crate) mod map;
 pub(crate) mod mmsg;
 pub(crate) mod sockopt;

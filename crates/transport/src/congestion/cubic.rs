@@ -95,9 +95,10 @@ impl Cubic {
         (in_flight.min(window.cwnd) as f64 * BETA) as u64
     }
 
-    /// Section 4.8: the next congestion avoidance starts at the plateau, not on its way there.
-    pub(super) fn on_rto(&mut self) {
+    /// Section 4.8: the next congestion avoidance starts on the plateau (K = 0), wherever it is.
+    pub(super) fn on_timeout(&mut self) {
         self.epoch = None;
+        self.w_max = 0.0;
     }
 
     /// The sender was idle: the next acknowledgement begins a new epoch.
@@ -119,5 +120,151 @@ impl Cubic {
     fn w_cubic(&self, k: f64, t: Duration) -> f64 {
         let t = t.as_secs_f64() - k;
         C * t * t * t + self.w_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn window(segments: u64) -> Window {
+        Window { cwnd: segments * MSS, ssthresh: 0, mss: MSS, cwnd_max: 1 << 40 }
+    }
+
+    fn acked(now: Instant, bytes: u64, srtt: Duration) -> Acked {
+        Acked {
+            now,
+            bytes,
+            in_flight_before: 0,
+            snd_una: 0,
+            snd_nxt: 0,
+            rtt: Some(srtt),
+            srtt,
+            window_limited: true,
+        }
+    }
+
+    /// Acknowledges windows of data for `time`, one segment at a time, evenly spaced.
+    fn run(
+        cubic: &mut Cubic,
+        window: &mut Window,
+        now: &mut Instant,
+        time: Duration,
+        rtt: Duration,
+    ) {
+        let end = *now + time;
+        while *now < end {
+            let step = rtt / (window.cwnd / MSS) as u32;
+            *now += step;
+            cubic.on_ack(window, &acked(*now, MSS, rtt));
+        }
+    }
+
+    #[test]
+    fn follows_the_cubic_function() {
+        let rtt = Duration::from_millis(200);
+        let mut cubic = Cubic::default();
+        let mut window = window(1000);
+        let target = cubic.reduced(&window, Instant::ZERO, 1000 * MSS);
+        assert_eq!(target, 700 * MSS);
+        window.set_cwnd(target);
+        let mut now = Instant::ZERO;
+        cubic.on_ack(&mut window, &acked(now, 0, rtt));
+        // Equation 2: K = cbrt(W_max (1 - beta) / C).
+        let k = (1000.0f64 * 0.3 / 0.4).cbrt();
+        assert!((cubic.epoch.unwrap().k - k).abs() < 1e-9);
+        for fraction in [0.25, 0.5, 0.75, 1.0, 1.25, 1.5] {
+            let t = Duration::from_secs_f64(k * fraction);
+            let rest = t - (now - Instant::ZERO);
+            run(&mut cubic, &mut window, &mut now, rest, rtt);
+            let offset = t.as_secs_f64() - k;
+            let expected = 0.4 * offset * offset * offset + 1000.0;
+            let found = window.cwnd as f64 / MSS as f64;
+            assert!(
+                (found - expected).abs() < 0.01 * expected,
+                "at {fraction} K: {found}, {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn gives_way_when_the_maximum_was_not_reached() {
+        let mut cubic = Cubic::default();
+        cubic.reduced(&window(100), Instant::ZERO, 100 * MSS);
+        assert_eq!(cubic.w_max, 100.0);
+        cubic.reduced(&window(80), Instant::ZERO, 80 * MSS);
+        assert!((cubic.w_max - 80.0 * 0.85).abs() < 1e-9, "fast convergence, section 4.7");
+        cubic.reduced(&window(90), Instant::ZERO, 90 * MSS);
+        assert_eq!(cubic.w_max, 90.0);
+    }
+
+    /// Loses one segment of 1/p, counting rounds, and returns the mean window in segments.
+    fn mean_window(p: f64, rtt: Duration, rounds: u32) -> f64 {
+        let mut cubic = Cubic::default();
+        let mut window = window(20);
+        let mut now = Instant::ZERO;
+        let (mut until_loss, mut sent, mut counted) = (1.0 / p, 0.0, 0);
+        for round in 0..rounds {
+            let segments = window.cwnd / MSS;
+            for _ in 0..segments {
+                now += rtt / segments as u32;
+                cubic.on_ack(&mut window, &acked(now, MSS, rtt));
+            }
+            until_loss -= segments as f64;
+            if until_loss <= 0.0 {
+                until_loss += 1.0 / p;
+                let target = cubic.reduced(&window, now, window.cwnd);
+                window.set_cwnd(target);
+            }
+            if round > rounds / 4 {
+                sent += segments as f64;
+                counted += 1;
+            }
+        }
+        sent / f64::from(counted)
+    }
+
+    #[test]
+    fn has_the_response_function_of_the_rfc() {
+        // Section 5.1: 1.054 (RTT / p)^(3/4) / ... in segments, where the cubic region rules.
+        let mean = mean_window(1e-4, Duration::from_millis(100), 20_000);
+        let expected = 1.054 * (0.1f64 / 1e-4).powf(0.75);
+        assert!((mean / expected - 1.0).abs() < 0.15, "{mean} for {expected}");
+        // Section 4.3: NewReno's 1.2247 / sqrt(p), where the Reno-friendly region rules.
+        let mean = mean_window(1e-2, Duration::from_millis(20), 20_000);
+        let expected = (1.5f64 / 1e-2).sqrt();
+        assert!((mean / expected - 1.0).abs() < 0.15, "{mean} for {expected}");
+    }
+
+    #[test]
+    fn waits_while_the_window_is_not_the_limit() {
+        let rtt = Duration::from_millis(100);
+        let mut cubic = Cubic::default();
+        let mut win = window(500);
+        let target = cubic.reduced(&win, Instant::ZERO, 500 * MSS);
+        win.set_cwnd(target);
+        let mut now = Instant::ZERO;
+        run(&mut cubic, &mut win, &mut now, Duration::from_secs(2), rtt);
+        let before = win.cwnd;
+        for _ in 0..1000 {
+            now += rtt;
+            cubic.on_unlimited(now);
+        }
+        cubic.on_ack(&mut win, &acked(now, MSS, rtt));
+        assert!(win.cwnd - before <= MSS, "the window jumped from {before} to {}", win.cwnd);
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_opens_by_half_at_most() {
+        let rtt = Duration::from_millis(100);
+        let mut cubic = Cubic::default();
+        let mut win = window(100);
+        let mut now = Instant::ZERO;
+        cubic.on_ack(&mut win, &acked(now, MSS, rtt));
+        now += Duration::from_secs(3600);
+        cubic.on_ack(&mut win, &acked(now, 100 * MSS, rtt));
+        assert!(win.cwnd <= 151 * MSS, "section 4.4: target is 1.5 cwnd at most");
     }
 }

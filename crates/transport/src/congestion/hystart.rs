@@ -98,3 +98,72 @@ impl HyStart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewire_base::Instant;
+
+    /// One round of `samples` acknowledgements with a round-trip time; returns the last phase. Each
+    /// round has 1000 bytes, the next is in flight when the last acknowledgement comes.
+    fn round(hystart: &mut HyStart, offset: &mut u64, rtt_us: u64, samples: u64) -> Phase {
+        let mut phase = Phase::SlowStart;
+        for i in 1..=samples {
+            phase = hystart.on_ack(&Acked {
+                now: Instant::ZERO,
+                bytes: 1,
+                in_flight_before: 0,
+                snd_una: *offset + if i == samples { 1000 } else { i },
+                snd_nxt: *offset + 2000,
+                rtt: Some(Duration::from_micros(rtt_us)),
+                srtt: Duration::ZERO,
+                window_limited: true,
+            });
+        }
+        *offset += 1000;
+        phase
+    }
+
+    fn settled() -> (HyStart, u64) {
+        let (mut hystart, mut offset) = (HyStart::default(), 0);
+        for _ in 0..3 {
+            assert_eq!(round(&mut hystart, &mut offset, 40_000, 10), Phase::SlowStart);
+        }
+        (hystart, offset)
+    }
+
+    #[test]
+    fn leaves_slow_start_when_the_round_trip_time_rises() {
+        let (mut hystart, mut offset) = settled();
+        // RttThresh = clamp(40 ms / 8) = 5 ms.
+        assert_eq!(round(&mut hystart, &mut offset, 44_900, 10), Phase::SlowStart);
+        let (mut hystart, mut offset) = settled();
+        assert_eq!(round(&mut hystart, &mut offset, 45_000, 10), Phase::Conservative);
+        for _ in 0..CSS_ROUNDS - 2 {
+            assert_eq!(round(&mut hystart, &mut offset, 45_000, 10), Phase::Conservative);
+        }
+        assert_eq!(round(&mut hystart, &mut offset, 45_000, 10), Phase::Done);
+    }
+
+    #[test]
+    fn a_fall_of_the_round_trip_time_resumes_slow_start() {
+        let (mut hystart, mut offset) = settled();
+        assert_eq!(round(&mut hystart, &mut offset, 60_000, 10), Phase::Conservative);
+        assert_eq!(round(&mut hystart, &mut offset, 41_000, 10), Phase::SlowStart);
+    }
+
+    #[test]
+    fn the_threshold_has_bounds_and_few_samples_say_nothing() {
+        let (mut hystart, mut offset) = settled();
+        assert_eq!(round(&mut hystart, &mut offset, 400_000, 7), Phase::SlowStart, "7 samples");
+        for (base, below, above) in [(1_000, 4_900, 5_000), (400_000, 415_900, 416_000)] {
+            for (rtt, phase) in [(below, Phase::SlowStart), (above, Phase::Conservative)] {
+                let (mut hystart, mut offset) = (HyStart::default(), 0);
+                for _ in 0..3 {
+                    round(&mut hystart, &mut offset, base, 10);
+                }
+                assert_eq!(round(&mut hystart, &mut offset, rtt, 10), phase, "{base} to {rtt}");
+            }
+        }
+    }
+}

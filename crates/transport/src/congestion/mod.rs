@@ -241,7 +241,7 @@ impl State {
             self.reduce(now, in_flight);
         }
         if let Law::Cubic(law) = &mut self.law {
-            law.on_rto();
+            law.on_timeout();
         }
         self.timed_out = Some(TimedOut { acknowledged: false });
         let loss_window = self.window.mss;
@@ -348,3 +348,6 @@ impl Controller for State {
         self.window.ssthresh = self.window.ssthresh.max(2 * mss);
     }
 }
+
+#[cfg(test)]
+mod tests;

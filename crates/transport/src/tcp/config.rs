@@ -55,8 +55,9 @@ pub struct Config {
     pub max_retransmissions: u8,
     /// How long TIME-WAIT lasts (2 MSL).
     pub time_wait: Duration,
-    /// How long FIN-WAIT-2 lasts when the peer is silent.
-    pub fin_wait_2: Duration,
+    /// How long FIN-WAIT-2 lasts when nothing is heard of the peer; `None`: for as long as it takes. For
+    /// applications that read on after `finish` it must be `None` or longer than the peer may think.
+    pub fin_wait_2: Option<Duration>,
     /// `reserve` also waits until the range could be transmitted at once ("nothing is manipulated until
     /// there is room"); otherwise only `send_buffer` and the ring bound it.
     pub reserve_within_window: bool,
@@ -88,7 +89,7 @@ impl Default for Config {
             syn_transmissions: 6,
             max_retransmissions: 15,
             time_wait: Duration::from_secs(60),
-            fin_wait_2: Duration::from_secs(60),
+            fin_wait_2: None,
             reserve_within_window: false,
         }
     }
