@@ -137,6 +137,22 @@ impl Transform {
         Transform { level, execution, swap, cipher, work: Vec::new() }
     }
 
+    /// An AEAD with the library's cipher, whatever the execution.
+    pub(crate) fn library(
+        level: Level,
+        execution: Execution,
+        swap: Swap,
+        key: &CipherKey,
+    ) -> Transform {
+        let cipher = match key {
+            CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
+            CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
+            CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
+            _ => return Transform::new(level, execution, swap, key),
+        };
+        Transform { level, execution, swap, cipher, work: Vec::new() }
+    }
+
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
     pub fn tag_len(&self) -> usize {
         match self.cipher {

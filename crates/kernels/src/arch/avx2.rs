@@ -296,6 +296,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
         unsafe { opaque(x) }
     }
     #[inline(always)]
+    fn keep_load(self, x: __m256i) {
+        // SAFETY: the token proves the feature.
+        unsafe { made(x) }
+    }
+    #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(
         self,
         stage: &S,
@@ -397,4 +402,14 @@ fn opaque(mut x: __m256i) -> __m256i {
         core::arch::asm!("/* {0} */", inout(ymm_reg) x, options(pure, nomem, nostack, preserves_flags));
     }
     x
+}
+
+/// `x` has been made and is in a register.
+#[inline]
+#[target_feature(enable = "avx")]
+fn made(x: __m256i) {
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", in(ymm_reg) x, options(nomem, nostack, preserves_flags));
+    }
 }

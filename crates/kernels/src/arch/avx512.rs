@@ -229,6 +229,11 @@ impl Lanes for Avx512 {
         unsafe { opaque(x) }
     }
     #[inline(always)]
+    fn keep_load(self, x: __m512i) {
+        // SAFETY: the token proves the feature.
+        unsafe { made(x) }
+    }
+    #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(
         self,
         stage: &S,
@@ -292,4 +297,14 @@ fn opaque(mut x: __m512i) -> __m512i {
         core::arch::asm!("/* {0} */", inout(zmm_reg) x, options(pure, nomem, nostack, preserves_flags));
     }
     x
+}
+
+/// `x` has been made and is in a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn made(x: __m512i) {
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", in(zmm_reg) x, options(nomem, nostack, preserves_flags));
+    }
 }

@@ -122,6 +122,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn crc32c(self, crc: u32, bytes: u64) -> u32;
     /// `x` again; the optimiser cannot see through it, so what made `x` stays before its uses.
     fn pin(self, x: Self::V) -> Self::V;
+    /// Does nothing with `x`; but what made it, a load say, is done.
+    fn keep_load(self, x: Self::V);
     /// Calls `stage.unit` through a function pointer that the optimiser cannot see through.
     fn call_unit<S: crate::stage::Run<Self>, const N: usize>(
         self,
@@ -145,6 +147,18 @@ pub fn in_register(x: u64) -> u64 {
     }
     #[cfg(not(target_arch = "x86_64"))]
     core::hint::black_box(x)
+}
+
+/// `x` has been made and is in a register.
+#[inline(always)]
+fn made(x: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", in(reg) x, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    core::hint::black_box(x);
 }
 
 /// Levels with AES rounds and carry-less multiplication over every 16 bytes of a vector.

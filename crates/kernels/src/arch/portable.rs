@@ -282,6 +282,12 @@ impl Lanes for Portable {
         core::hint::black_box(x)
     }
     #[inline(always)]
+    fn keep_load(self, x: V) {
+        for x in to64(x) {
+            super::made(x);
+        }
+    }
+    #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(
         self,
         stage: &S,
