@@ -13,13 +13,12 @@
 
 use crate::Level;
 use crate::arch::{Kernel, Lanes};
-use crate::execution::{Blocked, Execution, Integrated, Sequential};
+use crate::execution::{Apart, Execution, InPlace, Integrated};
 use crate::library::Library;
 use crate::stage::{Run, then};
 use crate::stages::{
-    ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
-    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
-    Swap as SwapStage,
+    AnySwap, ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt,
+    SaferEncrypt, SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
 };
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
@@ -36,6 +35,17 @@ pub enum Swap {
     Bytes32,
     /// 64-bit words.
     Bytes64,
+}
+
+impl Swap {
+    /// The stage; one that swaps, whichever.
+    fn stage(self) -> AnySwap {
+        AnySwap::new(match self {
+            Swap::None | Swap::Bytes16 => 2,
+            Swap::Bytes32 => 4,
+            Swap::Bytes64 => 8,
+        })
+    }
 }
 
 /// A cipher and its key.
@@ -108,9 +118,7 @@ macro_rules! with_swap {
     ($swap:expr, $level:ident.$run:ident($job:ident { $($field:ident: $value:expr),* })) => {
         match $swap {
             Swap::None => $level.$run($job { swap: Nothing, $($field: $value),* }),
-            Swap::Bytes16 => $level.$run($job { swap: SwapStage::<2>, $($field: $value),* }),
-            Swap::Bytes32 => $level.$run($job { swap: SwapStage::<4>, $($field: $value),* }),
-            Swap::Bytes64 => $level.$run($job { swap: SwapStage::<8>, $($field: $value),* }),
+            swap => $level.$run($job { swap: swap.stage(), $($field: $value),* }),
         }
     };
 }
@@ -402,8 +410,7 @@ impl<L: Lanes, W: Run<L, Output = ()>, C: Run<L>> Kernel<L> for Send<'_, W, C> {
         let stage = &then(swap, then(cipher, InternetSum));
         let ((), found) = match execution {
             Execution::Integrated => Integrated { stage, src, dst }.run(lanes),
-            Execution::Blocked => Blocked { stage, src, dst }.run(lanes),
-            Execution::Sequential => Sequential { stage, src, work, dst }.run(lanes),
+            apart => Apart::new(apart, stage, src, work, dst).run(lanes),
         };
         found
     }
@@ -427,8 +434,7 @@ impl<L: Lanes, W: Run<L, Output = ()>, C: Run<L>> Kernel<L> for Receive<'_, W, C
         let stage = &then(InternetSum, then(cipher, swap));
         let (sum, (found, ())) = match execution {
             Execution::Integrated => Integrated { stage, src, dst }.run(lanes),
-            Execution::Blocked => Blocked { stage, src, dst }.run(lanes),
-            Execution::Sequential => Sequential { stage, src, work, dst }.run(lanes),
+            apart => Apart::new(apart, stage, src, work, dst).run(lanes),
         };
         (sum, found)
     }
@@ -438,19 +444,13 @@ impl<L: Lanes, W: Run<L, Output = ()>, C: Run<L>> Kernel<L> for Receive<'_, W, C
 fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
-        Swap::Bytes16 => level.run(Integrated { stage: &SwapStage::<2>, src, dst }),
-        Swap::Bytes32 => level.run(Integrated { stage: &SwapStage::<4>, src, dst }),
-        Swap::Bytes64 => level.run(Integrated { stage: &SwapStage::<8>, src, dst }),
+        swap => level.run(Integrated { stage: &swap.stage(), src, dst }),
     }
 }
 
 /// The same where the bytes are.
 fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
-    use crate::execution::InPlace;
-    match swap {
-        Swap::None => {}
-        Swap::Bytes16 => level.run(InPlace { stage: &SwapStage::<2>, bytes }),
-        Swap::Bytes32 => level.run(InPlace { stage: &SwapStage::<4>, bytes }),
-        Swap::Bytes64 => level.run(InPlace { stage: &SwapStage::<8>, bytes }),
+    if swap != Swap::None {
+        level.run(InPlace { stage: &swap.stage(), bytes });
     }
 }
