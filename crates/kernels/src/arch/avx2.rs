@@ -86,6 +86,8 @@ static KEEP: [u8; 64] = {
 impl<F: Flavour> Lanes for Avx2<F> {
     type V = __m256i;
     const WIDTH: usize = 32;
+    const SHUFFLES: bool = true;
+    const MOST_VECTORS: usize = 16;
     const AVERAGES: bool = true;
 
     #[inline(always)]
@@ -265,6 +267,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
     fn shuffle(self, x: __m256i, control: [u8; 16]) -> __m256i {
         // SAFETY: AVX2.
         unsafe { _mm256_shuffle_epi8(x, self.splat128(control)) }
+    }
+    #[inline(always)]
+    fn shuffle_by(self, x: __m256i, control: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_shuffle_epi8(x, control) }
     }
     #[inline(always)]
     fn sum_bytes(self, x: __m256i) -> __m256i {

@@ -27,6 +27,8 @@ const SWAP64: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 impl Lanes for Avx512 {
     type V = __m512i;
     const WIDTH: usize = 64;
+    const SHUFFLES: bool = true;
+    const MOST_VECTORS: usize = 16;
     const AVERAGES: bool = true;
 
     #[inline(always)]
@@ -202,6 +204,11 @@ impl Lanes for Avx512 {
     fn shuffle(self, x: __m512i, control: [u8; 16]) -> __m512i {
         // SAFETY: AVX-512.
         unsafe { _mm512_shuffle_epi8(x, self.splat128(control)) }
+    }
+    #[inline(always)]
+    fn shuffle_by(self, x: __m512i, control: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_shuffle_epi8(x, control) }
     }
     #[inline(always)]
     fn sum_bytes(self, x: __m512i) -> __m512i {

@@ -37,6 +37,10 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     type V: Copy;
     /// Bytes in a vector: 16, 32 or 64.
     const WIDTH: usize;
+    /// The most vectors that a unit should have.
+    const MOST_VECTORS: usize;
+    /// `shuffle_by` is one instruction.
+    const SHUFFLES: bool;
     /// `average16` is one instruction.
     const AVERAGES: bool;
 
@@ -112,6 +116,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     /// In each 16 bytes: byte `i` becomes byte `control[i] % 16` of `x`. Controls are 0 to 15.
     fn shuffle(self, x: Self::V, control: [u8; 16]) -> Self::V;
 
+    /// As `shuffle`, with the control in a vector.
+    fn shuffle_by(self, x: Self::V, control: Self::V) -> Self::V;
     /// In each 64-bit lane: the sum of its eight bytes.
     fn sum_bytes(self, x: Self::V) -> Self::V;
     /// In each 32-bit lane: its four bytes times those of `weights`, 0 to 63 each, added up.

@@ -94,6 +94,8 @@ macro_rules! each {
 impl Lanes for Portable {
     type V = V;
     const WIDTH: usize = 16;
+    const SHUFFLES: bool = false;
+    const MOST_VECTORS: usize = 1;
     const AVERAGES: bool = false;
 
     #[inline(always)]
@@ -248,6 +250,10 @@ impl Lanes for Portable {
     fn shuffle(self, x: V, control: [u8; 16]) -> V {
         let from = to_bytes(x);
         from_bytes(core::array::from_fn(|i| from[usize::from(control[i] % 16)]))
+    }
+    #[inline(always)]
+    fn shuffle_by(self, x: V, control: V) -> V {
+        self.shuffle(x, to_bytes(control))
     }
     #[inline(always)]
     fn sum_bytes(self, x: V) -> V {

@@ -44,13 +44,16 @@ pub fn pipelines(level: Level, sizes: &[usize], effort: Effort, each: &mut dyn F
 type Go<'g> = dyn FnMut(&'static str, Direction, Subject<'_>) + 'g;
 
 fn copies(level: Level, go: &mut Go<'_>) {
-    use Direction::{Receive, Send};
     let name = "copy ▸ internet ▸ store";
+    let sum = |(_, sum)| sum;
     let send = || then(Copy, InternetSum);
-    go(name, Send, Subject::new(level, send, |(_, sum)| sum).words(send, |(_, sum)| sum).memcpy());
+    let subject = Subject::new(level, send, sum).pointers(level, send, sum).words(send, sum);
+    go(name, Direction::Send, subject.memcpy());
+    let sum = |(sum, _)| sum;
     let receive = || then(InternetSum, Copy);
-    let subject = Subject::new(level, receive, |(sum, _)| sum).words(receive, |(sum, _)| sum);
-    go(name, Receive, subject.memcpy());
+    let subject =
+        Subject::new(level, receive, sum).pointers(level, receive, sum).words(receive, sum);
+    go(name, Direction::Receive, subject.memcpy());
 }
 
 fn block_ciphers(level: Level, go: &mut Go<'_>) {
@@ -62,25 +65,28 @@ fn block_ciphers(level: Level, go: &mut Go<'_>) {
     let swap = SwapStage::<4>;
 
     let name = "swap32 ▸ pes ▸ internet ▸ store";
-    let key = PesKey::new(SHORT_KEY);
+    let (key, owned) = (PesKey::new(SHORT_KEY), CipherKey::Pes(SHORT_KEY));
     let send = || then(swap, then(PesEncrypt(key), InternetSum));
-    go(name, Send, Subject::new(level, send, sent).words(send, sent));
+    let subject = Subject::cipher(level, Send, &owned).pointers(level, send, sent);
+    go(name, Send, subject.words(send, sent));
     let receive = || then(InternetSum, then(PesDecrypt(key), swap));
-    go(name, Receive, Subject::new(level, receive, received).words(receive, received));
+    let subject = Subject::cipher(level, Receive, &owned).pointers(level, receive, received);
+    go(name, Receive, subject.words(receive, received));
 
     let name = "swap32 ▸ safer-simplified ▸ internet ▸ store";
-    let key = &SaferSimplifiedKey::new(SHORT_KEY);
+    let (key, owned) = (&SaferSimplifiedKey::new(SHORT_KEY), CipherKey::SaferSimplified(SHORT_KEY));
     let send = || then(swap, then(SaferSimplifiedEncrypt(key), InternetSum));
-    go(name, Send, Subject::new(level, send, sent));
+    go(name, Send, Subject::cipher(level, Send, &owned).pointers(level, send, sent));
     let receive = || then(InternetSum, then(SaferSimplifiedDecrypt(key), swap));
-    go(name, Receive, Subject::new(level, receive, received));
+    go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
 
     let name = "swap32 ▸ safer-k64:6 ▸ internet ▸ store";
-    let key = &SaferKey::k64(SHORT_KEY, 6);
+    let (key, owned) =
+        (&SaferKey::k64(SHORT_KEY, 6), CipherKey::SaferK64 { key: SHORT_KEY, rounds: 6 });
     let send = || then(swap, then(SaferEncrypt(key), InternetSum));
-    go(name, Send, Subject::new(level, send, sent));
+    go(name, Send, Subject::cipher(level, Send, &owned).pointers(level, send, sent));
     let receive = || then(InternetSum, then(SaferDecrypt(key), swap));
-    go(name, Receive, Subject::new(level, receive, received));
+    go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
 }
 
 /// One pipeline's methods.
@@ -104,7 +110,7 @@ impl<'a> Subject<'a> {
         make: impl Fn() -> S,
         sum: fn(S::Output) -> Sum,
     ) -> Subject<'a> {
-        let (one, two, three, by_pointer) = (make(), make(), make(), ByPointer(make()));
+        let (one, two, three) = (make(), make(), make());
         let found = move |output| Found { sum: sum(output), tag: [0; 16] };
         Subject {
             integrated: Box::new(move |b, turns| {
@@ -122,11 +128,7 @@ impl<'a> Subject<'a> {
                     found(level.run(Sequential { stage: &three, src, work, dst }))
                 })
             }),
-            function_pointers: Some(Box::new(move |b, turns| {
-                b.turns(turns, |Message { src, dst, .. }| {
-                    found(level.run(Integrated { stage: &by_pointer, src, dst }))
-                })
-            })),
+            function_pointers: None,
             word_filters: None,
             reference: None,
             reference_is: "sequential",
@@ -136,12 +138,10 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Of an AEAD with the data path's swap and sum. Sequential, with the library in place and our best
-    /// passes around it, is its reference.
-    fn aead(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
+    /// Of a cipher with the data path's swap and sum.
+    fn cipher(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
         let by =
             |execution| transform(Transform::new(level, execution, Swap::Bytes32, key), direction);
-        let direct = Transform::library(level, Execution::Blocked, Swap::Bytes32, key);
         let mut sealer = Transform::new(level, Execution::Integrated, Swap::Bytes32, key);
         let prepare = move |b: &mut Buffers| {
             let mut tag = [0; 16];
@@ -153,17 +153,44 @@ impl<'a> Subject<'a> {
             integrated: by(Execution::Integrated),
             blocked: by(Execution::Blocked),
             sequential: by(Execution::Sequential),
-            function_pointers: match key {
-                CipherKey::ChaCha20Poly1305(key) => Some(chacha_by_pointer(level, direction, key)),
-                _ => None,
-            },
+            function_pointers: None,
             word_filters: None,
             reference: None,
-            reference_is: "sequential: aws-lc-rs with passes for swap, sum and store",
+            reference_is: "sequential",
             reference_check: Check::All,
-            without_store: Some(transform(direct, direction)),
+            without_store: None,
             prepare: (direction == Direction::Receive).then(|| Box::new(prepare) as _),
         }
+    }
+
+    /// Of an AEAD. Sequential, with the library in place and our best passes around it, is its
+    /// reference.
+    fn aead(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
+        let direct = Transform::library(level, Execution::Blocked, Swap::Bytes32, key);
+        let mut subject = Subject::cipher(level, direction, key);
+        subject.reference_is = "sequential: aws-lc-rs with passes for swap, sum and store";
+        subject.without_store = Some(transform(direct, direction));
+        if let CipherKey::ChaCha20Poly1305(key) = key {
+            subject.function_pointers = Some(chacha_by_pointer(level, direction, key));
+        }
+        subject
+    }
+
+    /// With function pointers.
+    fn pointers<S: AnyStage + 'a>(
+        mut self,
+        level: Level,
+        make: impl Fn() -> S,
+        sum: fn(S::Output) -> Sum,
+    ) -> Self {
+        let stage = ByPointer(make());
+        self.function_pointers = Some(Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| Found {
+                sum: sum(level.run(Integrated { stage: &stage, src, dst })),
+                tag: [0; 16],
+            })
+        }));
+        self
     }
 
     /// With word filters.

@@ -65,18 +65,17 @@ impl Cxor {
         Cxor { xor: cxor.xor.swap_bytes(), rxor: cxor.rxor.swap_bytes() }
     }
 
-    /// From columns of little-endian words, four in each long word. Four turns are made at once: those
-    /// of a long word by 0, 4, 8 or 12 bits, then those of its columns by 0 to 3.
+    /// From columns of little-endian words, four in each long word. Four columns are turned at once:
+    /// those of a long word by 0, 4, 8 or 12 bits, then each by 0 to 3.
     #[inline(always)]
-    fn from_long_columns(columns: [u64; 4]) -> Cxor {
-        let [a, b, c, d] = columns;
-        let turn = |x: u64, bits: u32| {
-            let low = 0x0001_0001_0001_0001 * ((1 << bits) - 1);
-            (x & !(low << (16 - bits))) << bits | x >> (16 - bits) & low
-        };
+    fn from_long_columns([a, b, c, d]: [u64; 4]) -> Cxor {
+        const BYTES: u64 = 0x00ff_00ff_00ff_00ff;
+        const NIBBLES: u64 = 0x000f_000f_000f_000f;
+        let turn8 = |x: u64| (x & BYTES) << 8 | x >> 8 & BYTES;
+        let turn4 = |x: u64| x << 4 & !NIBBLES | x >> 12 & NIBBLES;
         let all = a ^ b ^ c ^ d;
         let all = all ^ all >> 32;
-        let turned = a ^ turn(b, 4) ^ turn(c, 8) ^ turn(d, 12);
+        let turned = a ^ turn8(c) ^ turn4(b ^ turn8(d));
         let column = |i: u32| ((turned >> (16 * i)) as u16).rotate_left(i);
         let rxor = column(0) ^ column(1) ^ column(2) ^ column(3);
         Cxor { xor: ((all ^ all >> 16) as u16).swap_bytes(), rxor: rxor.swap_bytes() }
