@@ -306,7 +306,7 @@ impl Connection {
     ) -> Verdict {
         if let (Phase::Open(open), true) = (&self.phase, plan.is_whole()) {
             let header = open.receiver.header(segment.payload);
-            let at_record = plan.offset == self.next || plan.offset > self.next;
+            let at_record = plan.offset >= self.next;
             if let Ok(header) = header
                 && at_record
                 && open.receiver.record_len(&header) == segment.payload.len()
