@@ -13,6 +13,7 @@
 use crate::Level;
 use crate::execution::{Apart, Execution, InPlace, Integrated};
 use crate::library::Library;
+use crate::scratch::Scratch;
 use crate::stage::{AnyStage, then};
 use crate::stages::{
     AnySwap, ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt,
@@ -37,12 +38,13 @@ pub enum Swap {
 
 impl Swap {
     /// The stage; one that swaps, whichever.
-    fn stage(self) -> AnySwap {
-        AnySwap::new(match self {
-            Swap::None | Swap::Bytes16 => 2,
-            Swap::Bytes32 => 4,
-            Swap::Bytes64 => 8,
-        })
+    const fn stage(self) -> AnySwap {
+        const STAGES: [AnySwap; 3] = [AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
+        match self {
+            Swap::None | Swap::Bytes16 => STAGES[0],
+            Swap::Bytes32 => STAGES[1],
+            Swap::Bytes64 => STAGES[2],
+        }
     }
 }
 
@@ -108,7 +110,7 @@ pub struct Transform {
     execution: Execution,
     swap: Swap,
     cipher: Cipher,
-    work: Vec<u8>,
+    work: Scratch,
 }
 
 impl Transform {
@@ -130,7 +132,7 @@ impl Transform {
             }
             CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// An AEAD with the library's cipher, whatever the execution.
@@ -146,7 +148,7 @@ impl Transform {
             CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
             _ => return Transform::new(level, execution, swap, key),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
@@ -167,8 +169,8 @@ impl Transform {
 
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
-        if self.execution == Execution::Sequential && self.work.len() < len {
-            self.work.resize(len, 0);
+        if self.execution == Execution::Sequential {
+            self.work.reserve(len);
         }
     }
 
@@ -185,8 +187,13 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        self.reserve(src.len());
         let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
@@ -212,7 +219,6 @@ impl Transform {
             }
             Cipher::Library(aead) => {
                 if execution == Execution::Sequential {
-                    let work = &mut work[..src.len()];
                     swap_pass(level, swap, src, work);
                     *tag = aead.seal(nonce, aad, work);
                     let sum = crate::sum(level, work);
@@ -239,8 +245,13 @@ impl Transform {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        self.reserve(src.len());
         let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
@@ -270,12 +281,12 @@ impl Transform {
             Cipher::Library(aead) => {
                 let sum = crate::sum(level, src);
                 let sequential = execution == Execution::Sequential;
-                let place = if sequential { &mut work[..src.len()] } else { &mut *dst };
+                let place = if sequential { &mut *work } else { &mut *dst };
                 let authentic = aead.open(nonce, aad, src, tag, place);
                 if authentic {
                     swap_pass_in_place(level, swap, place);
                     if sequential {
-                        dst.copy_from_slice(&work[..src.len()]);
+                        dst.copy_from_slice(work);
                     }
                 } else {
                     dst.fill(0);
@@ -283,12 +294,6 @@ impl Transform {
                 Opened { sum, authentic }
             }
         }
-    }
-}
-
-impl Drop for Transform {
-    fn drop(&mut self) {
-        self.work.zeroize();
     }
 }
 
