@@ -38,13 +38,11 @@ pub enum Swap {
 
 impl Swap {
     /// The stage; one that swaps, whichever.
-    const fn stage(self) -> AnySwap {
-        const STAGES: [AnySwap; 3] = [AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
-        match self {
-            Swap::None | Swap::Bytes16 => STAGES[0],
-            Swap::Bytes32 => STAGES[1],
-            Swap::Bytes64 => STAGES[2],
-        }
+    #[inline]
+    fn stage(self) -> &'static AnySwap {
+        static STAGES: [AnySwap; 4] =
+            [AnySwap::new(2), AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
+        &STAGES[self as usize]
     }
 }
 
@@ -217,18 +215,7 @@ impl Transform {
                 *tag = found;
                 sum
             }
-            Cipher::Library(aead) => {
-                if execution == Execution::Sequential {
-                    swap_pass(level, swap, src, work);
-                    *tag = aead.seal(nonce, aad, work);
-                    let sum = crate::sum(level, work);
-                    dst.copy_from_slice(work);
-                    return sum;
-                }
-                swap_pass(level, swap, src, dst);
-                *tag = aead.seal(nonce, aad, dst);
-                crate::sum(level, dst)
-            }
+            Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
         }
     }
 
@@ -278,21 +265,7 @@ impl Transform {
                 }
                 Opened { sum, authentic }
             }
-            Cipher::Library(aead) => {
-                let sum = crate::sum(level, src);
-                let sequential = execution == Execution::Sequential;
-                let place = if sequential { &mut *work } else { &mut *dst };
-                let authentic = aead.open(nonce, aad, src, tag, place);
-                if authentic {
-                    swap_pass_in_place(level, swap, place);
-                    if sequential {
-                        dst.copy_from_slice(work);
-                    }
-                } else {
-                    dst.fill(0);
-                }
-                Opened { sum, authentic }
-            }
+            Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
         }
     }
 }
@@ -355,19 +328,61 @@ impl Path<'_> {
         };
         (sum, found)
     }
+
+    /// The same passes with the library's cipher in place; sequential or, without the last pass, the
+    /// best that is to be had where nothing is fused.
+    #[inline(never)]
+    fn library_send(self, aead: &Library, nonce: &[u8; 12], aad: &[u8], tag: &mut [u8; 16]) -> Sum {
+        let Path { level, execution, swap, src, dst, work } = self;
+        if execution == Execution::Sequential {
+            swap_pass(level, swap, src, work);
+            *tag = aead.seal(nonce, aad, work);
+            let sum = crate::sum(level, work);
+            dst.copy_from_slice(work);
+            return sum;
+        }
+        swap_pass(level, swap, src, dst);
+        *tag = aead.seal(nonce, aad, dst);
+        crate::sum(level, dst)
+    }
+
+    /// The way back.
+    #[inline(never)]
+    fn library_receive(
+        self,
+        aead: &Library,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        tag: &[u8; 16],
+    ) -> Opened {
+        let Path { level, execution, swap, src, dst, work } = self;
+        let sum = crate::sum(level, src);
+        let sequential = execution == Execution::Sequential;
+        let place = if sequential { &mut *work } else { &mut *dst };
+        let authentic = aead.open(nonce, aad, src, tag, place);
+        if authentic {
+            swap_pass_in_place(level, swap, place);
+            if sequential {
+                dst.copy_from_slice(work);
+            }
+        } else {
+            dst.fill(0);
+        }
+        Opened { sum, authentic }
+    }
 }
 
 /// A swap as a pass of its own.
 fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
-        swap => level.run(Integrated { stage: &swap.stage(), src, dst }),
+        swap => level.run(Integrated { stage: swap.stage(), src, dst }),
     }
 }
 
 /// The same where the bytes are.
 fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
     if swap != Swap::None {
-        level.run(InPlace { stage: &swap.stage(), bytes });
+        level.run(InPlace { stage: swap.stage(), bytes });
     }
 }
