@@ -13,6 +13,7 @@
 use crate::Level;
 use crate::execution::{Apart, Execution, InPlace, Integrated};
 use crate::library::Library;
+use crate::scratch::Scratch;
 use crate::stage::{AnyStage, then};
 use crate::stages::{
     AnySwap, ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt,
@@ -37,12 +38,11 @@ pub enum Swap {
 
 impl Swap {
     /// The stage; one that swaps, whichever.
-    fn stage(self) -> AnySwap {
-        AnySwap::new(match self {
-            Swap::None | Swap::Bytes16 => 2,
-            Swap::Bytes32 => 4,
-            Swap::Bytes64 => 8,
-        })
+    #[inline]
+    fn stage(self) -> &'static AnySwap {
+        static STAGES: [AnySwap; 4] =
+            [AnySwap::new(2), AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
+        &STAGES[self as usize]
     }
 }
 
@@ -108,7 +108,7 @@ pub struct Transform {
     execution: Execution,
     swap: Swap,
     cipher: Cipher,
-    work: Vec<u8>,
+    work: Scratch,
 }
 
 impl Transform {
@@ -130,7 +130,7 @@ impl Transform {
             }
             CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// An AEAD with the library's cipher, whatever the execution.
@@ -146,7 +146,7 @@ impl Transform {
             CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
             _ => return Transform::new(level, execution, swap, key),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
@@ -167,8 +167,8 @@ impl Transform {
 
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
-        if self.execution == Execution::Sequential && self.work.len() < len {
-            self.work.resize(len, 0);
+        if self.execution == Execution::Sequential {
+            self.work.reserve(len);
         }
     }
 
@@ -185,8 +185,13 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        self.reserve(src.len());
         let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
@@ -210,19 +215,7 @@ impl Transform {
                 *tag = found;
                 sum
             }
-            Cipher::Library(aead) => {
-                if execution == Execution::Sequential {
-                    let work = &mut work[..src.len()];
-                    swap_pass(level, swap, src, work);
-                    *tag = aead.seal(nonce, aad, work);
-                    let sum = crate::sum(level, work);
-                    dst.copy_from_slice(work);
-                    return sum;
-                }
-                swap_pass(level, swap, src, dst);
-                *tag = aead.seal(nonce, aad, dst);
-                crate::sum(level, dst)
-            }
+            Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
         }
     }
 
@@ -239,8 +232,13 @@ impl Transform {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        self.reserve(src.len());
         let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
@@ -267,28 +265,8 @@ impl Transform {
                 }
                 Opened { sum, authentic }
             }
-            Cipher::Library(aead) => {
-                let sum = crate::sum(level, src);
-                let sequential = execution == Execution::Sequential;
-                let place = if sequential { &mut work[..src.len()] } else { &mut *dst };
-                let authentic = aead.open(nonce, aad, src, tag, place);
-                if authentic {
-                    swap_pass_in_place(level, swap, place);
-                    if sequential {
-                        dst.copy_from_slice(&work[..src.len()]);
-                    }
-                } else {
-                    dst.fill(0);
-                }
-                Opened { sum, authentic }
-            }
+            Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
         }
-    }
-}
-
-impl Drop for Transform {
-    fn drop(&mut self) {
-        self.work.zeroize();
     }
 }
 
@@ -350,19 +328,61 @@ impl Path<'_> {
         };
         (sum, found)
     }
+
+    /// The same passes with the library's cipher in place; sequential or, without the last pass, the
+    /// best that is to be had where nothing is fused.
+    #[inline(never)]
+    fn library_send(self, aead: &Library, nonce: &[u8; 12], aad: &[u8], tag: &mut [u8; 16]) -> Sum {
+        let Path { level, execution, swap, src, dst, work } = self;
+        if execution == Execution::Sequential {
+            swap_pass(level, swap, src, work);
+            *tag = aead.seal(nonce, aad, work);
+            let sum = crate::sum(level, work);
+            dst.copy_from_slice(work);
+            return sum;
+        }
+        swap_pass(level, swap, src, dst);
+        *tag = aead.seal(nonce, aad, dst);
+        crate::sum(level, dst)
+    }
+
+    /// The way back.
+    #[inline(never)]
+    fn library_receive(
+        self,
+        aead: &Library,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        tag: &[u8; 16],
+    ) -> Opened {
+        let Path { level, execution, swap, src, dst, work } = self;
+        let sum = crate::sum(level, src);
+        let sequential = execution == Execution::Sequential;
+        let place = if sequential { &mut *work } else { &mut *dst };
+        let authentic = aead.open(nonce, aad, src, tag, place);
+        if authentic {
+            swap_pass_in_place(level, swap, place);
+            if sequential {
+                dst.copy_from_slice(work);
+            }
+        } else {
+            dst.fill(0);
+        }
+        Opened { sum, authentic }
+    }
 }
 
 /// A swap as a pass of its own.
 fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
-        swap => level.run(Integrated { stage: &swap.stage(), src, dst }),
+        swap => level.run(Integrated { stage: swap.stage(), src, dst }),
     }
 }
 
 /// The same where the bytes are.
 fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
     if swap != Swap::None {
-        level.run(InPlace { stage: &swap.stage(), bytes });
+        level.run(InPlace { stage: swap.stage(), bytes });
     }
 }
