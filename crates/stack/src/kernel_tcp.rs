@@ -1,7 +1,7 @@
 //! The same records over a kernel TCP socket, for where UDP is blocked: at the kernel's speed.
 //!
-//! Blocking, or after the handshake without; one thread a connection. Handshake and records are those of `docs/records.md`, the stream
-//! is the kernel's. Records are sealed into one buffer that leaves with one system call, and opened
+//! Blocking, or after the handshake without; one thread a connection. Handshake and records are those
+//! of `docs/records.md`, the stream is the kernel's. Records are sealed into one buffer that leaves with one system call, and opened
 //! where they lie in the buffer that they were read into.
 
 use std::io::{ErrorKind, Read, Write};

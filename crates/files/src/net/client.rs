@@ -2,7 +2,7 @@
 
 use super::channel::StackChannel;
 use super::kernel_tcp::TcpChannel;
-use crate::channel::{Channel, ChannelError};
+use crate::channel::{Channel, ChannelError, MAX_ADU_LEN};
 use crate::{Element, Error, Scratch, Turn};
 use fusewire_base::Instant;
 use fusewire_session::{ClientConfig, Fingerprint, Options};
@@ -21,6 +21,10 @@ const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// Judges the server's key where the configuration has not.
 pub type Judge<'a> = &'a mut dyn FnMut(Fingerprint) -> fusewire_stack::Result<()>;
+
+/// Turns a machine once: its connection, the thread's buffers, the time.
+pub type TurnFn<'a> =
+    &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> Result<Turn, Error>;
 
 /// An open connection to a server.
 pub struct Link {
@@ -133,11 +137,7 @@ impl Link {
     ///
     /// # Errors
     /// The connection broke, or the machine says that the peer broke the protocol.
-    pub fn run(
-        &mut self,
-        stop: &AtomicBool,
-        turn: &mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> Result<Turn, Error>,
-    ) -> Result<bool, Error> {
+    pub fn run(&mut self, stop: &AtomicBool, turn: TurnFn<'_>) -> Result<bool, Error> {
         let mut scratch = Scratch::new();
         let clock = self.clock;
         while !stop.load(Ordering::Relaxed) {
@@ -165,7 +165,7 @@ impl Link {
             let over = match &mut self.over {
                 Over::Stack(over) => over.close_step(left),
                 Over::KernelTcp(over) => match over.try_finish() {
-                    Ok(sent) => over.is_finished() || close_tcp_step(over, left, sent),
+                    Ok(sent) => over.is_finished() || sent && close_tcp_step(over, left),
                     Err(_) => true,
                 },
             };
@@ -177,9 +177,8 @@ impl Link {
 }
 
 /// One step of waiting for the peer's end over kernel TCP; true when there is nothing to wait for.
-fn close_tcp_step(over: &mut kernel_tcp::Connection, left: Duration, _sent: bool) -> bool {
-    let mut unwanted = Vec::new();
-    unwanted.resize(crate::channel::MAX_ADU_LEN, 0);
+fn close_tcp_step(over: &mut kernel_tcp::Connection, left: Duration) -> bool {
+    let mut unwanted = vec![0; MAX_ADU_LEN];
     match over.recv_into(&mut unwanted) {
         Ok(None) if !over.is_finished() => over.wait(Some(left)).is_err(),
         Ok(None) | Err(_) => true,

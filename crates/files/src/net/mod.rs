@@ -9,7 +9,7 @@ mod client;
 pub mod kernel_tcp;
 mod server;
 
-pub use client::{Judge, Link};
+pub use client::{Judge, Link, TurnFn};
 pub use server::{Control, Server};
 
 use crate::Element;
