@@ -111,7 +111,14 @@ fn examples() -> Vec<(&'static str, String)> {
     let adu = RecordType::Adu;
     let end = RecordType::EndOfStream;
     let boundary = 1 << 36;
-    let others = [Cipher::ChaCha20Poly1305, Cipher::Aes128Gcm, Cipher::None, Cipher::Pes];
+    let others = [
+        Cipher::ChaCha20Poly1305,
+        Cipher::Aes128Gcm,
+        Cipher::None,
+        Cipher::Pes,
+        Cipher::SaferSimplified,
+        Cipher::SaferK64 { rounds: 6 },
+    ];
     let others = others.map(|c| format!("{c}, {}", records(c, Swap::None, START, &[(adu, BODY)])));
     vec![
         ("hello", hello()),

@@ -25,7 +25,8 @@ use fusewire_wire::tcp::Header;
 use crate::application::{Adu, Application};
 use crate::assembly::Assembly;
 use crate::inbox::Inbox;
-use crate::send_ring::SendRing;
+use crate::path::{Path, Probe};
+use crate::send_ring::{HEADROOM, SendRing};
 use crate::{ConnectionId, Error, Fingerprint, Result};
 
 /// Most bytes of handshake in one commit.
@@ -88,6 +89,7 @@ pub(crate) struct Connection {
     pub tuple: Tuple,
     pub tcp: tcp::Connection,
     pub ring: SendRing,
+    pub path: Path,
     phase: Phase,
     /// Pieces of handshake and records.
     assembly: Assembly,
@@ -121,6 +123,8 @@ pub(crate) struct Connection {
     /// The handshake must be complete by then.
     pub handshake_deadline: Option<Instant>,
     closed: bool,
+    /// When the last segment came.
+    now: Instant,
     level: Level,
 }
 
@@ -138,6 +142,7 @@ impl Connection {
         tuple: Tuple,
         tcp: tcp::Connection,
         handshake: Handshake,
+        path: Path,
         memory: &Memory,
         level: Level,
     ) -> Self {
@@ -145,6 +150,7 @@ impl Connection {
             tuple,
             tcp,
             ring: SendRing::new(memory.send_ring_bytes, memory.send_ring_records),
+            path,
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(memory.window_bytes, memory.ranges),
             next: 0,
@@ -164,6 +170,7 @@ impl Connection {
             unflushed: 0,
             handshake_deadline: None,
             closed: false,
+            now: Instant::ZERO,
             level,
         }
     }
@@ -269,6 +276,7 @@ impl Connection {
         segment: &Segment<'_>,
         app: &mut dyn Application,
     ) {
+        self.now = now;
         let initial = self.tcp.handle_initial(now, segment.header, segment.payload.len() as u32);
         let verdict = match &initial {
             Initial::Drop(_) => return,
@@ -552,6 +560,7 @@ impl Connection {
                 tcp::Event::Established => self.flush_session(),
                 tcp::Event::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
+                    self.path.acknowledged(self.now, upto_offset);
                     if self.finishing || !self.handshake_out.is_empty() {
                         self.flush_session();
                     }
@@ -579,6 +588,29 @@ impl Connection {
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// A question about the path that is due.
+    pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
+        if matches!(self.phase, Phase::Open(_)) {
+            self.path.poll_probe(now, self.tuple.remote)
+        } else {
+            None
+        }
+    }
+
+    /// A datagram of `size` bytes is sent again.
+    pub fn lost(&mut self, size: usize) {
+        if self.path.lost(size) {
+            self.use_path();
+        }
+    }
+
+    /// What is known of the path has changed: segments are cut to fit.
+    pub fn use_path(&mut self) {
+        if let Some(size) = self.path.size() {
+            self.tcp.set_max_payload((size - HEADROOM) as u32);
         }
     }
 

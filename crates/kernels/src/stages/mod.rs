@@ -24,4 +24,4 @@ pub use safer::{
     EXP as SAFER_EXP, LOG as SAFER_LOG, MAX_ROUNDS as SAFER_MAX_ROUNDS, SaferDecrypt, SaferEncrypt,
     SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
 };
-pub use swap::Swap;
+pub use swap::{AnySwap, Swap};

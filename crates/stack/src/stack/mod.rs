@@ -1,23 +1,24 @@
 //! The stack: a device, the connections over it, and nothing that blocks but [`Stack::wait`].
 
+mod input;
+mod output;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fusewire_base::{Instant, Sum};
-use fusewire_device::encapsulation::pseudo_header_sum;
-use fusewire_device::{Device, Ecn, RxBatch, TxFrame, Waker};
+use fusewire_base::Instant;
+use fusewire_device::{Device, Ecn, RxBatch, Waker};
 use fusewire_session::{ClientConfig, Fingerprint, Handshake, Options, ServerConfig};
 use fusewire_transport::isn;
 use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, reset_for};
 use fusewire_transport::timer::Wheel;
 use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
-use crate::application::{Application, Keep, One};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, Memory, Segment};
-use crate::send_ring::HEADROOM;
+use crate::path::Path;
 use crate::{ConnectionId, Error, Result};
 
 /// Super-packets taken from the device in one call.
@@ -26,6 +27,8 @@ const RECEIVE_SLOTS: usize = 8;
 const TRANSMIT_FRAMES: usize = 128;
 /// Bytes queued by `send` before they leave without being asked for: one super-packet.
 const FLUSH_BYTES: u32 = 60 << 10;
+/// Bytes of a datagram before the path is known (RFC 8899, section 5.1.2).
+const BASE_DATAGRAM: usize = 1200;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -112,6 +115,13 @@ pub struct Stack {
     generations: Vec<u32>,
     free: Vec<u32>,
     table: HashMap<Key, u32>,
+    /// Our port and the peer's: to find a peer whose address has changed.
+    by_ports: HashMap<(u16, u16), u32>,
+    /// What probes are filled up with.
+    zeros: Vec<u8>,
+    /// Local ports of connections that a device event ended.
+    unreachable: Vec<u16>,
+    nonces: u64,
     dirty: Vec<u32>,
     /// Connections whose events were not all taken.
     eventful: VecDeque<u32>,
@@ -130,7 +140,7 @@ pub struct Stack {
 impl Stack {
     /// A stack over `device`. `seed` keys the initial sequence numbers: 32 secret random bytes.
     pub fn new(device: Box<dyn Device>, config: Config, seed: &[u8; 32]) -> Self {
-        let clock = Clock::new();
+        let clock = config.clock.clone();
         let now = clock.now();
         let mut key = [0; 16];
         key.copy_from_slice(&seed[..16]);
@@ -144,6 +154,12 @@ impl Stack {
             generations: Vec::new(),
             free: Vec::new(),
             table: HashMap::new(),
+            by_ports: HashMap::new(),
+            zeros: Vec::new(),
+            unreachable: Vec::new(),
+            nonces: u64::from_ne_bytes([
+                seed[16], seed[17], seed[18], seed[19], seed[20], seed[21], seed[22], seed[23],
+            ]),
             dirty: Vec::new(),
             eventful: VecDeque::new(),
             timers: Wheel::new(now, TICK, max),
@@ -284,16 +300,31 @@ impl Stack {
             self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
         let mss = |bytes: usize| u16::try_from(bytes.saturating_sub(20)).unwrap_or(u16::MAX);
         cfg.mss = mss(datagram);
-        // On loopback the path is known; elsewhere it has to be found.
-        let known =
-            remote.ip().is_loopback() || caps.name != "udp" || self.config.datagram_bytes.is_some();
-        cfg.send_mss = if known { mss(datagram) } else { cfg.send_mss.min(mss(datagram)) };
+        let start = if self.knows_path(remote) { datagram } else { datagram.min(BASE_DATAGRAM) };
+        cfg.send_mss = mss(start);
         let buffer = u32::try_from(caps.receive_buffer_bytes).unwrap_or(u32::MAX);
         cfg.recv_window = cfg.recv_window.min(buffer.max(64 << 10));
         cfg.initial_recv_window = cfg.initial_recv_window.min(cfg.recv_window);
         cfg.send_buffer =
             cfg.send_buffer.min(u32::try_from(self.config.send_ring_bytes).unwrap_or(u32::MAX));
         cfg
+    }
+
+    /// On loopback the path is known, and where the user says so; elsewhere it has to be found.
+    fn knows_path(&self, remote: SocketAddr) -> bool {
+        remote.ip().is_loopback()
+            || self.device.caps().name != "udp"
+            || self.config.datagram_bytes.is_some()
+    }
+
+    fn path(&mut self, remote: SocketAddr) -> Path {
+        self.nonces = self.nonces.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let nonce = self.nonces ^ self.nonces >> 29;
+        if self.knows_path(remote) {
+            Path::known(nonce)
+        } else {
+            Path::unknown(nonce, self.device.caps().max_datagram)
+        }
     }
 
     fn insert(&mut self, tuple: Tuple, tcp: tcp::Connection, handshake: Handshake) -> Result<u32> {
@@ -307,8 +338,9 @@ impl Stack {
             window_bytes: cfg.recv_window as usize,
             ranges: cfg.max_ranges,
         };
+        let path = self.path(tuple.remote);
         let connection =
-            Box::new(Connection::new(tuple, tcp, handshake, &memory, self.config.level));
+            Box::new(Connection::new(tuple, tcp, handshake, path, &memory, self.config.level));
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.generations.push(0);
@@ -316,6 +348,7 @@ impl Stack {
         });
         self.connections[index as usize] = Some(connection);
         self.table.insert(key(&tuple), index);
+        self.by_ports.insert((tuple.local_port, tuple.remote_port), index);
         self.live += 1;
         Ok(index)
     }
@@ -465,6 +498,10 @@ impl Stack {
     fn remove(&mut self, index: u32) {
         if let Some(connection) = self.connections[index as usize].take() {
             self.table.remove(&key(&connection.tuple));
+            let ports = (connection.tuple.local_port, connection.tuple.remote_port);
+            if self.by_ports.get(&ports) == Some(&index) {
+                self.by_ports.remove(&ports);
+            }
             self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
             self.timers.cancel(index);
             self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
@@ -507,381 +544,17 @@ impl Stack {
 
     fn reschedule(&mut self, index: u32) {
         let Some(connection) = &self.connections[index as usize] else { return };
-        let deadline = match (connection.tcp.poll_timeout(), connection.handshake_deadline) {
-            (Some(a), Some(b)) => Some(if a < b { a } else { b }),
-            (a, b) => a.or(b),
-        };
-        match deadline {
+        let deadlines = [
+            connection.tcp.poll_timeout(),
+            connection.handshake_deadline,
+            connection.path.poll_timeout(),
+        ];
+        match deadlines.into_iter().flatten().min() {
             Some(at) => {
                 self.timers.schedule(index, at);
             }
             None => self.timers.cancel(index),
         }
-    }
-
-    // ---- the loop -----------------------------------------------------------------------------
-
-    /// Receives what waits, runs timers, sends what may leave. True if there was work.
-    ///
-    /// # Errors
-    /// [`Error::Os`] when the device is broken.
-    pub fn poll(&mut self, app: &mut dyn Application) -> Result<bool> {
-        let received = self.receive(app)?;
-        let now = self.clock.now();
-        let timed = self.run_timers(now);
-        let sent = self.transmit();
-        let worked = received || timed || sent > 0;
-        if worked {
-            self.last_work = now;
-        }
-        Ok(worked)
-    }
-
-    /// The next ADU of a connection, straight into `memory`: works through received frames only as far
-    /// as is needed. Returns its length, or `None` when nothing is there. ADUs of other connections
-    /// that come before it wait for their turn. In any order.
-    ///
-    /// # Errors
-    /// [`Error::NoRoom`] when `memory` is too short (the ADU is lost); [`Error::Os`].
-    pub fn recv_into(&mut self, id: ConnectionId, memory: &mut [u8]) -> Result<Option<usize>> {
-        if let Some((_, buffer)) = self.recv_any(id) {
-            let (len, room) = (buffer.len(), memory.len());
-            if let Some(memory) = memory.get_mut(..len) {
-                memory.copy_from_slice(&buffer);
-            }
-            self.recycle(id, buffer);
-            return if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) };
-        }
-        let mut one = One { id, memory, got: None };
-        loop {
-            let worked = self.receive(&mut one)?;
-            if worked {
-                self.last_work = self.cursor.now;
-            }
-            if one.got.is_some() || !worked {
-                return Ok(one.got);
-            }
-        }
-    }
-
-    /// Works through the batch at hand, or the next; all of it unless `app` has enough before.
-    fn receive(&mut self, app: &mut dyn Application) -> Result<bool> {
-        let mut batch = self.batch.take().unwrap_or_else(|| RxBatch::new(RECEIVE_SLOTS));
-        if self.cursor.packet >= batch.len() {
-            self.cursor = Cursor::default();
-            let received =
-                self.device.receive(&mut batch).map_err(Error::os("receiving from the device"));
-            if !matches!(received, Ok(1..)) {
-                batch.clear();
-                self.batch = Some(batch);
-                return received.map(|_| false);
-            }
-            self.cursor.now = self.clock.now();
-        }
-        let start = self.profile.is_some().then(|| self.clock.now());
-        let segments = self.take_frames(&batch, app);
-        if let (Some(start), Some(profile)) = (start, &mut self.profile) {
-            profile.receive_s += self.clock.now().saturating_since(start).as_secs_f64();
-            profile.segments_received += segments;
-        }
-        let at_end = self.cursor.packet >= batch.len();
-        self.batch = Some(batch);
-        if at_end && let Some((_, index)) = self.cursor.last.take() {
-            self.settle(index);
-            // Acknowledge what came before more is asked for.
-            self.transmit();
-        }
-        Ok(true)
-    }
-
-    /// True shortly after there was work: looking again is cheaper than sleeping.
-    pub fn wants_spin(&self) -> bool {
-        let unread = self.batch.as_ref().is_some_and(|b| self.cursor.packet < b.len());
-        unread || self.clock.now().saturating_since(self.last_work) < self.config.spin
-    }
-
-    /// Time until the next timer is due.
-    pub fn next_timeout(&self) -> Option<Duration> {
-        let now = self.clock.now();
-        let listener = self.listening.as_ref().and_then(|l| l.listener.poll_timeout());
-        let at = match (self.timers.next_deadline(), listener) {
-            (Some(a), Some(b)) => Some(if a < b { a } else { b }),
-            (a, b) => a.or(b),
-        };
-        at.map(|at| at.saturating_since(now))
-    }
-
-    /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes; does
-    /// not sleep while [`Stack::wants_spin`].
-    ///
-    /// # Errors
-    /// [`Error::Os`] when the device is broken.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
-        if self.wants_spin() {
-            std::hint::spin_loop();
-            return Ok(());
-        }
-        let timeout = match (timeout, self.next_timeout()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        self.device.wait(timeout, false).map_err(Error::os("waiting for the device"))?;
-        Ok(())
-    }
-
-    fn run_timers(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        while let Some((tuple, header)) =
-            self.listening.as_mut().and_then(|l| l.listener.poll_transmit(now))
-        {
-            any = true;
-            self.send_alone(tuple.remote, header);
-        }
-        self.timers.advance(now);
-        while let Some(index) = self.timers.pop_expired() {
-            any = true;
-            if let Some(connection) = &mut self.connections[index as usize] {
-                if connection.handshake_deadline.is_some_and(|at| at <= now) {
-                    connection.handshake_deadline = None;
-                    if connection.is_closed() {
-                        connection.tcp.abort();
-                    } else if connection.session().is_none() {
-                        connection.fail(Error::TimedOut(connection.tuple.remote));
-                    }
-                }
-                connection.tcp.handle_timeout(now);
-                self.settle(index);
-            }
-        }
-        any
-    }
-
-    /// Frames from the cursor on, until the batch ends or `app` has enough. One look-up a
-    /// super-packet: its frames have one sender.
-    fn take_frames(&mut self, batch: &RxBatch, app: &mut dyn Application) -> u64 {
-        let mut segments = 0;
-        for packet in batch.iter().skip(self.cursor.packet) {
-            while self.cursor.at < packet.bytes.len() {
-                let end = (self.cursor.at + packet.segment_len).min(packet.bytes.len());
-                let frame = &packet.bytes[self.cursor.at..end];
-                self.cursor.at = end;
-                segments += self.take_frame(packet.peer, packet.ecn == Ecn::Ce, frame, app);
-                if !app.wants_more() {
-                    return segments;
-                }
-            }
-            self.cursor.packet += 1;
-            self.cursor.at = 0;
-        }
-        segments
-    }
-
-    /// One frame; 1 if it had payload.
-    #[inline]
-    fn take_frame(
-        &mut self,
-        peer: SocketAddr,
-        marked: bool,
-        frame: &[u8],
-        app: &mut dyn Application,
-    ) -> u64 {
-        let Ok(header) = Header::parse(frame) else {
-            self.drops.malformed += 1;
-            return 0;
-        };
-        let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
-        let header_sum = pseudo_header_sum(frame.len()) + header_sum(head);
-        let segment = Segment { header: &header, header_sum, payload, marked };
-        let key = Key { remote: peer, local_port: header.dst_port, remote_port: header.src_port };
-        let index = match self.cursor.last {
-            Some((known, index)) if known == key => Some(index),
-            _ => self.table.get(&key).copied(),
-        };
-        let now = self.cursor.now;
-        let Some(index) = index else {
-            self.take_stray(now, peer, &segment);
-            return 0;
-        };
-        if self.cursor.last.is_none_or(|(_, last)| last != index)
-            && let Some((_, previous)) = self.cursor.last.replace((key, index))
-        {
-            self.settle(previous);
-        }
-        let id = self.id(index);
-        if let Some(connection) = &mut self.connections[index as usize] {
-            connection.handle_segment(now, id, &segment, app);
-        }
-        u64::from(!payload.is_empty())
-    }
-
-    /// A segment for no connection: the listener's, or answered with a reset.
-    fn take_stray(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) {
-        let sum = fusewire_kernels::sum(self.config.level, segment.payload);
-        if !(segment.header_sum + sum).verifies() {
-            self.drops.checksum += 1;
-            return;
-        }
-        let header = segment.header;
-        let tuple = Tuple {
-            local: self.device.local_addr(),
-            remote,
-            local_port: header.dst_port,
-            remote_port: header.src_port,
-        };
-        let is_full = self.live >= self.config.max_connections && !self.evict();
-        let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
-            self.drops.stray += 1;
-            if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
-                self.send_alone(remote, reply);
-            }
-            return;
-        };
-        if is_full {
-            self.drops.full += 1;
-            return;
-        }
-        match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
-            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
-                self.send_alone(remote, reply)
-            }
-            ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
-            ListenerAction::Drop(_) => self.drops.listener += 1,
-        }
-    }
-
-    fn accept(&mut self, now: Instant, tuple: Tuple, tcp: tcp::Connection, segment: &Segment<'_>) {
-        let Some(listening) = &mut self.listening else { return };
-        listening.listener.taken();
-        let handshake = match Handshake::server(&listening.server) {
-            Ok(handshake) => handshake,
-            Err(error) => {
-                tracing::error!(%error, "cannot begin a handshake");
-                return;
-            }
-        };
-        match self.insert(tuple, tcp, handshake) {
-            Ok(index) => {
-                self.schedule_handshake(index, now);
-                let id = self.id(index);
-                if let Some(connection) = &mut self.connections[index as usize] {
-                    connection.handle_segment(now, id, segment, &mut Keep);
-                }
-                self.settle(index);
-            }
-            Err(_) => self.drops.full += 1,
-        }
-    }
-
-    fn send_alone(&mut self, remote: SocketAddr, header: Header) {
-        let buffer = &mut self.headers[0];
-        let len = emit(header, buffer, Sum::ZERO, 0);
-        let frame =
-            TxFrame { peer: remote, header: &buffer[..len], payload: &[], ecn: Ecn::NotEct };
-        if let Err(error) = self.device.transmit(&[frame]) {
-            tracing::debug!(%error, "cannot answer");
-        }
-    }
-
-    // ---- transmission -------------------------------------------------------------------------
-
-    /// Gives every dirty connection its turn. Returns the number of segments sent.
-    fn transmit(&mut self) -> usize {
-        let now = self.clock.now();
-        let mut total = 0;
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for index in dirty.drain(..) {
-            while let n @ 1.. = self.transmit_batch(now, index) {
-                total += n;
-                if n < TRANSMIT_FRAMES {
-                    break;
-                }
-            }
-            if let Some(connection) = &mut self.connections[index as usize] {
-                connection.is_dirty = false;
-                connection.unflushed = 0;
-            }
-            self.settle_quietly(index);
-            self.reschedule(index);
-        }
-        // Nobody became dirty meanwhile, so the memory can be used again.
-        debug_assert!(self.dirty.is_empty());
-        self.dirty = dirty;
-        total
-    }
-
-    /// Events that transmission itself made, without marking the connection dirty again.
-    fn settle_quietly(&mut self, index: u32) {
-        let Some(connection) = &mut self.connections[index as usize] else { return };
-        connection.poll_transport();
-        if !connection.events.is_empty() {
-            if !std::mem::replace(&mut connection.is_eventful, true) {
-                self.eventful.push_back(index);
-            }
-        } else if !connection.is_eventful {
-            self.reap(index);
-        }
-    }
-
-    fn transmit_batch(&mut self, now: Instant, index: u32) -> usize {
-        let Some(connection) = &mut self.connections[index as usize] else { return 0 };
-        let start = self.profile.is_some().then(std::time::Instant::now);
-        self.planned.clear();
-        let mut data_segments = 0;
-        while self.planned.len() < TRANSMIT_FRAMES {
-            let Some(transmit) = connection.tcp.poll_transmit(now) else { break };
-            let ecn = if transmit.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct };
-            let scratch = self.planned.len();
-            let planned = match &transmit.payload {
-                None => {
-                    let header_len =
-                        emit(transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
-                    Planned { header: HeaderAt::Scratch(scratch), header_len, payload: (0, 0), ecn }
-                }
-                Some(range) => {
-                    data_segments += 1;
-                    let located = connection.ring.locate(range);
-                    let (from, to) = (located.payload.start, located.payload.end);
-                    let sum = located.sum.unwrap_or_else(|| {
-                        fusewire_kernels::sum(
-                            self.config.level,
-                            &connection.ring.memory()[from..to],
-                        )
-                    });
-                    let header_len = transmit.header.emit_len();
-                    let header = if located.headroom && header_len == HEADROOM {
-                        let room = &mut connection.ring.memory_mut()[from - HEADROOM..from];
-                        emit(transmit.header, room, sum, to - from);
-                        HeaderAt::Ring(from - HEADROOM)
-                    } else {
-                        emit(transmit.header, &mut self.headers[scratch], sum, to - from);
-                        HeaderAt::Scratch(scratch)
-                    };
-                    Planned { header, header_len, payload: (from, to), ecn }
-                }
-            };
-            self.planned.push(planned);
-        }
-        if let (Some(start), Some(profile)) = (start, &mut self.profile) {
-            profile.send_s += start.elapsed().as_secs_f64();
-            profile.segments_sent += data_segments;
-        }
-        if self.planned.is_empty() {
-            return 0;
-        }
-        let memory = connection.ring.memory();
-        let peer = connection.tuple.remote;
-        let nothing = TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct };
-        let mut frames = [nothing; TRANSMIT_FRAMES];
-        for (frame, planned) in frames.iter_mut().zip(&self.planned) {
-            frame.header = match planned.header {
-                HeaderAt::Ring(at) => &memory[at..at + planned.header_len],
-                HeaderAt::Scratch(i) => &self.headers[i][..planned.header_len],
-            };
-            frame.payload = &memory[planned.payload.0..planned.payload.1];
-            frame.ecn = planned.ecn;
-        }
-        hand_over(&mut *self.device, &frames[..self.planned.len()]);
-        self.planned.len()
     }
 }
 
@@ -893,41 +566,6 @@ fn longest_adu(cfg: &tcp::Config) -> u32 {
 
 /// More than a record adds to its body.
 const RECORD_OVERHEAD: u32 = 64;
-
-/// How long the device may stay full before what is left counts as lost.
-const FULL_WAIT: Duration = Duration::from_millis(5);
-
-/// Gives frames to the device, which may have to drain first.
-fn hand_over(device: &mut dyn Device, mut frames: &[TxFrame<'_>]) {
-    loop {
-        match device.transmit(frames) {
-            Ok(taken) if taken >= frames.len() => return,
-            Ok(taken) => frames = &frames[taken..],
-            Err(error) => {
-                tracing::warn!(%error, "cannot send");
-                return;
-            }
-        }
-        if !device.wait(Some(FULL_WAIT), true).unwrap_or(false) {
-            return;
-        }
-    }
-}
-
-/// Writes a header with its checksum; `payload_sum` is over the `payload_len` bytes after it.
-fn emit(mut header: Header, room: &mut [u8], payload_sum: Sum, payload_len: usize) -> usize {
-    header.checksum = 0;
-    let len = header.emit(room);
-    let sum = pseudo_header_sum(len + payload_len) + header_sum(&room[..len]) + payload_sum;
-    room[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
-    len
-}
-
-/// The sum of a header: a multiple of four bytes, at most sixty.
-fn header_sum(bytes: &[u8]) -> Sum {
-    let (words, _) = bytes.as_chunks::<4>();
-    Sum::from_words(words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum())
-}
 
 fn key(tuple: &Tuple) -> Key {
     Key { remote: tuple.remote, local_port: tuple.local_port, remote_port: tuple.remote_port }
