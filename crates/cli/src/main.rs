@@ -3,6 +3,7 @@
 
 mod bench;
 mod connect;
+mod demo;
 mod get;
 mod key;
 mod ls;
@@ -32,6 +33,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Shows it at work: one file between two processes on this machine.
+    Demo(demo::Demo),
     /// Serves a folder.
     Serve(Box<serve::Serve>),
     /// Gets a file or a folder.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         return output::finish(Err(error));
     }
     let result = match args.command {
+        Command::Demo(demo) => demo::run(&demo),
         Command::Serve(serve) => serve::run(&serve),
         Command::Get(get) => get::run(&get),
         Command::Put(put) => put::run(&put),

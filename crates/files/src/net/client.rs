@@ -139,7 +139,7 @@ impl Link {
     /// The connection broke, or the machine says that the peer broke the protocol.
     pub fn run(&mut self, stop: &AtomicBool, turn: TurnFn<'_>) -> Result<bool, Error> {
         let mut scratch = Scratch::new();
-        let clock = self.clock;
+        let clock = self.clock.clone();
         while !stop.load(Ordering::Relaxed) {
             let now = clock.now();
             let done = match &mut self.over {
@@ -189,8 +189,6 @@ fn close_tcp_step(over: &mut kernel_tcp::Connection, left: Duration) -> bool {
 fn sleep(now: Instant, turn: &Turn) -> Duration {
     turn.wait_until.map_or(LOOK_EVERY, |at| at.saturating_since(now).min(LOOK_EVERY))
 }
-
-type TurnFn<'a> = &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> Result<Turn, Error>;
 
 fn turn_tcp(
     over: &mut kernel_tcp::Connection,
