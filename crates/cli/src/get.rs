@@ -60,7 +60,7 @@ pub fn run(get: &Get) -> Result {
     let stop = transfer::stop_flag()?;
     let mut connector = Connector::new(&moving.connect, &get.url)?;
     let link = connector.open()?;
-    let reporter = Reporter::new(moving.voice());
+    let reporter = Reporter::new(moving.voice(), &get.url);
     let plan = Plan::new(get.url.path.clone(), destination, options, Box::new(reporter.clone()));
     transfer::run(&plan, link, &mut connector, moving, &reporter, "got", &stop)
 }

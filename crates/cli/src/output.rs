@@ -42,7 +42,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// With words for a user.
+    /// With words for a user; none if they were said already.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into() }
     }
@@ -69,7 +69,9 @@ pub fn finish(result: Result) -> ExitCode {
         text += if text.is_empty() { "fusewire: " } else { "\n" };
         text += &printable(line);
     }
-    let _ = writeln!(io::stderr(), "{text}");
+    if !text.is_empty() {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
     let code = error.downcast_ref::<Failure>().map_or(Code::Failed, |f| f.code);
     ExitCode::from(code as u8)
 }

@@ -43,7 +43,10 @@ pub fn run(put: &Put) -> Result {
             return result;
         }
         if let Err(error) = result {
-            eprintln!("fusewire: {}", crate::output::printable(&error.to_string()));
+            let text = error.to_string();
+            if !text.is_empty() {
+                eprintln!("fusewire: {}", crate::output::printable(&text));
+            }
             failed = Err(Failure::new(Code::Failed, "not everything was put").into());
         }
     }
@@ -68,7 +71,7 @@ fn one(
     let source = Source::from_path(path)?;
     let remote = if into_folder { below(&put.url.path, path)? } else { put.url.path.clone() };
     let link = connector.open()?;
-    let reporter = Reporter::new(moving.voice());
+    let reporter = Reporter::new(moving.voice(), path.display());
     let plan = Plan::new(source, remote, options, Box::new(reporter.clone()));
     transfer::run(&plan, link, connector, moving, &reporter, "put", stop)
 }

@@ -23,6 +23,8 @@ pub struct Voice {
 #[derive(Clone)]
 pub struct Reporter {
     voice: Voice,
+    /// What is transferred as a whole.
+    subject: String,
     bar: ProgressBar,
     /// The first failure of writing to standard output.
     broken: Arc<Mutex<Option<String>>>,
@@ -30,7 +32,7 @@ pub struct Reporter {
 
 impl Reporter {
     /// A bar appears only on a terminal, and neither with `-q` nor with `--json`.
-    pub fn new(voice: Voice) -> Reporter {
+    pub fn new(voice: Voice, subject: impl ToString) -> Reporter {
         let shown = !voice.quiet && !voice.json && std::io::stderr().is_terminal();
         let target = if shown {
             ProgressDrawTarget::stderr_with_hz(10)
@@ -54,7 +56,7 @@ impl Reporter {
                     }),
             );
         }
-        Reporter { voice, bar, broken: Arc::default() }
+        Reporter { voice, subject: subject.to_string(), bar, broken: Arc::default() }
     }
 
     /// Moves the bar.
@@ -67,6 +69,11 @@ impl Reporter {
         if totals.files > 1 {
             self.bar.set_message(format!("{} of {} files", totals.files_done, totals.files));
         }
+    }
+
+    /// Failures were told on standard error as they happened.
+    pub fn told_failures(&self) -> bool {
+        !self.voice.json
     }
 
     /// The bar goes; what follows is written below.
@@ -121,11 +128,9 @@ impl Observer for Reporter {
             Event::Failed { path, error } => {
                 let (path, error) = (path.to_string(), error.to_string());
                 // Most errors name the file themselves.
-                let line = if path.is_empty() || error.contains(&path) {
-                    error
-                } else {
-                    format!("{path}: {error}")
-                };
+                let path = if path.is_empty() { &self.subject } else { &path };
+                let line =
+                    if error.contains(path.as_str()) { error } else { format!("{path}: {error}") };
                 self.say(&line);
             }
             _ if self.voice.quiet => {}
@@ -186,7 +191,7 @@ impl Reporter {
                 "interrupted": end.interrupted,
                 "error": end.broken,
             }))?;
-        } else if !self.voice.quiet {
+        } else if !self.voice.quiet && (totals.files_done > 0 || totals.failed == 0) {
             let mut line = format!(
                 "{} {}, {} in {:.2} s, {}",
                 end.verb,

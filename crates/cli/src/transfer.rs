@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::connect::{Connect, Connector};
 use crate::options;
-use crate::output::{Code, Failure, Result};
+use crate::output::{Code, Failure, Result, count};
 use crate::report::{End, Reporter, Voice, Watch};
 
 /// How often the bar moves.
@@ -186,15 +186,11 @@ pub fn run(
         let text = format!("{why}\nWhat has come is kept: run the same command again to go on");
         return Err(Failure::new(Code::Connection, text).into());
     }
-    match plan.take_error() {
-        None => Ok(()),
-        // It was told already, when it happened.
-        Some(error) if error.code() == Cause::Broken => {
-            Err(Failure::new(Code::Connection, error.to_string()).into())
-        }
-        Some(_) if totals.failed > 1 => {
-            Err(Failure::new(Code::Failed, format!("{} files failed", totals.failed)).into())
-        }
-        Some(error) => Err(Failure::new(Code::Failed, format!("not done: {error}")).into()),
-    }
+    let Some(error) = plan.take_error() else { return Ok(()) };
+    let code = if error.code() == Cause::Broken { Code::Connection } else { Code::Failed };
+    let message = match reporter.told_failures() {
+        true => String::new(),
+        false => format!("{}: {error}", count(totals.failed, "failure")),
+    };
+    Err(Failure::new(code, message).into())
 }
