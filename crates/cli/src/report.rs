@@ -126,11 +126,16 @@ impl Observer for Reporter {
         }
         match event {
             Event::Failed { path, error } => {
-                let (path, error) = (path.to_string(), error.to_string());
-                // Most errors name the file themselves.
+                use fusewire_files::Error as E;
+                let path = path.to_string();
                 let path = if path.is_empty() { &self.subject } else { &path };
-                let line =
-                    if error.contains(path.as_str()) { error } else { format!("{path}: {error}") };
+                let line = match error {
+                    // These name the file themselves.
+                    E::Path { .. } | E::Os { .. } | E::Local { .. } | E::WrongHash { .. } => {
+                        error.to_string()
+                    }
+                    _ => format!("{path}: {error}"),
+                };
                 self.say(&line);
             }
             _ if self.voice.quiet => {}
