@@ -151,9 +151,8 @@ impl<'a> Connector<'a> {
                         let (host, known, found) = (host.clone(), *expected, *found);
                         SessionError::KeyChanged { host, known, found, path }.to_string()
                     }
-                    HandshakeError::Tls(_) => format!(
-                        "{host} refused: {handshake}\nIf your key is not allowed there, give its owner \
-                         your fingerprint: {}",
+                    HandshakeError::RefusedByPeer(Refusal::NotAllowed) => format!(
+                        "{host}: {handshake}\nGive its owner your fingerprint:\n  {}",
                         self.config.identity.fingerprint()
                     ),
                     _ => format!("{host}: {handshake}"),
