@@ -9,7 +9,7 @@ use clap::Args;
 use fusewire_files::net::{BODY_LEN_MAX, Link};
 use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
-    Trust, paths,
+    Refusal, Trust, paths,
 };
 use fusewire_stack::Error as StackError;
 use fusewire_transport::tcp::KeepAlive;
