@@ -1,6 +1,6 @@
 //! AES-256-GCM in one loop against aws-lc-rs with the best passes around it, alternating.
 //!
-//! `cargo run --release -p fusewire-kernels --example gcm [LEVEL]` prints, for each direction and size,
+//! `cargo run --release -p fusewire-kernels --example gcm [LEVEL [SIZE…]]` prints, for each direction and size,
 //! the medians of both in GB/s, and their ratio with its quartiles. Buffers are reused.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -94,7 +94,11 @@ fn main() {
         "{:8} {:>8} {:>10} {:>10} {:>7}  (quartiles)",
         "", "bytes", "one loop", "reference", "ratio"
     );
-    let sizes = [64, 256, 512, 1024, 1388, 4096, 16384, 65536, 1 << 20, 64 << 20];
+    let mut sizes: Vec<usize> =
+        std::env::args().skip(2).map(|size| size.parse().expect("bytes")).collect();
+    if sizes.is_empty() {
+        sizes = vec![64, 256, 512, 1024, 1388, 4096, 16384, 65536, 1 << 20, 64 << 20];
+    }
     for (name, ours, reference) in [
         (
             "send",
@@ -103,7 +107,7 @@ fn main() {
         ),
         ("receive", Bench::open, Bench::open_reference),
     ] {
-        for len in sizes {
+        for &len in &sizes {
             let mut bench = Bench::new(level, len);
             let expected = bench.seal_reference();
             let want = bench.dst.clone();
