@@ -197,6 +197,15 @@ impl Connection {
         Ok(true)
     }
 
+    /// How many ADUs of `len` bytes [`Self::send`] would take now, at least.
+    pub fn room(&mut self, len: usize) -> usize {
+        let Phase::Open(open) = &self.phase else { return 0 };
+        let len = open.sender.record_len(len).max(1);
+        let room = self.ring.room_for(len, self.tcp.send_room() as usize / len);
+        self.wants_room |= room == 0;
+        room
+    }
+
     fn no_room(&mut self) -> bool {
         self.wants_room = true;
         false

@@ -90,6 +90,16 @@ impl SendRing {
         self.slot(len).is_some()
     }
 
+    /// How many records of `len` bytes have room now, at least; never more than asked for.
+    pub fn room_for(&self, len: usize, most: usize) -> usize {
+        let Some(start) = self.slot(len) else { return 0 };
+        let need = len + HEADROOM;
+        let tail = self.entries.front().map_or(self.memory.len(), |front| front.pos as usize - HEADROOM);
+        // Strictly before what is used, or up to the end of the memory.
+        let end = if start < tail { tail - usize::from(!self.entries.is_empty()) } else { self.memory.len() };
+        ((end - start) / need).max(1).min(self.entries.capacity() - self.entries.len()).min(most)
+    }
+
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
     /// returns its sum. Nothing is committed when `write` fails.
     ///

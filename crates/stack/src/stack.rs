@@ -341,6 +341,17 @@ impl Stack {
         Ok(taken)
     }
 
+    /// How many ADUs of `len` bytes [`Stack::send`] would take now, at least. After a zero,
+    /// `Event::Writable` tells when to ask again.
+    pub fn room(&mut self, id: ConnectionId, len: usize) -> usize {
+        self.get_mut(id).map_or(0, |connection| connection.room(len))
+    }
+
+    /// The time that the stack goes by.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
     /// Puts everything that may leave on the wire.
     pub fn flush(&mut self) {
         self.transmit();
