@@ -9,6 +9,7 @@ use crate::message::{self, Hole, Prefix, Reply, Request};
 use crate::meta::{Entry, Kind};
 use crate::sum::BlockSum;
 use crate::{Element, RemotePath, Scratch, Turn};
+use fusewire_base::Instant;
 
 /// Entries asked for at a time.
 const CREDIT: u32 = 1024;
@@ -64,15 +65,14 @@ impl<F: FnMut(&RemotePath, &Entry)> List<F> {
         &mut self,
         channel: &mut C,
         scratch: &mut Scratch,
+        _now: Instant,
     ) -> Result<Turn, Error> {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
         let mut worked = self.desk.asker.send(channel)?;
-        let element = self.desk.asker.element;
         let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled =
-            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         worked |= pulled.adus > 0;
         worked |= self.desk.asker.send(channel)?;
         if matches!(self.desk.stage, Stage::Done) {
@@ -142,6 +142,10 @@ pub(super) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath,
 }
 
 impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
+    fn element(&self) -> Element {
+        self.asker.element
+    }
+
     fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
@@ -159,5 +163,20 @@ impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
 
     fn accepts(&self) -> bool {
         !matches!(self.stage, Stage::Done)
+    }
+}
+
+impl<F: FnMut(&RemotePath, &Entry)> crate::machine::Desked for List<F> {
+    fn desk(&mut self) -> &mut dyn Receiver {
+        &mut self.desk
+    }
+
+    fn turn_on(
+        &mut self,
+        channel: &mut dyn Channel,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
+        self.turn(channel, scratch, now)
     }
 }

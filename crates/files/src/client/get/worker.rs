@@ -3,13 +3,14 @@
 use super::plan::{File, Job, Plan};
 use crate::channel::{Channel, MAX_ADU_LEN};
 use crate::client::listing::Listing;
-use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
+use crate::client::{Asker, IDLE, REQUESTED_BYTES_MAX, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Hole, Prefix, Reply, Request};
 use crate::sum::BlockSum;
 use crate::target::{RangeWriter, Target};
 use crate::{Element, Scratch, Turn};
+use fusewire_base::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,14 +78,13 @@ impl Worker {
         &mut self,
         channel: &mut C,
         scratch: &mut Scratch,
+        now: Instant,
     ) -> Result<Turn, Error> {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
         let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let element = self.desk.asker.element;
-        let pulled =
-            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut worked = pulled.adus > 0;
         worked |= self.check()?;
         worked |= self.begin()?;
@@ -97,7 +97,8 @@ impl Worker {
         } else if pulled.finished {
             return Err(Error::Ended);
         }
-        Ok(Turn { worked, wait_until: None, finished: self.finished })
+        let wait_until = (idle && !self.finished).then(|| now + IDLE);
+        Ok(Turn { worked, wait_until, finished: self.finished })
     }
 
     /// Hashes some of what an earlier transfer left.
@@ -398,6 +399,10 @@ impl Desk {
 }
 
 impl Receiver for Desk {
+    fn element(&self) -> Element {
+        self.asker.element
+    }
+
     fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
         self.data(run.xid, run.copy, bytes.len() as u64, |writer| {
             writer.contents(run.position, bytes, sum)
@@ -417,5 +422,20 @@ impl Receiver for Desk {
 
     fn accepts(&self) -> bool {
         true
+    }
+}
+
+impl crate::machine::Desked for Worker {
+    fn desk(&mut self) -> &mut dyn Receiver {
+        &mut self.desk
+    }
+
+    fn turn_on(
+        &mut self,
+        channel: &mut dyn Channel,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
+        self.turn(channel, scratch, now)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::plan::{File, Job, Plan};
 use crate::channel::{Channel, MAX_ADU_LEN};
-use crate::client::{Asker, REQUESTS_MAX};
+use crate::client::{Asker, IDLE, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Code, Create, Hole, Prefix, Reply, Request};
@@ -85,10 +85,8 @@ impl Worker {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
-        let element = self.desk.asker.element;
         let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled =
-            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut turn = Turn { worked: pulled.adus > 0, ..Turn::default() };
         turn.worked |= self.begin()?;
         turn.worked |= self.desk.asker.send(channel)?;
@@ -101,6 +99,8 @@ impl Worker {
             turn.finished = true;
         } else if pulled.finished {
             return Err(Error::Ended);
+        } else if idle {
+            turn.wait_until = Some(now + IDLE);
         }
         Ok(turn)
     }
@@ -393,6 +393,10 @@ impl Desk {
 }
 
 impl Receiver for Desk {
+    fn element(&self) -> Element {
+        self.asker.element
+    }
+
     fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
@@ -410,5 +414,20 @@ impl Receiver for Desk {
 
     fn accepts(&self) -> bool {
         true
+    }
+}
+
+impl crate::machine::Desked for Worker {
+    fn desk(&mut self) -> &mut dyn Receiver {
+        &mut self.desk
+    }
+
+    fn turn_on(
+        &mut self,
+        channel: &mut dyn Channel,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
+        self.turn(channel, scratch, now)
     }
 }
