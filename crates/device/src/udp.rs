@@ -5,6 +5,12 @@
 //! oldest this device runs on). Where the kernel refuses the offloads the device works without
 //! them, more slowly, and says so in its [`Capabilities`].
 //!
+//! What pays, by `cargo run --release -p fusewire-device --example udp_rate`, with cores 88 ns apart:
+//! frames that lie one after the other in memory, so that a run is one piece (4.45 GB/s at 1452 bytes;
+//! a gap between frames costs 5 %, header and payload apart 7 %); runs filled up to 64 KiB; memory that
+//! stays in the cache at both ends. How many slots a batch has, and how many runs go with one call, made
+//! no difference there. How far apart the two cores are makes the largest: at 380 ns 1.7 GB/s are left.
+//!
 //! ICMP errors are asked for (`IP_RECVERR`), so that a peer that refuses is noticed at once. As anyone
 //! can forge them they are hints ([`Event::Unreachable`]) and end nothing.
 

@@ -11,7 +11,7 @@ pub trait Channel {
 
     /// How many ADUs of `max_adu` bytes would be taken now, at least. Files are read that far ahead and no
     /// further; zero means that [`Channel::send`] would say [`Sent::Full`].
-    fn room(&mut self) -> usize;
+    fn room(&self) -> usize;
 
     /// Takes one ADU, or nothing of it. The memory is free again when this returns.
     ///

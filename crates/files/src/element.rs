@@ -17,18 +17,6 @@ pub enum Element {
     Int64,
 }
 
-impl From<fusewire_session::Swap> for Element {
-    /// What the handshake has agreed on.
-    fn from(swap: fusewire_session::Swap) -> Self {
-        match swap {
-            fusewire_session::Swap::None => Element::Octets,
-            fusewire_session::Swap::Bytes16 => Element::Int16,
-            fusewire_session::Swap::Bytes32 => Element::Int32,
-            fusewire_session::Swap::Bytes64 => Element::Int64,
-        }
-    }
-}
-
 impl Element {
     /// Bytes of one element.
     pub const fn width(self) -> usize {

@@ -93,7 +93,7 @@ impl Channel for MemoryChannel {
         self.settings.max_adu
     }
 
-    fn room(&mut self) -> usize {
+    fn room(&self) -> usize {
         self.settings.capacity.saturating_sub(lock(&self.out).adus.len())
     }
 

@@ -32,7 +32,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_harms_nothing() {
             let mut run =
                 Run::new(&share(from.path(), false), 1, settings, OCTETS, || plan.worker(OCTETS));
             for _ in 0..12 {
-                assert!(!run.step(|w, c, s, now| w.turn(c, s, now)).unwrap());
+                assert!(!run.step(|w, c, s, _| w.turn(c, s)).unwrap());
             }
             let file = fs::File::options().append(true).open(&path).unwrap();
             match change {
@@ -41,7 +41,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_harms_nothing() {
                 "grow" => std::io::Write::write_all(&mut &file, b"more").unwrap(),
                 _ => file.set_modified(std::time::UNIX_EPOCH).unwrap(),
             }
-            run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+            run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
             let log = log.lock().unwrap().clone();
             if growing && matches!(change, "grow" | "touch") {
                 assert_eq!(log.failed, []);
@@ -368,7 +368,7 @@ fn lying(
     let mut buffer = vec![0; MAX_ADU_LEN];
     let mut result = Ok(());
     for _ in 0..200 {
-        match worker.turn(&mut client, &mut scratch, Instant::ZERO) {
+        match worker.turn(&mut client, &mut scratch) {
             Ok(turn) if turn.finished => break,
             Ok(_) => {}
             Err(error) => {

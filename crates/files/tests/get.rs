@@ -169,7 +169,7 @@ fn the_rate_holds() {
             Element::Octets,
             || plan.worker(Element::Octets),
         );
-        run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+        run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
         let s = run.now.saturating_since(start).as_secs_f64();
         // One file of less than a range goes over one connection.
         let expected = 3.0 * f64::from(connections);

@@ -20,7 +20,7 @@ fn broken_get(from: &Path, to: &Path, turns: u64) -> (bool, Log) {
     });
     let mut complete = false;
     for _ in 0..turns {
-        complete = run.step(|w, c, s, now| w.turn(c, s, now)).unwrap();
+        complete = run.step(|w, c, s, _| w.turn(c, s)).unwrap();
         if complete {
             break;
         }
@@ -137,7 +137,7 @@ fn a_plan_survives_its_connections() {
             Run::new(&share, 2, settings, Element::Octets, || plan.worker(Element::Octets));
         let mut complete = false;
         for _ in 0..turns {
-            complete = run.step(|w, c, s, now| w.turn(c, s, now)).unwrap();
+            complete = run.step(|w, c, s, _| w.turn(c, s)).unwrap();
             if complete {
                 break;
             }
@@ -209,12 +209,12 @@ fn two_transfers_to_one_file_do_not_mix() {
         plan.worker(Element::Octets)
     });
     for _ in 0..10 {
-        assert!(!run.step(|w, c, s, now| w.turn(c, s, now)).unwrap());
+        assert!(!run.step(|w, c, s, _| w.turn(c, s)).unwrap());
     }
     let second = get(from.path(), "big", to.path()).unwrap();
     assert_eq!(second.failed.len(), 1);
     assert!(second.failed[0].1.contains("in use by another transfer"), "{:?}", second.failed);
-    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
     assert!(fs::read(to.path().join("big")).unwrap() == contents);
     assert_no_leftovers(to.path());
 }

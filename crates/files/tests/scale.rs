@@ -46,7 +46,7 @@ fn a_thousand_sessions_are_small_and_served_in_turn() {
         assert!(rounds < 100_000);
         for (session, server, worker, client, _, _, finished) in &mut busy {
             session.turn(server, &mut scratch, Instant::ZERO).unwrap();
-            *finished |= worker.turn(client, &mut scratch, Instant::ZERO).unwrap().finished;
+            *finished |= worker.turn(client, &mut scratch).unwrap().finished;
         }
         for (session, server, _) in &mut idle {
             let turn = session.turn(server, &mut scratch, Instant::ZERO).unwrap();
@@ -85,12 +85,12 @@ fn folder_of(entries: usize) {
     let mut run = Run::new(&share, 1, Settings::default(), Element::Octets, || ());
     let show = |_: &RemotePath, _: &Entry| seen += 1;
     let mut listing = list::List::new(remote(""), true, Element::Octets, show).unwrap();
-    run.finish(|(), c, s, now| listing.turn(c, s, now)).unwrap();
+    run.finish(|(), c, s, _| listing.turn(c, s)).unwrap();
     assert_eq!(seen, entries);
     let (plan, _) = get_plan("", &to.path().join("copy"), get::Options::default());
     let mut run =
         Run::new(&share, 1, Settings::default(), Element::Octets, || plan.worker(Element::Octets));
-    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
     assert_eq!(plan.totals().files_done, entries as u64);
     let grown = resident().saturating_sub(before);
     println!("{entries} entries: {grown} bytes more in memory");

@@ -14,7 +14,11 @@ fn main() {
     } else {
         sizes
     };
-    let keys = [("chacha20-poly1305", CipherKey::ChaCha20Poly1305([7; 32]))];
+    let keys = [
+        ("chacha20-poly1305", CipherKey::ChaCha20Poly1305([7; 32])),
+        ("safer-simplified", CipherKey::SaferSimplified([7; 8])),
+        ("safer-k64:6", CipherKey::SaferK64 { key: [7; 8], rounds: 6 }),
+    ];
     let level = Level::detect();
     println!(
         "swap32 ▸ cipher ▸ Internet ▸ store at level {level}, GB/s; ratio is integrated ÷ sequential"

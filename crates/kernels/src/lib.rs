@@ -19,6 +19,7 @@ pub mod measure;
 pub mod stage;
 pub mod stages;
 mod transform;
+pub mod word_filter;
 
 pub use execution::Execution;
 pub use level::Level;

@@ -102,7 +102,7 @@ pub const fn then<A: Stage, B: Stage>(a: A, b: B) -> Then<A, B> {
     Then(a, b)
 }
 
-const fn max(a: usize, b: usize) -> usize {
+pub(crate) const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 

@@ -66,6 +66,8 @@ impl Cipher {
     }
 
     /// Records of a connection that may fail authentication before it must end (RFC 9001, section 6.6).
+    /// The figures hold for records up to 2^16 bytes; a longer one was cut over segments that were
+    /// acknowledged, and the first such one that fails ends the connection.
     pub const fn integrity_limit(self) -> u64 {
         match self {
             Cipher::ChaCha20Poly1305 => 1 << 36,
@@ -100,22 +102,17 @@ impl Cipher {
         })
     }
 
-    /// Builds the kernel's key, of the first [`key_len`](Cipher::key_len) bytes of `key`. `None` where the
-    /// kernels have no such cipher.
-    pub(crate) fn kernel_key(self, key: &[u8; 32]) -> Option<CipherKey> {
-        Some(match self {
+    /// Builds the kernel's key, of the first [`key_len`](Cipher::key_len) bytes of `key`.
+    pub(crate) fn kernel_key(self, key: &[u8; 32]) -> CipherKey {
+        match self {
             Cipher::Aes256Gcm => CipherKey::Aes256Gcm(*key),
             Cipher::Aes128Gcm => CipherKey::Aes128Gcm(first(key)),
             Cipher::ChaCha20Poly1305 => CipherKey::ChaCha20Poly1305(*key),
             Cipher::None => CipherKey::None,
             Cipher::Pes => CipherKey::Pes(first(key)),
-            Cipher::SaferSimplified | Cipher::SaferK64 { .. } => return None,
-        })
-    }
-
-    /// Whether this build can seal with it.
-    pub fn is_available(self) -> bool {
-        self.kernel_key(&[0; 32]).is_some()
+            Cipher::SaferSimplified => CipherKey::SaferSimplified(first(key)),
+            Cipher::SaferK64 { rounds } => CipherKey::SaferK64 { key: first(key), rounds },
+        }
     }
 }
 

@@ -147,9 +147,6 @@ pub(crate) fn check(
             "an insecure cipher is listed but insecure ciphers are not allowed",
         ));
     }
-    if ciphers.iter().any(|c| !c.is_available()) {
-        return Err(Misuse::Config("this build has no such cipher"));
-    }
     if body_len_max == 0 || body_len_max > BODY_LEN_MAX {
         return Err(Misuse::Config("the longest body must have 1 to 2^24 bytes"));
     }

@@ -40,7 +40,14 @@ impl KnownHosts {
     /// [`Error::Text`] for a line that is neither comment nor pin, with its number: a pin that a typing
     /// error hides must not count as "never seen". [`Error::Os`].
     pub fn load(path: &Path) -> Result<KnownHosts, Error> {
-        let text = state_file::read_text(path)?;
+        KnownHosts::parse(&state_file::read_text(path)?, path)
+    }
+
+    /// Reads `text`, which stands in the file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Text`], as [`load`](Self::load).
+    pub fn parse(text: &str, path: &Path) -> Result<KnownHosts, Error> {
         let lines = text.lines().enumerate().map(|(i, line)| parse_line(line, i + 1, path));
         Ok(KnownHosts { path: path.to_path_buf(), lines: lines.collect::<Result<_, _>>()? })
     }

@@ -22,6 +22,7 @@ mod kernel;
 mod key_log;
 pub mod keys;
 mod known_hosts;
+pub mod parts;
 mod paths;
 pub mod record;
 mod state_file;

@@ -29,6 +29,11 @@ pub trait Application {
 
     /// The memory that `place` gave for the ADU holds nothing of it.
     fn dropped(&mut self, _from: ConnectionId, _adu: Adu) {}
+
+    /// False to stop after the frame at hand; the rest stay where they are until the next call.
+    fn wants_more(&self) -> bool {
+        true
+    }
 }
 
 /// Lets the stack keep every ADU until it is asked for.
@@ -40,4 +45,26 @@ impl Application for Keep {
         None
     }
     fn delivered(&mut self, _: ConnectionId, _: Adu) {}
+}
+
+/// Memory for one ADU of one connection, whichever comes next.
+pub(crate) struct One<'a> {
+    pub id: ConnectionId,
+    pub memory: &'a mut [u8],
+    pub got: Option<usize>,
+}
+
+impl Application for One<'_> {
+    fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        let fits = from == self.id && self.got.is_none();
+        if fits { self.memory.get_mut(..adu.len) } else { None }
+    }
+
+    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
+        self.got = Some(adu.len);
+    }
+
+    fn wants_more(&self) -> bool {
+        self.got.is_none()
+    }
 }

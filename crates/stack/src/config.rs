@@ -5,6 +5,8 @@ use std::time::Duration;
 use fusewire_kernels::Level;
 use fusewire_transport::tcp;
 
+use crate::clock::Clock;
+
 /// Settings of a stack; `Default` is right for bulk transfer.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -25,6 +27,8 @@ pub struct Config {
     pub backlog: usize,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
+    /// What time it is; a test brings its own.
+    pub clock: Clock,
 }
 
 impl Default for Config {
@@ -38,6 +42,7 @@ impl Default for Config {
             max_connections: 4096,
             backlog: 256,
             handshake_timeout: Duration::from_secs(10),
+            clock: Clock::new(),
         }
     }
 }

@@ -15,14 +15,18 @@ use std::ops::Range;
 use fusewire_base::{Instant, Sum};
 use fusewire_kernels::Level;
 use fusewire_session::record::HEADER_LEN;
-use fusewire_session::{Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender, RecordType};
+use fusewire_session::{
+    Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender,
+    RecordType,
+};
 use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
 use fusewire_wire::tcp::Header;
 
 use crate::application::{Adu, Application};
 use crate::assembly::Assembly;
 use crate::inbox::Inbox;
-use crate::send_ring::SendRing;
+use crate::path::{Path, Probe};
+use crate::send_ring::{HEADROOM, SendRing};
 use crate::{ConnectionId, Error, Fingerprint, Result};
 
 /// Most bytes of handshake in one commit.
@@ -85,6 +89,7 @@ pub(crate) struct Connection {
     pub tuple: Tuple,
     pub tcp: tcp::Connection,
     pub ring: SendRing,
+    pub path: Path,
     phase: Phase,
     /// Pieces of handshake and records.
     assembly: Assembly,
@@ -118,6 +123,8 @@ pub(crate) struct Connection {
     /// The handshake must be complete by then.
     pub handshake_deadline: Option<Instant>,
     closed: bool,
+    /// When the last segment came.
+    now: Instant,
     level: Level,
 }
 
@@ -131,11 +138,19 @@ pub(crate) struct Segment<'a> {
 }
 
 impl Connection {
-    pub fn new(tuple: Tuple, tcp: tcp::Connection, handshake: Handshake, memory: &Memory, level: Level) -> Self {
+    pub fn new(
+        tuple: Tuple,
+        tcp: tcp::Connection,
+        handshake: Handshake,
+        path: Path,
+        memory: &Memory,
+        level: Level,
+    ) -> Self {
         Connection {
             tuple,
             tcp,
             ring: SendRing::new(memory.send_ring_bytes, memory.send_ring_records),
+            path,
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(memory.window_bytes, memory.ranges),
             next: 0,
@@ -155,6 +170,7 @@ impl Connection {
             unflushed: 0,
             handshake_deadline: None,
             closed: false,
+            now: Instant::ZERO,
             level,
         }
     }
@@ -173,6 +189,16 @@ impl Connection {
             return Err(Error::Misuse("an ADU after the end of the stream"));
         }
         self.seal(RecordType::Adu, body)
+    }
+
+    /// Bytes of records that may be sealed now.
+    pub fn room(&self) -> usize {
+        match &self.phase {
+            Phase::Open(open) if open.trusted && !self.finishing => {
+                self.ring.room().min(self.tcp.send_room() as usize)
+            }
+            _ => 0,
+        }
     }
 
     fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
@@ -195,15 +221,6 @@ impl Connection {
         }
         self.tcp.commit(reservation, Cut::Record);
         Ok(true)
-    }
-
-    /// How many ADUs of `len` bytes [`Self::send`] would take now, at least.
-    pub fn room(&mut self, len: usize) -> usize {
-        let Phase::Open(open) = &self.phase else { return 0 };
-        let len = open.sender.record_len(len).max(1);
-        let room = self.ring.room_for(len, self.tcp.send_room() as usize / len);
-        self.wants_room |= room == 0;
-        room
     }
 
     fn no_room(&mut self) -> bool {
@@ -230,17 +247,21 @@ impl Connection {
                 break;
             }
             let Some(reservation) = self.tcp.reserve(piece.len() as u32) else { break };
-            let pushed: std::result::Result<(), ()> = self.ring.push(reservation.offset(), piece.len(), |dst| {
-                dst.copy_from_slice(piece);
-                Ok(Sum::of(dst))
-            });
+            let pushed: std::result::Result<(), ()> =
+                self.ring.push(reservation.offset(), piece.len(), |dst| {
+                    dst.copy_from_slice(piece);
+                    Ok(Sum::of(dst))
+                });
             debug_assert!(pushed.is_ok());
             self.tcp.commit(reservation, Cut::Record);
             done += piece.len();
         }
         self.handshake_out.drain(..done);
         let ends = self.finishing && matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
-        if ends && self.handshake_out.is_empty() && matches!(self.seal(RecordType::EndOfStream, &[]), Ok(true)) {
+        if ends
+            && self.handshake_out.is_empty()
+            && matches!(self.seal(RecordType::EndOfStream, &[]), Ok(true))
+        {
             self.tcp.finish();
         }
     }
@@ -248,14 +269,25 @@ impl Connection {
     // ---- receive ---------------------------------------------------------------------------
 
     /// Initial, integrated and final step for one segment.
-    pub fn handle_segment(&mut self, now: Instant, id: ConnectionId, segment: &Segment<'_>, app: &mut dyn Application) {
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        segment: &Segment<'_>,
+        app: &mut dyn Application,
+    ) {
+        self.now = now;
         let initial = self.tcp.handle_initial(now, segment.header, segment.payload.len() as u32);
         let verdict = match &initial {
             Initial::Drop(_) => return,
             Initial::Payload(plan) if !plan.duplicate => self.take_payload(id, segment, plan, app),
             _ => {
                 let sum = fusewire_kernels::sum(self.level, segment.payload);
-                if verifies(segment, sum) { Verdict::Control } else { Verdict::Reject(DropCause::Checksum) }
+                if verifies(segment, sum) {
+                    Verdict::Control
+                } else {
+                    Verdict::Reject(DropCause::Checksum)
+                }
             }
         };
         if segment.marked && !matches!(verdict, Verdict::Reject(_)) {
@@ -274,7 +306,7 @@ impl Connection {
     ) -> Verdict {
         if let (Phase::Open(open), true) = (&self.phase, plan.is_whole()) {
             let header = open.receiver.header(segment.payload);
-            let at_record = plan.offset == self.next || plan.offset > self.next;
+            let at_record = plan.offset >= self.next;
             if let Ok(header) = header
                 && at_record
                 && open.receiver.record_len(&header) == segment.payload.len()
@@ -300,7 +332,8 @@ impl Connection {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
-        let opened = self.open(id, offset, segment.payload, header, app, |sum| verifies(segment, sum));
+        let opened =
+            self.open(id, offset, segment.payload, header, app, |sum| verifies(segment, sum));
         if let Err(cause) = opened {
             return Verdict::Reject(cause);
         }
@@ -527,6 +560,7 @@ impl Connection {
                 tcp::Event::Established => self.flush_session(),
                 tcp::Event::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
+                    self.path.acknowledged(self.now, upto_offset);
                     if self.finishing || !self.handshake_out.is_empty() {
                         self.flush_session();
                     }
@@ -536,8 +570,12 @@ impl Connection {
                 }
                 tcp::Event::PeerFinished { offset } => self.peer_finished(offset),
                 tcp::Event::Urgent { .. } => {}
-                tcp::Event::Reset(tcp::ResetCause::Refused) => self.fail(Error::Refused(self.tuple.remote)),
-                tcp::Event::Reset(tcp::ResetCause::Peer) => self.fail(Error::Reset(self.tuple.remote)),
+                tcp::Event::Reset(tcp::ResetCause::Refused) => {
+                    self.fail(Error::Refused(self.tuple.remote))
+                }
+                tcp::Event::Reset(tcp::ResetCause::Peer) => {
+                    self.fail(Error::Reset(self.tuple.remote))
+                }
                 tcp::Event::Reset(tcp::ResetCause::Local) => self.fail(Error::Closed),
                 tcp::Event::TimedOut => self.fail(Error::TimedOut(self.tuple.remote)),
                 tcp::Event::Closed => self.close(None),
@@ -553,9 +591,34 @@ impl Connection {
         }
     }
 
+    /// A question about the path that is due.
+    pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
+        if matches!(self.phase, Phase::Open(_)) {
+            self.path.poll_probe(now, self.tuple.remote)
+        } else {
+            None
+        }
+    }
+
+    /// A datagram of `size` bytes is sent again.
+    pub fn lost(&mut self, size: usize) {
+        if self.path.lost(size) {
+            self.use_path();
+        }
+    }
+
+    /// What is known of the path has changed: segments are cut to fit.
+    pub fn use_path(&mut self) {
+        if let Some(size) = self.path.size() {
+            self.tcp.set_max_payload((size - HEADROOM) as u32);
+        }
+    }
+
     fn peer_finished(&mut self, offset: u64) {
         match &self.phase {
-            Phase::Open(_) if self.peer_ended && self.next == offset => self.events.push_back(Event::Finished),
+            Phase::Open(_) if self.peer_ended && self.next == offset => {
+                self.events.push_back(Event::Finished)
+            }
             Phase::Open(_) => self.fail(SessionError::Truncated { at: offset }.into()),
             Phase::Handshake(_) => {
                 let what = "closed the connection during the handshake";

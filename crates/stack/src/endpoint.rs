@@ -104,7 +104,8 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when the address cannot be bound.
     pub fn udp(addr: SocketAddr) -> Result<Endpoint> {
-        let device = udp::Udp::bind(addr, &udp::Config::default()).map_err(Error::os("binding the UDP socket"))?;
+        let device = udp::Udp::bind(addr, &udp::Config::default())
+            .map_err(Error::os("binding the UDP socket"))?;
         Endpoint::new(Box::new(device), Config::default())
     }
 
@@ -114,7 +115,10 @@ impl Endpoint {
     /// [`Error::Os`] when there is no randomness or no descriptor left.
     pub fn new(device: Box<dyn Device>, config: Config) -> Result<Endpoint> {
         let frames = match device.as_fd() {
-            Some(fd) => Some(fd.try_clone_to_owned().map_err(Error::os("duplicating the device's descriptor"))?),
+            Some(fd) => Some(
+                fd.try_clone_to_owned()
+                    .map_err(Error::os("duplicating the device's descriptor"))?,
+            ),
             None => None,
         };
         let waker = device.waker();
@@ -128,7 +132,14 @@ impl Endpoint {
             asleep: false,
             has_driver_thread: false,
         };
-        Ok(Endpoint { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), frames, waker }) })
+        Ok(Endpoint {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                changed: Condvar::new(),
+                frames,
+                waker,
+            }),
+        })
     }
 
     /// Our address.
@@ -189,7 +200,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// As there.
-    pub async fn connect_async(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Connection> {
+    pub async fn connect_async(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+    ) -> Result<Connection> {
         let connection = self.begin(remote, client)?;
         let id = connection.id;
         let (peer, trusted) = self.shared.wait(id, |state| state.connected(id)).await?;
@@ -395,7 +410,11 @@ impl Connection {
     ///
     /// # Errors
     /// Why the connection is over.
-    pub fn recv_with<A: Application>(&mut self, app: &mut A, mut done: impl FnMut(&mut A) -> bool) -> Result<bool> {
+    pub fn recv_with<A: Application>(
+        &mut self,
+        app: &mut A,
+        mut done: impl FnMut(&mut A) -> bool,
+    ) -> Result<bool> {
         let id = self.id;
         self.shared.block(None, app, |state, app| {
             // What came before `app` was there.
@@ -484,7 +503,8 @@ struct Direct<'a> {
 
 impl Application for Direct<'_> {
     fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        let fits = from == self.id && self.got.is_none() && adu.is_next && adu.len <= self.memory.len();
+        let fits =
+            from == self.id && self.got.is_none() && adu.is_next && adu.len <= self.memory.len();
         if fits { Some(&mut self.memory[..adu.len]) } else { None }
     }
 
@@ -520,7 +540,11 @@ impl State {
     }
 
     fn next_arrival(&mut self) -> Poll<Result<ConnectionId>> {
-        if self.arrived.is_empty() { Poll::Pending } else { Poll::Ready(Ok(self.arrived.remove(0))) }
+        if self.arrived.is_empty() {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(self.arrived.remove(0)))
+        }
     }
 
     fn connected(&mut self, id: ConnectionId) -> Poll<Result<(Fingerprint, bool)>> {
@@ -608,7 +632,11 @@ impl Shared {
     }
 
     /// One turn: frames, timers, events; sleeps without the lock when there was nothing.
-    fn drive<'a>(&'a self, mut state: MutexGuard<'a, State>, app: &mut dyn Application) -> (MutexGuard<'a, State>, Result<()>) {
+    fn drive<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        app: &mut dyn Application,
+    ) -> (MutexGuard<'a, State>, Result<()>) {
         let worked = match state.stack.poll(app) {
             Ok(worked) => worked,
             Err(error) => return (state, Err(error)),
@@ -627,7 +655,8 @@ impl Shared {
     }
 
     fn sleep(&self, timeout: Option<Duration>) -> Result<()> {
-        let mut fds = [PollFd::new(&self.waker, PollFlags::IN), PollFd::new(&self.waker, PollFlags::IN)];
+        let mut fds =
+            [PollFd::new(&self.waker, PollFlags::IN), PollFd::new(&self.waker, PollFlags::IN)];
         let count = match &self.frames {
             Some(frames) => {
                 fds[1] = PollFd::new(frames, PollFlags::IN);
@@ -676,7 +705,9 @@ impl Shared {
         }
         drop(state);
         let shared = Arc::downgrade(this);
-        let spawned = std::thread::Builder::new().name("fusewire-driver".into()).spawn(move || run_driver(&shared));
+        let spawned = std::thread::Builder::new()
+            .name("fusewire-driver".into())
+            .spawn(move || run_driver(&shared));
         if let Err(error) = spawned {
             tracing::error!(%error, "cannot start the driver thread");
         }

@@ -87,22 +87,13 @@ impl Inbox {
             return None;
         }
         let at = self.slots.iter().position(|s| matches!(s, Slot::Waiting(_)))?;
-        let Slot::Waiting(buffer) = std::mem::replace(&mut self.slots[at], Slot::Taken) else { return None };
+        let Slot::Waiting(buffer) = std::mem::replace(&mut self.slots[at], Slot::Taken) else {
+            return None;
+        };
         self.waiting -= 1;
         let index = self.base + at as u64;
         self.trim();
         Some((index, buffer))
-    }
-
-    /// True if [`next`](Self::next) has one.
-    pub fn has_next(&mut self) -> bool {
-        self.trim();
-        matches!(self.slots.front(), Some(Slot::Waiting(_)))
-    }
-
-    /// ADUs that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting
     }
 
     /// True if the ADU `index` is the first that the application has not had.
@@ -132,13 +123,12 @@ mod tests {
         let mut inbox = Inbox::default();
         inbox.put(2, vec![2]);
         inbox.put(1, vec![1]);
-        assert!(!inbox.has_next());
         assert_eq!(inbox.next(), None);
         assert_eq!(inbox.any(), Some((1, vec![1])));
         inbox.put(0, vec![0]);
         assert_eq!(inbox.next(), Some((0, vec![0])));
         assert_eq!(inbox.next(), Some((2, vec![2])));
-        assert_eq!((inbox.next(), inbox.any(), inbox.waiting()), (None, None, 0));
+        assert_eq!((inbox.next(), inbox.any(), inbox.waiting), (None, None, 0));
     }
 
     #[test]
@@ -159,8 +149,7 @@ mod tests {
     fn buffers_are_used_again() {
         let mut inbox = Inbox::default();
         let buffer = inbox.buffer(1000);
-        let at = buffer.as_ptr();
         inbox.recycle(buffer);
-        assert_eq!(inbox.buffer(500).as_ptr(), at);
+        assert!(inbox.buffer(500).capacity() >= 1000);
     }
 }

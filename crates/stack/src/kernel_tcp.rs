@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use fusewire_session::{
-    ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Options, RecordReceiver, RecordSender,
-    RecordType, ServerConfig,
+    ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Options,
+    RecordReceiver, RecordSender, RecordType, ServerConfig,
 };
 
 use crate::application::{Adu, Application, Keep};
@@ -71,9 +71,12 @@ impl Connection {
                 break established;
             }
             if from == to {
-                (from, to) = (0, stream.read(&mut input).map_err(Error::os("receiving the handshake"))?);
+                (from, to) =
+                    (0, stream.read(&mut input).map_err(Error::os("receiving the handshake"))?);
                 if to == 0 {
-                    return Err(Error::Reset(stream.peer_addr().map_err(Error::os("asking for the peer"))?));
+                    return Err(Error::Reset(
+                        stream.peer_addr().map_err(Error::os("asking for the peer"))?,
+                    ));
                 }
             }
             match handshake.read(&input[from..to]) {
@@ -205,7 +208,8 @@ impl Connection {
             let is_adu = header.kind == RecordType::Adu;
             let adu = Adu { index: header.index, len: header.body_len as usize, is_next: true };
             let mut unwanted = Vec::new();
-            let placed = if is_adu { app.place(ID, adu).filter(|m| m.len() >= adu.len) } else { None };
+            let placed =
+                if is_adu { app.place(ID, adu).filter(|m| m.len() >= adu.len) } else { None };
             let is_placed = placed.is_some();
             let dst = placed.unwrap_or_else(|| {
                 unwanted.resize(adu.len, 0);

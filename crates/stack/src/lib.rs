@@ -10,6 +10,7 @@ mod endpoint;
 mod error;
 mod inbox;
 pub mod kernel_tcp;
+mod path;
 mod send_ring;
 mod stack;
 

@@ -90,14 +90,24 @@ impl SendRing {
         self.slot(len).is_some()
     }
 
-    /// How many records of `len` bytes have room now, at least; never more than asked for.
-    pub fn room_for(&self, len: usize, most: usize) -> usize {
-        let Some(start) = self.slot(len) else { return 0 };
-        let need = len + HEADROOM;
-        let tail = self.entries.front().map_or(self.memory.len(), |front| front.pos as usize - HEADROOM);
-        // Strictly before what is used, or up to the end of the memory.
-        let end = if start < tail { tail - usize::from(!self.entries.is_empty()) } else { self.memory.len() };
-        ((end - start) / need).max(1).min(self.entries.capacity() - self.entries.len()).min(most)
+    /// The longest record that has room now.
+    pub fn room(&self) -> usize {
+        if self.entries.len() == self.entries.capacity() {
+            return 0;
+        }
+        let len = self.memory.len();
+        let free = match self.entries.front() {
+            None => len,
+            Some(front) => {
+                let tail = front.pos as usize - HEADROOM;
+                if self.head > tail {
+                    (len - self.head).max(tail.saturating_sub(1))
+                } else {
+                    (tail - self.head).saturating_sub(1)
+                }
+            }
+        };
+        free.saturating_sub(HEADROOM)
     }
 
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
@@ -162,11 +172,6 @@ impl SendRing {
         }
     }
 
-    /// Bytes from stream offset 0 up that are committed or were.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// All of it; [`Located`] says where.
     pub fn memory(&self) -> &[u8] {
         &self.memory
@@ -199,6 +204,7 @@ mod tests {
         let mut lens = VecDeque::new();
         for turn in 0..10_000u64 {
             let len = 1 + (turn * 37 % 200) as usize;
+            assert_eq!(ring.has_room(len), len <= ring.room(), "{len} of {}", ring.room());
             if ring.has_room(len) {
                 fill(&mut ring, next, len);
                 lens.push_back(len as u64);
@@ -248,7 +254,7 @@ mod tests {
     fn a_failed_write_commits_nothing() {
         let mut ring = SendRing::new(400, 16);
         assert_eq!(ring.push(0, 10, |_| Err("no")), Err("no"));
-        assert!(ring.is_empty());
+        assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);
     }

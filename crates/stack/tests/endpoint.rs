@@ -51,7 +51,8 @@ fn content(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(31) ^ seed.wrapping_mul(101) ^ (i >> 8)) as u8).collect()
 }
 
-const SIZES: [usize; 14] = [0, 1, 2, 15, 16, 100, 1000, 1388, 1389, 1500, 5000, 16_384, 65_000, 200_000];
+const SIZES: [usize; 14] =
+    [0, 1, 2, 15, 16, 100, 1000, 1388, 1389, 1500, 5000, 16_384, 65_000, 200_000];
 
 fn echo(config: &Config) {
     let pair = pair(config);
@@ -119,9 +120,11 @@ fn a_wrong_key_is_refused_on_both_sides() {
             pair.listener.accept().unwrap();
         });
         let untrusted = pair.client.connect(server, &config).err();
-        let config = ClientConfig::new(stranger.clone(), Trust::Pinned(pair.identity.fingerprint()));
+        let config =
+            ClientConfig::new(stranger.clone(), Trust::Pinned(pair.identity.fingerprint()));
         let not_allowed = pair.client.connect(server, &config).err();
-        let honest = ClientConfig::new(pair.identity.clone(), Trust::Pinned(pair.identity.fingerprint()));
+        let honest =
+            ClientConfig::new(pair.identity.clone(), Trust::Pinned(pair.identity.fingerprint()));
         pair.client.connect(server, &honest).unwrap();
         (untrusted, not_allowed)
     });
@@ -131,7 +134,10 @@ fn a_wrong_key_is_refused_on_both_sides() {
 
 #[test]
 fn nobody_there_is_an_error() {
-    let client = endpoint(Config { handshake_timeout: std::time::Duration::from_millis(300), ..Config::default() });
+    let client = endpoint(Config {
+        handshake_timeout: std::time::Duration::from_millis(300),
+        ..Config::default()
+    });
     let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let identity = identity();
     let config = ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()));

@@ -1,8 +1,8 @@
 //! Shared memory between two processes of one host, which do not trust each other.
 //!
-//! Each side makes one sealed file ([`half`]): its ring of outgoing records and its control words.
+//! Each side makes one sealed file (`half`): its ring of outgoing records and its control words.
 //! The other side maps it read-only, so nobody can write what the other decides by: each index lies in
-//! memory that only its owner writes. An index is read once and checked before it is used ([`ring`]);
+//! memory that only its owner writes. An index is read once and checked before it is used (`ring`);
 //! so is each length. How the files come across: [`Listener`] and [`Call`].
 //!
 //! A record is a header of 16 bytes, the TPDU, and padding to a multiple of 64 bytes:
@@ -165,10 +165,6 @@ impl Shm {
         })
     }
 
-    fn words(&self) -> Words<'_> {
-        Words { own: &self.own, peer: &self.peer }
-    }
-
     /// The connection's end, if it has come: what the peer violated, or that it is gone.
     fn check(&self) -> io::Result<()> {
         match self.failed {
@@ -322,6 +318,21 @@ impl Shm {
         }
     }
 
+    /// Asks the peer to ring from now on, for an owner that sleeps on several descriptors, of which
+    /// [`Device::as_fd`] is one. False when there is something to do already and no ring may come; either
+    /// way [`Shm::get_up`] follows.
+    pub fn lie_down(&mut self, want_write: bool) -> bool {
+        let wants = if want_write { WANT_DATA | WANT_ROOM } else { WANT_DATA };
+        self.sleeper.lie_down(&Words { own: &self.own, peer: &self.peer }, wants);
+        !self.ready(want_write)
+    }
+
+    /// Ends what [`Shm::lie_down`] began.
+    pub fn get_up(&mut self) {
+        self.sleeper.get_up(&Words { own: &self.own, peer: &self.peer });
+        self.hear_the_bell();
+    }
+
     /// Spins until ready, for as long as spinning paid lately.
     fn spin_until_ready(&mut self, want_write: bool, timeout: Option<Duration>) -> bool {
         let limit = timeout.map_or(self.spin, |timeout| timeout.min(self.spin));
@@ -405,17 +416,12 @@ impl Device for Shm {
             self.hear_the_bell();
             return Ok(self.ready(want_write));
         }
-        let wants = if want_write { WANT_DATA | WANT_ROOM } else { WANT_DATA };
-        let mut sleeper = std::mem::take(&mut self.sleeper);
-        sleeper.lie_down(&self.words(), wants);
-        let woken = if self.ready(want_write) {
-            Ok(true)
-        } else {
+        let woken = if self.lie_down(want_write) {
             wake::wait(self.socket.as_fd(), &self.waker, timeout, false)
+        } else {
+            Ok(true)
         };
-        sleeper.get_up(&self.words());
-        self.sleeper = sleeper;
-        self.hear_the_bell();
+        self.get_up();
         woken
     }
 
@@ -423,7 +429,8 @@ impl Device for Shm {
         self.waker.clone()
     }
 
-    /// The doorbell; it rings only while this side is in [`Device::wait`].
+    /// The doorbell; it rings only while this side is in [`Device::wait`], or between
+    /// [`Shm::lie_down`] and [`Shm::get_up`].
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

@@ -65,7 +65,6 @@ impl<F: FnMut(&RemotePath, &Entry)> List<F> {
         &mut self,
         channel: &mut C,
         scratch: &mut Scratch,
-        _now: Instant,
     ) -> Result<Turn, Error> {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
@@ -175,8 +174,8 @@ impl<F: FnMut(&RemotePath, &Entry)> crate::machine::Desked for List<F> {
         &mut self,
         channel: &mut dyn Channel,
         scratch: &mut Scratch,
-        now: Instant,
+        _: Instant,
     ) -> Result<Turn, Error> {
-        self.turn(channel, scratch, now)
+        self.turn(channel, scratch)
     }
 }

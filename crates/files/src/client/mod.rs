@@ -17,7 +17,6 @@ use crate::channel::{Channel, Sent};
 use crate::message::{self, Request};
 use crate::{Element, Error};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// A job of a big file, in bytes; a multiple of the block length.
 const RANGE_LEN: u64 = 64 << 20;
@@ -25,9 +24,6 @@ const RANGE_LEN: u64 = 64 << 20;
 const REQUESTS_MAX: usize = 32;
 /// Bytes that they ask for together, beyond which no other is made.
 const REQUESTED_BYTES_MAX: u64 = 2 * RANGE_LEN;
-
-/// A worker that has nothing to do looks again after this long whether the others have left it something.
-const IDLE: Duration = Duration::from_millis(5);
 
 /// Numbers requests and keeps those that the channel had no room for.
 #[derive(Debug)]

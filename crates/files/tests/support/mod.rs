@@ -140,7 +140,7 @@ pub fn get_with(
     let n = options.connections as usize;
     let (plan, log) = get_plan(path, to, options);
     let mut run = Run::new(&share(from, false), n, settings, element, || plan.worker(element));
-    run.finish(|w, c, s, now| w.turn(c, s, now))?;
+    run.finish(|w, c, s, _| w.turn(c, s))?;
     assert!(plan.is_finished());
     let log = log.lock().unwrap().clone();
     let totals = plan.totals();
@@ -196,7 +196,7 @@ pub fn ls(
         let mut run = Run::new(&share(from, false), 1, settings, Element::Octets, || ());
         let show = |path: &RemotePath, _: &fusewire_files::Entry| seen.push(path.to_string());
         let mut listing = list::List::new(remote(path), recursive, Element::Octets, show)?;
-        run.finish(|(), c, s, now| listing.turn(c, s, now))?;
+        run.finish(|(), c, s, _| listing.turn(c, s))?;
     }
     Ok(seen)
 }

@@ -94,6 +94,8 @@ macro_rules! each {
 impl Lanes for Portable {
     type V = V;
     const WIDTH: usize = 16;
+    const SHUFFLES: bool = false;
+    const MOST_VECTORS: usize = 1;
     const AVERAGES: bool = false;
 
     #[inline(always)]
@@ -175,6 +177,11 @@ impl Lanes for Portable {
         each!(|a, b| add_within(a, b, 0x8000_8000), a, b)
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: V, b: V) -> V {
+        let low = |a: u32, b: u32| (a & 0xffff).saturating_sub(b & 0xffff);
+        each!(|a: u32, b: u32| low(a, b) | low(a >> 16, b >> 16) << 16, a, b)
+    }
+    #[inline(always)]
     fn average16(self, a: V, b: V) -> V {
         each!(|a: u32, b: u32| (a | b) - (((a ^ b) & 0xfffe_fffe) >> 1), a, b)
     }
@@ -245,6 +252,10 @@ impl Lanes for Portable {
         from_bytes(core::array::from_fn(|i| from[usize::from(control[i] % 16)]))
     }
     #[inline(always)]
+    fn shuffle_by(self, x: V, control: V) -> V {
+        self.shuffle(x, to_bytes(control))
+    }
+    #[inline(always)]
     fn sum_bytes(self, x: V) -> V {
         let sum = |x: u32| {
             let pairs = (x & 0x00ff_00ff) + (x >> 8 & 0x00ff_00ff);
@@ -275,6 +286,12 @@ impl Lanes for Portable {
     #[inline(always)]
     fn pin(self, x: V) -> V {
         core::hint::black_box(x)
+    }
+    #[inline(always)]
+    fn keep_load(self, x: V) {
+        for x in to64(x) {
+            super::made(x);
+        }
     }
     #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(

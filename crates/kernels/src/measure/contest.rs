@@ -43,6 +43,16 @@ pub(super) struct Buffers {
     pub(super) src: Aligned,
     pub(super) dst: Aligned,
     pub(super) work: Aligned,
+    /// The tag of `src`, where it is something sealed.
+    pub(super) tag: [u8; 16],
+}
+
+/// What a method finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) sum: Sum,
+    /// Zero without an AEAD.
+    pub(super) tag: [u8; 16],
 }
 
 impl Buffers {
@@ -55,7 +65,7 @@ impl Buffers {
             word ^= word << 17;
             *byte = word as u8;
         }
-        Buffers { src, dst: Aligned::new(len, 1472), work: Aligned::new(len, 2816) }
+        Buffers { src, dst: Aligned::new(len, 1472), work: Aligned::new(len, 2816), tag: [0; 16] }
     }
 }
 
@@ -81,7 +91,7 @@ impl Buffers {
 }
 
 /// One way to do it, so many times. What it gives is compared, as are the bytes in `dst`.
-pub(super) type Method<'a, T = Sum> = Box<dyn FnMut(&mut Buffers, usize) -> T + 'a>;
+pub(super) type Method<'a, T = Found> = Box<dyn FnMut(&mut Buffers, usize) -> T + 'a>;
 
 /// Bytes a second of each method, in the order given.
 ///

@@ -25,7 +25,7 @@
 #![forbid(unsafe_code)]
 
 use crate::arch::{Lanes, in_register};
-use crate::stage::{Output, Run, Stage};
+use crate::stage::{Output, Run, Stage, max};
 
 /// The two halves of the check function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,22 @@ impl Cxor {
             cxor.rxor ^= column.rotate_left(i as u32);
         }
         Cxor { xor: cxor.xor.swap_bytes(), rxor: cxor.rxor.swap_bytes() }
+    }
+
+    /// From columns of little-endian words, four in each long word. Four columns are turned at once:
+    /// those of a long word by 0, 4, 8 or 12 bits, then each by 0 to 3.
+    #[inline(always)]
+    fn from_long_columns([a, b, c, d]: [u64; 4]) -> Cxor {
+        const BYTES: u64 = 0x00ff_00ff_00ff_00ff;
+        const NIBBLES: u64 = 0x000f_000f_000f_000f;
+        let turn8 = |x: u64| (x & BYTES) << 8 | x >> 8 & BYTES;
+        let turn4 = |x: u64| x << 4 & !NIBBLES | x >> 12 & NIBBLES;
+        let all = a ^ b ^ c ^ d;
+        let all = all ^ all >> 32;
+        let turned = a ^ turn8(c) ^ turn4(b ^ turn8(d));
+        let column = |i: u32| ((turned >> (16 * i)) as u16).rotate_left(i);
+        let rxor = column(0) ^ column(1) ^ column(2) ^ column(3);
+        Cxor { xor: ((all ^ all >> 16) as u16).swap_bytes(), rxor: rxor.swap_bytes() }
     }
 
     /// `self` and what the last `bytes`, fewer than 32 behind a multiple of 32, add to it.
@@ -166,11 +182,7 @@ pub fn op4(bytes: &[u8]) -> Cxor {
         xor_long(&mut columns, row);
         columns = columns.map(in_register);
     }
-    let mut short = [0; 16];
-    for (i, column) in short.iter_mut().enumerate() {
-        *column = (columns[i / 4] >> (16 * (i % 4))) as u16;
-    }
-    Cxor::from_columns(short).with_rest(rows.remainder())
+    Cxor::from_long_columns(columns).with_rest(rows.remainder())
 }
 
 #[inline(always)]
@@ -224,17 +236,23 @@ impl<L: Lanes> Run<L> for CxorSum {
     }
     #[inline(always)]
     fn finish(&self, lanes: L, mut state: Self::State, len: usize) -> Cxor {
-        if len.div_ceil(L::WIDTH) % 2 == 1 {
-            state.swap(0, 1);
+        let mut bytes = [0; 64];
+        if L::WIDTH == 16 {
+            if len.div_ceil(16) % 2 == 1 {
+                state.swap(0, 1);
+            }
+            lanes.store(&mut bytes, state[0]);
+            lanes.store(&mut bytes[16..], state[1]);
+        } else {
+            lanes.store(&mut bytes, lanes.xor(state[0], state[1]));
         }
-        let mut bytes = [0; 128];
-        lanes.store(&mut bytes, state[0]);
-        lanes.store(&mut bytes[L::WIDTH..], state[1]);
-        let mut columns = [0; 16];
-        for i in 0..L::WIDTH {
-            columns[i % 16] ^= word(&bytes, i);
+        let mut columns = [0; 4];
+        for (i, long) in bytes[..max(32, L::WIDTH)].chunks_exact(8).enumerate() {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(long);
+            columns[i % 4] ^= u64::from_le_bytes(bytes);
         }
-        Cxor::from_columns(columns)
+        Cxor::from_long_columns(columns)
     }
 }
 

@@ -11,15 +11,17 @@
 //!            sum   = low + high
 //!
 //! averaged   all  += x              modulo 2^64, carries lost
-//!            top  += average(x0, x1, .. xn) >> 48     with 16-bit averages, rounded up
-//!            error = all - (top << 48) * n            which is small: below 2^63 either way
+//!            top  += (average(x0, x1, .. xn) >> 48) - LESS
+//!            error = all - (top << 48) * n            which is below 2^63
 //!            sum   = error + top * n                  as 2^48 is 1 modulo 2^16 - 1
 //! ```
-//! The first costs three instructions a vector. The second costs, in units of four, 9/4: an average
-//! keeps 16 bits without a carry, so a whole unit needs but one shift and one addition for its tops,
-//! and what the averages lost by rounding `all` still knows, as long as it is below 2^63: a rounding
-//! is worth at most `n * max(1, log2(n) / 2)` times 2^48 a unit. So after `UNITS` units the two are
-//! put together and begin again.
+//! The first costs three instructions a vector. The second costs, in units of eight, 2.25: an average
+//! of 16-bit lanes, rounded up, needs no room for a carry, so a whole unit needs but one shift and one
+//! addition for its tops. What rounding and `LESS` took away `all` still knows, as long as it is less
+//! than 2^63. An average of averages is too large by `log2(n) / 2` at most; `LESS` makes it too small
+//! instead (or zero), so that the error is never negative and the sum is zero for zeros only. It is
+//! below `(1 + LESS) * n` times 2^48 a unit. So after a number of units the two are put together and
+//! begin again.
 #![forbid(unsafe_code)]
 
 use crate::arch::Lanes;
@@ -53,8 +55,11 @@ pub struct State<V> {
     left: u32,
 }
 
-/// Units after which averages are settled: 256 units of 4, 128 of 8, 64 of 16 are off by less than 2^11
-/// times 2^48, so that eight lanes of it add up to less than 2^63 either way.
+/// What is taken off an average of up to 16 vectors: no less than it was rounded up by.
+const LESS: u16 = 2;
+
+/// Units after which averages are settled: 1024 vectors are off by less than 2^12 times 2^48, so that
+/// eight lanes of it add up to less than 2^63.
 const fn units(n: usize) -> u32 {
     1024 / n as u32
 }
@@ -101,8 +106,7 @@ impl<L: Lanes> Run<L> for InternetSum {
             state.shift = N.ilog2();
             if state.left == 0 {
                 Self::settle(lanes, state);
-                state.settled =
-                    halve(lanes, lanes.add64(state.settled, lanes.splat64(0xffff << 47)));
+                state.settled = halve(lanes, state.settled);
                 state.left = units(N);
             }
             state.left -= 1;
@@ -127,7 +131,8 @@ impl<L: Lanes> Run<L> for InternetSum {
             }
         }
         if L::AVERAGES {
-            high[0] = lanes.shr64::<48>(high[0]);
+            let less = lanes.splat16(LESS);
+            high[0] = lanes.shr64::<48>(lanes.sub16_saturating(high[0], less));
         }
         state.all = lanes.add64(state.all, all[0]);
         state.high = lanes.add64(state.high, high[0]);
@@ -135,8 +140,7 @@ impl<L: Lanes> Run<L> for InternetSum {
     #[inline(always)]
     fn finish(&self, lanes: L, mut state: Self::State, _: usize) -> Sum {
         Self::settle(lanes, &mut state);
-        // Below 2^63 either way; a multiple of 2^16 - 1 makes it positive.
-        fold(lanes.sum64(state.settled).wrapping_add(0xffff << 47))
+        fold(lanes.sum64(state.settled))
     }
 }
 

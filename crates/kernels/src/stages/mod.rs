@@ -9,6 +9,7 @@ mod fletcher;
 mod internet;
 mod pes;
 mod poly1305;
+mod safer;
 mod swap;
 
 pub use chacha::{ChaCha, ChaChaKey};
@@ -19,4 +20,8 @@ pub use fletcher::{Fletcher, FletcherSum};
 pub use internet::InternetSum;
 pub use pes::{PesDecrypt, PesEncrypt, PesKey};
 pub use poly1305::Poly1305;
-pub use swap::Swap;
+pub use safer::{
+    EXP as SAFER_EXP, LOG as SAFER_LOG, MAX_ROUNDS as SAFER_MAX_ROUNDS, SaferDecrypt, SaferEncrypt,
+    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+};
+pub use swap::{AnySwap, Swap};

@@ -22,7 +22,8 @@ pub fn work(task: &Task) -> Result<Report> {
 
 fn endpoint(task: &Task) -> Result<Endpoint> {
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let device = udp::Udp::bind(addr, &udp::Config::default()).map_err(Error::os("binding the UDP socket"))?;
+    let device = udp::Udp::bind(addr, &udp::Config::default())
+        .map_err(Error::os("binding the UDP socket"))?;
     let device: Box<dyn Device> = Box::new(device);
     let config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     Ok(Endpoint::new(device, config)?)

@@ -40,11 +40,22 @@ impl Drop for Server {
 impl Server {
     /// Starts nginx for the files below `root`, with its own files in `dir`.
     pub fn start(root: &Path, dir: &Path) -> Result<Server> {
-        let failed = |message: String| Error::Worker { method: "https".into(), role: "send", message };
+        let failed =
+            |message: String| Error::Worker { method: "https".into(), role: "send", message };
         let key = dir.join("https.key");
         let certificate = dir.join("https.pem");
         let made = Command::new("openssl")
-            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "2",
+            ])
             .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
             .arg("-keyout")
             .arg(&key)
@@ -55,11 +66,13 @@ impl Server {
         if !made.is_ok_and(|s| s.success()) {
             return Err(failed("openssl made no certificate".into()));
         }
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::os("looking for a free port"))?;
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .map_err(Error::os("looking for a free port"))?;
         let port = free.local_addr().map_err(Error::os("looking for a free port"))?.port();
         drop(free);
         let config = dir.join("nginx.conf");
-        fs::write(&config, configuration(root, dir, port)).map_err(Error::os("writing nginx.conf"))?;
+        fs::write(&config, configuration(root, dir, port))
+            .map_err(Error::os("writing nginx.conf"))?;
         let nginx = find("nginx").ok_or_else(|| failed("nginx is not installed".into()))?;
         let child = Command::new(nginx)
             .arg("-c")
@@ -83,7 +96,8 @@ impl Server {
     /// User and system seconds of nginx's worker so far.
     fn cpu_seconds(&self) -> f64 {
         let pid = self.child.id();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children =
+            fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         children.split_whitespace().filter_map(|pid| process_cpu_seconds(pid.parse().ok()?)).sum()
     }
 
@@ -103,7 +117,8 @@ impl Server {
             .arg(format!("https://localhost:{}/{name}", self.port))
             .output();
         let output = output.map_err(Error::os("running curl"))?;
-        let failed = |message: String| Error::Worker { method: "https".into(), role: "receive", message };
+        let failed =
+            |message: String| Error::Worker { method: "https".into(), role: "receive", message };
         if !output.status.success() {
             return Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
@@ -111,9 +126,16 @@ impl Server {
         let figures: Vec<f64> = text.split_whitespace().filter_map(|f| f.parse().ok()).collect();
         let [bytes, total, before_transfer] = figures[..] else { return Err(failed(text)) };
         let seconds = total - before_transfer;
-        let receive = Report { role: "receive".into(), bytes: bytes as u64, seconds, ..Report::default() };
+        let receive =
+            Report { role: "receive".into(), bytes: bytes as u64, seconds, ..Report::default() };
         let cpu_s = self.cpu_seconds() - before;
-        let send = Report { role: "send".into(), bytes: bytes as u64, seconds, cpu_s, ..Report::default() };
+        let send = Report {
+            role: "send".into(),
+            bytes: bytes as u64,
+            seconds,
+            cpu_s,
+            ..Report::default()
+        };
         Ok((send, receive))
     }
 }

@@ -14,8 +14,8 @@ use crate::{Error, Result};
 const WRITE: usize = 64 << 10;
 
 fn listen() -> Result<TcpStream> {
-    let listener =
-        TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(Error::os("binding the TCP socket"))?;
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .map_err(Error::os("binding the TCP socket"))?;
     announce(listener.local_addr().map_err(Error::os("asking for the address"))?)?;
     Ok(listener.accept().map_err(Error::os("accepting"))?.0)
 }

@@ -112,7 +112,9 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
             match bench.transfer(case) {
                 Ok(sample) => samples.push(sample),
                 // A peer that stalls is a result of the peer, not of the bench.
-                Err(error) if !case.method.is_ours() => progress(&format!("{}: {error}", case.describe())),
+                Err(error) if !case.method.is_ours() => {
+                    progress(&format!("{}: {error}", case.describe()))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -137,7 +139,9 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for &method in &plan.methods {
         let missing = match method {
-            Method::Https if !https::available() => Some("nginx, curl and openssl are not all installed"),
+            Method::Https if !https::available() => {
+                Some("nginx, curl and openssl are not all installed")
+            }
             Method::QuicS2n | Method::QuicQuinn if plan.peers.is_none() => {
                 Some("its peer is not built: run `cargo xtask bench`")
             }
@@ -163,7 +167,9 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
                     let adu = method.has_adus().then(|| adu.unwrap_or(DATAGRAM_MAX - overhead));
                     Case { method, adu, datagram: None }
                 };
-                let same = |c: &Case| (c.method, c.adu, c.datagram) == (case.method, case.adu, case.datagram);
+                let same = |c: &Case| {
+                    (c.method, c.adu, c.datagram) == (case.method, case.adu, case.datagram)
+                };
                 if !cases.iter().any(same) {
                     cases.push(case);
                 }
@@ -187,7 +193,8 @@ fn source_file(plan: &Plan, cases: &[Case], dir: &Path) -> Result<Option<PathBuf
     let mut left = plan.bytes;
     while left > 0 {
         let len = left.min(chunk.len() as u64) as usize;
-        std::io::Write::write_all(&mut &file, &chunk[..len]).map_err(Error::os("making a source"))?;
+        std::io::Write::write_all(&mut &file, &chunk[..len])
+            .map_err(Error::os("making a source"))?;
         left -= len as u64;
     }
     Ok(Some(path))
@@ -258,10 +265,18 @@ impl Bench<'_> {
     }
 
     /// Bytes are counted, and compared where there is a file.
-    fn verify(&self, case: &Case, send: &Report, receive: &Report, sink: Option<&Path>) -> Result<()> {
+    fn verify(
+        &self,
+        case: &Case,
+        send: &Report,
+        receive: &Report,
+        sink: Option<&Path>,
+    ) -> Result<()> {
         let wrong = |what: String| Error::Wrong { method: case.method.to_string(), what };
         let expected = match (&self.plan.source, self.file) {
-            (Source::File(_), Some(file)) => fs::metadata(file).map_err(Error::os("looking at the source"))?.len(),
+            (Source::File(_), Some(file)) => {
+                fs::metadata(file).map_err(Error::os("looking at the source"))?.len()
+            }
             _ => self.plan.bytes,
         };
         if send.bytes != expected || receive.bytes != expected {
@@ -272,7 +287,8 @@ impl Bench<'_> {
         {
             return Err(wrong("the content is not what was sent".into()));
         }
-        if let (Some(sink), Some(source), true) = (sink, self.file, matches!(self.plan.source, Source::File(_)))
+        if let (Some(sink), Some(source), true) =
+            (sink, self.file, matches!(self.plan.source, Source::File(_)))
             && !same(source, sink)?
         {
             return Err(wrong("the file is not what was sent".into()));
@@ -301,7 +317,8 @@ impl Bench<'_> {
         send.arg("--bytes").arg(self.plan.bytes.to_string());
         let mut sender = Worker::spawn(case.method, "send", send)?;
         let address = sender.address()?;
-        let mut receive = if is_peer { self.peer(case, "receive")? } else { self.own(case, "receive") };
+        let mut receive =
+            if is_peer { self.peer(case, "receive")? } else { self.own(case, "receive") };
         receive.arg("--connect").arg(address);
         if let Some(sink) = sink {
             receive.arg("--file").arg(sink);
@@ -325,7 +342,11 @@ impl Bench<'_> {
     }
 
     fn peer(&self, case: &Case, role: &str) -> Result<Command> {
-        let program = self.plan.peers.as_ref().ok_or_else(|| Error::Unsupported("the peers are not built".into()))?;
+        let program = self
+            .plan
+            .peers
+            .as_ref()
+            .ok_or_else(|| Error::Unsupported("the peers are not built".into()))?;
         let mut command = Command::new(program);
         command.args([role, if case.method == Method::QuicS2n { "s2n" } else { "quinn" }]);
         command.arg("--datagram").arg(case.datagram.unwrap_or(1452).to_string());
@@ -355,7 +376,9 @@ impl Worker {
     fn spawn(method: Method, role: &'static str, mut command: Command) -> Result<Worker> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::os("starting a worker"))?;
-        let output = BufReader::new(child.stdout.take().ok_or_else(|| Error::Unsupported("no output".into()))?);
+        let output = BufReader::new(
+            child.stdout.take().ok_or_else(|| Error::Unsupported("no output".into()))?,
+        );
         Ok(Worker { method, role, child, output })
     }
 
@@ -450,12 +473,15 @@ mod tests {
         };
         let cases = cases(&plan, &mut |_| {});
         let sizes: Vec<_> = cases.iter().map(|c| (c.method, c.adu, c.datagram)).collect();
-        assert_eq!(sizes[..4], [
-            (Method::Integrated, Some(1024), Some(1200)),
-            (Method::Integrated, Some(1024), Some(1452)),
-            (Method::Integrated, Some(65_443), Some(65_507)),
-            (Method::Integrated, Some(1388), Some(1452)),
-        ]);
+        assert_eq!(
+            sizes[..4],
+            [
+                (Method::Integrated, Some(1024), Some(1200)),
+                (Method::Integrated, Some(1024), Some(1452)),
+                (Method::Integrated, Some(65_443), Some(65_507)),
+                (Method::Integrated, Some(1388), Some(1452)),
+            ]
+        );
         assert_eq!(sizes.iter().filter(|(m, ..)| *m == Method::KernelTcp).count(), 1);
     }
 }

@@ -84,7 +84,8 @@ pub fn work(task: &Task) -> Result<()> {
             return Err(Error::Unsupported(format!("{} is not a worker of ours", task.method)));
         }
     };
-    let line = serde_json::to_string(&report).map_err(|e| Error::Os { action: "report", source: e.into() })?;
+    let line = serde_json::to_string(&report)
+        .map_err(|e| Error::Os { action: "report", source: e.into() })?;
     println!("{line}");
     Ok(())
 }

@@ -16,7 +16,7 @@ impl Epoch {
         let mut iv = [0; 16];
         iv[4..].copy_from_slice(&keys.iv);
         let kernel = params.kernel;
-        let key = params.cipher.kernel_key(&keys.key).expect("checked: the cipher is available");
+        let key = params.cipher.kernel_key(&keys.key);
         let transform = Transform::new(kernel.level, kernel.execution, params.element, &key);
         Epoch { transform, iv: u128::from_be_bytes(iv) }
     }

@@ -213,7 +213,9 @@ impl Listener {
         // The echo is ours plus our offset: the offset depends on the cookie alone.
         let echo = timestamps.map(|t| t.1);
         let Some(kept) = self.cookies.check(now, Client { flow: tuple, isn }, cookie, echo) else {
-            return reset(self);
+            // A guess, or what a client sent behind its first segment, which was lost or overtaken and
+            // comes again: a reset would end a handshake that is right.
+            return self.dropped(DropCause::BadAck);
         };
         let offer = Offer {
             irs: isn,

@@ -7,7 +7,8 @@
 //! | `control` | receiving: checks, RST and SYN, the state diagram |
 //! | `ack` | what an acknowledgement does |
 //! | `recovery` | RACK-TLP, retransmission timer, undo |
-//! | `output` | queueing and sending, timeouts |
+//! | `output` | queueing and sending |
+//! | `timers` | deadlines, zero-window and keep-alive probes |
 //! | `window` | the receive window and delayed acknowledgements |
 //! | `queue`, `ranges` | the flat tables behind sending and receiving |
 //! | `listener` | passive open: half-open connections, SYN cookies |

@@ -1,6 +1,13 @@
-//! The deadlines of a connection: a flat array, so that arming one is a store.
+//! The deadlines of a connection, a flat array, so that arming one is a store; and what happens when one
+//! passes. What the retransmission timers do is in `recovery`.
 
+use super::connection::{Connection, Probe};
+use super::types::State;
+use core::time::Duration;
 use fusewire_base::Instant;
+
+/// Longest time between zero-window probes.
+const PERSIST_MAX: Duration = Duration::from_secs(60);
 
 /// What a deadline is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,5 +77,93 @@ impl Timers {
             self.clear(timer);
         }
         due
+    }
+}
+
+impl Connection {
+    pub(super) fn arm_persist(&mut self, now: Instant) {
+        if !self.timers.is_set(Timer::Persist) {
+            let factor = 1u32 << self.send.probes.min(10);
+            let wait = (self.rtt.rto() * factor).min(PERSIST_MAX.min(self.settings.rto_max));
+            self.timers.set(Timer::Persist, now + wait);
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Time has passed. Follow it with `poll_transmit` and `poll_event`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.timers.next().is_none_or(|at| at > now) {
+            return;
+        }
+        self.timers.take(Timer::Pace, now);
+        if self.timers.take(Timer::DelayedAck, now) {
+            self.events.send_ack = true;
+        }
+        if self.timers.take(Timer::Reorder, now) {
+            self.on_reorder_timeout(now);
+        }
+        if self.timers.take(Timer::TailLoss, now) {
+            self.on_tail_loss_timeout(now);
+        }
+        if self.timers.take(Timer::Rto, now) {
+            self.on_rto(now);
+        }
+        if self.timers.take(Timer::Persist, now) {
+            self.on_persist_timeout(now);
+        }
+        if self.timers.take(Timer::KeepAlive, now) {
+            self.on_keep_alive_timeout(now);
+        }
+        if self.timers.take(Timer::TimeWait, now) {
+            match self.settings.fin_wait_2 {
+                Some(silence)
+                    if self.state == State::FinWait2 && now - self.recv.heard_at < silence =>
+                {
+                    self.timers.set(Timer::TimeWait, self.recv.heard_at + silence);
+                }
+                _ => self.enter_closed(),
+            }
+        }
+    }
+
+    fn on_persist_timeout(&mut self, now: Instant) {
+        let edge = self.send.una + u64::from(self.send.wnd);
+        if edge > self.send.nxt {
+            self.send.probe = Probe::SmallWindow;
+            return;
+        }
+        self.send.probes = self.send.probes.saturating_add(1);
+        let patience = self.settings.user_timeout.unwrap_or(Duration::MAX);
+        let unheard = now - self.recv.heard_at;
+        if unheard >= patience
+            || (self.send.probes > self.settings.max_retransmissions && unheard > PERSIST_MAX * 2)
+        {
+            return self.time_out();
+        }
+        self.send.probe = Probe::Empty;
+        self.arm_persist(now);
+    }
+
+    fn on_keep_alive_timeout(&mut self, now: Instant) {
+        let Some(keep_alive) = self.settings.keep_alive else { return };
+        let idle = now - self.recv.heard_at;
+        if idle < keep_alive.idle {
+            self.send.probes = 0;
+            self.timers.set(Timer::KeepAlive, self.recv.heard_at + keep_alive.idle);
+            return;
+        }
+        // Unacknowledged data is the retransmission timer's.
+        if self.send.una == self.send.nxt {
+            if self.send.probes >= keep_alive.probes {
+                return self.time_out();
+            }
+            self.send.probes += 1;
+            self.send.probe = Probe::Empty;
+        }
+        self.timers.set(Timer::KeepAlive, now + keep_alive.interval);
     }
 }

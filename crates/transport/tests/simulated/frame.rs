@@ -65,20 +65,6 @@ impl Frame {
         frame
     }
 
-    /// Arbitrary bytes.
-    pub fn from_bytes(head: &[u8], payload: Payload) -> Frame {
-        let head_len = head.len().min(MAX_HEADER_LEN);
-        let mut frame = Frame {
-            head: [0; MAX_HEADER_LEN],
-            head_len,
-            payload,
-            ecn_capable: false,
-            marked: false,
-        };
-        frame.head[..head_len].copy_from_slice(&head[..head_len]);
-        frame
-    }
-
     /// The header, when it can be read and ends where it did when it was sent. (A data offset that
     /// was changed moves bytes between header and payload; the checksum then decides.)
     pub fn header(&self) -> Option<Header> {

@@ -62,6 +62,8 @@ struct Space {
     isn: Option<Seq>,
     /// The window scale that its SYN offered.
     scale: Option<u8>,
+    /// Its SYN permitted SACK.
+    sack: bool,
 }
 
 /// One end of a connection.
@@ -69,7 +71,6 @@ pub struct Side {
     pub conn: Connection,
     pub app: App,
     pub send_buffer: u64,
-    sack: bool,
     random: Random,
     sends: Content,
     expects: Content,
@@ -99,6 +100,8 @@ pub struct Side {
     /// Right edge that a verified segment of the peer's offered to us.
     granted_edge: u64,
     window_most: u64,
+    /// Timestamps and window of the last verified segment.
+    pub last_heard: Option<(Option<(u32, u32)>, u16)>,
     /// Where a verified FIN of the peer's stood.
     fin_seen: Option<u64>,
     pub counts: Counts,
@@ -117,12 +120,20 @@ pub struct Counts {
     pub zero_windows: u64,
 }
 
+/// What an attacker aims at: the receiver's next sequence number and its window, and what the receiver
+/// would take for an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub rcv_nxt: Seq,
+    pub window: u32,
+    pub snd_una: Seq,
+    pub snd_nxt: Seq,
+}
+
 /// How a side is made.
 pub struct Setup<'a> {
     pub conn: Connection,
     pub config: &'a Config,
-    /// Both ends want SACK.
-    pub sack: bool,
     pub app: App,
     pub sends: Content,
     pub expects: Content,
@@ -136,7 +147,6 @@ impl Side {
             conn: setup.conn,
             app: setup.app,
             send_buffer: u64::from(setup.config.send_buffer),
-            sack: setup.sack,
             random: setup.random,
             sends: setup.sends,
             expects: setup.expects,
@@ -161,6 +171,7 @@ impl Side {
             acknowledged: 0,
             granted_edge: 0,
             window_most: 0,
+            last_heard: None,
             fin_seen: None,
             counts: Counts::default(),
         }
@@ -259,11 +270,38 @@ impl Side {
         };
         if !matches!(verdict, Verdict::Reject(_)) {
             self.learn(&header);
+            self.last_heard = Some((header.options.timestamps, header.window));
             self.learn_fin(&header, frame.payload_len());
             if frame.marked {
                 self.conn.note_congestion_mark();
             }
         }
+        self.conn.handle_final(now, &header, &initial, verdict);
+    }
+
+    /// Where an attacker who knows almost everything would aim.
+    pub fn target(&self) -> Option<Target> {
+        let (own, peer) = (self.own.isn?, self.peer.isn?);
+        let fin = u64::from(self.peer_finished.is_some());
+        let rcv_nxt = self.received.contiguous();
+        Some(Target {
+            rcv_nxt: peer + 1 + (rcv_nxt + fin) as u32,
+            window: self.offered_edge.saturating_sub(rcv_nxt + fin) as u32,
+            snd_una: own + 1 + self.acked as u32,
+            snd_nxt: own + 1 + self.conn.info().unacked as u32 + self.acked as u32,
+        })
+    }
+
+    /// A frame with a right checksum that the peer did not send: its payload, where it is new, does
+    /// not open (wrong tag).
+    pub fn receive_forged(&mut self, frame: &Frame, now: Instant) {
+        let header = frame.header().expect("the attacker writes headers that parse");
+        let initial = self.conn.handle_initial(now, &header, frame.payload_len());
+        let verdict = match &initial {
+            Initial::Drop(_) => return,
+            Initial::Payload(plan) if plan.len > 0 => Verdict::Reject(DropCause::Tag),
+            _ => Verdict::Control,
+        };
         self.conn.handle_final(now, &header, &initial, verdict);
     }
 
@@ -315,6 +353,7 @@ impl Side {
         if header.flags.has(Flags::SYN) && self.peer.isn.is_none() {
             self.peer.isn = Some(header.seq);
             self.peer.scale = header.options.window_scale;
+            self.peer.sack = header.options.sack_permitted;
             if !header.flags.has(Flags::ACK) {
                 self.granted_edge = u64::from(header.window);
             }
@@ -357,6 +396,7 @@ impl Side {
             assert!(self.own.isn.is_none_or(|isn| isn == header.seq));
             self.own.isn = Some(header.seq);
             self.own.scale = header.options.window_scale;
+            self.own.sack = header.options.sack_permitted;
             if !header.flags.has(Flags::ACK) {
                 self.offered_edge = u64::from(header.window);
                 self.accepted_edge = self.offered_edge;
@@ -387,7 +427,7 @@ impl Side {
             if transmit.retransmission {
                 self.counts.retransmitted += 1;
                 self.counts.bytes_retransmitted += len;
-            } else if self.sack && self.conn.counters().spurious == 0 {
+            } else if self.own.sack && self.peer.sack && self.conn.counters().spurious == 0 {
                 // Without SACK nobody knows what has left the network (RFC 6582 inflates the window), and
                 // losses that were none come back into what is in flight.
                 let info = self.conn.info();
@@ -424,8 +464,9 @@ impl Side {
         self.accepted_edge = self.accepted_edge.max(edge + (1 << shift) - 1);
         self.counts.zero_windows += u64::from(header.window == 0);
         for (left, right) in header.options.sack_blocks() {
-            let left = left.to_offset(isn + 1, whole).expect("in the stream");
-            let right = right.to_offset(isn + 1, whole).expect("in the stream");
+            // Position 0 is SYN, which a forged duplicate may have begun with.
+            let left = left.to_offset(isn, whole + 1).expect("in the stream").max(1) - 1;
+            let right = right.to_offset(isn, whole + 1).expect("in the stream").max(1) - 1;
             assert!(left < right, "an empty block {left}..{right}");
             // The last of the sequence space is the peer's FIN, once that came.
             let end = if self.fin_seen == Some(right - 1) { right - 1 } else { right };

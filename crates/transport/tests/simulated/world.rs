@@ -5,13 +5,13 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Impairments, Link, Random};
 use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Secrets, Tuple};
-use fusewire_wire::tcp::{Flags, Header};
+use fusewire_wire::tcp::Header;
 
 use crate::frame::{Frame, Payload};
 use crate::side::{App, Setup, Side};
 
-const CLIENT_PORT: u16 = 40_000;
-const SERVER_PORT: u16 = 7;
+pub const CLIENT_PORT: u16 = 40_000;
+pub const SERVER_PORT: u16 = 7;
 
 /// What a run is made from.
 #[derive(Clone, Debug)]
@@ -78,7 +78,6 @@ impl World {
         let client = Side::new(Setup {
             conn,
             config: &scenario.client,
-            sack: scenario.client.sack && scenario.server.sack,
             app: scenario.client_app.clone(),
             sends: contents[0],
             expects: contents[1],
@@ -113,20 +112,20 @@ impl World {
 
     /// Runs until both ends have nothing more to do.
     pub fn run(&mut self) {
-        self.run_until("all is sent and received", |world| {
-            world.client.is_done() && world.server.as_ref().is_some_and(Side::is_done)
-        });
+        self.run_with(|_| {});
     }
 
-    /// Runs until `done`.
-    pub fn run_until(&mut self, what: &str, done: impl Fn(&World) -> bool) {
+    /// Runs until both ends have nothing more to do; `each` may interfere before each step.
+    pub fn run_with(&mut self, mut each: impl FnMut(&mut World)) {
         let end = self.now + self.scenario.limit;
         self.settle();
-        while !done(self) {
+        while !(self.client.is_done() && self.server.as_ref().is_some_and(Side::is_done)) {
+            each(self);
+            self.settle();
             let Some(next) = self.next_event() else {
-                panic!("stuck at {}, before: {what}\n{}", self.now, self.describe());
+                panic!("stuck at {}\n{}", self.now, self.describe());
             };
-            assert!(next <= end, "too long, before: {what}\n{}", self.describe());
+            assert!(next <= end, "too long\n{}", self.describe());
             self.step_to(next);
         }
     }
@@ -155,7 +154,7 @@ impl World {
         self.steps += 1;
         while let Some(frame) = self.links[0].poll(next) {
             self.trace("       to server", &frame);
-            self.to_server(&frame);
+            self.arrive_at_server(&frame);
         }
         while let Some(frame) = self.links[1].poll(next) {
             self.trace("       to client", &frame);
@@ -182,9 +181,10 @@ impl World {
             side.collect();
             side.check();
         }
-        while let Some((_, header)) = self.listener.poll_transmit(now) {
-            self.links[1]
-                .send(now, Frame::forged(&header, Payload::none(self.scenario.with_bytes)));
+        while let Some((tuple, header)) = self.listener.poll_transmit(now) {
+            if tuple == self.tuple {
+                self.answer(&header);
+            }
         }
         self.check_both();
     }
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// A frame arrives at the server's address.
-    pub fn to_server(&mut self, frame: &Frame) {
+    fn arrive_at_server(&mut self, frame: &Frame) {
         if let Some(server) = &mut self.server {
             server.receive(frame, self.now);
             return;
@@ -220,7 +220,7 @@ impl World {
             }
             ListenerAction::Reset(reset) => self.answer(&reset),
             ListenerAction::Accept(conn) => {
-                let server = self.accept(*conn);
+                let server = self.accept(*conn, &header);
                 self.server.insert(server).receive(frame, self.now);
             }
             ListenerAction::Drop(_) => {}
@@ -232,19 +232,21 @@ impl World {
         self.links[1].send(self.now, frame);
     }
 
-    fn accept(&mut self, conn: Connection) -> Side {
+    fn accept(&mut self, conn: Connection, header: &Header) -> Side {
         self.listener.taken();
         let mut side = Side::new(Setup {
             conn,
             config: &self.scenario.server,
-            sack: self.scenario.client.sack && self.scenario.server.sack,
             app: self.scenario.server_app.clone(),
             sends: self.contents[1],
             expects: self.contents[0],
             with_bytes: self.scenario.with_bytes,
             random: self.random.fork(),
         });
-        side.adopt(&self.syn.expect("SYN came"), &self.syn_ack.expect("SYN-ACK went"));
+        // The last SYN-ACK's options, and the number of the one that is answered.
+        let syn_ack = self.syn_ack.expect("SYN-ACK went");
+        let seq = Seq(header.ack.0.wrapping_sub(1));
+        side.adopt(&self.syn.expect("SYN came"), &Header { seq, ..syn_ack });
         side
     }
 
@@ -262,18 +264,5 @@ impl World {
             text += &format!("{name}: {:?}\n", link.counts());
         }
         text
-    }
-}
-
-/// A plain header from client to server, for forgeries.
-pub fn plain(flags: Flags, seq: Seq, ack: Seq) -> Header {
-    Header {
-        src_port: CLIENT_PORT,
-        dst_port: SERVER_PORT,
-        seq,
-        ack,
-        flags,
-        window: 1000,
-        ..Header::default()
     }
 }

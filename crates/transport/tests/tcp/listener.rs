@@ -130,8 +130,8 @@ fn a_full_table_gives_cookies_that_open_a_connection_with_all_options() {
     let ack = ack_of(&answer, true);
     // Nobody guesses a cookie, and nobody uses another's.
     let guessed = Header { ack: ack.ack + 1, ..ack };
-    assert!(matches!(l.handle_segment(now, &tuple(1000), &guessed, 0), ListenerAction::Reset(_)));
-    assert!(matches!(l.handle_segment(now, &tuple(1001), &ack, 0), ListenerAction::Reset(_)));
+    assert!(matches!(l.handle_segment(now, &tuple(1000), &guessed, 0), ListenerAction::Drop(_)));
+    assert!(matches!(l.handle_segment(now, &tuple(1001), &ack, 0), ListenerAction::Drop(_)));
     let ListenerAction::Accept(mut c) = l.handle_segment(now, &tuple(1000), &ack, 0) else {
         panic!("refused")
     };

@@ -3,7 +3,7 @@
 use super::plan::{File, Job, Plan};
 use crate::channel::{Channel, MAX_ADU_LEN};
 use crate::client::listing::Listing;
-use crate::client::{Asker, IDLE, REQUESTED_BYTES_MAX, REQUESTS_MAX};
+use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Hole, Prefix, Reply, Request};
@@ -78,7 +78,6 @@ impl Worker {
         &mut self,
         channel: &mut C,
         scratch: &mut Scratch,
-        now: Instant,
     ) -> Result<Turn, Error> {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
@@ -97,8 +96,7 @@ impl Worker {
         } else if pulled.finished {
             return Err(Error::Ended);
         }
-        let wait_until = (idle && !self.finished).then(|| now + IDLE);
-        Ok(Turn { worked, wait_until, finished: self.finished })
+        Ok(Turn { worked, wait_until: None, finished: self.finished })
     }
 
     /// Hashes some of what an earlier transfer left.
@@ -434,8 +432,8 @@ impl crate::machine::Desked for Worker {
         &mut self,
         channel: &mut dyn Channel,
         scratch: &mut Scratch,
-        now: Instant,
+        _: Instant,
     ) -> Result<Turn, Error> {
-        self.turn(channel, scratch, now)
+        self.turn(channel, scratch)
     }
 }

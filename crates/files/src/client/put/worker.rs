@@ -2,7 +2,7 @@
 
 use super::plan::{File, Job, Plan};
 use crate::channel::{Channel, MAX_ADU_LEN};
-use crate::client::{Asker, IDLE, REQUESTS_MAX};
+use crate::client::{Asker, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Code, Create, Hole, Prefix, Reply, Request};
@@ -99,8 +99,6 @@ impl Worker {
             turn.finished = true;
         } else if pulled.finished {
             return Err(Error::Ended);
-        } else if idle {
-            turn.wait_until = Some(now + IDLE);
         }
         Ok(turn)
     }
