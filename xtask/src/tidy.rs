@@ -18,9 +18,21 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("device", &["base", "wire"]),
     ("stack", &["base", "kernels", "wire", "transport", "session", "device"]),
     ("files", &["base", "codec", "kernels", "session", "stack"]),
+    ("lab", &["base", "device", "files", "kernels", "session", "stack", "transport"]),
     (
         "cli",
-        &["base", "codec", "device", "files", "kernels", "session", "stack", "transport", "wire"],
+        &[
+            "base",
+            "codec",
+            "device",
+            "files",
+            "kernels",
+            "lab",
+            "session",
+            "stack",
+            "transport",
+            "wire",
+        ],
     ),
     ("testkit", &["base"]),
 ];

@@ -1,6 +1,6 @@
 //! The file transfer: protocol, server, client. Specification: `docs/transfer.md`.
 //!
-//! Nothing here does network I/O or reads a clock. A connection is anything that implements [`Channel`];
+//! Nothing here but [`net`] does network I/O or reads a clock. A connection is anything that implements [`Channel`];
 //! [`server::Session`], [`client::Get`], [`client::Put`] and [`client::List`] are machines whose `turn` is
 //! called whenever the channel may have something to give or to take, with the time as an argument. A turn
 //! does a bounded amount of work, so one thread can serve a thousand sessions in a circle.
@@ -20,6 +20,7 @@ pub mod memory;
 pub mod message;
 mod meta;
 mod name;
+pub mod net;
 mod place;
 mod ranges;
 mod rate;

@@ -421,7 +421,12 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Apart<'_, S> {
         check_lengths::<S>(src.len(), work.len());
         let mut state = stage.start(lanes);
         let mut moved = false;
-        for (src, work) in src.chunks(strip).zip(work.chunks_mut(strip)) {
+        let (mut src_left, mut work_left) = (src, &mut *work);
+        while !src_left.is_empty() {
+            // Not `chunks`: it divides by the strip's length.
+            let (src, src_after) = src_left.split_at(strip.min(src_left.len()));
+            let (work, work_after) = work_left.split_at_mut(src.len());
+            (src_left, work_left) = (src_after, work_after);
             let mut passes = Passes { src, work, moved: false };
             stage.pass(lanes, &mut state, &mut passes);
             moved = passes.moved;

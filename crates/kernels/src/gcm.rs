@@ -16,7 +16,7 @@ impl GcmKey {
         Some(GcmKey { key: Key::new(level, key)? })
     }
     /// seal
-    #[inline]
+    #[inline(never)]
     pub fn seal(
         &self,
         element: usize,
@@ -32,7 +32,7 @@ impl GcmKey {
         d.sum
     }
     /// open
-    #[inline]
+    #[inline(never)]
     pub fn open(
         &self,
         element: usize,

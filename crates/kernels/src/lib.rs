@@ -16,6 +16,7 @@ pub mod gcm;
 mod level;
 mod library;
 pub mod measure;
+mod scratch;
 pub mod stage;
 pub mod stages;
 mod transform;

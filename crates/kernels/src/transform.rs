@@ -12,7 +12,9 @@
 
 use crate::Level;
 use crate::execution::{Apart, Execution, InPlace, Integrated};
+use crate::gcm::GcmKey;
 use crate::library::Library;
+use crate::scratch::Scratch;
 use crate::stage::{AnyStage, then};
 use crate::stages::{
     AnySwap, ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt,
@@ -36,13 +38,22 @@ pub enum Swap {
 }
 
 impl Swap {
-    /// The stage; one that swaps, whichever.
-    fn stage(self) -> AnySwap {
-        AnySwap::new(match self {
-            Swap::None | Swap::Bytes16 => 2,
+    /// Bytes of a word; 1 for none.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Swap::None => 1,
+            Swap::Bytes16 => 2,
             Swap::Bytes32 => 4,
             Swap::Bytes64 => 8,
-        })
+        }
+    }
+
+    /// The stage; one that swaps, whichever.
+    #[inline]
+    fn stage(self) -> &'static AnySwap {
+        static STAGES: [AnySwap; 4] =
+            [AnySwap::new(2), AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
+        &STAGES[self as usize]
     }
 }
 
@@ -99,6 +110,7 @@ enum Cipher {
     SaferSimplified(SaferSimplifiedKey),
     Safer(SaferKey),
     ChaCha(ChaChaKey),
+    Gcm(GcmKey),
     Library(Library),
 }
 
@@ -108,7 +120,7 @@ pub struct Transform {
     execution: Execution,
     swap: Swap,
     cipher: Cipher,
-    work: Vec<u8>,
+    work: Scratch,
 }
 
 impl Transform {
@@ -123,14 +135,18 @@ impl Transform {
             CipherKey::SaferK64 { key, rounds } => Cipher::Safer(SaferKey::k64(*key, *rounds)),
             CipherKey::SaferSk64 { key, rounds } => Cipher::Safer(SaferKey::sk64(*key, *rounds)),
             CipherKey::SaferSk128 { key, rounds } => Cipher::Safer(SaferKey::sk128(*key, *rounds)),
-            CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
-            CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
+            CipherKey::Aes256Gcm(key) => {
+                aes_gcm(level, execution, key, || Library::aes_256_gcm(key))
+            }
+            CipherKey::Aes128Gcm(key) => {
+                aes_gcm(level, execution, key, || Library::aes_128_gcm(key))
+            }
             CipherKey::ChaCha20Poly1305(key) if execution == Execution::Sequential => {
                 Cipher::Library(Library::chacha20_poly1305(key))
             }
             CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// An AEAD with the library's cipher, whatever the execution.
@@ -146,14 +162,14 @@ impl Transform {
             CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
             _ => return Transform::new(level, execution, swap, key),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
     pub fn tag_len(&self) -> usize {
         match self.cipher {
             Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 0,
-            Cipher::ChaCha(_) | Cipher::Library(_) => 16,
+            Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 16,
         }
     }
 
@@ -161,14 +177,14 @@ impl Transform {
     pub fn block_len(&self) -> usize {
         match self.cipher {
             Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 8,
-            Cipher::None | Cipher::ChaCha(_) | Cipher::Library(_) => 1,
+            Cipher::None | Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 1,
         }
     }
 
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
-        if self.execution == Execution::Sequential && self.work.len() < len {
-            self.work.resize(len, 0);
+        if self.execution == Execution::Sequential {
+            self.work.reserve(len);
         }
     }
 
@@ -185,8 +201,13 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        self.reserve(src.len());
         let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
@@ -210,19 +231,8 @@ impl Transform {
                 *tag = found;
                 sum
             }
-            Cipher::Library(aead) => {
-                if execution == Execution::Sequential {
-                    let work = &mut work[..src.len()];
-                    swap_pass(level, swap, src, work);
-                    *tag = aead.seal(nonce, aad, work);
-                    let sum = crate::sum(level, work);
-                    dst.copy_from_slice(work);
-                    return sum;
-                }
-                swap_pass(level, swap, src, dst);
-                *tag = aead.seal(nonce, aad, dst);
-                crate::sum(level, dst)
-            }
+            Cipher::Gcm(key) => key.seal(swap.bytes(), nonce, aad, src, path.dst, tag),
+            Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
         }
     }
 
@@ -239,8 +249,13 @@ impl Transform {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        self.reserve(src.len());
         let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
@@ -267,29 +282,24 @@ impl Transform {
                 }
                 Opened { sum, authentic }
             }
-            Cipher::Library(aead) => {
-                let sum = crate::sum(level, src);
-                let sequential = execution == Execution::Sequential;
-                let place = if sequential { &mut work[..src.len()] } else { &mut *dst };
-                let authentic = aead.open(nonce, aad, src, tag, place);
-                if authentic {
-                    swap_pass_in_place(level, swap, place);
-                    if sequential {
-                        dst.copy_from_slice(&work[..src.len()]);
-                    }
-                } else {
-                    dst.fill(0);
-                }
+            Cipher::Gcm(key) => {
+                let (sum, authentic) = key.open(swap.bytes(), nonce, aad, src, tag, path.dst);
                 Opened { sum, authentic }
             }
+            Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
         }
     }
 }
 
-impl Drop for Transform {
-    fn drop(&mut self) {
-        self.work.zeroize();
-    }
+/// Fused where the level has AES and the execution asks for one loop, otherwise the library's.
+fn aes_gcm(
+    level: Level,
+    execution: Execution,
+    key: &[u8],
+    library: impl FnOnce() -> Library,
+) -> Cipher {
+    let fused = if execution == Execution::Integrated { GcmKey::new(level, key) } else { None };
+    fused.map_or_else(|| Cipher::Library(library()), Cipher::Gcm)
 }
 
 /// One message's way, but for the cipher.
@@ -350,19 +360,61 @@ impl Path<'_> {
         };
         (sum, found)
     }
+
+    /// The same passes with the library's cipher in place; sequential or, without the last pass, the
+    /// best that is to be had where nothing is fused.
+    #[inline(never)]
+    fn library_send(self, aead: &Library, nonce: &[u8; 12], aad: &[u8], tag: &mut [u8; 16]) -> Sum {
+        let Path { level, execution, swap, src, dst, work } = self;
+        if execution == Execution::Sequential {
+            swap_pass(level, swap, src, work);
+            *tag = aead.seal(nonce, aad, work);
+            let sum = crate::sum(level, work);
+            dst.copy_from_slice(work);
+            return sum;
+        }
+        swap_pass(level, swap, src, dst);
+        *tag = aead.seal(nonce, aad, dst);
+        crate::sum(level, dst)
+    }
+
+    /// The way back.
+    #[inline(never)]
+    fn library_receive(
+        self,
+        aead: &Library,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        tag: &[u8; 16],
+    ) -> Opened {
+        let Path { level, execution, swap, src, dst, work } = self;
+        let sum = crate::sum(level, src);
+        let sequential = execution == Execution::Sequential;
+        let place = if sequential { &mut *work } else { &mut *dst };
+        let authentic = aead.open(nonce, aad, src, tag, place);
+        if authentic {
+            swap_pass_in_place(level, swap, place);
+            if sequential {
+                dst.copy_from_slice(work);
+            }
+        } else {
+            dst.fill(0);
+        }
+        Opened { sum, authentic }
+    }
 }
 
 /// A swap as a pass of its own.
 fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
-        swap => level.run(Integrated { stage: &swap.stage(), src, dst }),
+        swap => level.run(Integrated { stage: swap.stage(), src, dst }),
     }
 }
 
 /// The same where the bytes are.
 fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
     if swap != Swap::None {
-        level.run(InPlace { stage: &swap.stage(), bytes });
+        level.run(InPlace { stage: swap.stage(), bytes });
     }
 }

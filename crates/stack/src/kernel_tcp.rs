@@ -1,16 +1,19 @@
 //! The same records over a kernel TCP socket, for where UDP is blocked: at the kernel's speed.
 //!
-//! Blocking; one thread a connection. Handshake and records are those of `docs/records.md`, the stream
-//! is the kernel's. Records are sealed into one buffer that leaves with one system call, and opened
+//! Blocking, or after the handshake without; one thread a connection. Handshake and records are those
+//! of `docs/records.md`, the stream is the kernel's. Records are sealed into one buffer that leaves with one system call, and opened
 //! where they lie in the buffer that they were read into.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use fusewire_session::{
     ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Options,
     RecordReceiver, RecordSender, RecordType, ServerConfig,
 };
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::application::{Adu, Application, Keep};
 use crate::{ConnectionId, Error, Result};
@@ -32,6 +35,8 @@ pub struct Connection {
     options: Options,
     out: Vec<u8>,
     filled: usize,
+    /// Of these, bytes that the kernel has taken.
+    sent: usize,
     input: Vec<u8>,
     /// Unread input is `input[from..to]`.
     from: usize,
@@ -105,6 +110,7 @@ impl Connection {
             options,
             out,
             filled: 0,
+            sent: 0,
             input,
             from,
             to,
@@ -156,8 +162,8 @@ impl Connection {
     /// # Errors
     /// [`Error::Os`].
     pub fn flush(&mut self) -> Result<()> {
-        let filled = std::mem::take(&mut self.filled);
-        self.stream.write_all(&self.out[..filled]).map_err(Error::os("sending"))
+        let (sent, filled) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.filled));
+        self.stream.write_all(&self.out[sent..filled]).map_err(Error::os("sending"))
     }
 
     /// Receives at least one ADU, and all that came with it, into the application's memory. False
@@ -246,6 +252,136 @@ impl Connection {
         Ok(())
     }
 
+    // ---- without blocking ----------------------------------------------------------------------
+
+    /// From now on [`Connection::try_send`], [`Connection::try_flush`] and [`Connection::recv_into`] return
+    /// instead of blocking, and nothing else may be used but [`Connection::wait`].
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn set_nonblocking(&mut self) -> Result<()> {
+        self.stream.set_nonblocking(true).map_err(Error::os("making the socket non-blocking"))
+    }
+
+    /// Bytes of records that may be sealed now.
+    pub fn room(&self) -> usize {
+        self.out.len() - self.filled
+    }
+
+    /// The longest ADU that the peer takes.
+    pub fn adu_len(&self) -> usize {
+        self.sender.body_len_max()
+    }
+
+    /// Seals one ADU if there is room; false if there is none until the kernel takes more.
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub fn try_send(&mut self, adu: &[u8]) -> Result<bool> {
+        let max = self.sender.body_len_max();
+        if adu.len() > max {
+            return Err(Error::TooLong { len: adu.len(), max });
+        }
+        self.try_seal(RecordType::Adu, adu)
+    }
+
+    fn try_seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
+        let len = self.sender.record_len(body.len());
+        if self.filled + len > self.out.len() && !self.try_flush()? {
+            return Ok(false);
+        }
+        self.seal(kind, body)?;
+        Ok(true)
+    }
+
+    /// Gives the kernel what it takes; true when that was all.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn try_flush(&mut self) -> Result<bool> {
+        while self.sent < self.filled {
+            match self.stream.write(&self.out[self.sent..self.filled]) {
+                Ok(taken) => self.sent += taken,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::os("sending")(error)),
+            }
+        }
+        (self.sent, self.filled) = (0, 0);
+        Ok(true)
+    }
+
+    /// The next ADU, straight into `memory`; `None` when nothing is there or the peer has finished.
+    ///
+    /// # Errors
+    /// As [`Connection::recv_with`]; [`Error::NoRoom`] when `memory` is too short (the ADU is lost).
+    pub fn recv_into(&mut self, memory: &mut [u8]) -> Result<Option<usize>> {
+        let room = memory.len();
+        let mut into = Into { memory, len: 0 };
+        loop {
+            if self.open_next(&mut into)? {
+                let len = into.len;
+                return if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) };
+            }
+            if self.finished || !self.try_fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// True after the peer's authenticated end.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn try_fill(&mut self) -> Result<bool> {
+        self.input.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        match self.stream.read(&mut self.input[self.to..]) {
+            Ok(0) => Err(SessionError::Truncated { at: self.offset + self.to as u64 }.into()),
+            Ok(len) => {
+                self.to += len;
+                Ok(true)
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(Error::os("receiving")(error)),
+        }
+    }
+
+    /// Ends our side in order as soon as there is room; true when all of it is with the kernel.
+    ///
+    /// # Errors
+    /// [`Error::Os`], [`Error::Session`].
+    pub fn try_finish(&mut self) -> Result<bool> {
+        if !self.sender.ended() && !self.try_seal(RecordType::EndOfStream, &[])? {
+            return Ok(false);
+        }
+        if !self.try_flush()? {
+            return Ok(false);
+        }
+        // The kernel says so when the peer is gone already; it has everything then.
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        Ok(true)
+    }
+
+    /// Sleeps until there is something to receive, or room for what was sealed, or until `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, self.sent < self.filled);
+        let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+        match poll(&mut [PollFd::new(&self.stream, flags)], timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(Error::os("waiting for the socket")(error.into())),
+        }
+    }
+
     /// Ends our side in order and waits for the peer's end.
     ///
     /// # Errors
@@ -267,6 +403,20 @@ impl Connection {
         }
         self.stream.shutdown(std::net::Shutdown::Write).map_err(Error::os("ending the stream"))
     }
+}
+
+/// The caller's memory for one ADU.
+struct Into<'a> {
+    memory: &'a mut [u8],
+    len: usize,
+}
+
+impl Application for Into<'_> {
+    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        self.len = adu.len;
+        self.memory.get_mut(..adu.len)
+    }
+    fn delivered(&mut self, _: ConnectionId, _: Adu) {}
 }
 
 /// Memory for one ADU.

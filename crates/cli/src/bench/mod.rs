@@ -1,5 +1,6 @@
 //! `fusewire bench …`.
 
+mod kernels;
 mod transfer;
 
 use clap::Subcommand;
@@ -11,6 +12,8 @@ use crate::output::Result;
 pub enum Bench {
     /// The whole transfer, beside sequential processing, kernel TCP, HTTPS and QUIC.
     Transfer(transfer::Options),
+    /// Each pipeline: one loop beside strips, separate passes and the best library.
+    Kernels(kernels::Options),
     /// One side of one transfer (what `bench transfer` starts).
     #[command(hide = true)]
     Worker(transfer::Worker),
@@ -20,6 +23,7 @@ pub enum Bench {
 pub fn run(bench: Bench) -> Result {
     match bench {
         Bench::Transfer(options) => transfer::run(options),
+        Bench::Kernels(options) => kernels::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }
 }

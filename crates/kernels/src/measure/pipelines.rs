@@ -89,6 +89,9 @@ fn block_ciphers(level: Level, go: &mut Go<'_>) {
     go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
 }
 
+/// What is done to the buffers once, before anything is timed.
+type Prepare<'a> = Box<dyn FnOnce(&mut Buffers) + 'a>;
+
 /// One pipeline's methods.
 struct Subject<'a> {
     integrated: Method<'a>,
@@ -100,7 +103,7 @@ struct Subject<'a> {
     reference_is: &'static str,
     reference_check: Check,
     without_store: Option<Method<'a>>,
-    prepare: Option<Box<dyn FnOnce(&mut Buffers) + 'a>>,
+    prepare: Option<Prepare<'a>>,
 }
 
 impl<'a> Subject<'a> {

@@ -256,6 +256,13 @@ impl<L: Lanes> Run<L> for CxorSum {
     }
 }
 
+/// A scalar form of the sum.
+pub type Form = fn(&[u8]) -> Cxor;
+
+/// The scalar forms by the paper's names.
+pub const FORMS: [(&str, Form); 5] =
+    [("standard", standard), ("op1", op1), ("op2", op2), ("op3", op3), ("op4", op4)];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,7 +291,3 @@ mod tests {
         assert_eq!(cxor.bits(), 0x4000_8003);
     }
 }
-
-/// The scalar forms by the paper's names.
-pub const FORMS: [(&str, fn(&[u8]) -> Cxor); 5] =
-    [("standard", standard), ("op1", op1), ("op2", op2), ("op3", op3), ("op4", op4)];

@@ -61,6 +61,8 @@ impl<L: Lanes, const BYTES: usize> Run<L> for Swap<BYTES> {
 /// [`Swap`] with the length of its words chosen at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct AnySwap {
+    /// Byte `i` of sixteen comes from byte `control[i]`.
+    control: [u8; 16],
     bytes: usize,
 }
 
@@ -71,7 +73,14 @@ impl AnySwap {
     /// With any other length.
     pub const fn new(bytes: usize) -> Self {
         assert!(matches!(bytes, 2 | 4 | 8), "words of 2, 4 or 8 bytes");
-        AnySwap { bytes }
+        let mut control = [0; 16];
+        let mut i = 0;
+        while i < 16 {
+            // Within a word, a byte comes from as far from the other end.
+            control[i] = (i ^ (bytes - 1)) as u8;
+            i += 1;
+        }
+        AnySwap { control, bytes }
     }
 
     #[inline(always)]
@@ -99,12 +108,7 @@ impl<L: Lanes> Run<L> for AnySwap {
     type State = L::V;
     #[inline(always)]
     fn start(&self, lanes: L) -> L::V {
-        let mut control = [0; 16];
-        for (i, control) in control.iter_mut().enumerate() {
-            // Within a word, byte i comes from the byte as far from the other end.
-            *control = (i ^ (self.bytes - 1)) as u8;
-        }
-        lanes.splat128(control)
+        lanes.splat128(self.control)
     }
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, control: &mut L::V, x: &mut [L::V; N]) {

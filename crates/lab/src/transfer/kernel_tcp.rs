@@ -45,8 +45,7 @@ pub fn work_plain(task: &Task) -> Result<Report> {
             let mut stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
             let mut writer = Writer::create(sink, WRITE)?;
             let watch = Stopwatch::start();
-            loop {
-                let Some(room) = writer.place(WRITE) else { break };
+            while let Some(room) = writer.place(WRITE) {
                 let len = stream.read(room).map_err(Error::os("receiving"))?;
                 if len == 0 {
                     break;

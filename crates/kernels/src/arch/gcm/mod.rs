@@ -64,7 +64,7 @@ impl Key {
     }
 
     /// Runs `call.src` through the loop to `dst`, which must be as long.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn run(
         &self,
         direction: Direction,
