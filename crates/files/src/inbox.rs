@@ -24,8 +24,7 @@ pub(crate) const WINDOW_LEN: usize = 256 << 10;
 /// Buffers that the machines of one thread share. Nothing stays in them between two turns.
 #[derive(Debug)]
 pub struct Scratch {
-    /// For what arrives.
-    pub intake: Intake,
+    pub(crate) intake: Intake,
     pub(crate) read: Vec<u8>,
 }
 
@@ -120,10 +119,9 @@ fn receive_some<C: Channel + ?Sized>(
     Ok(pulled)
 }
 
-/// The buffer that ADUs are opened into: see the module's text. One a thread is enough, if it is flushed
-/// before another connection's ADUs come.
+/// The buffer that ADUs are opened into: see the module's text. Empty between two calls of [`receive`].
 #[derive(Debug)]
-pub struct Intake {
+pub(crate) struct Intake {
     buffer: Vec<u8>,
     /// What lies where the next ADU's header goes.
     aside: [u8; DATA_HEADER_LEN],
@@ -132,53 +130,47 @@ pub struct Intake {
     run: Option<Run>,
 }
 
-impl Default for Intake {
-    fn default() -> Self {
-        Intake::new()
-    }
-}
-
 impl Intake {
     /// Allocates the buffer, about half a mebibyte.
-    pub fn new() -> Self {
+    fn new() -> Self {
         let buffer = vec![0; DATA_HEADER_LEN + WINDOW_LEN + 2 * MAX_ADU_LEN];
         Intake { buffer, aside: [0; DATA_HEADER_LEN], end: DATA_HEADER_LEN, run: None }
     }
 
     /// Memory for the next ADU, at least [`MAX_ADU_LEN`] bytes. Either the ADU is then taken or
     /// [`Intake::dropped`] is called; one ADU at a time.
-    pub(crate) fn place(&mut self) -> &mut [u8] {
+    fn place(&mut self) -> &mut [u8] {
         let slot = self.end - DATA_HEADER_LEN;
         self.aside.copy_from_slice(&self.buffer[slot..self.end]);
         &mut self.buffer[slot..]
     }
 
     /// No ADU is in the memory that [`Intake::place`] gave.
-    pub(crate) fn dropped(&mut self) {
+    fn dropped(&mut self) {
         let slot = self.end - DATA_HEADER_LEN;
         self.buffer[slot..self.end].copy_from_slice(&self.aside);
     }
 
     /// Forgets what was collected.
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.run = None;
         self.end = DATA_HEADER_LEN;
     }
 
     /// Hands on what was collected if there may be no room for another ADU; called before [`Intake::place`].
-    pub(crate) fn make_room(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
+    fn make_room(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
         if self.end > DATA_HEADER_LEN + WINDOW_LEN { self.flush(receiver) } else { Ok(()) }
     }
 
     /// Hands on what was collected.
-    pub(crate) fn flush(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
+    fn flush(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
         let result = self.hand_on(receiver, None);
         self.end = DATA_HEADER_LEN;
         result
     }
 
     /// An ADU of `len` bytes is in the memory that [`Intake::place`] gave.
-    pub(crate) fn take(&mut self, len: usize, receiver: &mut dyn Receiver) -> Result<(), Error> {
+    fn take(&mut self, len: usize, receiver: &mut dyn Receiver) -> Result<(), Error> {
         let slot = self.end - DATA_HEADER_LEN;
         let mut header = [0; DATA_HEADER_LEN];
         header.copy_from_slice(&self.buffer[slot..self.end]);

@@ -9,7 +9,6 @@ use crate::message::{self, Hole, Prefix, Reply, Request};
 use crate::meta::{Entry, Kind};
 use crate::sum::BlockSum;
 use crate::{Element, RemotePath, Scratch, Turn};
-use fusewire_base::Instant;
 
 /// Entries asked for at a time.
 const CREDIT: u32 = 1024;
@@ -162,20 +161,5 @@ impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
 
     fn accepts(&self) -> bool {
         !matches!(self.stage, Stage::Done)
-    }
-}
-
-impl<F: FnMut(&RemotePath, &Entry)> crate::machine::Desked for List<F> {
-    fn desk(&mut self) -> &mut dyn Receiver {
-        &mut self.desk
-    }
-
-    fn turn_on(
-        &mut self,
-        channel: &mut dyn Channel,
-        scratch: &mut Scratch,
-        _: Instant,
-    ) -> Result<Turn, Error> {
-        self.turn(channel, scratch)
     }
 }

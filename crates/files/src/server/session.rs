@@ -419,18 +419,3 @@ impl Desk {
         }
     }
 }
-
-impl crate::machine::Desked for Session {
-    fn desk(&mut self) -> &mut dyn Receiver {
-        &mut self.desk
-    }
-
-    fn turn_on(
-        &mut self,
-        channel: &mut dyn Channel,
-        scratch: &mut Scratch,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        self.turn(channel, scratch, now)
-    }
-}

@@ -10,7 +10,6 @@ use crate::message::{self, Hole, Prefix, Reply, Request};
 use crate::sum::BlockSum;
 use crate::target::{RangeWriter, Target};
 use crate::{Element, Scratch, Turn};
-use fusewire_base::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -420,20 +419,5 @@ impl Receiver for Desk {
 
     fn accepts(&self) -> bool {
         true
-    }
-}
-
-impl crate::machine::Desked for Worker {
-    fn desk(&mut self) -> &mut dyn Receiver {
-        &mut self.desk
-    }
-
-    fn turn_on(
-        &mut self,
-        channel: &mut dyn Channel,
-        scratch: &mut Scratch,
-        _: Instant,
-    ) -> Result<Turn, Error> {
-        self.turn(channel, scratch)
     }
 }

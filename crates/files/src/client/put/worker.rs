@@ -414,18 +414,3 @@ impl Receiver for Desk {
         true
     }
 }
-
-impl crate::machine::Desked for Worker {
-    fn desk(&mut self) -> &mut dyn Receiver {
-        &mut self.desk
-    }
-
-    fn turn_on(
-        &mut self,
-        channel: &mut dyn Channel,
-        scratch: &mut Scratch,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        self.turn(channel, scratch, now)
-    }
-}
