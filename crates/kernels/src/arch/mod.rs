@@ -20,12 +20,14 @@ pub(crate) mod gcm;
 mod partial;
 mod portable;
 pub mod safer;
+mod zip;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use portable::Portable;
+pub use zip::Zip;
 
 use crate::Level;
 use crate::level::Kind;
