@@ -15,6 +15,7 @@ mod serve;
 mod transfer;
 mod url;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -75,6 +76,8 @@ fn log(level: Option<&str>) -> output::Result {
             .map_err(|e| output::Failure::new(output::Code::Usage, format!("--log-level: {e}")))?,
         None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    let format = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    format.with_writer(std::io::stderr).init();
     Ok(())
 }

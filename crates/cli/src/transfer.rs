@@ -153,16 +153,18 @@ pub fn run(
         links.push(connector.open()?);
     }
     let broken: Mutex<Option<String>> = Mutex::new(None);
+    let main = thread::current();
     thread::scope(|scope| {
         let workers: Vec<_> = links
             .iter_mut()
             .map(|link| {
-                let broken = &broken;
+                let (broken, main) = (&broken, main.clone());
                 scope.spawn(move || {
                     if let Err(error) = plan.work(link, stop) {
                         let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
                         first.get_or_insert(error.to_string());
                     }
+                    main.unpark();
                 })
             })
             .collect();

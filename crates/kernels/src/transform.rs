@@ -12,6 +12,7 @@
 
 use crate::Level;
 use crate::execution::{Apart, Execution, InPlace, Integrated};
+use crate::gcm::GcmKey;
 use crate::library::Library;
 use crate::scratch::Scratch;
 use crate::stage::{AnyStage, then};
@@ -37,6 +38,16 @@ pub enum Swap {
 }
 
 impl Swap {
+    /// Bytes of a word; 1 for none.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Swap::None => 1,
+            Swap::Bytes16 => 2,
+            Swap::Bytes32 => 4,
+            Swap::Bytes64 => 8,
+        }
+    }
+
     /// The stage; one that swaps, whichever.
     #[inline]
     fn stage(self) -> &'static AnySwap {
@@ -99,6 +110,7 @@ enum Cipher {
     SaferSimplified(SaferSimplifiedKey),
     Safer(SaferKey),
     ChaCha(ChaChaKey),
+    Gcm(GcmKey),
     Library(Library),
 }
 
@@ -123,8 +135,12 @@ impl Transform {
             CipherKey::SaferK64 { key, rounds } => Cipher::Safer(SaferKey::k64(*key, *rounds)),
             CipherKey::SaferSk64 { key, rounds } => Cipher::Safer(SaferKey::sk64(*key, *rounds)),
             CipherKey::SaferSk128 { key, rounds } => Cipher::Safer(SaferKey::sk128(*key, *rounds)),
-            CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
-            CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
+            CipherKey::Aes256Gcm(key) => {
+                aes_gcm(level, execution, key, || Library::aes_256_gcm(key))
+            }
+            CipherKey::Aes128Gcm(key) => {
+                aes_gcm(level, execution, key, || Library::aes_128_gcm(key))
+            }
             CipherKey::ChaCha20Poly1305(key) if execution == Execution::Sequential => {
                 Cipher::Library(Library::chacha20_poly1305(key))
             }
@@ -153,7 +169,7 @@ impl Transform {
     pub fn tag_len(&self) -> usize {
         match self.cipher {
             Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 0,
-            Cipher::ChaCha(_) | Cipher::Library(_) => 16,
+            Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 16,
         }
     }
 
@@ -161,7 +177,7 @@ impl Transform {
     pub fn block_len(&self) -> usize {
         match self.cipher {
             Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 8,
-            Cipher::None | Cipher::ChaCha(_) | Cipher::Library(_) => 1,
+            Cipher::None | Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 1,
         }
     }
 
@@ -215,6 +231,7 @@ impl Transform {
                 *tag = found;
                 sum
             }
+            Cipher::Gcm(key) => key.seal(swap.bytes(), nonce, aad, src, path.dst, tag),
             Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
         }
     }
@@ -265,9 +282,24 @@ impl Transform {
                 }
                 Opened { sum, authentic }
             }
+            Cipher::Gcm(key) => {
+                let (sum, authentic) = key.open(swap.bytes(), nonce, aad, src, tag, path.dst);
+                Opened { sum, authentic }
+            }
             Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
         }
     }
+}
+
+/// Fused where the level has AES and the execution asks for one loop, otherwise the library's.
+fn aes_gcm(
+    level: Level,
+    execution: Execution,
+    key: &[u8],
+    library: impl FnOnce() -> Library,
+) -> Cipher {
+    let fused = if execution == Execution::Integrated { GcmKey::new(level, key) } else { None };
+    fused.map_or_else(|| Cipher::Library(library()), Cipher::Gcm)
 }
 
 /// One message's way, but for the cipher.

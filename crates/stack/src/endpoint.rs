@@ -45,6 +45,8 @@ struct State {
     arrival_tasks: Vec<task::Waker>,
     /// A thread polls the device, or sleeps on it.
     driven: bool,
+    /// Threads that wait for the driver.
+    waiting: usize,
     asleep: bool,
     /// A thread of ours drives for futures.
     has_driver_thread: bool,
@@ -129,6 +131,7 @@ impl Endpoint {
             arrived: Vec::new(),
             arrival_tasks: Vec::new(),
             driven: false,
+            waiting: 0,
             asleep: false,
             has_driver_thread: false,
         };
@@ -618,15 +621,19 @@ impl Shared {
                 return Err(Error::Closed);
             }
             if state.driven {
+                state.waiting += 1;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.waiting -= 1;
                 continue;
             }
             state.driven = true;
             let (guard, result) = self.drive(state, app);
             state = guard;
             state.driven = false;
-            // Another may have to drive from now on.
-            self.changed.notify_all();
+            // Another may have news, or has to drive from now on.
+            if state.waiting > 0 {
+                self.changed.notify_all();
+            }
             result?;
         }
     }

@@ -185,7 +185,7 @@ fn large_adus_are_put_together() {
     };
     let mut world = World::new(rules, 7, &small());
     world.connect();
-    let body: Vec<u8> = (0..200_000u32).map(|i| (i * 31 >> 3) as u8).collect();
+    let body: Vec<u8> = (0..200_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
     let (mut sent, mut got) = (0, 0);
     world.run(600.0, "large ADUs", |w| {
         while sent < 10 && w.client.send(w.id, &body).unwrap() {
