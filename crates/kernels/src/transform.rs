@@ -14,6 +14,7 @@
 use crate::Level;
 use crate::arch::{Kernel, Lanes};
 use crate::execution::{Blocked, Execution, Integrated, Sequential};
+use crate::gcm::GcmKey;
 use crate::library::Library;
 use crate::stage::{Run, then};
 use crate::stages::{InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, Swap as SwapStage};
@@ -31,6 +32,18 @@ pub enum Swap {
     Bytes32,
     /// 64-bit words.
     Bytes64,
+}
+
+impl Swap {
+    /// Bytes of a word; 1 for none.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Swap::None => 1,
+            Swap::Bytes16 => 2,
+            Swap::Bytes32 => 4,
+            Swap::Bytes64 => 8,
+        }
+    }
 }
 
 /// A cipher and its key.
@@ -60,6 +73,7 @@ pub struct Opened {
 enum Cipher {
     None,
     Pes(PesKey),
+    Gcm(GcmKey),
     Library(Library),
 }
 
@@ -90,8 +104,12 @@ impl Transform {
         let cipher = match key {
             CipherKey::None => Cipher::None,
             CipherKey::Pes(key) => Cipher::Pes(PesKey::new(*key)),
-            CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
-            CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
+            CipherKey::Aes256Gcm(key) => {
+                aes_gcm(level, execution, key, || Library::aes_256_gcm(key))
+            }
+            CipherKey::Aes128Gcm(key) => {
+                aes_gcm(level, execution, key, || Library::aes_128_gcm(key))
+            }
             CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
         };
         Transform { level, execution, swap, cipher, work: Vec::new() }
@@ -101,7 +119,7 @@ impl Transform {
     pub fn tag_len(&self) -> usize {
         match self.cipher {
             Cipher::None | Cipher::Pes(_) => 0,
-            Cipher::Library(_) => 16,
+            Cipher::Gcm(_) | Cipher::Library(_) => 16,
         }
     }
 
@@ -109,7 +127,7 @@ impl Transform {
     pub fn block_len(&self) -> usize {
         match self.cipher {
             Cipher::Pes(_) => 8,
-            Cipher::None | Cipher::Library(_) => 1,
+            Cipher::None | Cipher::Gcm(_) | Cipher::Library(_) => 1,
         }
     }
 
@@ -162,6 +180,10 @@ impl Transform {
                 );
                 sum
             }
+            Cipher::Gcm(key) if execution == Execution::Blocked => {
+                key.seal_blocked(swap, nonce, aad, src, dst, tag)
+            }
+            Cipher::Gcm(key) => key.seal(swap, nonce, aad, src, dst, tag),
             Cipher::Library(aead) => {
                 if execution == Execution::Sequential {
                     let work = &mut work[..src.len()];
@@ -220,6 +242,10 @@ impl Transform {
                 );
                 Opened { sum, authentic: true }
             }
+            Cipher::Gcm(key) if execution == Execution::Blocked => {
+                key.open_blocked(swap, nonce, aad, src, tag, dst)
+            }
+            Cipher::Gcm(key) => key.open(swap, nonce, aad, src, tag, dst),
             Cipher::Library(aead) => {
                 let sum = crate::sum(level, src);
                 let sequential = execution == Execution::Sequential;
@@ -237,6 +263,20 @@ impl Transform {
             }
         }
     }
+}
+
+/// Ours where the level has AES and the execution is not sequential, otherwise the library's.
+fn aes_gcm(
+    level: Level,
+    execution: Execution,
+    key: &[u8],
+    library: impl FnOnce() -> Library,
+) -> Cipher {
+    let ours = match execution {
+        Execution::Sequential => None,
+        Execution::Integrated | Execution::Blocked => GcmKey::new(level, key),
+    };
+    ours.map_or_else(|| Cipher::Library(library()), Cipher::Gcm)
 }
 
 impl Drop for Transform {
@@ -296,7 +336,7 @@ impl<L: Lanes, W: Run<L, Output = ()>, C: Run<L>> Kernel<L> for Receive<'_, W, C
 }
 
 /// A swap as a pass of its own.
-fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
         Swap::Bytes16 => level.run(Integrated { stage: &SwapStage::<2>, src, dst }),
@@ -306,7 +346,7 @@ fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
 }
 
 /// The same where the bytes are.
-fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
+pub(crate) fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
     use crate::execution::InPlace;
     match swap {
         Swap::None => {}
