@@ -247,5 +247,5 @@ fn wycheproof() {
         }
     }
     println!("{valid} valid, {invalid} invalid");
-    assert!(valid > 80 && invalid > 40, "{valid} valid, {invalid} invalid");
+    assert!(valid >= 79 && invalid >= 54, "{valid} valid, {invalid} invalid");
 }
