@@ -235,7 +235,7 @@ impl Transform {
                 key.seal_blocked(swap, nonce, aad, src, path.dst, tag)
             }
             Cipher::Gcm(key) => key.seal(swap, nonce, aad, src, path.dst, tag),
-            Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
+            Cipher::Library(aead) => path.moved().library_send(aead, nonce, aad, tag),
         }
     }
 
@@ -289,7 +289,7 @@ impl Transform {
                 key.open_blocked(swap, nonce, aad, src, tag, path.dst)
             }
             Cipher::Gcm(key) => key.open(swap, nonce, aad, src, tag, path.dst),
-            Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
+            Cipher::Library(aead) => path.moved().library_receive(aead, nonce, aad, tag),
         }
     }
 }
@@ -318,7 +318,14 @@ struct Path<'a> {
     work: &'a mut [u8],
 }
 
-impl Path<'_> {
+impl<'a> Path<'a> {
+    /// The same somewhere else: what takes it by reference then does not keep this one from registers.
+    #[inline(always)]
+    fn moved(self) -> Path<'a> {
+        let Path { level, execution, swap, src, dst, work } = self;
+        Path { level, execution, swap, src, dst, work }
+    }
+
     /// swap ▸ cipher ▸ sum ▸ store.
     fn send<C: AnyStage>(self, cipher: C) -> (C::Output, Sum) {
         let Path { level, execution, swap, src, dst, work } = self;
