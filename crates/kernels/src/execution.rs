@@ -147,6 +147,9 @@ fn in_place<L: Lanes, S: Run<L>, const N: usize>(
         store(lanes, bytes, x);
     }
     let mut rest = units.into_remainder();
+    if rest.is_empty() {
+        return;
+    }
     if N > 1 {
         let (vectors, after) = rest.split_at_mut(whole_vectors::<L>(rest.len()));
         for bytes in vectors.chunks_exact_mut(L::WIDTH) {
@@ -177,6 +180,9 @@ fn read<L: Lanes, S: Run<L>, const N: usize>(
         stage.unit(lanes, state, &mut x);
     }
     let mut rest = units.remainder();
+    if rest.is_empty() {
+        return;
+    }
     if N > 1 {
         let (vectors, after) = rest.split_at(whole_vectors::<L>(rest.len()));
         for bytes in vectors.chunks_exact(L::WIDTH) {
