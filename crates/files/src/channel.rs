@@ -6,7 +6,7 @@
 /// A connection that carries ADUs reliably.
 pub trait Channel {
     /// Bytes of the largest ADU that is one TPDU. Data messages are never longer; control messages can be,
-    /// up to [`MAX_MESSAGE_LEN`].
+    /// up to [`MAX_ADU_LEN`].
     fn max_adu(&self) -> usize;
 
     /// How many ADUs of `max_adu` bytes would be taken now, at least. Files are read that far ahead and no
@@ -35,9 +35,6 @@ pub trait Channel {
 
 /// The largest ADU that anybody may send, in bytes.
 pub const MAX_ADU_LEN: usize = 128 << 10;
-
-/// The largest control message, in bytes: a path, a link's target and what goes with them.
-pub const MAX_MESSAGE_LEN: usize = 12 << 10;
 
 /// What became of an ADU given to [`Channel::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,10 @@ use crate::sum::BlockSum;
 /// the machines at hand.
 pub(crate) const WINDOW_LEN: usize = 256 << 10;
 
-/// Buffers that the sessions of one thread share. Nothing stays in them between two turns.
+/// Buffers that the machines of one thread share. Nothing stays in them between two turns.
 #[derive(Debug)]
 pub struct Scratch {
-    pub(crate) receive: Vec<u8>,
+    pub(crate) intake: Intake,
     pub(crate) read: Vec<u8>,
 }
 
@@ -35,10 +35,9 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Allocates the buffers, about 0.9 MiB.
+    /// Allocates the buffers, less than a mebibyte.
     pub fn new() -> Self {
-        let len = WINDOW_LEN + MAX_ADU_LEN + 256;
-        Scratch { receive: vec![0; len + MAX_ADU_LEN], read: vec![0; len] }
+        Scratch { intake: Intake::new(), read: vec![0; DATA_HEADER_LEN + WINDOW_LEN + MAX_ADU_LEN] }
     }
 }
 
@@ -54,6 +53,9 @@ pub(crate) struct Run {
 
 /// Takes what arrives, in the order of arrival.
 pub(crate) trait Receiver {
+    /// How contents are marshalled.
+    fn element(&self) -> Element;
+
     /// Contents, and the hash of the block that they end, if one came.
     fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error>;
 
@@ -79,65 +81,108 @@ pub(crate) struct Pulled {
 /// Receives until there is nothing more, `receiver` accepts nothing more, or about `budget` bytes have come.
 pub(crate) fn receive<C: Channel + ?Sized>(
     channel: &mut C,
-    buffer: &mut [u8],
-    element: Element,
-    receiver: &mut impl Receiver,
+    intake: &mut Intake,
+    receiver: &mut dyn Receiver,
     budget: usize,
 ) -> Result<Pulled, Error> {
-    let mut inbox = Inbox { buffer, element, end: DATA_HEADER_LEN, run: None };
+    let pulled = receive_some(channel, intake, receiver, budget);
+    if pulled.is_err() {
+        intake.clear();
+    }
+    pulled
+}
+
+fn receive_some<C: Channel + ?Sized>(
+    channel: &mut C,
+    intake: &mut Intake,
+    receiver: &mut dyn Receiver,
+    budget: usize,
+) -> Result<Pulled, Error> {
     let mut pulled = Pulled { adus: 0, finished: false };
     let mut bytes = 0;
     while bytes < budget && receiver.accepts() {
-        match inbox.pull(channel, receiver)? {
+        intake.make_room(receiver)?;
+        match channel.recv(intake.place())? {
             Received::Adu { len } => {
+                intake.take(len, receiver)?;
                 pulled.adus += 1;
                 bytes += len;
             }
-            Received::Nothing => break,
-            Received::Finished => {
-                pulled.finished = true;
+            other => {
+                intake.dropped();
+                pulled.finished = other == Received::Finished;
                 break;
             }
         }
     }
-    inbox.flush(receiver, None)?;
+    intake.flush(receiver)?;
     Ok(pulled)
 }
 
-struct Inbox<'a> {
-    buffer: &'a mut [u8],
-    element: Element,
+/// The buffer that ADUs are opened into: see the module's text. Empty between two calls of [`receive`].
+#[derive(Debug)]
+pub(crate) struct Intake {
+    buffer: Vec<u8>,
+    /// What lies where the next ADU's header goes.
+    aside: [u8; DATA_HEADER_LEN],
     /// End of the contents; at least the length of a header.
     end: usize,
     run: Option<Run>,
 }
 
-impl Inbox<'_> {
-    fn pull<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        receiver: &mut impl Receiver,
-    ) -> Result<Received, Error> {
-        if self.end > DATA_HEADER_LEN + WINDOW_LEN {
-            self.flush(receiver, None)?;
-        }
+impl Intake {
+    /// Allocates the buffer, about half a mebibyte.
+    fn new() -> Self {
+        let buffer = vec![0; DATA_HEADER_LEN + WINDOW_LEN + 2 * MAX_ADU_LEN];
+        Intake { buffer, aside: [0; DATA_HEADER_LEN], end: DATA_HEADER_LEN, run: None }
+    }
+
+    /// Memory for the next ADU, at least [`MAX_ADU_LEN`] bytes. Either the ADU is then taken or
+    /// [`Intake::dropped`] is called; one ADU at a time.
+    fn place(&mut self) -> &mut [u8] {
         let slot = self.end - DATA_HEADER_LEN;
-        let mut aside = [0; DATA_HEADER_LEN];
-        aside.copy_from_slice(&self.buffer[slot..self.end]);
-        let received = channel.recv(&mut self.buffer[slot..])?;
+        self.aside.copy_from_slice(&self.buffer[slot..self.end]);
+        &mut self.buffer[slot..]
+    }
+
+    /// No ADU is in the memory that [`Intake::place`] gave.
+    fn dropped(&mut self) {
+        let slot = self.end - DATA_HEADER_LEN;
+        self.buffer[slot..self.end].copy_from_slice(&self.aside);
+    }
+
+    /// Forgets what was collected.
+    fn clear(&mut self) {
+        self.run = None;
+        self.end = DATA_HEADER_LEN;
+    }
+
+    /// Hands on what was collected if there may be no room for another ADU; called before [`Intake::place`].
+    fn make_room(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
+        if self.end > DATA_HEADER_LEN + WINDOW_LEN { self.flush(receiver) } else { Ok(()) }
+    }
+
+    /// Hands on what was collected.
+    fn flush(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
+        let result = self.hand_on(receiver, None);
+        self.end = DATA_HEADER_LEN;
+        result
+    }
+
+    /// An ADU of `len` bytes is in the memory that [`Intake::place`] gave.
+    fn take(&mut self, len: usize, receiver: &mut dyn Receiver) -> Result<(), Error> {
+        let slot = self.end - DATA_HEADER_LEN;
         let mut header = [0; DATA_HEADER_LEN];
         header.copy_from_slice(&self.buffer[slot..self.end]);
-        self.buffer[slot..self.end].copy_from_slice(&aside);
-        let Received::Adu { len } = received else { return Ok(received) };
+        self.dropped();
         let data = match len {
-            DATA_HEADER_LEN.. => DataHeader::parse(&header, self.element)?,
+            DATA_HEADER_LEN.. => DataHeader::parse(&header, receiver.element())?,
             _ => None,
         };
         match data {
-            Some(data) => self.data(data, len, receiver)?,
-            None => self.message(&header, len, receiver)?,
+            Some(data) => self.data(data, len, receiver),
+            None => self.message(&header, len, receiver),
         }
-        Ok(received)
     }
 
     /// The contents of an ADU of `len` bytes lie at `end`.
@@ -145,16 +190,17 @@ impl Inbox<'_> {
         &mut self,
         data: DataHeader,
         len: usize,
-        receiver: &mut impl Receiver,
+        receiver: &mut dyn Receiver,
     ) -> Result<(), Error> {
+        let element = receiver.element();
         let contents_len = data.len as usize;
         let behind_header = len - DATA_HEADER_LEN;
         if contents_len > behind_header {
-            let (expected, found) = (data.message_len(self.element), len as u64);
+            let (expected, found) = (data.message_len(element), len as u64);
             return Err(Violation::DataLength { expected, found }.into());
         }
         let tail = &self.buffer[self.end + contents_len..self.end + behind_header];
-        let sum = data.tail(tail, self.element)?;
+        let sum = data.tail(tail, element)?;
         let continues = self.run.is_some_and(|run| {
             run.xid == data.xid
                 && run.copy == data.copy
@@ -163,9 +209,7 @@ impl Inbox<'_> {
         match &mut self.run {
             Some(run) if continues => run.len += contents_len,
             _ => {
-                let start = self.end;
                 self.hand_on(receiver, None)?;
-                self.end = start;
                 let (xid, copy, position) = (data.xid, data.copy, data.position);
                 self.run = Some(Run { xid, copy, position, len: contents_len });
             }
@@ -179,32 +223,20 @@ impl Inbox<'_> {
         &mut self,
         header: &[u8; DATA_HEADER_LEN],
         len: usize,
-        receiver: &mut impl Receiver,
+        receiver: &mut dyn Receiver,
     ) -> Result<(), Error> {
         let slot = self.end - DATA_HEADER_LEN;
-        self.hand_on(receiver, None)?;
+        self.flush(receiver)?;
         self.buffer[slot..slot + DATA_HEADER_LEN].copy_from_slice(header);
         let bytes = &mut self.buffer[slot..slot + len];
-        self.end = DATA_HEADER_LEN;
-        let prefix = Prefix::of(bytes, self.element)?;
+        let prefix = Prefix::of(bytes, receiver.element())?;
         if prefix.kind == HOLE {
-            return receiver.hole(Hole::parse(bytes, self.element)?);
+            return receiver.hole(Hole::parse(bytes, receiver.element())?);
         }
         receiver.message(prefix, bytes)
     }
 
-    /// Hands on the run and begins at the front of the buffer again.
-    fn flush(&mut self, receiver: &mut impl Receiver, sum: Option<BlockSum>) -> Result<(), Error> {
-        self.hand_on(receiver, sum)?;
-        self.end = DATA_HEADER_LEN;
-        Ok(())
-    }
-
-    fn hand_on(
-        &mut self,
-        receiver: &mut impl Receiver,
-        sum: Option<BlockSum>,
-    ) -> Result<(), Error> {
+    fn hand_on(&mut self, receiver: &mut dyn Receiver, sum: Option<BlockSum>) -> Result<(), Error> {
         let Some(run) = self.run.take() else { return Ok(()) };
         receiver.contents(run, &self.buffer[self.end - run.len..self.end], sum)
     }

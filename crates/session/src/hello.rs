@@ -307,3 +307,102 @@ impl Reader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            version: VERSION,
+            allow_insecure: true,
+            element: Swap::Bytes32,
+            body_len_max: 70_000,
+            ciphers: vec![Cipher::SaferK64 { rounds: 3 }, Cipher::Aes256Gcm, Cipher::None],
+        }
+    }
+
+    fn choice() -> Choice {
+        Choice {
+            version: VERSION,
+            cipher: Cipher::Aes128Gcm,
+            element: Swap::Bytes64,
+            body_len_max: 9,
+        }
+    }
+
+    fn emitted(emit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        emit(&mut out);
+        out
+    }
+
+    #[test]
+    fn messages_round_trip() {
+        assert_eq!(Hello::parse(&emitted(|o| hello().emit(o))).unwrap(), hello());
+        for refusal in (0..=255).map(Refusal::from_code) {
+            let answer = Answer::Refusal(refusal);
+            assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+        }
+        let answer = Answer::Choice(choice());
+        assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+    }
+
+    #[test]
+    fn no_changed_byte_means_the_same() {
+        let bytes = emitted(|o| hello().emit(o));
+        let answer = emitted(|o| choice().emit(o));
+        for (bytes, same) in [
+            (
+                &bytes,
+                &(|b: &[u8]| Hello::parse(b).is_ok_and(|h| h == hello())) as &dyn Fn(&[u8]) -> bool,
+            ),
+            (&answer, &|b| Answer::parse(b).is_ok_and(|a| a == Answer::Choice(choice()))),
+        ] {
+            assert!(same(bytes));
+            for at in 0..bytes.len() {
+                for byte in 0..=255 {
+                    let mut changed = bytes.clone();
+                    changed[at] = byte;
+                    assert_eq!(same(&changed), byte == bytes[at], "byte {at} as {byte}");
+                }
+                assert!(!same(&bytes[..at]), "cut at {at}");
+            }
+            assert!(!same(&[bytes, &[0][..]].concat()));
+        }
+    }
+
+    #[test]
+    fn extensions_and_ciphers_of_later_versions_are_skipped() {
+        let mut bytes = emitted(|o| hello().emit(o));
+        bytes[9..11].copy_from_slice(&[0x7f, 0x7f]);
+        let end = bytes.len() - 2;
+        bytes.truncate(end);
+        bytes.extend([0, 10, 0xab, 0xcd, 0, 2, 1, 2, 0, 0, 0, 0]);
+        let parsed = Hello::parse(&bytes).unwrap();
+        assert_eq!(parsed.ciphers, [Cipher::Aes256Gcm, Cipher::None]);
+        let len = bytes.len();
+        bytes[len - 1] = 1;
+        let wrong = Hello::parse(&bytes).unwrap_err();
+        assert!(
+            matches!(wrong, Error::Malformed { expected: "an extension within the message", .. }),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn the_first_common_cipher_that_both_allow_is_chosen() {
+        let mut hello = hello();
+        let all = [Cipher::Aes256Gcm, Cipher::None, Cipher::SaferK64 { rounds: 3 }];
+        assert_eq!(choose(&hello, &all, true), Ok(Cipher::SaferK64 { rounds: 3 }));
+        assert_eq!(choose(&hello, &all, false), Ok(Cipher::Aes256Gcm));
+        assert_eq!(
+            choose(&hello, &[Cipher::SaferK64 { rounds: 4 }], true),
+            Err(Refusal::NoCommonCipher)
+        );
+        assert_eq!(choose(&hello, &[Cipher::Aes128Gcm], false), Err(Refusal::Insecure));
+        hello.allow_insecure = false;
+        assert_eq!(choose(&hello, &all, true), Ok(Cipher::Aes256Gcm));
+        assert_eq!(choose(&hello, &all[1..], true), Err(Refusal::Insecure));
+    }
+}

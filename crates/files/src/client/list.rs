@@ -69,10 +69,8 @@ impl<F: FnMut(&RemotePath, &Entry)> List<F> {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
         let mut worked = self.desk.asker.send(channel)?;
-        let element = self.desk.asker.element;
         let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled =
-            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         worked |= pulled.adus > 0;
         worked |= self.desk.asker.send(channel)?;
         if matches!(self.desk.stage, Stage::Done) {
@@ -142,6 +140,10 @@ pub(super) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath,
 }
 
 impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
+    fn element(&self) -> Element {
+        self.asker.element
+    }
+
     fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }

@@ -101,13 +101,7 @@ impl Session {
         let mut turn = Turn::default();
         if !self.draining {
             let budget = WINDOW_LEN + MAX_ADU_LEN;
-            let pulled = inbox::receive(
-                channel,
-                &mut scratch.receive,
-                self.element,
-                &mut self.desk,
-                budget,
-            )?;
+            let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
             turn.worked |= pulled.adus > 0;
             self.draining = pulled.finished;
         }
@@ -379,6 +373,10 @@ impl Desk {
 }
 
 impl Receiver for Desk {
+    fn element(&self) -> Element {
+        self.element
+    }
+
     fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
         self.known(run.xid)?;
         match self.uploads.contents(run, bytes, sum) {

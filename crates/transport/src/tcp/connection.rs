@@ -481,7 +481,14 @@ impl Connection {
         assert!(s.una <= s.nxt && s.nxt <= s.end, "una {} nxt {} end {}", s.una, s.nxt, s.end);
         assert!(r.nxt <= r.adv, "rcv_nxt {} adv {}", r.nxt, r.adv);
         assert!(r.consumed <= r.nxt && r.last_ack <= r.nxt);
-        assert!(r.ranges.is_consistent(r.nxt, r.adv));
+        assert!(
+            r.ranges.is_consistent(r.nxt, r.adv),
+            "nxt {} adv {} fin {} {:?}",
+            r.nxt,
+            r.adv,
+            r.fin,
+            r.ranges
+        );
         assert!(s.queue.is_consistent());
         if self.state == State::Closed {
             assert!(self.poll_timeout().is_none());

@@ -292,6 +292,10 @@ impl Connection {
         }
         let Some(start) = self.recv.position_of(h.seq) else { return };
         let fin = start + u64::from(payload_len);
+        if fin < self.recv.ranges.end() && self.recv.fin == u64::MAX {
+            // The stream cannot end before what was received of it.
+            return self.counters.drop(DropCause::Protocol);
+        }
         if fin >= self.recv.nxt && fin <= self.recv.adv && self.recv.fin == u64::MAX {
             self.recv.fin = fin;
             self.events.send_ack = true;

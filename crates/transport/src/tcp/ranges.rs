@@ -65,12 +65,21 @@ impl Ranges {
         }
     }
 
-    /// `start..end`, which nothing here overlaps, can be inserted.
+    /// One past the highest position received; 0 when there are no ranges.
+    pub fn end(&self) -> u64 {
+        self.list.back().map_or(0, |r| r.1)
+    }
+
+    /// `start..end`, which nothing here overlaps, can be inserted, whole or only a front part of it. In a
+    /// full list what joins the range before it takes no entry. What joins the range behind it takes none
+    /// either when it is inserted whole; as the caller may take less, these have a bound of their own.
     pub fn has_room(&self, start: u64, end: u64) -> bool {
-        self.list.len() < self.capacity || {
-            let index = self.list.partition_point(|r| r.1 < start);
-            self.list.get(index).is_some_and(|r| r.0 <= end)
+        if self.list.len() < self.capacity {
+            return true;
         }
+        let index = self.list.partition_point(|r| r.1 < start);
+        let Some(&(left, right)) = self.list.get(index) else { return false };
+        right == start || (left == end && self.list.len() < 2 * self.capacity)
     }
 
     /// Inserts a range above `rcv_nxt` that was accepted.
@@ -179,7 +188,7 @@ impl Ranges {
     /// In order, disjoint, not touching, bounded, and between `nxt` and `adv`.
     pub fn is_consistent(&self, nxt: u64, adv: u64) -> bool {
         let mut end = nxt;
-        self.list.len() <= self.capacity
+        self.list.len() <= 2 * self.capacity
             && self.unreported <= self.recent_len
             && self.list.iter().all(|&(left, right)| {
                 let ok = left > end && left < right && right <= adv;
@@ -236,6 +245,20 @@ mod tests {
         r.insert(300, 400);
         assert!(!r.has_room(500, 600));
         assert!(r.has_room(400, 500) && r.has_room(50, 100) && r.has_room(250, 300));
+    }
+
+    #[test]
+    fn taking_less_than_was_planned_does_not_outgrow_the_bound() {
+        let mut r = Ranges::new(4);
+        for i in 0..1000 {
+            // Each would join the range behind it, and then does not.
+            let (start, end) = (1_000_000 - 100 * (i + 1), 1_000_000 - 100 * i);
+            if r.has_room(start, end) {
+                r.insert(start, start + 50);
+            }
+            assert!(r.is_consistent(0, u64::MAX));
+        }
+        assert_eq!(r.len(), 8);
     }
 
     #[test]

@@ -168,6 +168,7 @@ impl Subject {
     }
 
     fn check(&mut self) {
+        self.conn.assert_invariants();
         let info = self.conn.info();
         assert!(info.cwnd >= u64::from(info.max_payload), "{info:?}");
         assert!(self.conn.state() == State::Closed || info.in_flight <= info.unacked, "{info:?}");

@@ -2,7 +2,7 @@
 
 use crate::pair::Pair;
 use core::time::Duration;
-use fusewire_transport::tcp::{Config, Event, ResetCause, State, TransmitKind};
+use fusewire_transport::tcp::{Config, DropCause, Event, ResetCause, State, TransmitKind};
 use fusewire_wire::tcp::Flags;
 
 fn open() -> Pair {
@@ -107,6 +107,23 @@ fn a_fin_before_its_data_waits() {
     pair.b.take(pair.now, &out[0]);
     assert_eq!(pair.b.tcp.state(), State::CloseWait);
     assert!(pair.b.saw(Event::PeerFinished { offset: 2000 }));
+    assert_eq!(pair.received(), 2000);
+}
+
+#[test]
+fn a_fin_before_what_was_received_is_refused() {
+    let mut pair = open();
+    pair.a.send(1000);
+    pair.a.send(1000);
+    let out = pair.a.output(pair.now);
+    pair.b.take(pair.now, &out[1]);
+    let mut forged = out[0].clone();
+    forged.header.flags |= Flags::FIN;
+    forged.payload = 0..0;
+    pair.b.take(pair.now, &forged);
+    assert_eq!(pair.b.tcp.state(), State::Established);
+    assert_eq!(pair.b.tcp.counters().dropped(DropCause::Protocol), 1);
+    pair.b.take(pair.now, &out[0]);
     assert_eq!(pair.received(), 2000);
 }
 

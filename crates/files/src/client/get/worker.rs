@@ -82,9 +82,7 @@ impl Worker {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
         let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let element = self.desk.asker.element;
-        let pulled =
-            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut worked = pulled.adus > 0;
         worked |= self.check()?;
         worked |= self.begin()?;
@@ -398,6 +396,10 @@ impl Desk {
 }
 
 impl Receiver for Desk {
+    fn element(&self) -> Element {
+        self.asker.element
+    }
+
     fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
         self.data(run.xid, run.copy, bytes.len() as u64, |writer| {
             writer.contents(run.position, bytes, sum)

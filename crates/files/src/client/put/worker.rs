@@ -85,10 +85,8 @@ impl Worker {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
-        let element = self.desk.asker.element;
         let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled =
-            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut turn = Turn { worked: pulled.adus > 0, ..Turn::default() };
         turn.worked |= self.begin()?;
         turn.worked |= self.desk.asker.send(channel)?;
@@ -393,6 +391,10 @@ impl Desk {
 }
 
 impl Receiver for Desk {
+    fn element(&self) -> Element {
+        self.asker.element
+    }
+
     fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
