@@ -1,14 +1,14 @@
 //! AES-256-GCM in one loop against aws-lc-rs with the best passes around it, alternating.
 //!
-//! `cargo run --release -p fusewire-kernels --example gcm [LEVEL]` prints, for each direction and size,
+//! `cargo run --release -p fusewire-kernels --example gcm [LEVEL [SIZE…]]` prints, for each direction and size,
 //! the medians of both in GB/s, and their ratio with its quartiles. Buffers are reused.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fusewire_base::Sum;
-use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Integrated, Scan};
 use fusewire_kernels::gcm::GcmKey;
-use fusewire_kernels::stages::{InternetSum, Swap};
+use fusewire_kernels::stages::{InternetSum, Swap as SwapStage};
+use fusewire_kernels::{Level, Swap};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -37,19 +37,20 @@ impl Bench {
     }
 
     fn seal(&mut self) -> Sum {
-        self.ours.seal(4, &NONCE, &AAD, &self.src, &mut self.dst, &mut self.tag)
+        self.ours.seal(Swap::Bytes32, &NONCE, &AAD, &self.src, &mut self.dst, &mut self.tag)
     }
 
     fn open(&mut self) -> Sum {
-        let (sum, ok) = self.ours.open(4, &NONCE, &AAD, &self.sealed, &self.tag, &mut self.dst);
-        assert!(ok);
-        sum
+        let opened =
+            self.ours.open(Swap::Bytes32, &NONCE, &AAD, &self.sealed, &self.tag, &mut self.dst);
+        assert!(opened.authentic);
+        opened.sum
     }
 
     fn seal_reference(&mut self) -> Sum {
         let len = self.src.len();
         let work = &mut self.work[..len];
-        self.level.run(Integrated { stage: &Swap::<4>, src: &self.src, dst: work });
+        self.level.run(Integrated { stage: &SwapStage::<4>, src: &self.src, dst: work });
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let tag =
             self.theirs.seal_in_place_separate_tag(nonce, Aad::from(AAD), work).expect("sealed");
@@ -67,7 +68,7 @@ impl Bench {
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let plain =
             self.theirs.open_in_place(nonce, Aad::from(AAD), &mut self.work).expect("authentic");
-        self.level.run(Integrated { stage: &Swap::<4>, src: plain, dst: &mut self.dst });
+        self.level.run(Integrated { stage: &SwapStage::<4>, src: plain, dst: &mut self.dst });
         sum
     }
 }
@@ -94,7 +95,11 @@ fn main() {
         "{:8} {:>8} {:>10} {:>10} {:>7}  (quartiles)",
         "", "bytes", "one loop", "reference", "ratio"
     );
-    let sizes = [64, 256, 512, 1024, 1388, 4096, 16384, 65536, 1 << 20, 64 << 20];
+    let mut sizes: Vec<usize> =
+        std::env::args().skip(2).map(|size| size.parse().expect("bytes")).collect();
+    if sizes.is_empty() {
+        sizes = vec![64, 256, 512, 1024, 1388, 4096, 16384, 65536, 1 << 20, 64 << 20];
+    }
     for (name, ours, reference) in [
         (
             "send",
@@ -103,7 +108,7 @@ fn main() {
         ),
         ("receive", Bench::open, Bench::open_reference),
     ] {
-        for len in sizes {
+        for &len in &sizes {
             let mut bench = Bench::new(level, len);
             let expected = bench.seal_reference();
             let want = bench.dst.clone();

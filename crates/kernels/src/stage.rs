@@ -43,6 +43,8 @@ pub trait Stage {
     const ORDERED: bool;
     /// Vectors in a unit that suit it best: 1, 2, 4, 8 or 16.
     const VECTORS: usize = 4;
+    /// The most that it has registers for; holds for a pipeline that it is in.
+    const MOST_VECTORS: usize = 16;
 }
 
 /// How a stage treats vectors of one level. Every method must be `#[inline(always)]`.
@@ -81,6 +83,47 @@ pub trait Run<L: Lanes>: Stage + Sized {
     }
 }
 
+/// A borrowed stage is one too.
+impl<S: Stage> Stage for &S {
+    type Output = S::Output;
+    const NAME: &'static str = S::NAME;
+    const BLOCK: usize = S::BLOCK;
+    const WHOLE_BLOCKS: bool = S::WHOLE_BLOCKS;
+    const OUTPUT: Output = S::OUTPUT;
+    const STATE: usize = S::STATE;
+    const ORDERED: bool = S::ORDERED;
+    const VECTORS: usize = S::VECTORS;
+    const MOST_VECTORS: usize = S::MOST_VECTORS;
+}
+
+impl<L: Lanes, S: Run<L>> Run<L> for &S {
+    type State = S::State;
+    #[inline(always)]
+    fn start(&self, lanes: L) -> S::State {
+        (**self).start(lanes)
+    }
+    #[inline(always)]
+    fn unit<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
+        (**self).unit(lanes, state, x);
+    }
+    #[inline(always)]
+    fn tail(&self, lanes: L, state: &mut S::State, x: &mut L::V, valid: usize) {
+        (**self).tail(lanes, state, x, valid);
+    }
+    #[inline(always)]
+    fn finish(&self, lanes: L, state: S::State, len: usize) -> S::Output {
+        (**self).finish(lanes, state, len)
+    }
+    #[inline(always)]
+    fn pass(&self, lanes: L, state: &mut S::State, passes: &mut Passes<'_>) {
+        (**self).pass(lanes, state, passes);
+    }
+    #[inline(always)]
+    fn unit_by_pointer<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
+        (**self).unit_by_pointer(lanes, state, x);
+    }
+}
+
 /// A stage that runs at every level.
 #[cfg(target_arch = "x86_64")]
 pub trait AnyStage:
@@ -102,8 +145,12 @@ pub const fn then<A: Stage, B: Stage>(a: A, b: B) -> Then<A, B> {
     Then(a, b)
 }
 
-const fn max(a: usize, b: usize) -> usize {
+pub(crate) const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
+}
+
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
 }
 
 impl<A: Stage, B: Stage> Stage for Then<A, B> {
@@ -119,6 +166,7 @@ impl<A: Stage, B: Stage> Stage for Then<A, B> {
     const STATE: usize = A::STATE + B::STATE;
     const ORDERED: bool = A::ORDERED || B::ORDERED;
     const VECTORS: usize = max(A::VECTORS, B::VECTORS);
+    const MOST_VECTORS: usize = min(A::MOST_VECTORS, B::MOST_VECTORS);
 }
 
 impl<L: Lanes, A: Run<L>, B: Run<L>> Run<L> for Then<A, B> {
