@@ -213,7 +213,7 @@ pub(crate) fn absorb_wide<'a, L: Zip>(
     rest
 }
 
-/// From limbs of 26 bits, below 2^32, to limbs of 64.
+/// From limbs of 26 bits, below 2^32, to limbs of 64, the highest of which is at most 4.
 #[inline(always)]
 fn whole(x: [u64; 5]) -> [u64; 3] {
     let low = u128::from(x[0]) + (u128::from(x[1]) << 26) + (u128::from(x[2]) << 52);
@@ -221,5 +221,8 @@ fn whole(x: [u64; 5]) -> [u64; 3] {
     // high stands at bit 78.
     let middle = (low >> 64) + ((high << 14) & u128::from(u64::MAX));
     let top = ((high >> 50) as u64) + (middle >> 64) as u64;
-    [low as u64, middle as u64, top]
+    // The sum of the lanes may reach 2^132: what lies above 2^130 comes back times 5.
+    let low = u128::from(low as u64) + u128::from(5 * (top >> 2));
+    let middle = u128::from(middle as u64) + (low >> 64);
+    [low as u64, middle as u64, (top & 3) + (middle >> 64) as u64]
 }
