@@ -1,2 +1,55 @@
-//! What a developer runs.
-fn main() {}
+//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|bench`.
+//!
+//! Nothing of the product depends on this crate, and it needs nothing installed by hand: what a
+//! step lacks it installs (as root, from Debian's packages) or skips, and says which.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod fuzz;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a developer runs.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Formatting, lints, house rules, every test, and each fuzz target for a short time.
+    Test(test::Options),
+    /// What the continuous integration does: `.ci/run` in a fresh clone of HEAD.
+    Ci,
+    /// The house rules alone: imports run one way, `unsafe` stays in its rooms, licences are allowed.
+    Tidy,
+    /// One fuzz target, or all, with libFuzzer and AddressSanitizer.
+    Fuzz(fuzz::Options),
+    /// Builds the peers that Fusewire is compared with, then `fusewire bench transfer` with the rest of the line.
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().task {
+        Task::Test(options) => test::run(&options),
+        Task::Ci => ci::run(),
+        Task::Tidy => tidy::run(),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Bench(options) => bench::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,2 +1,83 @@
 //! The program `fusewire`: argument table, output, exit codes.
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod bench;
+mod connect;
+mod demo;
+mod get;
+mod key;
+mod ls;
+mod options;
+mod output;
+mod put;
+mod report;
+mod serve;
+mod transfer;
+mod url;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// Files in one pass over a user-level TCP, encrypted.
+#[derive(Parser)]
+#[command(name = "fusewire", version, arg_required_else_help = true, after_help = output::EXIT_CODES)]
+struct Args {
+    /// What to log on standard error: off, error, warn, info, debug, trace [default: RUST_LOG, or warn].
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows it at work: one file between two processes on this machine.
+    Demo(demo::Demo),
+    /// Serves a folder.
+    Serve(Box<serve::Serve>),
+    /// Gets a file or a folder.
+    Get(Box<get::Get>),
+    /// Puts files and folders on a server.
+    Put(Box<put::Put>),
+    /// Lists a folder of a server.
+    Ls(Box<ls::Ls>),
+    /// Shows, replaces and forgets keys.
+    #[command(subcommand)]
+    Key(key::Key),
+    /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Err(error) = log(args.log_level.as_deref()) {
+        return output::finish(Err(error));
+    }
+    let result = match args.command {
+        Command::Demo(demo) => demo::run(&demo),
+        Command::Serve(serve) => serve::run(&serve),
+        Command::Get(get) => get::run(&get),
+        Command::Put(put) => put::run(&put),
+        Command::Ls(ls) => ls::run(&ls),
+        Command::Key(key) => key::run(&key),
+        Command::Bench(bench) => bench::run(bench),
+    };
+    output::finish(result)
+}
+
+/// Logs go to standard error; the option wins over RUST_LOG.
+fn log(level: Option<&str>) -> output::Result {
+    let filter = match level {
+        Some(level) => EnvFilter::try_new(level)
+            .map_err(|e| output::Failure::new(output::Code::Usage, format!("--log-level: {e}")))?,
+        None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
+    };
+    let colours = std::io::stderr().is_terminal();
+    let format = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    format.with_writer(std::io::stderr).init();
+    Ok(())
+}

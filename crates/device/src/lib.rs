@@ -1,1 +1,127 @@
-//! Frames in and out: UDP encapsulation, shared memory, memory, capture, impairment
+//! Devices: where frames go in and out.
+//!
+//! A frame is one TPDU (a TCP header of ours and its payload), as it lies in one UDP datagram; see
+//! [`encapsulation`]. Every device takes and gives many frames at a time ([`Device`]) and says what
+//! it got from the kernel and why ([`Capabilities`]). Nothing here knows a connection, a sequence
+//! number or a key.
+//!
+//! `unsafe` lives in `sys` and nowhere else.
+#![deny(unsafe_code)]
+
+mod batch;
+pub mod capture;
+pub mod encapsulation;
+mod frame;
+pub mod impair;
+pub mod kernel;
+pub mod kernel_tcp;
+pub mod memory;
+pub mod shm;
+#[allow(unsafe_code)]
+mod sys;
+pub mod udp;
+mod wake;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+pub use batch::{RxBatch, SLOT_BYTES, SuperPacket};
+pub use frame::{Ecn, Event, TxFrame};
+pub use wake::Waker;
+
+/// What a device got, and why.
+#[derive(Clone, Debug, Default)]
+pub struct Capabilities {
+    /// Name as the user chooses it: `udp`, `memory`, `shm`.
+    pub name: &'static str,
+    /// The largest TPDU in bytes that the device could carry at all; a path may carry less.
+    pub max_datagram: usize,
+    /// One send carries several frames of equal size (`UDP_SEGMENT` or better).
+    pub segmentation_offload: bool,
+    /// One receive gives several frames of equal size (`UDP_GRO` or better).
+    pub receive_offload: bool,
+    /// The most bytes that one run of equal frames can have.
+    pub max_batch_bytes: usize,
+    /// Payload bytes that wait in the device for `receive` before it drops: the sum of all receive
+    /// windows stays within it.
+    pub receive_buffer_bytes: usize,
+    /// What was asked for, what was got, and why, in sentences for the user.
+    pub notes: Vec<String>,
+}
+
+/// Frames in and out, in batches. Nothing blocks but [`Device::wait`].
+pub trait Device: Send {
+    /// What the device got. May change when the kernel refuses at run time what it granted at start.
+    fn caps(&self) -> &Capabilities;
+
+    /// The address that peers see, as far as this side knows it.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// Sends frames in order and returns how many were taken: fewer than all when the device is
+    /// full, so 0 means "wait until it can be written to". A frame that is too big for the path's
+    /// first link, or whose peer cannot be reached, counts as taken and is told by
+    /// [`Device::poll_event`].
+    ///
+    /// Adjacent frames of equal size for one peer (the last may be shorter) leave together; header
+    /// and payload that lie next to each other in memory, and frames that do, are gathered as one
+    /// piece.
+    ///
+    /// # Errors
+    /// What the operating system says when the device itself is broken.
+    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize>;
+
+    /// Replaces the batch's contents by what is waiting, and returns the number of super-packets;
+    /// 0 when there is none.
+    ///
+    /// # Errors
+    /// What the operating system says when the device itself is broken.
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize>;
+
+    /// Sleeps until frames wait, the device can be written to (when `want_write`), a [`Waker`] of it
+    /// wakes, or `timeout` passes (`None`: for ever). False when the time passed. May wake for nothing.
+    ///
+    /// # Errors
+    /// What the operating system says when the device itself is broken.
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool>;
+
+    /// Wakes [`Device::wait`] from another thread.
+    fn waker(&self) -> Waker;
+
+    /// The descriptor that becomes readable when frames wait, where there is one.
+    fn as_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The next thing that happened to frames taken earlier. The queue is short: when it is full the
+    /// oldest entry is lost.
+    fn poll_event(&mut self) -> Option<Event> {
+        None
+    }
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn caps(&self) -> &Capabilities {
+        (**self).caps()
+    }
+    fn local_addr(&self) -> SocketAddr {
+        (**self).local_addr()
+    }
+    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        (**self).transmit(frames)
+    }
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
+        (**self).receive(batch)
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        (**self).wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        (**self).waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).as_fd()
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        (**self).poll_event()
+    }
+}

@@ -1,1 +1,50 @@
-//! The file transfer: protocol, server, client
+//! The file transfer: protocol, server, client. Specification: `docs/transfer.md`.
+//!
+//! Nothing here but [`net`] does network I/O or reads a clock. A connection is anything that implements [`Channel`];
+//! [`server::Session`], [`client::Get`], [`client::Put`] and [`client::List`] are machines whose `turn` is
+//! called whenever the channel may have something to give or to take, with the time as an argument. A turn
+//! does a bounded amount of work, so one thread can serve a thousand sessions in a circle.
+//!
+//! Contents are read with `pread` into a buffer that stays in the second-level cache (a [`Scratch`], one a
+//! thread), hashed there, and handed to the channel one ADU at a time, each directly behind its header. On
+//! receive the ADUs are opened end to end into the same kind of buffer, hashed and written from there.
+#![forbid(unsafe_code)]
+
+pub mod channel;
+pub mod client;
+mod element;
+mod error;
+mod inbox;
+pub mod memory;
+pub mod message;
+mod meta;
+mod name;
+pub mod net;
+mod place;
+mod ranges;
+mod rate;
+pub mod server;
+mod source;
+mod state;
+mod sum;
+mod target;
+
+pub use channel::{Channel, ChannelError, Received, Sent};
+pub use element::Element;
+pub use error::{Error, Violation};
+pub use inbox::Scratch;
+pub use meta::{Entry, Kind, Meta, Time, Version};
+pub use name::{PathError, RemotePath, Shown};
+pub use rate::Rate;
+pub use sum::BLOCK_LEN;
+
+/// What a turn of a machine did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Something was received, sent, read or written: another turn may find more.
+    pub worked: bool,
+    /// Nothing can be done before this instant, whatever comes in: the rate limit says so.
+    pub wait_until: Option<fusewire_base::Instant>,
+    /// The machine is finished; further turns do nothing.
+    pub finished: bool,
+}

@@ -1,8 +1,8 @@
 //! Prints what `fusewire bench kernels` measures: `cargo run --release -p fusewire-kernels --example
-//! bench [--level NAME] [--sizes A,B,…]`.
+//! bench [--level NAME] [--sizes A,B,…] [--only TEXT]`.
 
 use fusewire_kernels::Level;
-use fusewire_kernels::measure::{Effort, SIZES, pipelines};
+use fusewire_kernels::measure::{Effort, SIZES, checks, pipelines};
 
 fn main() {
     let mut level = Level::detect();
@@ -13,15 +13,15 @@ fn main() {
         match argument.as_str() {
             "--level" => level = Level::from_name(&value).expect("a level of this CPU"),
             "--sizes" => {
-                sizes =
-                    value.split(',').map(|size| size.parse().expect("a size in bytes")).collect();
+                let size = |size: &str| size.parse().expect("a size in bytes");
+                sizes = value.split(',').map(size).collect();
             }
             _ => panic!("unknown argument {argument}"),
         }
     }
     println!("GB/s at level {level}; int÷seq, int÷ref are ratios");
     println!(
-        "{:40} {:8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "{:46} {:8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
         "pipeline",
         "way",
         "bytes",
@@ -29,24 +29,34 @@ fn main() {
         "block",
         "sequ",
         "pointer",
+        "words",
         "ref",
+        "nostore",
         "int÷seq",
         "int÷ref"
     );
     pipelines(level, &sizes, Effort::FULL, &mut |line| {
-        let gb = |rate: f64| rate / 1e9;
+        let gb = |rate: f64| format!("{:7.2}", rate / 1e9);
+        let maybe = |rate: Option<f64>| rate.map_or("      -".to_owned(), gb);
         println!(
-            "{:40} {:8} {:9} {:7.2} {:7.2} {:7.2} {:7.2} {:7.2} {:7.2} {:7.2}",
+            "{:46} {:8} {:9} {} {} {} {} {} {} {} {:7.2} {:7.2}",
             line.pipeline,
             line.direction.name(),
             line.size_bytes,
             gb(line.integrated),
             gb(line.blocked),
             gb(line.sequential),
-            gb(line.function_pointers.unwrap_or(0.0)),
+            maybe(line.function_pointers),
+            maybe(line.word_filters),
             gb(line.reference),
+            maybe(line.without_store),
             line.integrated / line.sequential,
             line.integrated / line.reference
         );
+    });
+    println!("{:8} {:10} {:>9} {:>7}", "function", "form", "bytes", "GB/s");
+    checks(level, &sizes, Effort::FULL, &mut |line| {
+        let rate = line.rate / 1e9;
+        println!("{:8} {:10} {:9} {rate:7.2}", line.function, line.form, line.size_bytes);
     });
 }

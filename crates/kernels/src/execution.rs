@@ -14,7 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::arch::{Kernel, Lanes};
+use crate::arch::{Kernel, Lanes, in_register};
 use crate::stage::{Output, Run, Stage};
 
 /// Bytes of a strip of the blocked execution; source and destination of one lie in the first-level
@@ -66,10 +66,15 @@ fn store<L: Lanes, const N: usize>(lanes: L, to: &mut [u8], x: [L::V; N]) {
     }
 }
 
-/// Runs `$body::<N>` with the stage's own `N`, which only a literal can name.
+/// Vectors in a unit: what suits the stage, as far as the level has registers for it.
+const fn vectors<L: Lanes, S: Stage>() -> usize {
+    if S::VECTORS < L::MOST_VECTORS { S::VECTORS } else { L::MOST_VECTORS }
+}
+
+/// Runs `$body::<N>` with the `N` that suits, which only a literal can name.
 macro_rules! with_vectors {
-    ($stage:ty, $body:ident($($argument:expr),*)) => {
-        match <$stage>::VECTORS {
+    ($body:ident($($argument:expr),*)) => {
+        match const { vectors::<L, S>() } {
             1 => $body::<L, S, 1>($($argument),*),
             2 => $body::<L, S, 2>($($argument),*),
             4 => $body::<L, S, 4>($($argument),*),
@@ -77,6 +82,13 @@ macro_rules! with_vectors {
             _ => $body::<L, S, 16>($($argument),*),
         }
     };
+}
+
+/// The part of `len` that is whole vectors. The optimiser is not told how few there can be: it would
+/// write the loop over them out.
+#[inline(always)]
+fn whole_vectors<L: Lanes>(len: usize) -> usize {
+    in_register((len - len % L::WIDTH) as u64) as usize
 }
 
 /// From `src` through the stage to `dst`, which has the same length.
@@ -90,20 +102,27 @@ fn through<L: Lanes, S: Run<L>, const N: usize>(
 ) {
     let unit = N * L::WIDTH;
     let whole = src.len() - src.len() % unit;
-    let (units, src) = src.split_at(whole);
-    let (units_to, dst) = dst.split_at_mut(whole);
+    let (units, mut src) = src.split_at(whole);
+    let (units_to, mut dst) = dst.split_at_mut(whole);
     for (from, to) in units.chunks_exact(unit).zip(units_to.chunks_exact_mut(unit)) {
         let mut x = load::<L, N>(lanes, from);
         stage.unit(lanes, state, &mut x);
         store(lanes, to, x);
     }
-    let whole = src.len() - src.len() % L::WIDTH;
-    let (vectors, src) = src.split_at(whole);
-    let (vectors_to, dst) = dst.split_at_mut(whole);
-    for (from, to) in vectors.chunks_exact(L::WIDTH).zip(vectors_to.chunks_exact_mut(L::WIDTH)) {
-        let mut x = load::<L, 1>(lanes, from);
-        stage.unit(lanes, state, &mut x);
-        store(lanes, to, x);
+    if src.is_empty() {
+        return;
+    }
+    if N > 1 {
+        let whole = whole_vectors::<L>(src.len());
+        let (vectors, rest) = src.split_at(whole);
+        let (vectors_to, rest_to) = dst.split_at_mut(whole);
+        let vectors_to = vectors_to.chunks_exact_mut(L::WIDTH);
+        for (from, to) in vectors.chunks_exact(L::WIDTH).zip(vectors_to) {
+            let mut x = load::<L, 1>(lanes, from);
+            stage.unit(lanes, state, &mut x);
+            store(lanes, to, x);
+        }
+        (src, dst) = (rest, rest_to);
     }
     if !src.is_empty() {
         let mut x = lanes.load_partial(src);
@@ -120,20 +139,22 @@ fn in_place<L: Lanes, S: Run<L>, const N: usize>(
     state: &mut S::State,
     bytes: &mut [u8],
 ) {
-    let unit = N * L::WIDTH;
-    let mut units = bytes.chunks_exact_mut(unit);
+    let mut units = bytes.chunks_exact_mut(N * L::WIDTH);
     for bytes in &mut units {
         let mut x = load::<L, N>(lanes, bytes);
         stage.unit(lanes, state, &mut x);
         store(lanes, bytes, x);
     }
-    let mut vectors = units.into_remainder().chunks_exact_mut(L::WIDTH);
-    for bytes in &mut vectors {
-        let mut x = load::<L, 1>(lanes, bytes);
-        stage.unit(lanes, state, &mut x);
-        store(lanes, bytes, x);
+    let mut rest = units.into_remainder();
+    if N > 1 {
+        let (vectors, after) = rest.split_at_mut(whole_vectors::<L>(rest.len()));
+        for bytes in vectors.chunks_exact_mut(L::WIDTH) {
+            let mut x = load::<L, 1>(lanes, bytes);
+            stage.unit(lanes, state, &mut x);
+            store(lanes, bytes, x);
+        }
+        rest = after;
     }
-    let rest = vectors.into_remainder();
     if !rest.is_empty() {
         let mut x = lanes.load_partial(rest);
         stage.tail(lanes, state, &mut x, rest.len());
@@ -154,12 +175,15 @@ fn read<L: Lanes, S: Run<L>, const N: usize>(
         let mut x = load::<L, N>(lanes, bytes);
         stage.unit(lanes, state, &mut x);
     }
-    let mut vectors = units.remainder().chunks_exact(L::WIDTH);
-    for bytes in &mut vectors {
-        let mut x = load::<L, 1>(lanes, bytes);
-        stage.unit(lanes, state, &mut x);
+    let mut rest = units.remainder();
+    if N > 1 {
+        let (vectors, after) = rest.split_at(whole_vectors::<L>(rest.len()));
+        for bytes in vectors.chunks_exact(L::WIDTH) {
+            let mut x = load::<L, 1>(lanes, bytes);
+            stage.unit(lanes, state, &mut x);
+        }
+        rest = after;
     }
-    let rest = vectors.remainder();
     if !rest.is_empty() {
         let mut x = lanes.load_partial(rest);
         stage.tail(lanes, state, &mut x, rest.len());
@@ -191,12 +215,12 @@ impl Passes<'_> {
     pub fn run<L: Lanes, S: Run<L>>(&mut self, lanes: L, stage: &S, state: &mut S::State) {
         match (S::OUTPUT, self.moved) {
             (Output::Same, false) => {
-                with_vectors!(S, through(lanes, stage, state, self.src, self.work));
+                with_vectors!(through(lanes, stage, state, self.src, self.work));
                 self.moved = true;
             }
-            (Output::Same, true) => with_vectors!(S, in_place(lanes, stage, state, self.work)),
-            (Output::None, false) => with_vectors!(S, read(lanes, stage, state, self.src)),
-            (Output::None, true) => with_vectors!(S, read(lanes, stage, state, self.work)),
+            (Output::Same, true) => with_vectors!(in_place(lanes, stage, state, self.work)),
+            (Output::None, false) => with_vectors!(read(lanes, stage, state, self.src)),
+            (Output::None, true) => with_vectors!(read(lanes, stage, state, self.work)),
         }
     }
 }
@@ -218,8 +242,59 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Integrated<'_, S> {
         const { check::<S>(L::WIDTH) };
         check_lengths::<S>(self.src.len(), self.dst.len());
         let mut state = self.stage.start(lanes);
-        with_vectors!(S, through(lanes, self.stage, &mut state, self.src, self.dst));
+        with_vectors!(through(lanes, self.stage, &mut state, self.src, self.dst));
         self.stage.finish(lanes, state, self.src.len())
+    }
+}
+
+/// Three parts of a message, each a loop, in an order other than the message's: Braun and Diot's B, C,
+/// A, for a header whose length field is inside the encrypted part and is known last.
+///
+/// A stage that must see the bytes first to last cannot be run so; that is refused when it is compiled:
+///
+/// ```compile_fail
+/// use fusewire_kernels::{Level, execution::Parts, stages::Crc32c};
+/// let cuts = [8, 16];
+/// Level::PORTABLE.run(Parts { stage: &Crc32c, src: &[0; 24], dst: &mut [0; 24], cuts });
+/// ```
+/// while one that does not mind can:
+/// ```
+/// use fusewire_kernels::{Level, execution::Parts, stages::InternetSum};
+/// let cuts = [8, 16];
+/// Level::PORTABLE.run(Parts { stage: &InternetSum, src: &[0; 24], dst: &mut [0; 24], cuts });
+/// ```
+pub struct Parts<'a, S> {
+    /// The pipeline.
+    pub stage: &'a S,
+    /// The message.
+    pub src: &'a [u8],
+    /// Where it goes; as long as `src`.
+    pub dst: &'a mut [u8],
+    /// Where B and C begin. A is `..cuts[0]`, B `cuts[0]..cuts[1]`, C `cuts[1]..`. Multiples of the
+    /// pipeline's block.
+    pub cuts: [usize; 2],
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Parts<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
+        const {
+            check::<S>(L::WIDTH);
+            assert!(!S::ORDERED, "an ordering-constrained stage cannot take the parts B, C, A");
+        };
+        let Parts { stage, src, dst, cuts: [b, c] } = self;
+        check_lengths::<S>(src.len(), dst.len());
+        assert!(
+            b.is_multiple_of(S::BLOCK) && c.is_multiple_of(S::BLOCK),
+            "cuts lie between blocks"
+        );
+        let mut state = stage.start(lanes);
+        for part in [b..c, c..src.len(), 0..b] {
+            let (src, dst) = (&src[part.clone()], &mut dst[part]);
+            with_vectors!(through(lanes, stage, &mut state, src, dst));
+        }
+        stage.finish(lanes, state, src.len())
     }
 }
 
@@ -241,7 +316,7 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Scan<'_, S> {
         };
         check_lengths::<S>(self.src.len(), self.src.len());
         let mut state = self.stage.start(lanes);
-        with_vectors!(S, read(lanes, self.stage, &mut state, self.src));
+        with_vectors!(read(lanes, self.stage, &mut state, self.src));
         self.stage.finish(lanes, state, self.src.len())
     }
 }
@@ -262,13 +337,13 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for InPlace<'_, S> {
         let len = self.bytes.len();
         check_lengths::<S>(len, len);
         let mut state = self.stage.start(lanes);
-        with_vectors!(S, in_place(lanes, self.stage, &mut state, self.bytes));
+        with_vectors!(in_place(lanes, self.stage, &mut state, self.bytes));
         self.stage.finish(lanes, state, len)
     }
 }
 
-/// Each stage in turn over a strip, strip after strip; the first writes to `dst`, the others work
-/// there.
+/// Each stage in turn over a strip, strip after strip. The first that puts out bytes writes to `dst`,
+/// the others work there.
 pub struct Blocked<'a, S> {
     /// The pipeline.
     pub stage: &'a S,
@@ -282,17 +357,8 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Blocked<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
-        const { check::<S>(L::WIDTH) };
-        check_lengths::<S>(self.src.len(), self.dst.len());
-        let mut state = self.stage.start(lanes);
-        for (src, work) in self.src.chunks(STRIP).zip(self.dst.chunks_mut(STRIP)) {
-            let mut passes = Passes { src, work, moved: false };
-            self.stage.pass(lanes, &mut state, &mut passes);
-            if !passes.moved {
-                passes.work.copy_from_slice(src);
-            }
-        }
-        self.stage.finish(lanes, state, self.src.len())
+        let Blocked { stage, src, dst } = self;
+        Apart::new(Execution::Blocked, stage, src, &mut [], dst).run(lanes)
     }
 }
 
@@ -312,14 +378,66 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Sequential<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
+        let Sequential { stage, src, work, dst } = self;
+        Apart::new(Execution::Sequential, stage, src, work, dst).run(lanes)
+    }
+}
+
+/// What blocked and sequential have in common: stages apart from each other, over strips.
+pub(crate) struct Apart<'a, S> {
+    pub(crate) stage: &'a S,
+    pub(crate) src: &'a [u8],
+    /// Where the stages work; as long as `src`.
+    pub(crate) work: &'a mut [u8],
+    /// Bytes in a strip: a multiple of every unit, or more than the message has.
+    pub(crate) strip: usize,
+    /// Where the message is copied to in the end.
+    pub(crate) dst: Option<&'a mut [u8]>,
+}
+
+impl<'a, S> Apart<'a, S> {
+    /// Blocked or sequential, as the argument says.
+    pub(crate) fn new(
+        execution: Execution,
+        stage: &'a S,
+        src: &'a [u8],
+        work: &'a mut [u8],
+        dst: &'a mut [u8],
+    ) -> Self {
+        if execution == Execution::Sequential {
+            let work = &mut work[..src.len()];
+            return Apart { stage, src, work, strip: usize::MAX, dst: Some(dst) };
+        }
+        Apart { stage, src, work: dst, strip: STRIP, dst: None }
+    }
+}
+
+impl<L: Lanes, S: Run<L>> Kernel<L> for Apart<'_, S> {
+    type Output = S::Output;
+    #[inline(always)]
+    fn run(self, lanes: L) -> S::Output {
         const { check::<S>(L::WIDTH) };
-        check_lengths::<S>(self.src.len(), self.dst.len());
-        let mut state = self.stage.start(lanes);
-        let work = &mut self.work[..self.src.len()];
-        let mut passes = Passes { src: self.src, work, moved: false };
-        self.stage.pass(lanes, &mut state, &mut passes);
-        self.dst.copy_from_slice(if passes.moved { passes.work } else { self.src });
-        self.stage.finish(lanes, state, self.src.len())
+        let Apart { stage, src, work, strip, dst } = self;
+        check_lengths::<S>(src.len(), work.len());
+        let mut state = stage.start(lanes);
+        let mut moved = false;
+        let (mut src_left, mut work_left) = (src, &mut *work);
+        while !src_left.is_empty() {
+            // Not `chunks`: it divides by the strip's length.
+            let (src, src_after) = src_left.split_at(strip.min(src_left.len()));
+            let (work, work_after) = work_left.split_at_mut(src.len());
+            (src_left, work_left) = (src_after, work_after);
+            let mut passes = Passes { src, work, moved: false };
+            stage.pass(lanes, &mut state, &mut passes);
+            moved = passes.moved;
+            if !moved && dst.is_none() {
+                passes.work.copy_from_slice(src);
+            }
+        }
+        if let Some(dst) = dst {
+            dst.copy_from_slice(if moved { work } else { src });
+        }
+        stage.finish(lanes, state, src.len())
     }
 }
 

@@ -28,6 +28,7 @@ impl GcmKey {
     ///
     /// # Panics
     /// When `dst` is not as long as `src`.
+    #[inline(never)]
     pub fn seal(
         &self,
         swap: Swap,
@@ -48,6 +49,7 @@ impl GcmKey {
     ///
     /// # Panics
     /// When `dst` is not as long as `src`.
+    #[inline(never)]
     pub fn open(
         &self,
         swap: Swap,

@@ -16,9 +16,11 @@ pub mod gcm;
 mod level;
 mod library;
 pub mod measure;
+mod scratch;
 pub mod stage;
 pub mod stages;
 mod transform;
+pub mod word_filter;
 
 pub use execution::Execution;
 pub use level::Level;

@@ -81,6 +81,46 @@ pub trait Run<L: Lanes>: Stage + Sized {
     }
 }
 
+/// A borrowed stage is one too.
+impl<S: Stage> Stage for &S {
+    type Output = S::Output;
+    const NAME: &'static str = S::NAME;
+    const BLOCK: usize = S::BLOCK;
+    const WHOLE_BLOCKS: bool = S::WHOLE_BLOCKS;
+    const OUTPUT: Output = S::OUTPUT;
+    const STATE: usize = S::STATE;
+    const ORDERED: bool = S::ORDERED;
+    const VECTORS: usize = S::VECTORS;
+}
+
+impl<L: Lanes, S: Run<L>> Run<L> for &S {
+    type State = S::State;
+    #[inline(always)]
+    fn start(&self, lanes: L) -> S::State {
+        (**self).start(lanes)
+    }
+    #[inline(always)]
+    fn unit<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
+        (**self).unit(lanes, state, x);
+    }
+    #[inline(always)]
+    fn tail(&self, lanes: L, state: &mut S::State, x: &mut L::V, valid: usize) {
+        (**self).tail(lanes, state, x, valid);
+    }
+    #[inline(always)]
+    fn finish(&self, lanes: L, state: S::State, len: usize) -> S::Output {
+        (**self).finish(lanes, state, len)
+    }
+    #[inline(always)]
+    fn pass(&self, lanes: L, state: &mut S::State, passes: &mut Passes<'_>) {
+        (**self).pass(lanes, state, passes);
+    }
+    #[inline(always)]
+    fn unit_by_pointer<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
+        (**self).unit_by_pointer(lanes, state, x);
+    }
+}
+
 /// A stage that runs at every level.
 #[cfg(target_arch = "x86_64")]
 pub trait AnyStage:
@@ -102,7 +142,7 @@ pub const fn then<A: Stage, B: Stage>(a: A, b: B) -> Then<A, B> {
     Then(a, b)
 }
 
-const fn max(a: usize, b: usize) -> usize {
+pub(crate) const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 

@@ -4,20 +4,23 @@
 //! A [`Transform`] owns expanded keys and scratch memory. Level, execution, swap and cipher are
 //! matched once a message; the loop behind each match is compiled for exactly that combination.
 //!
-//! To plug a cipher's stages in: a variant of `Cipher` with the expanded key, made in
+//! To plug a cipher's stage in: a variant of `Cipher` with the expanded key, made in
 //! `Transform::new`, and an arm each in `send` and `receive` that hands the message's stage to
-//! `Send` and `Receive` (`level.run(..)`, or `level.run_aes(..)` for stages that need AES). The
-//! stage's `Output` comes back beside the sum: `()` or the tag. The arms for `Cipher::Library`, which
-//! remain for what a level cannot fuse and for the sequential execution, show the rest.
+//! `Path`. The stage's `Output` comes back beside the sum: `()` or the tag. `Cipher::Library` remains
+//! for what a level cannot fuse and for the sequential execution.
 #![forbid(unsafe_code)]
 
 use crate::Level;
-use crate::arch::{Kernel, Lanes};
-use crate::execution::{Blocked, Execution, Integrated, Sequential};
+use crate::execution::{Apart, Execution, InPlace, Integrated};
 use crate::gcm::GcmKey;
 use crate::library::Library;
-use crate::stage::{Run, then};
-use crate::stages::{InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, Swap as SwapStage};
+use crate::scratch::Scratch;
+use crate::stage::{AnyStage, then};
+use crate::stages::{
+    AnySwap, ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt,
+    SaferEncrypt, SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -44,6 +47,14 @@ impl Swap {
             Swap::Bytes64 => 8,
         }
     }
+
+    /// The stage; one that swaps, whichever.
+    #[inline]
+    fn stage(self) -> &'static AnySwap {
+        static STAGES: [AnySwap; 4] =
+            [AnySwap::new(2), AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
+        &STAGES[self as usize]
+    }
 }
 
 /// A cipher and its key.
@@ -59,6 +70,29 @@ pub enum CipherKey {
     ChaCha20Poly1305([u8; 32]),
     /// The papers' pseudo-encryption. Insecure.
     Pes([u8; 8]),
+    /// One round of SAFER, as `docs/safer.md` has it. Insecure.
+    SaferSimplified([u8; 8]),
+    /// SAFER K-64. Insecure.
+    SaferK64 {
+        /// The key.
+        key: [u8; 8],
+        /// 1 to 13; 6 is usual.
+        rounds: u8,
+    },
+    /// SAFER SK-64: K-64 with the strengthened key schedule. Insecure.
+    SaferSk64 {
+        /// The key.
+        key: [u8; 8],
+        /// 1 to 13; 8 is usual.
+        rounds: u8,
+    },
+    /// SAFER SK-128: two user keys, the strengthened key schedule. Insecure.
+    SaferSk128 {
+        /// The key.
+        key: [u8; 16],
+        /// 1 to 13; 10 is usual.
+        rounds: u8,
+    },
 }
 
 /// What a receive found.
@@ -73,6 +107,9 @@ pub struct Opened {
 enum Cipher {
     None,
     Pes(PesKey),
+    SaferSimplified(SaferSimplifiedKey),
+    Safer(SaferKey),
+    ChaCha(ChaChaKey),
     Gcm(GcmKey),
     Library(Library),
 }
@@ -83,19 +120,7 @@ pub struct Transform {
     execution: Execution,
     swap: Swap,
     cipher: Cipher,
-    work: Vec<u8>,
-}
-
-/// Runs `$job { swap: .. }` with the stage for a [`Swap`].
-macro_rules! with_swap {
-    ($swap:expr, $level:ident.$run:ident($job:ident { $($field:ident: $value:expr),* })) => {
-        match $swap {
-            Swap::None => $level.$run($job { swap: Nothing, $($field: $value),* }),
-            Swap::Bytes16 => $level.$run($job { swap: SwapStage::<2>, $($field: $value),* }),
-            Swap::Bytes32 => $level.$run($job { swap: SwapStage::<4>, $($field: $value),* }),
-            Swap::Bytes64 => $level.$run($job { swap: SwapStage::<8>, $($field: $value),* }),
-        }
-    };
+    work: Scratch,
 }
 
 impl Transform {
@@ -104,37 +129,62 @@ impl Transform {
         let cipher = match key {
             CipherKey::None => Cipher::None,
             CipherKey::Pes(key) => Cipher::Pes(PesKey::new(*key)),
+            CipherKey::SaferSimplified(key) => {
+                Cipher::SaferSimplified(SaferSimplifiedKey::new(*key))
+            }
+            CipherKey::SaferK64 { key, rounds } => Cipher::Safer(SaferKey::k64(*key, *rounds)),
+            CipherKey::SaferSk64 { key, rounds } => Cipher::Safer(SaferKey::sk64(*key, *rounds)),
+            CipherKey::SaferSk128 { key, rounds } => Cipher::Safer(SaferKey::sk128(*key, *rounds)),
             CipherKey::Aes256Gcm(key) => {
                 aes_gcm(level, execution, key, || Library::aes_256_gcm(key))
             }
             CipherKey::Aes128Gcm(key) => {
                 aes_gcm(level, execution, key, || Library::aes_128_gcm(key))
             }
-            CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
+            CipherKey::ChaCha20Poly1305(key) if execution == Execution::Sequential => {
+                Cipher::Library(Library::chacha20_poly1305(key))
+            }
+            CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
-        Transform { level, execution, swap, cipher, work: Vec::new() }
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
+    }
+
+    /// An AEAD with the library's cipher, whatever the execution.
+    pub(crate) fn library(
+        level: Level,
+        execution: Execution,
+        swap: Swap,
+        key: &CipherKey,
+    ) -> Transform {
+        let cipher = match key {
+            CipherKey::Aes256Gcm(key) => Cipher::Library(Library::aes_256_gcm(key)),
+            CipherKey::Aes128Gcm(key) => Cipher::Library(Library::aes_128_gcm(key)),
+            CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
+            _ => return Transform::new(level, execution, swap, key),
+        };
+        Transform { level, execution, swap, cipher, work: Scratch::default() }
     }
 
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
     pub fn tag_len(&self) -> usize {
         match self.cipher {
-            Cipher::None | Cipher::Pes(_) => 0,
-            Cipher::Gcm(_) | Cipher::Library(_) => 16,
+            Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 0,
+            Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 16,
         }
     }
 
     /// Messages must be a multiple of this length: 1 for stream ciphers.
     pub fn block_len(&self) -> usize {
         match self.cipher {
-            Cipher::Pes(_) => 8,
-            Cipher::None | Cipher::Gcm(_) | Cipher::Library(_) => 1,
+            Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 8,
+            Cipher::None | Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 1,
         }
     }
 
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
-        if self.execution == Execution::Sequential && self.work.len() < len {
-            self.work.resize(len, 0);
+        if self.execution == Execution::Sequential {
+            self.work.reserve(len);
         }
     }
 
@@ -151,52 +201,41 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        self.reserve(src.len());
-        let Transform { level, execution, swap, ref cipher, ref mut work } = *self;
+        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
+        let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
-                let ((), sum) = with_swap!(
-                    swap,
-                    level.run(Send {
-                        execution: execution,
-                        cipher: Nothing,
-                        src: src,
-                        dst: dst,
-                        work: work
-                    })
-                );
+                let ((), sum) = path.send(Nothing);
                 sum
             }
             Cipher::Pes(key) => {
-                let ((), sum) = with_swap!(
-                    swap,
-                    level.run(Send {
-                        execution: execution,
-                        cipher: PesEncrypt(*key),
-                        src: src,
-                        dst: dst,
-                        work: work
-                    })
-                );
+                let ((), sum) = path.send(PesEncrypt(*key));
+                sum
+            }
+            Cipher::SaferSimplified(key) => {
+                let ((), sum) = path.send(SaferSimplifiedEncrypt(key));
+                sum
+            }
+            Cipher::Safer(key) => {
+                let ((), sum) = path.send(SaferEncrypt(key));
+                sum
+            }
+            Cipher::ChaCha(key) => {
+                let (found, sum) = path.send(key.seal(nonce, aad, src.len()));
+                *tag = found;
                 sum
             }
             Cipher::Gcm(key) if execution == Execution::Blocked => {
-                key.seal_blocked(swap, nonce, aad, src, dst, tag)
+                key.seal_blocked(swap, nonce, aad, src, path.dst, tag)
             }
-            Cipher::Gcm(key) => key.seal(swap, nonce, aad, src, dst, tag),
-            Cipher::Library(aead) => {
-                if execution == Execution::Sequential {
-                    let work = &mut work[..src.len()];
-                    swap_pass(level, swap, src, work);
-                    *tag = aead.seal(nonce, aad, work);
-                    let sum = crate::sum(level, work);
-                    dst.copy_from_slice(work);
-                    return sum;
-                }
-                swap_pass(level, swap, src, dst);
-                *tag = aead.seal(nonce, aad, dst);
-                crate::sum(level, dst)
-            }
+            Cipher::Gcm(key) => key.seal(swap, nonce, aad, src, path.dst, tag),
+            Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
         }
     }
 
@@ -213,54 +252,44 @@ impl Transform {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        self.reserve(src.len());
-        let Transform { level, execution, swap, ref cipher, ref mut work } = *self;
+        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
+        let work = if execution == Execution::Sequential {
+            work.reserve(src.len());
+            work.take(src.len())
+        } else {
+            &mut []
+        };
+        let path = Path { level, execution, swap, src, dst, work };
         match cipher {
             Cipher::None => {
-                let (sum, ()) = with_swap!(
-                    swap,
-                    level.run(Receive {
-                        execution: execution,
-                        cipher: Nothing,
-                        src: src,
-                        dst: dst,
-                        work: work
-                    })
-                );
+                let (sum, ()) = path.receive(Nothing);
                 Opened { sum, authentic: true }
             }
             Cipher::Pes(key) => {
-                let (sum, ()) = with_swap!(
-                    swap,
-                    level.run(Receive {
-                        execution: execution,
-                        cipher: PesDecrypt(*key),
-                        src: src,
-                        dst: dst,
-                        work: work
-                    })
-                );
+                let (sum, ()) = path.receive(PesDecrypt(*key));
                 Opened { sum, authentic: true }
             }
-            Cipher::Gcm(key) if execution == Execution::Blocked => {
-                key.open_blocked(swap, nonce, aad, src, tag, dst)
+            Cipher::SaferSimplified(key) => {
+                let (sum, ()) = path.receive(SaferSimplifiedDecrypt(key));
+                Opened { sum, authentic: true }
             }
-            Cipher::Gcm(key) => key.open(swap, nonce, aad, src, tag, dst),
-            Cipher::Library(aead) => {
-                let sum = crate::sum(level, src);
-                let sequential = execution == Execution::Sequential;
-                let place = if sequential { &mut work[..src.len()] } else { &mut *dst };
-                let authentic = aead.open(nonce, aad, src, tag, place);
-                if authentic {
-                    swap_pass_in_place(level, swap, place);
-                    if sequential {
-                        dst.copy_from_slice(&work[..src.len()]);
-                    }
-                } else {
+            Cipher::Safer(key) => {
+                let (sum, ()) = path.receive(SaferDecrypt(key));
+                Opened { sum, authentic: true }
+            }
+            Cipher::ChaCha(key) => {
+                let (sum, found) = path.receive(key.open(nonce, aad, src.len()));
+                let authentic = verify_slices_are_equal(&found, tag).is_ok();
+                if !authentic {
                     dst.fill(0);
                 }
                 Opened { sum, authentic }
             }
+            Cipher::Gcm(key) if execution == Execution::Blocked => {
+                key.open_blocked(swap, nonce, aad, src, tag, path.dst)
+            }
+            Cipher::Gcm(key) => key.open(swap, nonce, aad, src, tag, path.dst),
+            Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
         }
     }
 }
@@ -279,79 +308,119 @@ fn aes_gcm(
     ours.map_or_else(|| Cipher::Library(library()), Cipher::Gcm)
 }
 
-impl Drop for Transform {
-    fn drop(&mut self) {
-        self.work.zeroize();
-    }
-}
-
-/// swap ▸ cipher ▸ sum ▸ store.
-struct Send<'a, W, C> {
+/// One message's way, but for the cipher.
+struct Path<'a> {
+    level: Level,
     execution: Execution,
-    swap: W,
-    cipher: C,
+    swap: Swap,
     src: &'a [u8],
     dst: &'a mut [u8],
     work: &'a mut [u8],
 }
 
-impl<L: Lanes, W: Run<L, Output = ()>, C: Run<L>> Kernel<L> for Send<'_, W, C> {
-    type Output = (C::Output, Sum);
-    #[inline(always)]
-    fn run(self, lanes: L) -> Self::Output {
-        let Send { execution, swap, cipher, src, dst, work } = self;
-        let stage = &then(swap, then(cipher, InternetSum));
-        let ((), found) = match execution {
-            Execution::Integrated => Integrated { stage, src, dst }.run(lanes),
-            Execution::Blocked => Blocked { stage, src, dst }.run(lanes),
-            Execution::Sequential => Sequential { stage, src, work, dst }.run(lanes),
+impl Path<'_> {
+    /// swap ▸ cipher ▸ sum ▸ store.
+    fn send<C: AnyStage>(self, cipher: C) -> (C::Output, Sum) {
+        let Path { level, execution, swap, src, dst, work } = self;
+        let ((), found) = match (execution, swap) {
+            (Execution::Integrated, Swap::None) => {
+                let stage = &then(Nothing, then(cipher, InternetSum));
+                level.run(Integrated { stage, src, dst })
+            }
+            (Execution::Integrated, swap) => {
+                let stage = &then(swap.stage(), then(cipher, InternetSum));
+                level.run(Integrated { stage, src, dst })
+            }
+            (apart, Swap::None) => {
+                let stage = &then(Nothing, then(cipher, InternetSum));
+                level.run(Apart::new(apart, stage, src, work, dst))
+            }
+            (apart, swap) => {
+                let stage = &then(swap.stage(), then(cipher, InternetSum));
+                level.run(Apart::new(apart, stage, src, work, dst))
+            }
         };
         found
     }
-}
 
-/// load ▸ sum ▸ decipher ▸ swap ▸ store.
-struct Receive<'a, W, C> {
-    execution: Execution,
-    swap: W,
-    cipher: C,
-    src: &'a [u8],
-    dst: &'a mut [u8],
-    work: &'a mut [u8],
-}
-
-impl<L: Lanes, W: Run<L, Output = ()>, C: Run<L>> Kernel<L> for Receive<'_, W, C> {
-    type Output = (Sum, C::Output);
-    #[inline(always)]
-    fn run(self, lanes: L) -> Self::Output {
-        let Receive { execution, swap, cipher, src, dst, work } = self;
-        let stage = &then(InternetSum, then(cipher, swap));
-        let (sum, (found, ())) = match execution {
-            Execution::Integrated => Integrated { stage, src, dst }.run(lanes),
-            Execution::Blocked => Blocked { stage, src, dst }.run(lanes),
-            Execution::Sequential => Sequential { stage, src, work, dst }.run(lanes),
+    /// load ▸ sum ▸ decipher ▸ swap ▸ store.
+    fn receive<C: AnyStage>(self, cipher: C) -> (Sum, C::Output) {
+        let Path { level, execution, swap, src, dst, work } = self;
+        let (sum, (found, ())) = match (execution, swap) {
+            (Execution::Integrated, Swap::None) => {
+                let stage = &then(InternetSum, then(cipher, Nothing));
+                level.run(Integrated { stage, src, dst })
+            }
+            (Execution::Integrated, swap) => {
+                let stage = &then(InternetSum, then(cipher, swap.stage()));
+                level.run(Integrated { stage, src, dst })
+            }
+            (apart, Swap::None) => {
+                let stage = &then(InternetSum, then(cipher, Nothing));
+                level.run(Apart::new(apart, stage, src, work, dst))
+            }
+            (apart, swap) => {
+                let stage = &then(InternetSum, then(cipher, swap.stage()));
+                level.run(Apart::new(apart, stage, src, work, dst))
+            }
         };
         (sum, found)
+    }
+
+    /// The same passes with the library's cipher in place; sequential or, without the last pass, the
+    /// best that is to be had where nothing is fused.
+    #[inline(never)]
+    fn library_send(self, aead: &Library, nonce: &[u8; 12], aad: &[u8], tag: &mut [u8; 16]) -> Sum {
+        let Path { level, execution, swap, src, dst, work } = self;
+        if execution == Execution::Sequential {
+            swap_pass(level, swap, src, work);
+            *tag = aead.seal(nonce, aad, work);
+            let sum = crate::sum(level, work);
+            dst.copy_from_slice(work);
+            return sum;
+        }
+        swap_pass(level, swap, src, dst);
+        *tag = aead.seal(nonce, aad, dst);
+        crate::sum(level, dst)
+    }
+
+    /// The way back.
+    #[inline(never)]
+    fn library_receive(
+        self,
+        aead: &Library,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        tag: &[u8; 16],
+    ) -> Opened {
+        let Path { level, execution, swap, src, dst, work } = self;
+        let sum = crate::sum(level, src);
+        let sequential = execution == Execution::Sequential;
+        let place = if sequential { &mut *work } else { &mut *dst };
+        let authentic = aead.open(nonce, aad, src, tag, place);
+        if authentic {
+            swap_pass_in_place(level, swap, place);
+            if sequential {
+                dst.copy_from_slice(work);
+            }
+        } else {
+            dst.fill(0);
+        }
+        Opened { sum, authentic }
     }
 }
 
 /// A swap as a pass of its own.
-pub(crate) fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
+fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
-        Swap::Bytes16 => level.run(Integrated { stage: &SwapStage::<2>, src, dst }),
-        Swap::Bytes32 => level.run(Integrated { stage: &SwapStage::<4>, src, dst }),
-        Swap::Bytes64 => level.run(Integrated { stage: &SwapStage::<8>, src, dst }),
+        swap => level.run(Integrated { stage: swap.stage(), src, dst }),
     }
 }
 
 /// The same where the bytes are.
 pub(crate) fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
-    use crate::execution::InPlace;
-    match swap {
-        Swap::None => {}
-        Swap::Bytes16 => level.run(InPlace { stage: &SwapStage::<2>, bytes }),
-        Swap::Bytes32 => level.run(InPlace { stage: &SwapStage::<4>, bytes }),
-        Swap::Bytes64 => level.run(InPlace { stage: &SwapStage::<8>, bytes }),
+    if swap != Swap::None {
+        level.run(InPlace { stage: swap.stage(), bytes });
     }
 }

@@ -1,1 +1,43 @@
-//! Identity, handshake, keys and records
+//! Identity, handshake, keys and records.
+//!
+//! A session begins with a TLS 1.3 handshake (rustls, raw public keys on both sides) over the
+//! transport's stream and one message of ours each way, [`hello`]. From the byte after it, the stream
+//! of that direction is a row of records of ours, [`record`], keyed from the TLS exporter, [`keys`].
+//! `docs/records.md` is the specification.
+//!
+//! This crate knows no device and no protocol machine: bytes come in and go out through arguments, and
+//! a record's place in the stream is a 64-bit offset that the caller gives. It opens files only where
+//! the caller names them: [`Identity`], [`KnownHosts`], [`AllowList`], [`KeyLogFile`].
+#![forbid(unsafe_code)]
+
+mod allow_list;
+mod cipher;
+mod config;
+mod error;
+mod fingerprint;
+mod handshake;
+pub mod hello;
+mod identity;
+mod kernel;
+mod key_log;
+pub mod keys;
+mod known_hosts;
+pub mod parts;
+mod paths;
+pub mod record;
+mod state_file;
+mod tls;
+
+pub use allow_list::AllowList;
+pub use cipher::Cipher;
+pub use config::{Allow, ClientConfig, Kernel, ServerConfig, Trust};
+pub use error::{Error, HandshakeError, Misuse, Violation};
+pub use fingerprint::Fingerprint;
+pub use handshake::{Established, Handshake, Options, Side};
+pub use hello::Refusal;
+pub use identity::Identity;
+pub use kernel::{Execution, Level, Swap};
+pub use key_log::KeyLogFile;
+pub use known_hosts::{Known, KnownHosts};
+pub use paths::{Paths, paths};
+pub use record::{OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType};

@@ -1,1 +1,31 @@
-//! Endpoints: device, transport, session and pipelines joined
+//! Endpoints: device, transport, session and pipelines joined.
+#![forbid(unsafe_code)]
+
+mod application;
+mod assembly;
+mod clock;
+mod config;
+mod connection;
+mod endpoint;
+mod error;
+mod inbox;
+pub mod kernel_tcp;
+mod path;
+mod send_ring;
+mod stack;
+
+pub use application::{Adu, Application, Keep};
+pub use clock::Clock;
+pub use config::Config;
+pub use connection::Event;
+pub use endpoint::{Connection, Endpoint, Listener, PORT};
+pub use error::{Error, Result};
+pub use fusewire_session::Fingerprint;
+pub use stack::{Drops, Profile, Stack};
+
+/// Names a connection of a stack. A name is never used again while it is in use, and a stale one finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}

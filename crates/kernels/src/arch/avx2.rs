@@ -86,6 +86,8 @@ static KEEP: [u8; 64] = {
 impl<F: Flavour> Lanes for Avx2<F> {
     type V = __m256i;
     const WIDTH: usize = 32;
+    const SHUFFLES: bool = true;
+    const MOST_VECTORS: usize = 16;
     const AVERAGES: bool = true;
 
     #[inline(always)]
@@ -176,6 +178,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
         unsafe { _mm256_add_epi16(a, b) }
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_subs_epu16(a, b) }
+    }
+    #[inline(always)]
     fn average16(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: AVX2.
         unsafe { _mm256_avg_epu16(a, b) }
@@ -262,6 +269,26 @@ impl<F: Flavour> Lanes for Avx2<F> {
         unsafe { _mm256_shuffle_epi8(x, self.splat128(control)) }
     }
     #[inline(always)]
+    fn shuffle_by(self, x: __m256i, control: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_shuffle_epi8(x, control) }
+    }
+    #[inline(always)]
+    fn sum_bytes(self, x: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_sad_epu8(x, self.zero()) }
+    }
+    #[inline(always)]
+    fn dot_bytes(self, x: __m256i, weights: __m256i) -> __m256i {
+        // SAFETY: AVX2.
+        unsafe { _mm256_madd_epi16(_mm256_maddubs_epi16(x, weights), self.splat16(1)) }
+    }
+    #[inline(always)]
+    fn crc32c(self, crc: u32, bytes: u64) -> u32 {
+        // SAFETY: the level includes SSE4.2.
+        unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
     fn sum64(self, x: __m256i) -> u64 {
         // SAFETY: AVX2.
         unsafe {
@@ -274,6 +301,11 @@ impl<F: Flavour> Lanes for Avx2<F> {
     fn pin(self, x: __m256i) -> __m256i {
         // SAFETY: the token proves the feature.
         unsafe { opaque(x) }
+    }
+    #[inline(always)]
+    fn keep_load(self, x: __m256i) {
+        // SAFETY: the token proves the feature.
+        unsafe { made(x) }
     }
     #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(
@@ -377,4 +409,14 @@ fn opaque(mut x: __m256i) -> __m256i {
         core::arch::asm!("/* {0} */", inout(ymm_reg) x, options(pure, nomem, nostack, preserves_flags));
     }
     x
+}
+
+/// `x` has been made and is in a register.
+#[inline]
+#[target_feature(enable = "avx")]
+fn made(x: __m256i) {
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", in(ymm_reg) x, options(nomem, nostack, preserves_flags));
+    }
 }

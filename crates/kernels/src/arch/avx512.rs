@@ -27,6 +27,8 @@ const SWAP64: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 impl Lanes for Avx512 {
     type V = __m512i;
     const WIDTH: usize = 64;
+    const SHUFFLES: bool = true;
+    const MOST_VECTORS: usize = 16;
     const AVERAGES: bool = true;
 
     #[inline(always)]
@@ -122,6 +124,11 @@ impl Lanes for Avx512 {
         unsafe { _mm512_add_epi16(a, b) }
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_subs_epu16(a, b) }
+    }
+    #[inline(always)]
     fn average16(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: AVX-512 BW.
         unsafe { _mm512_avg_epu16(a, b) }
@@ -199,6 +206,26 @@ impl Lanes for Avx512 {
         unsafe { _mm512_shuffle_epi8(x, self.splat128(control)) }
     }
     #[inline(always)]
+    fn shuffle_by(self, x: __m512i, control: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_shuffle_epi8(x, control) }
+    }
+    #[inline(always)]
+    fn sum_bytes(self, x: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_sad_epu8(x, self.zero()) }
+    }
+    #[inline(always)]
+    fn dot_bytes(self, x: __m512i, weights: __m512i) -> __m512i {
+        // SAFETY: AVX-512 BW.
+        unsafe { _mm512_madd_epi16(_mm512_maddubs_epi16(x, weights), self.splat16(1)) }
+    }
+    #[inline(always)]
+    fn crc32c(self, crc: u32, bytes: u64) -> u32 {
+        // SAFETY: the level includes SSE4.2.
+        unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
     fn sum64(self, x: __m512i) -> u64 {
         // SAFETY: AVX-512.
         unsafe { _mm512_reduce_add_epi64(x) as u64 }
@@ -207,6 +234,11 @@ impl Lanes for Avx512 {
     fn pin(self, x: __m512i) -> __m512i {
         // SAFETY: the token proves the feature.
         unsafe { opaque(x) }
+    }
+    #[inline(always)]
+    fn keep_load(self, x: __m512i) {
+        // SAFETY: the token proves the feature.
+        unsafe { made(x) }
     }
     #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(
@@ -272,4 +304,14 @@ fn opaque(mut x: __m512i) -> __m512i {
         core::arch::asm!("/* {0} */", inout(zmm_reg) x, options(pure, nomem, nostack, preserves_flags));
     }
     x
+}
+
+/// `x` has been made and is in a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn made(x: __m512i) {
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", in(zmm_reg) x, options(nomem, nostack, preserves_flags));
+    }
 }

@@ -14,10 +14,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod chacha;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod partial;
 mod portable;
+pub mod safer;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
@@ -35,6 +37,10 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     type V: Copy;
     /// Bytes in a vector: 16, 32 or 64.
     const WIDTH: usize;
+    /// The most vectors that a unit should have.
+    const MOST_VECTORS: usize;
+    /// `shuffle_by` is one instruction.
+    const SHUFFLES: bool;
     /// `average16` is one instruction.
     const AVERAGES: bool;
 
@@ -74,6 +80,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 16-bit lane, modulo 2^16.
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Difference of each 16-bit lane, or zero when it would be below.
+    fn sub16_saturating(self, a: Self::V, b: Self::V) -> Self::V;
     /// Half the sum of each 16-bit lane, rounded up, nothing lost on the way.
     fn average16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 32-bit lane, modulo 2^32.
@@ -108,10 +116,20 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     /// In each 16 bytes: byte `i` becomes byte `control[i] % 16` of `x`. Controls are 0 to 15.
     fn shuffle(self, x: Self::V, control: [u8; 16]) -> Self::V;
 
+    /// As `shuffle`, with the control in a vector.
+    fn shuffle_by(self, x: Self::V, control: Self::V) -> Self::V;
+    /// In each 64-bit lane: the sum of its eight bytes.
+    fn sum_bytes(self, x: Self::V) -> Self::V;
+    /// In each 32-bit lane: its four bytes times those of `weights`, 0 to 63 each, added up.
+    fn dot_bytes(self, x: Self::V, weights: Self::V) -> Self::V;
     /// The 64-bit lanes added up, modulo 2^64.
     fn sum64(self, x: Self::V) -> u64;
+    /// CRC-32C of eight more bytes, little-endian, without inversions (`crc32` of SSE4.2).
+    fn crc32c(self, crc: u32, bytes: u64) -> u32;
     /// `x` again; the optimiser cannot see through it, so what made `x` stays before its uses.
     fn pin(self, x: Self::V) -> Self::V;
+    /// Does nothing with `x`; but what made it, a load say, is done.
+    fn keep_load(self, x: Self::V);
     /// Calls `stage.unit` through a function pointer that the optimiser cannot see through.
     fn call_unit<S: crate::stage::Run<Self>, const N: usize>(
         self,
@@ -119,6 +137,34 @@ pub trait Lanes: Copy + Send + Sync + 'static {
         state: &mut S::State,
         x: &mut [Self::V; N],
     );
+}
+
+/// `x`, in a general register, hidden from the optimiser: what is computed with it stays scalar.
+#[inline(always)]
+pub fn in_register(x: u64) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut x = x;
+        // SAFETY: there is no instruction in it.
+        unsafe {
+            core::arch::asm!("/* {0} */", inout(reg) x, options(pure, nomem, nostack, preserves_flags));
+        }
+        x
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    core::hint::black_box(x)
+}
+
+/// `x` has been made and is in a register.
+#[inline(always)]
+fn made(x: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", in(reg) x, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    core::hint::black_box(x);
 }
 
 /// Levels with AES rounds and carry-less multiplication over every 16 bytes of a vector.
@@ -176,7 +222,7 @@ impl Level {
     #[inline]
     pub fn run<T, K: AnyKernel<T>>(self, kernel: K) -> T {
         match self.kind {
-            Kind::Portable => kernel.run(Portable::new()),
+            Kind::Portable => portable::shell(kernel),
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
             Kind::Avx2 => unsafe { avx2::shell(kernel) },
             // SAFETY: as above.

@@ -1,19 +1,46 @@
 //! Vectors of four 32-bit words in plain Rust, for every CPU.
 
-use super::Lanes;
+use super::{Kernel, Lanes};
 use crate::stage::Run;
 
 /// The token of the portable level.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable(());
 
-impl Portable {
-    pub(crate) const fn new() -> Self {
-        Portable(())
-    }
+/// Compiles a whole kernel for the level.
+#[inline(never)]
+pub(super) fn shell<K: Kernel<Portable>>(kernel: K) -> K::Output {
+    kernel.run(Portable(()))
 }
 
 type V = [u32; 4];
+
+/// `CRC32C[n][b]`: the CRC of byte `b` followed by `n` zero bytes.
+static CRC32C: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
+    let mut i = 0;
+    while i < 256 {
+        let mut crc = i as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+            bit += 1;
+        }
+        tables[0][i] = crc;
+        i += 1;
+    }
+    let mut n = 1;
+    while n < 8 {
+        let mut i = 0;
+        while i < 256 {
+            let before: u32 = tables[n - 1][i];
+            tables[n][i] = before >> 8 ^ tables[0][(before & 0xff) as usize];
+            i += 1;
+        }
+        n += 1;
+    }
+    tables
+};
 
 #[inline(always)]
 fn to_bytes(x: V) -> [u8; 16] {
@@ -67,6 +94,8 @@ macro_rules! each {
 impl Lanes for Portable {
     type V = V;
     const WIDTH: usize = 16;
+    const SHUFFLES: bool = false;
+    const MOST_VECTORS: usize = 1;
     const AVERAGES: bool = false;
 
     #[inline(always)]
@@ -148,6 +177,11 @@ impl Lanes for Portable {
         each!(|a, b| add_within(a, b, 0x8000_8000), a, b)
     }
     #[inline(always)]
+    fn sub16_saturating(self, a: V, b: V) -> V {
+        let low = |a: u32, b: u32| (a & 0xffff).saturating_sub(b & 0xffff);
+        each!(|a: u32, b: u32| low(a, b) | low(a >> 16, b >> 16) << 16, a, b)
+    }
+    #[inline(always)]
     fn average16(self, a: V, b: V) -> V {
         each!(|a: u32, b: u32| (a | b) - (((a ^ b) & 0xfffe_fffe) >> 1), a, b)
     }
@@ -218,6 +252,33 @@ impl Lanes for Portable {
         from_bytes(core::array::from_fn(|i| from[usize::from(control[i] % 16)]))
     }
     #[inline(always)]
+    fn shuffle_by(self, x: V, control: V) -> V {
+        self.shuffle(x, to_bytes(control))
+    }
+    #[inline(always)]
+    fn sum_bytes(self, x: V) -> V {
+        let sum = |x: u32| {
+            let pairs = (x & 0x00ff_00ff) + (x >> 8 & 0x00ff_00ff);
+            (pairs & 0xffff) + (pairs >> 16)
+        };
+        [sum(x[0]) + sum(x[1]), 0, sum(x[2]) + sum(x[3]), 0]
+    }
+    #[inline(always)]
+    fn dot_bytes(self, x: V, weights: V) -> V {
+        let byte = |x: u32, i: u32| x >> (8 * i) & 0xff;
+        let dot = |x, w| (0..4).map(|i| byte(x, i) * byte(w, i)).sum();
+        each!(dot, x, weights)
+    }
+    #[inline(always)]
+    fn crc32c(self, crc: u32, bytes: u64) -> u32 {
+        let bytes = (bytes ^ u64::from(crc)).to_le_bytes();
+        let mut crc = 0;
+        for (table, byte) in CRC32C.iter().rev().zip(bytes) {
+            crc ^= table[usize::from(byte)];
+        }
+        crc
+    }
+    #[inline(always)]
     fn sum64(self, x: V) -> u64 {
         let x = to64(x);
         x[0].wrapping_add(x[1])
@@ -225,6 +286,12 @@ impl Lanes for Portable {
     #[inline(always)]
     fn pin(self, x: V) -> V {
         core::hint::black_box(x)
+    }
+    #[inline(always)]
+    fn keep_load(self, x: V) {
+        for x in to64(x) {
+            super::made(x);
+        }
     }
     #[inline(always)]
     fn call_unit<S: Run<Self>, const N: usize>(

@@ -6,9 +6,11 @@
 //! the cache's size that is the warm case, at 64 MiB the cold one.
 #![forbid(unsafe_code)]
 
+mod checks;
 mod contest;
 mod pipelines;
 
+pub use checks::checks;
 pub use pipelines::pipelines;
 
 /// The sizes that the experiments ask for, in bytes.
@@ -75,4 +77,22 @@ pub struct Line {
     pub reference: f64,
     /// What `reference` is.
     pub reference_is: &'static str,
+    /// With an AEAD: as `reference`, but the first pass writes to the message's place and the others
+    /// work there, so that there is no pass that only stores.
+    pub without_store: Option<f64>,
+}
+
+/// What was measured of one form of a check function that only reads.
+#[derive(Clone, Debug)]
+pub struct CheckLine {
+    /// `cxor`, `internet`, `iso-tp4`, `crc32c`, or `none` for a loop that only loads.
+    pub function: &'static str,
+    /// `standard`, `op1` to `op4`, `vector`, `load_only`.
+    pub form: &'static str,
+    /// Length of the message.
+    pub size_bytes: usize,
+    /// The CPU level; scalar forms do not use it.
+    pub level: &'static str,
+    /// Bytes a second.
+    pub rate: f64,
 }

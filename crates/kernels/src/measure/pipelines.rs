@@ -1,82 +1,222 @@
 //! The pipelines of the experiments and their methods.
 #![forbid(unsafe_code)]
 
-use super::contest::{Buffers, Check, Method, contest};
+use super::contest::{Buffers, Check, Found, Message, Method, contest};
 use super::{Direction, Effort, Line};
-use crate::Level;
-use crate::execution::{Blocked, ByPointer, Integrated, Sequential};
+use crate::execution::{Blocked, ByPointer, Execution, Integrated, Sequential};
 use crate::stage::{AnyStage, then};
-use crate::stages::{Copy, InternetSum, PesDecrypt, PesEncrypt, PesKey, Swap};
+use crate::stages::{
+    ChaChaKey, Copy, InternetSum, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
+    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+    Swap as SwapStage,
+};
+use crate::word_filter::{WordFilter, word_filters};
+use crate::{CipherKey, Level, Swap, Transform};
 use fusewire_base::Sum;
+
+const NONCE: [u8; 12] = *b"fusewire, 12";
+const AAD: [u8; 16] = *b"a record's head.";
+const KEY: [u8; 32] = *b"a key, and not one to keep to us";
+const SHORT_KEY: [u8; 8] = *b"fusewire";
 
 /// Measures every pipeline in both directions at the sizes given, and hands each line on as soon as
 /// it is there.
 pub fn pipelines(level: Level, sizes: &[usize], effort: Effort, each: &mut dyn FnMut(&Line)) {
-    let key = PesKey::new(*b"fusewire");
     for &size in sizes {
         let buffers = &mut Buffers::new(size);
         let mut go = |pipeline, direction, subject: Subject<'_>| {
             each(&subject.measure(pipeline, direction, level, effort, buffers));
         };
-        let copy_sum = "copy ▸ internet ▸ store";
-        let sum = |(_, sum)| sum;
-        go(copy_sum, Direction::Send, Subject::new(level, then(Copy, InternetSum), sum).memcpy());
-        let sum = |(sum, _)| sum;
-        go(
-            copy_sum,
-            Direction::Receive,
-            Subject::new(level, then(InternetSum, Copy), sum).memcpy(),
-        );
-        let pes = "swap32 ▸ pes ▸ internet ▸ store";
-        let send = then(Swap::<4>, then(PesEncrypt(key), InternetSum));
-        go(pes, Direction::Send, Subject::new(level, send, |((), ((), sum))| sum));
-        let receive = then(InternetSum, then(PesDecrypt(key), Swap::<4>));
-        go(pes, Direction::Receive, Subject::new(level, receive, |(sum, _)| sum));
+        copies(level, &mut go);
+        block_ciphers(level, &mut go);
+        for (name, key) in [
+            ("swap32 ▸ aes-256-gcm ▸ internet ▸ store", CipherKey::Aes256Gcm(KEY)),
+            ("swap32 ▸ aes-128-gcm ▸ internet ▸ store", CipherKey::Aes128Gcm([7; 16])),
+            ("swap32 ▸ chacha20-poly1305 ▸ internet ▸ store", CipherKey::ChaCha20Poly1305(KEY)),
+        ] {
+            for direction in [Direction::Send, Direction::Receive] {
+                go(name, direction, Subject::aead(level, direction, &key));
+            }
+        }
     }
 }
+
+type Go<'g> = dyn FnMut(&'static str, Direction, Subject<'_>) + 'g;
+
+fn copies(level: Level, go: &mut Go<'_>) {
+    let name = "copy ▸ internet ▸ store";
+    let sum = |(_, sum)| sum;
+    let send = || then(Copy, InternetSum);
+    let subject = Subject::new(level, send, sum).pointers(level, send, sum).words(send, sum);
+    go(name, Direction::Send, subject.memcpy());
+    let sum = |(sum, _)| sum;
+    let receive = || then(InternetSum, Copy);
+    let subject =
+        Subject::new(level, receive, sum).pointers(level, receive, sum).words(receive, sum);
+    go(name, Direction::Receive, subject.memcpy());
+}
+
+fn block_ciphers(level: Level, go: &mut Go<'_>) {
+    use Direction::{Receive, Send};
+    type Sent = ((), ((), Sum));
+    type Received = (Sum, ((), ()));
+    let sent = |((), ((), sum)): Sent| sum;
+    let received = |(sum, _): Received| sum;
+    let swap = SwapStage::<4>;
+
+    let name = "swap32 ▸ pes ▸ internet ▸ store";
+    let (key, owned) = (PesKey::new(SHORT_KEY), CipherKey::Pes(SHORT_KEY));
+    let send = || then(swap, then(PesEncrypt(key), InternetSum));
+    let subject = Subject::cipher(level, Send, &owned).pointers(level, send, sent);
+    go(name, Send, subject.words(send, sent));
+    let receive = || then(InternetSum, then(PesDecrypt(key), swap));
+    let subject = Subject::cipher(level, Receive, &owned).pointers(level, receive, received);
+    go(name, Receive, subject.words(receive, received));
+
+    let name = "swap32 ▸ safer-simplified ▸ internet ▸ store";
+    let (key, owned) = (&SaferSimplifiedKey::new(SHORT_KEY), CipherKey::SaferSimplified(SHORT_KEY));
+    let send = || then(swap, then(SaferSimplifiedEncrypt(key), InternetSum));
+    go(name, Send, Subject::cipher(level, Send, &owned).pointers(level, send, sent));
+    let receive = || then(InternetSum, then(SaferSimplifiedDecrypt(key), swap));
+    go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
+
+    let name = "swap32 ▸ safer-k64:6 ▸ internet ▸ store";
+    let (key, owned) =
+        (&SaferKey::k64(SHORT_KEY, 6), CipherKey::SaferK64 { key: SHORT_KEY, rounds: 6 });
+    let send = || then(swap, then(SaferEncrypt(key), InternetSum));
+    go(name, Send, Subject::cipher(level, Send, &owned).pointers(level, send, sent));
+    let receive = || then(InternetSum, then(SaferDecrypt(key), swap));
+    go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
+}
+
+/// What is done to the buffers once, before anything is timed.
+type Prepare<'a> = Box<dyn FnOnce(&mut Buffers) + 'a>;
 
 /// One pipeline's methods.
 struct Subject<'a> {
     integrated: Method<'a>,
     blocked: Method<'a>,
     sequential: Method<'a>,
-    function_pointers: Method<'a>,
+    function_pointers: Option<Method<'a>>,
+    word_filters: Option<Method<'a>>,
     reference: Option<Method<'a>>,
     reference_is: &'static str,
     reference_check: Check,
+    without_store: Option<Method<'a>>,
+    prepare: Option<Prepare<'a>>,
 }
 
 impl<'a> Subject<'a> {
     /// Of a pipeline of stages that run at every level; `sum` finds the sum in what it gives.
-    fn new<S>(level: Level, stage: S, sum: fn(S::Output) -> Sum) -> Subject<'a>
-    where
-        S: AnyStage + core::marker::Copy + 'a,
-    {
-        let by_pointer = ByPointer(stage);
+    fn new<S: AnyStage + 'a>(
+        level: Level,
+        make: impl Fn() -> S,
+        sum: fn(S::Output) -> Sum,
+    ) -> Subject<'a> {
+        let (one, two, three) = (make(), make(), make());
+        let found = move |output| Found { sum: sum(output), tag: [0; 16] };
         Subject {
-            integrated: Box::new(move |b| {
-                sum(level.run(Integrated { stage: &stage, src: &b.src, dst: &mut b.dst }))
+            integrated: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, .. }| {
+                    found(level.run(Integrated { stage: &one, src, dst }))
+                })
             }),
-            blocked: Box::new(move |b| {
-                sum(level.run(Blocked { stage: &stage, src: &b.src, dst: &mut b.dst }))
+            blocked: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, .. }| {
+                    found(level.run(Blocked { stage: &two, src, dst }))
+                })
             }),
-            sequential: Box::new(move |Buffers { src, dst, work }| {
-                sum(level.run(Sequential { stage: &stage, src, work, dst }))
+            sequential: Box::new(move |b, turns| {
+                b.turns(turns, |Message { src, dst, work }| {
+                    found(level.run(Sequential { stage: &three, src, work, dst }))
+                })
             }),
-            function_pointers: Box::new(move |b| {
-                sum(level.run(Integrated { stage: &by_pointer, src: &b.src, dst: &mut b.dst }))
-            }),
+            function_pointers: None,
+            word_filters: None,
             reference: None,
             reference_is: "sequential",
             reference_check: Check::All,
+            without_store: None,
+            prepare: None,
         }
+    }
+
+    /// Of a cipher with the data path's swap and sum.
+    fn cipher(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
+        let by =
+            |execution| transform(Transform::new(level, execution, Swap::Bytes32, key), direction);
+        let mut sealer = Transform::new(level, Execution::Integrated, Swap::Bytes32, key);
+        let prepare = move |b: &mut Buffers| {
+            let mut tag = [0; 16];
+            sealer.send(&NONCE, &AAD, &b.src, &mut b.dst, &mut tag);
+            b.src.copy_from_slice(&b.dst);
+            b.tag = tag;
+        };
+        Subject {
+            integrated: by(Execution::Integrated),
+            blocked: by(Execution::Blocked),
+            sequential: by(Execution::Sequential),
+            function_pointers: None,
+            word_filters: None,
+            reference: None,
+            reference_is: "sequential",
+            reference_check: Check::All,
+            without_store: None,
+            prepare: (direction == Direction::Receive).then(|| Box::new(prepare) as _),
+        }
+    }
+
+    /// Of an AEAD. Sequential, with the library in place and our best passes around it, is its
+    /// reference.
+    fn aead(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
+        let direct = Transform::library(level, Execution::Blocked, Swap::Bytes32, key);
+        let mut subject = Subject::cipher(level, direction, key);
+        subject.reference_is = "sequential: aws-lc-rs with passes for swap, sum and store";
+        subject.without_store = Some(transform(direct, direction));
+        if let CipherKey::ChaCha20Poly1305(key) = key {
+            subject.function_pointers = Some(chacha_by_pointer(level, direction, key));
+        }
+        subject
+    }
+
+    /// With function pointers.
+    fn pointers<S: AnyStage + 'a>(
+        mut self,
+        level: Level,
+        make: impl Fn() -> S,
+        sum: fn(S::Output) -> Sum,
+    ) -> Self {
+        let stage = ByPointer(make());
+        self.function_pointers = Some(Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| Found {
+                sum: sum(level.run(Integrated { stage: &stage, src, dst })),
+                tag: [0; 16],
+            })
+        }));
+        self
+    }
+
+    /// With word filters.
+    fn words<F: WordFilter + 'a>(
+        mut self,
+        make: impl Fn() -> F,
+        sum: fn(F::Output) -> Sum,
+    ) -> Self {
+        let filter = make();
+        self.word_filters = Some(Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| Found {
+                sum: sum(word_filters(&filter, src, dst)),
+                tag: [0; 16],
+            })
+        }));
+        self
     }
 
     /// The reference is a plain copy.
     fn memcpy(mut self) -> Self {
-        self.reference = Some(Box::new(|b| {
-            b.dst.copy_from_slice(&b.src);
-            Sum::ZERO
+        self.reference = Some(Box::new(|b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| dst.copy_from_slice(src));
+            Found { sum: Sum::ZERO, tag: [0; 16] }
         }));
         self.reference_is = "memcpy";
         self.reference_check = Check::Nothing;
@@ -91,16 +231,24 @@ impl<'a> Subject<'a> {
         effort: Effort,
         buffers: &mut Buffers,
     ) -> Line {
+        if let Some(prepare) = self.prepare {
+            prepare(buffers);
+        }
         let mut methods = vec![
             (self.integrated, Check::All),
             (self.blocked, Check::All),
             (self.sequential, Check::All),
-            (self.function_pointers, Check::All),
         ];
-        let has_reference = self.reference.is_some();
-        if let Some(reference) = self.reference {
-            methods.push((reference, self.reference_check));
-        }
+        let mut more = |method: Option<Method<'a>>, check| {
+            method.map(|method| {
+                methods.push((method, check));
+                methods.len() - 1
+            })
+        };
+        let function_pointers = more(self.function_pointers, Check::All);
+        let word_filters = more(self.word_filters, Check::All);
+        let reference = more(self.reference, self.reference_check).unwrap_or(2);
+        let without_store = more(self.without_store, Check::All);
         let rates = contest(buffers, effort, &mut methods);
         Line {
             pipeline,
@@ -110,10 +258,56 @@ impl<'a> Subject<'a> {
             integrated: rates[0],
             blocked: rates[1],
             sequential: rates[2],
-            function_pointers: Some(rates[3]),
-            word_filters: None,
-            reference: if has_reference { rates[4] } else { rates[2] },
+            function_pointers: function_pointers.map(|i| rates[i]),
+            word_filters: word_filters.map(|i| rates[i]),
+            reference: rates[reference],
             reference_is: self.reference_is,
+            without_store: without_store.map(|i| rates[i]),
         }
+    }
+}
+
+/// A transform's method. On receive the message is one that was sealed with the same key.
+fn transform<'a>(mut transform: Transform, direction: Direction) -> Method<'a> {
+    match direction {
+        Direction::Send => Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| {
+                let mut tag = [0; 16];
+                let sum = transform.send(&NONCE, &AAD, src, dst, &mut tag);
+                Found { sum, tag }
+            })
+        }),
+        Direction::Receive => Box::new(move |b, turns| {
+            let tag = b.tag;
+            b.turns(turns, |Message { src, dst, .. }| {
+                let opened = transform.receive(&NONCE, &AAD, src, &tag, dst);
+                assert!(opened.authentic, "the message was sealed with this key");
+                Found { sum: opened.sum, tag }
+            })
+        }),
+    }
+}
+
+/// ChaCha20-Poly1305 with each stage called through a pointer.
+fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> Method<'a> {
+    let mut key = ChaChaKey::new(key);
+    let swap = SwapStage::<4>;
+    match direction {
+        Direction::Send => Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| {
+                let cipher = key.seal(&NONCE, &AAD, src.len());
+                let stage = &ByPointer(then(swap, then(cipher, InternetSum)));
+                let ((), (tag, sum)) = level.run(Integrated { stage, src, dst });
+                Found { sum, tag }
+            })
+        }),
+        Direction::Receive => Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| {
+                let cipher = key.open(&NONCE, &AAD, src.len());
+                let stage = &ByPointer(then(InternetSum, then(cipher, swap)));
+                let (sum, (tag, ())) = level.run(Integrated { stage, src, dst });
+                Found { sum, tag }
+            })
+        }),
     }
 }

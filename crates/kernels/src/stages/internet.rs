@@ -11,15 +11,17 @@
 //!            sum   = low + high
 //!
 //! averaged   all  += x              modulo 2^64, carries lost
-//!            top  += average(x0, x1, .. xn) >> 48     with 16-bit averages, rounded up
-//!            error = all - (top << 48) * n            which is small: below 2^63 either way
+//!            top  += (average(x0, x1, .. xn) >> 48) - LESS
+//!            error = all - (top << 48) * n            which is below 2^63
 //!            sum   = error + top * n                  as 2^48 is 1 modulo 2^16 - 1
 //! ```
-//! The first costs three instructions a vector. The second costs, in units of four, 9/4: an average
-//! keeps 16 bits without a carry, so a whole unit needs but one shift and one addition for its tops,
-//! and what the averages lost by rounding `all` still knows, as long as it is below 2^63: a rounding
-//! is worth at most `n * max(1, log2(n) / 2)` times 2^48 a unit. So after `UNITS` units the two are
-//! put together and begin again.
+//! The first costs three instructions a vector. The second costs, in units of eight, 2.25: an average
+//! of 16-bit lanes, rounded up, needs no room for a carry, so a whole unit needs but one shift and one
+//! addition for its tops. What rounding and `LESS` took away `all` still knows, as long as it is less
+//! than 2^63. An average of averages is too large by `log2(n) / 2` at most; `LESS` makes it too small
+//! instead (or zero), so that the error is never negative and the sum is zero for zeros only. It is
+//! below `(1 + LESS) * n` times 2^48 a unit. So after a number of units the two are put together and
+//! begin again.
 #![forbid(unsafe_code)]
 
 use crate::arch::Lanes;
@@ -37,6 +39,7 @@ impl Stage for InternetSum {
     const OUTPUT: Output = Output::None;
     const STATE: usize = 2;
     const ORDERED: bool = false;
+    const VECTORS: usize = 8;
 }
 
 /// The running sums.
@@ -44,7 +47,7 @@ pub struct State<V> {
     all: V,
     /// Of the high halves, or of the averages' tops.
     high: V,
-    /// What was put together so far; below 2^48 in each lane.
+    /// What was put together so far.
     settled: V,
     /// Binary logarithm of the vectors in a unit.
     shift: u32,
@@ -52,10 +55,13 @@ pub struct State<V> {
     left: u32,
 }
 
-/// Units after which averages are settled: 2^9 units of 4, 2^8 of 8, 2^7 of 16 are off by less than
-/// 2^13 times 2^48.
+/// What is taken off an average of up to 16 vectors: no less than it was rounded up by.
+const LESS: u16 = 2;
+
+/// Units after which averages are settled: 1024 vectors are off by less than 2^12 times 2^48, so that
+/// eight lanes of it add up to less than 2^63.
 const fn units(n: usize) -> u32 {
-    2048 / n as u32
+    1024 / n as u32
 }
 
 /// The 32-bit halves of each lane, added.
@@ -68,14 +74,11 @@ impl InternetSum {
     #[inline(always)]
     fn settle<L: Lanes>(lanes: L, state: &mut State<L::V>) {
         let sum = if L::AVERAGES {
-            // A multiple of 2^16 - 1 that makes the error positive.
-            let bias = lanes.splat64(0xffff << 47);
             let mut tops = state.high;
             for _ in 0..state.shift {
                 tops = lanes.add64(tops, tops);
             }
-            let error = lanes.sub64(lanes.add64(state.all, bias), lanes.shl64::<48>(tops));
-            lanes.add64(halve(lanes, error), tops)
+            lanes.add64(lanes.sub64(state.all, lanes.shl64::<48>(tops)), tops)
         } else {
             let low = lanes.sub64(state.all, lanes.shl64::<32>(state.high));
             lanes.add64(halve(lanes, low), halve(lanes, state.high))
@@ -91,7 +94,7 @@ impl<L: Lanes> Run<L> for InternetSum {
     #[inline(always)]
     fn start(&self, lanes: L) -> Self::State {
         let zero = lanes.zero();
-        State { all: zero, high: zero, settled: zero, shift: 0, left: 0 }
+        State { all: zero, high: zero, settled: zero, shift: 0, left: units(16) }
     }
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
@@ -103,6 +106,7 @@ impl<L: Lanes> Run<L> for InternetSum {
             state.shift = N.ilog2();
             if state.left == 0 {
                 Self::settle(lanes, state);
+                state.settled = halve(lanes, state.settled);
                 state.left = units(N);
             }
             state.left -= 1;
@@ -127,7 +131,8 @@ impl<L: Lanes> Run<L> for InternetSum {
             }
         }
         if L::AVERAGES {
-            high[0] = lanes.shr64::<48>(high[0]);
+            let less = lanes.splat16(LESS);
+            high[0] = lanes.shr64::<48>(lanes.sub16_saturating(high[0], less));
         }
         state.all = lanes.add64(state.all, all[0]);
         state.high = lanes.add64(state.high, high[0]);

@@ -1,12 +1,27 @@
 //! The stages, one a file.
 #![forbid(unsafe_code)]
 
+mod chacha;
 mod copy;
+mod crc32c;
+pub mod cxor;
+mod fletcher;
 mod internet;
 mod pes;
+mod poly1305;
+mod safer;
 mod swap;
 
+pub use chacha::{ChaCha, ChaChaKey};
 pub use copy::{Copy, Nothing};
+pub use crc32c::{Crc32c, crc32c_of};
+pub use cxor::{Cxor, CxorSum};
+pub use fletcher::{Fletcher, FletcherSum};
 pub use internet::InternetSum;
 pub use pes::{PesDecrypt, PesEncrypt, PesKey};
-pub use swap::Swap;
+pub use poly1305::Poly1305;
+pub use safer::{
+    EXP as SAFER_EXP, LOG as SAFER_LOG, MAX_ROUNDS as SAFER_MAX_ROUNDS, SaferDecrypt, SaferEncrypt,
+    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+};
+pub use swap::{AnySwap, Swap};

@@ -102,3 +102,23 @@ impl<L: Lanes> Run<L> for PesDecrypt {
     #[inline(always)]
     fn finish(&self, _: L, _: Self::State, _: usize) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Level;
+    use crate::execution::InPlace;
+
+    /// The example of `docs/check-functions.md`.
+    #[test]
+    fn documented_example() {
+        let key = PesKey::new([1, 0, 0, 0, 2, 0, 0, 0]);
+        for level in Level::available() {
+            let mut block = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+            level.run(InPlace { stage: &PesEncrypt(key), bytes: &mut block });
+            assert_eq!(block, [2, 0, 0, 0, 3, 0, 0, 0]);
+            level.run(InPlace { stage: &PesDecrypt(key), bytes: &mut block });
+            assert_eq!(block, [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+        }
+    }
+}

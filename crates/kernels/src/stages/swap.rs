@@ -1,4 +1,7 @@
 //! Byte order: the bytes of every 16, 32 or 64-bit word reversed.
+//!
+//! [`Swap`] knows the length of its words when it is compiled, [`AnySwap`] when it is made: with a byte
+//! shuffle that makes no difference to the loop, and a pipeline need not be compiled for each.
 #![forbid(unsafe_code)]
 
 use crate::arch::Lanes;
@@ -53,4 +56,72 @@ impl<L: Lanes, const BYTES: usize> Run<L> for Swap<BYTES> {
     }
     #[inline(always)]
     fn finish(&self, _: L, _: (), _: usize) {}
+}
+
+/// [`Swap`] with the length of its words chosen at run time.
+#[derive(Clone, Copy, Debug)]
+pub struct AnySwap {
+    /// Byte `i` of sixteen comes from byte `control[i]`.
+    control: [u8; 16],
+    bytes: usize,
+}
+
+impl AnySwap {
+    /// Of words of 2, 4 or 8 bytes.
+    ///
+    /// # Panics
+    /// With any other length.
+    pub const fn new(bytes: usize) -> Self {
+        assert!(matches!(bytes, 2 | 4 | 8), "words of 2, 4 or 8 bytes");
+        let mut control = [0; 16];
+        let mut i = 0;
+        while i < 16 {
+            // Within a word, a byte comes from as far from the other end.
+            control[i] = (i ^ (bytes - 1)) as u8;
+            i += 1;
+        }
+        AnySwap { control, bytes }
+    }
+
+    #[inline(always)]
+    fn vector<L: Lanes>(self, lanes: L, control: L::V, x: L::V) -> L::V {
+        match self.bytes {
+            _ if L::SHUFFLES => lanes.shuffle_by(x, control),
+            2 => lanes.swap16(x),
+            4 => lanes.swap32(x),
+            _ => lanes.swap64(x),
+        }
+    }
+}
+
+impl Stage for AnySwap {
+    type Output = ();
+    const NAME: &'static str = "swap";
+    const BLOCK: usize = 8;
+    const OUTPUT: Output = Output::Same;
+    const STATE: usize = 0;
+    const ORDERED: bool = false;
+}
+
+impl<L: Lanes> Run<L> for AnySwap {
+    /// The shuffle's control.
+    type State = L::V;
+    #[inline(always)]
+    fn start(&self, lanes: L) -> L::V {
+        lanes.splat128(self.control)
+    }
+    #[inline(always)]
+    fn unit<const N: usize>(&self, lanes: L, control: &mut L::V, x: &mut [L::V; N]) {
+        for x in x {
+            *x = self.vector(lanes, *control, *x);
+        }
+    }
+    #[inline(always)]
+    fn tail(&self, lanes: L, control: &mut L::V, x: &mut L::V, valid: usize) {
+        let words = lanes.keep(*x, valid - valid % self.bytes);
+        let rest = lanes.xor(*x, words);
+        *x = lanes.or(self.vector(lanes, *control, words), rest);
+    }
+    #[inline(always)]
+    fn finish(&self, _: L, _: L::V, _: usize) {}
 }

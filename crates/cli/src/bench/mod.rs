@@ -1,0 +1,29 @@
+//! `fusewire bench …`.
+
+mod kernels;
+mod transfer;
+
+use clap::Subcommand;
+
+use crate::output::Result;
+
+/// What to measure.
+#[derive(Subcommand)]
+pub enum Bench {
+    /// The whole transfer, beside sequential processing, kernel TCP, HTTPS and QUIC.
+    Transfer(transfer::Options),
+    /// Each pipeline: one loop beside strips, separate passes and the best library.
+    Kernels(kernels::Options),
+    /// One side of one transfer (what `bench transfer` starts).
+    #[command(hide = true)]
+    Worker(transfer::Worker),
+}
+
+/// Runs it.
+pub fn run(bench: Bench) -> Result {
+    match bench {
+        Bench::Transfer(options) => transfer::run(options),
+        Bench::Kernels(options) => kernels::run(&options),
+        Bench::Worker(worker) => transfer::work(worker),
+    }
+}

@@ -1,0 +1,171 @@
+//! `fusewire bench transfer`.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fusewire_lab::transfer::{self, Line, Method, Plan, Role, Sink, Source, Task};
+use fusewire_session::Cipher;
+
+use crate::output::{Result, json, rate};
+
+/// What to compare, and how.
+#[derive(Args)]
+pub struct Options {
+    /// Print JSON lines.
+    #[arg(long)]
+    json: bool,
+    /// Methods to compare [default: all that are here].
+    #[arg(long, value_delimiter = ',', value_name = "METHOD")]
+    methods: Vec<Method>,
+    /// Bytes of content for each transfer.
+    #[arg(long, default_value_t = 1 << 30)]
+    bytes: u64,
+    /// Sizes of an ADU, in bytes; `largest` is what fits a datagram.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, default_value = "256,512,768,1024,1280,16384,largest")]
+    adu_bytes: Vec<Size>,
+    /// Sizes of a datagram, in bytes; `auto` is what the ADU needs.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, default_value = "auto")]
+    datagram_bytes: Vec<Size>,
+    /// The cipher.
+    #[arg(long, default_value_t = Cipher::Aes256Gcm)]
+    cipher: Cipher,
+    /// Send this file; made bytes in memory when absent.
+    #[arg(long, value_name = "PATH")]
+    source: Option<PathBuf>,
+    /// Write to a file in memory instead of forgetting.
+    #[arg(long)]
+    sink_file: bool,
+    /// Rounds; the result is the median.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Measure the processing time of a packet too (costs a few per cent).
+    #[arg(long)]
+    measure: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Size(Option<usize>);
+
+fn size(text: &str) -> std::result::Result<Size, String> {
+    if matches!(text, "largest" | "auto") {
+        return Ok(Size(None));
+    }
+    match text.parse() {
+        Ok(bytes) if (64..=65_507).contains(&bytes) => Ok(Size(Some(bytes))),
+        _ => Err("expected 64 to 65507, `auto` or `largest`".into()),
+    }
+}
+
+/// Where `cargo xtask bench` puts the peers.
+const PEERS: &str = "FUSEWIRE_PEERS";
+
+/// Runs the comparison.
+pub fn run(options: Options) -> Result {
+    let plan = Plan {
+        methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
+        bytes: options.bytes,
+        adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
+        datagram_bytes: options.datagram_bytes.iter().map(|s| s.0).collect(),
+        cipher: options.cipher,
+        source: options.source.map_or(Source::Memory, Source::File),
+        sink_file: options.sink_file,
+        rounds: options.rounds as usize,
+        measure: options.measure,
+        program: std::env::current_exe()?,
+        peers: std::env::var_os(PEERS).map(PathBuf::from).filter(|p| p.is_file()),
+    };
+    let terminal = std::io::stderr().is_terminal();
+    let lines = transfer::run(&plan, &mut |what| {
+        if terminal {
+            eprint!("\r\x1b[K{what}");
+        } else {
+            eprintln!("{what}");
+        }
+        let _ = std::io::stderr().flush();
+    })?;
+    if terminal {
+        eprint!("\r\x1b[K");
+    }
+    if options.json { lines.iter().try_for_each(json) } else { table(&lines) }
+}
+
+fn table(lines: &[Line]) -> Result {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{:<20} {:>8} {:>9} {:>12} {:>17} {:>10} {:>9} {:>9}",
+        "method", "ADU B", "datagram", "goodput", "from – to", "CPU s/GiB", "send ns", "recv ns"
+    )?;
+    let number = |n: Option<usize>| n.map_or("–".into(), |n| n.to_string());
+    let ns = |n: Option<f64>| n.map_or("–".into(), |n| format!("{n:.0}"));
+    for line in lines {
+        let range = line.bytes_per_s_range.map(|r| format!("{:.2}", r / 1e9)).join(" – ");
+        writeln!(
+            out,
+            "{:<20} {:>8} {:>9} {:>12} {:>17} {:>10.2} {:>9} {:>9}",
+            line.method.name(),
+            number(line.adu_bytes),
+            number(line.datagram_bytes),
+            rate(line.bytes_per_s),
+            range,
+            line.cpu_s_per_gib,
+            ns(line.send_ns_per_packet),
+            ns(line.receive_ns_per_packet)
+        )?;
+    }
+    Ok(())
+}
+
+/// One side of one transfer.
+#[derive(Args)]
+pub struct Worker {
+    role: WorkerRole,
+    #[arg(long)]
+    method: Method,
+    #[arg(long, default_value_t = 0)]
+    bytes: u64,
+    #[arg(long)]
+    adu_bytes: usize,
+    #[arg(long)]
+    datagram_bytes: usize,
+    #[arg(long)]
+    cipher: Cipher,
+    #[arg(long)]
+    identity: PathBuf,
+    #[arg(long)]
+    connect: Option<SocketAddr>,
+    #[arg(long)]
+    file: Option<PathBuf>,
+    #[arg(long)]
+    measure: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum WorkerRole {
+    Send,
+    Receive,
+}
+
+/// Does one side.
+pub fn work(worker: Worker) -> Result {
+    let role = match worker.role {
+        WorkerRole::Send => Role::Send(worker.file.map_or(Source::Memory, Source::File)),
+        WorkerRole::Receive => Role::Receive {
+            connect: worker.connect.ok_or("a receiver needs --connect")?,
+            sink: worker.file.map_or(Sink::Null, Sink::File),
+        },
+    };
+    transfer::work(&Task {
+        method: worker.method,
+        role,
+        bytes: worker.bytes,
+        adu_bytes: worker.adu_bytes,
+        datagram_bytes: worker.datagram_bytes,
+        cipher: worker.cipher,
+        identity: worker.identity,
+        measure: worker.measure,
+    })?;
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! The client's side of connecting: whom to believe, and what to say when it fails.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use fusewire_files::net::{BODY_LEN_MAX, Link};
+use fusewire_session::{
+    ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
+    Refusal, Trust, paths,
+};
+use fusewire_stack::Error as StackError;
+use fusewire_transport::tcp::KeepAlive;
+
+use crate::options::{Common, DeviceChoice, ElementChoice};
+use crate::output::{Code, Failure, Result, printable};
+use crate::url::Url;
+
+/// A server that vanishes is noticed after about eight seconds.
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: 5 };
+
+/// What every client command takes.
+#[derive(Args, Clone, Debug)]
+pub struct Connect {
+    /// The server's fingerprint, as it prints it at its start; remembered for the next time.
+    #[arg(long, value_name = "FINGERPRINT")]
+    trust: Option<Fingerprint>,
+    /// What carries the bytes.
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceChoice,
+    /// What contents are marshalled as.
+    #[arg(long, value_enum, default_value_t)]
+    element: ElementChoice,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Opens connections to one server.
+pub struct Connector<'a> {
+    connect: &'a Connect,
+    host: String,
+    addresses: Vec<SocketAddr>,
+    paths: Paths,
+    config: ClientConfig,
+    /// The key in the known-hosts file.
+    known: Option<Fingerprint>,
+}
+
+impl<'a> Connector<'a> {
+    /// Finds the server's addresses and what is known of its key.
+    ///
+    /// # Errors
+    /// The name is not known; the user's own files are unreadable; the key given is not the one that is known.
+    pub fn new(connect: &'a Connect, url: &Url) -> Result<Connector<'a>> {
+        let addresses = url.addresses().map_err(|e| Failure::new(Code::Connection, e))?;
+        let paths = paths()?;
+        let identity = Arc::new(Identity::load_or_create(&paths.identity)?);
+        let host = url.host();
+        let hosts = KnownHosts::load(&paths.known_hosts)?;
+        let known = hosts.fingerprint(&host);
+        if let Some(trust) = connect.trust {
+            hosts.check(&host, trust).map_err(|e| Failure::new(Code::Refused, e.to_string()))?;
+        }
+        let trust = connect.trust.or(known).map_or(Trust::Ask, Trust::Pinned);
+        let mut config = ClientConfig::new(identity, trust);
+        (config.ciphers, config.allow_insecure) = connect.common.ciphers(&[]);
+        config.element = fusewire_files::Element::from(connect.element).swap_of();
+        config.body_len_max = BODY_LEN_MAX;
+        config.kernel = connect.common.kernel();
+        config.key_log = connect.common.key_log()?;
+        Ok(Connector { connect, host, addresses, paths, config, known })
+    }
+
+    /// Opens a connection, trying one address after the other. The first decides about the server's key, and
+    /// where it listens, for those after it.
+    ///
+    /// # Errors
+    /// What the last address said, in words for a user, with an exit code.
+    pub fn open(&mut self) -> Result<Link> {
+        let mut failed = None;
+        for address in self.addresses.clone() {
+            match self.open_at(address) {
+                Ok(link) => {
+                    self.addresses = vec![address];
+                    self.config.trust = Trust::Pinned(link.peer());
+                    self.remember(link.peer());
+                    return Ok(link);
+                }
+                Err(failure) if failure.0 => failed = Some(failure.1),
+                Err(failure) => return Err(failure.1),
+            }
+        }
+        Err(failed.unwrap_or_else(|| Failure::new(Code::Connection, "no address").into()))
+    }
+
+    /// With the error, whether another address may do better.
+    fn open_at(
+        &self,
+        remote: SocketAddr,
+    ) -> std::result::Result<Link, (bool, Box<dyn std::error::Error>)> {
+        let own = self.config.identity.fingerprint();
+        let mut judge = |peer: Fingerprint| {
+            // Whoever has the user's own key is the user.
+            if peer == own || ask(&self.host, peer) {
+                Ok(())
+            } else {
+                Err(StackError::Untrusted(peer))
+            }
+        };
+        let result = match self.connect.device {
+            DeviceChoice::KernelTcp => Link::over_kernel_tcp(remote, &self.config, &mut judge),
+            DeviceChoice::Udp => {
+                let any: SocketAddr = match remote {
+                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+                };
+                let stack = self.connect.common.stack(any, KEEP_ALIVE).map_err(|e| (false, e))?;
+                Link::over_stack(stack, remote, &self.config, &mut judge)
+            }
+        };
+        result.map_err(|error| {
+            let failure = self.explain(&error);
+            (failure.0 == Code::Connection, Failure::new(failure.0, failure.1).into())
+        })
+    }
+
+    fn remember(&mut self, peer: Fingerprint) {
+        if self.known.is_some() || peer == self.config.identity.fingerprint() {
+            return;
+        }
+        if let Err(error) = KnownHosts::add(&self.paths.known_hosts, &self.host, peer) {
+            eprintln!(
+                "fusewire: warning: the key is not remembered: {}",
+                printable(&error.to_string())
+            );
+        }
+        self.known = Some(peer);
+    }
+
+    fn explain(&self, error: &StackError) -> (Code, String) {
+        let host = &self.host;
+        match error {
+            StackError::Untrusted(peer) => (Code::Refused, self.unknown(*peer)),
+            StackError::Session(SessionError::Handshake(handshake)) => {
+                let text = match handshake {
+                    HandshakeError::UntrustedServer { expected, found } => {
+                        let path = self.paths.known_hosts.clone();
+                        let (host, known, found) = (host.clone(), *expected, *found);
+                        SessionError::KeyChanged { host, known, found, path }.to_string()
+                    }
+                    HandshakeError::RefusedByPeer(Refusal::NotAllowed) => format!(
+                        "{host}: {handshake}\nGive its owner your fingerprint:\n  {}",
+                        self.config.identity.fingerprint()
+                    ),
+                    _ => format!("{host}: {handshake}"),
+                };
+                (Code::Refused, text)
+            }
+            StackError::Session(_) | StackError::Misuse(_) => (Code::Failed, error.to_string()),
+            _ => (Code::Connection, format!("cannot connect to {host}: {error}")),
+        }
+    }
+
+    /// What to do about a key that was never seen, where nobody can be asked.
+    fn unknown(&self, peer: Fingerprint) -> String {
+        let mut line: Vec<String> =
+            std::env::args_os().map(|a| quoted(&a.to_string_lossy())).collect();
+        if let Some(program) = line.first_mut() {
+            *program = "fusewire".into();
+        }
+        let at = line.len().min(2);
+        line.insert(at, format!("--trust {peer}"));
+        format!(
+            "the server {} is not known. Its key has the fingerprint\n  {peer}\nIf that is what the server \
+             printed at its start, run\n  {}",
+            self.host,
+            line.join(" ")
+        )
+    }
+}
+
+/// For a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+[]".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Asks whether to believe a server that was never seen; no where nobody can answer.
+fn ask(host: &str, peer: Fingerprint) -> bool {
+    let (input, mut out) = (std::io::stdin(), std::io::stderr());
+    if !input.is_terminal() || !out.is_terminal() {
+        return false;
+    }
+    let question = format!(
+        "The server {host} is not known. Its key has the fingerprint\n  {peer}\nCompare it with what the \
+         server printed. Go on and remember it (yes/no)? "
+    );
+    let mut answer = String::new();
+    loop {
+        if write!(out, "{question}").and_then(|()| out.flush()).is_err() {
+            return false;
+        }
+        answer.clear();
+        match input.lock().read_line(&mut answer) {
+            Ok(1..) => {}
+            _ => return false,
+        }
+        match answer.trim() {
+            "yes" => return true,
+            "no" => return false,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("fusewire://a:1/b%20c"), "fusewire://a:1/b%20c");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

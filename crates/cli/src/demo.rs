@@ -1,0 +1,226 @@
+//! `fusewire demo`: one file, two processes, one pass beside separate passes.
+
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fusewire_lab::transfer::{self, Line, Method, Plan, Source};
+use fusewire_session::{Cipher, Level};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::output::{Result, count, json, printable, rate, size};
+
+/// A shorter file is sent several times end to end, so that there is something to measure.
+const ENOUGH_BYTES: u64 = 256 << 20;
+/// Both processes and the scratch folder together take twice this.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// What to send, and how often.
+#[derive(Args)]
+pub struct Demo {
+    /// The file to send [default: this program].
+    #[arg(long, value_name = "PATH", conflicts_with = "bytes")]
+    file: Option<PathBuf>,
+    /// Send so many made bytes instead.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_BYTES))]
+    bytes: Option<u64>,
+    /// Rounds of one transfer each; figures are medians.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// The cipher.
+    #[arg(long, default_value_t = Cipher::Aes256Gcm)]
+    cipher: Cipher,
+    /// Print JSON lines: one a method, and a last one with `verified`.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A folder in memory, where the system has one; removed at the end, also when a signal ends the program.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        let base = Path::new("/dev/shm");
+        let base = if base.is_dir() { base.to_path_buf() } else { std::env::temp_dir() };
+        let dir = base.join(format!("fusewire-demo-{}", std::process::id()));
+        std::fs::create_dir(&dir)?;
+        let bench = format!("fusewire-bench-{}-", std::process::id());
+        let own = dir.clone();
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                let _ = std::fs::remove_dir_all(&own);
+                for entry in std::fs::read_dir(&base).into_iter().flatten().flatten() {
+                    if entry.file_name().to_string_lossy().starts_with(&bench) {
+                        let _ = std::fs::remove_dir_all(entry.path());
+                    }
+                }
+                std::process::exit(128 + signal);
+            }
+        })?;
+        Ok(Scratch(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What is sent.
+struct Subject {
+    path: PathBuf,
+    bytes: u64,
+    /// In words.
+    is: String,
+}
+
+impl Subject {
+    fn make(demo: &Demo, dir: &Path) -> Result<Subject> {
+        let path = dir.join("source");
+        if let Some(bytes) = demo.bytes {
+            made(&path, bytes)?;
+            return Ok(Subject { path, bytes, is: format!("{} made", size(bytes)) });
+        }
+        let (file, name) = match &demo.file {
+            Some(file) => (file.clone(), printable(&file.display().to_string())),
+            None => (std::env::current_exe()?, "this program itself".to_string()),
+        };
+        let len = std::fs::metadata(&file).map_err(|e| format!("{name}: {e}"))?.len();
+        if len == 0 {
+            return Err(format!("{name} is empty").into());
+        }
+        if len >= ENOUGH_BYTES {
+            return Ok(Subject { path: file, bytes: len, is: format!("{name}, {}", size(len)) });
+        }
+        let times = ENOUGH_BYTES.div_ceil(len);
+        let mut out = File::create(&path)?;
+        for _ in 0..times {
+            std::io::copy(&mut File::open(&file)?, &mut out)?;
+        }
+        let bytes = out.metadata()?.len();
+        let is = format!(
+            "{name}, {}, {times} times end to end so that there is something to measure: {}",
+            size(len),
+            size(bytes)
+        );
+        Ok(Subject { path, bytes, is })
+    }
+}
+
+/// Bytes without a pattern (xorshift64).
+fn made(path: &Path, bytes: u64) -> Result {
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut left = bytes;
+    while left > 0 {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        let len = left.min(8) as usize;
+        out.write_all(&word.to_le_bytes()[..len])?;
+        left -= len as u64;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Transfers, compares, and shows.
+pub fn run(demo: &Demo) -> Result {
+    let scratch = Scratch::new()?;
+    let subject = Subject::make(demo, &scratch.0)?;
+    if !demo.json {
+        println!("Fusewire: one file between two processes on this machine");
+        println!();
+        println!("  file    {}", subject.is);
+        println!(
+            "  way     our TCP in UDP datagrams on loopback, {}, level {}",
+            demo.cipher,
+            Level::detect().name()
+        );
+        println!("  rounds  {}, the methods taking turns; figures are medians", demo.rounds);
+        println!();
+    }
+    let plan = Plan {
+        methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
+        bytes: subject.bytes,
+        adu_bytes: vec![None],
+        datagram_bytes: vec![None],
+        cipher: demo.cipher,
+        source: Source::File(subject.path.clone()),
+        sink_file: true,
+        rounds: demo.rounds as usize,
+        measure: true,
+        program: std::env::current_exe()?,
+        peers: None,
+    };
+    let terminal = std::io::stderr().is_terminal();
+    let lines = transfer::run(&plan, &mut |what| {
+        if terminal {
+            eprint!("\r\x1b[K  {what}");
+            let _ = std::io::stderr().flush();
+        }
+    })?;
+    if terminal {
+        eprint!("\r\x1b[K");
+    }
+    // Every transfer was compared with the source; one that differs is an error above.
+    let transfers = lines.len() as u64 * u64::from(demo.rounds);
+    if demo.json {
+        lines.iter().try_for_each(json)?;
+        return json(&json!({
+            "verified": true,
+            "transfers": transfers,
+            "bytes": subject.bytes,
+            "integrated_to_sequential": ratio(&lines),
+        }));
+    }
+    table(&lines)?;
+    println!();
+    if let Some(ratio) = ratio(&lines) {
+        println!("One pass over the bytes is {ratio:.2} times as fast as separate passes.");
+    }
+    println!("{} compared byte by byte: all the same.", count(transfers, "transfer"));
+    Ok(())
+}
+
+fn find(lines: &[Line], method: Method) -> Option<&Line> {
+    lines.iter().find(|l| l.method == method)
+}
+
+fn ratio(lines: &[Line]) -> Option<f64> {
+    let of = |method| find(lines, method).map(|l| l.bytes_per_s);
+    Some(of(Method::Integrated)? / of(Method::Sequential)?)
+}
+
+fn table(lines: &[Line]) -> Result {
+    let base = find(lines, Method::Sequential).map(|l| l.bytes_per_s);
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "  {:<26} {:>10} {:>7} {:>11} {:>12} {:>12}",
+        "", "goodput", "ratio", "CPU s/GiB", "send ns/pkt", "recv ns/pkt"
+    )?;
+    for line in lines {
+        let name = match line.method {
+            Method::Integrated => "integrated, encrypted",
+            Method::Sequential => "sequential, encrypted",
+            Method::KernelTcp => "kernel TCP, not encrypted",
+            other => other.name(),
+        };
+        let ns = |n: Option<f64>| n.map_or("–".into(), |n| format!("{n:.0}"));
+        writeln!(
+            out,
+            "  {name:<26} {:>10} {:>7} {:>11.2} {:>12} {:>12}",
+            rate(line.bytes_per_s),
+            base.map_or("–".into(), |b| format!("{:.2}", line.bytes_per_s / b)),
+            line.cpu_s_per_gib,
+            ns(line.send_ns_per_packet),
+            ns(line.receive_ns_per_packet)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `fusewire ls`.
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use fusewire_files::client::list::List;
+use fusewire_files::{Entry, Kind, RemotePath, Shown};
+use serde_json::json;
+
+use crate::connect::{Connect, Connector};
+use crate::output::{Code, EXIT_CODES, Failure, Result};
+use crate::url::Url;
+
+/// What to list.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Ls {
+    /// fusewire://host[:port]/path of a folder or a file.
+    url: Url,
+    /// Folders below too.
+    #[arg(short, long)]
+    recursive: bool,
+    /// Permissions, size and time too.
+    #[arg(short, long)]
+    long: bool,
+    /// Print a line of JSON for each entry.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// Lists it.
+pub fn run(ls: &Ls) -> Result {
+    let mut connector = Connector::new(&ls.connect, &ls.url)?;
+    let mut link = connector.open()?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut written = Ok(());
+    let never = AtomicBool::new(false);
+    let show = |path: &RemotePath, entry: &Entry| {
+        if written.is_ok() {
+            written = line(ls, path, entry).and_then(|line| writeln!(out, "{line}"));
+        }
+    };
+    let mut list = List::new(ls.url.path.clone(), ls.recursive, link.element(), show)?;
+    let result = link.run(&never, &mut |channel, scratch, _| list.turn(channel, scratch));
+    drop(list);
+    written.and_then(|()| out.flush())?;
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_about_one_file() => {
+            Err(Failure::new(Code::Failed, format!("{}: {error}", ls.url)).into())
+        }
+        Err(error) => Err(Failure::new(Code::Connection, error.to_string()).into()),
+    }
+}
+
+fn line(ls: &Ls, path: &RemotePath, entry: &Entry) -> std::io::Result<String> {
+    // A file that was named itself has no path below itself.
+    let own = ls.url.path.name().unwrap_or_default();
+    let shown = if path.as_bytes().is_empty() { Shown(own).to_string() } else { path.to_string() };
+    let meta = &entry.meta;
+    if ls.json {
+        let kind = match meta.kind {
+            Kind::File => "file",
+            Kind::Folder => "folder",
+            Kind::Link => "link",
+            Kind::Other => "other",
+        };
+        let value = json!({
+            "path": shown,
+            "kind": kind,
+            "bytes": meta.size,
+            "mode": format!("{:04o}", meta.mode),
+            "mtime_s": meta.mtime.s,
+            "mtime_ns": meta.mtime.ns,
+            "target": (!entry.target.is_empty()).then(|| Shown(&entry.target).to_string()),
+        });
+        return Ok(value.to_string());
+    }
+    let end = match meta.kind {
+        Kind::Folder => "/",
+        _ => "",
+    };
+    let mut text = format!("{shown}{end}");
+    if !entry.target.is_empty() {
+        text += &format!(" -> {}", Shown(&entry.target));
+    }
+    if !ls.long {
+        return Ok(text);
+    }
+    let letter = match meta.kind {
+        Kind::File => '-',
+        Kind::Folder => 'd',
+        Kind::Link => 'l',
+        Kind::Other => '?',
+    };
+    Ok(format!("{letter}{} {:>14}  {}  {text}", mode(meta.mode), meta.size, time(meta.mtime.s)))
+}
+
+fn mode(bits: u32) -> String {
+    let letter =
+        |i: u32| if bits >> (8 - i) & 1 == 1 { ['r', 'w', 'x'][i as usize % 3] } else { '-' };
+    (0..9).map(letter).collect()
+}
+
+/// Seconds since 1970 as a date in UTC (Howard Hinnant's `civil_from_days`).
+fn time(s: i64) -> String {
+    let (days, rest) = (s.div_euclid(86_400) + 719_468, s.rem_euclid(86_400));
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest / 60 % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_and_times() {
+        assert_eq!(mode(0o754), "rwxr-xr--");
+        assert_eq!(time(0), "1970-01-01 00:00");
+        assert_eq!(time(951_782_400), "2000-02-29 00:00");
+        assert_eq!(time(1_700_000_000), "2023-11-14 22:13");
+        assert_eq!(time(-1), "1969-12-31 23:59");
+        let _ = time(i64::MIN / 2);
+    }
+}

@@ -1,0 +1,206 @@
+//! What several commands take alike, and what becomes of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use fusewire_device::capture::Capture;
+use fusewire_device::{Device, udp};
+use fusewire_files::Element;
+use fusewire_session::{Cipher, Execution, Kernel, KeyLogFile, Level};
+use fusewire_stack::{Config, Stack};
+use fusewire_transport::tcp::{KeepAlive, Secrets};
+
+use crate::output::{Code, Failure, Result};
+
+/// The data pass, the ciphers and the device: both sides have these.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Ciphers, best first: aes-256-gcm, aes-128-gcm, chacha20-poly1305; insecure, and to be named on both
+    /// sides: none, pes, safer-simplified, safer-k64[:ROUNDS].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cipher: Vec<Cipher>,
+    /// How the data pass runs: one loop, strip by strip, or stage by stage.
+    #[arg(long, value_enum, default_value_t)]
+    execution: ExecutionChoice,
+    /// CPU level of the data pass [default: the best of this machine].
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    cpu_level: Option<Level>,
+    /// Largest UDP payload to send and to take [default: what the path carries].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65_507))]
+    datagram_bytes: Option<u32>,
+    /// Write every datagram to a pcapng file.
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// Append session keys to a file, for debugging: who reads it reads everything.
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
+}
+
+/// How the data pass runs.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ExecutionChoice {
+    /// What is best here: one loop.
+    #[default]
+    Auto,
+    Integrated,
+    Blocked,
+    Sequential,
+}
+
+/// What carries the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// Our own TCP in UDP datagrams.
+    #[default]
+    Udp,
+    /// The kernel's TCP, for where UDP is blocked.
+    KernelTcp,
+}
+
+/// What contents are marshalled as.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ElementChoice {
+    #[default]
+    Octets,
+    Int16,
+    Int32,
+    Int64,
+}
+
+impl From<ElementChoice> for Element {
+    fn from(choice: ElementChoice) -> Element {
+        match choice {
+            ElementChoice::Octets => Element::Octets,
+            ElementChoice::Int16 => Element::Int16,
+            ElementChoice::Int32 => Element::Int32,
+            ElementChoice::Int64 => Element::Int64,
+        }
+    }
+}
+
+fn level(name: &str) -> std::result::Result<Level, String> {
+    Level::from_name(name).ok_or_else(|| {
+        let here: Vec<_> = Level::available().iter().map(|l| l.name()).collect();
+        format!("this machine has {}", here.join(", "))
+    })
+}
+
+/// Bytes a second: a number with k, M or G behind it.
+pub fn rate(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || "expected bytes a second, for example 500k, 20M or 1G".to_string();
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'G')) => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(unit).filter(|n| *n > 0).ok_or_else(wrong)
+}
+
+impl Common {
+    /// The ciphers, and whether an insecure one is among them.
+    pub fn ciphers(&self, more: &[Cipher]) -> (Vec<Cipher>, bool) {
+        let mut ciphers = self.cipher.clone();
+        if ciphers.is_empty() {
+            ciphers = Cipher::DEFAULT.to_vec();
+        }
+        for cipher in more {
+            if !ciphers.contains(cipher) {
+                ciphers.push(*cipher);
+            }
+        }
+        let insecure = ciphers.iter().any(|c| c.is_insecure());
+        for cipher in ciphers.iter().filter(|c| c.is_insecure() && !more.contains(c)) {
+            eprintln!(
+                "fusewire: warning: cipher {cipher} is insecure: whoever is in between can read and change everything"
+            );
+        }
+        (ciphers, insecure)
+    }
+
+    /// The code of the data pass.
+    pub fn kernel(&self) -> Kernel {
+        let execution = match self.execution {
+            ExecutionChoice::Auto | ExecutionChoice::Integrated => Execution::Integrated,
+            ExecutionChoice::Blocked => Execution::Blocked,
+            ExecutionChoice::Sequential => Execution::Sequential,
+        };
+        Kernel { level: self.cpu_level.unwrap_or_else(Level::detect), execution }
+    }
+
+    /// Where keys are logged.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn key_log(&self) -> Result<Option<Arc<KeyLogFile>>> {
+        let Some(path) = &self.key_log else { return Ok(None) };
+        eprintln!("fusewire: warning: session keys are written to {}", path.display());
+        Ok(Some(Arc::new(KeyLogFile::open(path)?)))
+    }
+
+    /// A stack over UDP at `addr`; `probe` says when an idle connection is asked whether it lives.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or the capture file not made.
+    pub fn stack(&self, addr: std::net::SocketAddr, probe: KeepAlive) -> Result<Stack> {
+        let device = udp::Udp::bind(addr, &udp::Config::default())
+            .map_err(|e| Failure::new(Code::Failed, format!("cannot listen on UDP {addr}: {e}")))?;
+        let device: Box<dyn Device> = match &self.capture {
+            Some(path) => Box::new(Capture::to_file(device, path).map_err(|e| {
+                Failure::new(Code::Failed, format!("cannot write {}: {e}", path.display()))
+            })?),
+            None => Box::new(device),
+        };
+        let mut config = Config {
+            level: self.kernel().level,
+            datagram_bytes: self.datagram_bytes.map(|n| n as usize),
+            ..Config::default()
+        };
+        config.tcp.keep_alive = Some(probe);
+        config.tcp.user_timeout = Some(Duration::from_secs(60));
+        Ok(Stack::new(device, config, &random()?))
+    }
+}
+
+/// 32 secret bytes.
+///
+/// # Errors
+/// The system has none.
+pub fn random() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], flags).map_err(std::io::Error::from)?;
+    }
+    Ok(bytes)
+}
+
+/// What a listener keys its sequence numbers and cookies with.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn secrets() -> Result<Secrets> {
+    let random = random()?;
+    let half = |at: usize| std::array::from_fn(|i| random[at + i]);
+    Ok(Secrets { isn: half(0), cookie: half(16) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_units() {
+        assert_eq!(rate("500k"), Ok(500_000));
+        assert_eq!(rate("20M"), Ok(20_000_000));
+        assert_eq!(rate("7"), Ok(7));
+        for wrong in ["", "k", "0", "-1", "1.5M", "99999999999G", "1m"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What every command prints alike: errors, exit codes, rates.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What a command returns.
+pub type Result<T = ()> = std::result::Result<T, Box<dyn StdError>>;
+
+/// What `--help` says of exit codes.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    everything was done
+  1    something failed; what else could be done was done
+  2    the command line is wrong
+  3    refused: a key that is not trusted or not allowed, or no cipher in common
+  4    no connection, or it broke: run the same command again to go on
+  130  interrupted: run the same command again to go on";
+
+/// Why a command failed, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// Something failed.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// A key is not trusted or not allowed, or nothing could be agreed on.
+    Refused = 3,
+    /// No connection, or it broke.
+    Connection = 4,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+/// A failure with an exit code of its own.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    message: String,
+}
+
+impl Failure {
+    /// With words for a user; none if they were said already.
+    pub fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Failure {}
+
+/// Success, or what went wrong on standard error and its exit code. A reader that went away is no error.
+pub fn finish(result: Result) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    if let Some(io) = error.downcast_ref::<io::Error>()
+        && io.kind() == io::ErrorKind::BrokenPipe
+    {
+        return ExitCode::SUCCESS;
+    }
+    let mut text = String::new();
+    for line in error.to_string().lines() {
+        text += if text.is_empty() { "fusewire: " } else { "\n" };
+        text += &printable(line);
+    }
+    if !text.is_empty() {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+    let code = error.downcast_ref::<Failure>().map_or(Code::Failed, |f| f.code);
+    ExitCode::from(code as u8)
+}
+
+/// Text that may come from the network or a file: no control character reaches the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Bytes a second, for people.
+pub fn rate(bytes_per_s: f64) -> String {
+    match bytes_per_s {
+        r if r >= 1e9 => format!("{:.2} GB/s", r / 1e9),
+        r if r >= 1e6 => format!("{:.0} MB/s", r / 1e6),
+        r => format!("{:.0} kB/s", r / 1e3),
+    }
+}
+
+/// Bytes, for people.
+pub fn size(bytes: u64) -> String {
+    match bytes as f64 {
+        b if b >= 1e9 => format!("{:.2} GB", b / 1e9),
+        b if b >= 1e6 => format!("{:.1} MB", b / 1e6),
+        b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
+        _ => format!("{bytes} B"),
+    }
+}
+
+/// A count with its noun.
+pub fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// Prints one line of JSON.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn json(value: &impl serde::Serialize) -> Result {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(value)?)?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_passes() {
+        assert_eq!(printable("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!(rate(3.456e9), "3.46 GB/s");
+        assert_eq!(rate(12.3e6), "12 MB/s");
+        assert_eq!((size(999), size(1500)), ("999 B".into(), "1.5 kB".into()));
+    }
+}

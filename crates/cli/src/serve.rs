@@ -1,0 +1,204 @@
+//! `fusewire serve`.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use fusewire_files::net::{BODY_LEN_MAX, Control, Server, kernel_tcp};
+use fusewire_files::server::{Settings, Share};
+use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
+use fusewire_stack::PORT as INNER_PORT;
+use fusewire_transport::tcp::KeepAlive;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::options::{self, Common};
+use crate::output::{Code, EXIT_CODES, Failure, Result, count, json};
+
+/// Most connections at once.
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(30), interval: Duration::from_secs(5), probes: 6 };
+
+/// What is served, where, and to whom.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Serve {
+    /// The folder to serve. Nothing above it can be reached.
+    dir: PathBuf,
+    /// Where to listen, on UDP and on TCP; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9293", value_parser = listen_addr)]
+    listen: SocketAddr,
+    /// Clients may make and replace files.
+    #[arg(long)]
+    writable: bool,
+    /// Serve the clients whose fingerprints are in this file, one a line [default: your own key only].
+    #[arg(long, value_name = "FILE", conflicts_with = "public")]
+    allow: Option<PathBuf>,
+    /// Serve everyone.
+    #[arg(long)]
+    public: bool,
+    /// Take insecure ciphers too, from clients that ask for one.
+    #[arg(long)]
+    allow_insecure: bool,
+    /// Most bytes a second for each connection, for example 20M.
+    #[arg(long, value_name = "BYTES/S", value_parser = options::rate)]
+    rate: Option<u64>,
+    /// Uploaded files are on the disk before they have their name.
+    #[arg(long)]
+    sync: bool,
+    /// Seconds that transfers may go on after SIGTERM or Ctrl-C; a second one ends at once.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    grace: u64,
+    /// Do not take connections over kernel TCP.
+    #[arg(long)]
+    no_kernel_tcp: bool,
+    #[command(flatten)]
+    common: Common,
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print address and fingerprint as a line of JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+fn listen_addr(text: &str) -> std::result::Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().or_else(|_| (text, crate::url::PORT).to_socket_addrs());
+    let mut found = found.map_err(|_| "expected ADDRESS[:PORT], for example [::]:9293")?;
+    found.next().ok_or_else(|| "no such address".into())
+}
+
+/// Every cipher that must be asked for on both sides.
+fn insecure() -> Vec<Cipher> {
+    vec![Cipher::None, Cipher::Pes, Cipher::SaferSimplified, Cipher::SaferK64 { rounds: 6 }]
+}
+
+impl Serve {
+    fn config(&self) -> Result<ServerConfig> {
+        let identity = Arc::new(Identity::load_or_create(&paths()?.identity)?);
+        let more = if self.allow_insecure { insecure() } else { Vec::new() };
+        let (ciphers, allow_insecure) = self.common.ciphers(&more);
+        let allow = match &self.allow {
+            Some(path) => Allow::List(Arc::new(AllowList::load(path)?)),
+            None if self.public => Allow::Public,
+            None => Allow::OwnKey,
+        };
+        let mut config = ServerConfig::new(identity);
+        config.allow = allow;
+        config.ciphers = ciphers;
+        config.allow_insecure = allow_insecure;
+        config.body_len_max = BODY_LEN_MAX;
+        config.kernel = self.common.kernel();
+        config.key_log = self.common.key_log()?;
+        Ok(config)
+    }
+
+    fn announce(&self, address: SocketAddr, config: &ServerConfig) -> Result {
+        let fingerprint = config.identity.fingerprint();
+        if self.json {
+            json(&json!({
+                "event": "listening",
+                "address": address.to_string(),
+                "fingerprint": fingerprint.to_string(),
+                "url": format!("fusewire://{address}/"),
+            }))?;
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        let whom = match &config.allow {
+            Allow::OwnKey => "your own key only".to_string(),
+            Allow::List(list) => count(list.len() as u64, "key"),
+            Allow::Public => "everyone".to_string(),
+        };
+        let what = if self.writable { "read and write" } else { "read only" };
+        let mut err = std::io::stderr().lock();
+        writeln!(err, "serving      {} ({what}, {whom})", self.dir.display())?;
+        writeln!(err, "address      fusewire://{address}/")?;
+        writeln!(err, "fingerprint  {fingerprint}")?;
+        if self.public && self.writable {
+            writeln!(err, "warning: everyone who can reach {address} can change these files")?;
+        }
+        Ok(())
+    }
+}
+
+/// Serves until a signal says to stop.
+pub fn run(serve: &Serve) -> Result {
+    let settings = Settings {
+        writable: serve.writable,
+        bytes_per_s: serve.rate.unwrap_or(0),
+        sync: serve.sync,
+        ..Settings::default()
+    };
+    let share = Share::open(&serve.dir, settings)?;
+    let config = serve.config()?;
+    let (mut stack, tcp) = bind(serve)?;
+    stack.listen(INNER_PORT, config.clone(), &options::secrets()?);
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control, &stack, serve.quiet)?;
+    let address = stack.local_addr();
+    serve.announce(address, &config)?;
+    if let Some(listener) = tcp {
+        let (config, share, control) = (config, Arc::clone(&share), Arc::clone(&control));
+        std::thread::Builder::new().name("accept".into()).spawn(move || {
+            if let Err(error) = kernel_tcp::serve(&listener, &config, &share, &control) {
+                tracing::error!(%error, "no more connections over kernel TCP");
+            }
+        })?;
+    }
+    let broken = Server::new(stack, share).run(&control, Duration::from_secs(serve.grace))?;
+    if broken > 0 {
+        let what = count(broken as u64, "connection");
+        return Err(Failure::new(
+            Code::Failed,
+            format!("{what} broken off after {} s", serve.grace),
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// UDP, and TCP on the same port. A free port of the one may be taken of the other: then try again.
+fn bind(serve: &Serve) -> Result<(fusewire_stack::Stack, Option<TcpListener>)> {
+    let mut tries = 0;
+    loop {
+        let stack = serve.common.stack(serve.listen, KEEP_ALIVE)?;
+        if serve.no_kernel_tcp {
+            return Ok((stack, None));
+        }
+        let address = stack.local_addr();
+        match TcpListener::bind(address) {
+            Ok(listener) => return Ok((stack, Some(listener))),
+            Err(_) if serve.listen.port() == 0 && tries < 16 => tries += 1,
+            Err(error) => {
+                let message = format!(
+                    "cannot listen on TCP {address}: {error}; --no-kernel-tcp does without"
+                );
+                return Err(Failure::new(Code::Failed, message).into());
+            }
+        }
+    }
+}
+
+/// The first signal drains, the second ends at once.
+fn stop_on_signals(control: &Arc<Control>, stack: &fusewire_stack::Stack, quiet: bool) -> Result {
+    let (control, waker) = (Arc::clone(control), stack.waker());
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if control.is_draining() {
+                std::process::exit(128 + signal);
+            }
+            if !quiet {
+                let _ = writeln!(std::io::stderr(), "stopping; transfers that go on may end");
+            }
+            control.drain();
+            waker.wake();
+        }
+    })?;
+    Ok(())
+}

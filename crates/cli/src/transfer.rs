@@ -1,0 +1,198 @@
+//! What `get` and `put` do alike: several connections on one plan, the bar, the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use fusewire_base::Instant;
+use fusewire_files::client::{Filter, Totals, get, put};
+use fusewire_files::message::Code as Cause;
+use fusewire_files::net::Link;
+use fusewire_files::{Channel, Element, Error, Scratch, Turn};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::connect::{Connect, Connector};
+use crate::options;
+use crate::output::{Code, Failure, Result, count};
+use crate::report::{End, Reporter, Voice, Watch};
+
+/// How often the bar moves.
+const DRAW_EVERY: Duration = Duration::from_millis(50);
+
+/// What `get` and `put` both take.
+#[derive(Args, Clone, Debug)]
+pub struct Moving {
+    /// Connections at once.
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: u32,
+    /// Only files that match: `*.rs` by name, `docs/*.md` by path below the folder.
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Not what matches; a folder is left out with all that is in it.
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Most bytes a second, over all connections, for example 20M.
+    #[arg(long, value_name = "BYTES/S", value_parser = options::rate)]
+    pub rate: Option<u64>,
+    /// Most bytes of contents in one message [default: what a datagram carries].
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub reply_bytes: u32,
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print a line of JSON for each file, and a last one for all.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub connect: Connect,
+}
+
+impl Moving {
+    /// Which files.
+    ///
+    /// # Errors
+    /// A pattern is none.
+    pub fn filter(&self) -> Result<Filter> {
+        let wrong =
+            |e: fusewire_files::client::FilterError| Failure::new(Code::Usage, e.to_string());
+        Ok(Filter::new(&self.include, &self.exclude).map_err(wrong)?)
+    }
+
+    /// Where words go.
+    pub fn voice(&self) -> Voice {
+        Voice { quiet: self.quiet, json: self.json }
+    }
+}
+
+/// One of the two plans.
+pub trait Plan: Sync {
+    /// Turns a new worker until it is finished.
+    fn work(&self, link: &mut Link, stop: &AtomicBool) -> std::result::Result<bool, Error>;
+    /// Sums so far.
+    fn totals(&self) -> Totals;
+    /// Nothing is left to do.
+    fn is_finished(&self) -> bool;
+    /// The first failure.
+    fn take_error(&self) -> Option<Error>;
+}
+
+type Step<'a> =
+    &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> std::result::Result<Turn, Error>;
+
+impl Plan for Arc<get::Plan> {
+    fn work(&self, link: &mut Link, stop: &AtomicBool) -> std::result::Result<bool, Error> {
+        let mut worker = self.worker(element(link));
+        let step: Step<'_> = &mut |channel, scratch, _| worker.turn(channel, scratch);
+        link.run(stop, step)
+    }
+    fn totals(&self) -> Totals {
+        get::Plan::totals(self)
+    }
+    fn is_finished(&self) -> bool {
+        get::Plan::is_finished(self)
+    }
+    fn take_error(&self) -> Option<Error> {
+        get::Plan::take_error(self)
+    }
+}
+
+impl Plan for Arc<put::Plan> {
+    fn work(&self, link: &mut Link, stop: &AtomicBool) -> std::result::Result<bool, Error> {
+        let mut worker = self.worker(element(link));
+        let step: Step<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
+        link.run(stop, step)
+    }
+    fn totals(&self) -> Totals {
+        put::Plan::totals(self)
+    }
+    fn is_finished(&self) -> bool {
+        put::Plan::is_finished(self)
+    }
+    fn take_error(&self) -> Option<Error> {
+        put::Plan::take_error(self)
+    }
+}
+
+fn element(link: &Link) -> Element {
+    link.element()
+}
+
+/// Becomes true at the first Ctrl-C or SIGTERM; the second ends the process at once.
+///
+/// # Errors
+/// The system refuses.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag down.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Runs a plan over `jobs` connections, the first of which is open, and prints how it ended.
+///
+/// # Errors
+/// What failed first, with its exit code.
+pub fn run(
+    plan: &impl Plan,
+    first: Link,
+    connector: &mut Connector<'_>,
+    moving: &Moving,
+    reporter: &Reporter,
+    verb: &str,
+    stop: &AtomicBool,
+) -> Result {
+    let watch = Watch::start();
+    let cipher = first.options().cipher.to_string();
+    let mut links = vec![first];
+    for _ in 1..moving.jobs {
+        links.push(connector.open()?);
+    }
+    let broken: Mutex<Option<String>> = Mutex::new(None);
+    let main = thread::current();
+    thread::scope(|scope| {
+        let workers: Vec<_> = links
+            .iter_mut()
+            .map(|link| {
+                let (broken, main) = (&broken, main.clone());
+                scope.spawn(move || {
+                    if let Err(error) = plan.work(link, stop) {
+                        let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
+                        first.get_or_insert(error.to_string());
+                    }
+                    main.unpark();
+                })
+            })
+            .collect();
+        while workers.iter().any(|w| !w.is_finished()) {
+            reporter.progress(&plan.totals());
+            thread::park_timeout(DRAW_EVERY);
+        }
+    });
+    let took = watch.took();
+    let finished = plan.is_finished();
+    let interrupted = stop.load(Ordering::Relaxed) && !finished;
+    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| !finished);
+    let totals = plan.totals();
+    let end = End { verb, took, interrupted, broken: broken.as_deref(), cipher: &cipher };
+    reporter.summary(&totals, &end)?;
+    if interrupted {
+        let text = "interrupted; what has come is kept: run the same command again to go on";
+        return Err(Failure::new(Code::Interrupted, text).into());
+    }
+    if let Some(why) = broken {
+        let text = format!("{why}\nWhat has come is kept: run the same command again to go on");
+        return Err(Failure::new(Code::Connection, text).into());
+    }
+    let Some(error) = plan.take_error() else { return Ok(()) };
+    let code = if error.code() == Cause::Broken { Code::Connection } else { Code::Failed };
+    let message = match reporter.told_failures() {
+        true => String::new(),
+        false => format!("{}: {error}", count(totals.failed, "failure")),
+    };
+    Err(Failure::new(code, message).into())
+}

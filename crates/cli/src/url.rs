@@ -1,0 +1,158 @@
+//! `fusewire://host[:port]/path`.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+use fusewire_files::RemotePath;
+
+/// Where a server listens unless it is told otherwise.
+pub const PORT: u16 = 9293;
+
+/// What a user wants to reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Name or address, without brackets.
+    host: String,
+    port: u16,
+    /// Below the served folder; empty for the folder itself.
+    pub path: RemotePath,
+    /// The path ends in a slash, so that it means a folder.
+    pub is_folder: bool,
+}
+
+impl Url {
+    /// `name:port`, as the known-hosts file has it.
+    pub fn host(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The addresses behind the name.
+    ///
+    /// # Errors
+    /// The name is not known, in words for a user.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let found: Vec<_> = found.map_err(|e| format!("cannot find {}: {e}", self.host))?.collect();
+        if found.is_empty() { Err(format!("{} has no address", self.host)) } else { Ok(found) }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fusewire://{}/{}", self.host(), self.path)
+    }
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Url, String> {
+        let rest = text
+            .strip_prefix("fusewire://")
+            .ok_or("expected fusewire://host[:port]/path, for example fusewire://localhost/file")?;
+        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match place.strip_prefix('[') {
+            Some(rest) => {
+                let (host, after) = rest.split_once(']').ok_or("the bracket [ is not closed")?;
+                match after.strip_prefix(':') {
+                    Some(port) => (host, Some(port)),
+                    None if after.is_empty() => (host, None),
+                    None => return Err("expected [address]:port".into()),
+                }
+            }
+            None => match place.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (place, None),
+            },
+        };
+        let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#".contains(c);
+        if host.is_empty() || host.contains(odd) {
+            return Err("the URL names no host".into());
+        }
+        let port = match port {
+            None => PORT,
+            Some(port) => match port.parse() {
+                Ok(port @ 1..) => port,
+                _ => return Err("the port is no number from 1 to 65535".into()),
+            },
+        };
+        let bytes = decode(path)?;
+        let is_folder = bytes.is_empty() || bytes.ends_with(b"/");
+        let path = RemotePath::from_user(&bytes).map_err(|e| e.to_string())?;
+        Ok(Url { host: host.to_string(), port, path, is_folder })
+    }
+}
+
+/// Percent-decoding (RFC 3986, section 2.1). A percent sign that begins no code is an error.
+fn decode(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digit = |b: u8| char::from(b).to_digit(16);
+        let code = match after {
+            [a, b, ..] => digit(*a).zip(digit(*b)),
+            _ => None,
+        };
+        let (a, b) = code.ok_or("a % in a URL is followed by two hexadecimal digits; write %25")?;
+        bytes.push((a * 16 + b) as u8);
+        rest = &after[2..];
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_ports_and_paths() {
+        for (text, host, path) in [
+            ("fusewire://a", "a:9293", ""),
+            ("fusewire://a/", "a:9293", ""),
+            ("fusewire://a:7/b/c", "a:7", "b/c"),
+            ("fusewire://[::1]/b", "[::1]:9293", "b"),
+            ("fusewire://[::1]:7/b%20c%2fd", "[::1]:7", "b c/d"),
+        ] {
+            let url: Url = text.parse().unwrap();
+            assert_eq!(
+                (url.host().as_str(), url.path.as_bytes()),
+                (host, path.as_bytes()),
+                "{text}"
+            );
+        }
+        assert!("fusewire://a/b/".parse::<Url>().unwrap().is_folder);
+        assert!(!"fusewire://a/b".parse::<Url>().unwrap().is_folder);
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for text in [
+            "http://a/b",
+            "fusewire://",
+            "fusewire:///b",
+            "fusewire://a:0/",
+            "fusewire://a:x/",
+            "fusewire://a:65536/",
+            "fusewire://[::1/",
+            "fusewire://[::1]7/",
+            "fusewire://a/%",
+            "fusewire://a/%4",
+            "fusewire://a/%zz",
+            "fusewire://a/%2e%2e/x",
+            "fusewire://a/../x",
+            "fusewire://a/%00",
+            "fusewire://us\x1ber/x",
+        ] {
+            assert!(text.parse::<Url>().is_err(), "{text}");
+        }
+    }
+}

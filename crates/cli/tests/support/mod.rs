@@ -1,0 +1,218 @@
+//! Runs the program itself: servers on free ports, clients of several users.
+#![allow(dead_code)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Longest that one run of the program may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder for one test, with one for each user's state.
+pub struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["served", "here"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        World { dir }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn served(&self, name: &str) -> PathBuf {
+        self.path("served").join(name)
+    }
+
+    pub fn here(&self, name: &str) -> PathBuf {
+        self.path("here").join(name)
+    }
+
+    /// The program, as the user `user`, without a terminal.
+    pub fn command(&self, user: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fusewire"));
+        command.args(args).current_dir(self.path("here"));
+        command.env("XDG_STATE_HOME", self.path(user)).env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, user: &str, args: &[&str]) -> Done {
+        Done::of(self.command(user, args).spawn().unwrap())
+    }
+
+    pub fn serve(&self, args: &[&str]) -> Server {
+        let served = self.path("served");
+        let mut all = vec!["serve", served.to_str().unwrap(), "--listen", "127.0.0.1:0", "--json"];
+        all.extend(args);
+        Server::start(self.command("alice", &all))
+    }
+
+    /// A server at an address where one was before.
+    pub fn serve_again(&self, address: &str, args: &[&str]) -> Server {
+        let served = self.path("served");
+        let mut all = vec!["serve", served.to_str().unwrap(), "--listen", address, "--json"];
+        all.extend(args);
+        Server::start(self.command("alice", &all))
+    }
+}
+
+/// What a run of the program left.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Done {
+    pub fn of(child: Child) -> Done {
+        let output = finish(child);
+        Done {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub fn ok(self) -> Done {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub fn failed(self, code: i32, word: &str) -> Done {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(self.err.contains(word), "{word:?} is missing: {self:?}");
+        self
+    }
+
+    pub fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    }
+
+    /// The last line of JSON.
+    pub fn summary(&self) -> Value {
+        self.lines().pop().unwrap()
+    }
+}
+
+/// Waits, but not for ever.
+fn finish(mut child: Child) -> Output {
+    // Little is printed: the pipes cannot fill.
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            panic!("did not end: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Option<Child>,
+    pub address: String,
+    pub fingerprint: String,
+}
+
+impl Server {
+    fn start(mut command: Command) -> Server {
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut err = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+            panic!("the server did not start: {err}");
+        }
+        let value: Value = serde_json::from_str(&line).unwrap();
+        let text = |key: &str| value[key].as_str().unwrap().to_string();
+        Server { address: text("address"), fingerprint: text("fingerprint"), child: Some(child) }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("fusewire://{}/{path}", self.address)
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let child = self.child.as_ref().unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+    }
+
+    /// SIGTERM, and the end.
+    pub fn stop(mut self) -> Done {
+        self.signal(rustix::process::Signal::TERM);
+        Done::of(self.child.take().unwrap())
+    }
+
+    pub fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    pub fn wait(mut self) -> Done {
+        Done::of(self.child.take().unwrap())
+    }
+
+    pub fn kill(mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Bytes without a pattern.
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut word = seed | 1;
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}
+
+/// Waits until `dir` holds an unfinished file of more than `len` bytes.
+pub fn wait_for_part(dir: &Path, len: u64) {
+    let start = Instant::now();
+    loop {
+        let has = |entry: std::io::Result<fs::DirEntry>| {
+            let entry = entry.unwrap();
+            let blocks = |m: fs::Metadata| std::os::unix::fs::MetadataExt::blocks(&m) * 512;
+            entry.file_name().to_string_lossy().ends_with(".part")
+                && entry.metadata().is_ok_and(|m| blocks(m) > len)
+        };
+        if fs::read_dir(dir).unwrap().any(has) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "no unfinished file appeared");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

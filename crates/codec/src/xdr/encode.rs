@@ -1,0 +1,201 @@
+//! Values into bytes (RFC 4506, section 4).
+
+use super::fill_len;
+use crate::{Error, Problem, Sink};
+
+/// A type that has an XDR form.
+pub trait Encode {
+    /// Writes the XDR form of `self`.
+    ///
+    /// # Errors
+    /// The sink is full, or a variable length exceeds its bound.
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error>;
+}
+
+/// The XDR form of `value` in a new vector.
+///
+/// # Errors
+/// A variable length exceeds its bound.
+pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut encoder = Encoder::new(Vec::new());
+    value.encode(&mut encoder)?;
+    Ok(encoder.into_inner())
+}
+
+/// Writes XDR to a sink.
+#[derive(Debug)]
+pub struct Encoder<S> {
+    sink: S,
+}
+
+impl<S: Sink> Encoder<S> {
+    /// Writes to `sink`.
+    pub fn new(sink: S) -> Self {
+        Encoder { sink }
+    }
+
+    /// The sink.
+    pub fn into_inner(self) -> S {
+        self.sink
+    }
+
+    /// Bytes written so far.
+    pub fn position(&self) -> usize {
+        self.sink.position()
+    }
+
+    /// Integer (4.1).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn int(&mut self, value: i32) -> Result<(), Error> {
+        self.sink.put(&value.to_be_bytes())
+    }
+
+    /// Unsigned integer (4.2); also the number of an enumeration (4.3) and the discriminant of a union (4.15).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn uint(&mut self, value: u32) -> Result<(), Error> {
+        self.sink.put(&value.to_be_bytes())
+    }
+
+    /// Boolean (4.4).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn bool(&mut self, value: bool) -> Result<(), Error> {
+        self.uint(u32::from(value))
+    }
+
+    /// Hyper integer (4.5).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn hyper(&mut self, value: i64) -> Result<(), Error> {
+        self.sink.put(&value.to_be_bytes())
+    }
+
+    /// Unsigned hyper integer (4.5).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn uhyper(&mut self, value: u64) -> Result<(), Error> {
+        self.sink.put(&value.to_be_bytes())
+    }
+
+    /// Floating point (4.6).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn float(&mut self, value: f32) -> Result<(), Error> {
+        self.uint(value.to_bits())
+    }
+
+    /// Double-precision floating point (4.7).
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn double(&mut self, value: f64) -> Result<(), Error> {
+        self.uhyper(value.to_bits())
+    }
+
+    /// Fixed-length opaque data (4.9), and a quadruple (4.8) as its sixteen bytes.
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn opaque_fixed(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.sink.put(bytes)?;
+        self.sink.put(&[0; 3][..fill_len(bytes.len())])
+    }
+
+    /// Variable-length opaque data (4.10) of at most `bound` bytes.
+    ///
+    /// # Errors
+    /// The sink is full, or there are more bytes than `bound`.
+    pub fn opaque(&mut self, bytes: &[u8], bound: u32) -> Result<(), Error> {
+        self.count(bytes.len(), bound)?;
+        self.opaque_fixed(bytes)
+    }
+
+    /// String (4.11) of at most `bound` bytes.
+    ///
+    /// # Errors
+    /// The sink is full, or the string is longer than `bound`.
+    pub fn string(&mut self, text: &str, bound: u32) -> Result<(), Error> {
+        self.opaque(text.as_bytes(), bound)
+    }
+
+    /// Fixed-length array (4.12): the elements, one after the other.
+    ///
+    /// # Errors
+    /// As an element's own.
+    pub fn array_fixed<T: Encode>(&mut self, elements: &[T]) -> Result<(), Error> {
+        elements.iter().try_for_each(|element| element.encode(self))
+    }
+
+    /// Variable-length array (4.13) of at most `bound` elements.
+    ///
+    /// # Errors
+    /// As an element's own, or there are more of them than `bound`.
+    pub fn array<T: Encode>(&mut self, elements: &[T], bound: u32) -> Result<(), Error> {
+        self.count(elements.len(), bound)?;
+        self.array_fixed(elements)
+    }
+
+    /// Optional data (4.19).
+    ///
+    /// # Errors
+    /// As the value's own.
+    pub fn optional<T: Encode>(&mut self, value: Option<&T>) -> Result<(), Error> {
+        self.bool(value.is_some())?;
+        value.map_or(Ok(()), |value| value.encode(self))
+    }
+
+    fn count(&mut self, len: usize, bound: u32) -> Result<(), Error> {
+        match u32::try_from(len) {
+            Ok(count) if count <= bound => self.uint(count),
+            _ => {
+                Err(Problem::TooLong { found: len as u64, bound: u64::from(bound) }
+                    .at(self.position()))
+            }
+        }
+    }
+}
+
+impl Encode for u32 {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.uint(*self)
+    }
+}
+
+impl Encode for i32 {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.int(*self)
+    }
+}
+
+impl Encode for u64 {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.uhyper(*self)
+    }
+}
+
+impl Encode for i64 {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.hyper(*self)
+    }
+}
+
+impl Encode for bool {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.bool(*self)
+    }
+}
+
+impl<const N: usize> Encode for [u8; N] {
+    /// Fixed-length opaque data (4.9).
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.opaque_fixed(self)
+    }
+}

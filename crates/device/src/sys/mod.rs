@@ -1,0 +1,7 @@
+//! The unsafe room: system calls that no safe wrapper offers.
+//!
+//! Every function here is safe to call with any arguments; what makes it so stands at each block.
+
+pub(crate) mod map;
+pub(crate) mod mmsg;
+pub(crate) mod sockopt;

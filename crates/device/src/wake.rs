@@ -1,0 +1,101 @@
+//! Sleeping until a descriptor is ready, and waking a sleeper from another thread.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+/// Wakes the `wait` of the device that it came from. Cheap to clone; a wake that comes before the
+/// wait is not lost.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// A waker of its own, for a device to sleep on.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Waker(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Ends the current or the next `wait`.
+    pub fn wake(&self) {
+        // The only failure is a full counter, and then the sleeper is awake already.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Forgets wakes that came until now.
+    pub(crate) fn drain(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sleeps until `fd` can be read (or written, when `want_write`) or `waker` wakes; false when `timeout` passed.
+pub(crate) fn wait(
+    fd: BorrowedFd<'_>,
+    waker: &Waker,
+    timeout: Option<Duration>,
+    want_write: bool,
+) -> io::Result<bool> {
+    wait_or_error(fd, waker, timeout, want_write).map(|woken| woken.is_some())
+}
+
+/// The same; `None` when `timeout` passed, else whether an error is pending on `fd`.
+pub(crate) fn wait_or_error(
+    fd: BorrowedFd<'_>,
+    waker: &Waker,
+    timeout: Option<Duration>,
+    want_write: bool,
+) -> io::Result<Option<bool>> {
+    let interest = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let mut fds = [PollFd::from_borrowed_fd(fd, interest), PollFd::new(waker, PollFlags::IN)];
+    let timeout = timeout.map(|t| Timespec {
+        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(ready) => {
+            if !fds[1].revents().is_empty() {
+                waker.drain();
+            }
+            Ok((ready > 0).then(|| fds[0].revents().contains(PollFlags::ERR)))
+        }
+        Err(Errno::INTR) => Ok(Some(false)),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_before_the_wait_is_kept_and_counts_once() {
+        let waker = Waker::new().unwrap();
+        let (idle, _other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        waker.wake();
+        waker.wake();
+        assert!(wait(idle.as_fd(), &waker, None, false).unwrap());
+        assert!(!wait(idle.as_fd(), &waker, Some(Duration::from_millis(1)), false).unwrap());
+    }
+
+    #[test]
+    fn another_thread_wakes() {
+        let waker = Waker::new().unwrap();
+        let (idle, _other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let remote = waker.clone();
+        let thread = std::thread::spawn(move || remote.wake());
+        assert!(wait(idle.as_fd(), &waker, Some(Duration::from_secs(10)), false).unwrap());
+        thread.join().unwrap();
+    }
+}

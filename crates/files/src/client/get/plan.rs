@@ -1,0 +1,405 @@
+//! What is to be got, shared by all connections.
+
+use super::{Destination, Existing, Options};
+use crate::client::report::{Event, Observer, Skip, Totals};
+use crate::client::{RANGE_LEN, list};
+use crate::meta::{Entry, Kind, Meta};
+use crate::name::link_stays_inside;
+use crate::target::{Storing, Target};
+use crate::{Element, Error, RemotePath, place};
+use cap_std::fs::Dir;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Jobs that may wait before no more entries of the folder are asked for.
+pub(super) const JOBS_MAX: usize = 4096;
+
+/// What is to be got, shared by all connections.
+pub struct Plan {
+    pub(super) remote: RemotePath,
+    pub(super) options: Options,
+    /// Bytes that have come, beside what the ledger knows of.
+    pub(super) bytes_come: AtomicU64,
+    ledger: Mutex<Ledger>,
+}
+
+struct Ledger {
+    destination: Destination,
+    observer: Box<dyn Observer>,
+    jobs: VecDeque<Job>,
+    /// Jobs that workers have taken and not ended.
+    active: usize,
+    totals: Totals,
+    /// The folders that the listing is in, outermost first; the first is the root.
+    folders: Vec<Arc<Folder>>,
+    paths: Vec<RemotePath>,
+    /// Everything below this depth is in a folder that is left out.
+    skip_below: Option<u32>,
+    first_error: Option<Error>,
+}
+
+/// Something to do for one connection.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Find out what is there.
+    Look,
+    /// List the folder that is there.
+    List,
+    /// A whole file, nothing of which was begun.
+    File(Arc<File>),
+    /// A range of a file that is open.
+    Range { file: Arc<File>, target: Arc<Target>, range: Range<u64> },
+}
+
+/// A file to get.
+#[derive(Debug)]
+pub(super) struct File {
+    /// On the server.
+    pub(super) remote: RemotePath,
+    /// Below the root of the transfer.
+    pub(super) path: RemotePath,
+    /// Below the folder of the destination.
+    local: RemotePath,
+    pub(super) meta: Meta,
+    folder: Arc<Folder>,
+    /// It has failed; what comes of it is dropped.
+    failed: AtomicBool,
+}
+
+/// A folder that is made, whose permissions and time are set when nobody uses it any more.
+#[derive(Debug)]
+struct Folder {
+    dir: Arc<Dir>,
+    /// Below `dir`.
+    path: RemotePath,
+    meta: Option<Meta>,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Some(meta) = &self.meta
+            && let Err(error) = place::touch(&self.dir, &self.path, meta)
+        {
+            tracing::warn!(%error, "folder left without its time");
+        }
+    }
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+impl Plan {
+    /// Gets `remote`, a file or a folder with all that is in it.
+    pub fn new(
+        remote: RemotePath,
+        destination: Destination,
+        options: Options,
+        observer: Box<dyn Observer>,
+    ) -> Arc<Plan> {
+        let ledger = Ledger {
+            destination,
+            observer,
+            jobs: VecDeque::from([Job::Look]),
+            active: 0,
+            totals: Totals::default(),
+            folders: Vec::new(),
+            paths: Vec::new(),
+            skip_below: None,
+            first_error: None,
+        };
+        let bytes_come = AtomicU64::new(0);
+        Arc::new(Plan { remote, options, bytes_come, ledger: Mutex::new(ledger) })
+    }
+
+    /// A worker for a connection whose contents are marshalled as `element`.
+    pub fn worker(self: &Arc<Self>, element: Element) -> super::Worker {
+        super::Worker::new(Arc::clone(self), element)
+    }
+
+    /// Everything was got, skipped or has failed.
+    pub fn is_finished(&self) -> bool {
+        let ledger = self.lock();
+        ledger.jobs.is_empty() && ledger.active == 0
+    }
+
+    /// Sums so far.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.lock().totals;
+        totals.bytes_done += self.bytes_come.load(Ordering::Relaxed);
+        totals
+    }
+
+    /// The first failure, for the exit code and the last line.
+    pub fn take_error(&self) -> Option<Error> {
+        self.lock().first_error.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job, which the worker must end with [`Plan::end`] or give back.
+    pub(super) fn take(&self) -> Option<Job> {
+        let mut ledger = self.lock();
+        let job = ledger.jobs.pop_front()?;
+        ledger.active += 1;
+        Some(job)
+    }
+
+    /// A job that was taken is ended.
+    pub(super) fn end(&self) {
+        let mut ledger = self.lock();
+        ledger.active -= 1;
+    }
+
+    /// A job that was taken is for somebody else.
+    pub(super) fn give_back(&self, job: Job) {
+        let mut ledger = self.lock();
+        ledger.active -= 1;
+        match job {
+            // What was listed once must not be listed again: files would be got twice.
+            Job::List => ledger.fail(&RemotePath::default(), Error::Ended),
+            job => ledger.jobs.push_front(job),
+        }
+    }
+
+    /// One more range of an open file for everybody.
+    pub(super) fn add_range(&self, file: &Arc<File>, target: &Arc<Target>, range: Range<u64>) {
+        let job = Job::Range { file: file.clone(), target: target.clone(), range };
+        self.lock().jobs.push_front(job);
+    }
+
+    /// More entries can be taken.
+    pub(super) fn wants_entries(&self) -> bool {
+        self.lock().jobs.len() < JOBS_MAX / 2
+    }
+
+    /// What was found at the path itself.
+    pub(super) fn found(&self, entry: &Entry) -> Result<(), Error> {
+        let mut guard = self.lock();
+        let ledger = &mut *guard;
+        let name = ledger.destination.name.clone();
+        let root = RemotePath::default();
+        match entry.meta.kind {
+            Kind::File if name.as_bytes().is_empty() => {
+                Err(Error::path(b"", crate::PathError::Component("")))
+            }
+            Kind::File => {
+                let dir =
+                    ledger.destination.dir.try_clone().map_err(|e| Error::os("open", b".", e))?;
+                let folder = Folder { dir: Arc::new(dir), path: root.clone(), meta: None };
+                let shown = RemotePath::new(self.remote.name().unwrap_or_default().to_vec());
+                let file = File {
+                    remote: self.remote.clone(),
+                    path: shown.unwrap_or_default(),
+                    local: name,
+                    meta: entry.meta,
+                    folder: Arc::new(folder),
+                    failed: AtomicBool::new(false),
+                };
+                ledger.add(file, &self.options);
+                ledger.totals.all_found = true;
+                Ok(())
+            }
+            Kind::Folder => {
+                place::make_folder(&ledger.destination.dir, &name)?;
+                let dir = ledger.destination.dir.open_dir(name.as_path());
+                let dir = dir.map_err(|e| Error::os("open the folder", name.as_bytes(), e))?;
+                // Where no name was given the folder is the user's own and keeps its time.
+                let meta = (!name.as_bytes().is_empty()).then_some(entry.meta);
+                ledger.folders =
+                    vec![Arc::new(Folder { dir: Arc::new(dir), path: root.clone(), meta })];
+                ledger.paths = vec![root];
+                ledger.jobs.push_back(Job::List);
+                Ok(())
+            }
+            Kind::Link | Kind::Other => {
+                Err(Error::local(crate::message::Code::NotAFile, self.remote.as_bytes()))
+            }
+        }
+    }
+
+    /// An entry of the folder, in the order of the walk.
+    pub(super) fn entry(&self, entry: &Entry) -> Result<(), Error> {
+        let mut guard = self.lock();
+        let ledger = &mut *guard;
+        let depth = entry.depth as usize;
+        ledger.folders.truncate(depth + 1);
+        ledger.paths.truncate(depth + 1);
+        if ledger.skip_below.is_some_and(|skip| entry.depth > skip) {
+            ledger.hold_place(entry);
+            return Ok(());
+        }
+        ledger.skip_below = None;
+        let path = list::below(&ledger.paths, entry)?;
+        let Some(parent) = ledger.folders.last().cloned() else { return Ok(()) };
+        match entry.meta.kind {
+            Kind::Folder if !self.options.filter.takes_folder(path.as_bytes()) => {
+                ledger.skip_below = Some(entry.depth);
+                ledger.hold_place(entry);
+            }
+            Kind::Folder => ledger.folder(path, &parent, entry),
+            _ if !self.options.filter.takes_file(path.as_bytes()) => {}
+            Kind::Other => ledger.skip(&path, Skip::NotAFile),
+            Kind::Link if !link_stays_inside(&entry.target, depth) => {
+                ledger.skip(&path, Skip::LinkLeadsOut)
+            }
+            Kind::Link => {
+                let replace = self.options.existing != Existing::Refuse;
+                match place::make_link(&parent.dir, &path, &entry.target, replace) {
+                    Ok(()) => {}
+                    Err(error) => ledger.fail(&path, error),
+                }
+            }
+            Kind::File => {
+                let mut remote = self.remote.clone();
+                for name in path.as_bytes().split(|&byte| byte == b'/') {
+                    remote = remote.join(name).map_err(|e| Error::path(path.as_bytes(), e))?;
+                }
+                let (local, failed) = (path.clone(), AtomicBool::new(false));
+                let file = File { remote, path, local, meta: entry.meta, folder: parent, failed };
+                ledger.add(file, &self.options);
+            }
+        }
+        Ok(())
+    }
+
+    /// All entries were taken.
+    pub(super) fn listed(&self) {
+        let mut ledger = self.lock();
+        ledger.totals.all_found = true;
+        let folders = std::mem::take(&mut ledger.folders);
+        drop(ledger);
+        // Innermost first, so that an outer folder's time is set after what is in it was touched.
+        folders.into_iter().rev().for_each(drop);
+    }
+
+    /// Opens the file to write to.
+    pub(super) fn open(&self, file: &File) -> Result<Arc<Target>, Error> {
+        let replace = self.options.existing != Existing::Refuse;
+        let storing = Storing { replace, sync: self.options.sync, remove_when_full: false };
+        Target::open(&file.folder.dir, &file.local, file.meta, storing).map(Arc::new)
+    }
+
+    /// What is missing of an open file, as jobs; the first is the caller's own, the rest is for everybody.
+    pub(super) fn split(&self, file: &Arc<File>, target: &Arc<Target>) -> Option<Job> {
+        let here = target.done_bytes();
+        let mut pieces = VecDeque::new();
+        for missing in target.missing(0..file.meta.size) {
+            let mut at = missing.start;
+            while at < missing.end {
+                let end = missing.end.min(at + RANGE_LEN);
+                pieces.push_back(Job::Range {
+                    file: file.clone(),
+                    target: target.clone(),
+                    range: at..end,
+                });
+                at = end;
+            }
+        }
+        let mut ledger = self.lock();
+        if here > 0 {
+            ledger.totals.bytes_done += here * u64::from(self.options.copies);
+            ledger.totals.bytes_here += here;
+            ledger.observer.event(Event::Resumed { path: &file.path, bytes: here });
+        }
+        let first = pieces.pop_front();
+        while let Some(job) = pieces.pop_back() {
+            ledger.jobs.push_front(job);
+        }
+        first
+    }
+
+    /// A file is complete.
+    pub(super) fn done(&self, file: &File, target: &Target) {
+        let mut ledger = self.lock();
+        ledger.totals.files_done += 1;
+        let (size, hash) = (file.meta.size, target.root());
+        ledger.observer.event(Event::Done { path: &file.path, size, hash });
+    }
+
+    /// A file grew while it was read.
+    pub(super) fn grew(&self, file: &File) {
+        self.lock().observer.event(Event::Grew { path: &file.path });
+    }
+
+    /// A file has failed; told once.
+    pub(super) fn failed(&self, file: &File, error: Error) {
+        if !file.failed.swap(true, Ordering::Relaxed) {
+            self.lock().fail(&file.path, error);
+        }
+    }
+
+    /// What was to be got is not there or cannot be got.
+    pub(super) fn failed_whole(&self, error: Error) {
+        self.lock().fail(&RemotePath::default(), error);
+    }
+}
+
+impl File {
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+}
+
+impl Ledger {
+    fn skip(&mut self, path: &RemotePath, why: Skip) {
+        self.totals.skipped += 1;
+        self.observer.event(Event::Skipped { path, why });
+    }
+
+    fn fail(&mut self, path: &RemotePath, error: Error) {
+        self.totals.failed += 1;
+        self.observer.event(Event::Failed { path, error: &error });
+        self.first_error.get_or_insert(error);
+    }
+
+    /// Keeps the stacks as deep as the listing where nothing is made.
+    fn hold_place(&mut self, entry: &Entry) {
+        if let (Kind::Folder, Some(folder), Some(path)) =
+            (entry.meta.kind, self.folders.last().cloned(), self.paths.last().cloned())
+        {
+            self.folders.push(folder);
+            self.paths.push(path);
+        }
+    }
+
+    fn folder(&mut self, path: RemotePath, parent: &Arc<Folder>, entry: &Entry) {
+        if entry.unread {
+            self.fail(
+                &path,
+                Error::Refused { code: crate::message::Code::Denied, detail: Vec::new() },
+            );
+        }
+        let meta = match place::make_folder(&parent.dir, &path) {
+            Ok(()) => Some(entry.meta),
+            Err(error) => {
+                self.fail(&path, error);
+                self.skip_below = Some(entry.depth);
+                None
+            }
+        };
+        self.folders.push(Arc::new(Folder { dir: parent.dir.clone(), path: path.clone(), meta }));
+        self.paths.push(path);
+    }
+
+    fn add(&mut self, file: File, options: &Options) {
+        if options.existing == Existing::KeepSame
+            && let Ok(there) = file.folder.dir.symlink_metadata(file.local.as_path())
+        {
+            let there = Meta::of(&there);
+            let same = there.kind == Kind::File && there.size == file.meta.size;
+            if same && there.mtime == file.meta.mtime {
+                return self.skip(&file.path, Skip::Same);
+            }
+        }
+        self.totals.files += 1;
+        self.totals.bytes += file.meta.size * u64::from(options.copies);
+        self.jobs.push_back(Job::File(Arc::new(file)));
+    }
+}

@@ -1,0 +1,421 @@
+//! One connection of a get.
+
+use super::plan::{File, Job, Plan};
+use crate::channel::{Channel, MAX_ADU_LEN};
+use crate::client::listing::Listing;
+use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
+use crate::error::{Error, Violation};
+use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
+use crate::message::{self, Hole, Prefix, Reply, Request};
+use crate::sum::BlockSum;
+use crate::target::{RangeWriter, Target};
+use crate::{Element, Scratch, Turn};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Entries asked for at a time.
+const CREDIT: u32 = 512;
+/// Blocks left by an earlier transfer that are hashed in one turn.
+const CHECKED_BLOCKS: usize = 16;
+
+/// One connection of a get: a machine without I/O of its own on the network. See [`Plan`].
+#[derive(Debug)]
+pub struct Worker {
+    desk: Desk,
+    /// A file whose leftovers are being hashed.
+    checking: Option<(Arc<File>, Arc<Target>)>,
+    finished: bool,
+}
+
+#[derive(Debug)]
+struct Desk {
+    plan: Arc<Plan>,
+    asker: Asker,
+    pending: HashMap<u32, Pending>,
+    /// Bytes that the reads under way ask for.
+    requested: u64,
+}
+
+#[derive(Debug)]
+enum Pending {
+    Look,
+    List(Listing),
+    Read(Reading),
+    /// A request whose answer says nothing.
+    Cancel,
+}
+
+#[derive(Debug)]
+struct Reading {
+    file: Arc<File>,
+    target: Arc<Target>,
+    range: Range<u64>,
+    /// Copies that have begun and are not complete.
+    copies: BTreeMap<u32, RangeWriter>,
+    /// Copies that have begun.
+    begun: std::collections::BTreeSet<u32>,
+    complete: u32,
+    /// The server has said that all was sent, and whether the file grew.
+    done: Option<bool>,
+}
+
+impl Worker {
+    pub(super) fn new(plan: Arc<Plan>, element: Element) -> Self {
+        let asker = Asker::new(element);
+        let desk = Desk { plan, asker, pending: HashMap::new(), requested: 0 };
+        Worker { desk, checking: None, finished: false }
+    }
+
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// The server broke the protocol or the channel broke: drop the worker and the connection; its jobs go
+    /// back to the plan. What goes wrong with one file is told to the observer and is no error here.
+    pub fn turn<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+    ) -> Result<Turn, Error> {
+        if self.finished {
+            return Ok(Turn { finished: true, ..Turn::default() });
+        }
+        let budget = WINDOW_LEN + MAX_ADU_LEN;
+        let element = self.desk.asker.element;
+        let pulled =
+            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let mut worked = pulled.adus > 0;
+        worked |= self.check()?;
+        worked |= self.begin()?;
+        worked |= self.desk.ask_for_entries()?;
+        worked |= self.desk.asker.send(channel)?;
+        let idle = self.desk.pending.is_empty() && self.checking.is_none();
+        if idle && self.desk.asker.outbox.is_empty() && self.desk.plan.is_finished() {
+            channel.finish()?;
+            self.finished = true;
+        } else if pulled.finished {
+            return Err(Error::Ended);
+        }
+        Ok(Turn { worked, wait_until: None, finished: self.finished })
+    }
+
+    /// Hashes some of what an earlier transfer left.
+    fn check(&mut self) -> Result<bool, Error> {
+        let Some((file, target)) = self.checking.take() else { return Ok(false) };
+        match target.check_some(CHECKED_BLOCKS) {
+            Ok(false) => self.checking = Some((file, target)),
+            Ok(true) => match self.desk.plan.split(&file, &target) {
+                Some(Job::Range { file, target, range }) => self.desk.read(file, target, range)?,
+                _ => self.desk.complete(file, target),
+            },
+            Err(error) => {
+                self.desk.plan.failed(&file, error);
+                self.desk.plan.end();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes jobs while there is room for more.
+    fn begin(&mut self) -> Result<bool, Error> {
+        let mut worked = false;
+        while self.checking.is_none()
+            && self.desk.pending.len() < REQUESTS_MAX
+            && self.desk.requested < REQUESTED_BYTES_MAX
+        {
+            let Some(job) = self.desk.plan.take() else { break };
+            worked = true;
+            match job {
+                Job::Look => self.desk.look()?,
+                Job::List => self.desk.list()?,
+                Job::Range { file, target, range } => self.desk.read(file, target, range)?,
+                Job::File(file) => match self.desk.plan.open(&file) {
+                    Ok(target) => {
+                        self.checking = Some((file, target));
+                        self.check()?;
+                    }
+                    Err(error) => {
+                        self.desk.plan.failed(&file, error);
+                        self.desk.plan.end();
+                    }
+                },
+            }
+        }
+        Ok(worked)
+    }
+}
+
+impl Drop for Worker {
+    /// What this connection had begun is for another one, or for the next time.
+    fn drop(&mut self) {
+        let plan = Arc::clone(&self.desk.plan);
+        if let Some((file, _)) = self.checking.take() {
+            plan.give_back(Job::File(file));
+        }
+        for (_, pending) in self.desk.pending.drain() {
+            match pending {
+                Pending::Look => plan.give_back(Job::Look),
+                Pending::List(_) => plan.give_back(Job::List),
+                Pending::Cancel => {}
+                Pending::Read(reading) => {
+                    let Reading { file, target, range, copies, .. } = reading;
+                    drop(copies);
+                    let mut missing = target.missing(range).into_iter();
+                    match missing.next() {
+                        Some(range) => plan.give_back(Job::Range {
+                            file: file.clone(),
+                            target: target.clone(),
+                            range,
+                        }),
+                        None => plan.end(),
+                    }
+                    for range in missing {
+                        plan.add_range(&file, &target, range);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Desk {
+    fn look(&mut self) -> Result<(), Error> {
+        let path = self.plan.remote.as_bytes().to_vec();
+        let xid = self.asker.ask(&Request::Look { path })?;
+        self.pending.insert(xid, Pending::Look);
+        Ok(())
+    }
+
+    fn list(&mut self) -> Result<(), Error> {
+        let path = self.plan.remote.as_bytes().to_vec();
+        let list = message::List { path, recursive: true, credit: CREDIT };
+        let xid = self.asker.ask(&Request::List(list))?;
+        self.pending.insert(xid, Pending::List(Listing::new(CREDIT)));
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        file: Arc<File>,
+        target: Arc<Target>,
+        range: Range<u64>,
+    ) -> Result<(), Error> {
+        if file.has_failed() {
+            self.plan.end();
+            return Ok(());
+        }
+        let options = &self.plan.options;
+        let len = range.end - range.start;
+        let request = Request::Read(message::Read {
+            path: file.remote.as_bytes().to_vec(),
+            version: file.meta.version,
+            position: range.start,
+            len,
+            copies: options.copies.max(1),
+            reply_bytes: options.reply_bytes,
+            bytes_per_s: options.bytes_per_s.div_ceil(u64::from(options.connections.max(1))),
+            growing: options.growing,
+        });
+        let xid = self.asker.ask(&request)?;
+        self.requested += len;
+        let (copies, begun) = Default::default();
+        let reading = Reading { file, target, range, copies, begun, complete: 0, done: None };
+        self.pending.insert(xid, Pending::Read(reading));
+        Ok(())
+    }
+
+    fn ask_for_entries(&mut self) -> Result<bool, Error> {
+        for (&xid, pending) in &mut self.pending {
+            let Pending::List(listing) = pending else { continue };
+            if listing.credit_left() < u64::from(CREDIT / 2) && self.plan.wants_entries() {
+                listing.add_credit(CREDIT / 2);
+                let more = self.asker.ask(&Request::More { of: xid, credit: CREDIT / 2 })?;
+                debug_assert!(more > xid);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Everything of a file, or of a range of it, has come.
+    fn complete(&mut self, file: Arc<File>, target: Arc<Target>) {
+        if !file.has_failed() {
+            match target.finish() {
+                Ok(true) => self.plan.done(&file, &target),
+                Ok(false) => {}
+                Err(error) => self.plan.failed(&file, error),
+            }
+        }
+        // The last to drop the file sets its folder's time, and that belongs to the job.
+        drop(target);
+        drop(file);
+        self.plan.end();
+    }
+
+    /// The read `xid` is over, for better or worse.
+    fn close(&mut self, xid: u32) -> Option<Reading> {
+        match self.pending.remove(&xid) {
+            Some(Pending::Read(reading)) => {
+                self.requested -= reading.range.end - reading.range.start;
+                Some(reading)
+            }
+            _ => None,
+        }
+    }
+
+    fn fail_read(&mut self, xid: u32, error: Error) {
+        let Some(reading) = self.close(xid) else { return };
+        let Reading { file, target, copies, .. } = reading;
+        target.fail(&error);
+        self.plan.failed(&file, error);
+        drop((copies, target));
+        drop(file);
+        self.plan.end();
+    }
+
+    /// If a read has all it was to have, ends it.
+    fn settle(&mut self, xid: u32) {
+        let copies = self.plan.options.copies.max(1);
+        let ready = match self.pending.get(&xid) {
+            Some(Pending::Read(reading)) => reading.complete == copies && reading.done.is_some(),
+            _ => false,
+        };
+        if !ready {
+            return;
+        }
+        if let Some(Reading { file, target, done, .. }) = self.close(xid) {
+            if done == Some(true) {
+                self.plan.grew(&file);
+            }
+            self.complete(file, target);
+        }
+    }
+
+    /// Data for the read `xid`: `bytes` of it, for `copy`.
+    fn data(
+        &mut self,
+        xid: u32,
+        copy: u32,
+        bytes: u64,
+        write: impl FnOnce(&mut RangeWriter) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let copies = self.plan.options.copies.max(1);
+        let reading = match self.pending.get_mut(&xid) {
+            Some(Pending::Read(reading)) => reading,
+            // It has failed here, and what was on the way still comes.
+            None if self.asker.made(xid) => return Ok(()),
+            _ => return Err(Violation::UnknownRequest { xid }.into()),
+        };
+        if copy >= copies {
+            return Err(Violation::Copy { copy, copies }.into());
+        }
+        if reading.begun.insert(copy) {
+            let writer = RangeWriter::new(reading.target.clone(), reading.range.clone());
+            reading.copies.insert(copy, writer);
+        }
+        let Some(writer) = reading.copies.get_mut(&copy) else {
+            let (start, end) = (reading.range.start, reading.range.end);
+            return Err(Violation::DataTwice { start, end }.into());
+        };
+        match write(writer) {
+            Ok(()) => {}
+            Err(error) if error.is_about_one_file() => {
+                self.asker.ask(&Request::Cancel { of: xid })?;
+                let cancel = self.asker.next_xid - 1;
+                self.pending.insert(cancel, Pending::Cancel);
+                self.fail_read(xid, error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        self.plan.bytes_come.fetch_add(bytes, Ordering::Relaxed);
+        if writer.is_complete() {
+            reading.copies.remove(&copy);
+            reading.complete += 1;
+            self.settle(xid);
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, xid: u32, reply: Reply) -> Result<(), Error> {
+        let unknown = || Err(Violation::UnknownRequest { xid }.into());
+        match (self.pending.get_mut(&xid), reply) {
+            (None, _) if self.asker.made(xid) => Ok(()),
+            (None, _) => unknown(),
+            (Some(Pending::Cancel), Reply::Done { .. } | Reply::Failed { .. }) => {
+                self.pending.remove(&xid);
+                Ok(())
+            }
+            (Some(Pending::Look), Reply::Entry(entry)) => {
+                self.pending.remove(&xid);
+                if let Err(error) = self.plan.found(&entry) {
+                    self.plan.failed_whole(error);
+                }
+                self.plan.end();
+                Ok(())
+            }
+            (Some(Pending::Look | Pending::List(_)), Reply::Failed { code, detail }) => {
+                self.pending.remove(&xid);
+                self.plan.failed_whole(Error::Refused { code, detail });
+                self.plan.listed();
+                self.plan.end();
+                Ok(())
+            }
+            (Some(Pending::List(listing)), Reply::Entries { first, entries }) => {
+                let plan = &self.plan;
+                listing.entries(first, entries, |entry| plan.entry(&entry))?;
+                self.listed(xid);
+                Ok(())
+            }
+            (Some(Pending::List(listing)), Reply::Listed { count }) => {
+                listing.end(count)?;
+                self.listed(xid);
+                Ok(())
+            }
+            (Some(Pending::Read(reading)), Reply::Done { grew }) => {
+                if reading.done.replace(grew).is_some() {
+                    return Err(Violation::Done { xid }.into());
+                }
+                self.settle(xid);
+                Ok(())
+            }
+            (Some(Pending::Read(_)), Reply::Failed { code, detail }) => {
+                self.fail_read(xid, Error::Refused { code, detail });
+                Ok(())
+            }
+            _ => unknown(),
+        }
+    }
+
+    fn listed(&mut self, xid: u32) {
+        if matches!(self.pending.get(&xid), Some(Pending::List(listing)) if listing.is_complete()) {
+            self.pending.remove(&xid);
+            self.plan.listed();
+            self.plan.end();
+        }
+    }
+}
+
+impl Receiver for Desk {
+    fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
+        self.data(run.xid, run.copy, bytes.len() as u64, |writer| {
+            writer.contents(run.position, bytes, sum)
+        })
+    }
+
+    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
+        self.data(hole.xid, hole.copy, hole.len, |writer| writer.hole(hole.position, hole.len))
+    }
+
+    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
+        match message::parse::<Reply>(bytes, self.asker.element)? {
+            Some((xid, reply)) => self.reply(xid, reply),
+            None => Err(Violation::Unexpected { kind: prefix.kind }.into()),
+        }
+    }
+
+    fn accepts(&self) -> bool {
+        true
+    }
+}

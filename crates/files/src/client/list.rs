@@ -1,0 +1,163 @@
+//! Showing what is in a folder.
+
+use super::Asker;
+use super::listing::Listing;
+use crate::channel::{Channel, MAX_ADU_LEN};
+use crate::error::{Error, Violation};
+use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
+use crate::message::{self, Hole, Prefix, Reply, Request};
+use crate::meta::{Entry, Kind};
+use crate::sum::BlockSum;
+use crate::{Element, RemotePath, Scratch, Turn};
+
+/// Entries asked for at a time.
+const CREDIT: u32 = 1024;
+
+/// A listing: a machine that hands on each entry as it comes, in the server's order, and keeps none.
+#[derive(Debug)]
+pub struct List<F> {
+    desk: Desk<F>,
+    finished: bool,
+}
+
+#[derive(Debug)]
+struct Desk<F> {
+    asker: Asker,
+    path: RemotePath,
+    recursive: bool,
+    show: F,
+    stage: Stage,
+    folders: Vec<RemotePath>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Looking { xid: u32 },
+    Listing { xid: u32, listing: Listing },
+    Done,
+}
+
+impl<F: FnMut(&RemotePath, &Entry)> List<F> {
+    /// Lists the folder at `path`, or shows the file that is there. `show` is given each entry with its path
+    /// below `path`.
+    ///
+    /// # Errors
+    /// None in fact: the path is checked already.
+    pub fn new(
+        path: RemotePath,
+        recursive: bool,
+        element: Element,
+        show: F,
+    ) -> Result<Self, Error> {
+        let mut asker = Asker::new(element);
+        let xid = asker.ask(&Request::Look { path: path.as_bytes().to_vec() })?;
+        let stage = Stage::Looking { xid };
+        let desk = Desk { asker, path, recursive, show, stage, folders: Vec::new() };
+        Ok(List { desk, finished: false })
+    }
+
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// The server refused, or broke the protocol, or the channel broke.
+    pub fn turn<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+    ) -> Result<Turn, Error> {
+        if self.finished {
+            return Ok(Turn { finished: true, ..Turn::default() });
+        }
+        let mut worked = self.desk.asker.send(channel)?;
+        let element = self.desk.asker.element;
+        let budget = WINDOW_LEN + MAX_ADU_LEN;
+        let pulled =
+            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        worked |= pulled.adus > 0;
+        worked |= self.desk.asker.send(channel)?;
+        if matches!(self.desk.stage, Stage::Done) {
+            channel.finish()?;
+            self.finished = true;
+        } else if pulled.finished {
+            return Err(Error::Ended);
+        }
+        Ok(Turn { worked, wait_until: None, finished: self.finished })
+    }
+}
+
+impl<F: FnMut(&RemotePath, &Entry)> Desk<F> {
+    fn reply(&mut self, xid: u32, reply: Reply) -> Result<(), Error> {
+        if let Reply::Failed { code, detail } = reply {
+            return Err(Error::Refused { code, detail });
+        }
+        match (&mut self.stage, reply) {
+            (Stage::Looking { xid: asked }, Reply::Entry(entry)) if *asked == xid => {
+                if entry.meta.kind == Kind::Folder {
+                    let (path, recursive) = (self.path.as_bytes().to_vec(), self.recursive);
+                    let list = message::List { path, recursive, credit: CREDIT };
+                    let xid = self.asker.ask(&Request::List(list))?;
+                    self.stage = Stage::Listing { xid, listing: Listing::new(CREDIT) };
+                    self.folders = vec![RemotePath::default()];
+                } else {
+                    (self.show)(&RemotePath::default(), &entry);
+                    self.stage = Stage::Done;
+                }
+                return Ok(());
+            }
+            (Stage::Listing { xid: asked, listing }, Reply::Entries { first, entries })
+                if *asked == xid =>
+            {
+                let (folders, show) = (&mut self.folders, &mut self.show);
+                listing.entries(first, entries, |entry| {
+                    folders.truncate(entry.depth as usize + 1);
+                    let path = below(folders, &entry)?;
+                    show(&path, &entry);
+                    folders.push(path);
+                    Ok(())
+                })?;
+                if listing.credit_left() < u64::from(CREDIT / 2) {
+                    listing.add_credit(CREDIT / 2);
+                    let more = Request::More { of: *asked, credit: CREDIT / 2 };
+                    self.asker.ask(&more)?;
+                }
+            }
+            (Stage::Listing { xid: asked, listing }, Reply::Listed { count }) if *asked == xid => {
+                listing.end(count)?;
+            }
+            _ => return Err(Violation::UnknownRequest { xid }.into()),
+        }
+        if matches!(&self.stage, Stage::Listing { listing, .. } if listing.is_complete()) {
+            self.stage = Stage::Done;
+        }
+        Ok(())
+    }
+}
+
+/// The path of an entry that lies in the last of `folders`.
+pub(super) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath, Error> {
+    let folder = folders.last().cloned().unwrap_or_default();
+    folder
+        .join(&entry.name)
+        .map_err(|problem| Violation::Name { name: entry.name.clone(), problem }.into())
+}
+
+impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
+    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid: run.xid }.into())
+    }
+
+    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid: hole.xid }.into())
+    }
+
+    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
+        match message::parse::<Reply>(bytes, self.asker.element)? {
+            Some((xid, reply)) => self.reply(xid, reply),
+            None => Err(Violation::Unexpected { kind: prefix.kind }.into()),
+        }
+    }
+
+    fn accepts(&self) -> bool {
+        !matches!(self.stage, Stage::Done)
+    }
+}

@@ -1,0 +1,66 @@
+//! The client's side: [`get`], [`put`] and [`list`].
+//!
+//! A plan says what is to be transferred and is shared by all connections; each connection has a worker that
+//! takes jobs from it: files, and ranges of big files. A worker whose connection breaks gives its jobs back.
+
+mod filter;
+pub mod get;
+pub mod list;
+mod listing;
+pub mod put;
+mod report;
+
+pub use filter::{Filter, FilterError};
+pub use report::{Event, Ignore, Observer, Skip, Totals};
+
+use crate::channel::{Channel, Sent};
+use crate::message::{self, Request};
+use crate::{Element, Error};
+use std::collections::VecDeque;
+
+/// A job of a big file, in bytes; a multiple of the block length.
+const RANGE_LEN: u64 = 64 << 20;
+/// Requests that one connection has under way.
+const REQUESTS_MAX: usize = 32;
+/// Bytes that they ask for together, beyond which no other is made.
+const REQUESTED_BYTES_MAX: u64 = 2 * RANGE_LEN;
+
+/// Numbers requests and keeps those that the channel had no room for.
+#[derive(Debug)]
+struct Asker {
+    element: Element,
+    /// The number of the next request.
+    next_xid: u32,
+    outbox: VecDeque<Vec<u8>>,
+}
+
+impl Asker {
+    fn new(element: Element) -> Self {
+        Asker { element, next_xid: 1, outbox: VecDeque::new() }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<u32, Error> {
+        let xid = self.next_xid;
+        self.next_xid += 1;
+        self.outbox.push_back(message::emit(xid, request, self.element)?);
+        Ok(xid)
+    }
+
+    /// Sends what there is room for; true if something went.
+    fn send<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
+        let mut worked = false;
+        while let Some(request) = self.outbox.front() {
+            if channel.send(request)? == Sent::Full {
+                break;
+            }
+            self.outbox.pop_front();
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    /// A request of this number was made; its answers are expected or come too late.
+    fn made(&self, xid: u32) -> bool {
+        (1..self.next_xid).contains(&xid)
+    }
+}

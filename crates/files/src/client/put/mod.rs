@@ -1,0 +1,72 @@
+//! Putting a file or a folder.
+
+mod plan;
+mod worker;
+
+pub use plan::Plan;
+pub use worker::Worker;
+
+use super::Filter;
+use crate::{Error, RemotePath};
+use cap_std::fs::Dir;
+use std::path::Path;
+
+/// How to put.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which files of a folder.
+    pub filter: Filter,
+    /// Files and links that are there may be replaced.
+    pub replace: bool,
+    /// Most bytes of contents in one message; 0 for as many as fit.
+    pub reply_bytes: u32,
+    /// Most bytes a second over all connections; 0 for no bound.
+    pub bytes_per_s: u64,
+    /// How many connections share the plan.
+    pub connections: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            filter: Filter::default(),
+            replace: true,
+            reply_bytes: 0,
+            bytes_per_s: 0,
+            connections: 1,
+        }
+    }
+}
+
+/// What to put: `name` in `dir`, or all of `dir` if the name is empty.
+#[derive(Debug)]
+pub struct Source {
+    /// The folder. Nothing is read outside.
+    pub dir: Dir,
+    /// A file in it, or nothing.
+    pub name: RemotePath,
+}
+
+impl Source {
+    /// The file or folder at `path`; a link at its end is followed.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn from_path(path: &Path) -> Result<Source, Error> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let os = |e| Error::os("open", path.as_os_str().as_bytes(), e);
+        let path = std::fs::canonicalize(path).map_err(os)?;
+        let (dir, name) = match path.is_dir() {
+            true => (path.as_path(), &b""[..]),
+            false => (
+                path.parent().unwrap_or(Path::new("/")),
+                path.file_name().unwrap_or_default().as_bytes(),
+            ),
+        };
+        let name = RemotePath::new(name.to_vec()).map_err(|e| Error::path(name, e))?;
+        Ok(Source {
+            dir: Dir::open_ambient_dir(dir, cap_std::ambient_authority()).map_err(os)?,
+            name,
+        })
+    }
+}

@@ -1,0 +1,414 @@
+//! One connection of a put.
+
+use super::plan::{File, Job, Plan};
+use crate::channel::{Channel, MAX_ADU_LEN};
+use crate::client::{Asker, REQUESTS_MAX};
+use crate::error::{Error, Violation};
+use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
+use crate::message::{self, Code, Create, Hole, Prefix, Reply, Request};
+use crate::meta::Meta;
+use crate::rate::Rate;
+use crate::server::open_file;
+use crate::source;
+use crate::source::{Outgoing, Progress};
+use crate::sum::{BlockSum, is_bordered};
+use crate::{Element, RemotePath, Scratch, Turn};
+use fusewire_base::Instant;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// One connection of a put: a machine without I/O of its own on the network. See [`Plan`].
+#[derive(Debug)]
+pub struct Worker {
+    desk: Desk,
+    rate: Rate,
+    outgoing: Option<(Outgoing, Sending)>,
+    finished: bool,
+}
+
+#[derive(Debug)]
+struct Desk {
+    plan: Arc<Plan>,
+    asker: Asker,
+    pending: HashMap<u32, Pending>,
+    /// What the server is ready to receive.
+    ready: VecDeque<Sending>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    Make(Arc<File>, Vec<u8>),
+    Touch(RemotePath, Meta),
+    Create(Arc<File>, Range<u64>),
+    /// It was created and is being sent or waits for that.
+    Send(Arc<File>, Range<u64>),
+    /// All was sent for the request `of`.
+    Commit {
+        of: u32,
+        more: bool,
+    },
+    Cancel,
+}
+
+/// A range of a file on its way.
+#[derive(Debug)]
+struct Sending {
+    xid: u32,
+    file: Arc<File>,
+    /// What the server still needs, next first.
+    missing: VecDeque<Range<u64>>,
+    /// It needs more than it could say.
+    more: bool,
+}
+
+impl Worker {
+    pub(super) fn new(plan: Arc<Plan>, element: Element) -> Self {
+        let (asker, rate) = (Asker::new(element), plan.options.bytes_per_s);
+        let rate = Rate::new(rate.div_ceil(u64::from(plan.options.connections.max(1))));
+        let desk = Desk { plan, asker, pending: HashMap::new(), ready: VecDeque::new() };
+        Worker { desk, rate, outgoing: None, finished: false }
+    }
+
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// The server broke the protocol or the channel broke: drop the worker and the connection; its jobs go
+    /// back to the plan. What goes wrong with one file is told to the observer and is no error here.
+    pub fn turn<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
+        if self.finished {
+            return Ok(Turn { finished: true, ..Turn::default() });
+        }
+        let element = self.desk.asker.element;
+        let budget = WINDOW_LEN + MAX_ADU_LEN;
+        let pulled =
+            inbox::receive(channel, &mut scratch.receive, element, &mut self.desk, budget)?;
+        let mut turn = Turn { worked: pulled.adus > 0, ..Turn::default() };
+        turn.worked |= self.begin()?;
+        turn.worked |= self.desk.asker.send(channel)?;
+        self.send(channel, scratch, now, &mut turn)?;
+        turn.worked |= self.desk.asker.send(channel)?;
+        let idle = self.desk.pending.is_empty() && self.desk.asker.outbox.is_empty();
+        if idle && self.desk.plan.is_finished() {
+            channel.finish()?;
+            self.finished = true;
+            turn.finished = true;
+        } else if pulled.finished {
+            return Err(Error::Ended);
+        }
+        Ok(turn)
+    }
+
+    /// Takes jobs while there is room for more.
+    fn begin(&mut self) -> Result<bool, Error> {
+        let mut worked = false;
+        while self.desk.pending.len() < REQUESTS_MAX {
+            let Some(job) = self.desk.plan.take() else { break };
+            worked = true;
+            match job {
+                Job::Make(file, target) => self.desk.make(file, target)?,
+                Job::Send(file, range) => self.desk.create(file, range)?,
+                Job::Touch(path, meta) => {
+                    let bytes = path.as_bytes().to_vec();
+                    let xid = self.desk.asker.ask(&Request::Touch { path: bytes, meta })?;
+                    self.desk.pending.insert(xid, Pending::Touch(path, meta));
+                }
+            }
+        }
+        Ok(worked)
+    }
+
+    /// Sends about a window of what the server is ready for.
+    fn send<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+        now: Instant,
+        turn: &mut Turn,
+    ) -> Result<(), Error> {
+        let mut sent = 0;
+        while sent < WINDOW_LEN as u64 {
+            // What the server has refused meanwhile is sent no further.
+            if self
+                .outgoing
+                .as_ref()
+                .is_some_and(|(o, _)| !self.desk.pending.contains_key(&o.xid()))
+            {
+                self.outgoing = None;
+            }
+            if self.outgoing.is_none() && !self.open(channel.max_adu())? {
+                return Ok(());
+            }
+            let Some((outgoing, _)) = &mut self.outgoing else { continue };
+            let budget = match self.rate.poll(now) {
+                Ok(bytes) => bytes,
+                Err(at) => {
+                    turn.wait_until = Some(at);
+                    return Ok(());
+                }
+            };
+            match outgoing.send(channel, &mut scratch.read, self.desk.asker.element, budget) {
+                Ok(Progress::Full) => return Ok(()),
+                Ok(Progress::More { bytes }) => {
+                    self.rate.spend(bytes);
+                    self.desk.plan.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+                    sent += bytes;
+                }
+                Ok(Progress::Done) => self.sent()?,
+                Err(error) if error.is_about_one_file() => {
+                    if let Some((_, sending)) = self.outgoing.take() {
+                        self.desk.abandon(sending, error)?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            turn.worked = true;
+        }
+        Ok(())
+    }
+
+    /// Opens the next piece to send; false when there is none.
+    fn open(&mut self, max_adu: usize) -> Result<bool, Error> {
+        while let Some(mut sending) = self.desk.ready.pop_front() {
+            if sending.file.has_failed() {
+                let error = Error::local(Code::Cancelled, sending.file.path.as_bytes());
+                self.desk.abandon(sending, error)?;
+                continue;
+            }
+            let Some(range) = sending.missing.pop_front() else {
+                self.desk.commit(&sending)?;
+                continue;
+            };
+            let plan = &self.desk.plan;
+            let file = &sending.file;
+            let opened = open_file(&plan.dir, &file.path).and_then(|(opened, meta)| {
+                match meta.version == file.meta.version {
+                    true => Ok(opened),
+                    false => Err(Error::local(Code::Changed, file.path.as_bytes())),
+                }
+            });
+            match opened {
+                Ok(opened) => {
+                    let reply_bytes = plan.options.reply_bytes;
+                    let job =
+                        source::Job { xid: sending.xid, copies: 1, range, reply_bytes, max_adu };
+                    let outgoing = Outgoing::new(opened, file.meta, file.path.as_bytes(), job);
+                    self.outgoing = Some((outgoing, sending));
+                    return Ok(true);
+                }
+                Err(error) => self.desk.abandon(sending, error)?,
+            }
+        }
+        Ok(false)
+    }
+
+    /// A piece was sent.
+    fn sent(&mut self) -> Result<(), Error> {
+        let Some((outgoing, sending)) = self.outgoing.take() else { return Ok(()) };
+        match outgoing.check(false) {
+            Ok(_) => {
+                self.desk.ready.push_front(sending);
+                Ok(())
+            }
+            Err(error) => self.desk.abandon(sending, error),
+        }
+    }
+}
+
+impl Drop for Worker {
+    /// What this connection had begun is for another one, or for the next time.
+    fn drop(&mut self) {
+        let plan = Arc::clone(&self.desk.plan);
+        for (_, pending) in self.desk.pending.drain() {
+            match pending {
+                Pending::Make(file, target) => plan.give_back(Job::Make(file, target)),
+                Pending::Touch(path, meta) => plan.give_back(Job::Touch(path, meta)),
+                Pending::Create(file, range) | Pending::Send(file, range) => {
+                    plan.give_back(Job::Send(file, range));
+                }
+                Pending::Commit { .. } | Pending::Cancel => {}
+            }
+        }
+    }
+}
+
+impl Desk {
+    fn make(&mut self, file: Arc<File>, target: Vec<u8>) -> Result<(), Error> {
+        let request = Request::Create(Create {
+            path: file.remote.as_bytes().to_vec(),
+            meta: file.meta,
+            target: target.clone(),
+            replace: self.plan.options.replace,
+            position: 0,
+            len: 0,
+        });
+        let xid = self.asker.ask(&request)?;
+        self.pending.insert(xid, Pending::Make(file, target));
+        Ok(())
+    }
+
+    fn create(&mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Error> {
+        if file.has_failed() {
+            drop(file);
+            self.plan.end();
+            return Ok(());
+        }
+        let request = Request::Create(Create {
+            path: file.remote.as_bytes().to_vec(),
+            meta: file.meta,
+            target: Vec::new(),
+            replace: self.plan.options.replace,
+            position: range.start,
+            len: range.end - range.start,
+        });
+        let xid = self.asker.ask(&request)?;
+        self.pending.insert(xid, Pending::Create(file, range));
+        Ok(())
+    }
+
+    fn commit(&mut self, sending: &Sending) -> Result<(), Error> {
+        let xid = self.asker.ask(&Request::Commit { of: sending.xid })?;
+        self.pending.insert(xid, Pending::Commit { of: sending.xid, more: sending.more });
+        Ok(())
+    }
+
+    /// Breaks off what is being sent, because of something on this side.
+    fn abandon(&mut self, sending: Sending, error: Error) -> Result<(), Error> {
+        let xid = self.asker.ask(&Request::Cancel { of: sending.xid })?;
+        self.pending.insert(xid, Pending::Cancel);
+        self.pending.remove(&sending.xid);
+        self.plan.failed(&sending.file, error);
+        drop(sending);
+        self.plan.end();
+        Ok(())
+    }
+
+    fn created(&mut self, xid: u32, missing: &[(u64, u64)], more: bool) -> Result<(), Error> {
+        let Some(Pending::Create(file, range)) = self.pending.remove(&xid) else {
+            return Err(Violation::UnknownRequest { xid }.into());
+        };
+        let (mut ranges, mut at, mut bytes) = (VecDeque::new(), range.start, 0);
+        for &(start, len) in missing {
+            let outside = || Violation::DataRange { start, end: start.saturating_add(len) };
+            let end = start.checked_add(len).ok_or_else(outside)?;
+            if start < at
+                || len == 0
+                || end > range.end
+                || !is_bordered(&(start..end), file.meta.size)
+            {
+                return Err(outside().into());
+            }
+            ranges.push_back(start..end);
+            at = end;
+            bytes += len;
+        }
+        let here = if more { 0 } else { range.end - range.start - bytes };
+        if here > 0 {
+            self.plan.resumed(&file, here);
+        }
+        self.ready.push_back(Sending { xid, file: file.clone(), missing: ranges, more });
+        self.pending.insert(xid, Pending::Send(file, range));
+        Ok(())
+    }
+
+    fn stored(&mut self, xid: u32, complete: bool) -> Result<(), Error> {
+        match self.pending.remove(&xid) {
+            Some(Pending::Make(file, _)) => self.end_file(file),
+            Some(Pending::Touch(..)) => self.plan.end(),
+            Some(Pending::Commit { of, more }) => {
+                let Some(Pending::Send(file, range)) = self.pending.remove(&of) else {
+                    return Err(Violation::UnknownRequest { xid: of }.into());
+                };
+                if more && !complete {
+                    return self.create(file, range);
+                }
+                if complete {
+                    self.plan.done(&file, None);
+                }
+                if file.ranges.fetch_sub(1, Ordering::AcqRel) == 1 && !file.is_done() {
+                    let error = Error::Refused {
+                        code: Code::Io,
+                        detail: b"the file is not complete".to_vec(),
+                    };
+                    self.plan.failed(&file, error);
+                }
+                self.end_file(file);
+            }
+            _ => return Err(Violation::UnknownRequest { xid }.into()),
+        }
+        Ok(())
+    }
+
+    /// The last to drop a file has its folder's time set; that comes before the end of the job.
+    fn end_file(&mut self, file: Arc<File>) {
+        drop(file);
+        self.plan.end();
+    }
+
+    fn refused(&mut self, xid: u32, error: Error) -> Result<(), Error> {
+        let (of, file) = match self.pending.remove(&xid) {
+            Some(Pending::Make(file, _) | Pending::Create(file, _) | Pending::Send(file, _)) => {
+                (xid, file)
+            }
+            Some(Pending::Touch(path, _)) => {
+                self.plan.failed_at(&path, error);
+                self.plan.end();
+                return Ok(());
+            }
+            Some(Pending::Commit { of, .. }) => match self.pending.remove(&of) {
+                Some(Pending::Send(file, _)) => (of, file),
+                // It had failed before, and that was told already.
+                _ => return Ok(()),
+            },
+            Some(Pending::Cancel) => return Ok(()),
+            None => return Err(Violation::UnknownRequest { xid }.into()),
+        };
+        self.plan.failed(&file, error);
+        self.ready.retain(|sending| sending.xid != of);
+        self.end_file(file);
+        Ok(())
+    }
+
+    fn reply(&mut self, xid: u32, reply: Reply) -> Result<(), Error> {
+        if !self.pending.contains_key(&xid) && self.asker.made(xid) {
+            return Ok(());
+        }
+        match reply {
+            Reply::Created { missing, more } => self.created(xid, &missing, more),
+            Reply::Stored { complete } => self.stored(xid, complete),
+            Reply::Failed { code, detail } => self.refused(xid, Error::Refused { code, detail }),
+            Reply::Done { .. } if matches!(self.pending.get(&xid), Some(Pending::Cancel)) => {
+                self.pending.remove(&xid);
+                Ok(())
+            }
+            _ => Err(Violation::UnknownRequest { xid }.into()),
+        }
+    }
+}
+
+impl Receiver for Desk {
+    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid: run.xid }.into())
+    }
+
+    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid: hole.xid }.into())
+    }
+
+    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
+        match message::parse::<Reply>(bytes, self.asker.element)? {
+            Some((xid, reply)) => self.reply(xid, reply),
+            None => Err(Violation::Unexpected { kind: prefix.kind }.into()),
+        }
+    }
+
+    fn accepts(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,142 @@
+//! Two channel ends joined in memory, for tests and for trying things out: bounded, and if asked for, ADUs
+//! overtake one another within a window, as they do on a connection that delivers out of order.
+
+use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a pair of channel ends behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes of the largest ADU that is one TPDU.
+    pub max_adu: usize,
+    /// ADUs on the way in each direction before sending says full.
+    pub capacity: usize,
+    /// An ADU may overtake up to this many others; 0 keeps them in order.
+    pub reorder: usize,
+    /// Seed of the order.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { max_adu: 1408, capacity: 64, reorder: 0, seed: 1 }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    adus: VecDeque<Vec<u8>>,
+    finished: bool,
+    broken: bool,
+    /// Memory of ADUs that were received, to be used again.
+    spare: Vec<Vec<u8>>,
+    random: u64,
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct MemoryChannel {
+    settings: Settings,
+    out: Arc<Mutex<Way>>,
+    back: Arc<Mutex<Way>>,
+}
+
+/// Two ends: what one sends the other receives.
+pub fn pair(settings: Settings) -> (MemoryChannel, MemoryChannel) {
+    let way = |seed| Arc::new(Mutex::new(Way { random: seed, ..Way::default() }));
+    let (a, b) = (way(settings.seed | 1), way(settings.seed.rotate_left(17) | 1));
+    let end = |out: &Arc<Mutex<Way>>, back: &Arc<Mutex<Way>>| MemoryChannel {
+        settings,
+        out: Arc::clone(out),
+        back: Arc::clone(back),
+    };
+    (end(&a, &b), end(&b, &a))
+}
+
+fn lock(way: &Mutex<Way>) -> MutexGuard<'_, Way> {
+    way.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Way {
+    fn check(&self) -> Result<(), ChannelError> {
+        if self.broken { Err(ChannelError { reason: "broken on purpose".into() }) } else { Ok(()) }
+    }
+
+    /// xorshift64.
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+impl MemoryChannel {
+    /// Breaks both directions; what was on the way is lost.
+    pub fn cut(&self) {
+        for way in [&self.out, &self.back] {
+            let mut way = lock(way);
+            way.broken = true;
+            way.adus.clear();
+        }
+    }
+
+    /// Changes ADUs on the way to the other end, for tests of hostile peers: `change` sees each one.
+    pub fn tamper(&self, mut change: impl FnMut(&mut Vec<u8>)) {
+        lock(&self.out).adus.iter_mut().for_each(&mut change);
+    }
+}
+
+impl Channel for MemoryChannel {
+    fn max_adu(&self) -> usize {
+        self.settings.max_adu
+    }
+
+    fn room(&self) -> usize {
+        self.settings.capacity.saturating_sub(lock(&self.out).adus.len())
+    }
+
+    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
+        assert!(adu.len() <= MAX_ADU_LEN, "an ADU of {} bytes", adu.len());
+        let mut way = lock(&self.out);
+        way.check()?;
+        if way.adus.len() >= self.settings.capacity {
+            return Ok(Sent::Full);
+        }
+        let mut copy = way.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(adu);
+        way.adus.push_back(copy);
+        Ok(Sent::Taken)
+    }
+
+    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
+        let mut way = lock(&self.back);
+        way.check()?;
+        let ahead = way.adus.len().min(self.settings.reorder + 1);
+        if ahead == 0 {
+            return Ok(if way.finished { Received::Finished } else { Received::Nothing });
+        }
+        let index = (way.next_random() % ahead as u64) as usize;
+        let Some(adu) = way.adus.remove(index) else { return Ok(Received::Nothing) };
+        into[..adu.len()].copy_from_slice(&adu);
+        let len = adu.len();
+        way.spare.push(adu);
+        Ok(Received::Adu { len })
+    }
+
+    fn finish(&mut self) -> Result<(), ChannelError> {
+        let mut way = lock(&self.out);
+        way.check()?;
+        way.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for MemoryChannel {
+    /// The other end may still receive what was sent; after that its connection is finished.
+    fn drop(&mut self) {
+        lock(&self.out).finished = true;
+    }
+}

@@ -1,0 +1,201 @@
+//! What a client asks for.
+
+use super::{Body, PATH_BOUND};
+use crate::meta::{Meta, Version};
+use fusewire_codec::xdr::{Decode as _, Decoder, Encode as _, Encoder};
+use fusewire_codec::{Error as CodecError, Problem, Sink, Source};
+
+/// A request. Paths are as they came and not yet checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// What is at `path`? Answered by an entry. A link at the end is followed.
+    Look {
+        /// The path.
+        path: Vec<u8>,
+    },
+    /// What is in the folder? Answered by entries and, after the last, by their number.
+    List(List),
+    /// `credit` more entries of the listing `of`.
+    More {
+        /// The number of the listing's request.
+        of: u32,
+        /// How many more.
+        credit: u32,
+    },
+    /// Contents of a file. Answered by data and, after the last, by an end.
+    Read(Read),
+    /// Make a file, folder or link. A file is answered by what of it is still missing, the others by an end.
+    Create(Create),
+    /// All that was missing has been sent to the file that `of` made. Answered by an end, once it is stored.
+    Commit {
+        /// The number of the create request.
+        of: u32,
+    },
+    /// Set permissions and times of what is there.
+    Touch {
+        /// The path.
+        path: Vec<u8>,
+        /// Permissions and times; the rest is not used.
+        meta: Meta,
+    },
+    /// Nothing more for the request `of`, which is answered at once.
+    Cancel {
+        /// The number of the request.
+        of: u32,
+    },
+}
+
+/// What is in a folder?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// The folder.
+    pub path: Vec<u8>,
+    /// Also what is in the folders in it. An entry of a folder comes before those of what is in it.
+    pub recursive: bool,
+    /// How many entries may be sent before more are asked for.
+    pub credit: u32,
+}
+
+/// Contents of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The file.
+    pub path: Vec<u8>,
+    /// The state that is meant; another is refused.
+    pub version: Version,
+    /// First byte, a multiple of the block length.
+    pub position: u64,
+    /// Bytes, up to the end of the file or a multiple of the block length.
+    pub len: u64,
+    /// How many times over, 1 or more.
+    pub copies: u32,
+    /// Most bytes of contents in one reply; 0 for as many as fit.
+    pub reply_bytes: u32,
+    /// Most bytes of contents a second on this connection; 0 for no bound.
+    pub bytes_per_s: u64,
+    /// The file may grow while it is read: what is there now is meant.
+    pub growing: bool,
+}
+
+/// Make a file, folder or link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// Where. Missing folders above it are made.
+    pub path: Vec<u8>,
+    /// What, and for a file which state of the client's: what is left of the same is taken up again.
+    pub meta: Meta,
+    /// The link's target, empty for all but links.
+    pub target: Vec<u8>,
+    /// Whether a file or link that is there may be replaced.
+    pub replace: bool,
+    /// The bytes that this connection will send: the first, a multiple of the block length.
+    pub position: u64,
+    /// How many, up to the end of the file or a multiple of the block length.
+    pub len: u64,
+}
+
+impl Body for Request {
+    fn kind(&self) -> u32 {
+        match self {
+            Request::Look { .. } => 1,
+            Request::List(_) => 2,
+            Request::More { .. } => 3,
+            Request::Read(_) => 4,
+            Request::Create(_) => 5,
+            Request::Commit { .. } => 6,
+            Request::Touch { .. } => 7,
+            Request::Cancel { .. } => 8,
+        }
+    }
+
+    fn encode_body<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), CodecError> {
+        match self {
+            Request::Look { path } => to.opaque(path, PATH_BOUND),
+            Request::List(list) => {
+                to.opaque(&list.path, PATH_BOUND)?;
+                to.bool(list.recursive)?;
+                to.uint(list.credit)
+            }
+            Request::More { of, credit } => {
+                to.uint(*of)?;
+                to.uint(*credit)
+            }
+            Request::Read(read) => {
+                to.opaque(&read.path, PATH_BOUND)?;
+                to.opaque_fixed(&read.version.0)?;
+                to.uhyper(read.position)?;
+                to.uhyper(read.len)?;
+                to.uint(read.copies)?;
+                to.uint(read.reply_bytes)?;
+                to.uhyper(read.bytes_per_s)?;
+                to.bool(read.growing)
+            }
+            Request::Create(create) => {
+                to.opaque(&create.path, PATH_BOUND)?;
+                create.meta.encode(to)?;
+                to.opaque(&create.target, PATH_BOUND)?;
+                to.bool(create.replace)?;
+                to.uhyper(create.position)?;
+                to.uhyper(create.len)
+            }
+            Request::Touch { path, meta } => {
+                to.opaque(path, PATH_BOUND)?;
+                meta.encode(to)
+            }
+            Request::Commit { of } | Request::Cancel { of } => to.uint(*of),
+        }
+    }
+
+    fn decode_body<S: Source>(
+        kind: u32,
+        from: &mut Decoder<S>,
+    ) -> Result<Option<Self>, CodecError> {
+        Ok(Some(match kind {
+            1 => Request::Look { path: from.opaque(PATH_BOUND)? },
+            2 => Request::List(List {
+                path: from.opaque(PATH_BOUND)?,
+                recursive: from.bool()?,
+                credit: from.uint()?,
+            }),
+            3 => Request::More { of: from.uint()?, credit: from.uint()? },
+            4 => Request::Read(decode_read(from)?),
+            5 => Request::Create(decode_create(from)?),
+            6 => Request::Commit { of: from.uint()? },
+            7 => Request::Touch { path: from.opaque(PATH_BOUND)?, meta: Meta::decode(from)? },
+            8 => Request::Cancel { of: from.uint()? },
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn decode_read<S: Source>(from: &mut Decoder<S>) -> Result<Read, CodecError> {
+    let path = from.opaque(PATH_BOUND)?;
+    let version = Version(from.opaque_fixed()?);
+    let (position, len) = decode_range(from)?;
+    let offset = from.position();
+    let copies = from.uint()?;
+    if copies == 0 {
+        return Err(Problem::Value { value: 0, field: "the number of copies" }.at(offset));
+    }
+    let (reply_bytes, bytes_per_s, growing) = (from.uint()?, from.uhyper()?, from.bool()?);
+    Ok(Read { path, version, position, len, copies, reply_bytes, bytes_per_s, growing })
+}
+
+fn decode_create<S: Source>(from: &mut Decoder<S>) -> Result<Create, CodecError> {
+    let path = from.opaque(PATH_BOUND)?;
+    let meta = Meta::decode(from)?;
+    let target = from.opaque(PATH_BOUND)?;
+    let replace = from.bool()?;
+    let (position, len) = decode_range(from)?;
+    Ok(Create { path, meta, target, replace, position, len })
+}
+
+/// A position and a length whose sum is at most 2^63 - 1.
+fn decode_range<S: Source>(from: &mut Decoder<S>) -> Result<(u64, u64), CodecError> {
+    let offset = from.position();
+    let (position, len) = (from.uhyper()?, from.uhyper()?);
+    match position.checked_add(len) {
+        Some(end) if end <= i64::MAX as u64 => Ok((position, len)),
+        _ => Err(Problem::Value { value: len, field: "the length of a range" }.at(offset + 8)),
+    }
+}

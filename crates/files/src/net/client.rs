@@ -1,0 +1,266 @@
+//! The client's side of one connection, over either transport.
+
+use super::channel::StackChannel;
+use super::kernel_tcp::TcpChannel;
+use crate::channel::{Channel, ChannelError, MAX_ADU_LEN};
+use crate::{Element, Error, Scratch, Turn};
+use fusewire_base::Instant;
+use fusewire_session::{ClientConfig, Fingerprint, Options};
+use fusewire_stack::{Clock, ConnectionId, Event, Keep, PORT, Stack, kernel_tcp};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long an idle connection sleeps before it looks whether others have left work for it, or whether the
+/// user wants to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long to wait for the peer's end after our own.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+/// How long a kernel TCP socket may take to connect, and then for each step of the handshake.
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// Judges the server's key where the configuration has not.
+pub type Judge<'a> = &'a mut dyn FnMut(Fingerprint) -> fusewire_stack::Result<()>;
+
+/// Turns a machine once: its connection, the thread's buffers, the time.
+pub type TurnFn<'a> =
+    &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> Result<Turn, Error>;
+
+/// An open connection to a server.
+pub struct Link {
+    over: Over,
+    peer: Fingerprint,
+    options: Options,
+    clock: Clock,
+}
+
+enum Over {
+    Stack(Box<OverStack>),
+    KernelTcp(Box<kernel_tcp::Connection>),
+}
+
+struct OverStack {
+    stack: Stack,
+    id: ConnectionId,
+    peer_finished: bool,
+    /// The connection is over: why, if not in order.
+    closed: Option<Option<fusewire_stack::Error>>,
+}
+
+impl Link {
+    /// Connects over a stack that has nothing else to do.
+    ///
+    /// # Errors
+    /// What went wrong, and what `judge` returns.
+    pub fn over_stack(
+        mut stack: Stack,
+        remote: SocketAddr,
+        config: &ClientConfig,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<Link> {
+        let id = stack.connect(remote, PORT, config)?;
+        let (peer, trusted) = loop {
+            match stack.poll_event() {
+                Some((_, Event::Connected { peer, trusted })) => break (peer, trusted),
+                Some((_, Event::Closed(error))) => {
+                    return Err(error.unwrap_or(fusewire_stack::Error::Closed));
+                }
+                Some(_) => continue,
+                None => {}
+            }
+            if !stack.poll(&mut Keep)? {
+                stack.wait(None)?;
+            }
+        };
+        if !trusted {
+            if let Err(error) = judge(peer) {
+                stack.abort(id);
+                return Err(error);
+            }
+            stack.trust(id);
+        }
+        let Some((peer, options)) = stack.session(id) else {
+            return Err(fusewire_stack::Error::Closed);
+        };
+        let over = OverStack { stack, id, peer_finished: false, closed: None };
+        Ok(Link { over: Over::Stack(Box::new(over)), peer, options, clock: Clock::new() })
+    }
+
+    /// Connects over a kernel TCP socket.
+    ///
+    /// # Errors
+    /// What went wrong, and what `judge` returns.
+    pub fn over_kernel_tcp(
+        remote: SocketAddr,
+        config: &ClientConfig,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<Link> {
+        let os = |action| move |source| fusewire_stack::Error::Os { action, source };
+        let stream = TcpStream::connect_timeout(&remote, CONNECT_WAIT).map_err(os("connecting"))?;
+        stream.set_read_timeout(Some(CONNECT_WAIT)).map_err(os("setting a timeout"))?;
+        let mut connection = kernel_tcp::Connection::connect(stream, config)?;
+        let (peer, trusted) = connection.peer();
+        if !trusted {
+            judge(peer)?;
+        }
+        connection.set_nonblocking()?;
+        let options = connection.options();
+        let over = Over::KernelTcp(Box::new(connection));
+        Ok(Link { over, peer, options, clock: Clock::new() })
+    }
+
+    /// The server's key.
+    pub fn peer(&self) -> Fingerprint {
+        self.peer
+    }
+
+    /// What was agreed on.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// What contents are marshalled as on this connection.
+    pub fn element(&self) -> Element {
+        Element::of_swap(self.options.element)
+    }
+
+    /// The stack below, where there is one: to measure it.
+    pub fn stack_mut(&mut self) -> Option<&mut Stack> {
+        match &mut self.over {
+            Over::Stack(over) => Some(&mut over.stack),
+            Over::KernelTcp(_) => None,
+        }
+    }
+
+    /// Turns a machine until it is finished, then waits for the peer's end. False if `stop` became true before:
+    /// what was begun can be resumed.
+    ///
+    /// # Errors
+    /// The connection broke, or the machine says that the peer broke the protocol.
+    pub fn run(&mut self, stop: &AtomicBool, turn: TurnFn<'_>) -> Result<bool, Error> {
+        let mut scratch = Scratch::new();
+        let clock = self.clock.clone();
+        while !stop.load(Ordering::Relaxed) {
+            let now = clock.now();
+            let done = match &mut self.over {
+                Over::Stack(over) => over.turn(now, &mut scratch, turn)?,
+                Over::KernelTcp(over) => turn_tcp(over, now, &mut scratch, turn)?,
+            };
+            if done {
+                self.close();
+                return Ok(true);
+            }
+        }
+        if let Over::Stack(over) = &mut self.over {
+            over.stack.abort(over.id);
+        }
+        Ok(false)
+    }
+
+    /// Everything has come: the peer's end is a courtesy, and its absence no error.
+    fn close(&mut self) {
+        let deadline = self.clock.now() + CLOSE_WAIT;
+        while self.clock.now() < deadline {
+            let left = deadline.saturating_since(self.clock.now());
+            let over = match &mut self.over {
+                Over::Stack(over) => over.close_step(left),
+                Over::KernelTcp(over) => match over.try_finish() {
+                    Ok(sent) => over.is_finished() || sent && close_tcp_step(over, left),
+                    Err(_) => true,
+                },
+            };
+            if over {
+                return;
+            }
+        }
+    }
+}
+
+/// One step of waiting for the peer's end over kernel TCP; true when there is nothing to wait for.
+fn close_tcp_step(over: &mut kernel_tcp::Connection, left: Duration) -> bool {
+    let mut unwanted = vec![0; MAX_ADU_LEN];
+    match over.recv_into(&mut unwanted) {
+        Ok(None) if !over.is_finished() => over.wait(Some(left)).is_err(),
+        Ok(None) | Err(_) => true,
+        Ok(Some(_)) => false,
+    }
+}
+
+fn sleep(now: Instant, turn: &Turn) -> Duration {
+    turn.wait_until.map_or(LOOK_EVERY, |at| at.saturating_since(now).min(LOOK_EVERY))
+}
+
+fn turn_tcp(
+    over: &mut kernel_tcp::Connection,
+    now: Instant,
+    scratch: &mut Scratch,
+    turn: TurnFn<'_>,
+) -> Result<bool, Error> {
+    let done = turn(&mut TcpChannel(over), scratch, now)?;
+    over.try_flush().map_err(ChannelError::from)?;
+    if !done.worked && !done.finished {
+        over.wait(Some(sleep(now, &done))).map_err(ChannelError::from)?;
+    }
+    Ok(done.finished)
+}
+
+impl OverStack {
+    fn turn(
+        &mut self,
+        now: Instant,
+        scratch: &mut Scratch,
+        turn: TurnFn<'_>,
+    ) -> Result<bool, Error> {
+        let (id, peer_finished) = (self.id, self.peer_finished);
+        let mut channel = StackChannel { stack: &mut self.stack, id, peer_finished };
+        let result = turn(&mut channel, scratch, now);
+        self.stack.flush();
+        self.take_events();
+        let done = result.map_err(|error| self.reason(error))?;
+        if done.finished || done.worked {
+            return Ok(done.finished);
+        }
+        if !self.stack.poll(&mut Keep).map_err(ChannelError::from)? {
+            if self.closed.is_some() {
+                return Err(self.reason(Error::Ended));
+            }
+            self.stack.wait(Some(sleep(now, &done))).map_err(ChannelError::from)?;
+        }
+        self.take_events();
+        Ok(false)
+    }
+
+    fn take_events(&mut self) {
+        while let Some((id, event)) = self.stack.poll_event() {
+            match event {
+                _ if id != self.id => {}
+                Event::Finished => self.peer_finished = true,
+                Event::Closed(error) => self.closed = Some(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// That the connection is closed says little; the stack knows why.
+    fn reason(&mut self, error: Error) -> Error {
+        match (error, &self.closed) {
+            (Error::Channel(_) | Error::Ended, Some(Some(why))) => {
+                Error::Channel(ChannelError { reason: why.to_string() })
+            }
+            (error, _) => error,
+        }
+    }
+
+    fn close_step(&mut self, left: Duration) -> bool {
+        self.take_events();
+        if self.closed.is_some() || self.peer_finished {
+            // What is still to be said (the acknowledgement of the peer's end) is said by `poll`.
+            return true;
+        }
+        match self.stack.poll(&mut Keep) {
+            Ok(true) => false,
+            Ok(false) => self.stack.wait(Some(left)).is_err(),
+            Err(_) => true,
+        }
+    }
+}

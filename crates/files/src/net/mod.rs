@@ -1,0 +1,51 @@
+//! The transfer over the network: joins its machines with `fusewire_stack`.
+//!
+//! A [`Server`] turns a session for each connection of one stack, in one thread; [`kernel_tcp::serve`] does
+//! the same for kernel TCP sockets, a thread each. A [`Link`] is the client's side of one connection.
+//! No payload byte is touched here: ADUs are sealed from, and opened into, the machines' own buffers.
+
+mod channel;
+mod client;
+pub mod kernel_tcp;
+mod server;
+
+pub use client::{Judge, Link, TurnFn};
+pub use server::{Control, Server};
+
+use crate::Element;
+use crate::channel::{ChannelError, MAX_ADU_LEN};
+use fusewire_session::Swap;
+
+/// The longest record body that both sides agree on.
+pub const BODY_LEN_MAX: u32 = MAX_ADU_LEN as u32;
+
+/// Bytes that a record adds to an ADU.
+const RECORD_OVERHEAD: usize = 32;
+
+impl Element {
+    /// What the pipeline swaps for contents of this element.
+    pub const fn swap_of(self) -> Swap {
+        match self {
+            Element::Octets => Swap::None,
+            Element::Int16 => Swap::Bytes16,
+            Element::Int32 => Swap::Bytes32,
+            Element::Int64 => Swap::Bytes64,
+        }
+    }
+
+    /// The element of a session whose pipeline swaps like this.
+    pub const fn of_swap(swap: Swap) -> Element {
+        match swap {
+            Swap::None => Element::Octets,
+            Swap::Bytes16 => Element::Int16,
+            Swap::Bytes32 => Element::Int32,
+            Swap::Bytes64 => Element::Int64,
+        }
+    }
+}
+
+impl From<fusewire_stack::Error> for ChannelError {
+    fn from(error: fusewire_stack::Error) -> Self {
+        ChannelError { reason: error.to_string() }
+    }
+}

@@ -1,0 +1,295 @@
+//! The server: one thread, one stack, a session for each connection.
+
+use super::channel::StackChannel;
+use crate::channel::ChannelError;
+use crate::server::{Session, Share};
+use crate::{Element, Error, Scratch};
+use fusewire_base::Instant;
+use fusewire_stack::{Clock, ConnectionId, Event, Fingerprint, Keep, Stack};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Sessions turned before the device is looked at again.
+const TURNS: usize = 8;
+/// After so long a session that has something to do and could not do it is turned again, whatever happened.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// While the server drains, how often it looks whether it may stop.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// While the server drains, how long a client may ask for nothing before it is let go.
+const DRAIN_IDLE: Duration = Duration::from_millis(500);
+
+/// Stops a server from outside, and counts what is served over kernel TCP beside it.
+#[derive(Debug, Default)]
+pub struct Control {
+    draining: AtomicBool,
+    over: AtomicBool,
+    others: AtomicUsize,
+}
+
+impl Control {
+    /// No connection is taken any more; transfers that go on may end. Wake the stack after it.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// [`Control::drain`] was called.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Transfers had their time to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// A place for one more connection outside of the stack, if there are fewer than `max`.
+    pub(super) fn enter(self: &Arc<Self>, max: usize) -> Option<Place> {
+        let more = |n| (n < max).then_some(n + 1);
+        self.others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Place(Arc::clone(self)))
+    }
+
+    fn others(&self) -> usize {
+        self.others.load(Ordering::Relaxed)
+    }
+}
+
+/// One connection outside of the stack, until it is dropped.
+pub(super) struct Place(Arc<Control>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.others.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A server over one stack that listens.
+pub struct Server {
+    stack: Stack,
+    share: Arc<Share>,
+    served: HashMap<ConnectionId, Served>,
+    /// Sessions that have news or work.
+    ready: VecDeque<ConnectionId>,
+    /// Sessions to be turned at a time, by that time and a number that tells equal times apart.
+    alarms: BTreeMap<(Instant, u64), ConnectionId>,
+    alarms_set: u64,
+    scratch: Scratch,
+    clock: Clock,
+}
+
+struct Served {
+    session: Session,
+    peer: Fingerprint,
+    is_ready: bool,
+    peer_finished: bool,
+    alarm: Option<(Instant, u64)>,
+    /// When it last did something.
+    worked: Instant,
+}
+
+impl Server {
+    /// Serves `share` to the connections of `stack`, which listens already.
+    pub fn new(stack: Stack, share: Arc<Share>) -> Server {
+        Server {
+            stack,
+            share,
+            served: HashMap::new(),
+            ready: VecDeque::new(),
+            alarms: BTreeMap::new(),
+            alarms_set: 0,
+            scratch: Scratch::new(),
+            clock: Clock::new(),
+        }
+    }
+
+    /// The stack, for its address and figures.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Serves until `control` says to drain and all transfers have ended, or for `grace` after that.
+    /// Returns how many connections were broken off.
+    ///
+    /// # Errors
+    /// The device is broken.
+    pub fn run(&mut self, control: &Control, grace: Duration) -> fusewire_stack::Result<usize> {
+        let mut deadline = None;
+        loop {
+            if control.is_draining() {
+                let now = self.clock.now();
+                let deadline = *deadline.get_or_insert_with(|| {
+                    self.stack.stop_listening();
+                    now + grace
+                });
+                self.let_idle_go(now);
+                if now >= deadline || self.served.is_empty() && control.others() == 0 {
+                    break;
+                }
+            }
+            if !self.step()? {
+                let mut timeout = self.until_alarm();
+                if control.is_draining() {
+                    timeout = Some(timeout.map_or(DRAIN_LOOK, |t| t.min(DRAIN_LOOK)));
+                }
+                self.stack.wait(timeout)?;
+            }
+        }
+        control.over.store(true, Ordering::Relaxed);
+        let broken = self.served.len() + control.others();
+        for id in self.served.keys() {
+            self.stack.abort(*id);
+        }
+        Ok(broken)
+    }
+
+    /// Whoever asks for nothing need not be waited for.
+    fn let_idle_go(&mut self, now: Instant) {
+        let stack = &mut self.stack;
+        self.served.retain(|id, served| {
+            let idle = now.saturating_since(served.worked) >= DRAIN_IDLE;
+            let goes = idle && served.session.is_idle();
+            if goes {
+                stack.abort(*id);
+            }
+            !goes
+        });
+    }
+
+    /// Turns some sessions; looks at the device if that was all. False when there was nothing to do.
+    fn step(&mut self) -> fusewire_stack::Result<bool> {
+        self.take_events();
+        let now = self.clock.now();
+        self.ring_alarms(now);
+        let mut worked = false;
+        for _ in 0..TURNS.min(self.ready.len()) {
+            let Some(id) = self.ready.pop_front() else { break };
+            worked |= self.turn(id, now);
+        }
+        self.stack.flush();
+        if worked && !self.timers_are_due() {
+            return Ok(true);
+        }
+        let polled = self.stack.poll(&mut Keep)?;
+        Ok(worked || polled || !self.ready.is_empty())
+    }
+
+    fn timers_are_due(&self) -> bool {
+        self.stack.next_timeout() == Some(Duration::ZERO)
+    }
+
+    fn take_events(&mut self) {
+        while let Some((id, event)) = self.stack.poll_event() {
+            match event {
+                Event::Connected { peer, trusted } => self.begin(id, peer, trusted),
+                Event::Readable | Event::Writable => self.make_ready(id),
+                Event::Finished => {
+                    if let Some(served) = self.served.get_mut(&id) {
+                        served.peer_finished = true;
+                    }
+                    self.make_ready(id);
+                }
+                Event::Closed(error) => self.end(id, error),
+                _ => {}
+            }
+        }
+    }
+
+    fn begin(&mut self, id: ConnectionId, peer: Fingerprint, trusted: bool) {
+        let Some((_, options)) = self.stack.session(id) else { return };
+        if !trusted {
+            // A server judges by its list; there is nobody to ask.
+            self.stack.abort(id);
+            return;
+        }
+        let address = self.stack.remote_addr(id).map(tracing::field::display);
+        tracing::info!(peer = address, key = %peer, cipher = %options.cipher, "connected");
+        let session = self.share.session(Element::of_swap(options.element));
+        let worked = self.clock.now();
+        let (is_ready, peer_finished, alarm) = (false, false, None);
+        let served = Served { session, peer, is_ready, peer_finished, alarm, worked };
+        self.served.insert(id, served);
+        self.make_ready(id);
+    }
+
+    fn end(&mut self, id: ConnectionId, error: Option<fusewire_stack::Error>) {
+        let served = self.served.remove(&id);
+        if let Some(at) = served.as_ref().and_then(|s| s.alarm) {
+            self.alarms.remove(&at);
+        }
+        match (served, error) {
+            (Some(served), None) => tracing::info!(key = %served.peer, "closed"),
+            (Some(served), Some(error)) => {
+                tracing::info!(key = %served.peer, %error, "broken off");
+            }
+            // Its handshake failed.
+            (None, Some(error)) => tracing::info!(%error, "refused"),
+            (None, None) => {}
+        }
+    }
+
+    fn make_ready(&mut self, id: ConnectionId) {
+        if let Some(served) = self.served.get_mut(&id)
+            && !std::mem::replace(&mut served.is_ready, true)
+        {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// One turn of one session; true if it did something.
+    fn turn(&mut self, id: ConnectionId, now: Instant) -> bool {
+        let Some(served) = self.served.get_mut(&id) else { return false };
+        served.is_ready = false;
+        if let Some(at) = served.alarm.take() {
+            self.alarms.remove(&at);
+        }
+        let peer_finished = served.peer_finished;
+        let mut channel = StackChannel { stack: &mut self.stack, id, peer_finished };
+        let turn = match served.session.turn(&mut channel, &mut self.scratch, now) {
+            Ok(turn) => turn,
+            Err(error) => {
+                self.broke(id, &error);
+                return true;
+            }
+        };
+        if turn.worked {
+            served.worked = now;
+            served.is_ready = true;
+            self.ready.push_back(id);
+        } else if !turn.finished && (turn.wait_until.is_some() || !served.session.is_idle()) {
+            let at = (turn.wait_until.unwrap_or(now + LOOK_AGAIN), self.alarms_set);
+            self.alarms_set += 1;
+            served.alarm = Some(at);
+            self.alarms.insert(at, id);
+        }
+        turn.worked
+    }
+
+    fn broke(&mut self, id: ConnectionId, error: &Error) {
+        let Some(served) = self.served.remove(&id) else { return };
+        // That the connection broke is told by its own event, with the reason.
+        if !matches!(error, Error::Channel(ChannelError { .. })) {
+            tracing::warn!(key = %served.peer, %error, "broken off");
+        }
+        self.stack.abort(id);
+    }
+
+    fn ring_alarms(&mut self, now: Instant) {
+        while let Some(entry) = self.alarms.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let id = entry.remove();
+            if let Some(served) = self.served.get_mut(&id) {
+                served.alarm = None;
+            }
+            self.make_ready(id);
+        }
+    }
+
+    fn until_alarm(&self) -> Option<Duration> {
+        let (at, _) = self.alarms.first_key_value()?.0;
+        Some(at.saturating_since(self.clock.now()))
+    }
+}

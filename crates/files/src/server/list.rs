@@ -1,0 +1,192 @@
+//! Listing a folder: a walk that goes as far as the client has asked for and then waits.
+
+use super::{FolderLease, Share};
+use crate::Error;
+use crate::message::{Code, List, MAX_ENTRIES, Reply};
+use crate::meta::{Entry, Kind, Meta};
+use crate::name::{MAX_DEPTH, MAX_PATH_LEN, RemotePath, is_reserved, link_stays_inside};
+use cap_std::fs::ReadDir;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+/// Most that a client can have asked for ahead.
+const CREDIT_MAX: u32 = 4096;
+/// Bytes of an entry besides its names, in XDR.
+const ENTRY_LEN: usize = 72;
+
+/// A listing that goes on.
+#[derive(Debug)]
+pub(super) struct Listing {
+    share: Arc<Share>,
+    xid: u32,
+    recursive: bool,
+    credit: u32,
+    /// Entries sent so far.
+    count: u64,
+    /// The folders that the walk is in, outermost first.
+    open: Vec<Level>,
+    /// Path of the innermost folder.
+    path: RemotePath,
+    /// An entry that did not fit into the last message.
+    held: Option<Entry>,
+    /// A folder whose entry was sent and that waits for leave to be opened.
+    enter: Option<RemotePath>,
+}
+
+#[derive(Debug)]
+struct Level {
+    entries: ReadDir,
+    _lease: FolderLease,
+}
+
+impl Listing {
+    pub(super) fn open(share: &Arc<Share>, xid: u32, list: &List) -> Result<Listing, Error> {
+        let path = RemotePath::new(list.path.clone()).map_err(|e| Error::path(&list.path, e))?;
+        let mut listing = Listing {
+            share: Arc::clone(share),
+            xid,
+            recursive: list.recursive,
+            credit: list.credit.min(CREDIT_MAX),
+            count: 0,
+            open: Vec::new(),
+            path: path.clone(),
+            held: None,
+            enter: None,
+        };
+        let metadata = share
+            .root
+            .metadata(path.as_path())
+            .map_err(|e| Error::os("look at", path.as_bytes(), e))?;
+        if !metadata.is_dir() {
+            return Err(Error::local(Code::NotAFolder, path.as_bytes()));
+        }
+        if !listing.enter(&path)? {
+            return Err(Error::local(Code::Busy, path.as_bytes()));
+        }
+        Ok(listing)
+    }
+
+    pub(super) fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    pub(super) fn has_credit(&self) -> bool {
+        self.credit > 0
+    }
+
+    pub(super) fn add_credit(&mut self, credit: u32) {
+        self.credit = self.credit.saturating_add(credit).min(CREDIT_MAX);
+    }
+
+    /// The next message: entries, or the end; nothing when the walk has to wait for leave to open a folder.
+    pub(super) fn next(&mut self, max_adu: usize) -> Result<Option<Reply>, Error> {
+        let (first, mut entries, mut room) = (self.count, Vec::new(), max_adu.saturating_sub(32));
+        let mut waiting = false;
+        while self.credit > 0 && entries.len() < MAX_ENTRIES as usize {
+            let entry = match self.held.take() {
+                Some(entry) => entry,
+                None => match self.walk()? {
+                    Step::Entry(entry) => entry,
+                    Step::Wait => {
+                        waiting = true;
+                        break;
+                    }
+                    Step::End => break,
+                },
+            };
+            let len = ENTRY_LEN + entry.name.len() + entry.target.len();
+            if len > room && !entries.is_empty() {
+                self.held = Some(entry);
+                break;
+            }
+            room = room.saturating_sub(len);
+            self.credit -= 1;
+            self.count += 1;
+            entries.push(entry);
+        }
+        Ok(match entries.is_empty() {
+            true if waiting => None,
+            true => Some(Reply::Listed { count: self.count }),
+            false => Some(Reply::Entries { first, entries }),
+        })
+    }
+
+    fn walk(&mut self) -> Result<Step, Error> {
+        if let Some(path) = self.enter.clone() {
+            if !self.enter(&path)? {
+                return Ok(Step::Wait);
+            }
+            self.enter = None;
+        }
+        loop {
+            let Some(level) = self.open.last_mut() else { return Ok(Step::End) };
+            let entry = match level.entries.next() {
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) => return Err(Error::os("list", self.path.as_bytes(), error)),
+                None => {
+                    self.open.pop();
+                    if !self.open.is_empty() {
+                        self.path = self.path.parent();
+                    }
+                    continue;
+                }
+            };
+            let name = entry.file_name();
+            // What was removed since is not there; what has a reserved name is unfinished.
+            let (false, Ok(metadata)) = (is_reserved(name.as_bytes()), entry.metadata()) else {
+                continue;
+            };
+            return Ok(Step::Entry(self.entry(name.as_bytes(), Meta::of(&metadata))));
+        }
+    }
+
+    fn entry(&mut self, name: &[u8], meta: Meta) -> Entry {
+        let depth = self.open.len() - 1;
+        let mut entry = Entry {
+            depth: depth as u32,
+            name: name.to_vec(),
+            target: Vec::new(),
+            unread: false,
+            meta,
+        };
+        let path = self.path.join(name);
+        match (meta.kind, path) {
+            (Kind::Link, Ok(path)) => {
+                if let Ok(target) = self.share.root.read_link_contents(path.as_path()) {
+                    entry.target = target.as_os_str().as_bytes().to_vec();
+                }
+                if entry.target.len() > MAX_PATH_LEN || !link_stays_inside(&entry.target, depth) {
+                    entry.target.clear();
+                }
+            }
+            (Kind::Folder, Ok(path)) if self.recursive && self.open.len() < MAX_DEPTH => {
+                // Opened before its entry is sent, so that the entry can say if it cannot be read.
+                match self.enter(&path) {
+                    Ok(true) => {}
+                    Ok(false) => self.enter = Some(path),
+                    Err(_) => entry.unread = true,
+                }
+            }
+            (Kind::Folder, _) if self.recursive => entry.unread = true,
+            _ => {}
+        }
+        entry
+    }
+
+    /// Opens the folder at `path` as the innermost; false when too many are open for now.
+    fn enter(&mut self, path: &RemotePath) -> Result<bool, Error> {
+        let Some(lease) = self.share.lease_folder() else { return Ok(false) };
+        let os = |e| Error::os("list", path.as_bytes(), e);
+        let entries =
+            self.share.root.open_dir(path.as_path()).map_err(os)?.entries().map_err(os)?;
+        self.open.push(Level { entries, _lease: lease });
+        self.path = path.clone();
+        Ok(true)
+    }
+}
+
+enum Step {
+    Entry(Entry),
+    Wait,
+    End,
+}

@@ -1,0 +1,423 @@
+//! One connection of the server.
+
+use super::Share;
+use super::list::Listing;
+use super::store::Uploads;
+use crate::channel::{Channel, MAX_ADU_LEN, Sent};
+use crate::error::{Error, Violation};
+use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
+use crate::message::{self, Code, Hole, Prefix, Read, Reply, Request};
+use crate::meta::{Entry, Kind, Meta};
+use crate::rate::Rate;
+use crate::source::{Job, Outgoing, Progress};
+use crate::sum::{BlockSum, is_bordered};
+use crate::{Element, RemotePath, Scratch, Turn};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use fusewire_base::Instant;
+use rustix::fs::OFlags;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Reads that wait for their turn.
+const QUEUE_MAX: usize = 64;
+/// Bytes of paths in them.
+const QUEUE_BYTES_MAX: usize = 64 << 10;
+/// Answers that wait for room in the channel.
+const OUTBOX_MAX: usize = 64;
+/// Most copies of a file that one request may ask for.
+const COPIES_MAX: u32 = 1 << 20;
+
+/// One connection of the server: a machine without I/O of its own on the network.
+///
+/// [`Session::turn`] receives and sends what the channel has and takes, one window of a file at most, and
+/// returns; call it again when the channel has something new, or at once if it says that it worked. Memory:
+/// the queue and the outbox are bounded, buffers belong to the thread ([`Scratch`]), open folders to the
+/// share.
+#[derive(Debug)]
+pub struct Session {
+    share: Arc<Share>,
+    element: Element,
+    desk: Desk,
+    reading: Option<Reading>,
+    rate: Rate,
+    /// The client has finished.
+    draining: bool,
+    finished: bool,
+}
+
+/// What requests change: everything but the read that goes on.
+#[derive(Debug)]
+struct Desk {
+    share: Arc<Share>,
+    element: Element,
+    /// The highest number of a request so far.
+    last_xid: Option<u32>,
+    queue: VecDeque<(u32, Read)>,
+    queue_bytes: usize,
+    outbox: VecDeque<Vec<u8>>,
+    listing: Option<Listing>,
+    uploads: Uploads,
+    /// A read to break off.
+    cancel: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    outgoing: Outgoing,
+    growing: bool,
+}
+
+impl Session {
+    pub(super) fn new(share: Arc<Share>, element: Element) -> Session {
+        let desk = Desk {
+            share: Arc::clone(&share),
+            element,
+            last_xid: None,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            outbox: VecDeque::new(),
+            listing: None,
+            uploads: Uploads::new(Arc::clone(&share)),
+            cancel: None,
+        };
+        let rate = Rate::new(share.settings.bytes_per_s);
+        Session { share, element, desk, reading: None, rate, draining: false, finished: false }
+    }
+
+    /// Does what can be done now, within bounds: about a window in and a window out.
+    ///
+    /// # Errors
+    /// The peer broke the protocol or the channel broke: drop the session and the connection. What goes wrong
+    /// with one request is told to the client and is no error here.
+    pub fn turn<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
+        if self.finished {
+            return Ok(Turn { finished: true, ..Turn::default() });
+        }
+        let mut turn = Turn::default();
+        if !self.draining {
+            let budget = WINDOW_LEN + MAX_ADU_LEN;
+            let pulled = inbox::receive(
+                channel,
+                &mut scratch.receive,
+                self.element,
+                &mut self.desk,
+                budget,
+            )?;
+            turn.worked |= pulled.adus > 0;
+            self.draining = pulled.finished;
+        }
+        turn.worked |= self.desk.work()?;
+        turn.worked |= self.send_answers(channel)?;
+        turn.worked |= self.desk.list(channel)?;
+        self.read(channel, scratch, now, &mut turn)?;
+        turn.worked |= self.send_answers(channel)?;
+        if self.draining && self.is_idle() {
+            channel.finish()?;
+            self.finished = true;
+            turn.finished = true;
+        }
+        Ok(turn)
+    }
+
+    /// Nothing is asked for and not yet answered.
+    pub fn is_idle(&self) -> bool {
+        let desk = &self.desk;
+        let listing = desk.listing.as_ref().is_some_and(|listing| listing.has_credit());
+        self.reading.is_none()
+            && desk.queue.is_empty()
+            && desk.outbox.is_empty()
+            && !listing
+            && desk.uploads.is_idle()
+    }
+
+    fn send_answers<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
+        let mut worked = false;
+        while let Some(answer) = self.desk.outbox.front() {
+            if channel.send(answer)? == Sent::Full {
+                break;
+            }
+            self.desk.outbox.pop_front();
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    /// Sends a window of the file that is being read, or begins the next one.
+    fn read<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+        now: Instant,
+        turn: &mut Turn,
+    ) -> Result<(), Error> {
+        if let Some(xid) = self.desk.cancel.take()
+            && self.reading.as_ref().is_some_and(|reading| reading.outgoing.xid() == xid)
+        {
+            self.reading = None;
+            self.desk.fail(xid, &Error::local(Code::Cancelled, b""))?;
+        }
+        let mut sent = 0;
+        // Small files share a turn.
+        while sent < WINDOW_LEN as u64 && self.desk.outbox.len() < OUTBOX_MAX {
+            if self.reading.is_none() {
+                let Some((xid, read)) = self.desk.next_read() else { return Ok(()) };
+                turn.worked = true;
+                match self.open(xid, &read, channel.max_adu()) {
+                    Ok(reading) => self.reading = Some(reading),
+                    Err(error) => self.desk.fail(xid, &error)?,
+                }
+                continue;
+            }
+            let Some(reading) = &mut self.reading else { continue };
+            let budget = match self.rate.poll(now) {
+                Ok(bytes) => bytes,
+                Err(at) => {
+                    turn.wait_until = Some(at);
+                    return Ok(());
+                }
+            };
+            let xid = reading.outgoing.xid();
+            match reading.outgoing.send(channel, &mut scratch.read, self.element, budget) {
+                Ok(Progress::Full) => return Ok(()),
+                Ok(Progress::More { bytes }) => {
+                    self.rate.spend(bytes);
+                    sent += bytes;
+                    turn.worked = true;
+                }
+                Ok(Progress::Done) => {
+                    let checked = reading.outgoing.check(reading.growing);
+                    self.reading = None;
+                    turn.worked = true;
+                    match checked {
+                        Ok(grew) => self.desk.answer(xid, &Reply::Done { grew })?,
+                        Err(error) => self.desk.fail(xid, &error)?,
+                    }
+                }
+                Err(error) if error.is_about_one_file() => {
+                    self.reading = None;
+                    self.desk.fail(xid, &error)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, xid: u32, read: &Read, max_adu: usize) -> Result<Reading, Error> {
+        let path = RemotePath::new(read.path.clone()).map_err(|e| Error::path(&read.path, e))?;
+        let (file, meta) = open_file(&self.share.root, &path)?;
+        let same = match read.growing {
+            false => meta.version == read.version,
+            true => meta.version.file() == read.version.file(),
+        };
+        let end = read.position + read.len;
+        if !same || end > meta.size {
+            return Err(Error::local(Code::Changed, path.as_bytes()));
+        }
+        // A file that has grown ends for this request where it ended when it was looked at.
+        let cut = read.growing && !is_bordered(&(read.position..end), meta.size);
+        let meta = if cut { Meta { size: end, ..meta } } else { meta };
+        if read.copies > COPIES_MAX || !is_bordered(&(read.position..end), meta.size) {
+            return Err(Error::local(Code::BadRequest, path.as_bytes()));
+        }
+        let own = self.share.settings.bytes_per_s;
+        let bound = if own == 0 { read.bytes_per_s } else { read.bytes_per_s.min(own) };
+        let bound = if read.bytes_per_s == 0 { own } else { bound };
+        if bound != self.rate.bytes_per_s() {
+            self.rate = Rate::new(bound);
+        }
+        let range = read.position..end;
+        let job = Job { xid, copies: read.copies, range, reply_bytes: read.reply_bytes, max_adu };
+        let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
+        Ok(Reading { outgoing, growing: read.growing })
+    }
+}
+
+/// Opens a regular file for reading, and nothing else: not a device, whose opening alone may do something,
+/// and not a pipe, which would wait for a writer.
+pub(crate) fn open_file(root: &Dir, path: &RemotePath) -> Result<(cap_std::fs::File, Meta), Error> {
+    let os = |e| Error::os("open", path.as_bytes(), e);
+    let regular = |metadata: &cap_std::fs::Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(Error::local(Code::NotAFile, path.as_bytes())),
+    };
+    regular(&root.metadata(path.as_path()).map_err(os)?)?;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);
+    let file = root.open_with(path.as_path(), &options).map_err(os)?;
+    let metadata = file.metadata().map_err(os)?;
+    regular(&metadata)?;
+    Ok((file, Meta::of(&metadata)))
+}
+
+impl Desk {
+    /// What is asked of the file system and needs no channel.
+    fn work(&mut self) -> Result<bool, Error> {
+        let mut worked = false;
+        if self.outbox.len() < OUTBOX_MAX {
+            for (xid, reply) in self.uploads.work() {
+                worked = true;
+                self.answer(xid, &reply)?;
+            }
+        }
+        Ok(worked)
+    }
+
+    fn list<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
+        let Some(listing) = &mut self.listing else { return Ok(false) };
+        if !self.outbox.is_empty() || !listing.has_credit() || channel.room() == 0 {
+            return Ok(false);
+        }
+        let xid = listing.xid();
+        match listing.next(channel.max_adu()) {
+            Ok(Some(reply)) => {
+                if !matches!(reply, Reply::Entries { .. }) {
+                    self.listing = None;
+                }
+                self.answer(xid, &reply)?;
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => {
+                self.listing = None;
+                self.fail(xid, &error)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn next_read(&mut self) -> Option<(u32, Read)> {
+        let (xid, read) = self.queue.pop_front()?;
+        self.queue_bytes -= read.path.len();
+        Some((xid, read))
+    }
+
+    fn answer(&mut self, xid: u32, reply: &Reply) -> Result<(), Error> {
+        self.outbox.push_back(message::emit(xid, reply, self.element)?);
+        Ok(())
+    }
+
+    fn fail(&mut self, xid: u32, error: &Error) -> Result<(), Error> {
+        let code = error.code();
+        // The system's own words help where the code says little; paths are the client's to add.
+        let detail = match (error, code) {
+            (Error::Os { source, .. }, Code::Io | Code::Denied) => source.to_string().into_bytes(),
+            (Error::Path { problem, .. }, _) => problem.to_string().into_bytes(),
+            _ => Vec::new(),
+        };
+        let detail = detail[..detail.len().min(message::MAX_DETAIL_LEN as usize)].to_vec();
+        tracing::debug!(xid, %error, "request failed");
+        self.answer(xid, &Reply::Failed { code, detail })
+    }
+
+    fn request(&mut self, xid: u32, request: Request) -> Result<(), Error> {
+        let result = match request {
+            Request::Look { path } => self.look(&path).map(|entry| Some(Reply::Entry(entry))),
+            Request::List(list) => match self.listing {
+                Some(_) => Err(Error::local(Code::Busy, &list.path)),
+                None => Listing::open(&self.share, xid, &list).map(|listing| {
+                    self.listing = Some(listing);
+                    None
+                }),
+            },
+            Request::More { of, credit } => {
+                if let Some(listing) = self.listing.as_mut().filter(|listing| listing.xid() == of) {
+                    listing.add_credit(credit);
+                }
+                Ok(None)
+            }
+            Request::Read(read) => {
+                self.queue_bytes += read.path.len();
+                self.queue.push_back((xid, read));
+                Ok(None)
+            }
+            Request::Create(create) => self.uploads.create(xid, create),
+            Request::Commit { of } => self.uploads.commit(xid, of).map(|()| None),
+            Request::Touch { path, meta } => self.uploads.touch(&path, &meta),
+            Request::Cancel { of } => self.cancel(of).map(|()| Some(Reply::Done { grew: false })),
+        };
+        match result {
+            Ok(Some(reply)) => self.answer(xid, &reply),
+            Ok(None) => Ok(()),
+            Err(error) => self.fail(xid, &error),
+        }
+    }
+
+    /// Breaks off `of`; one that has ended already is no error.
+    fn cancel(&mut self, of: u32) -> Result<(), Error> {
+        if self.listing.as_ref().is_some_and(|listing| listing.xid() == of) {
+            self.listing = None;
+            return self.fail(of, &Error::local(Code::Cancelled, b""));
+        }
+        if let Some(at) = self.queue.iter().position(|(xid, _)| *xid == of) {
+            let read = self.queue.remove(at);
+            self.queue_bytes -= read.map_or(0, |(_, read)| read.path.len());
+            return self.fail(of, &Error::local(Code::Cancelled, b""));
+        }
+        self.uploads.cancel(of);
+        self.cancel = Some(of);
+        Ok(())
+    }
+
+    fn look(&mut self, path: &[u8]) -> Result<Entry, Error> {
+        let path = RemotePath::new(path.to_vec()).map_err(|e| Error::path(path, e))?;
+        let metadata = self
+            .share
+            .root
+            .metadata(path.as_path())
+            .map_err(|e| Error::os("look at", path.as_bytes(), e))?;
+        let meta = Meta::of(&metadata);
+        debug_assert!(meta.kind != Kind::Link);
+        let name = path.name().unwrap_or_default().to_vec();
+        Ok(Entry { depth: 0, name, target: Vec::new(), unread: false, meta })
+    }
+}
+
+impl Receiver for Desk {
+    fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
+        self.known(run.xid)?;
+        match self.uploads.contents(run, bytes, sum) {
+            Err(error) if error.is_about_one_file() => self.fail(run.xid, &error),
+            other => other,
+        }
+    }
+
+    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
+        self.known(hole.xid)?;
+        match self.uploads.hole(hole) {
+            Err(error) if error.is_about_one_file() => self.fail(hole.xid, &error),
+            other => other,
+        }
+    }
+
+    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
+        let Some((xid, request)) = message::parse::<Request>(bytes, self.element)? else {
+            return Err(Violation::Unexpected { kind: prefix.kind }.into());
+        };
+        self.last_xid = self.last_xid.max(Some(xid));
+        self.request(xid, request)
+    }
+
+    fn accepts(&self) -> bool {
+        self.outbox.len() < OUTBOX_MAX
+            && self.queue.len() < QUEUE_MAX
+            && self.queue_bytes < QUEUE_BYTES_MAX
+            && self.uploads.accepts()
+    }
+}
+
+impl Desk {
+    /// Data belongs to a request that was made, even if it has failed since.
+    fn known(&self, xid: u32) -> Result<(), Error> {
+        if Some(xid) <= self.last_xid {
+            Ok(())
+        } else {
+            Err(Violation::UnknownRequest { xid }.into())
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Uploads: making files, folders and links for a client.
+
+use super::Share;
+use crate::Error;
+use crate::inbox::Run;
+use crate::message::{Code, Create, Hole, Reply};
+use crate::meta::{Kind, Meta};
+use crate::name::{RemotePath, link_stays_inside};
+use crate::place;
+use crate::sum::{BlockSum, is_bordered};
+use crate::target::{RangeWriter, Storing, Target};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Files that one connection may be sending at once.
+const UPLOADS_MAX: usize = 64;
+/// Blocks of an earlier transfer that are hashed in one turn.
+const CHECKED_BLOCKS: usize = 2;
+/// Pieces that one message can tell of.
+const PIECES_MAX: usize = 512;
+
+/// The uploads of one connection.
+#[derive(Debug)]
+pub(super) struct Uploads {
+    share: Arc<Share>,
+    active: HashMap<u32, Upload>,
+    /// Uploads whose leftovers are being hashed.
+    checking: usize,
+    /// Uploads that were committed or failed in a way that must be looked at.
+    ripe: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Upload {
+    path: RemotePath,
+    target: Arc<Target>,
+    range: Range<u64>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// What an earlier transfer left is being hashed.
+    Checking,
+    /// Contents come; the number of the commit request, once it was made.
+    Receiving { writers: Vec<RangeWriter>, commit: Option<u32> },
+}
+
+impl Uploads {
+    pub(super) fn new(share: Arc<Share>) -> Self {
+        Uploads { share, active: HashMap::new(), checking: 0, ripe: Vec::new() }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.checking == 0 && self.ripe.is_empty()
+    }
+
+    pub(super) fn accepts(&self) -> bool {
+        self.active.len() < UPLOADS_MAX
+    }
+
+    /// Makes what is asked for. A file is answered later, by [`Uploads::work`].
+    pub(super) fn create(&mut self, xid: u32, create: Create) -> Result<Option<Reply>, Error> {
+        let path = self.writable(&create.path)?;
+        let root = &self.share.root;
+        match create.meta.kind {
+            Kind::File => self.create_file(xid, path, &create).map(|()| None),
+            Kind::Folder => {
+                place::make_folder(root, &path)?;
+                Ok(Some(Reply::Stored { complete: true }))
+            }
+            Kind::Link => {
+                if !link_stays_inside(&create.target, path.depth().saturating_sub(1)) {
+                    return Err(Error::local(Code::BadPath, path.as_bytes()));
+                }
+                place::make_link(root, &path, &create.target, create.replace)?;
+                Ok(Some(Reply::Stored { complete: true }))
+            }
+            Kind::Other => Err(Error::local(Code::BadRequest, path.as_bytes())),
+        }
+    }
+
+    fn create_file(&mut self, xid: u32, path: RemotePath, create: &Create) -> Result<(), Error> {
+        let (meta, range) = (create.meta, create.position..create.position + create.len);
+        if !is_bordered(&range, meta.size) || self.active.contains_key(&xid) {
+            return Err(Error::local(Code::BadRequest, path.as_bytes()));
+        }
+        let storing = Storing {
+            replace: create.replace,
+            sync: self.share.settings.sync,
+            remove_when_full: true,
+        };
+        let target =
+            self.share.upload(&path, || Target::open(&self.share.root, &path, meta, storing))?;
+        if target.meta().version != meta.version || target.meta().size != meta.size {
+            return Err(Error::local(Code::Busy, path.as_bytes()));
+        }
+        self.checking += 1;
+        self.active.insert(xid, Upload { path, target, range, stage: Stage::Checking });
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self, xid: u32, of: u32) -> Result<(), Error> {
+        match self.active.get_mut(&of).map(|upload| &mut upload.stage) {
+            Some(Stage::Receiving { commit: commit @ None, .. }) => {
+                *commit = Some(xid);
+                self.ripe.push(of);
+                Ok(())
+            }
+            _ => Err(Error::local(Code::BadRequest, b"")),
+        }
+    }
+
+    pub(super) fn touch(&mut self, path: &[u8], meta: &Meta) -> Result<Option<Reply>, Error> {
+        let path = self.writable(path)?;
+        place::touch(&self.share.root, &path, meta)?;
+        Ok(Some(Reply::Stored { complete: true }))
+    }
+
+    pub(super) fn cancel(&mut self, of: u32) {
+        self.remove(of);
+    }
+
+    fn remove(&mut self, xid: u32) -> Option<Upload> {
+        let upload = self.active.remove(&xid)?;
+        if matches!(upload.stage, Stage::Checking) {
+            self.checking -= 1;
+        }
+        Some(upload)
+    }
+
+    fn writable(&self, path: &[u8]) -> Result<RemotePath, Error> {
+        if !self.share.settings.writable {
+            return Err(Error::local(Code::ReadOnly, path));
+        }
+        RemotePath::new(path.to_vec()).map_err(|e| Error::path(path, e))
+    }
+
+    pub(super) fn contents(
+        &mut self,
+        run: Run,
+        bytes: &[u8],
+        sum: Option<BlockSum>,
+    ) -> Result<(), Error> {
+        self.write(run.xid, run.position, |writer| writer.contents(run.position, bytes, sum))
+    }
+
+    pub(super) fn hole(&mut self, hole: Hole) -> Result<(), Error> {
+        self.write(hole.xid, hole.position, |writer| writer.hole(hole.position, hole.len))
+    }
+
+    /// Data for an upload that has failed or ended is dropped: it was on the way.
+    fn write(
+        &mut self,
+        xid: u32,
+        position: u64,
+        write: impl FnOnce(&mut RangeWriter) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(upload) = self.active.get_mut(&xid) else { return Ok(()) };
+        let Stage::Receiving { writers, commit } = &mut upload.stage else {
+            return Err(Error::local(Code::BadRequest, upload.path.as_bytes()));
+        };
+        // A hash alone lies behind its block, so it may lie at the end of the range. Ranges never touch.
+        let holds =
+            |w: &&mut RangeWriter| w.range().contains(&position) || w.range().end == position;
+        let Some(writer) = writers.iter_mut().find(holds) else {
+            return Err(crate::Violation::DataRange { start: position, end: position }.into());
+        };
+        let result = write(writer);
+        let complete = writer.is_complete();
+        match result {
+            Ok(()) if complete && commit.is_some() => self.ripe.push(xid),
+            Ok(()) => {}
+            Err(error) => {
+                upload.target.fail(&error);
+                self.remove(xid);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with what takes time; the answers that are due.
+    pub(super) fn work(&mut self) -> Vec<(u32, Reply)> {
+        let mut replies = Vec::new();
+        if self.checking > 0 {
+            self.check(&mut replies);
+        }
+        for xid in std::mem::take(&mut self.ripe) {
+            let ready = match self.active.get(&xid).map(|upload| &upload.stage) {
+                Some(Stage::Receiving { writers, commit: Some(commit) }) => {
+                    writers.iter().all(RangeWriter::is_complete).then_some(*commit)
+                }
+                _ => None,
+            };
+            if let Some(commit) = ready
+                && let Some(upload) = self.remove(xid)
+            {
+                replies.push((commit, self.finish(upload)));
+            }
+        }
+        replies
+    }
+
+    fn check(&mut self, replies: &mut Vec<(u32, Reply)>) {
+        let mut failed = Vec::new();
+        for (&xid, upload) in &mut self.active {
+            if !matches!(upload.stage, Stage::Checking) {
+                continue;
+            }
+            match upload.target.check_some(CHECKED_BLOCKS) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(error) => {
+                    failed.push(xid);
+                    replies.push((xid, failure(&error)));
+                    continue;
+                }
+            }
+            self.checking -= 1;
+            let mut pieces = upload.target.missing(upload.range.clone());
+            let more = pieces.len() > PIECES_MAX;
+            pieces.truncate(PIECES_MAX);
+            let missing =
+                pieces.iter().map(|piece| (piece.start, piece.end - piece.start)).collect();
+            let writers = pieces
+                .into_iter()
+                .map(|p| RangeWriter::new(Arc::clone(&upload.target), p))
+                .collect();
+            upload.stage = Stage::Receiving { writers, commit: None };
+            replies.push((xid, Reply::Created { missing, more }));
+        }
+        for xid in failed {
+            self.remove(xid);
+        }
+    }
+
+    /// Drops the writers, and if the file is complete gives it its name.
+    fn finish(&mut self, upload: Upload) -> Reply {
+        drop(upload.stage);
+        match upload.target.finish() {
+            Ok(complete) => {
+                if complete {
+                    self.share.forget_upload(&upload.path);
+                }
+                Reply::Stored { complete }
+            }
+            Err(error) => {
+                upload.target.fail(&error);
+                failure(&error)
+            }
+        }
+    }
+}
+
+fn failure(error: &Error) -> Reply {
+    Reply::Failed { code: error.code(), detail: Vec::new() }
+}

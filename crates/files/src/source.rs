@@ -1,0 +1,335 @@
+//! Sending a range of a file: read, hash, and hand to the channel, one window at a time.
+//!
+//! ```text
+//! buffer   |·· 32 ··|contents of the window, read in one piece                |··|
+//!           header 0 ^chunk 0     ^chunk 1
+//!                         header 1 is written over the last 32 bytes of chunk 0, which is sent by then
+//! ```
+//! So the read is one `pread`, the hash runs over one long piece, and every header still lies directly before
+//! its contents.
+
+use crate::channel::{Channel, ChannelError, Sent};
+use crate::inbox::WINDOW_LEN;
+use crate::message::{Code, DATA_HEADER_LEN, DataHeader, Hole};
+use crate::meta::Meta;
+use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, is_bordered};
+use crate::{Element, Error};
+use cap_std::fs::File;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use std::ops::Range;
+
+const SUM_LEN: usize = 32;
+/// Room behind the last contents of a block: fill and hash.
+const TAIL_LEN: usize = 8 + SUM_LEN;
+/// Least bytes of contents in a message, whatever was asked for.
+const CHUNK_LEN_MIN: usize = 128;
+
+/// What a call of [`Outgoing::send`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// `bytes` of the file were handed over; there is more.
+    More {
+        /// How many.
+        bytes: u64,
+    },
+    /// The channel is full.
+    Full,
+    /// Everything was sent.
+    Done,
+}
+
+/// A range of a file on its way out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    file: File,
+    /// As it was when opened.
+    meta: Meta,
+    path: Vec<u8>,
+    xid: u32,
+    copy: u32,
+    copies: u32,
+    range: Range<u64>,
+    /// The next byte to send.
+    position: u64,
+    chunk_len: usize,
+    /// Of the block that holds `position`; has taken everything before it and maybe more.
+    hasher: Option<BlockHasher>,
+    /// The piece between holes, or the hole, that was found last.
+    extent: Extent,
+    /// The hash of the block that ends at `position`, in a hole, not yet sent.
+    owed: Option<BlockSum>,
+}
+
+#[derive(Clone, Debug)]
+struct Extent {
+    range: Range<u64>,
+    hole: bool,
+}
+
+/// What is to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) xid: u32,
+    pub(crate) copies: u32,
+    pub(crate) range: Range<u64>,
+    /// Most bytes of contents in a message; 0 for as many as fit.
+    pub(crate) reply_bytes: u32,
+    /// Bytes of the largest message.
+    pub(crate) max_adu: usize,
+}
+
+impl Outgoing {
+    /// Sends `job.range` of `file`, which is `meta.size` bytes long; the range begins and ends at the border
+    /// of a block or at the end of the file.
+    pub(crate) fn new(file: File, meta: Meta, path: &[u8], job: Job) -> Self {
+        debug_assert!(is_bordered(&job.range, meta.size));
+        let whole = Extent { range: 0..meta.size, hole: false };
+        let unknown = Extent { range: 0..0, hole: false };
+        Outgoing {
+            file,
+            meta,
+            path: path.to_vec(),
+            xid: job.xid,
+            copy: 0,
+            copies: job.copies,
+            position: job.range.start,
+            range: job.range,
+            chunk_len: chunk_len(job.max_adu, job.reply_bytes),
+            hasher: None,
+            extent: if meta.sparse { unknown } else { whole },
+            owed: None,
+        }
+    }
+
+    /// The number of the request.
+    pub(crate) fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Sends up to a window, or `budget` bytes if that is less (but at least one message).
+    pub(crate) fn send<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        buffer: &mut [u8],
+        element: Element,
+        budget: u64,
+    ) -> Result<Progress, Error> {
+        if self.position == self.range.end && self.owed.is_none() {
+            self.copy += 1;
+            self.position = self.range.start;
+            self.hasher = None;
+            if self.copy >= self.copies || self.range.is_empty() {
+                self.copy = self.copies;
+                self.position = self.range.end;
+                return Ok(Progress::Done);
+            }
+        }
+        let room = channel.room();
+        if room == 0 || self.owed.is_some() && !self.send_owed(channel, element)? {
+            return Ok(Progress::Full);
+        }
+        if self.position == self.range.end {
+            return Ok(Progress::More { bytes: 0 });
+        }
+        self.find_extent()?;
+        if self.extent.hole {
+            return self.send_hole(channel, element);
+        }
+        let (block_end, extent_end) = (self.block_end(), self.extent.range.end);
+        let most = (room.saturating_mul(self.chunk_len)).min(WINDOW_LEN) as u64;
+        let most = most.min(budget) / self.chunk_len as u64 * self.chunk_len as u64;
+        let len = (block_end.min(extent_end) - self.position).min(most.max(self.chunk_len as u64))
+            as usize;
+        let contents = &mut buffer[DATA_HEADER_LEN..DATA_HEADER_LEN + len];
+        self.read(contents)?;
+        self.hash(contents);
+        self.send_window(channel, buffer, element, len)
+    }
+
+    /// The end of the block that holds `position`.
+    fn block_end(&self) -> u64 {
+        ((self.position / BLOCK_LEN + 1) * BLOCK_LEN).min(self.meta.size)
+    }
+
+    fn read(&self, mut into: &mut [u8]) -> Result<(), Error> {
+        let mut at = self.position;
+        while !into.is_empty() {
+            match rustix::io::pread(&self.file, &mut *into, at) {
+                Ok(0) => return Err(Error::local(Code::Shrunk, &self.path)),
+                Ok(n) => {
+                    at += n as u64;
+                    into = &mut into[n..];
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::os("read", &self.path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out whether there is data or a hole at `position`, and how far.
+    fn find_extent(&mut self) -> Result<(), Error> {
+        if self.extent.range.contains(&self.position) {
+            return Ok(());
+        }
+        let (at, size) = (self.position, self.meta.size);
+        self.extent = match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+            Ok(data) if data > at => Extent { range: at..data.min(size), hole: true },
+            Ok(_) => match rustix::fs::seek(&self.file, SeekFrom::Hole(at)) {
+                Ok(hole) if hole > at => Extent { range: at..hole.min(size), hole: false },
+                _ => Extent { range: at..size, hole: false },
+            },
+            Err(Errno::NXIO) => Extent { range: at..size, hole: true },
+            // The file system knows of no holes.
+            Err(_) => Extent { range: at..size, hole: false },
+        };
+        Ok(())
+    }
+
+    /// Sends the hole at `position`: whole blocks of it without a hash, the rest hashed as zeros.
+    fn send_hole<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        element: Element,
+    ) -> Result<Progress, Error> {
+        let hole_end = self.extent.range.end.min(self.range.end);
+        let block_end = self.block_end();
+        let whole = self.position.is_multiple_of(BLOCK_LEN) && hole_end >= block_end;
+        let end = match whole {
+            true if hole_end == self.meta.size => hole_end,
+            true => hole_end / BLOCK_LEN * BLOCK_LEN,
+            false => hole_end.min(block_end),
+        };
+        let (xid, copy, position) = (self.xid, self.copy, self.position);
+        let hole = Hole { xid, copy, position, len: end - position };
+        if channel.send(&hole.emit(element))? == Sent::Full {
+            return Ok(Progress::Full);
+        }
+        if !whole {
+            let index = position / BLOCK_LEN;
+            let hasher = self.hasher.get_or_insert_with(|| BlockHasher::new(index));
+            hasher.update_zeros(end - (index * BLOCK_LEN + hasher.count()));
+            if end == block_end {
+                self.owed = self.hasher.take().map(|hasher| hasher.sum());
+            }
+        }
+        self.position = end;
+        Ok(Progress::More { bytes: end - position })
+    }
+
+    /// Sends the hash of a block that ended in a hole; false when the channel is full.
+    fn send_owed<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        element: Element,
+    ) -> Result<bool, ChannelError> {
+        let Some(sum) = self.owed else { return Ok(true) };
+        let header = DataHeader {
+            xid: self.xid,
+            copy: self.copy,
+            position: self.position,
+            len: 0,
+            sum: true,
+        };
+        let mut message = [0; DATA_HEADER_LEN + SUM_LEN];
+        message[..DATA_HEADER_LEN].copy_from_slice(&header.emit(element));
+        message[DATA_HEADER_LEN..].copy_from_slice(&sum);
+        let taken = channel.send(&message)? == Sent::Taken;
+        if taken {
+            self.owed = None;
+        }
+        Ok(taken)
+    }
+
+    /// Looks whether the file is still what it was when it was opened; true when it is longer, where that is
+    /// allowed.
+    pub(crate) fn check(&self, growing: bool) -> Result<bool, Error> {
+        let metadata = self.file.metadata().map_err(|e| Error::os("read", &self.path, e))?;
+        let now = Meta::of(&metadata);
+        if now.version == self.meta.version {
+            return Ok(false);
+        }
+        match now.size {
+            size if size < self.meta.size => Err(Error::local(Code::Shrunk, &self.path)),
+            size if growing && now.version.file() == self.meta.version.file() => {
+                Ok(size > self.meta.size)
+            }
+            _ => Err(Error::local(Code::Changed, &self.path)),
+        }
+    }
+
+    /// Hashes `contents`, which begin at `position`, but for what was hashed before.
+    fn hash(&mut self, contents: &[u8]) {
+        let index = self.position / BLOCK_LEN;
+        let hasher = self.hasher.get_or_insert_with(|| BlockHasher::new(index));
+        let hashed = (index * BLOCK_LEN + hasher.count() - self.position) as usize;
+        hasher.update(contents.get(hashed..).unwrap_or_default());
+    }
+
+    /// Sends the `len` bytes of contents in `buffer`, message by message, until the channel is full.
+    fn send_window<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut C,
+        buffer: &mut [u8],
+        element: Element,
+        len: usize,
+    ) -> Result<Progress, Error> {
+        let block_end = self.block_end();
+        let mut at = 0;
+        while at < len {
+            let rest = (block_end - self.position) as usize;
+            let last = rest <= self.chunk_len.saturating_sub(TAIL_LEN) && rest == len - at;
+            let mut n = self.chunk_len.min(len - at);
+            if !last && n == rest {
+                // The contents would fit but not the hash behind them: two messages, the first about half.
+                n = rest / 2 / 16 * 16;
+            }
+            let header = DataHeader {
+                xid: self.xid,
+                copy: self.copy,
+                position: self.position,
+                len: n as u32,
+                sum: last,
+            };
+            let start = DATA_HEADER_LEN + at;
+            buffer[start - DATA_HEADER_LEN..start].copy_from_slice(&header.emit(element));
+            let mut end = start + n;
+            let fill = element.fill_len(n);
+            if last {
+                let sum = self.hasher.as_ref().map(BlockHasher::sum).unwrap_or_default();
+                buffer[end..end + fill].fill(0);
+                buffer[end + fill..end + fill + SUM_LEN].copy_from_slice(&sum);
+                end += fill + SUM_LEN;
+            } else if fill != 0 {
+                // Only the end of an extent in the middle of a block is not a multiple of the unit.
+                buffer[end..end + fill].fill(0);
+                end += fill;
+            }
+            match channel.send(&buffer[start - DATA_HEADER_LEN..end])? {
+                Sent::Full if at == 0 => return Ok(Progress::Full),
+                Sent::Full => break,
+                Sent::Taken => {}
+            }
+            at += n;
+            self.position += n as u64;
+            if last {
+                self.hasher = None;
+            }
+        }
+        Ok(Progress::More { bytes: at as u64 })
+    }
+}
+
+/// Bytes of contents in a message: as many as fit and were asked for, but evened out over a block, so that
+/// all messages of a block are about equally long; a multiple of 16.
+fn chunk_len(max_adu: usize, reply_bytes: u32) -> usize {
+    let mut most = max_adu.min(crate::channel::MAX_ADU_LEN).saturating_sub(DATA_HEADER_LEN);
+    if reply_bytes != 0 {
+        most = most.min(reply_bytes as usize);
+    }
+    let most = (most.max(CHUNK_LEN_MIN)) / 16 * 16;
+    let block = BLOCK_LEN as usize + TAIL_LEN;
+    let messages = block.div_ceil(most);
+    block.div_ceil(messages).next_multiple_of(16)
+}

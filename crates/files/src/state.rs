@@ -1,0 +1,93 @@
+//! The record of an unfinished file: which blocks are in the partial file, and their hashes.
+//!
+//! ```text
+//! "fusewire part 1\n" | version (16) | size (8, big-endian) | block number (8) hash (32) | block …
+//! ```
+//! It is appended to as blocks are verified. It is not trusted when a transfer is resumed: each block is
+//! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
+
+use crate::Error;
+use crate::meta::Version;
+use crate::sum::{BlockSum, block_count};
+use cap_std::fs::{Dir, File, OpenOptions};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+
+const MAGIC: &[u8; 16] = b"fusewire part 1\n";
+const RECORD_LEN: usize = 40;
+/// Files of fewer blocks are not resumed: to send them again is quicker than to keep a record.
+pub(crate) const RESUMED_BLOCKS_MIN: u64 = 4;
+
+/// Which state of which file is being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) version: Version,
+    pub(crate) size: u64,
+}
+
+impl Identity {
+    fn header(&self) -> [u8; 40] {
+        let mut header = [0; 40];
+        header[..16].copy_from_slice(MAGIC);
+        header[16..32].copy_from_slice(&self.version.0);
+        header[32..].copy_from_slice(&self.size.to_be_bytes());
+        header
+    }
+}
+
+/// A record and the blocks that it tells of.
+pub(crate) type Opened = (State, Vec<(u64, BlockSum)>);
+
+/// The record, open for appending.
+#[derive(Debug)]
+pub(crate) struct State {
+    file: File,
+    name: Vec<u8>,
+}
+
+impl State {
+    /// Opens the record `name` in `dir` and gives the blocks that it tells of; begins a new one when there is
+    /// none or it is of something else.
+    pub(crate) fn open(dir: &Dir, name: &[u8], identity: Identity) -> Result<Opened, Error> {
+        let os = |e| Error::os("keep the record of", name, e);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let mut file = dir.open_with(OsStr::from_bytes(name), &options).map_err(os)?;
+        // A record tells of each block once, or a few times after damage; what is longer is none of ours.
+        let len_max =
+            block_count(identity.size).saturating_mul(4 * RECORD_LEN as u64).saturating_add(40);
+        let mut bytes = Vec::new();
+        if file.metadata().map_err(os)?.len() <= len_max {
+            file.read_to_end(&mut bytes).map_err(os)?;
+        }
+        let mut blocks = BTreeMap::new();
+        let mut kept_len = 0;
+        if bytes.get(..40) == Some(&identity.header()) {
+            for record in bytes[40..].chunks_exact(RECORD_LEN) {
+                if let (Some(index), Some(sum)) =
+                    (record.first_chunk::<8>(), record.last_chunk::<32>())
+                {
+                    blocks.insert(u64::from_be_bytes(*index), *sum);
+                }
+            }
+            // A crash can have cut the last record short.
+            kept_len = (bytes.len() / RECORD_LEN * RECORD_LEN) as u64;
+        }
+        file.set_len(kept_len).map_err(os)?;
+        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(kept_len)).map_err(|e| os(e.into()))?;
+        if kept_len == 0 {
+            file.write_all(&identity.header()).map_err(os)?;
+        }
+        Ok((State { file, name: name.to_vec() }, blocks.into_iter().collect()))
+    }
+
+    /// Block `index` is in the partial file.
+    pub(crate) fn append(&mut self, index: u64, sum: &BlockSum) -> Result<(), Error> {
+        let mut record = [0; RECORD_LEN];
+        record[..8].copy_from_slice(&index.to_be_bytes());
+        record[8..].copy_from_slice(sum);
+        self.file.write_all(&record).map_err(|e| Error::os("keep the record of", &self.name, e))
+    }
+}

@@ -1,0 +1,363 @@
+//! A file on its way in: written under another name, verified block by block, then renamed.
+//!
+//! The file that was there before stays untouched until every block of the new one is verified; then one
+//! `rename` replaces it. What is broken off is kept, with a record of the verified blocks ([`crate::state`]),
+//! if there is enough of it to be worth taking up again. Several connections can write to one target: each
+//! has a [`RangeWriter`] of its own, and they meet under a lock once a block.
+
+mod writer;
+
+pub(crate) use writer::RangeWriter;
+
+use crate::Error;
+use crate::message::Code;
+use crate::meta::{Kind, Meta, Time};
+use crate::name::{self, PART_SUFFIX, PathError, RemotePath, STATE_SUFFIX};
+use crate::ranges::Ranges;
+use crate::state::{Identity, RESUMED_BLOCKS_MIN, State};
+use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, Tree, block_count};
+use cap_std::fs::{Dir, File, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How a file is to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Storing {
+    /// What is there may be replaced.
+    pub(crate) replace: bool,
+    /// The contents are on the disk before the file has its name.
+    pub(crate) sync: bool,
+    /// What is broken off because the disk is full is removed, and not kept to be taken up again.
+    pub(crate) remove_when_full: bool,
+}
+
+/// A file that is being received.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// The folder that holds it.
+    dir: Dir,
+    name: Vec<u8>,
+    part: Vec<u8>,
+    state_name: Vec<u8>,
+    /// For messages.
+    path: Vec<u8>,
+    file: File,
+    meta: Meta,
+    storing: Storing,
+    /// The partial file was empty when it was opened: what was not written in it is zero.
+    fresh: bool,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// Blocks that are verified and written.
+    done: Ranges,
+    /// Joins the hashes; given up when blocks are skipped as holes.
+    tree: Option<Tree>,
+    root: Option<BlockSum>,
+    state: Option<State>,
+    /// Blocks that the record tells of and that were not hashed again yet.
+    unchecked: Vec<(u64, BlockSum)>,
+    /// Range writers at work.
+    writers: usize,
+    finished: bool,
+    remove: bool,
+}
+
+impl Target {
+    /// Opens the partial file for `path` below `root`, making the folders above it, and takes up what is left
+    /// of an earlier transfer of the same state of the same file.
+    pub(crate) fn open(
+        root: &Dir,
+        path: &RemotePath,
+        meta: Meta,
+        storing: Storing,
+    ) -> Result<Target, Error> {
+        let shown = path.as_bytes();
+        let Some(name) = path.name() else {
+            return Err(Error::path(shown, PathError::Component("")));
+        };
+        let dir = open_parent(root, path)?;
+        check_place(&dir, name, shown, storing.replace)?;
+        let part = name::unfinished(name, PART_SUFFIX);
+        let state_name = name::unfinished(name, STATE_SUFFIX);
+        let file = open_part(&dir, &part, shown)?;
+        let mut target = Target {
+            dir,
+            name: name.to_vec(),
+            part,
+            state_name,
+            path: shown.to_vec(),
+            file,
+            meta,
+            storing,
+            fresh: true,
+            progress: Mutex::new(Progress {
+                done: Ranges::default(),
+                tree: Some(Tree::new(block_count(meta.size))),
+                root: (meta.size == 0).then(|| blake3::hash(b"").into()),
+                state: None,
+                unchecked: Vec::new(),
+                writers: 0,
+                finished: false,
+                remove: false,
+            }),
+        };
+        target.take_up()?;
+        Ok(target)
+    }
+
+    fn take_up(&mut self) -> Result<(), Error> {
+        let size = self.meta.size;
+        let os = |e| Error::os("make room for", &self.path, e);
+        let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if block_count(size) >= RESUMED_BLOCKS_MIN {
+            let identity = Identity { version: self.meta.version, size };
+            let (state, mut blocks) = State::open(&self.dir, &self.state_name, identity)?;
+            blocks.retain(|(index, _)| *index < block_count(size));
+            blocks.reverse();
+            self.fresh = blocks.is_empty();
+            progress.state = Some(state);
+            progress.unchecked = blocks;
+        }
+        if self.fresh {
+            self.file.set_len(0).map_err(os)?;
+        }
+        self.file.set_len(size).map_err(os)
+    }
+
+    /// What is known of the file.
+    pub(crate) fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hashes up to `blocks` blocks that an earlier transfer left; true when none is left to hash.
+    pub(crate) fn check_some(&self, blocks: usize) -> Result<bool, Error> {
+        for _ in 0..blocks {
+            let Some((index, sum)) = self.lock().unchecked.pop() else { return Ok(true) };
+            let mut hasher = BlockHasher::new(index);
+            let range = self.block_range(index);
+            // A file that cannot be read, or is shorter than it should be, is simply sent again.
+            if self.hash_file(range.clone(), &mut hasher).is_err() || hasher.sum() != sum {
+                continue;
+            }
+            let mut progress = self.lock();
+            progress.done.insert(index..index + 1);
+            if range == (0..self.meta.size) {
+                progress.root = Some(hasher.root());
+            }
+            if let Some(tree) = &mut progress.tree {
+                tree.insert(index, sum);
+            }
+        }
+        Ok(self.lock().unchecked.is_empty())
+    }
+
+    fn block_range(&self, index: u64) -> Range<u64> {
+        let start = index * BLOCK_LEN;
+        start..(start + BLOCK_LEN).min(self.meta.size)
+    }
+
+    /// Hashes bytes that are in the partial file.
+    fn hash_file(&self, range: Range<u64>, hasher: &mut BlockHasher) -> Result<(), Error> {
+        let mut buffer = [0; 32 << 10];
+        let mut at = range.start;
+        while at < range.end {
+            let want = (range.end - at).min(buffer.len() as u64) as usize;
+            match rustix::io::pread(&self.file, &mut buffer[..want], at) {
+                Ok(0) => return Err(Error::local(Code::Shrunk, &self.path)),
+                Ok(n) => {
+                    hasher.update(&buffer[..n]);
+                    at += n as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(Error::os("read", &self.path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of `range` that are still missing, in pieces that begin and end with blocks.
+    pub(crate) fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let blocks = range.start / BLOCK_LEN..block_count(range.end);
+        let missing = self.lock().done.missing(blocks);
+        missing
+            .into_iter()
+            .map(|b| b.start * BLOCK_LEN..(b.end * BLOCK_LEN).min(self.meta.size))
+            .collect()
+    }
+
+    /// Bytes that are verified and written.
+    pub(crate) fn done_bytes(&self) -> u64 {
+        let missing: u64 = self.missing(0..self.meta.size).iter().map(|r| r.end - r.start).sum();
+        self.meta.size - missing
+    }
+
+    /// Block `index` is written and verified.
+    fn block_done(&self, index: u64, hasher: &BlockHasher) -> Result<(), Error> {
+        let mut progress = self.lock();
+        if !progress.done.insert(index..index + 1) {
+            return Ok(());
+        }
+        let sum = hasher.sum();
+        if let Some(state) = &mut progress.state {
+            state.append(index, &sum)?;
+        }
+        if self.meta.size <= BLOCK_LEN {
+            progress.root = Some(hasher.root());
+        }
+        if let Some(tree) = &mut progress.tree {
+            tree.insert(index, sum);
+        }
+        Ok(())
+    }
+
+    /// Blocks that lie in a hole.
+    fn blocks_skipped(&self, blocks: Range<u64>) {
+        let mut progress = self.lock();
+        progress.tree = None;
+        let missing = progress.done.missing(blocks);
+        for range in missing {
+            progress.done.insert(range);
+        }
+    }
+
+    /// Notes why the transfer of this file ends: on a full disk what there is may have to go.
+    pub(crate) fn fail(&self, error: &Error) {
+        if error.is_no_space() && self.storing.remove_when_full {
+            self.lock().remove = true;
+        }
+    }
+
+    /// If everything is there and nobody else is writing: sets permissions and times and gives the file its
+    /// name. True when the file is complete.
+    pub(crate) fn finish(&self) -> Result<bool, Error> {
+        let mut progress = self.lock();
+        let blocks = block_count(self.meta.size);
+        if progress.finished {
+            return Ok(true);
+        }
+        if progress.writers > 0 || !progress.done.missing(0..blocks).is_empty() {
+            return Ok(false);
+        }
+        if progress.root.is_none() {
+            progress.root = progress.tree.as_ref().and_then(Tree::root);
+        }
+        let os = |action| move |e: rustix::io::Errno| Error::os(action, &self.path, e);
+        if self.storing.sync {
+            rustix::fs::fdatasync(&self.file).map_err(os("write"))?;
+        }
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(self.meta.mode & 0o777))
+            .map_err(os("set the permissions of"))?;
+        rustix::fs::futimens(&self.file, &timestamps(self.meta.mtime))
+            .map_err(os("set the time of"))?;
+        let (part, name) = (OsStr::from_bytes(&self.part), OsStr::from_bytes(&self.name));
+        let flags =
+            if self.storing.replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        rustix::fs::renameat_with(&self.dir, part, &self.dir, name, flags)
+            .map_err(os("replace"))?;
+        progress.finished = true;
+        progress.state = None;
+        let _ =
+            rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(&self.state_name), AtFlags::empty());
+        if self.storing.sync {
+            // The handle only names the folder; what can be synchronised is opened through it.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
+            dir.and_then(rustix::fs::fsync).map_err(os("write the folder of"))?;
+        }
+        Ok(true)
+    }
+
+    /// The hash of the whole file, once it is finished; nothing for a file with large holes.
+    pub(crate) fn root(&self) -> Option<BlockSum> {
+        self.lock().root
+    }
+}
+
+impl Drop for Target {
+    /// Keeps what is worth keeping and removes the rest.
+    fn drop(&mut self) {
+        let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if progress.finished {
+            return;
+        }
+        let worth = progress.done.runs() > 0 || !progress.unchecked.is_empty();
+        if progress.state.is_some() && worth && !progress.remove {
+            return;
+        }
+        for name in [&self.part, &self.state_name] {
+            let _ = rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(name), AtFlags::empty());
+        }
+    }
+}
+
+/// The time `mtime` for modification; access stays as it is.
+pub(crate) fn timestamps(mtime: Time) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.s, tv_nsec: mtime.ns.into() },
+    }
+}
+
+/// Opens the folder above `path`, making what is missing.
+pub(crate) fn open_parent(root: &Dir, path: &RemotePath) -> Result<Dir, Error> {
+    let parent = path.parent();
+    match root.open_dir(parent.as_path()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let os = |e| Error::os("make the folder", parent.as_bytes(), e);
+            root.create_dir_all(parent.as_path()).map_err(os)?;
+            root.open_dir(parent.as_path()).map_err(os)
+        }
+        other => other.map_err(|e| Error::os("open the folder", parent.as_bytes(), e)),
+    }
+}
+
+/// Refuses to replace what must not be replaced.
+fn check_place(dir: &Dir, name: &[u8], path: &[u8], replace: bool) -> Result<(), Error> {
+    match dir.symlink_metadata(OsStr::from_bytes(name)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::os("look at", path, error)),
+        Ok(_) if !replace => Err(Error::local(Code::Exists, path)),
+        Ok(there) => match Meta::of(&there).kind {
+            Kind::File | Kind::Link => Ok(()),
+            Kind::Folder | Kind::Other => Err(Error::local(Code::NotAFile, path)),
+        },
+    }
+}
+
+/// Opens the partial file and locks it against other transfers.
+fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<File, Error> {
+    let os = |e| Error::os("write", path, e);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+    // The one who held the lock may have renamed the file while this one waited to open it.
+    for _ in 0..16 {
+        let file = dir.open_with(OsStr::from_bytes(part), &options).map_err(os)?;
+        let opened = file.metadata().map_err(os)?;
+        if !opened.is_file() {
+            return Err(Error::local(Code::NotAFile, path));
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::local(Code::Busy, path)),
+            Err(error) => return Err(os(error.into())),
+        }
+        match dir.symlink_metadata(OsStr::from_bytes(part)) {
+            Ok(there) if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) => {
+                return Ok(file);
+            }
+            _ => {}
+        }
+    }
+    Err(Error::local(Code::Busy, path))
+}

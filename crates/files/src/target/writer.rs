@@ -1,0 +1,245 @@
+//! Writing one range of a target: chunks in any order, hashed in the order of the file.
+
+use super::Target;
+use crate::error::{Error, Violation};
+use crate::message::Code;
+use crate::ranges::Ranges;
+use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, block_count, is_bordered};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks that may be begun and not finished.
+const OPEN_BLOCKS_MAX: usize = 256;
+/// Pieces out of order that are kept track of in a block: more than the smallest messages can make of one.
+const PIECES_MAX: usize = 8192;
+
+/// Takes the contents of one range of a [`Target`]. Each byte comes once.
+#[derive(Debug)]
+pub(crate) struct RangeWriter {
+    target: Arc<Target>,
+    range: Range<u64>,
+    /// Blocks that have begun, most recently used last.
+    open: Vec<OpenBlock>,
+    /// Blocks that are finished.
+    finished: Ranges,
+    /// Bytes of the range that have not come.
+    left: u64,
+    /// Blocks of which all bytes have come but not the hash, or the other way round.
+    blocks_left: u64,
+}
+
+/// A block of which something has come.
+///
+/// `hashed <= every piece's start`; pieces do not touch `hashed` or one another.
+#[derive(Debug)]
+struct OpenBlock {
+    index: u64,
+    range: Range<u64>,
+    hasher: BlockHasher,
+    /// What has come beyond what is hashed.
+    pieces: Ranges,
+    sum: Option<BlockSum>,
+}
+
+impl RangeWriter {
+    /// For the bytes `range`, which begin and end with blocks.
+    pub(crate) fn new(target: Arc<Target>, range: Range<u64>) -> Self {
+        target.lock().writers += 1;
+        let blocks_left = block_count(range.end) - range.start / BLOCK_LEN;
+        let left = range.end - range.start;
+        let blocks_left = if left == 0 { 0 } else { blocks_left };
+        RangeWriter {
+            target,
+            range,
+            open: Vec::new(),
+            finished: Ranges::default(),
+            left,
+            blocks_left,
+        }
+    }
+
+    /// The bytes that it takes.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// Everything has come and is verified.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.left == 0 && self.blocks_left == 0
+    }
+
+    /// Contents from `position` on, within one block, and the hash of the block if they end it.
+    pub(crate) fn contents(
+        &mut self,
+        position: u64,
+        bytes: &[u8],
+        sum: Option<BlockSum>,
+    ) -> Result<(), Error> {
+        let end = position.checked_add(bytes.len() as u64);
+        let outside = || Violation::DataRange { start: position, end: end.unwrap_or(u64::MAX) };
+        let end = end.ok_or_else(outside)?;
+        if position < self.range.start || end > self.range.end || end == self.range.start {
+            return Err(outside().into());
+        }
+        let index = (end - 1) / BLOCK_LEN;
+        let block = self.target.block_range(index);
+        if position < block.start {
+            return Err(outside().into());
+        }
+        if sum.is_some() && end != block.end || sum.is_none() && bytes.is_empty() {
+            return Err(Violation::Sum { at: end }.into());
+        }
+        let at = self.open_block(index, position..end)?;
+        if let Some(sum) = sum {
+            let previous = self.open[at].sum.replace(sum);
+            if previous.is_some() {
+                return Err(Violation::Sum { at: end }.into());
+            }
+        }
+        if !bytes.is_empty() {
+            self.take(at, position..end, Some(bytes))?;
+        }
+        self.verify(at)
+    }
+
+    /// `len` zeros from `position` on: whole blocks, or a part of one.
+    pub(crate) fn hole(&mut self, position: u64, len: u64) -> Result<(), Error> {
+        let end = position.checked_add(len);
+        let outside = || Violation::DataRange { start: position, end: end.unwrap_or(u64::MAX) };
+        let end = end.ok_or_else(outside)?;
+        if position < self.range.start || end > self.range.end || len == 0 {
+            return Err(outside().into());
+        }
+        let whole = is_bordered(&(position..end), self.target.meta.size);
+        self.clear(position..end)?;
+        if whole {
+            let blocks = position / BLOCK_LEN..block_count(end);
+            let begun = self.open.iter().any(|block| blocks.contains(&block.index));
+            if begun || !self.finished.insert(blocks.clone()) {
+                return Err(Violation::DataTwice { start: position, end }.into());
+            }
+            self.left -= len;
+            self.blocks_left -= blocks.end - blocks.start;
+            self.target.blocks_skipped(blocks);
+            return Ok(());
+        }
+        let index = position / BLOCK_LEN;
+        if end > self.target.block_range(index).end {
+            return Err(outside().into());
+        }
+        let at = self.open_block(index, position..end)?;
+        self.take(at, position..end, None)?;
+        self.verify(at)
+    }
+
+    /// Where block `index` is in `open`; begins it if need be. `what` is for the error.
+    fn open_block(&mut self, index: u64, what: Range<u64>) -> Result<usize, Error> {
+        if let Some(at) = self.open.iter().rposition(|block| block.index == index) {
+            return Ok(at);
+        }
+        if self.finished.missing(index..index + 1).is_empty() {
+            return Err(Violation::DataTwice { start: what.start, end: what.end }.into());
+        }
+        if self.open.len() >= OPEN_BLOCKS_MAX {
+            return Err(Violation::DataScattered.into());
+        }
+        let range = self.target.block_range(index);
+        let (hasher, pieces) = (BlockHasher::new(index), Ranges::default());
+        self.open.push(OpenBlock { index, range, hasher, pieces, sum: None });
+        Ok(self.open.len() - 1)
+    }
+
+    /// Writes and hashes bytes of block `at`; none for zeros that are in the file already.
+    fn take(&mut self, at: usize, range: Range<u64>, bytes: Option<&[u8]>) -> Result<(), Error> {
+        let block = &mut self.open[at];
+        let hashed = block.range.start + block.hasher.count();
+        let twice = Violation::DataTwice { start: range.start, end: range.end };
+        if range.start < hashed || block.pieces.missing(range.clone()) != [range.clone()] {
+            return Err(twice.into());
+        }
+        if let Some(bytes) = bytes {
+            self.target.write(range.start, bytes)?;
+        }
+        self.left -= range.end - range.start;
+        if range.start > hashed {
+            block.pieces.insert(range);
+            return if block.pieces.runs() > PIECES_MAX {
+                Err(Violation::DataScattered.into())
+            } else {
+                Ok(())
+            };
+        }
+        match bytes {
+            Some(bytes) => block.hasher.update(bytes),
+            None => block.hasher.update_zeros(range.end - range.start),
+        }
+        if let Some(end) = block.pieces.remove_run(range.end) {
+            self.target.hash_file(range.end..end, &mut block.hasher)?;
+        }
+        Ok(())
+    }
+
+    /// If all of block `at` and its hash have come, compares and finishes it.
+    fn verify(&mut self, at: usize) -> Result<(), Error> {
+        let block = &self.open[at];
+        let Some(sum) = block.sum else { return Ok(()) };
+        if block.range.start + block.hasher.count() != block.range.end {
+            return Ok(());
+        }
+        let block = self.open.remove(at);
+        if block.hasher.sum() != sum {
+            let (start, end) = (block.range.start, block.range.end);
+            return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
+        }
+        self.finished.insert(block.index..block.index + 1);
+        self.blocks_left -= 1;
+        self.target.block_done(block.index, &block.hasher)
+    }
+
+    /// Makes sure that `range` of the partial file is zero.
+    fn clear(&self, range: Range<u64>) -> Result<(), Error> {
+        if self.target.fresh {
+            return Ok(());
+        }
+        let (start, len) = (range.start, range.end - range.start);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.target.file, flags, start, len) {
+            Ok(()) => return Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
+            Err(error) => return Err(Error::os("write", &self.target.path, error)),
+        }
+        let zeros = [0; 32 << 10];
+        let mut at = start;
+        while at < range.end {
+            let n = (range.end - at).min(zeros.len() as u64) as usize;
+            self.target.write(at, &zeros[..n])?;
+            at += n as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RangeWriter {
+    fn drop(&mut self) {
+        self.target.lock().writers -= 1;
+    }
+}
+
+impl Target {
+    fn write(&self, mut at: u64, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            match rustix::io::pwrite(&self.file, bytes, at) {
+                Ok(0) => return Err(Error::local(Code::NoSpace, &self.path)),
+                Ok(n) => {
+                    at += n as u64;
+                    bytes = &bytes[n..];
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::os("write", &self.path, error)),
+            }
+        }
+        Ok(())
+    }
+}

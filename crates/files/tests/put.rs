@@ -1,0 +1,117 @@
+//! Putting files and folders.
+
+mod support;
+
+use fusewire_files::Element;
+use fusewire_files::client::put::{Options, Plan, Source};
+use fusewire_files::memory::Settings;
+use std::fs;
+use support::*;
+
+#[test]
+fn a_tree_arrives_whole_on_every_kind_of_channel() {
+    let from = tempfile::tempdir().unwrap();
+    make_tree(from.path());
+    let expected = tree(from.path());
+    for (max_adu, capacity, reorder, connections) in [
+        (1408, 64, 0, 1),
+        (1408, 3, 2, 1),
+        (65_000, 8, 0, 1),
+        (1408, 200, 150, 3),
+        (300, 1, 0, 1),
+        (9000, 40, 39, 4),
+    ] {
+        let to = tempfile::tempdir().unwrap();
+        let settings = Settings { max_adu, capacity, reorder, seed: max_adu as u64 };
+        let options = Options { connections, ..Options::default() };
+        let log = put_with(from.path(), "a/copy", to.path(), options, settings).unwrap();
+        assert_eq!(log.failed, []);
+        assert_eq!(tree(&to.path().join("a/copy")), expected, "{settings:?}");
+        assert_no_leftovers(to.path());
+    }
+}
+
+#[test]
+fn several_connections_share_a_big_file() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let contents = bytes((200 << 20) + 12_345, 3);
+    let path = from.path().join("big");
+    fs::write(&path, &contents).unwrap();
+    for connections in [1, 3] {
+        let options = Options { connections, ..Options::default() };
+        let settings = Settings { max_adu: 65_000, capacity: 8, ..Settings::default() };
+        let name = format!("to{connections}");
+        let log = put_with(&path, &name, to.path(), options, settings).unwrap();
+        assert_eq!(log.failed, []);
+        assert_eq!(log.done.len(), 1);
+        assert!(fs::read(to.path().join(name)).unwrap() == contents);
+        assert_no_leftovers(to.path());
+    }
+}
+
+#[test]
+fn a_server_that_is_not_writable_refuses() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_tree(from.path());
+    let log = std::sync::Arc::default();
+    let plan = Plan::new(
+        Source::from_path(from.path()).unwrap(),
+        remote("x"),
+        Options::default(),
+        observer(&log),
+    );
+    let mut run =
+        Run::new(&share(to.path(), false), 1, Settings::default(), Element::Octets, || {
+            plan.worker(Element::Octets)
+        });
+    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    assert!(
+        log.lock()
+            .unwrap()
+            .failed
+            .iter()
+            .all(|(_, why)| why == "the server does not allow writing")
+    );
+    assert_eq!(plan.totals().files_done, 0);
+    assert_eq!(tree(to.path()).len(), 0);
+}
+
+#[test]
+fn nothing_is_replaced_unless_asked_for() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("x"), b"new").unwrap();
+    fs::write(to.path().join("x"), b"old").unwrap();
+    fs::create_dir(to.path().join("d")).unwrap();
+    let path = from.path().join("x");
+    let keep = Options { replace: false, ..Options::default() };
+    let log = put_with(&path, "x", to.path(), keep, Settings::default()).unwrap();
+    assert_eq!(log.failed, [("x".to_owned(), "already there".to_owned())]);
+    assert_eq!(fs::read(to.path().join("x")).unwrap(), b"old");
+    let log = put_with(&path, "d", to.path(), Options::default(), Settings::default()).unwrap();
+    assert_eq!(log.failed, [("x".to_owned(), "not a regular file".to_owned())]);
+    let log = put_with(&path, "x", to.path(), Options::default(), Settings::default()).unwrap();
+    assert_eq!(log.failed, []);
+    assert_eq!(fs::read(to.path().join("x")).unwrap(), b"new");
+    assert_no_leftovers(to.path());
+}
+
+#[test]
+fn the_rate_holds() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("x");
+    fs::write(&path, bytes(3_000_000, 1)).unwrap();
+    let options = Options { bytes_per_s: 1_000_000, ..Options::default() };
+    let plan = Plan::new(
+        Source::from_path(&path).unwrap(),
+        remote("x"),
+        options,
+        observer(&std::sync::Arc::default()),
+    );
+    let mut run =
+        Run::new(&share(to.path(), true), 1, Settings::default(), Element::Octets, || {
+            plan.worker(Element::Octets)
+        });
+    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    let s = run.now.as_ms() as f64 / 1000.0;
+    assert!((2.9..3.3).contains(&s), "{s} s");
+}

@@ -1,0 +1,107 @@
+//! The rounds over the lane trait, and one block in plain words.
+#![forbid(unsafe_code)]
+
+use super::{Absorb, Row, Work};
+use crate::arch::{Lanes, Portable};
+use crate::stages::Poly1305;
+use zeroize::Zeroize;
+
+/// The quarter rounds of a column round and of a diagonal round (RFC 8439, section 2.3).
+const ROUNDS: [[[usize; 4]; 4]; 2] = [
+    [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]],
+    [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]],
+];
+
+/// Half a quarter round on each of the four: rotations by `D` and `B` bits.
+#[inline(always)]
+fn half_round<L: Lanes, const D: u32, const B: u32>(
+    lanes: L,
+    x: &mut [L::V; 16],
+    quarters: &[[usize; 4]; 4],
+) {
+    for &[a, b, _, d] in quarters {
+        x[a] = lanes.add32(x[a], x[b]);
+        x[d] = lanes.rotl32::<D>(lanes.xor(x[d], x[a]));
+    }
+    for &[_, b, c, d] in quarters {
+        x[c] = lanes.add32(x[c], x[d]);
+        x[b] = lanes.rotl32::<B>(lanes.xor(x[b], x[c]));
+    }
+}
+
+/// Twenty rounds; between their quarters the blocks of `message` are absorbed, which are 80 at most.
+#[inline(always)]
+pub(super) fn rounds<L: Lanes>(
+    lanes: L,
+    x: &mut [L::V; 16],
+    poly: &mut Poly1305,
+    message: &[[u8; 16]],
+) {
+    let each = message.len() / 10;
+    let (woven, rest) = message.split_at(10 * each);
+    for turn in 0..10 {
+        let mut blocks = woven[turn * each..][..each].iter();
+        for quarters in &ROUNDS {
+            half_round::<L, 16, 12>(lanes, x, quarters);
+            absorb(poly, blocks.by_ref().take(each / 4));
+            half_round::<L, 8, 7>(lanes, x, quarters);
+            absorb(poly, blocks.by_ref().take(each / 4));
+        }
+        absorb(poly, blocks);
+    }
+    absorb(poly, rest.iter());
+}
+
+#[inline(always)]
+fn absorb<'a>(poly: &mut Poly1305, blocks: impl Iterator<Item = &'a [u8; 16]>) {
+    for block in blocks {
+        poly.absorb(block);
+    }
+}
+
+/// Block of the first lane.
+pub(super) fn block(input: &[Row; 16]) -> [u8; 64] {
+    let start: [u32; 16] = core::array::from_fn(|i| input[i][0]);
+    let mut x = start;
+    for _ in 0..10 {
+        for quarters in &ROUNDS {
+            for &[a, b, c, d] in quarters {
+                for [l, m] in [[16, 12], [8, 7]] {
+                    x[a] = x[a].wrapping_add(x[b]);
+                    x[d] = (x[d] ^ x[a]).rotate_left(l);
+                    x[c] = x[c].wrapping_add(x[d]);
+                    x[b] = (x[b] ^ x[c]).rotate_left(m);
+                }
+            }
+        }
+    }
+    let mut bytes = [0; 64];
+    for (to, (x, start)) in bytes.chunks_exact_mut(4).zip(x.iter().zip(start)) {
+        to.copy_from_slice(&x.wrapping_add(start).to_le_bytes());
+    }
+    x.zeroize();
+    bytes
+}
+
+/// A batch of four blocks in plain words.
+#[inline(never)]
+pub(super) fn portable(lanes: Portable, work: &mut Work, absorb: Absorb) {
+    let input: [[u32; 4]; 16] = core::array::from_fn(|i| {
+        let row = &work.input[i];
+        [row[0], row[1], row[2], row[3]]
+    });
+    let mut x = input;
+    let Work { poly, sealed, .. } = work;
+    let message: &[[u8; 16]] = match absorb {
+        Absorb::Nothing => &[],
+        Absorb::Sealed(i) => sealed[i].0[..256].as_chunks().0,
+    };
+    rounds(lanes, &mut x, poly, message);
+    for lane in 0..4 {
+        for word in 0..16 {
+            let sum = x[word][lane].wrapping_add(input[word][lane]);
+            work.stream.0[64 * lane + 4 * word..][..4].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    work.count(4);
+}

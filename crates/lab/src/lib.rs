@@ -1,0 +1,10 @@
+//! Experiments: what is measured, by which processes, and what comes out.
+//!
+//! An experiment runs its methods alternately, in processes of their own, and reports medians. A
+//! result that was not verified is an error, never a figure.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod transfer;
+
+pub use error::{Error, Result};

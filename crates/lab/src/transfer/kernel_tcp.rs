@@ -1,0 +1,106 @@
+//! Kernel TCP in a worker: plain, and with our records.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+use fusewire_stack::kernel_tcp::Connection;
+use fusewire_stack::{Adu, Application, ConnectionId};
+
+use super::fusewire::{client_config, server_config};
+use super::worker::{CHUNK, Reader, Report, Role, Stopwatch, Task, Writer, announce};
+use crate::{Error, Result};
+
+/// What one write or read of the plain transfer carries.
+const WRITE: usize = 64 << 10;
+
+fn listen() -> Result<TcpStream> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .map_err(Error::os("binding the TCP socket"))?;
+    announce(listener.local_addr().map_err(Error::os("asking for the address"))?)?;
+    Ok(listener.accept().map_err(Error::os("accepting"))?.0)
+}
+
+/// No records, no cipher: the kernel's own rate.
+pub fn work_plain(task: &Task) -> Result<Report> {
+    match &task.role {
+        Role::Send(source) => {
+            let mut stream = listen()?;
+            let mut reader = Reader::open(source, task.bytes, WRITE)?;
+            let watch = Stopwatch::start();
+            let mut bytes = 0;
+            loop {
+                let chunk = reader.next()?;
+                if chunk.is_empty() {
+                    break;
+                }
+                stream.write_all(chunk).map_err(Error::os("sending"))?;
+                bytes += chunk.len() as u64;
+            }
+            stream.shutdown(std::net::Shutdown::Write).map_err(Error::os("ending the stream"))?;
+            // Until the receiver has everything and closes.
+            stream.read(&mut [0]).map_err(Error::os("waiting for the receiver"))?;
+            Ok(watch.report("send", bytes, reader.hash()))
+        }
+        Role::Receive { connect, sink } => {
+            let mut stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
+            let mut writer = Writer::create(sink, WRITE)?;
+            let watch = Stopwatch::start();
+            while let Some(room) = writer.place(WRITE) {
+                let len = stream.read(room).map_err(Error::os("receiving"))?;
+                if len == 0 {
+                    break;
+                }
+                writer.placed(len);
+            }
+            writer.flush()?;
+            Ok(watch.report("receive", writer.bytes, writer.hash()))
+        }
+    }
+}
+
+struct Drain(Writer);
+
+impl Application for Drain {
+    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        self.0.place(adu.len)
+    }
+    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
+        self.0.placed(adu.len);
+    }
+}
+
+/// The same records as over our own transport.
+pub fn work_records(task: &Task) -> Result<Report> {
+    match &task.role {
+        Role::Send(source) => {
+            let mut connection = Connection::accept(listen()?, &server_config(task)?)?;
+            let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
+            let mut reader = Reader::open(source, task.bytes, chunk)?;
+            let watch = Stopwatch::start();
+            let mut bytes = 0;
+            loop {
+                let chunk = reader.next()?;
+                if chunk.is_empty() {
+                    break;
+                }
+                bytes += chunk.len() as u64;
+                for adu in chunk.chunks(task.adu_bytes) {
+                    connection.send(adu)?;
+                }
+            }
+            connection.finish()?;
+            Ok(watch.report("send", bytes, reader.hash()))
+        }
+        Role::Receive { connect, sink } => {
+            let stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
+            let mut connection = Connection::connect(stream, &client_config(task)?)?;
+            let mut drain = Drain(Writer::create(sink, task.adu_bytes)?);
+            let watch = Stopwatch::start();
+            while connection.recv_with(&mut drain)? {}
+            drain.0.flush()?;
+            let report = watch.report("receive", drain.0.bytes, drain.0.hash());
+            connection.finish()?;
+            Ok(report)
+        }
+    }
+}

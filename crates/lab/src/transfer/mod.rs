@@ -1,0 +1,148 @@
+//! The whole transfer: two processes on loopback, one method after the other, alternately.
+//!
+//! The sender listens and prints `LISTEN ADDR`; the receiver connects and drains. Each prints one JSON
+//! line at its end. Time runs from the completed handshake to the last byte in the receiver's memory;
+//! CPU seconds are both processes'.
+
+mod fusewire;
+mod https;
+mod kernel_tcp;
+mod run;
+mod worker;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+pub use run::{Plan, run};
+pub use worker::{Role, Task, work};
+
+/// How the bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Fusewire, one loop.
+    Integrated,
+    /// Fusewire, each stage over strips that stay in the first-level cache.
+    Blocked,
+    /// Fusewire, each stage over the whole ADU: aws-lc-rs and our best separate passes.
+    Sequential,
+    /// Kernel TCP, 64 KiB writes, blocking receiver, no cipher.
+    KernelTcp,
+    /// Our records over kernel TCP (the paper's Figure 12).
+    KernelTcpRecords,
+    /// nginx and curl.
+    Https,
+    /// s2n-quic.
+    QuicS2n,
+    /// quinn.
+    QuicQuinn,
+}
+
+impl Method {
+    /// All of them, in the order of a report.
+    pub const ALL: [Method; 8] = [
+        Method::Integrated,
+        Method::Blocked,
+        Method::Sequential,
+        Method::KernelTcp,
+        Method::KernelTcpRecords,
+        Method::Https,
+        Method::QuicS2n,
+        Method::QuicQuinn,
+    ];
+
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Integrated => "integrated",
+            Method::Blocked => "blocked",
+            Method::Sequential => "sequential",
+            Method::KernelTcp => "kernel_tcp",
+            Method::KernelTcpRecords => "kernel_tcp_records",
+            Method::Https => "https",
+            Method::QuicS2n => "quic_s2n",
+            Method::QuicQuinn => "quic_quinn",
+        }
+    }
+
+    /// Over the transport of ours.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Method::Integrated | Method::Blocked | Method::Sequential)
+    }
+
+    /// The size of an ADU means something to it.
+    pub const fn has_adus(self) -> bool {
+        self.is_ours() || matches!(self, Method::KernelTcpRecords)
+    }
+
+    /// The size of a datagram can be chosen.
+    pub const fn has_datagrams(self) -> bool {
+        self.is_ours() || matches!(self, Method::QuicS2n | Method::QuicQuinn)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Method, String> {
+        Method::ALL.into_iter().find(|m| m.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Method::ALL.iter().map(|m| m.name()).collect();
+            format!("expected one of {}, found {text:?}", names.join(", "))
+        })
+    }
+}
+
+/// Where the sender's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Made bytes in a buffer of 256 KiB that stays in the cache.
+    Memory,
+    /// A file, read with pread and hashed.
+    File(PathBuf),
+}
+
+/// Where the receiver's bytes go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// Deciphered and stored into an application buffer, then forgotten.
+    Null,
+    /// A file, hashed.
+    File(PathBuf),
+}
+
+/// One line of the result: medians over the rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// How.
+    pub method: Method,
+    /// `udp`, `shm`, `kernel-tcp`.
+    pub device: &'static str,
+    /// `memory` or `file`.
+    pub source: &'static str,
+    /// `null` or `file`.
+    pub sink: &'static str,
+    /// The cipher's name.
+    pub cipher: String,
+    /// Bytes of an ADU; absent where there are none.
+    pub adu_bytes: Option<usize>,
+    /// Bytes of a datagram's payload; absent where there are none.
+    pub datagram_bytes: Option<usize>,
+    /// Bytes of content a second.
+    pub bytes_per_s: f64,
+    /// Smallest and largest of the rounds.
+    pub bytes_per_s_range: [f64; 2],
+    /// CPU seconds of both sides for a GiB of content.
+    pub cpu_s_per_gib: f64,
+    /// Processing of a packet by the sender, without system calls; ours only.
+    pub send_ns_per_packet: Option<f64>,
+    /// Processing of a packet by the receiver, without system calls; ours only.
+    pub receive_ns_per_packet: Option<f64>,
+}

@@ -1,0 +1,216 @@
+//! One side of one transfer, in a process of its own.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use fusewire_session::Cipher;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::{Method, Sink, Source, fusewire, kernel_tcp};
+use crate::{Error, Result};
+
+/// Bytes that the sender reads at once, and the receiver writes at once: stays in the second-level cache.
+pub const CHUNK: usize = 256 << 10;
+
+/// Which side.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// Listens, and sends to the first that connects.
+    Send(Source),
+    /// Connects and drains.
+    Receive {
+        /// Where the sender listens.
+        connect: SocketAddr,
+        /// Where the bytes go.
+        sink: Sink,
+    },
+}
+
+/// What a worker is to do.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// How.
+    pub method: Method,
+    /// Which side.
+    pub role: Role,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Bytes of an ADU.
+    pub adu_bytes: usize,
+    /// Most bytes of a datagram.
+    pub datagram_bytes: usize,
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The key file that both sides share.
+    pub identity: PathBuf,
+    /// Measure the time in the three steps.
+    pub measure: bool,
+}
+
+/// What a worker prints at its end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// `send` or `receive`.
+    pub role: String,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// From the completed handshake to the last byte.
+    pub seconds: f64,
+    /// User and system time in between.
+    pub cpu_s: f64,
+    /// Packet processing time.
+    #[serde(default)]
+    pub ns_per_packet: Option<f64>,
+    /// BLAKE3 of the content, where a file was read or written.
+    #[serde(default)]
+    pub hash: Option<String>,
+}
+
+/// Does the task and prints the report.
+///
+/// # Errors
+/// Whatever went wrong, of any kind.
+pub fn work(task: &Task) -> Result<()> {
+    let report = match task.method {
+        Method::Integrated | Method::Blocked | Method::Sequential => fusewire::work(task)?,
+        Method::KernelTcp => kernel_tcp::work_plain(task)?,
+        Method::KernelTcpRecords => kernel_tcp::work_records(task)?,
+        Method::Https | Method::QuicS2n | Method::QuicQuinn => {
+            return Err(Error::Unsupported(format!("{} is not a worker of ours", task.method)));
+        }
+    };
+    let line = serde_json::to_string(&report)
+        .map_err(|e| Error::Os { action: "report", source: e.into() })?;
+    println!("{line}");
+    Ok(())
+}
+
+/// Tells the parent where we listen.
+pub fn announce(addr: SocketAddr) -> Result<()> {
+    println!("LISTEN {addr}");
+    std::io::stdout().flush().map_err(Error::os("printing the address"))
+}
+
+/// User and system time of this process so far, in seconds.
+pub fn cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// Wall and CPU time since the start.
+pub struct Stopwatch {
+    wall: Instant,
+    cpu: f64,
+}
+
+impl Stopwatch {
+    pub fn start() -> Self {
+        Stopwatch { wall: Instant::now(), cpu: cpu_seconds() }
+    }
+
+    pub fn report(&self, role: &str, bytes: u64, hash: Option<blake3::Hash>) -> Report {
+        Report {
+            role: role.into(),
+            bytes,
+            seconds: self.wall.elapsed().as_secs_f64(),
+            cpu_s: cpu_seconds() - self.cpu,
+            ns_per_packet: None,
+            hash: hash.map(|h| h.to_hex().to_string()),
+        }
+    }
+}
+
+/// The sender's content, chunk by chunk.
+pub struct Reader {
+    file: Option<(File, blake3::Hasher)>,
+    buffer: Vec<u8>,
+    at: u64,
+    end: u64,
+}
+
+impl Reader {
+    pub fn open(source: &Source, bytes: u64, chunk: usize) -> Result<Self> {
+        let buffer = (0..chunk).map(|i| (i * 31 % 251) as u8).collect();
+        Ok(match source {
+            Source::Memory => Reader { file: None, buffer, at: 0, end: bytes },
+            Source::File(path) => {
+                let file = File::open(path).map_err(Error::os("opening the source"))?;
+                let end = file.metadata().map_err(Error::os("looking at the source"))?.len();
+                Reader { file: Some((file, blake3::Hasher::new())), buffer, at: 0, end }
+            }
+        })
+    }
+
+    /// The next chunk; empty at the end.
+    pub fn next(&mut self) -> Result<&[u8]> {
+        let len = (self.end - self.at).min(self.buffer.len() as u64) as usize;
+        let buffer = &mut self.buffer[..len];
+        if let Some((file, hasher)) = &mut self.file {
+            file.read_exact_at(buffer, self.at).map_err(Error::os("reading the source"))?;
+            hasher.update(buffer);
+        }
+        self.at += len as u64;
+        Ok(buffer)
+    }
+
+    pub fn hash(&self) -> Option<blake3::Hash> {
+        self.file.as_ref().map(|(_, hasher)| hasher.finalize())
+    }
+}
+
+/// The receiver's content, in order. With a null sink it is stored into `buffer` and forgotten.
+pub struct Writer {
+    file: Option<(File, blake3::Hasher)>,
+    buffer: Vec<u8>,
+    filled: usize,
+    pub bytes: u64,
+}
+
+impl Writer {
+    /// `adu` is the longest piece that comes at once.
+    pub fn create(sink: &Sink, adu: usize) -> Result<Self> {
+        let (file, room) = match sink {
+            Sink::Null => (None, adu),
+            Sink::File(path) => {
+                let file = File::create(path).map_err(Error::os("creating the sink"))?;
+                (Some((file, blake3::Hasher::new())), CHUNK.max(adu))
+            }
+        };
+        Ok(Writer { file, buffer: vec![0; room], filled: 0, bytes: 0 })
+    }
+
+    /// Memory for the next `len` bytes.
+    pub fn place(&mut self, len: usize) -> Option<&mut [u8]> {
+        if self.file.is_some() && self.filled + len > self.buffer.len() && self.flush().is_err() {
+            return None;
+        }
+        self.buffer.get_mut(self.filled..self.filled + len)
+    }
+
+    /// The memory of the last `place` holds its bytes.
+    pub fn placed(&mut self, len: usize) {
+        self.bytes += len as u64;
+        if self.file.is_some() {
+            self.filled += len;
+        }
+    }
+
+    pub fn flush(&mut self) -> Result<()> {
+        if let Some((file, hasher)) = &mut self.file {
+            let bytes = &self.buffer[..self.filled];
+            hasher.update(bytes);
+            file.write_all(bytes).map_err(Error::os("writing the sink"))?;
+            self.filled = 0;
+        }
+        Ok(())
+    }
+
+    pub fn hash(&self) -> Option<blake3::Hash> {
+        self.file.as_ref().map(|(_, hasher)| hasher.finalize())
+    }
+}

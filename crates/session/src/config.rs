@@ -1,0 +1,154 @@
+//! What each side asks of a session.
+
+use crate::allow_list::AllowList;
+use crate::cipher::Cipher;
+use crate::error::Misuse;
+use crate::fingerprint::Fingerprint;
+use crate::identity::Identity;
+use crate::kernel::{Execution, Level, Swap};
+use crate::key_log::KeyLogFile;
+use std::sync::Arc;
+
+/// The longest body that a record may be configured to have, in bytes.
+pub const BODY_LEN_MAX: u32 = 1 << 24;
+
+/// The longest body taken unless configured otherwise, in bytes.
+pub const BODY_LEN_MAX_DEFAULT: u32 = 1 << 20;
+
+/// Which code runs the data pass; both sides choose for themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// CPU level.
+    pub level: Level,
+    /// Integrated, blocked or sequential.
+    pub execution: Execution,
+}
+
+impl Kernel {
+    /// Integrated at the best level of this machine.
+    pub fn detect() -> Kernel {
+        Kernel { level: Level::detect(), execution: Execution::Integrated }
+    }
+}
+
+/// Which server a client believes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The one with this key. Another ends the handshake before the client shows its own key.
+    Pinned(Fingerprint),
+    /// Any: [`Established::peer`](crate::Established::peer) says which, and the caller decides before it
+    /// seals or shows a single byte. [`KnownHosts::check`](crate::KnownHosts::check) is for that.
+    Ask,
+}
+
+/// Which clients a server serves.
+#[derive(Clone, Debug)]
+pub enum Allow {
+    /// Only those with the server's own key.
+    OwnKey,
+    /// Those on the list.
+    List(Arc<AllowList>),
+    /// Everyone; the client's key is known all the same.
+    Public,
+}
+
+impl Allow {
+    pub(crate) fn allows(&self, own: Fingerprint, client: Fingerprint) -> bool {
+        match self {
+            Allow::OwnKey => own == client,
+            Allow::List(list) => list.contains(client),
+            Allow::Public => true,
+        }
+    }
+}
+
+/// A client's side of a session.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// The client's key.
+    pub identity: Arc<Identity>,
+    /// Which server to believe.
+    pub trust: Trust,
+    /// Ciphers to offer, best first.
+    pub ciphers: Vec<Cipher>,
+    /// Whether an insecure cipher of the list may be chosen. The server must allow it too.
+    pub allow_insecure: bool,
+    /// Elements of an ADU's body, in the machine's byte order on both sides, big-endian on the wire.
+    pub element: Swap,
+    /// The longest body that this side takes, in bytes.
+    pub body_len_max: u32,
+    /// Code of the data pass.
+    pub kernel: Kernel,
+    /// Where to log keys for debugging.
+    pub key_log: Option<Arc<KeyLogFile>>,
+}
+
+impl ClientConfig {
+    /// The secure defaults.
+    pub fn new(identity: Arc<Identity>, trust: Trust) -> ClientConfig {
+        ClientConfig {
+            identity,
+            trust,
+            ciphers: Cipher::DEFAULT.to_vec(),
+            allow_insecure: false,
+            element: Swap::None,
+            body_len_max: BODY_LEN_MAX_DEFAULT,
+            kernel: Kernel::detect(),
+            key_log: None,
+        }
+    }
+}
+
+/// A server's side of its sessions.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The server's key.
+    pub identity: Arc<Identity>,
+    /// Which clients to serve.
+    pub allow: Allow,
+    /// Ciphers that may be chosen; the client's order decides.
+    pub ciphers: Vec<Cipher>,
+    /// Whether an insecure cipher of the list may be chosen. The client must allow it too.
+    pub allow_insecure: bool,
+    /// The longest body that this side takes, in bytes.
+    pub body_len_max: u32,
+    /// Code of the data pass.
+    pub kernel: Kernel,
+    /// Where to log keys for debugging.
+    pub key_log: Option<Arc<KeyLogFile>>,
+}
+
+impl ServerConfig {
+    /// The secure defaults: only the own key is served.
+    pub fn new(identity: Arc<Identity>) -> ServerConfig {
+        ServerConfig {
+            identity,
+            allow: Allow::OwnKey,
+            ciphers: Cipher::DEFAULT.to_vec(),
+            allow_insecure: false,
+            body_len_max: BODY_LEN_MAX_DEFAULT,
+            kernel: Kernel::detect(),
+            key_log: None,
+        }
+    }
+}
+
+/// Refuses what no session can be made from.
+pub(crate) fn check(
+    ciphers: &[Cipher],
+    allow_insecure: bool,
+    body_len_max: u32,
+) -> Result<(), Misuse> {
+    if ciphers.is_empty() || ciphers.len() > crate::hello::CIPHERS_MAX {
+        return Err(Misuse::Config("one to 32 ciphers are needed"));
+    }
+    if !allow_insecure && ciphers.iter().any(|c| c.is_insecure()) {
+        return Err(Misuse::Config(
+            "an insecure cipher is listed but insecure ciphers are not allowed",
+        ));
+    }
+    if body_len_max == 0 || body_len_max > BODY_LEN_MAX {
+        return Err(Misuse::Config("the longest body must have 1 to 2^24 bytes"));
+    }
+    Ok(())
+}

@@ -1,0 +1,509 @@
+//! The handshake as a machine without I/O: TLS 1.3, then Hello and Choice, then keys.
+//!
+//! ```text
+//! client                                             server
+//! ClientHello                        ──▶
+//!                                    ◀──  ServerHello … Finished
+//! Certificate … Finished, Hello      ──▶
+//! ├ records of the client            ◀──  Choice
+//!                                         ├ records of the server
+//! ```
+//! The caller hands stream bytes to [`Handshake::read`], in order, sends what [`Handshake::write`] gives,
+//! and asks [`Handshake::poll`] after each. `read` never takes a byte beyond the handshake: rustls gets
+//! one TLS record at a time, and what follows the last one belongs to the records of ours. After an error
+//! there may be an alert or a refusal to send: call `write` once more.
+
+use crate::cipher::Cipher;
+use crate::config::{self, ClientConfig, Kernel, ServerConfig, Trust};
+use crate::error::{Error, HandshakeError};
+use crate::fingerprint::Fingerprint;
+use crate::hello::{self, Answer, Choice, Hello, Refusal};
+use crate::kernel::Swap;
+use crate::key_log::KeyLogFile;
+use crate::keys::{EXPORTER_LABEL, TrafficSecret};
+use crate::record::{RecordParams, RecordReceiver, RecordSender};
+use crate::tls::{self, Seen};
+use rustls::{AlertDescription, Connection};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use zeroize::{Zeroize, Zeroizing};
+
+/// Bytes that a peer may send before the handshake ends. An honest one needs about 2,500.
+pub const HANDSHAKE_LEN_MAX: usize = 16 * 1024;
+
+const TLS_HEADER_LEN: usize = 5;
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The end that connected.
+    Client,
+    /// The end that listened.
+    Server,
+}
+
+impl Side {
+    fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// What the two sides agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Version of the record protocol.
+    pub version: u8,
+    /// The cipher, both ways.
+    pub cipher: Cipher,
+    /// Elements of bodies, both ways.
+    pub element: Swap,
+    /// Longest body that may be sent, bytes.
+    pub send_body_len_max: u32,
+    /// Longest body that may be received, bytes.
+    pub receive_body_len_max: u32,
+}
+
+/// What a finished handshake leaves.
+#[derive(Debug)]
+pub struct Established {
+    /// The peer's key, proven by its signature. Under [`Trust::Ask`] the caller now decides about it.
+    pub peer: Fingerprint,
+    /// False under [`Trust::Ask`]: nobody has judged `peer` yet. True in all other cases.
+    pub trusted: bool,
+    /// What was agreed on.
+    pub options: Options,
+    /// Seals; its first record begins at [`RecordSender::next_offset`].
+    pub sender: RecordSender,
+    /// Opens; the first record begins at [`RecordReceiver::start_offset`].
+    pub receiver: RecordReceiver,
+}
+
+enum Role {
+    Client { hello: Hello, pinned: bool },
+    Server { config: Box<ServerConfig> },
+}
+
+enum State {
+    Tls,
+    /// TLS is done; the peer's Hello or Choice comes next.
+    Message,
+    /// Agreed; what is left of our own flight goes out first.
+    Agreed(Box<(Fingerprint, Options)>),
+    Done,
+    Failed(HandshakeError),
+}
+
+/// A handshake in progress. See the [module's text](self).
+pub struct Handshake {
+    tls: Connection,
+    role: Role,
+    own: Fingerprint,
+    trust: Trust,
+    seen: Seen,
+    kernel: Kernel,
+    key_log: Option<Arc<KeyLogFile>>,
+    state: State,
+    /// The TLS record being collected.
+    record: Vec<u8>,
+    read_len: usize,
+    written_len: usize,
+    client_random: [u8; 32],
+    /// Hello, then Choice: the exporter's context.
+    transcript: Vec<u8>,
+}
+
+impl Handshake {
+    /// A client's handshake. [`write`](Self::write) has its first flight at once.
+    ///
+    /// # Errors
+    /// [`Misuse::Config`](crate::Misuse::Config), or [`HandshakeError::Tls`] out of the library.
+    pub fn client(config: &ClientConfig) -> Result<Handshake, Error> {
+        config::check(&config.ciphers, config.allow_insecure, config.body_len_max)?;
+        let seen = Seen::default();
+        let tls = tls::client(config, seen.clone())?;
+        let hello = Hello {
+            version: hello::VERSION,
+            allow_insecure: config.allow_insecure,
+            element: config.element,
+            body_len_max: config.body_len_max,
+            ciphers: config.ciphers.clone(),
+        };
+        let role = Role::Client { hello, pinned: config.trust != Trust::Ask };
+        let own = config.identity.fingerprint();
+        let mut this = Handshake::new(tls.into(), role, own, seen, config.kernel);
+        this.trust = config.trust;
+        this.key_log.clone_from(&config.key_log);
+        Ok(this)
+    }
+
+    /// A server's handshake.
+    ///
+    /// # Errors
+    /// [`Misuse::Config`](crate::Misuse::Config), or [`HandshakeError::Tls`] out of the library.
+    pub fn server(config: &ServerConfig) -> Result<Handshake, Error> {
+        config::check(&config.ciphers, config.allow_insecure, config.body_len_max)?;
+        let seen = Seen::default();
+        let tls = tls::server(config, seen.clone())?;
+        let own = config.identity.fingerprint();
+        let role = Role::Server { config: Box::new(config.clone()) };
+        let mut this = Handshake::new(tls.into(), role, own, seen, config.kernel);
+        this.key_log.clone_from(&config.key_log);
+        Ok(this)
+    }
+
+    fn new(tls: Connection, role: Role, own: Fingerprint, seen: Seen, kernel: Kernel) -> Handshake {
+        Handshake {
+            tls,
+            role,
+            own,
+            trust: Trust::Ask,
+            seen,
+            kernel,
+            key_log: None,
+            state: State::Tls,
+            record: Vec::new(),
+            read_len: 0,
+            written_len: 0,
+            client_random: [0; 32],
+            transcript: Vec::new(),
+        }
+    }
+
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        match self.role {
+            Role::Client { .. } => Side::Client,
+            Role::Server { .. } => Side::Server,
+        }
+    }
+
+    /// Takes bytes of the stream and says how many: all of them, or those up to the handshake's end.
+    ///
+    /// # Errors
+    /// [`Error::Handshake`], and the same again on each further call. [`write`](Self::write) may have an
+    /// alert or a refusal for the peer.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        let mut taken = 0;
+        loop {
+            match &self.state {
+                State::Failed(error) => return Err(error.clone().into()),
+                State::Agreed(_) | State::Done => return Ok(taken),
+                State::Tls | State::Message => {}
+            }
+            let rest = &bytes[taken..];
+            if rest.is_empty() {
+                return Ok(taken);
+            }
+            match self.collect(rest) {
+                Ok(n) => taken += n,
+                Err(error) => {
+                    self.state = State::Failed(error.clone());
+                    self.record.zeroize();
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Appends to `out` what is to be sent, in order.
+    pub fn write(&mut self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        while self.tls.wants_write() {
+            match self.tls.write_tls(out) {
+                Ok(n) if n > 0 => self.written_len += n,
+                // A Vec takes everything, and rustls fails only when the writer does.
+                _ => return,
+            }
+            if self.side() == Side::Client && self.written_len == out.len() - begin {
+                self.client_random = client_random(&out[begin..]);
+            }
+        }
+    }
+
+    /// True when [`write`](Self::write) has something.
+    pub fn wants_write(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// The result, once: when both sides agreed and everything of ours was written.
+    pub fn poll(&mut self) -> Option<Established> {
+        if self.tls.wants_write() {
+            return None;
+        }
+        match core::mem::replace(&mut self.state, State::Done) {
+            State::Agreed(agreed) => match self.establish(agreed.0, agreed.1) {
+                Ok(established) => Some(established),
+                Err(error) => {
+                    self.state = State::Failed(error);
+                    None
+                }
+            },
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// What to make of the stream's end before [`poll`](Self::poll) gave a result.
+    pub fn ended(&self) -> Error {
+        match &self.state {
+            State::Failed(error) => error.clone().into(),
+            _ => HandshakeError::Ended.into(),
+        }
+    }
+
+    /// Takes bytes up to the end of the TLS record at hand, and works on it once it is whole.
+    fn collect(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {
+        let wanted = if self.record.len() < TLS_HEADER_LEN {
+            TLS_HEADER_LEN
+        } else {
+            TLS_HEADER_LEN + usize::from(u16::from_be_bytes([self.record[3], self.record[4]]))
+        };
+        let n = bytes.len().min(wanted - self.record.len());
+        self.read_len += n;
+        self.record.extend_from_slice(&bytes[..n]);
+        let whole = match self.record[..] {
+            [_, _, _, high, low, ..] => {
+                TLS_HEADER_LEN + usize::from(u16::from_be_bytes([high, low]))
+            }
+            _ => TLS_HEADER_LEN,
+        };
+        // All of a record counts as soon as its header announces it, before any of it is kept.
+        if self.read_len + (whole - self.record.len()) > HANDSHAKE_LEN_MAX {
+            return Err(HandshakeError::TooLong { limit: HANDSHAKE_LEN_MAX });
+        }
+        if self.record.len() == whole {
+            if self.read_len == whole && self.side() == Side::Server {
+                self.client_random = client_random(&self.record);
+            }
+            let record = core::mem::take(&mut self.record);
+            self.handle_record(&record)?;
+            self.record = record;
+            self.record.clear();
+        }
+        Ok(n)
+    }
+
+    fn handle_record(&mut self, record: &[u8]) -> Result<(), HandshakeError> {
+        let mut rest = record;
+        while !rest.is_empty() {
+            match self.tls.read_tls(&mut rest) {
+                Ok(n) if n > 0 => {}
+                // rustls takes nothing more after a close_notify, or when a message is too long.
+                _ => return Err(HandshakeError::Ended),
+            }
+            if let Err(error) = self.tls.process_new_packets() {
+                return Err(self.tls_error(error));
+            }
+        }
+        match self.state {
+            State::Tls if !self.tls.is_handshaking() => self.tls_done(),
+            State::Message => self.handle_message(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names what rustls can only call an alert or a verifier's failure.
+    fn tls_error(&self, error: rustls::Error) -> HandshakeError {
+        match (self.trust, self.peer()) {
+            (Trust::Pinned(expected), Some(found)) if expected != found => {
+                HandshakeError::UntrustedServer { expected, found }
+            }
+            _ if error == rustls::Error::NoApplicationProtocol
+                || error
+                    == rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) =>
+            {
+                HandshakeError::NoCommonProtocol
+            }
+            _ => HandshakeError::Tls(error),
+        }
+    }
+
+    fn peer(&self) -> Option<Fingerprint> {
+        *self.seen.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn tls_done(&mut self) -> Result<(), HandshakeError> {
+        if self.tls.alpn_protocol() != Some(tls::ALPN) {
+            return Err(HandshakeError::NoCommonProtocol);
+        }
+        if let Role::Client { hello, .. } = &self.role {
+            hello.emit(&mut self.transcript);
+            let message = self.transcript.clone();
+            self.send(&message)?;
+        }
+        self.state = State::Message;
+        Ok(())
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<(), HandshakeError> {
+        let sent = self.tls.writer().write_all(message);
+        sent.map_err(|_| HandshakeError::Tls(rustls::Error::EncryptError))
+    }
+
+    /// The content of the record just read: one message of ours and nothing else.
+    fn handle_message(&mut self) -> Result<(), HandshakeError> {
+        let expected = match self.role {
+            Role::Client { .. } => "Choice",
+            Role::Server { .. } => "Hello",
+        };
+        let mut message = [0; hello::MESSAGE_LEN_MAX + 1];
+        let len = match self.tls.reader().read(&mut message) {
+            Ok(len) if (1..=hello::MESSAGE_LEN_MAX).contains(&len) => len,
+            _ => return Err(HandshakeError::Message { expected }),
+        };
+        // An honest peer sends nothing that rustls would have to answer.
+        if self.tls.wants_write() && self.side() == Side::Server {
+            return Err(HandshakeError::Message { expected });
+        }
+        let message = &message[..len];
+        let Some(peer) = self.peer() else {
+            return Err(HandshakeError::Tls(rustls::Error::NoCertificatesPresented));
+        };
+        let options = match &self.role {
+            Role::Client { hello, .. } => {
+                let options = agree_as_client(hello, message)?;
+                self.transcript.extend_from_slice(message);
+                options
+            }
+            Role::Server { config } => {
+                self.transcript.extend_from_slice(message);
+                let answer = answer_as_server(config, self.own, peer, message);
+                let at = self.transcript.len();
+                match answer {
+                    Ok((choice, _)) => Answer::Choice(choice).emit(&mut self.transcript),
+                    Err(refusal) => Answer::Refusal(refusal).emit(&mut self.transcript),
+                }
+                let reply = self.transcript[at..].to_vec();
+                self.send(&reply)?;
+                match answer {
+                    Ok((_, options)) => options,
+                    Err(Refusal::NotAllowed) => return Err(HandshakeError::ClientNotAllowed(peer)),
+                    Err(refusal) => return Err(HandshakeError::RefusedByUs(refusal)),
+                }
+            }
+        };
+        self.state = State::Agreed(Box::new((peer, options)));
+        Ok(())
+    }
+
+    fn establish(
+        &mut self,
+        peer: Fingerprint,
+        options: Options,
+    ) -> Result<Established, HandshakeError> {
+        let side = self.side();
+        let params = |body_len_max| {
+            RecordParams::new(options.cipher, options.element, body_len_max, self.kernel)
+        };
+        let secret = |side| self.export(side, peer);
+        let library = |_| HandshakeError::Tls(rustls::Error::General("record keys".into()));
+        let sender = RecordSender::new(
+            params(options.send_body_len_max),
+            secret(side)?,
+            self.written_len as u64,
+        )
+        .map_err(library)?;
+        let receiver = RecordReceiver::new(
+            params(options.receive_body_len_max),
+            secret(side.other())?,
+            self.read_len as u64,
+        )
+        .map_err(library)?;
+        let trusted = !matches!(self.role, Role::Client { pinned: false, .. });
+        Ok(Established { peer, trusted, options, sender, receiver })
+    }
+
+    /// The traffic secret of what `sender` sends. Context: who sends, both keys, both messages of ours.
+    fn export(&self, sender: Side, peer: Fingerprint) -> Result<TrafficSecret, HandshakeError> {
+        let (client, server) = match self.side() {
+            Side::Client => (self.own, peer),
+            Side::Server => (peer, self.own),
+        };
+        let mut context = vec![match sender {
+            Side::Client => 1,
+            Side::Server => 2,
+        }];
+        context.extend(client.as_bytes());
+        context.extend(server.as_bytes());
+        context.extend(&self.transcript);
+        let mut bytes = Zeroizing::new([0; 32]);
+        self.tls
+            .export_keying_material(&mut bytes[..], EXPORTER_LABEL, Some(&context))
+            .map_err(HandshakeError::Tls)?;
+        let secret = TrafficSecret::from_bytes(*bytes);
+        if let Some(log) = &self.key_log {
+            log.log_records(sender, &self.client_random, &secret);
+        }
+        Ok(secret)
+    }
+}
+
+/// From a TLS record with a ClientHello: after record header, handshake header and version.
+fn client_random(record: &[u8]) -> [u8; 32] {
+    record.get(11..43).and_then(|r| r.try_into().ok()).unwrap_or_default()
+}
+
+fn agree_as_client(hello: &Hello, message: &[u8]) -> Result<Options, HandshakeError> {
+    let expected = "Choice";
+    let choice = match Answer::parse(message) {
+        Ok(Answer::Choice(choice)) => choice,
+        Ok(Answer::Refusal(refusal)) => return Err(HandshakeError::RefusedByPeer(refusal)),
+        Err(_) => return Err(HandshakeError::Message { expected }),
+    };
+    if choice.cipher.is_insecure() && !hello.allow_insecure {
+        return Err(HandshakeError::RefusedByUs(Refusal::Insecure));
+    }
+    let offered = hello.ciphers.contains(&choice.cipher) && choice.element == hello.element;
+    if !offered {
+        return Err(HandshakeError::RefusedByUs(Refusal::NoCommonCipher));
+    }
+    Ok(Options {
+        version: choice.version,
+        cipher: choice.cipher,
+        element: choice.element,
+        send_body_len_max: choice.body_len_max.min(config::BODY_LEN_MAX),
+        receive_body_len_max: hello.body_len_max,
+    })
+}
+
+fn answer_as_server(
+    config: &ServerConfig,
+    own: Fingerprint,
+    peer: Fingerprint,
+    message: &[u8],
+) -> Result<(Choice, Options), Refusal> {
+    if !config.allow.allows(own, peer) {
+        return Err(Refusal::NotAllowed);
+    }
+    let hello = Hello::parse(message).map_err(|_| Refusal::Malformed)?;
+    if hello.version < hello::VERSION {
+        return Err(Refusal::Version);
+    }
+    let cipher = hello::choose(&hello, &config.ciphers, config.allow_insecure)?;
+    let version = hello::VERSION;
+    let element = hello.element;
+    let choice = Choice { version, cipher, element, body_len_max: config.body_len_max };
+    let options = Options {
+        version,
+        cipher,
+        element,
+        send_body_len_max: hello.body_len_max.min(config::BODY_LEN_MAX),
+        receive_body_len_max: config.body_len_max,
+    };
+    Ok((choice, options))
+}
+
+impl core::fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Handshake")
+            .field("side", &self.side())
+            .field("read_len", &self.read_len)
+            .field("written_len", &self.written_len)
+            .finish_non_exhaustive()
+    }
+}

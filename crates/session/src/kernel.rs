@@ -1,0 +1,4 @@
+//! The one place that names what this crate uses of `kernels`.
+
+pub(crate) use fusewire_kernels::{CipherKey, Transform, sum};
+pub use fusewire_kernels::{Execution, Level, Swap};

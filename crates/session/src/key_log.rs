@@ -1,0 +1,69 @@
+//! Keys for a debugger's eyes: TLS secrets in the format of `SSLKEYLOGFILE`, and a line of ours for each
+//! direction's records. Whoever reads the file reads the connections.
+//!
+//! ```text
+//! FUSEWIRE_CLIENT_RECORDS_0 <client random, hex> <traffic secret of epoch 0, hex>
+//! FUSEWIRE_SERVER_RECORDS_0 <client random, hex> <traffic secret of epoch 0, hex>
+//! ```
+
+use crate::error::Error;
+use crate::handshake::Side;
+use crate::keys::TrafficSecret;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Mutex;
+use zeroize::Zeroizing;
+
+/// A file that keys are appended to, made with mode 0600.
+#[derive(Debug)]
+pub struct KeyLogFile(Mutex<File>);
+
+impl KeyLogFile {
+    /// Opens or makes the file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn open(path: &Path) -> Result<KeyLogFile, Error> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        Ok(KeyLogFile(Mutex::new(file.map_err(|e| Error::os("open", path, e))?)))
+    }
+
+    fn line(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let mut line = Zeroizing::new(String::with_capacity(256));
+        line.push_str(label);
+        for bytes in [client_random, secret] {
+            line.push(' ');
+            for byte in bytes {
+                // Writing to a String cannot fail.
+                let _ = write!(line, "{byte:02x}");
+            }
+        }
+        line.push('\n');
+        let mut file = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            tracing::warn!(%error, "cannot write to the key log");
+        }
+    }
+
+    pub(crate) fn log_records(
+        &self,
+        sender: Side,
+        client_random: &[u8; 32],
+        secret: &TrafficSecret,
+    ) {
+        let label = match sender {
+            Side::Client => "FUSEWIRE_CLIENT_RECORDS_0",
+            Side::Server => "FUSEWIRE_SERVER_RECORDS_0",
+        };
+        self.line(label, client_random, secret.as_bytes());
+    }
+}
+
+impl rustls::KeyLog for KeyLogFile {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        self.line(label, client_random, secret);
+    }
+}

@@ -1,0 +1,124 @@
+//! Keys of one direction: a traffic secret, the key and IV of an epoch, the ratchet to the next.
+//!
+//! A secret of 32 bytes comes from the TLS exporter (RFC 8446, section 7.5; RFC 5705). From it, with
+//! HKDF-Expand and SHA-256 (RFC 5869) and an info of TLS's HkdfLabel shape (RFC 8446, section 7.1) under
+//! the prefix `fusewire `:
+//!
+//! ```text
+//! key[e]      = Expand-Label(secret[e], "key", "", key length of the cipher)
+//! iv[e]       = Expand-Label(secret[e], "iv",  "", 12)
+//! secret[e+1] = Expand-Label(secret[e], "ku",  "", 32)
+//! ```
+//! All key bytes are wiped when they are dropped.
+
+use crate::cipher::Cipher;
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use core::fmt;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Label of the TLS exporter. `EXPERIMENTAL` marks a label that IANA need not know (RFC 5705, section 4).
+pub const EXPORTER_LABEL: &[u8] = b"EXPERIMENTAL fusewire records v1";
+
+/// Prefix of every label of [`expand_label`].
+pub const LABEL_PREFIX: &[u8] = b"fusewire ";
+
+/// The secret that a direction's keys of one epoch come from.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct TrafficSecret([u8; 32]);
+
+/// Key and IV of one direction and epoch. `key` is filled to the cipher's length, then zero.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct EpochKey {
+    pub(crate) key: [u8; 32],
+    pub(crate) iv: [u8; 12],
+}
+
+struct Len(usize);
+
+impl KeyType for Len {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// HKDF-Expand with SHA-256 and a label, as in the module's text.
+///
+/// # Panics
+/// If `out` is longer than 8160 bytes.
+pub fn expand_label(secret: &[u8; 32], label: &[u8], out: &mut [u8]) {
+    let mut info = [0u8; 64];
+    let label_len = LABEL_PREFIX.len() + label.len();
+    info[..2].copy_from_slice(&(out.len() as u16).to_be_bytes());
+    info[2] = label_len as u8;
+    info[3..3 + LABEL_PREFIX.len()].copy_from_slice(LABEL_PREFIX);
+    info[3 + LABEL_PREFIX.len()..3 + label_len].copy_from_slice(label);
+    let info = &info[..4 + label_len];
+    let prk = Prk::new_less_safe(HKDF_SHA256, secret);
+    prk.expand(&[info], Len(out.len()))
+        .and_then(|okm| okm.fill(out))
+        .expect("HKDF gives up to 255 hashes, and no label is longer than a buffer of 64 bytes");
+}
+
+impl TrafficSecret {
+    /// From 32 bytes that only the two sides know.
+    pub const fn from_bytes(bytes: [u8; 32]) -> TrafficSecret {
+        TrafficSecret(bytes)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The secret of the next epoch.
+    #[must_use]
+    pub fn next(&self) -> TrafficSecret {
+        let mut next = TrafficSecret([0; 32]);
+        expand_label(&self.0, b"ku", &mut next.0);
+        next
+    }
+
+    pub(crate) fn epoch_key(&self, cipher: Cipher) -> EpochKey {
+        let mut out = EpochKey { key: [0; 32], iv: [0; 12] };
+        if cipher.key_len() > 0 {
+            expand_label(&self.0, b"key", &mut out.key[..cipher.key_len()]);
+        }
+        expand_label(&self.0, b"iv", &mut out.iv);
+        out
+    }
+}
+
+impl fmt::Debug for TrafficSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TrafficSecret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once more, by HMAC alone: T(1) = HMAC(secret, info | 1) (RFC 5869, section 2.3).
+    #[test]
+    fn expand_label_is_hkdf() {
+        use aws_lc_rs::hmac;
+        let secret = [7; 32];
+        let mut out = [0; 32];
+        expand_label(&secret, b"ku", &mut out);
+        let mut info = vec![0, 32, 11];
+        info.extend(b"fusewire ku");
+        info.extend([0, 1]);
+        let expected = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), &info);
+        assert_eq!(out, expected.as_ref());
+    }
+
+    #[test]
+    fn secrets_are_wiped_on_drop() {
+        fn wipes<T: ZeroizeOnDrop>() {}
+        wipes::<TrafficSecret>();
+        wipes::<EpochKey>();
+        let mut secret = TrafficSecret([9; 32]);
+        secret.zeroize();
+        assert_eq!(secret.0, [0; 32]);
+        assert_eq!(format!("{secret:?}"), "TrafficSecret(..)");
+    }
+}

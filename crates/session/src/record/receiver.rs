@@ -1,0 +1,353 @@
+//! Opening: one pass from the received frame into the application's memory, in any order.
+
+use super::RecordParams;
+use super::epochs::{self, Epoch};
+use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
+use crate::error::{Error, Misuse, Violation};
+use crate::kernel;
+use crate::keys::TrafficSecret;
+use core::fmt;
+use fusewire_base::Sum;
+
+/// The widest TCP receive window is below this many bytes (RFC 7323, section 2.3): when an authentic
+/// record begins this far into an epoch, nothing of the epoch before is still under way.
+const WINDOW_MAX: u64 = 1 << 30;
+
+/// An opened record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its header.
+    pub header: RecordHeader,
+    /// The sum over the whole record.
+    pub sum: Sum,
+}
+
+/// A record that was not opened, with the sum over its bytes: so that a corrupted segment can be told
+/// from a forged one. The destination holds nothing of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct OpenError {
+    /// The sum over the whole record.
+    pub sum: Sum,
+    /// What is wrong.
+    #[source]
+    pub error: Error,
+}
+
+impl From<OpenError> for Error {
+    fn from(e: OpenError) -> Error {
+        e.error
+    }
+}
+
+/// Opens the records of one direction, in any order.
+///
+/// It does not know which were opened before: the transport accepts each range of offsets once and drops
+/// replays. Keys are held for the newest epoch in which an authentic record began, for the one before it
+/// while records of it can be under way, and, once asked for, the one after it.
+pub struct RecordReceiver {
+    params: RecordParams,
+    current: u64,
+    current_keys: Epoch,
+    next_secret: TrafficSecret,
+    previous_keys: Option<Epoch>,
+    next_keys: Option<Epoch>,
+    start_offset: u64,
+    /// End of the farthest authentic record.
+    farthest: u64,
+    end: Option<u64>,
+    failed: u64,
+}
+
+impl RecordReceiver {
+    /// For a direction whose first record begins at stream offset `offset`.
+    ///
+    /// # Errors
+    /// [`Misuse::Config`] if an epoch cannot hold the longest record.
+    pub fn new(
+        params: RecordParams,
+        secret: TrafficSecret,
+        offset: u64,
+    ) -> Result<RecordReceiver, Error> {
+        params.check()?;
+        let current = offset >> params.epoch_exponent;
+        let (current_keys, next_secret) = epochs::at(&params, secret, current);
+        Ok(RecordReceiver {
+            params,
+            current,
+            current_keys,
+            next_secret,
+            previous_keys: None,
+            next_keys: None,
+            start_offset: offset,
+            farthest: offset,
+            end: None,
+            failed: 0,
+        })
+    }
+
+    /// Where the first record begins.
+    pub fn start_offset(&self) -> u64 {
+        self.start_offset
+    }
+
+    /// Bytes that a record adds to a body that needs no padding.
+    pub fn overhead(&self) -> usize {
+        self.params.record_len(0)
+    }
+
+    /// The longest body that this side takes, bytes.
+    pub fn body_len_max(&self) -> usize {
+        self.params.body_len_max as usize
+    }
+
+    /// The whole length of the record with this header.
+    pub fn record_len(&self, header: &RecordHeader) -> usize {
+        self.params.record_len(header.body_len as usize)
+    }
+
+    /// Records that failed authentication so far.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Reads and checks the header at the start of `bytes`: of a whole record, or of a piece of one. Not
+    /// yet authentic: good for finding where the record ends, and for nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`].
+    #[inline]
+    pub fn header(&self, bytes: &[u8]) -> Result<RecordHeader, Error> {
+        let header = RecordHeader::parse(bytes)?;
+        let end_with_body = header.kind == RecordType::EndOfStream && header.body_len > 0;
+        if header.body_len > self.params.body_len_max || end_with_body {
+            return Err(too_long(&header));
+        }
+        Ok(header)
+    }
+
+    /// Opens the whole record in `record`, whose first byte lies at stream offset `offset`, and puts its
+    /// body into the first `body_len` bytes of `dst`. Unless it is authentic, `dst` holds nothing of it.
+    ///
+    /// # Errors
+    /// With [`OpenError::sum`] over `record` in each case:
+    /// [`Error::NotAuthentic`] and [`Error::Malformed`]: drop it as if it had never come, unless its
+    /// bytes were acknowledged already, which ends the connection (Law 3);
+    /// [`Error::IntegrityLimit`] and [`Error::Violation`]: the connection must end;
+    /// [`Error::Misuse`]: `record` is not whole, `dst` too short, or `offset` out of reach.
+    #[inline]
+    pub fn open(
+        &mut self,
+        offset: u64,
+        record: &[u8],
+        dst: &mut [u8],
+    ) -> Result<Opened, OpenError> {
+        let header = match self.check(offset, record, dst.len()) {
+            Ok(header) => header,
+            Err(error) => return Err(self.not_opened(record, error)),
+        };
+        let body = &mut dst[..header.body_len as usize];
+        let ciphertext_end = record.len() - self.params.cipher.tag_len();
+        let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
+        let (ciphertext, tag) = rest.split_at(ciphertext_end - HEADER_LEN);
+        let keys = match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
+            0 => &mut self.current_keys,
+            1 => self.next_keys.get_or_insert_with(|| Epoch::new(&self.params, &self.next_secret)),
+            _ => self.previous_keys.as_mut().expect("checked"),
+        };
+        let nonce = keys.nonce(offset);
+        let (sum, authentic) = if let Ok(tag) = <&[u8; 16]>::try_from(tag) {
+            let opened = keys.transform.receive(&nonce, head, ciphertext, tag, body);
+            (opened.sum.then(ciphertext.len(), sum_16(tag)), opened.authentic)
+        } else {
+            (open_without_tag(keys, &nonce, head, ciphertext, body), true)
+        };
+        let sum = sum_16(head) + sum;
+        if !authentic {
+            return Err(OpenError { sum, error: self.count_failed(offset) });
+        }
+        match self.accept(offset, record.len() as u64, header.kind) {
+            Ok(()) => Ok(Opened { header, sum }),
+            Err(violation) => {
+                zeroize::Zeroize::zeroize(body);
+                Err(OpenError { sum, error: violation.into() })
+            }
+        }
+    }
+
+    /// Tells that all records below `offset` have been opened: keys of earlier epochs are wiped.
+    pub fn forget_before(&mut self, offset: u64) {
+        if offset >> self.params.epoch_exponent >= self.current {
+            self.previous_keys = None;
+        }
+    }
+
+    /// Where the end-of-stream record ends, once it has come.
+    pub fn end(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// To be called when the transport says that the stream ends at offset `at`.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] unless the end-of-stream record was opened and ends just there.
+    pub fn finish(&self, at: u64) -> Result<(), Error> {
+        if self.end == Some(at) { Ok(()) } else { Err(Error::Truncated { at }) }
+    }
+
+    #[inline]
+    fn check(&self, offset: u64, record: &[u8], dst_len: usize) -> Result<RecordHeader, Error> {
+        let header = self.header(record)?;
+        let record_len = self.params.record_len(header.body_len as usize);
+        let epoch = offset >> self.params.epoch_exponent;
+        let epoch_held = match epoch.wrapping_sub(self.current) {
+            0 | 1 => true,
+            u64::MAX => self.previous_keys.is_some(),
+            _ => false,
+        };
+        let fits = record.len() == record_len && dst_len >= header.body_len as usize;
+        let in_stream = offset >= self.start_offset && offset < 1 << 63;
+        if fits && in_stream && epoch_held && self.failed <= self.params.integrity_limit {
+            Ok(header)
+        } else {
+            Err(self.refusal(offset, &header, record.len(), dst_len))
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, offset: u64, header: &RecordHeader, len: usize, dst_len: usize) -> Error {
+        let record_len = self.record_len(header);
+        let body_len = header.body_len as usize;
+        if self.failed > self.params.integrity_limit {
+            self.over_limit()
+        } else if len != record_len {
+            Misuse::BufferLen { expected: record_len, found: len }.into()
+        } else if dst_len < body_len {
+            Misuse::BufferLen { expected: body_len, found: dst_len }.into()
+        } else {
+            let epoch = offset >> self.params.epoch_exponent;
+            Misuse::Epoch { offset, epoch, current: self.current }.into()
+        }
+    }
+
+    #[cold]
+    fn not_opened(&self, record: &[u8], error: Error) -> OpenError {
+        OpenError { sum: kernel::sum(self.params.kernel.level, record), error }
+    }
+
+    #[cold]
+    fn count_failed(&mut self, offset: u64) -> Error {
+        self.failed += 1;
+        if self.failed > self.params.integrity_limit {
+            return self.over_limit();
+        }
+        Error::NotAuthentic { offset }
+    }
+
+    fn over_limit(&self) -> Error {
+        let RecordParams { integrity_limit: limit, cipher, .. } = self.params;
+        Error::IntegrityLimit { failed: self.failed, limit, cipher }
+    }
+
+    /// What an authentic record changes.
+    #[inline]
+    fn accept(&mut self, offset: u64, len: u64, kind: RecordType) -> Result<(), Violation> {
+        let record_end = offset + len;
+        if kind == RecordType::EndOfStream || self.end.is_some() {
+            self.accept_around_end(offset, record_end, kind)?;
+        }
+        self.farthest = self.farthest.max(record_end);
+        let epoch = offset >> self.params.epoch_exponent;
+        if epoch > self.current {
+            self.advance();
+        } else if self.previous_keys.is_some() && epoch == self.current {
+            let begin = self.current << self.params.epoch_exponent;
+            let reach = WINDOW_MAX.min(1 << (self.params.epoch_exponent - 1));
+            if offset - begin >= reach {
+                self.previous_keys = None;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn accept_around_end(
+        &mut self,
+        offset: u64,
+        record_end: u64,
+        kind: RecordType,
+    ) -> Result<(), Violation> {
+        match self.end {
+            Some(end) if kind == RecordType::EndOfStream && end != record_end => {
+                Err(Violation::TwoEnds { first: end, second: record_end })
+            }
+            Some(end) if record_end > end => Err(Violation::AfterEnd { offset, end }),
+            Some(_) => Ok(()),
+            None if self.farthest > record_end => {
+                Err(Violation::AfterEnd { offset: self.farthest, end: record_end })
+            }
+            None => {
+                self.end = Some(record_end);
+                Ok(())
+            }
+        }
+    }
+
+    /// Only an authentic record turns the ratchet; dropping what falls out wipes it.
+    #[cold]
+    fn advance(&mut self) {
+        let next =
+            self.next_keys.take().unwrap_or_else(|| Epoch::new(&self.params, &self.next_secret));
+        self.previous_keys = Some(core::mem::replace(&mut self.current_keys, next));
+        self.next_secret = self.next_secret.next();
+        self.current += 1;
+    }
+}
+
+/// The inverse of the sender's: whole blocks in one pass, then a last one that is partly padding.
+fn open_without_tag(
+    keys: &mut Epoch,
+    nonce: &[u8; 12],
+    head: &[u8; 16],
+    src: &[u8],
+    body: &mut [u8],
+) -> Sum {
+    let tag = [0; 16];
+    let whole = if src.len() == body.len() { body.len() } else { body.len() / 8 * 8 };
+    let opened = keys.transform.receive(nonce, head, &src[..whole], &tag, &mut body[..whole]);
+    let mut sum = opened.sum;
+    if whole < body.len() {
+        let mut last = [0; 8];
+        sum += keys.transform.receive(nonce, head, &src[whole..], &tag, &mut last).sum;
+        let left = body.len() - whole;
+        body[whole..].copy_from_slice(&last[..left]);
+        zeroize::Zeroize::zeroize(&mut last);
+    }
+    sum
+}
+
+#[cold]
+fn too_long(header: &RecordHeader) -> Error {
+    let expected = match header.kind {
+        RecordType::EndOfStream => "an empty body at the end of the stream",
+        _ => "a body no longer than agreed",
+    };
+    Error::Malformed {
+        what: "record header",
+        expected,
+        found: u64::from(header.body_len),
+        offset: 4,
+    }
+}
+
+impl fmt::Debug for RecordReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordReceiver")
+            .field("params", &self.params)
+            .field("epoch", &self.current)
+            .field("farthest", &self.farthest)
+            .field("end", &self.end)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! Sealing: one pass from the application's memory into the retransmission buffer.
+
+use super::RecordParams;
+use super::epochs::{self, Epoch};
+use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
+use crate::error::{Error, Misuse};
+use crate::keys::TrafficSecret;
+use core::fmt;
+use fusewire_base::Sum;
+
+/// Seals the records of one direction.
+///
+/// Invariant: every byte of stream below `next_offset` was sealed or belonged to the handshake, and is
+/// never sealed again.
+pub struct RecordSender {
+    params: RecordParams,
+    epoch: Epoch,
+    next_secret: TrafficSecret,
+    /// First offset of the next epoch; `u64::MAX` when there is none.
+    epoch_end: u64,
+    next_offset: u64,
+    next_index: u64,
+    begun: bool,
+    ended: bool,
+}
+
+impl RecordSender {
+    /// For a direction whose first record begins at stream offset `offset`.
+    ///
+    /// # Errors
+    /// [`Misuse::Config`] if an epoch cannot hold the longest record.
+    pub fn new(
+        params: RecordParams,
+        secret: TrafficSecret,
+        offset: u64,
+    ) -> Result<RecordSender, Error> {
+        params.check()?;
+        let (epoch, next_secret) = epochs::at(&params, secret, offset >> params.epoch_exponent);
+        Ok(RecordSender {
+            params,
+            epoch,
+            next_secret,
+            epoch_end: epoch_end(offset, params.epoch_exponent),
+            next_offset: offset,
+            next_index: 0,
+            begun: false,
+            ended: false,
+        })
+    }
+
+    /// Bytes that a record adds to a body that needs no padding.
+    pub fn overhead(&self) -> usize {
+        self.params.record_len(0)
+    }
+
+    /// Bytes of a record with a body of `body_len` bytes.
+    pub fn record_len(&self, body_len: usize) -> usize {
+        self.params.record_len(body_len)
+    }
+
+    /// The longest body whose record fits into `record_len` bytes; `None` when not even an empty one does.
+    pub fn body_len_fitting(&self, record_len: usize) -> Option<usize> {
+        let room = record_len.checked_sub(self.overhead())?;
+        let block = self.params.cipher.block_len();
+        Some((room / block * block).min(self.params.body_len_max as usize))
+    }
+
+    /// The longest body that the peer takes, bytes.
+    pub fn body_len_max(&self) -> usize {
+        self.params.body_len_max as usize
+    }
+
+    /// Where the next record begins.
+    pub fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    /// The index that the next record has.
+    pub fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// True once the end-of-stream record was sealed.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Seals one whole record into `dst`: header, ciphertext, tag. Gives the sum over all of `dst`.
+    ///
+    /// `offset` must be [`next_offset`](Self::next_offset), `dst` must have
+    /// [`record_len`](Self::record_len) bytes. Allocates only where a key epoch begins.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`], and nothing was written: another offset, a body that is too long, a buffer of
+    /// another length, a record after the end of the stream, or a sender whose earlier `seal` unwound.
+    #[inline]
+    pub fn seal(
+        &mut self,
+        offset: u64,
+        kind: RecordType,
+        body: &[u8],
+        dst: &mut [u8],
+    ) -> Result<Sum, Error> {
+        self.check(offset, kind, body.len(), dst.len())?;
+        if offset >= self.epoch_end {
+            self.advance(offset);
+        }
+        self.begun = true;
+        let header =
+            RecordHeader { kind, body_len: body.len() as u32, index: self.next_index }.to_bytes();
+        let ciphertext_len = self.params.ciphertext_len(body.len());
+        let nonce = self.epoch.nonce(offset);
+        let (head, rest) = dst.split_at_mut(HEADER_LEN);
+        let (ciphertext, tag_out) = rest.split_at_mut(ciphertext_len);
+        head.copy_from_slice(&header);
+        let mut sum = sum_16(&header);
+        if let Ok(tag) = <&mut [u8; 16]>::try_from(tag_out) {
+            sum += self.epoch.transform.send(&nonce, &header, body, ciphertext, tag);
+            sum = sum.then(ciphertext_len, sum_16(tag));
+        } else {
+            sum += self.seal_without_tag(&nonce, &header, body, ciphertext);
+        }
+        self.next_offset += (HEADER_LEN + ciphertext_len + self.params.cipher.tag_len()) as u64;
+        self.next_index += 1;
+        self.ended = kind == RecordType::EndOfStream;
+        self.begun = false;
+        Ok(sum)
+    }
+
+    /// Whole blocks in one pass; what is left of the body is a block of its own, filled up with zeros.
+    fn seal_without_tag(
+        &mut self,
+        nonce: &[u8; 12],
+        header: &[u8; 16],
+        body: &[u8],
+        dst: &mut [u8],
+    ) -> Sum {
+        let block = self.params.cipher.block_len();
+        let whole = body.len() / block * block;
+        let transform = &mut self.epoch.transform;
+        let mut tag = [0; 16];
+        let mut sum = transform.send(nonce, header, &body[..whole], &mut dst[..whole], &mut tag);
+        if whole < body.len() {
+            let mut last = [0; 8];
+            last[..body.len() - whole].copy_from_slice(&body[whole..]);
+            sum += transform.send(nonce, header, &last, &mut dst[whole..], &mut tag);
+            zeroize::Zeroize::zeroize(&mut last);
+        }
+        sum
+    }
+
+    #[inline]
+    fn check(
+        &self,
+        offset: u64,
+        kind: RecordType,
+        body_len: usize,
+        dst_len: usize,
+    ) -> Result<(), Misuse> {
+        let good = offset == self.next_offset
+            && !self.begun
+            && !self.ended
+            && body_len <= self.params.body_len_max as usize
+            && (kind != RecordType::EndOfStream || body_len == 0)
+            && dst_len == self.params.record_len(body_len);
+        // The top half of the offsets is 2^63 bytes away and closed, so no sum below can wrap.
+        if good && offset < 1 << 63 {
+            Ok(())
+        } else {
+            Err(self.refusal(offset, kind, body_len, dst_len))
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, offset: u64, kind: RecordType, body_len: usize, dst_len: usize) -> Misuse {
+        let max = self.params.body_len_max as usize;
+        if self.begun {
+            Misuse::Unfinished
+        } else if self.ended {
+            Misuse::AfterEnd
+        } else if offset != self.next_offset || offset >= 1 << 63 {
+            Misuse::Offset { expected: self.next_offset, found: offset }
+        } else if body_len > max {
+            Misuse::BodyTooLong { len: body_len, max }
+        } else if kind == RecordType::EndOfStream && body_len > 0 {
+            Misuse::EndWithBody
+        } else {
+            Misuse::BufferLen { expected: self.params.record_len(body_len), found: dst_len }
+        }
+    }
+
+    #[cold]
+    fn advance(&mut self, offset: u64) {
+        while offset >= self.epoch_end {
+            self.epoch = Epoch::new(&self.params, &self.next_secret);
+            self.next_secret = self.next_secret.next();
+            self.epoch_end = epoch_end(self.epoch_end, self.params.epoch_exponent);
+        }
+    }
+}
+
+/// The first offset after the epoch of `offset`.
+fn epoch_end(offset: u64, exponent: u32) -> u64 {
+    ((offset >> exponent) + 1).saturating_mul(1 << exponent)
+}
+
+impl fmt::Debug for RecordSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordSender")
+            .field("params", &self.params)
+            .field("next_offset", &self.next_offset)
+            .field("next_index", &self.next_index)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,212 @@
+//! How rustls is set up: TLS 1.3 only, Ed25519 raw public keys on both sides (RFC 7250), no tickets, no
+//! early data, ALPN `fusewire/1`.
+
+use crate::config::{ClientConfig, ServerConfig, Trust};
+use crate::error::{Error, HandshakeError};
+use crate::fingerprint::Fingerprint;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, PeerIncompatible, SignatureScheme,
+    version,
+};
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// The application protocol.
+pub(crate) const ALPN: &[u8] = b"fusewire/1";
+
+/// A SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4) is these bytes and 32 more.
+const ED25519_SPKI_PREFIX: [u8; 12] =
+    [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+    Arc::new(CryptoProvider {
+        cipher_suites: vec![
+            cipher_suite::TLS13_AES_256_GCM_SHA384,
+            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+            cipher_suite::TLS13_AES_128_GCM_SHA256,
+        ],
+        // What is recorded today must not be readable by a quantum computer later.
+        kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519],
+        ..default_provider()
+    })
+});
+
+fn algorithms() -> &'static WebPkiSupportedAlgorithms {
+    &PROVIDER.signature_verification_algorithms
+}
+
+/// The key that the peer showed, noted by the verifier for the handshake to pick up.
+pub(crate) type Seen = Arc<Mutex<Option<Fingerprint>>>;
+
+pub(crate) fn client(config: &ClientConfig, seen: Seen) -> Result<rustls::ClientConnection, Error> {
+    let key = config.identity.certified_key();
+    let mut tls = rustls::ClientConfig::builder_with_provider(PROVIDER.clone())
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(HandshakeError::Tls)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(ServerVerifier { trust: config.trust, seen }))
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key)));
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.resumption = Resumption::disabled();
+    tls.enable_early_data = false;
+    tls.enable_sni = false;
+    if let Some(log) = &config.key_log {
+        tls.key_log = log.clone();
+    }
+    let name = ServerName::try_from("fusewire.invalid").expect("a valid name");
+    Ok(rustls::ClientConnection::new(Arc::new(tls), name).map_err(HandshakeError::Tls)?)
+}
+
+pub(crate) fn server(config: &ServerConfig, seen: Seen) -> Result<rustls::ServerConnection, Error> {
+    let key = config.identity.certified_key();
+    let mut tls = rustls::ServerConfig::builder_with_provider(PROVIDER.clone())
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(HandshakeError::Tls)?
+        .with_client_cert_verifier(Arc::new(ClientVerifier { seen }))
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(key)));
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    tls.send_tls13_tickets = 0;
+    tls.max_early_data_size = 0;
+    if let Some(log) = &config.key_log {
+        tls.key_log = log.clone();
+    }
+    Ok(rustls::ServerConnection::new(Arc::new(tls)).map_err(HandshakeError::Tls)?)
+}
+
+/// Takes an Ed25519 key in its one DER form, and notes its fingerprint.
+fn note_key(
+    spki: &[u8],
+    others: &[CertificateDer<'_>],
+    seen: &Seen,
+) -> Result<Fingerprint, rustls::Error> {
+    let well_formed =
+        spki.len() == 44 && spki.starts_with(&ED25519_SPKI_PREFIX) && others.is_empty();
+    if !well_formed {
+        return Err(CertificateError::BadEncoding.into());
+    }
+    let fingerprint = Fingerprint::of_spki(spki);
+    *seen.lock().unwrap_or_else(|e| e.into_inner()) = Some(fingerprint);
+    Ok(fingerprint)
+}
+
+fn verify_signature(
+    message: &[u8],
+    cert: &CertificateDer<'_>,
+    dss: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let spki = SubjectPublicKeyInfoDer::from(cert.as_ref());
+    verify_tls13_signature_with_raw_key(message, &spki, dss, algorithms())
+}
+
+fn no_tls12() -> rustls::Error {
+    PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into()
+}
+
+#[derive(Debug)]
+struct ServerVerifier {
+    trust: Trust,
+    seen: Seen,
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let found = note_key(end_entity, intermediates, &self.seen)?;
+        match self.trust {
+            Trust::Pinned(expected) if expected != found => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Takes any client that proves its key. Whether it may be here is decided after the proof, so that
+/// nobody can ask which keys are on the list, and the client is told why in words.
+#[derive(Debug)]
+struct ClientVerifier {
+    seen: Seen,
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        note_key(end_entity, intermediates, &self.seen)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,163 @@
+//! The hex examples of `docs/records.md` are what the code makes.
+//!
+//! `FUSEWIRE_UPDATE_DOCS=1 cargo test -p fusewire-session --test specification` writes them anew.
+
+use fusewire_session::hello::{Choice, Hello, VERSION};
+use fusewire_session::keys::{TrafficSecret, expand_label};
+use fusewire_session::record::RecordParams;
+use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType, Swap};
+use std::fmt::Write;
+use std::path::Path;
+
+const START: u64 = 1905;
+const BODY: &[u8] = b"Hello, stream";
+
+fn secret() -> [u8; 32] {
+    core::array::from_fn(|i| i as u8)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let lines: Vec<_> = bytes
+        .chunks(32)
+        .map(|line| {
+            line.chunks(2)
+                .map(|b| b.iter().map(|b| format!("{b:02x}")).collect())
+                .collect::<Vec<String>>()
+                .join(" ")
+        })
+        .collect();
+    lines.join("\n")
+}
+
+fn params(cipher: Cipher, element: Swap) -> RecordParams {
+    RecordParams::new(cipher, element, 1 << 16, Kernel::detect())
+}
+
+fn sender(cipher: Cipher, element: Swap, offset: u64) -> RecordSender {
+    RecordSender::new(params(cipher, element), TrafficSecret::from_bytes(secret()), offset).unwrap()
+}
+
+/// One sealed record as text; opened again, so that no example is wrong in both directions alike.
+fn record(
+    sender: &mut RecordSender,
+    receiver: &mut RecordReceiver,
+    kind: RecordType,
+    body: &[u8],
+) -> String {
+    let offset = sender.next_offset();
+    let mut record = vec![0; sender.record_len(body.len())];
+    sender.seal(offset, kind, body, &mut record).unwrap();
+    let mut out = vec![0; body.len()];
+    receiver.open(offset, &record, &mut out).unwrap();
+    assert_eq!(out, body);
+    let tag_len = sender.overhead() - 16;
+    let (head, rest) = record.split_at(16);
+    let (ciphertext, tag) = rest.split_at(rest.len() - tag_len);
+    let mut text = format!("at offset {offset}\n  header     {}\n", hex(head));
+    for (name, bytes) in [("ciphertext", ciphertext), ("tag       ", tag)] {
+        if !bytes.is_empty() {
+            writeln!(text, "  {name} {}", hex(bytes)).unwrap();
+        }
+    }
+    text
+}
+
+fn records(cipher: Cipher, element: Swap, offset: u64, bodies: &[(RecordType, &[u8])]) -> String {
+    let mut sender = sender(cipher, element, offset);
+    let secret = TrafficSecret::from_bytes(secret());
+    let mut receiver = RecordReceiver::new(params(cipher, element), secret, offset).unwrap();
+    bodies.iter().map(|(kind, body)| record(&mut sender, &mut receiver, *kind, body)).collect()
+}
+
+fn keys() -> String {
+    let mut text = String::new();
+    let mut secret = secret();
+    for epoch in 0..2 {
+        let (mut key, mut iv, mut next) = ([0; 32], [0; 12], [0; 32]);
+        expand_label(&secret, b"key", &mut key);
+        expand_label(&secret, b"iv", &mut iv);
+        expand_label(&secret, b"ku", &mut next);
+        writeln!(text, "secret[{epoch}] {}", hex(&secret)).unwrap();
+        writeln!(text, "key[{epoch}]    {}", hex(&key)).unwrap();
+        writeln!(text, "iv[{epoch}]     {}", hex(&iv)).unwrap();
+        secret = next;
+    }
+    text
+}
+
+fn hello() -> String {
+    let mut out = Vec::new();
+    let ciphers = vec![Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+    let hello = Hello {
+        version: VERSION,
+        allow_insecure: false,
+        element: Swap::None,
+        body_len_max: 1 << 20,
+        ciphers,
+    };
+    hello.emit(&mut out);
+    assert_eq!(Hello::parse(&out).unwrap(), hello);
+    hex(&out) + "\n"
+}
+
+fn choice() -> String {
+    let mut out = Vec::new();
+    let cipher = Cipher::Aes256Gcm;
+    Choice { version: VERSION, cipher, element: Swap::None, body_len_max: 1 << 16 }.emit(&mut out);
+    hex(&out) + "\n"
+}
+
+fn examples() -> Vec<(&'static str, String)> {
+    let adu = RecordType::Adu;
+    let end = RecordType::EndOfStream;
+    let boundary = 1 << 36;
+    let others = [
+        Cipher::ChaCha20Poly1305,
+        Cipher::Aes128Gcm,
+        Cipher::None,
+        Cipher::Pes,
+        Cipher::SaferSimplified,
+        Cipher::SaferK64 { rounds: 6 },
+    ];
+    let others = others.map(|c| format!("{c}, {}", records(c, Swap::None, START, &[(adu, BODY)])));
+    vec![
+        ("hello", hello()),
+        ("choice", choice()),
+        ("keys", keys()),
+        (
+            "aes-256-gcm",
+            records(Cipher::Aes256Gcm, Swap::None, START, &[(adu, BODY), (adu, b""), (end, b"")]),
+        ),
+        ("element", records(Cipher::Aes256Gcm, Swap::Bytes32, START, &[(adu, BODY)])),
+        (
+            "epoch",
+            records(
+                Cipher::Aes256Gcm,
+                Swap::None,
+                boundary - 8,
+                &[(adu, BODY), (adu, BODY), (adu, BODY)],
+            ),
+        ),
+        ("others", others.concat()),
+    ]
+}
+
+#[test]
+fn examples_are_what_the_code_makes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut expected = text.clone();
+    for (name, content) in examples() {
+        let mark = format!("<!-- example: {name} -->\n```\n");
+        let begin =
+            expected.find(&mark).unwrap_or_else(|| panic!("no example {name}")) + mark.len();
+        let end = begin + expected[begin..].find("```").unwrap();
+        expected.replace_range(begin..end, &content);
+    }
+    if std::env::var_os("FUSEWIRE_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    } else {
+        assert_eq!(text, expected, "docs/records.md differs from the code");
+    }
+    assert_eq!(text.matches("<!-- example: ").count(), examples().len());
+}

@@ -1,0 +1,70 @@
+//! Where received ADUs go: the application's side of the one pass.
+
+use crate::ConnectionId;
+
+/// An ADU on its way to the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adu {
+    /// 0-based count of the peer's records on this connection; the order in which it sent them.
+    pub index: u64,
+    /// Bytes.
+    pub len: usize,
+    /// It is the first that the application has not had.
+    pub is_next: bool,
+}
+
+/// Says where ADUs go while frames are being received.
+///
+/// For each ADU: [`place`](Application::place), then the pass writes into that memory, then either
+/// [`delivered`](Application::delivered) or [`dropped`](Application::dropped). Before `delivered`
+/// nothing in that memory may be believed (Law 3); after `dropped` it is wiped. ADUs come in any
+/// order of index, each delivered once.
+pub trait Application {
+    /// Memory of at least `adu.len` bytes for an ADU; `None` to let the stack keep it until
+    /// [`Stack::recv`](crate::Stack::recv) asks. Neither `adu` nor the fact that it comes is verified yet.
+    fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]>;
+
+    /// The ADU lies in the memory that `place` gave, verified.
+    fn delivered(&mut self, from: ConnectionId, adu: Adu);
+
+    /// The memory that `place` gave for the ADU holds nothing of it.
+    fn dropped(&mut self, _from: ConnectionId, _adu: Adu) {}
+
+    /// False to stop after the frame at hand; the rest stay where they are until the next call.
+    fn wants_more(&self) -> bool {
+        true
+    }
+}
+
+/// Lets the stack keep every ADU until it is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep;
+
+impl Application for Keep {
+    fn place(&mut self, _: ConnectionId, _: Adu) -> Option<&mut [u8]> {
+        None
+    }
+    fn delivered(&mut self, _: ConnectionId, _: Adu) {}
+}
+
+/// Memory for one ADU of one connection, whichever comes next.
+pub(crate) struct One<'a> {
+    pub id: ConnectionId,
+    pub memory: &'a mut [u8],
+    pub got: Option<usize>,
+}
+
+impl Application for One<'_> {
+    fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        let fits = from == self.id && self.got.is_none();
+        if fits { self.memory.get_mut(..adu.len) } else { None }
+    }
+
+    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
+        self.got = Some(adu.len);
+    }
+
+    fn wants_more(&self) -> bool {
+        self.got.is_none()
+    }
+}

@@ -1,0 +1,149 @@
+//! Ciphertext that came in pieces: the slower, correct path.
+//!
+//! The handshake, records that are larger than a segment, and streams that something in between cut
+//! elsewhere go through here; a record that came as one segment never does. Bytes lie in a ring by
+//! stream offset, within the receive window, and are taken out in order of offset.
+
+use std::ops::Range;
+
+/// Bytes of the stream from `base` up, with holes.
+///
+/// Invariants: `base ≤ r.start < r.end ≤ base + capacity` for each range; ranges are sorted and do
+/// not touch.
+#[derive(Debug)]
+pub struct Assembly {
+    memory: Vec<u8>,
+    /// Most bytes that `memory` may grow to: the receive window.
+    capacity: usize,
+    base: u64,
+    ranges: Vec<Range<u64>>,
+    max_ranges: usize,
+}
+
+impl Assembly {
+    /// Nothing, from stream offset 0 up. Memory is taken with the first byte.
+    pub fn new(capacity: usize, max_ranges: usize) -> Self {
+        Assembly { memory: Vec::new(), capacity, base: 0, ranges: Vec::new(), max_ranges }
+    }
+
+    /// Stores bytes at `offset`. False, and nothing stored, when they lie outside of
+    /// `base..base + capacity` or would make one range too many.
+    pub fn insert(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        let end = offset + bytes.len() as u64;
+        if bytes.is_empty() || offset < self.base || end > self.base + self.capacity as u64 {
+            return false;
+        }
+        if self.memory.is_empty() {
+            self.memory = vec![0; self.capacity];
+        }
+        let first = self.ranges.partition_point(|r| r.end < offset);
+        let last = self.ranges.partition_point(|r| r.start <= end);
+        if first == last && self.ranges.len() >= self.max_ranges {
+            return false;
+        }
+        let at = (offset % self.capacity as u64) as usize;
+        let until_wrap = bytes.len().min(self.capacity - at);
+        self.memory[at..at + until_wrap].copy_from_slice(&bytes[..until_wrap]);
+        self.memory[..bytes.len() - until_wrap].copy_from_slice(&bytes[until_wrap..]);
+        let joined = self.ranges[first..last]
+            .iter()
+            .fold(offset..end, |j, r| j.start.min(r.start)..j.end.max(r.end));
+        self.ranges.splice(first..last, [joined]);
+        true
+    }
+
+    /// How many bytes from `offset` up are there without a hole.
+    pub fn available(&self, offset: u64) -> usize {
+        let holds = self.ranges.iter().find(|r| r.contains(&offset));
+        holds.map_or(0, |r| (r.end - offset) as usize)
+    }
+
+    /// Copies bytes that are available.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub fn copy(&self, offset: u64, into: &mut [u8]) {
+        assert!(into.len() <= self.available(offset), "bytes that have not come");
+        let at = (offset % self.capacity as u64) as usize;
+        let until_wrap = into.len().min(self.capacity - at);
+        let (front, back) = into.split_at_mut(until_wrap);
+        front.copy_from_slice(&self.memory[at..at + front.len()]);
+        back.copy_from_slice(&self.memory[..back.len()]);
+    }
+
+    /// Forgets everything below `offset`.
+    pub fn advance(&mut self, offset: u64) {
+        self.base = self.base.max(offset);
+        self.ranges.retain_mut(|r| {
+            r.start = r.start.max(offset);
+            r.start < r.end
+        });
+    }
+
+    /// True when nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Gives the memory back; what was stored is lost.
+    pub fn release(&mut self) {
+        debug_assert!(self.is_empty());
+        self.memory = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_in_any_order_come_out_in_order() {
+        let stream: Vec<u8> = (0..5000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let mut assembly = Assembly::new(700, 64);
+        let mut taken = 0usize;
+        let mut state = 1u64;
+        while taken < stream.len() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let start = taken + (state >> 33) as usize % 600;
+            let len = 1 + (state >> 20) as usize % 100;
+            if start + len <= stream.len() {
+                assembly.insert(start as u64, &stream[start..start + len]);
+            }
+            let ready = assembly.available(taken as u64);
+            if ready > 0 {
+                let mut out = vec![0; ready];
+                assembly.copy(taken as u64, &mut out);
+                assert_eq!(out, stream[taken..taken + ready]);
+                taken += ready;
+                assembly.advance(taken as u64);
+            } else if state.is_multiple_of(3) {
+                let len = 50.min(stream.len() - taken);
+                assert!(assembly.insert(taken as u64, &stream[taken..taken + len]));
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_what_lies_outside() {
+        let mut assembly = Assembly::new(100, 2);
+        assert!(!assembly.insert(95, &[0; 10]));
+        assert!(assembly.insert(90, &[0; 10]));
+        assembly.advance(50);
+        assert!(!assembly.insert(40, &[0; 20]));
+        assert!(assembly.insert(60, &[0; 5]));
+        assert!(!assembly.insert(70, &[0; 5]), "a third range");
+        assert!(assembly.insert(65, &[0; 5]), "joins the second");
+    }
+
+    #[test]
+    fn empty_holds_no_memory() {
+        let mut assembly = Assembly::new(1 << 20, 2);
+        assert_eq!(assembly.memory.len(), 0);
+        assert!(!assembly.insert(0, &[]));
+        assembly.insert(0, &[1]);
+        assembly.advance(1);
+        assembly.release();
+        assert_eq!(assembly.memory.len(), 0);
+        assert_eq!(assembly.available(0), 0);
+    }
+}

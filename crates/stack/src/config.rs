@@ -1,0 +1,48 @@
+//! Settings of a stack.
+
+use std::time::Duration;
+
+use fusewire_kernels::Level;
+use fusewire_transport::tcp;
+
+use crate::clock::Clock;
+
+/// Settings of a stack; `Default` is right for bulk transfer.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// CPU level for sums outside records.
+    pub level: Level,
+    /// TCP settings of every connection. `mss`, `send_mss`, `recv_window` and `send_buffer` are
+    /// lowered to what the device can do.
+    pub tcp: tcp::Config,
+    /// Retransmission memory of a connection, in bytes.
+    pub send_ring_bytes: usize,
+    /// Largest UDP payload to send and to take, in bytes; `None`: what the device and the path carry.
+    pub datagram_bytes: Option<usize>,
+    /// How long to look for frames without sleeping after there was work.
+    pub spin: Duration,
+    /// Connections at once; further ones are refused.
+    pub max_connections: usize,
+    /// Half-open connections before SYN cookies.
+    pub backlog: usize,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// What time it is; a test brings its own.
+    pub clock: Clock,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            level: Level::detect(),
+            tcp: tcp::Config { pacing: false, ..tcp::Config::default() },
+            send_ring_bytes: 1 << 20,
+            datagram_bytes: None,
+            spin: Duration::from_micros(50),
+            max_connections: 4096,
+            backlog: 256,
+            handshake_timeout: Duration::from_secs(10),
+            clock: Clock::new(),
+        }
+    }
+}

@@ -1,0 +1,686 @@
+//! One connection: a TCP machine, a session, and the memory between them.
+//!
+//! ```text
+//!  send      body ──seal──▶ SendRing ──locate──▶ device         tcp: reserve, commit, poll_transmit
+//!  receive   frame ──initial──▶ whole record? ──open──▶ application memory ──final──▶ tcp
+//!                          └──▶ piece ──sum──▶ Assembly ──final──▶ tcp; open when whole
+//! ```
+//! A record that came as one segment is opened where it lies in the device's buffer, before the
+//! transport accepts it: if sum or tag fail, the segment never came. A piece of a record is stored as
+//! ciphertext and acknowledged; if the record put together fails, the connection ends (Law 3).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_kernels::Level;
+use fusewire_session::record::HEADER_LEN;
+use fusewire_session::{
+    Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender,
+    RecordType,
+};
+use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
+use fusewire_wire::tcp::Header;
+
+use crate::application::{Adu, Application};
+use crate::assembly::Assembly;
+use crate::inbox::Inbox;
+use crate::path::{Path, Probe};
+use crate::send_ring::{HEADROOM, SendRing};
+use crate::{ConnectionId, Error, Fingerprint, Result};
+
+/// Most bytes of handshake in one commit.
+const HANDSHAKE_PIECE: usize = 1024;
+/// How far an ADU may be ahead of the first that is missing: bounds the inbox against a peer whose
+/// indices jump.
+const INDEX_WINDOW: u64 = 1 << 16;
+
+/// What happened on a connection.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is complete. Until `trusted`, nothing can be sent: judge `peer`, then call
+    /// [`Stack::trust`](crate::Stack::trust) or [`Stack::abort`](crate::Stack::abort).
+    Connected {
+        /// The peer's key.
+        peer: Fingerprint,
+        /// Whether the configuration has judged it.
+        trusted: bool,
+    },
+    /// ADUs wait for [`Stack::recv`](crate::Stack::recv), or were given to the application.
+    Readable,
+    /// After [`Stack::send`](crate::Stack::send) had no room: there may be room again.
+    Writable,
+    /// The peer has sent its last ADU, and says so with authentication.
+    Finished,
+    /// The connection is over. `None`: in order, after both sides finished.
+    Closed(Option<Error>),
+}
+
+/// Sizes of a connection's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Retransmission memory, in bytes.
+    pub send_ring_bytes: usize,
+    /// Records in it.
+    pub send_ring_records: usize,
+    /// Receive window, in bytes.
+    pub window_bytes: usize,
+    /// Ranges beyond a hole.
+    pub ranges: usize,
+}
+
+/// The session's part of a connection.
+enum Phase {
+    Handshake(Box<Handshake>),
+    Open(Box<Open>),
+    Closed,
+}
+
+struct Open {
+    sender: RecordSender,
+    receiver: RecordReceiver,
+    peer: Fingerprint,
+    options: Options,
+    trusted: bool,
+}
+
+pub(crate) struct Connection {
+    pub tuple: Tuple,
+    pub tcp: tcp::Connection,
+    pub ring: SendRing,
+    pub path: Path,
+    phase: Phase,
+    /// Pieces of handshake and records.
+    assembly: Assembly,
+    /// Stream offset where the next record in order begins, or how far the handshake was read.
+    next: u64,
+    /// Whole records beyond `next` that were opened already; sorted, at most `ranges`.
+    ahead: VecDeque<Range<u64>>,
+    ranges: usize,
+    pub inbox: Inbox,
+    /// The record being put together, when it does not lie in one piece.
+    joined: Vec<u8>,
+    handshake_out: Vec<u8>,
+    /// Stream bytes that need no memory any more. Counted, not a place: what is held stays within the
+    /// window also when ADUs are consumed out of order.
+    consumed: u64,
+    /// The peer's end-of-stream record came.
+    peer_ended: bool,
+    /// `finish` was called.
+    finishing: bool,
+    /// `send` had no room.
+    pub wants_room: bool,
+    /// ADUs were delivered since the last look.
+    news: bool,
+    pub events: VecDeque<Event>,
+    /// In the list of connections that have something to transmit.
+    pub is_dirty: bool,
+    /// In the list of connections with events.
+    pub is_eventful: bool,
+    /// Bytes sealed since the last transmission.
+    pub unflushed: u32,
+    /// The handshake must be complete by then.
+    pub handshake_deadline: Option<Instant>,
+    closed: bool,
+    /// When the last segment came.
+    now: Instant,
+    level: Level,
+}
+
+/// What a segment brings besides its payload.
+pub(crate) struct Segment<'a> {
+    pub header: &'a Header,
+    /// Sum over pseudo-header, header and options.
+    pub header_sum: Sum,
+    pub payload: &'a [u8],
+    pub marked: bool,
+}
+
+impl Connection {
+    pub fn new(
+        tuple: Tuple,
+        tcp: tcp::Connection,
+        handshake: Handshake,
+        path: Path,
+        memory: &Memory,
+        level: Level,
+    ) -> Self {
+        Connection {
+            tuple,
+            tcp,
+            ring: SendRing::new(memory.send_ring_bytes, memory.send_ring_records),
+            path,
+            phase: Phase::Handshake(Box::new(handshake)),
+            assembly: Assembly::new(memory.window_bytes, memory.ranges),
+            next: 0,
+            ahead: VecDeque::with_capacity(memory.ranges),
+            ranges: memory.ranges,
+            inbox: Inbox::default(),
+            joined: Vec::new(),
+            handshake_out: Vec::new(),
+            consumed: 0,
+            peer_ended: false,
+            finishing: false,
+            wants_room: false,
+            news: false,
+            events: VecDeque::new(),
+            is_dirty: false,
+            is_eventful: false,
+            unflushed: 0,
+            handshake_deadline: None,
+            closed: false,
+            now: Instant::ZERO,
+            level,
+        }
+    }
+
+    // ---- send ------------------------------------------------------------------------------
+
+    /// Seals `body` into the ring, in one pass. False: no room now.
+    pub fn send(&mut self, body: &[u8]) -> Result<bool> {
+        let Phase::Open(open) = &self.phase else {
+            return if self.closed { Err(Error::Closed) } else { Ok(self.no_room()) };
+        };
+        if !open.trusted {
+            return Err(Error::Untrusted(open.peer));
+        }
+        if self.finishing {
+            return Err(Error::Misuse("an ADU after the end of the stream"));
+        }
+        self.seal(RecordType::Adu, body)
+    }
+
+    /// Bytes of records that may be sealed now.
+    pub fn room(&self) -> usize {
+        match &self.phase {
+            Phase::Open(open) if open.trusted && !self.finishing => {
+                self.ring.room().min(self.tcp.send_room() as usize)
+            }
+            _ => 0,
+        }
+    }
+
+    fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
+        let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
+        let max = open.sender.body_len_max();
+        if body.len() > max {
+            return Err(Error::TooLong { len: body.len(), max });
+        }
+        let len = open.sender.record_len(body.len());
+        if !self.ring.has_room(len) || self.tcp.send_room() < len as u32 {
+            return Ok(self.no_room());
+        }
+        let Some(reservation) = self.tcp.reserve(len as u32) else { return Ok(self.no_room()) };
+        let offset = reservation.offset();
+        let sealed = self.ring.push(offset, len, |dst| open.sender.seal(offset, kind, body, dst));
+        // A reservation that was begun is committed, or the connection ends.
+        if let Err(error) = sealed {
+            self.tcp.abort();
+            return Err(error.into());
+        }
+        self.tcp.commit(reservation, Cut::Record);
+        Ok(true)
+    }
+
+    fn no_room(&mut self) -> bool {
+        self.wants_room = true;
+        false
+    }
+
+    /// Ends the stream: an authenticated record, then FIN. Repeated by `flush_session` until there is room.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+        self.flush_session();
+    }
+
+    /// Moves what the session wants to send into the ring.
+    pub fn flush_session(&mut self) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.write(&mut self.handshake_out);
+        }
+        let mut done = 0;
+        while done < self.handshake_out.len() {
+            let piece = &self.handshake_out[done..];
+            let piece = &piece[..piece.len().min(HANDSHAKE_PIECE)];
+            if !self.ring.has_room(piece.len()) {
+                break;
+            }
+            let Some(reservation) = self.tcp.reserve(piece.len() as u32) else { break };
+            let pushed: std::result::Result<(), ()> =
+                self.ring.push(reservation.offset(), piece.len(), |dst| {
+                    dst.copy_from_slice(piece);
+                    Ok(Sum::of(dst))
+                });
+            debug_assert!(pushed.is_ok());
+            self.tcp.commit(reservation, Cut::Record);
+            done += piece.len();
+        }
+        self.handshake_out.drain(..done);
+        let ends = self.finishing && matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
+        if ends
+            && self.handshake_out.is_empty()
+            && matches!(self.seal(RecordType::EndOfStream, &[]), Ok(true))
+        {
+            self.tcp.finish();
+        }
+    }
+
+    // ---- receive ---------------------------------------------------------------------------
+
+    /// Initial, integrated and final step for one segment.
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        segment: &Segment<'_>,
+        app: &mut dyn Application,
+    ) {
+        self.now = now;
+        let initial = self.tcp.handle_initial(now, segment.header, segment.payload.len() as u32);
+        let verdict = match &initial {
+            Initial::Drop(_) => return,
+            Initial::Payload(plan) if !plan.duplicate => self.take_payload(id, segment, plan, app),
+            _ => {
+                let sum = fusewire_kernels::sum(self.level, segment.payload);
+                if verifies(segment, sum) {
+                    Verdict::Control
+                } else {
+                    Verdict::Reject(DropCause::Checksum)
+                }
+            }
+        };
+        if segment.marked && !matches!(verdict, Verdict::Reject(_)) {
+            self.tcp.note_congestion_mark();
+        }
+        self.tcp.handle_final(now, segment.header, &initial, verdict);
+    }
+
+    /// The integrated step: opens a whole record, or stores a piece.
+    fn take_payload(
+        &mut self,
+        id: ConnectionId,
+        segment: &Segment<'_>,
+        plan: &PayloadPlan,
+        app: &mut dyn Application,
+    ) -> Verdict {
+        if let (Phase::Open(open), true) = (&self.phase, plan.is_whole()) {
+            let header = open.receiver.header(segment.payload);
+            let at_record = plan.offset >= self.next;
+            if let Ok(header) = header
+                && at_record
+                && open.receiver.record_len(&header) == segment.payload.len()
+            {
+                return self.take_record(id, segment, plan.offset, header, app);
+            }
+        }
+        self.take_piece(id, segment, plan, app)
+    }
+
+    /// One segment is one record: the fast path. It may lie beyond a hole: that it opens at this
+    /// offset proves that a record begins here.
+    fn take_record(
+        &mut self,
+        id: ConnectionId,
+        segment: &Segment<'_>,
+        offset: u64,
+        header: RecordHeader,
+        app: &mut dyn Application,
+    ) -> Verdict {
+        let in_order = offset == self.next;
+        if !in_order && self.ahead.len() >= self.ranges {
+            return Verdict::Reject(DropCause::TooManyRanges);
+        }
+        let len = segment.payload.len();
+        let opened =
+            self.open(id, offset, segment.payload, header, app, |sum| verifies(segment, sum));
+        if let Err(cause) = opened {
+            return Verdict::Reject(cause);
+        }
+        let end = offset + len as u64;
+        if in_order {
+            self.next = end;
+            if !self.ahead.is_empty() || !self.assembly.is_empty() {
+                self.advance(id, app);
+            }
+        } else {
+            let at = self.ahead.partition_point(|r| r.start < offset);
+            self.ahead.insert(at, offset..end);
+        }
+        Verdict::Accept { len: len as u32 }
+    }
+
+    /// Opens a whole record into the application's memory or the inbox.
+    fn open(
+        &mut self,
+        id: ConnectionId,
+        offset: u64,
+        record: &[u8],
+        header: RecordHeader,
+        app: &mut dyn Application,
+        sum_is_right: impl FnOnce(Sum) -> bool,
+    ) -> std::result::Result<(), DropCause> {
+        let Phase::Open(open) = &mut self.phase else { return Err(DropCause::Closed) };
+        let is_next = self.inbox.is_next(header.index);
+        let adu = Adu { index: header.index, len: header.body_len as usize, is_next };
+        if self.inbox.distance(adu.index) > INDEX_WINDOW {
+            return Err(DropCause::NoMemory);
+        }
+        let is_adu = header.kind == RecordType::Adu;
+        let mut buffer = Vec::new();
+        let placed = if is_adu { app.place(id, adu).filter(|m| m.len() >= adu.len) } else { None };
+        let is_placed = placed.is_some();
+        let dst = match placed {
+            Some(memory) => memory,
+            None => {
+                buffer = self.inbox.buffer(adu.len);
+                &mut buffer[..]
+            }
+        };
+        let result = open.receiver.open(offset, record, dst);
+        let sum = match &result {
+            Ok(opened) => opened.sum,
+            Err(error) => error.sum,
+        };
+        let cause = match (&result, sum_is_right(sum)) {
+            (Ok(_), true) => None,
+            (Ok(_), false) => {
+                // Authentic, but the sum is not: the header was corrupted on its way.
+                dst[..adu.len].fill(0);
+                Some(DropCause::Checksum)
+            }
+            (Err(_), false) => Some(DropCause::Checksum),
+            (Err(_), true) => Some(DropCause::Tag),
+        };
+        if let Some(cause) = cause {
+            if is_placed {
+                app.dropped(id, adu);
+            } else {
+                self.inbox.recycle(buffer);
+            }
+            if let Err(error) = result
+                && error.error.is_fatal()
+                && cause == DropCause::Tag
+            {
+                self.fail(error.error.into());
+            }
+            return Err(cause);
+        }
+        let len = record.len() as u64;
+        match (is_adu, is_placed) {
+            (true, true) => {
+                self.inbox.skip(adu.index);
+                app.delivered(id, adu);
+                self.consumed += len;
+            }
+            (true, false) => self.inbox.put(adu.index, buffer),
+            (false, _) => {
+                self.peer_ended |= header.kind == RecordType::EndOfStream;
+                self.inbox.recycle(buffer);
+                self.inbox.skip(adu.index);
+                self.consumed += len;
+            }
+        }
+        self.news |= is_adu;
+        Ok(())
+    }
+
+    /// Stores ciphertext whose record is not whole in this segment.
+    fn take_piece(
+        &mut self,
+        id: ConnectionId,
+        segment: &Segment<'_>,
+        plan: &PayloadPlan,
+        app: &mut dyn Application,
+    ) -> Verdict {
+        let sum = fusewire_kernels::sum(self.level, segment.payload);
+        if !verifies(segment, sum) {
+            return Verdict::Reject(DropCause::Checksum);
+        }
+        let start = plan.trim_front as usize;
+        let piece = &segment.payload[start..start + plan.len as usize];
+        if !self.assembly.insert(plan.offset, piece) {
+            return Verdict::Reject(DropCause::NoMemory);
+        }
+        self.advance(id, app);
+        Verdict::Accept { len: plan.len }
+    }
+
+    /// Takes in order whatever is whole: handshake bytes, records from the assembly, records opened before.
+    fn advance(&mut self, id: ConnectionId, app: &mut dyn Application) {
+        loop {
+            while self.ahead.front().is_some_and(|r| r.start == self.next) {
+                self.next = self.ahead.pop_front().map_or(self.next, |r| r.end);
+            }
+            let took = match &self.phase {
+                Phase::Handshake(_) => self.advance_handshake(),
+                Phase::Open(_) => self.advance_record(id, app),
+                Phase::Closed => false,
+            };
+            if !took {
+                break;
+            }
+        }
+        self.assembly.advance(self.next);
+        if self.assembly.is_empty() && matches!(self.phase, Phase::Open(_)) {
+            self.assembly.release();
+        }
+    }
+
+    fn advance_handshake(&mut self) -> bool {
+        let Phase::Handshake(handshake) = &mut self.phase else { return false };
+        let available = self.assembly.available(self.next);
+        if available == 0 {
+            return false;
+        }
+        self.joined.resize(available, 0);
+        self.assembly.copy(self.next, &mut self.joined);
+        match handshake.read(&self.joined) {
+            Ok(taken) => {
+                self.next += taken as u64;
+                self.consumed += taken as u64;
+                self.flush_session();
+                self.poll_handshake();
+                // What is left belongs to records.
+                matches!(self.phase, Phase::Open(_))
+            }
+            Err(error) => {
+                // The peer shall learn why: an alert or a refusal, then the end. What keeps the connection
+                // open longer than a handshake may take is reset.
+                self.flush_session();
+                self.tcp.finish();
+                self.close(Some(error.into()));
+                false
+            }
+        }
+    }
+
+    /// Becomes open when the handshake is complete and its last bytes are on their way.
+    fn poll_handshake(&mut self) {
+        let Phase::Handshake(handshake) = &mut self.phase else { return };
+        let Some(established) = handshake.poll() else { return };
+        let open = Open {
+            sender: established.sender,
+            receiver: established.receiver,
+            peer: established.peer,
+            options: established.options,
+            trusted: established.trusted,
+        };
+        self.events.push_back(Event::Connected { peer: open.peer, trusted: open.trusted });
+        self.handshake_deadline = None;
+        self.phase = Phase::Open(Box::new(open));
+    }
+
+    /// Opens the record at `next` if all of it is there. A failure ends the connection: its bytes
+    /// were acknowledged.
+    fn advance_record(&mut self, id: ConnectionId, app: &mut dyn Application) -> bool {
+        let Phase::Open(open) = &self.phase else { return false };
+        let available = self.assembly.available(self.next);
+        if available < HEADER_LEN {
+            return false;
+        }
+        let mut first = [0; HEADER_LEN];
+        self.assembly.copy(self.next, &mut first);
+        let header = match open.receiver.header(&first) {
+            Ok(header) => header,
+            Err(error) => {
+                self.fail(error.into());
+                return false;
+            }
+        };
+        let len = open.receiver.record_len(&header);
+        if available < len {
+            return false;
+        }
+        let mut record = std::mem::take(&mut self.joined);
+        record.resize(len, 0);
+        self.assembly.copy(self.next, &mut record);
+        // Each piece's sum was verified when it came.
+        let opened = self.open(id, self.next, &record, header, app, |_| true);
+        self.joined = record;
+        match opened {
+            Ok(()) => {
+                self.next += len as u64;
+                true
+            }
+            Err(_) => {
+                self.fail(SessionError::NotAuthentic { offset: self.next }.into());
+                false
+            }
+        }
+    }
+
+    // ---- events ----------------------------------------------------------------------------
+
+    /// Takes over what the transport has to tell. True when acknowledged memory was freed.
+    pub fn poll_transport(&mut self) {
+        self.tcp.consumed(self.consumed);
+        while let Some(event) = self.tcp.poll_event() {
+            match event {
+                tcp::Event::Established => self.flush_session(),
+                tcp::Event::Acked { upto_offset } => {
+                    self.ring.acknowledge(upto_offset);
+                    self.path.acknowledged(self.now, upto_offset);
+                    if self.finishing || !self.handshake_out.is_empty() {
+                        self.flush_session();
+                    }
+                    if std::mem::take(&mut self.wants_room) {
+                        self.events.push_back(Event::Writable);
+                    }
+                }
+                tcp::Event::PeerFinished { offset } => self.peer_finished(offset),
+                tcp::Event::Urgent { .. } => {}
+                tcp::Event::Reset(tcp::ResetCause::Refused) => {
+                    self.fail(Error::Refused(self.tuple.remote))
+                }
+                tcp::Event::Reset(tcp::ResetCause::Peer) => {
+                    self.fail(Error::Reset(self.tuple.remote))
+                }
+                tcp::Event::Reset(tcp::ResetCause::Local) => self.fail(Error::Closed),
+                tcp::Event::TimedOut => self.fail(Error::TimedOut(self.tuple.remote)),
+                tcp::Event::Closed => self.close(None),
+            }
+        }
+        if self.tcp.state() == tcp::State::TimeWait && !self.closed {
+            // Both sides have everything. What waits for stray segments needs no memory.
+            self.close(None);
+            self.ring = SendRing::new(0, 0);
+        }
+        if std::mem::take(&mut self.news) {
+            self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// A question about the path that is due.
+    pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
+        if matches!(self.phase, Phase::Open(_)) {
+            self.path.poll_probe(now, self.tuple.remote)
+        } else {
+            None
+        }
+    }
+
+    /// A datagram of `size` bytes is sent again.
+    pub fn lost(&mut self, size: usize) {
+        if self.path.lost(size) {
+            self.use_path();
+        }
+    }
+
+    /// What is known of the path has changed: segments are cut to fit.
+    pub fn use_path(&mut self) {
+        if let Some(size) = self.path.size() {
+            self.tcp.set_max_payload((size - HEADROOM) as u32);
+        }
+    }
+
+    fn peer_finished(&mut self, offset: u64) {
+        match &self.phase {
+            Phase::Open(_) if self.peer_ended && self.next == offset => {
+                self.events.push_back(Event::Finished)
+            }
+            Phase::Open(_) => self.fail(SessionError::Truncated { at: offset }.into()),
+            Phase::Handshake(_) => {
+                let what = "closed the connection during the handshake";
+                self.fail(Error::Protocol { peer: self.tuple.remote, what });
+            }
+            Phase::Closed => {}
+        }
+    }
+
+    /// The connection ends with an error; the peer gets a reset.
+    pub fn fail(&mut self, error: Error) {
+        if !self.closed {
+            self.tcp.abort();
+            self.close(Some(error));
+        }
+    }
+
+    fn close(&mut self, error: Option<Error>) {
+        if !self.closed {
+            self.closed = true;
+            self.phase = Phase::Closed;
+            self.events.push_back(Event::Closed(error));
+        }
+    }
+
+    /// Accepts the peer's key.
+    pub fn trust(&mut self) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.trusted = true;
+        }
+    }
+
+    /// True once `Event::Closed` was given.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The peer's key and what was agreed on, once the handshake is complete.
+    pub fn session(&self) -> Option<(Fingerprint, Options)> {
+        match &self.phase {
+            Phase::Open(open) => Some((open.peer, open.options)),
+            _ => None,
+        }
+    }
+
+    /// The longest body whose record is one segment now, and the longest that the peer takes at all.
+    pub fn adu_len(&self) -> Option<(usize, usize)> {
+        let Phase::Open(open) = &self.phase else { return None };
+        let max = open.sender.body_len_max();
+        let fitting = open.sender.body_len_fitting(self.tcp.max_payload() as usize).unwrap_or(0);
+        Some((fitting.min(max), max))
+    }
+
+    /// The application took an ADU of `len` bytes out of the inbox.
+    pub fn took(&mut self, len: usize) {
+        if let Phase::Open(open) = &self.phase {
+            self.consumed += open.sender.record_len(len) as u64;
+        }
+    }
+}
+
+/// Sum over all of the segment is right.
+fn verifies(segment: &Segment<'_>, payload_sum: Sum) -> bool {
+    (segment.header_sum + payload_sum).verifies()
+}

@@ -1,0 +1,74 @@
+//! What can go wrong, by blame.
+
+use std::io;
+use std::net::SocketAddr;
+
+use fusewire_session::Fingerprint;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{action}: {source}")]
+    Os {
+        /// What was tried.
+        action: &'static str,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// Handshake, keys or records failed.
+    #[error(transparent)]
+    Session(#[from] fusewire_session::Error),
+    /// The server's key has not been judged, and the caller judged against it.
+    #[error("the server's key {0} is not trusted")]
+    Untrusted(Fingerprint),
+    /// Nobody answers.
+    #[error("no answer from {0}: is `fusewire serve` running there, and does UDP get through?")]
+    TimedOut(SocketAddr),
+    /// The peer refused the connection.
+    #[error("{0} refused the connection")]
+    Refused(SocketAddr),
+    /// The peer reset the connection.
+    #[error("{0} reset the connection")]
+    Reset(SocketAddr),
+    /// The peer sent what the protocol forbids.
+    #[error("{peer}: {what}")]
+    Protocol {
+        /// Who.
+        peer: SocketAddr,
+        /// What it did.
+        what: &'static str,
+    },
+    /// The connection is closed, by this side or in order by both.
+    #[error("the connection is closed")]
+    Closed,
+    /// An ADU longer than the peer takes.
+    #[error("an ADU of {len} bytes is too long: at most {max} here")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The longest that is taken.
+        max: usize,
+    },
+    /// The caller's memory is shorter than the ADU.
+    #[error("an ADU of {len} bytes does not fit into {room}")]
+    NoRoom {
+        /// Its length in bytes.
+        len: usize,
+        /// The memory's.
+        room: usize,
+    },
+    /// The caller broke a rule of this crate.
+    #[error("misuse: {0}")]
+    Misuse(&'static str),
+}
+
+impl Error {
+    pub(crate) fn os(action: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Os { action, source }
+    }
+}
+
+/// Short for this crate's results.
+pub type Result<T> = std::result::Result<T, Error>;

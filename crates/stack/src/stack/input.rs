@@ -1,0 +1,342 @@
+//! Receiving: the batch's frames, one after the other, and what is no segment of a connection.
+
+use fusewire_device::encapsulation::pseudo_header_sum;
+
+use fusewire_transport::tcp::Initial;
+use fusewire_wire::tcp::Flags;
+
+use super::*;
+use crate::application::{Application, Keep, One};
+use crate::path::{self, Kind};
+use crate::stack::output::header_sum;
+
+impl Stack {
+    // ---- the loop -----------------------------------------------------------------------------
+
+    /// Receives what waits, runs timers, sends what may leave. True if there was work.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the device is broken.
+    pub fn poll(&mut self, app: &mut dyn Application) -> Result<bool> {
+        let received = self.receive(app)?;
+        let now = self.clock.now();
+        let timed = self.run_timers(now);
+        let sent = self.transmit();
+        let worked = received || timed || sent > 0;
+        if worked {
+            self.last_work = now;
+        }
+        Ok(worked)
+    }
+
+    /// The next ADU of a connection, straight into `memory`: works through received frames only as far
+    /// as is needed. Returns its length, or `None` when nothing is there. ADUs of other connections
+    /// that come before it wait for their turn. In any order.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when `memory` is too short (the ADU is lost); [`Error::Os`].
+    pub fn recv_into(&mut self, id: ConnectionId, memory: &mut [u8]) -> Result<Option<usize>> {
+        if let Some((_, buffer)) = self.recv_any(id) {
+            let (len, room) = (buffer.len(), memory.len());
+            if let Some(memory) = memory.get_mut(..len) {
+                memory.copy_from_slice(&buffer);
+            }
+            self.recycle(id, buffer);
+            return if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) };
+        }
+        let mut one = One { id, memory, got: None };
+        loop {
+            let worked = self.receive(&mut one)?;
+            if worked {
+                self.last_work = self.cursor.now;
+            }
+            if one.got.is_some() || !worked {
+                return Ok(one.got);
+            }
+        }
+    }
+
+    /// Works through the batch at hand, or the next; all of it unless `app` has enough before.
+    fn receive(&mut self, app: &mut dyn Application) -> Result<bool> {
+        let mut batch = self.batch.take().unwrap_or_else(|| RxBatch::new(RECEIVE_SLOTS));
+        if self.cursor.packet >= batch.len() {
+            self.cursor = Cursor::default();
+            let received =
+                self.device.receive(&mut batch).map_err(Error::os("receiving from the device"));
+            if !matches!(received, Ok(1..)) {
+                batch.clear();
+                self.batch = Some(batch);
+                return received.map(|_| false);
+            }
+            self.cursor.now = self.clock.now();
+        }
+        let start = self.profile.is_some().then(|| self.clock.now());
+        let segments = self.take_frames(&batch, app);
+        if let (Some(start), Some(profile)) = (start, &mut self.profile) {
+            profile.receive_s += self.clock.now().saturating_since(start).as_secs_f64();
+            profile.segments_received += segments;
+        }
+        let at_end = self.cursor.packet >= batch.len();
+        self.batch = Some(batch);
+        if at_end && let Some((_, index)) = self.cursor.last.take() {
+            self.settle(index);
+            // Acknowledge what came before more is asked for.
+            self.transmit();
+        }
+        Ok(true)
+    }
+
+    /// True shortly after there was work: looking again is cheaper than sleeping.
+    pub fn wants_spin(&self) -> bool {
+        let unread = self.batch.as_ref().is_some_and(|b| self.cursor.packet < b.len());
+        unread || self.clock.now().saturating_since(self.last_work) < self.config.spin
+    }
+
+    /// Time until the next timer is due.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let listener = self.listening.as_ref().and_then(|l| l.listener.poll_timeout());
+        let at = match (self.timers.next_deadline(), listener) {
+            (Some(a), Some(b)) => Some(if a < b { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        at.map(|at| at.saturating_since(now))
+    }
+
+    /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes; does
+    /// not sleep while [`Stack::wants_spin`].
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the device is broken.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
+        if self.wants_spin() {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let timeout = match (timeout, self.next_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.device.wait(timeout, false).map_err(Error::os("waiting for the device"))?;
+        Ok(())
+    }
+
+    fn run_timers(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((tuple, header)) =
+            self.listening.as_mut().and_then(|l| l.listener.poll_transmit(now))
+        {
+            any = true;
+            self.send_alone(tuple.remote, header);
+        }
+        self.timers.advance(now);
+        while let Some(index) = self.timers.pop_expired() {
+            any = true;
+            if let Some(connection) = &mut self.connections[index as usize] {
+                if connection.handshake_deadline.is_some_and(|at| at <= now) {
+                    connection.handshake_deadline = None;
+                    if connection.is_closed() {
+                        connection.tcp.abort();
+                    } else if connection.session().is_none() {
+                        connection.fail(Error::TimedOut(connection.tuple.remote));
+                    }
+                }
+                connection.tcp.handle_timeout(now);
+                self.settle(index);
+            }
+        }
+        any
+    }
+
+    /// Frames from the cursor on, until the batch ends or `app` has enough. One look-up a
+    /// super-packet: its frames have one sender.
+    fn take_frames(&mut self, batch: &RxBatch, app: &mut dyn Application) -> u64 {
+        let mut segments = 0;
+        for packet in batch.iter().skip(self.cursor.packet) {
+            while self.cursor.at < packet.bytes.len() {
+                let end = (self.cursor.at + packet.segment_len).min(packet.bytes.len());
+                let frame = &packet.bytes[self.cursor.at..end];
+                self.cursor.at = end;
+                segments += self.take_frame(packet.peer, packet.ecn == Ecn::Ce, frame, app);
+                if !app.wants_more() {
+                    return segments;
+                }
+            }
+            self.cursor.packet += 1;
+            self.cursor.at = 0;
+        }
+        segments
+    }
+
+    /// One frame; 1 if it had payload.
+    #[inline]
+    fn take_frame(
+        &mut self,
+        peer: SocketAddr,
+        marked: bool,
+        frame: &[u8],
+        app: &mut dyn Application,
+    ) -> u64 {
+        let Ok(header) = Header::parse(frame) else {
+            self.drops.malformed += 1;
+            return 0;
+        };
+        let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
+        let header_sum = pseudo_header_sum(frame.len()) + header_sum(head);
+        let segment = Segment { header: &header, header_sum, payload, marked };
+        if let Some(kind) = path::kind(&header) {
+            self.take_probe(peer, kind, &segment);
+            return 0;
+        }
+        let key = Key { remote: peer, local_port: header.dst_port, remote_port: header.src_port };
+        let index = match self.cursor.last {
+            Some((known, index)) if known == key => Some(index),
+            _ => self.table.get(&key).copied(),
+        };
+        let now = self.cursor.now;
+        let Some(index) = index else {
+            self.take_stray(now, peer, &segment);
+            return 0;
+        };
+        if self.cursor.last.is_none_or(|(_, last)| last != index)
+            && let Some((_, previous)) = self.cursor.last.replace((key, index))
+        {
+            self.settle(previous);
+        }
+        let id = self.id(index);
+        if let Some(connection) = &mut self.connections[index as usize] {
+            connection.handle_segment(now, id, &segment, app);
+        }
+        u64::from(!payload.is_empty())
+    }
+
+    /// A segment for no connection: the listener's, or answered with a reset.
+    fn take_stray(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) {
+        let sum = fusewire_kernels::sum(self.config.level, segment.payload);
+        if !(segment.header_sum + sum).verifies() {
+            self.drops.checksum += 1;
+            return;
+        }
+        let header = segment.header;
+        let tuple = Tuple {
+            local: self.device.local_addr(),
+            remote,
+            local_port: header.dst_port,
+            remote_port: header.src_port,
+        };
+        if self.has_moved(now, remote, segment) {
+            return;
+        }
+        let is_full = self.live >= self.config.max_connections && !self.evict();
+        let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
+            self.drops.stray += 1;
+            if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
+                self.send_alone(remote, reply);
+            }
+            return;
+        };
+        if is_full {
+            self.drops.full += 1;
+            return;
+        }
+        match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
+            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
+                self.send_alone(remote, reply)
+            }
+            ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
+            ListenerAction::Drop(_) => self.drops.listener += 1,
+        }
+    }
+
+    fn accept(&mut self, now: Instant, tuple: Tuple, tcp: tcp::Connection, segment: &Segment<'_>) {
+        let Some(listening) = &mut self.listening else { return };
+        listening.listener.taken();
+        let handshake = match Handshake::server(&listening.server) {
+            Ok(handshake) => handshake,
+            Err(error) => {
+                tracing::error!(%error, "cannot begin a handshake");
+                return;
+            }
+        };
+        match self.insert(tuple, tcp, handshake) {
+            Ok(index) => {
+                self.schedule_handshake(index, now);
+                let id = self.id(index);
+                if let Some(connection) = &mut self.connections[index as usize] {
+                    connection.handle_segment(now, id, segment, &mut Keep);
+                }
+                self.settle(index);
+            }
+            Err(_) => self.drops.full += 1,
+        }
+    }
+
+    /// A question about the path, or the answer to one of ours.
+    fn take_probe(&mut self, remote: SocketAddr, kind: Kind, segment: &Segment<'_>) {
+        let sum = fusewire_kernels::sum(self.config.level, segment.payload);
+        if !(segment.header_sum + sum).verifies() {
+            self.drops.checksum += 1;
+            return;
+        }
+        let header = segment.header;
+        let (ports, nonce) = ((header.dst_port, header.src_port), path::nonce(header));
+        let key = Key { remote, local_port: ports.0, remote_port: ports.1 };
+        let now = self.cursor.now;
+        match (self.table.get(&key).copied(), kind) {
+            (Some(_), Kind::Probe) => {
+                self.send_alone(remote, path::header(ports, nonce, Kind::Answer))
+            }
+            (Some(index), Kind::Answer) => {
+                if let Some(connection) = &mut self.connections[index as usize]
+                    && connection.path.handle_answer(now, nonce)
+                {
+                    connection.use_path();
+                    self.settle(index);
+                }
+            }
+            (None, Kind::Answer) => self.follow(remote, ports, nonce),
+            (None, Kind::Probe) => self.drops.stray += 1,
+        }
+    }
+
+    /// A segment from an address that we do not know, with ports that we do: the peer's address may have
+    /// changed. If the segment could be the peer's, that address is asked to prove it.
+    fn has_moved(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) -> bool {
+        let header = segment.header;
+        let ports = (header.dst_port, header.src_port);
+        let Some(&index) = self.by_ports.get(&ports) else { return false };
+        let Some(connection) = &mut self.connections[index as usize] else { return false };
+        let is_inside = header.flags.has(Flags::ACK) && !header.flags.any(Flags::SYN | Flags::RST);
+        if !is_inside || connection.session().is_none() {
+            return false;
+        }
+        if let Initial::Drop(_) =
+            connection.tcp.handle_initial(now, header, segment.payload.len() as u32)
+        {
+            return false;
+        }
+        if let Some(probe) = connection.path.suspect(now, remote) {
+            self.send_probe(ports, probe);
+        }
+        true
+    }
+
+    /// The peer has proven its new address.
+    fn follow(&mut self, remote: SocketAddr, ports: (u16, u16), nonce: u64) {
+        let Some(&index) = self.by_ports.get(&ports) else {
+            self.drops.stray += 1;
+            return;
+        };
+        let Some(connection) = &mut self.connections[index as usize] else { return };
+        if !connection.path.moved(remote, nonce) {
+            self.drops.stray += 1;
+            return;
+        }
+        tracing::info!(from = %connection.tuple.remote, to = %remote, "the peer's address has changed");
+        self.table.remove(&key(&connection.tuple));
+        connection.tuple.remote = remote;
+        connection.tcp.path_changed();
+        self.table.insert(key(&connection.tuple), index);
+        self.settle(index);
+    }
+}

@@ -1,0 +1,572 @@
+//! The stack: a device, the connections over it, and nothing that blocks but [`Stack::wait`].
+
+mod input;
+mod output;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::{Device, Ecn, RxBatch, Waker};
+use fusewire_session::{ClientConfig, Fingerprint, Handshake, Options, ServerConfig};
+use fusewire_transport::isn;
+use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, reset_for};
+use fusewire_transport::timer::Wheel;
+use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::connection::{Connection, Event, Memory, Segment};
+use crate::path::Path;
+use crate::{ConnectionId, Error, Result};
+
+/// Super-packets taken from the device in one call.
+const RECEIVE_SLOTS: usize = 8;
+/// Frames given to the device in one call.
+const TRANSMIT_FRAMES: usize = 128;
+/// Bytes queued by `send` before they leave without being asked for: one super-packet.
+const FLUSH_BYTES: u32 = 60 << 10;
+/// Bytes of a datagram before the path is known (RFC 8899, section 5.1.2).
+const BASE_DATAGRAM: usize = 1200;
+/// Resolution of timers.
+const TICK: Duration = Duration::from_micros(500);
+
+/// Which endpoint of a stack a datagram belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    remote: SocketAddr,
+    local_port: u16,
+    remote_port: u16,
+}
+
+/// What was dropped before a connection was found, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drops {
+    /// Not a TCP header.
+    pub malformed: u64,
+    /// Wrong checksum, and for no connection of ours.
+    pub checksum: u64,
+    /// For no connection and no listener.
+    pub stray: u64,
+    /// The table of connections is full.
+    pub full: u64,
+    /// Refused by the listener: backlog, cookie, violation.
+    pub listener: u64,
+}
+
+/// Time spent in the three steps, without system calls: the paper's packet processing time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Profile {
+    /// Seconds in `send` and in building segments.
+    pub send_s: f64,
+    /// Payload segments sent.
+    pub segments_sent: u64,
+    /// Seconds from the frame's header to its acceptance.
+    pub receive_s: f64,
+    /// Payload segments received.
+    pub segments_received: u64,
+}
+
+struct Listening {
+    listener: Listener,
+    port: u16,
+    server: ServerConfig,
+}
+
+/// Where a header lies.
+#[derive(Clone, Copy)]
+enum HeaderAt {
+    Ring(usize),
+    Scratch(usize),
+}
+
+/// One segment between `poll_transmit` and the device.
+#[derive(Clone, Copy)]
+struct Planned {
+    header: HeaderAt,
+    header_len: usize,
+    payload: (usize, usize),
+    ecn: Ecn,
+}
+
+/// How far the received batch was worked through.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    /// Super-packets before this one are done.
+    packet: usize,
+    /// Bytes of it that are done.
+    at: usize,
+    /// When the batch came.
+    now: Instant,
+    /// The connection of the last frame: a super-packet's frames have one sender.
+    last: Option<(Key, u32)>,
+}
+
+/// The stack. Single-threaded and without blocking: [`Endpoint`](crate::Endpoint) wraps it for
+/// applications that want to block or await.
+pub struct Stack {
+    device: Box<dyn Device>,
+    batch: Option<RxBatch>,
+    cursor: Cursor,
+    clock: Clock,
+    config: Config,
+    connections: Vec<Option<Box<Connection>>>,
+    generations: Vec<u32>,
+    free: Vec<u32>,
+    table: HashMap<Key, u32>,
+    /// Our port and the peer's: to find a peer whose address has changed.
+    by_ports: HashMap<(u16, u16), u32>,
+    /// What probes are filled up with.
+    zeros: Vec<u8>,
+    /// Local ports of connections that a device event ended.
+    unreachable: Vec<u16>,
+    nonces: u64,
+    dirty: Vec<u32>,
+    /// Connections whose events were not all taken.
+    eventful: VecDeque<u32>,
+    timers: Wheel,
+    listening: Option<Listening>,
+    isn: isn::Generator,
+    next_port: u16,
+    headers: Box<[[u8; MAX_HEADER_LEN]; TRANSMIT_FRAMES]>,
+    planned: Vec<Planned>,
+    drops: Drops,
+    profile: Option<Profile>,
+    last_work: Instant,
+    live: usize,
+}
+
+impl Stack {
+    /// A stack over `device`. `seed` keys the initial sequence numbers: 32 secret random bytes.
+    pub fn new(device: Box<dyn Device>, config: Config, seed: &[u8; 32]) -> Self {
+        let clock = config.clock.clone();
+        let now = clock.now();
+        let mut key = [0; 16];
+        key.copy_from_slice(&seed[..16]);
+        let max = config.max_connections;
+        Stack {
+            device,
+            batch: Some(RxBatch::new(RECEIVE_SLOTS)),
+            cursor: Cursor::default(),
+            clock,
+            connections: Vec::new(),
+            generations: Vec::new(),
+            free: Vec::new(),
+            table: HashMap::new(),
+            by_ports: HashMap::new(),
+            zeros: Vec::new(),
+            unreachable: Vec::new(),
+            nonces: u64::from_ne_bytes([
+                seed[16], seed[17], seed[18], seed[19], seed[20], seed[21], seed[22], seed[23],
+            ]),
+            dirty: Vec::new(),
+            eventful: VecDeque::new(),
+            timers: Wheel::new(now, TICK, max),
+            listening: None,
+            isn: isn::Generator::new(&key),
+            next_port: 0x8000 | u16::from_ne_bytes([seed[30], seed[31]]),
+            headers: Box::new([[0; MAX_HEADER_LEN]; TRANSMIT_FRAMES]),
+            planned: Vec::with_capacity(TRANSMIT_FRAMES),
+            drops: Drops::default(),
+            profile: None,
+            last_work: now,
+            live: 0,
+            config,
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    /// Our address as the device knows it.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.device.local_addr()
+    }
+
+    /// Wakes [`Stack::wait`] from another thread.
+    pub fn waker(&self) -> Waker {
+        self.device.waker()
+    }
+
+    /// What was dropped before a connection was found.
+    pub fn drops(&self) -> Drops {
+        self.drops
+    }
+
+    /// Connections that are open or closing.
+    pub fn connections(&self) -> usize {
+        self.live
+    }
+
+    /// Begins to measure the time in the three steps.
+    pub fn measure(&mut self) {
+        self.profile = Some(Profile::default());
+    }
+
+    /// What was measured since [`Stack::measure`].
+    pub fn profile(&self) -> Option<Profile> {
+        self.profile
+    }
+
+    // ---- opening and closing ------------------------------------------------------------------
+
+    /// Opens a connection; `Event::Connected` or `Event::Closed` follows.
+    ///
+    /// # Errors
+    /// [`Error::Session`] for a configuration that no session can be made from; [`Error::Misuse`]
+    /// when there are too many connections.
+    pub fn connect(
+        &mut self,
+        remote: SocketAddr,
+        port: u16,
+        client: &ClientConfig,
+    ) -> Result<ConnectionId> {
+        let now = self.clock.now();
+        let cfg = self.tcp_config(remote);
+        let body_len_max = client.body_len_max.min(longest_adu(&cfg));
+        let handshake = Handshake::client(&ClientConfig { body_len_max, ..client.clone() })?;
+        let local_port = self.free_port(remote, port);
+        let tuple =
+            Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
+        let iss = self.isn.isn(now, &tuple);
+        let tcp = tcp::Connection::connect(&cfg, local_port, port, iss, now);
+        let index = self.insert(tuple, tcp, handshake)?;
+        let id = self.id(index);
+        self.schedule_handshake(index, now);
+        self.settle(index);
+        self.transmit();
+        Ok(id)
+    }
+
+    /// Takes connections to `port` from now on; `Event::Connected` tells of each.
+    pub fn listen(&mut self, port: u16, mut server: ServerConfig, secrets: &Secrets) {
+        let local = self.device.local_addr();
+        let cfg = self.tcp_config(local);
+        server.body_len_max = server.body_len_max.min(longest_adu(&cfg));
+        self.listening = Some(Listening {
+            listener: Listener::new(&cfg, self.config.backlog, secrets),
+            port,
+            server,
+        });
+    }
+
+    /// Takes no further connections; those that are open go on.
+    pub fn stop_listening(&mut self) {
+        self.listening = None;
+    }
+
+    /// The caller has judged the peer's key and accepts it.
+    pub fn trust(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.trust();
+        }
+    }
+
+    /// Ends our stream in order: everything sent before arrives, then the end.
+    pub fn finish(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.finish();
+            self.mark_dirty(id.index);
+        }
+    }
+
+    /// Ends the connection at once.
+    pub fn abort(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.fail(Error::Closed);
+            self.mark_dirty(id.index);
+            self.transmit();
+        }
+    }
+
+    fn free_port(&mut self, remote: SocketAddr, remote_port: u16) -> u16 {
+        loop {
+            self.next_port = self.next_port.wrapping_add(1) | 0x8000;
+            let key = Key { remote, local_port: self.next_port, remote_port };
+            if !self.table.contains_key(&key) {
+                return self.next_port;
+            }
+        }
+    }
+
+    /// TCP settings as the device and the path allow.
+    fn tcp_config(&self, remote: SocketAddr) -> tcp::Config {
+        let caps = self.device.caps();
+        let mut cfg = self.config.tcp.clone();
+        let datagram =
+            self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
+        let mss = |bytes: usize| u16::try_from(bytes.saturating_sub(20)).unwrap_or(u16::MAX);
+        cfg.mss = mss(datagram);
+        let start = if self.knows_path(remote) { datagram } else { datagram.min(BASE_DATAGRAM) };
+        cfg.send_mss = mss(start);
+        let buffer = u32::try_from(caps.receive_buffer_bytes).unwrap_or(u32::MAX);
+        cfg.recv_window = cfg.recv_window.min(buffer.max(64 << 10));
+        cfg.initial_recv_window = cfg.initial_recv_window.min(cfg.recv_window);
+        cfg.send_buffer =
+            cfg.send_buffer.min(u32::try_from(self.config.send_ring_bytes).unwrap_or(u32::MAX));
+        cfg
+    }
+
+    /// On loopback the path is known, and where the user says so; elsewhere it has to be found.
+    fn knows_path(&self, remote: SocketAddr) -> bool {
+        remote.ip().is_loopback()
+            || self.device.caps().name != "udp"
+            || self.config.datagram_bytes.is_some()
+    }
+
+    fn path(&mut self, remote: SocketAddr) -> Path {
+        self.nonces = self.nonces.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let nonce = self.nonces ^ self.nonces >> 29;
+        if self.knows_path(remote) {
+            Path::known(nonce)
+        } else {
+            Path::unknown(nonce, self.device.caps().max_datagram)
+        }
+    }
+
+    fn insert(&mut self, tuple: Tuple, tcp: tcp::Connection, handshake: Handshake) -> Result<u32> {
+        if self.live >= self.config.max_connections && !self.evict() {
+            return Err(Error::Misuse("too many connections"));
+        }
+        let cfg = &self.config.tcp;
+        let memory = Memory {
+            send_ring_bytes: self.config.send_ring_bytes,
+            send_ring_records: cfg.max_segments_in_flight,
+            window_bytes: cfg.recv_window as usize,
+            ranges: cfg.max_ranges,
+        };
+        let path = self.path(tuple.remote);
+        let connection =
+            Box::new(Connection::new(tuple, tcp, handshake, path, &memory, self.config.level));
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.generations.push(0);
+            self.connections.len() as u32 - 1
+        });
+        self.connections[index as usize] = Some(connection);
+        self.table.insert(key(&tuple), index);
+        self.by_ports.insert((tuple.local_port, tuple.remote_port), index);
+        self.live += 1;
+        Ok(index)
+    }
+
+    fn schedule_handshake(&mut self, index: u32, now: Instant) {
+        if let Some(connection) = &mut self.connections[index as usize] {
+            connection.handshake_deadline = Some(now + self.config.handshake_timeout);
+        }
+    }
+
+    fn id(&self, index: u32) -> ConnectionId {
+        ConnectionId { index, generation: self.generations[index as usize] }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        if self.generations.get(id.index as usize) != Some(&id.generation) {
+            return None;
+        }
+        self.connections[id.index as usize].as_deref_mut()
+    }
+
+    fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        if self.generations.get(id.index as usize) != Some(&id.generation) {
+            return None;
+        }
+        self.connections[id.index as usize].as_deref()
+    }
+
+    // ---- ADUs ---------------------------------------------------------------------------------
+
+    /// Seals one ADU into the retransmission memory, in one pass. False when there is no room:
+    /// `Event::Writable` tells when to try again. Full super-packets leave by themselves; call
+    /// [`Stack::flush`] for the rest.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], [`Error::Closed`], [`Error::Untrusted`].
+    pub fn send(&mut self, id: ConnectionId, adu: &[u8]) -> Result<bool> {
+        let start = self.profile.is_some().then(std::time::Instant::now);
+        let connection = self.get_mut(id).ok_or(Error::Closed)?;
+        let taken = connection.send(adu)?;
+        if taken {
+            connection.unflushed += adu.len() as u32;
+        }
+        let full = connection.unflushed >= FLUSH_BYTES;
+        if let (Some(start), Some(profile)) = (start, &mut self.profile) {
+            profile.send_s += start.elapsed().as_secs_f64();
+        }
+        self.mark_dirty(id.index);
+        if full {
+            self.transmit();
+        }
+        Ok(taken)
+    }
+
+    /// Bytes of ADUs that may be sealed now, at least; their records' overhead is counted.
+    pub fn room(&self, id: ConnectionId) -> usize {
+        self.get(id).map_or(0, Connection::room)
+    }
+
+    /// Puts everything that may leave on the wire.
+    pub fn flush(&mut self) {
+        self.transmit();
+    }
+
+    /// The next ADU in order, if it is there; give the buffer back with [`Stack::recycle`].
+    pub fn recv(&mut self, id: ConnectionId) -> Option<(u64, Vec<u8>)> {
+        self.take(id, |c| c.inbox.next())
+    }
+
+    /// Any ADU that is there, with its index: ADUs are delivered out of order.
+    pub fn recv_any(&mut self, id: ConnectionId) -> Option<(u64, Vec<u8>)> {
+        self.take(id, |c| c.inbox.any())
+    }
+
+    fn take(
+        &mut self,
+        id: ConnectionId,
+        pick: impl FnOnce(&mut Connection) -> Option<(u64, Vec<u8>)>,
+    ) -> Option<(u64, Vec<u8>)> {
+        let connection = self.get_mut(id)?;
+        let (index, buffer) = pick(connection)?;
+        connection.took(buffer.len());
+        self.mark_dirty(id.index);
+        Some((index, buffer))
+    }
+
+    /// Takes the buffer of an ADU back, so that the next needs no allocation.
+    pub fn recycle(&mut self, id: ConnectionId, buffer: Vec<u8>) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.inbox.recycle(buffer);
+        }
+    }
+
+    /// The longest ADU that is one segment on this path now, and the longest that the peer takes.
+    pub fn adu_len(&self, id: ConnectionId) -> Option<(usize, usize)> {
+        self.get(id)?.adu_len()
+    }
+
+    /// The peer's key and what was agreed on.
+    pub fn session(&self, id: ConnectionId) -> Option<(Fingerprint, Options)> {
+        self.get(id)?.session()
+    }
+
+    /// The peer's address.
+    pub fn remote_addr(&self, id: ConnectionId) -> Option<SocketAddr> {
+        Some(self.get(id)?.tuple.remote)
+    }
+
+    /// Estimates and counters of the transport.
+    pub fn info(&self, id: ConnectionId) -> Option<tcp::Info> {
+        Some(self.get(id)?.tcp.info())
+    }
+
+    // ---- events -------------------------------------------------------------------------------
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
+        while let Some(&index) = self.eventful.front() {
+            let id = self.id(index);
+            let event =
+                self.connections[index as usize].as_mut().and_then(|c| c.events.pop_front());
+            if let Some(event) = event {
+                return Some((id, event));
+            }
+            self.eventful.pop_front();
+            if let Some(connection) = &mut self.connections[index as usize] {
+                connection.is_eventful = false;
+                self.reap(index);
+            }
+        }
+        None
+    }
+
+    /// Forgets a connection that is over and whose events were taken.
+    fn reap(&mut self, index: u32) {
+        let over = self.connections[index as usize].as_ref().is_some_and(|c| {
+            c.is_closed()
+                && c.events.is_empty()
+                && c.tcp.state() == tcp::State::Closed
+                && !c.is_dirty
+        });
+        if over {
+            self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(connection) = self.connections[index as usize].take() {
+            self.table.remove(&key(&connection.tuple));
+            let ports = (connection.tuple.local_port, connection.tuple.remote_port);
+            if self.by_ports.get(&ports) == Some(&index) {
+                self.by_ports.remove(&ports);
+            }
+            self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
+            self.timers.cancel(index);
+            self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
+            self.free.push(index);
+            self.live -= 1;
+        }
+    }
+
+    /// Makes room by forgetting a connection in TIME-WAIT.
+    fn evict(&mut self) -> bool {
+        let idle = |c: &Option<Box<Connection>>| {
+            c.as_ref().is_some_and(|c| {
+                c.tcp.state() == tcp::State::TimeWait && !c.is_dirty && !c.is_eventful
+            })
+        };
+        let index = self.connections.iter().position(idle);
+        if let Some(index) = index {
+            self.remove(index as u32);
+        }
+        index.is_some()
+    }
+
+    fn mark_dirty(&mut self, index: u32) {
+        if let Some(connection) = &mut self.connections[index as usize]
+            && !std::mem::replace(&mut connection.is_dirty, true)
+        {
+            self.dirty.push(index);
+        }
+    }
+
+    /// After anything that may have changed a connection: events, timers, things to send.
+    fn settle(&mut self, index: u32) {
+        let Some(connection) = &mut self.connections[index as usize] else { return };
+        connection.poll_transport();
+        if !connection.events.is_empty() && !std::mem::replace(&mut connection.is_eventful, true) {
+            self.eventful.push_back(index);
+        }
+        self.mark_dirty(index);
+    }
+
+    fn reschedule(&mut self, index: u32) {
+        let Some(connection) = &self.connections[index as usize] else { return };
+        let deadlines = [
+            connection.tcp.poll_timeout(),
+            connection.handshake_deadline,
+            connection.path.poll_timeout(),
+        ];
+        match deadlines.into_iter().flatten().min() {
+            Some(at) => {
+                self.timers.schedule(index, at);
+            }
+            None => self.timers.cancel(index),
+        }
+    }
+}
+
+/// The longest ADU that we take: a record that comes in pieces is held until it is whole, so it has to fit
+/// into the window.
+fn longest_adu(cfg: &tcp::Config) -> u32 {
+    cfg.initial_recv_window - RECORD_OVERHEAD
+}
+
+/// More than a record adds to its body.
+const RECORD_OVERHEAD: u32 = 64;
+
+fn key(tuple: &Tuple) -> Key {
+    Key { remote: tuple.remote, local_port: tuple.local_port, remote_port: tuple.remote_port }
+}

@@ -1,0 +1,221 @@
+//! Sending: segments from the transport, headers before their payloads, frames to the device.
+
+use fusewire_base::Sum;
+use fusewire_device::TxFrame;
+use fusewire_device::encapsulation::pseudo_header_sum;
+
+use super::*;
+use crate::path::{self, Kind, Probe};
+use crate::send_ring::HEADROOM;
+
+impl Stack {
+    // ---- transmission -------------------------------------------------------------------------
+
+    /// Gives every dirty connection its turn. Returns the number of segments sent.
+    pub(super) fn transmit(&mut self) -> usize {
+        let now = self.clock.now();
+        let mut total = 0;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for index in dirty.drain(..) {
+            while let n @ 1.. = self.transmit_batch(now, index) {
+                total += n;
+                if n < TRANSMIT_FRAMES {
+                    break;
+                }
+            }
+            if let Some(connection) = &mut self.connections[index as usize] {
+                connection.is_dirty = false;
+                connection.unflushed = 0;
+                if let Some(probe) = connection.poll_probe(now) {
+                    let ports = (connection.tuple.local_port, connection.tuple.remote_port);
+                    self.send_probe(ports, probe);
+                }
+            }
+            self.settle_quietly(index);
+            self.reschedule(index);
+        }
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
+        }
+        self.take_device_events(now);
+        total
+    }
+
+    /// Events that transmission itself made, without marking the connection dirty again.
+    fn settle_quietly(&mut self, index: u32) {
+        let Some(connection) = &mut self.connections[index as usize] else { return };
+        connection.poll_transport();
+        if !connection.events.is_empty() {
+            if !std::mem::replace(&mut connection.is_eventful, true) {
+                self.eventful.push_back(index);
+            }
+        } else if !connection.is_eventful {
+            self.reap(index);
+        }
+    }
+
+    fn transmit_batch(&mut self, now: Instant, index: u32) -> usize {
+        let Some(connection) = &mut self.connections[index as usize] else { return 0 };
+        let start = self.profile.is_some().then(std::time::Instant::now);
+        self.planned.clear();
+        let mut data_segments = 0;
+        while self.planned.len() < TRANSMIT_FRAMES {
+            let Some(transmit) = connection.tcp.poll_transmit(now) else { break };
+            let ecn = if transmit.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct };
+            let scratch = self.planned.len();
+            let planned = match &transmit.payload {
+                None => {
+                    let header_len =
+                        emit(transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
+                    Planned { header: HeaderAt::Scratch(scratch), header_len, payload: (0, 0), ecn }
+                }
+                Some(range) => {
+                    data_segments += 1;
+                    if transmit.retransmission {
+                        connection
+                            .lost(transmit.header.emit_len() + (range.end - range.start) as usize);
+                    }
+                    let located = connection.ring.locate(range);
+                    let (from, to) = (located.payload.start, located.payload.end);
+                    let sum = located.sum.unwrap_or_else(|| {
+                        fusewire_kernels::sum(
+                            self.config.level,
+                            &connection.ring.memory()[from..to],
+                        )
+                    });
+                    let header_len = transmit.header.emit_len();
+                    let header = if located.headroom && header_len == HEADROOM {
+                        let room = &mut connection.ring.memory_mut()[from - HEADROOM..from];
+                        emit(transmit.header, room, sum, to - from);
+                        HeaderAt::Ring(from - HEADROOM)
+                    } else {
+                        emit(transmit.header, &mut self.headers[scratch], sum, to - from);
+                        HeaderAt::Scratch(scratch)
+                    };
+                    Planned { header, header_len, payload: (from, to), ecn }
+                }
+            };
+            self.planned.push(planned);
+        }
+        if let (Some(start), Some(profile)) = (start, &mut self.profile) {
+            profile.send_s += start.elapsed().as_secs_f64();
+            profile.segments_sent += data_segments;
+        }
+        if self.planned.is_empty() {
+            return 0;
+        }
+        let memory = connection.ring.memory();
+        let peer = connection.tuple.remote;
+        let nothing = TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct };
+        let mut frames = [nothing; TRANSMIT_FRAMES];
+        for (frame, planned) in frames.iter_mut().zip(&self.planned) {
+            frame.header = match planned.header {
+                HeaderAt::Ring(at) => &memory[at..at + planned.header_len],
+                HeaderAt::Scratch(i) => &self.headers[i][..planned.header_len],
+            };
+            frame.payload = &memory[planned.payload.0..planned.payload.1];
+            frame.ecn = planned.ecn;
+        }
+        hand_over(&mut *self.device, &frames[..self.planned.len()]);
+        self.planned.len()
+    }
+
+    pub(super) fn send_alone(&mut self, remote: SocketAddr, header: Header) {
+        let buffer = &mut self.headers[0];
+        let len = emit(header, buffer, Sum::ZERO, 0);
+        let frame =
+            TxFrame { peer: remote, header: &buffer[..len], payload: &[], ecn: Ecn::NotEct };
+        if let Err(error) = self.device.transmit(&[frame]) {
+            tracing::debug!(%error, "cannot answer");
+        }
+    }
+
+    /// Asks a path a question.
+    pub(super) fn send_probe(&mut self, ports: (u16, u16), probe: Probe) {
+        let buffer = &mut self.headers[0];
+        let len = path::header(ports, probe.nonce, Kind::Probe).emit_len();
+        let filling = probe.size.saturating_sub(len);
+        if self.zeros.len() < filling {
+            self.zeros.resize(filling, 0);
+        }
+        emit(path::header(ports, probe.nonce, Kind::Probe), buffer, Sum::ZERO, filling);
+        let payload = &self.zeros[..filling];
+        let frame = TxFrame { peer: probe.to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
+        if let Err(error) = self.device.transmit(&[frame]) {
+            tracing::debug!(%error, "cannot probe");
+        }
+    }
+
+    /// What the device tells of frames that it took.
+    fn take_device_events(&mut self, now: Instant) {
+        while let Some(event) = self.device.poll_event() {
+            let peer = match event {
+                fusewire_device::Event::TooBig { peer, .. }
+                | fusewire_device::Event::Unreachable { peer } => peer,
+            };
+            for connection in
+                self.connections.iter_mut().flatten().filter(|c| c.tuple.remote == peer)
+            {
+                match event {
+                    fusewire_device::Event::TooBig { len, .. }
+                        if connection.path.too_big(now, len) =>
+                    {
+                        connection.use_path();
+                    }
+                    // Anyone can forge it once there is a connection; before, it saves a long wait.
+                    fusewire_device::Event::Unreachable { .. }
+                        if connection.tcp.state() == tcp::State::SynSent =>
+                    {
+                        connection.fail(Error::Refused(peer));
+                        self.unreachable.push(connection.tuple.local_port);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        while let Some(port) = self.unreachable.pop() {
+            let index = self
+                .connections
+                .iter()
+                .position(|c| c.as_ref().is_some_and(|c| c.tuple.local_port == port));
+            if let Some(index) = index {
+                self.settle(index as u32);
+            }
+        }
+    }
+}
+
+/// How long the device may stay full before what is left counts as lost.
+const FULL_WAIT: Duration = Duration::from_millis(5);
+
+/// Gives frames to the device, which may have to drain first.
+fn hand_over(device: &mut dyn Device, mut frames: &[TxFrame<'_>]) {
+    loop {
+        match device.transmit(frames) {
+            Ok(taken) if taken >= frames.len() => return,
+            Ok(taken) => frames = &frames[taken..],
+            Err(error) => {
+                tracing::warn!(%error, "cannot send");
+                return;
+            }
+        }
+        if !device.wait(Some(FULL_WAIT), true).unwrap_or(false) {
+            return;
+        }
+    }
+}
+
+/// Writes a header with its checksum; `payload_sum` is over the `payload_len` bytes after it.
+fn emit(mut header: Header, room: &mut [u8], payload_sum: Sum, payload_len: usize) -> usize {
+    header.checksum = 0;
+    let len = header.emit(room);
+    let sum = pseudo_header_sum(len + payload_len) + header_sum(&room[..len]) + payload_sum;
+    room[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
+    len
+}
+
+/// The sum of a header: a multiple of four bytes, at most sixty.
+pub(super) fn header_sum(bytes: &[u8]) -> Sum {
+    let (words, _) = bytes.as_chunks::<4>();
+    Sum::from_words(words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum())
+}

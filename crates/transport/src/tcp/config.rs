@@ -1,0 +1,121 @@
+//! What a connection is told when it is made, and the tuple that names it.
+
+use crate::congestion::Algorithm;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// Settings of a connection. `Default` is right for bulk transfer over UDP on an Ethernet path.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What goes into our MSS option: payload **plus options** that we can receive in one TPDU
+    /// (RFC 6691); with timestamps the payload itself is 12 bytes less.
+    pub mss: u16,
+    /// Most payload plus options that we send in one TPDU until path MTU discovery says otherwise.
+    pub send_mss: u16,
+    /// Bytes that may be reserved, queued and in flight together.
+    pub send_buffer: u32,
+    /// Entries of the ring of queued and in-flight segments; when full, `reserve` gives nothing.
+    pub max_segments_in_flight: usize,
+    /// Largest receive window, in bytes: what the receiver's memory holds.
+    pub recv_window: u32,
+    /// Receive window at the start; autotuning doubles it up to `recv_window` as the application keeps up.
+    pub initial_recv_window: u32,
+    /// Ranges beyond a hole that the receiver remembers; when full, a segment that would make one more
+    /// is dropped and counted.
+    pub max_ranges: usize,
+    /// Offer window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// Offer timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Offer selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Offer explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Congestion control.
+    pub congestion: Algorithm,
+    /// Segments of the initial window (RFC 6928).
+    pub initial_window_segments: u32,
+    /// Spread transmissions over the round trip.
+    pub pacing: bool,
+    /// Nagle's algorithm: a small segment waits while another is unacknowledged (RFC 9293, section 3.7.4).
+    pub nagle: bool,
+    /// Longest time that an acknowledgement is held back (RFC 9293, section 3.8.6.3).
+    pub delayed_ack: Duration,
+    /// Probes on an idle connection (RFC 9293, section 3.8.4).
+    pub keep_alive: Option<KeepAlive>,
+    /// Longest time that data may stay unacknowledged (RFC 5482); also offered to the peer.
+    pub user_timeout: Option<Duration>,
+    /// Smallest retransmission timeout. RFC 6298 says one second; hosts of today use 200 ms.
+    pub rto_min: Duration,
+    /// Largest retransmission timeout.
+    pub rto_max: Duration,
+    /// Transmissions of SYN before `TimedOut`.
+    pub syn_transmissions: u8,
+    /// Retransmissions of data in a row before `TimedOut`, when there is no `user_timeout`.
+    pub max_retransmissions: u8,
+    /// How long TIME-WAIT lasts (2 MSL).
+    pub time_wait: Duration,
+    /// How long FIN-WAIT-2 lasts when nothing is heard of the peer; `None`: for as long as it takes. For
+    /// applications that read on after `finish` it must be `None` or longer than the peer may think.
+    pub fin_wait_2: Option<Duration>,
+    /// `reserve` also waits until the range could be transmitted at once ("nothing is manipulated until
+    /// there is room"); otherwise only `send_buffer` and the ring bound it.
+    pub reserve_within_window: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            mss: 1452,
+            send_mss: 1452,
+            send_buffer: 4 << 20,
+            max_segments_in_flight: 4096,
+            recv_window: 4 << 20,
+            initial_recv_window: 256 << 10,
+            max_ranges: 256,
+            window_scaling: true,
+            timestamps: true,
+            sack: true,
+            ecn: true,
+            congestion: Algorithm::default(),
+            initial_window_segments: 10,
+            pacing: true,
+            nagle: false,
+            delayed_ack: Duration::from_millis(25),
+            keep_alive: None,
+            user_timeout: None,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            syn_transmissions: 6,
+            max_retransmissions: 15,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: None,
+            reserve_within_window: false,
+        }
+    }
+}
+
+/// Probes on an idle connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Idle time before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes before `TimedOut`.
+    pub probes: u8,
+}
+
+/// What names a connection: the addresses of the layer below (UDP's where TCP is encapsulated, else with
+/// the TCP ports or zero) and the TCP ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tuple {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub remote: SocketAddr,
+    /// Our TCP port.
+    pub local_port: u16,
+    /// The peer's TCP port.
+    pub remote_port: u16,
+}

@@ -1,0 +1,36 @@
+//! TCP as a machine without I/O (RFC 9293).
+//!
+//! | file | what |
+//! |---|---|
+//! | `connection` | the state, how it begins, what can be asked of it |
+//! | `input` | receiving: initial and final step, header prediction |
+//! | `control` | receiving: checks, RST and SYN, the state diagram |
+//! | `ack` | what an acknowledgement does |
+//! | `recovery` | RACK-TLP, retransmission timer, undo |
+//! | `output` | queueing and sending |
+//! | `timers` | deadlines, zero-window and keep-alive probes |
+//! | `window` | the receive window and delayed acknowledgements |
+//! | `queue`, `ranges` | the flat tables behind sending and receiving |
+//! | `listener` | passive open: half-open connections, SYN cookies |
+
+mod ack;
+mod config;
+mod connection;
+mod control;
+mod input;
+mod listener;
+mod output;
+mod queue;
+mod ranges;
+mod recovery;
+mod timers;
+mod types;
+mod window;
+
+pub use config::{Config, KeepAlive, Tuple};
+pub use connection::{Connection, MIN_PAYLOAD};
+pub use listener::{Listener, ListenerAction, Secrets, reset_for};
+pub use types::{
+    Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial, PayloadPlan, Reservation,
+    ResetCause, State, Transmit, TransmitKind, Verdict,
+};

@@ -1,0 +1,502 @@
+//! What is sent: the calls that queue it and the choice of the next segment (RFC 9293, sections 3.7.4 and
+//! 3.8.6; RFC 6675, NextSeg).
+
+use super::connection::{Connection, MIN_PAYLOAD, Probe, user_timeout_field};
+use super::queue::{Segment, flag};
+use super::recovery::Phase;
+use super::timers::Timer;
+use super::types::{Cut, Reservation, ResetCause, State, Transmit, TransmitKind};
+use crate::congestion::Controller;
+use fusewire_base::{Instant, Seq};
+use fusewire_wire::tcp::{Flags, Header, Options};
+
+/// `Options::default()`, as a constant.
+const NO_OPTIONS: Options = Options {
+    timestamps: None,
+    mss: None,
+    window_scale: None,
+    sack_permitted: false,
+    user_timeout: None,
+    sack: [(Seq(0), Seq(0)); 4],
+    sack_count: 0,
+};
+
+impl Connection {
+    // ---- queueing
+
+    /// Bytes that may be reserved now. None before the handshake is complete and after `finish`.
+    pub fn send_room(&self) -> u32 {
+        let open =
+            matches!(self.state, State::Established | State::CloseWait) && !self.send.fin_queued;
+        if !open || self.send.reserved > 0 {
+            return 0;
+        }
+        let queued = self.send.end - self.send.una;
+        let bytes = u64::from(self.settings.send_buffer).saturating_sub(queued);
+        // One entry is kept for FIN. An ADU of more segments than the ring was made for goes alone, for
+        // else it would never go; the ring grows for it once.
+        let segments = self.send.queue.room().saturating_sub(1) as u64;
+        let mut room = if queued == 0 {
+            bytes
+        } else {
+            bytes.min(segments * u64::from(self.send.max_payload))
+        };
+        // What is longer than the window may still go when nothing else does.
+        if self.settings.reserve_within_window && queued > 0 {
+            let window = self.cc.window().saturating_sub(self.send.queue.in_flight());
+            let offered = (self.send.una + u64::from(self.send.wnd)).saturating_sub(self.send.nxt);
+            let unsent = self.send.end - self.send.nxt;
+            room = room.min(window.min(offered).saturating_sub(unsent));
+        }
+        room.min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Most payload bytes in one segment now: an ADU up to this length leaves as one TPDU.
+    pub fn max_payload(&self) -> u32 {
+        self.send.max_payload
+    }
+
+    /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
+    pub fn reserve(&mut self, len: u32) -> Option<Reservation> {
+        if len == 0 || len > self.send_room() {
+            return None;
+        }
+        self.send.reserved = len;
+        Some(Reservation { offset: self.send.end - 1, len })
+    }
+
+    /// The reserved bytes are written: queues them.
+    pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
+        debug_assert_eq!(
+            (reservation.offset + 1, reservation.len),
+            (self.send.end, self.send.reserved)
+        );
+        self.send.reserved = 0;
+        if self.state == State::Closed {
+            return;
+        }
+        let stream = if cut == Cut::Stream { flag::STREAM } else { 0 };
+        let mut left = reservation.len;
+        if stream != 0 {
+            let joined = self.send.queue.join(left, self.send.max_payload);
+            self.send.end += u64::from(joined);
+            left -= joined;
+        }
+        while left > 0 {
+            let len = left.min(self.send.max_payload);
+            left -= len;
+            let flags = stream | if left == 0 { flag::PUSH } else { 0 };
+            self.send.queue.push(Segment {
+                start: self.send.end,
+                sent_at: Instant::ZERO,
+                len,
+                flags,
+            });
+            self.send.end += u64::from(len);
+        }
+    }
+
+    /// What is committed so far ends with urgent data (RFC 6093): segments carry URG until it is
+    /// acknowledged.
+    pub fn mark_urgent(&mut self) {
+        self.send.urgent = self.send.end;
+    }
+
+    /// No more will be sent: FIN follows what is queued. Receiving goes on (half close).
+    pub fn finish(&mut self) {
+        if self.send.fin_queued || matches!(self.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        if self.state == State::SynSent && self.send.nxt == 0 {
+            return self.enter_closed();
+        }
+        self.send.fin_queued = true;
+        self.send.queue.push(Segment {
+            start: self.send.end,
+            sent_at: Instant::ZERO,
+            len: 0,
+            flags: flag::FIN,
+        });
+        self.send.end += 1;
+        match self.state {
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            _ => {}
+        }
+    }
+
+    /// Ends the connection at once: RST where the peer may hold state. An open reservation is void.
+    pub fn abort(&mut self) {
+        match self.state {
+            State::Closed => return,
+            State::SynSent | State::TimeWait => {}
+            _ => {
+                self.events.send_reset =
+                    Some((self.snd_seq(self.send.nxt), Some(self.recv.seq_of(self.recv.nxt))));
+            }
+        }
+        self.send.reserved = 0;
+        self.events.reset = Some(ResetCause::Local);
+        self.enter_closed();
+    }
+
+    /// The path carries `max_payload` bytes of payload in a segment. When that is less than before,
+    /// queued segments are cut again; the bytes themselves stay as they are. Never more than the peer said
+    /// that it can receive.
+    pub fn set_max_payload(&mut self, max_payload: u32) {
+        let max_payload = max_payload.min(self.send.max_payload_peer).max(MIN_PAYLOAD);
+        if max_payload == self.send.max_payload {
+            return;
+        }
+        self.send.max_payload = max_payload;
+        self.cc.set_mss(max_payload);
+        self.send.queue.recut(max_payload);
+    }
+
+    // ---- output
+
+    /// The next segment to put on the wire; `None` until something happens or `poll_timeout` comes.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if let Some((seq, ack)) = self.events.send_reset.take() {
+            return Some(self.reset(now, seq, ack));
+        }
+        if self.state == State::Closed {
+            return None;
+        }
+        // Reports go alone, so that data segments keep one length.
+        if self.has_reports() && self.can_ack() {
+            return Some(self.pure_ack(now));
+        }
+        if let Some(transmit) = self.next_data(now) {
+            return Some(transmit);
+        }
+        if self.ack_is_due() && self.can_ack() {
+            return Some(self.pure_ack(now));
+        }
+        if self.send.probe == Probe::Empty {
+            self.send.probe = Probe::None;
+            return Some(self.empty_probe(now));
+        }
+        None
+    }
+
+    /// SACK blocks, or for a peer without them one duplicate acknowledgement for each segment that came
+    /// out of order (RFC 5681, section 4.2).
+    fn has_reports(&self) -> bool {
+        if self.recv.sack { self.recv.ranges.has_news() } else { self.recv.duplicate_acks > 0 }
+    }
+
+    fn can_ack(&self) -> bool {
+        !matches!(self.state, State::Closed | State::SynSent | State::SynReceived)
+    }
+
+    fn next_data(&mut self, now: Instant) -> Option<Transmit> {
+        if self.send.queue.is_empty() {
+            self.send.window_limited = false;
+            return None;
+        }
+        match self.send.probe {
+            Probe::TailLoss => {
+                self.send.probe = Probe::None;
+                if let Some(transmit) = self.tail_loss_probe(now) {
+                    return Some(transmit);
+                }
+            }
+            Probe::SmallWindow => {
+                self.send.probe = Probe::None;
+                if let Some(transmit) = self.fill_small_window(now) {
+                    return Some(transmit);
+                }
+            }
+            Probe::None | Probe::Empty => {}
+        }
+        let lost = self.send.queue.next_lost();
+        let candidate = match lost {
+            Some(index) => *self.send.queue.at(index),
+            None => match self.send.queue.next_unsent() {
+                Some(segment) => *segment,
+                None => {
+                    // Nothing is left: because the window is full, or because there is no more to send.
+                    let full = self.send.queue.in_flight() + u64::from(self.send.max_payload);
+                    self.send.window_limited = full > self.cc.window();
+                    return None;
+                }
+            },
+        };
+        if !self.window_lets_out(now, &candidate) {
+            return None;
+        }
+        if let Some(index) = lost {
+            return Some(self.retransmit(now, index));
+        }
+        if !self.may_send_new(now, &candidate) {
+            return None;
+        }
+        Some(self.transmit_new(now))
+    }
+
+    /// Congestion window, or PRR in its place, and pacing.
+    fn window_lets_out(&mut self, now: Instant, s: &Segment) -> bool {
+        let in_flight = self.send.queue.in_flight();
+        let room = match &self.phase {
+            Phase::Recovery { prr, .. } => prr.room() > 0,
+            _ => in_flight == 0 || in_flight + u64::from(s.seq_len()) <= self.cc.window(),
+        };
+        if !room {
+            self.send.window_limited = true;
+            return false;
+        }
+        if self.settings.pacing && self.pacer.room(now) == 0 {
+            if let Some(at) = self.pacer.next_send() {
+                self.timers.set(Timer::Pace, at);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// State, the peer's window, silly windows and Nagle, for a segment that was never sent.
+    fn may_send_new(&mut self, now: Instant, s: &Segment) -> bool {
+        if s.has(flag::SYN) {
+            return true;
+        }
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            return false;
+        }
+        let edge = self.send.una + u64::from(self.send.wnd);
+        if s.end() > edge {
+            self.send.window_limited = false;
+            let open = edge.saturating_sub(self.send.nxt) as u32;
+            if self.send.queue.sent() > 0 {
+                return false;
+            }
+            if open > 0 && open < s.len && open >= self.send.wnd_max / 2 {
+                self.send.queue.split_unsent(open);
+                return true;
+            }
+            self.arm_persist(now);
+            return false;
+        }
+        if self.settings.nagle && self.send.queue.sent() > 0 && !s.has(flag::FIN) {
+            let last = self.send.queue.unsent() == 1
+                || self.send.fin_queued && self.send.queue.unsent() == 2;
+            return s.len >= self.send.max_payload || !last;
+        }
+        true
+    }
+
+    fn transmit_new(&mut self, now: Instant) -> Transmit {
+        if self.send.una == self.send.nxt {
+            // From idle.
+            let idle = now - self.send.sent_at;
+            if idle > self.rtt.rto() && self.state != State::SynSent {
+                self.cc.on_idle(now, idle);
+            }
+            self.send.progress_at = now;
+        }
+        let s = self.send.queue.mark_sent(now);
+        self.send.nxt = s.end();
+        if !self.timers.is_set(Timer::Rto) {
+            self.arm_rto(now);
+        }
+        self.arm_tail_loss_probe(now);
+        self.transmit(now, &s, false)
+    }
+
+    fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
+        let s = self.send.queue.mark_resent(index, now);
+        self.note_retransmission(now);
+        if !self.timers.is_set(Timer::Rto) {
+            self.arm_rto(now);
+        }
+        self.transmit(now, &s, true)
+    }
+
+    /// RFC 8985, section 7.3: something new if the peer's window takes it, else the last segment again.
+    fn tail_loss_probe(&mut self, now: Instant) -> Option<Transmit> {
+        let edge = self.send.una + u64::from(self.send.wnd);
+        let new = self.send.queue.next_unsent().is_some_and(|s| s.end() <= edge);
+        if new {
+            let transmit = self.transmit_new(now);
+            self.tlp.retransmitted = false;
+            self.tlp.end = self.send.nxt;
+            return Some(transmit);
+        }
+        let index = self.send.queue.last_unsacked()?;
+        self.tlp.retransmitted = true;
+        self.tlp.end = self.send.nxt;
+        Some(self.retransmit(now, index))
+    }
+
+    /// The override timer of silly-window avoidance: sends what fits.
+    fn fill_small_window(&mut self, now: Instant) -> Option<Transmit> {
+        let edge = self.send.una + u64::from(self.send.wnd);
+        let open = edge.saturating_sub(self.send.nxt) as u32;
+        let s = self.send.queue.next_unsent()?;
+        if open == 0 || self.send.queue.sent() > 0 {
+            return None;
+        }
+        if open < s.len {
+            self.send.queue.split_unsent(open);
+        }
+        Some(self.transmit_new(now))
+    }
+
+    // ---- segments
+
+    fn transmit(&mut self, now: Instant, s: &Segment, retransmission: bool) -> Transmit {
+        let bytes = u64::from(s.seq_len());
+        if let Phase::Recovery { prr, .. } = &mut self.phase {
+            prr.on_sent(bytes);
+        }
+        if self.settings.pacing {
+            self.pacer.on_sent(now, bytes);
+        }
+        self.send.sent_at = now;
+        self.counters.segments_sent += 1;
+        if s.has(flag::SYN) {
+            return Transmit {
+                header: self.syn_header(now),
+                payload: None,
+                retransmission,
+                kind: TransmitKind::Syn,
+                ecn_capable: false,
+            };
+        }
+        let mut flags = Flags::ACK;
+        if s.has(flag::PUSH) {
+            flags |= Flags::PSH;
+        }
+        if s.has(flag::FIN) {
+            flags |= Flags::FIN;
+        }
+        let new_data = !retransmission && s.len > 0;
+        if new_data && self.ecn.is_enabled() && self.ecn.take_cwr() {
+            flags |= Flags::CWR;
+        }
+        let mut header = self.header(now, s.start, flags);
+        if self.send.urgent > s.start {
+            header.flags |= Flags::URG;
+            header.urgent = (self.send.urgent - s.start).min(u64::from(u16::MAX)) as u16;
+        }
+        Transmit {
+            header,
+            payload: (s.len > 0).then(|| s.start - 1..s.start - 1 + u64::from(s.len)),
+            retransmission,
+            kind: if s.len > 0 { TransmitKind::Data } else { TransmitKind::Fin },
+            ecn_capable: new_data && self.ecn.is_enabled(),
+        }
+    }
+
+    /// A header with ACK; what it acknowledges is no longer owed.
+    fn header(&mut self, now: Instant, position: u64, flags: Flags) -> Header {
+        let window = self.recv.advertise();
+        self.ack_was_sent();
+        let mut options = NO_OPTIONS;
+        if self.ts.enabled {
+            options.timestamps = Some((self.ts_value(now), self.ts.recent));
+        }
+        let ece = if self.ecn.ece() { Flags::ECE } else { Flags::default() };
+        Header {
+            src_port: self.local_port,
+            dst_port: self.remote_port,
+            seq: self.snd_seq(position),
+            ack: self.recv.seq_of(self.recv.nxt),
+            flags: flags | ece,
+            header_len: 0,
+            window,
+            checksum: 0,
+            urgent: 0,
+            options,
+        }
+    }
+
+    fn pure_ack(&mut self, now: Instant) -> Transmit {
+        self.counters.segments_sent += 1;
+        let mut header = self.header(now, self.send.nxt, Flags::ACK);
+        self.recv.duplicate_acks = self.recv.duplicate_acks.saturating_sub(1);
+        if self.recv.sack {
+            let irs = self.recv.irs;
+            self.recv.ranges.report(&mut header.options, |position| irs + position as u32);
+        }
+        Transmit {
+            header,
+            payload: None,
+            retransmission: false,
+            kind: TransmitKind::Ack,
+            ecn_capable: false,
+        }
+    }
+
+    /// An old sequence number without payload: the peer must answer (RFC 9293, section 3.8.4).
+    fn empty_probe(&mut self, now: Instant) -> Transmit {
+        self.counters.segments_sent += 1;
+        self.counters.probes += 1;
+        let mut header = self.header(now, self.send.una, Flags::ACK);
+        header.seq = Seq(header.seq.0.wrapping_sub(1));
+        Transmit {
+            header,
+            payload: None,
+            retransmission: false,
+            kind: TransmitKind::Probe,
+            ecn_capable: false,
+        }
+    }
+
+    fn reset(&mut self, now: Instant, seq: Seq, ack: Option<Seq>) -> Transmit {
+        self.counters.segments_sent += 1;
+        let mut header = Header {
+            src_port: self.local_port,
+            dst_port: self.remote_port,
+            seq,
+            ack: ack.unwrap_or_default(),
+            flags: if ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
+            ..Header::default()
+        };
+        if self.ts.enabled {
+            header.options.timestamps = Some((self.ts_value(now), self.ts.recent));
+        }
+        Transmit {
+            header,
+            payload: None,
+            retransmission: false,
+            kind: TransmitKind::Reset,
+            ecn_capable: false,
+        }
+    }
+
+    /// SYN, or SYN-ACK after the peer's SYN.
+    fn syn_header(&mut self, now: Instant) -> Header {
+        let answers = self.state != State::SynSent;
+        let s = &self.settings;
+        let mut flags = Flags::SYN;
+        if answers {
+            flags |= Flags::ACK;
+        }
+        if s.ecn {
+            flags |= if answers { Flags::ECE } else { Flags::ECE | Flags::CWR };
+        }
+        // An answer offers what was offered and is wanted.
+        let scaling = if answers { self.recv.scaling } else { s.window_scaling };
+        let timestamps = if answers { self.ts.enabled } else { s.timestamps };
+        let options = Options {
+            mss: Some(s.mss),
+            window_scale: scaling.then_some(self.recv.shift),
+            sack_permitted: s.sack,
+            timestamps: timestamps
+                .then(|| (self.ts_value(now), if answers { self.ts.recent } else { 0 })),
+            user_timeout: s.user_timeout.map(user_timeout_field),
+            ..NO_OPTIONS
+        };
+        Header {
+            src_port: self.local_port,
+            dst_port: self.remote_port,
+            seq: self.send.iss,
+            ack: if answers { self.recv.seq_of(self.recv.nxt) } else { Seq(0) },
+            flags,
+            window: self.recv.syn_window(),
+            options,
+            ..Header::default()
+        }
+    }
+}

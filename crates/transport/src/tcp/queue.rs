@@ -1,0 +1,440 @@
+//! The send queue: what was committed and is not yet acknowledged, with the scoreboard of RFC 6675.
+//!
+//! One flat ring of segments in order of offset; the first `sent` of them have been on the wire.
+//! ```text
+//!   snd_una                snd_nxt               end
+//!      │ S  ·  L  R  S  S  ·  │  queued, not sent  │     S sacked, L lost, R sent again
+//!      └──────── sent ────────┘
+//! ```
+//! `in_flight` (the RFC's pipe) is the sum of the sequence lengths of sent segments that are neither
+//! sacked nor lost. Positions are 64-bit: 0 is SYN, 1 the first byte of the stream.
+
+use fusewire_base::Instant;
+use std::collections::VecDeque;
+
+/// Bits of [`Segment::flags`].
+pub(super) mod flag {
+    /// Holds SYN and nothing else.
+    pub const SYN: u8 = 1;
+    /// Holds FIN and nothing else.
+    pub const FIN: u8 = 1 << 1;
+    /// Last piece of what was committed at once.
+    pub const PUSH: u8 = 1 << 2;
+    /// May be joined with what follows.
+    pub const STREAM: u8 = 1 << 3;
+    /// The receiver reported it.
+    pub const SACKED: u8 = 1 << 4;
+    /// Taken for lost and not sent again yet.
+    pub const LOST: u8 = 1 << 5;
+    /// Sent more than once.
+    pub const RETRANSMITTED: u8 = 1 << 6;
+}
+
+/// One segment of the send stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub start: u64,
+    /// When it was last sent.
+    pub sent_at: Instant,
+    /// Payload bytes.
+    pub len: u32,
+    pub flags: u8,
+}
+
+impl Segment {
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Length in sequence space.
+    pub fn seq_len(&self) -> u32 {
+        self.len + u32::from(self.has(flag::SYN | flag::FIN))
+    }
+
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.seq_len())
+    }
+
+    fn counts_in_flight(&self) -> bool {
+        !self.has(flag::SACKED | flag::LOST)
+    }
+}
+
+/// The ring and its sums.
+#[derive(Clone, Debug)]
+pub(super) struct SendQueue {
+    ring: VecDeque<Segment>,
+    capacity: usize,
+    /// Segments at the front that have been on the wire.
+    sent: usize,
+    in_flight: u64,
+    sacked: u32,
+    lost: u32,
+    retransmitted: u32,
+    /// No segment before this index is lost.
+    first_lost: usize,
+    /// Ranges that earlier SACKs marked, so that repeating them costs nothing.
+    seen: [(u64, u64); 4],
+}
+
+impl SendQueue {
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.max(4);
+        SendQueue {
+            ring: VecDeque::with_capacity(capacity),
+            capacity,
+            sent: 0,
+            in_flight: 0,
+            sacked: 0,
+            lost: 0,
+            retransmitted: 0,
+            first_lost: 0,
+            seen: [(0, 0); 4],
+        }
+    }
+
+    /// Entries that may still be pushed.
+    pub fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.ring.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub fn sent(&self) -> usize {
+        self.sent
+    }
+
+    pub fn unsent(&self) -> usize {
+        self.ring.len() - self.sent
+    }
+
+    pub fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    /// Something sent is sacked or was sent again: order of sending is no longer order of offset.
+    pub fn is_disordered(&self) -> bool {
+        self.sacked | self.retransmitted != 0
+    }
+
+    pub fn at(&self, index: usize) -> &Segment {
+        &self.ring[index]
+    }
+
+    /// The next segment that was never sent.
+    pub fn next_unsent(&self) -> Option<&Segment> {
+        self.ring.get(self.sent)
+    }
+
+    pub fn push(&mut self, segment: Segment) {
+        debug_assert!(self.ring.back().is_none_or(|last| last.end() == segment.start));
+        self.ring.push_back(segment);
+    }
+
+    /// Lengthens the last unsent segment by up to `len` bytes when it is joinable; returns how many.
+    pub fn join(&mut self, len: u32, max_payload: u32) -> u32 {
+        if self.unsent() == 0 {
+            return 0;
+        }
+        match self.ring.back_mut() {
+            Some(last) if last.has(flag::STREAM) && last.len < max_payload => {
+                let joined = len.min(max_payload - last.len);
+                last.len += joined;
+                joined
+            }
+            _ => 0,
+        }
+    }
+
+    /// The first unsent segment goes out. Returns it as it was.
+    pub fn mark_sent(&mut self, now: Instant) -> Segment {
+        let segment = &mut self.ring[self.sent];
+        segment.sent_at = now;
+        let copy = *segment;
+        self.sent += 1;
+        self.in_flight += u64::from(copy.seq_len());
+        copy
+    }
+
+    /// A sent segment goes out again. Returns it.
+    pub fn mark_resent(&mut self, index: usize, now: Instant) -> Segment {
+        let segment = &mut self.ring[index];
+        segment.sent_at = now;
+        if !segment.has(flag::RETRANSMITTED) {
+            segment.flags |= flag::RETRANSMITTED;
+            self.retransmitted += 1;
+        }
+        if segment.has(flag::LOST) {
+            segment.flags &= !flag::LOST;
+            self.lost -= 1;
+            self.in_flight += u64::from(segment.seq_len());
+            if index == self.first_lost {
+                self.first_lost += 1;
+            }
+        }
+        *segment
+    }
+
+    /// Cumulative acknowledgement. Calls `each` for every segment that is wholly acknowledged and was
+    /// not sacked before; returns the bytes (in sequence space) delivered by this.
+    pub fn ack_to(&mut self, una: u64, mut each: impl FnMut(&Segment)) -> u64 {
+        let mut delivered = 0;
+        while self.sent > 0 {
+            let front = self.ring[0];
+            if front.end() > una {
+                break;
+            }
+            self.ring.pop_front();
+            self.sent -= 1;
+            self.first_lost = self.first_lost.saturating_sub(1);
+            let len = u64::from(front.seq_len());
+            if front.has(flag::SACKED | flag::LOST | flag::RETRANSMITTED) {
+                self.retransmitted -= u32::from(front.has(flag::RETRANSMITTED));
+                self.lost -= u32::from(front.has(flag::LOST));
+                self.sacked -= u32::from(front.has(flag::SACKED));
+            }
+            if front.counts_in_flight() {
+                self.in_flight -= len;
+            }
+            if !front.has(flag::SACKED) {
+                delivered += len;
+                each(&front);
+            }
+        }
+        if self.sent > 0 {
+            delivered += self.trim_front(una);
+        } else if self.ring.is_empty() {
+            self.ring.clear();
+        }
+        delivered
+    }
+
+    /// A peer acknowledged a part of the first segment.
+    fn trim_front(&mut self, una: u64) -> u64 {
+        let front = &mut self.ring[0];
+        if una <= front.start {
+            return 0;
+        }
+        let cut = (una - front.start) as u32;
+        debug_assert!(cut < front.seq_len() && cut <= front.len);
+        front.start = una;
+        front.len -= cut;
+        let cut = u64::from(cut);
+        if front.counts_in_flight() {
+            self.in_flight -= cut;
+        }
+        if front.has(flag::SACKED) { 0 } else { cut }
+    }
+
+    /// A SACK block. Calls `each` for every segment that it newly covers whole; returns their bytes.
+    pub fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Segment)) -> u64 {
+        let (mut from, mut to) = (left, right);
+        for &(l, r) in &self.seen {
+            if l <= from && from < r {
+                from = r;
+            }
+            if l < to && to <= r {
+                to = l;
+            }
+        }
+        if from >= to {
+            return 0;
+        }
+        let first = self.ring.partition_point(|s| s.start < from);
+        let mut delivered = 0;
+        let mut covered = (u64::MAX, 0);
+        for index in first..self.sent {
+            let segment = &mut self.ring[index];
+            if segment.end() > to {
+                break;
+            }
+            covered = (covered.0.min(segment.start), segment.end());
+            if segment.has(flag::SACKED) {
+                continue;
+            }
+            let len = u64::from(segment.seq_len());
+            if segment.has(flag::LOST) {
+                segment.flags &= !flag::LOST;
+                self.lost -= 1;
+            } else {
+                self.in_flight -= len;
+            }
+            segment.flags |= flag::SACKED;
+            self.sacked += 1;
+            delivered += len;
+            each(segment);
+        }
+        if covered.0 < covered.1 {
+            self.remember(covered);
+        }
+        delivered
+    }
+
+    fn remember(&mut self, (left, right): (u64, u64)) {
+        for seen in &mut self.seen {
+            if left <= seen.1 && seen.0 <= right {
+                *seen = (seen.0.min(left), seen.1.max(right));
+                return;
+            }
+        }
+        self.seen.rotate_right(1);
+        self.seen[0] = (left, right);
+    }
+
+    /// Takes a sent segment for lost; returns the bytes that thereby left the network.
+    pub fn mark_lost(&mut self, index: usize) -> u64 {
+        let segment = &mut self.ring[index];
+        if !segment.counts_in_flight() {
+            return 0;
+        }
+        segment.flags |= flag::LOST;
+        self.lost += 1;
+        self.first_lost = self.first_lost.min(index);
+        let len = u64::from(segment.seq_len());
+        self.in_flight -= len;
+        len
+    }
+
+    /// Takes everything sent and not sacked for lost (retransmission timeout). When the receiver has
+    /// dropped what it reported (the first segment is sacked and yet not acknowledged), forgets all
+    /// reports (RFC 2018, section 8).
+    pub fn mark_all_lost(&mut self) {
+        if self.sent > 0 && self.ring[0].has(flag::SACKED) {
+            for segment in self.ring.iter_mut().take(self.sent) {
+                if segment.has(flag::SACKED) {
+                    segment.flags &= !flag::SACKED;
+                    self.in_flight += u64::from(segment.seq_len());
+                }
+            }
+            self.sacked = 0;
+            self.seen = [(0, 0); 4];
+        }
+        for index in 0..self.sent {
+            self.mark_lost(index);
+        }
+    }
+
+    /// Losses were no losses: what was not sent again is in the network after all.
+    pub fn unmark_lost(&mut self) {
+        for segment in self.ring.iter_mut().take(self.sent) {
+            if segment.has(flag::LOST) {
+                segment.flags &= !flag::LOST;
+                self.in_flight += u64::from(segment.seq_len());
+            }
+        }
+        self.lost = 0;
+        self.first_lost = self.sent;
+    }
+
+    /// Index of the first lost segment.
+    pub fn next_lost(&mut self) -> Option<usize> {
+        if self.lost == 0 {
+            self.first_lost = self.sent;
+            return None;
+        }
+        while self.first_lost < self.sent {
+            if self.ring[self.first_lost].has(flag::LOST) {
+                return Some(self.first_lost);
+            }
+            self.first_lost += 1;
+        }
+        debug_assert!(false, "lost segments are counted");
+        None
+    }
+
+    /// Index of the last sent segment that is not sacked.
+    pub fn last_unsacked(&self) -> Option<usize> {
+        (0..self.sent).rev().find(|i| !self.ring[*i].has(flag::SACKED))
+    }
+
+    /// Cuts the first unsent segment so that its front part is `len` bytes long.
+    pub fn split_unsent(&mut self, len: u32) {
+        let index = self.sent;
+        let segment = &mut self.ring[index];
+        debug_assert!(0 < len && len < segment.len);
+        let mut rest = *segment;
+        segment.len = len;
+        segment.flags &= !flag::PUSH;
+        rest.start += u64::from(len);
+        rest.len -= len;
+        self.ring.insert(index + 1, rest);
+    }
+
+    /// Cuts every segment to at most `max_payload` bytes. What was sent in longer ones cannot have
+    /// arrived and counts as lost, without a signal of congestion (RFC 4821, section 7.5).
+    pub fn recut(&mut self, max_payload: u32) {
+        if self.ring.iter().all(|s| s.len <= max_payload) {
+            return;
+        }
+        let old = core::mem::take(&mut self.ring);
+        let old_sent = self.sent;
+        self.ring.reserve(self.capacity.max(old.len()));
+        self.sent = 0;
+        (self.in_flight, self.sacked, self.lost, self.retransmitted, self.first_lost) =
+            (0, 0, 0, 0, 0);
+        for (index, segment) in old.iter().enumerate() {
+            let too_long = segment.len > max_payload;
+            let mut piece = *segment;
+            let mut left = segment.len;
+            loop {
+                piece.len = left.min(max_payload);
+                left -= piece.len;
+                piece.flags = segment.flags & if left > 0 { !flag::PUSH } else { !0 };
+                if index < old_sent {
+                    if too_long && !piece.has(flag::SACKED) {
+                        piece.flags |= flag::LOST;
+                    }
+                    self.count(&piece);
+                }
+                self.ring.push_back(piece);
+                piece.start += u64::from(piece.len);
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, piece: &Segment) {
+        self.sent += 1;
+        self.sacked += u32::from(piece.has(flag::SACKED));
+        self.lost += u32::from(piece.has(flag::LOST));
+        self.retransmitted += u32::from(piece.has(flag::RETRANSMITTED));
+        if piece.counts_in_flight() {
+            self.in_flight += u64::from(piece.seq_len());
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        let capacity = self.capacity;
+        *self = SendQueue { ring: VecDeque::new(), ..SendQueue::new(0) };
+        self.capacity = capacity;
+    }
+
+    /// First position and end of what is queued.
+    pub fn bounds(&self) -> Option<(u64, u64)> {
+        Some((self.ring.front()?.start, self.ring.back()?.end()))
+    }
+
+    /// The sums, counted anew, are what is kept.
+    pub fn is_consistent(&self) -> bool {
+        let sent = || self.ring.iter().take(self.sent);
+        let count = |f: u8| sent().filter(|s| s.has(f)).count() as u32;
+        let in_flight: u64 =
+            sent().filter(|s| s.counts_in_flight()).map(|s| u64::from(s.seq_len())).sum();
+        in_flight == self.in_flight
+            && count(flag::SACKED) == self.sacked
+            && count(flag::LOST) == self.lost
+            && count(flag::RETRANSMITTED) == self.retransmitted
+            && sent().take(self.first_lost).all(|s| !s.has(flag::LOST))
+            && self.ring.iter().zip(self.ring.iter().skip(1)).all(|(a, b)| a.end() == b.start)
+            && sent().all(|s| !(s.has(flag::SACKED) && s.has(flag::LOST)))
+    }
+}

@@ -1,0 +1,274 @@
+//! What was received beyond a hole: a bounded list of ranges, and the SACK blocks made from it
+//! (RFC 2018, section 4; RFC 2883).
+
+use fusewire_base::Seq;
+use fusewire_wire::tcp::Options;
+use std::collections::VecDeque;
+
+/// Ranges whose reports may wait at once; what is beyond is reported when it comes up again.
+const RECENT: usize = 12;
+
+/// Ranges above `rcv_nxt`, in order, disjoint and not touching.
+#[derive(Clone, Debug)]
+pub(super) struct Ranges {
+    list: VecDeque<(u64, u64)>,
+    capacity: usize,
+    /// A position inside each range that changed lately, latest first.
+    recent: [u64; RECENT],
+    recent_len: u8,
+    /// How many of `recent`, from the front, no acknowledgement has reported yet.
+    unreported: u8,
+    /// A duplicate to report first in the next acknowledgement.
+    dsack: Option<(u64, u64)>,
+}
+
+impl Ranges {
+    pub fn new(capacity: usize) -> Self {
+        Ranges {
+            list: VecDeque::new(),
+            capacity: capacity.max(1),
+            recent: [0; RECENT],
+            recent_len: 0,
+            unreported: 0,
+            dsack: None,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// There is something that only an acknowledgement with SACK blocks can say.
+    pub fn has_news(&self) -> bool {
+        self.unreported > 0 || self.dsack.is_some()
+    }
+
+    /// The first part of `start..end` that was not received.
+    pub fn first_gap(&self, start: u64, end: u64) -> (u64, u64) {
+        let index = self.list.partition_point(|r| r.1 <= start);
+        let mut start = start;
+        let mut index = index;
+        if let Some(&(left, right)) = self.list.get(index)
+            && left <= start
+        {
+            start = right.min(end);
+            index += 1;
+        }
+        match self.list.get(index) {
+            Some(&(left, _)) => (start, end.min(left.max(start))),
+            None => (start, end),
+        }
+    }
+
+    /// `start..end`, which nothing here overlaps, can be inserted.
+    pub fn has_room(&self, start: u64, end: u64) -> bool {
+        self.list.len() < self.capacity || {
+            let index = self.list.partition_point(|r| r.1 < start);
+            self.list.get(index).is_some_and(|r| r.0 <= end)
+        }
+    }
+
+    /// Inserts a range above `rcv_nxt` that was accepted.
+    pub fn insert(&mut self, start: u64, end: u64) {
+        let index = self.list.partition_point(|r| r.1 < start);
+        let mut merged = (start, end);
+        match self.list.get_mut(index) {
+            Some(range) if range.0 <= end => {
+                *range = (range.0.min(start), range.1.max(end));
+                merged = *range;
+                if let Some(&next) = self.list.get(index + 1)
+                    && next.0 <= merged.1
+                {
+                    merged.1 = merged.1.max(next.1);
+                    self.list.remove(index + 1);
+                    self.list[index] = merged;
+                }
+            }
+            _ => self.list.insert(index, merged),
+        }
+        self.touch(merged.0, merged.1, start);
+    }
+
+    /// Moves a range to the front of those to report.
+    fn touch(&mut self, left: u64, right: u64, at: u64) {
+        let mut kept = 0;
+        let mut unreported = 0;
+        for i in 0..usize::from(self.recent_len) {
+            let position = self.recent[i];
+            if position < left || position >= right {
+                self.recent[kept] = position;
+                kept += 1;
+                unreported += u8::from(i < usize::from(self.unreported));
+            }
+        }
+        let kept = kept.min(RECENT - 1);
+        self.recent.copy_within(0..kept, 1);
+        self.recent[0] = at;
+        self.recent_len = kept as u8 + 1;
+        self.unreported = (unreported + 1).min(self.recent_len);
+    }
+
+    /// `rcv_nxt` moved to `nxt`; returns where it really stands when the first range is joined to it.
+    pub fn advance(&mut self, mut nxt: u64) -> u64 {
+        let mut changed = false;
+        while let Some(&(left, right)) = self.list.front() {
+            if left > nxt {
+                break;
+            }
+            nxt = nxt.max(right);
+            self.list.pop_front();
+            changed = true;
+        }
+        if changed {
+            let mut kept = 0;
+            let mut unreported = 0;
+            for i in 0..usize::from(self.recent_len) {
+                if self.recent[i] >= nxt {
+                    self.recent[kept] = self.recent[i];
+                    kept += 1;
+                    unreported += u8::from(i < usize::from(self.unreported));
+                }
+            }
+            self.recent_len = kept as u8;
+            self.unreported = unreported;
+        }
+        nxt
+    }
+
+    /// A segment came whose bytes were received before (RFC 2883, section 4).
+    pub fn note_duplicate(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.dsack = Some((start, end));
+        }
+    }
+
+    /// Puts blocks into an acknowledgement, DSACK first, then the ranges that changed last.
+    pub fn report(&mut self, options: &mut Options, to_seq: impl Fn(u64) -> Seq) {
+        if let Some((left, right)) = self.dsack.take() {
+            options.push_sack(to_seq(left), to_seq(right));
+            // A duplicate inside a range is followed by that range (RFC 2883, section 4.1.2).
+            if let Some(&(l, r)) = self.range_at(left) {
+                options.push_sack(to_seq(l), to_seq(r));
+            }
+        }
+        let mut reported = 0;
+        for i in 0..usize::from(self.recent_len) {
+            let Some(&(left, right)) = self.range_at(self.recent[i]) else { continue };
+            if options.sack_blocks().iter().skip(1).any(|b| *b == (to_seq(left), to_seq(right))) {
+                reported = i + 1;
+                continue;
+            }
+            if !options.push_sack(to_seq(left), to_seq(right)) {
+                break;
+            }
+            reported = i + 1;
+        }
+        // What was just reported goes behind what still waits.
+        let reported = reported.min(usize::from(self.unreported));
+        if usize::from(self.unreported) > reported {
+            self.recent[..usize::from(self.unreported)].rotate_left(reported);
+        }
+        self.unreported -= reported as u8;
+    }
+
+    /// In order, disjoint, not touching, bounded, and between `nxt` and `adv`.
+    pub fn is_consistent(&self, nxt: u64, adv: u64) -> bool {
+        let mut end = nxt;
+        self.list.len() <= self.capacity
+            && self.unreported <= self.recent_len
+            && self.list.iter().all(|&(left, right)| {
+                let ok = left > end && left < right && right <= adv;
+                end = right;
+                ok
+            })
+    }
+
+    fn range_at(&self, position: u64) -> Option<&(u64, u64)> {
+        let index = self.list.partition_point(|r| r.1 <= position);
+        self.list.get(index).filter(|r| r.0 <= position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seq(position: u64) -> Seq {
+        Seq(position as u32)
+    }
+
+    #[test]
+    fn gaps_are_found_around_ranges() {
+        let mut r = Ranges::new(8);
+        r.insert(100, 200);
+        r.insert(300, 400);
+        assert_eq!(r.first_gap(50, 90), (50, 90));
+        assert_eq!(r.first_gap(50, 150), (50, 100));
+        assert_eq!(r.first_gap(50, 350), (50, 100));
+        assert_eq!(r.first_gap(150, 350), (200, 300));
+        assert_eq!(r.first_gap(200, 300), (200, 300));
+        assert_eq!(r.first_gap(350, 500), (400, 500));
+        let (start, end) = r.first_gap(120, 180);
+        assert!(start >= end);
+    }
+
+    #[test]
+    fn ranges_join_and_advance() {
+        let mut r = Ranges::new(3);
+        r.insert(100, 200);
+        r.insert(300, 400);
+        r.insert(200, 300);
+        assert_eq!(r.len(), 1);
+        assert_eq!(r.advance(50), 50);
+        assert_eq!(r.advance(100), 400);
+        assert!(r.is_empty() && !r.has_news());
+    }
+
+    #[test]
+    fn a_full_list_takes_only_what_joins() {
+        let mut r = Ranges::new(2);
+        r.insert(100, 200);
+        r.insert(300, 400);
+        assert!(!r.has_room(500, 600));
+        assert!(r.has_room(400, 500) && r.has_room(50, 100) && r.has_room(250, 300));
+    }
+
+    #[test]
+    fn every_change_is_reported_and_the_latest_first() {
+        let mut r = Ranges::new(16);
+        for i in 0..7 {
+            r.insert(100 + 100 * i, 150 + 100 * i);
+        }
+        let mut reported = Vec::new();
+        let mut first = None;
+        let mut acks = 0;
+        while r.has_news() {
+            let mut o = Options { timestamps: Some((0, 0)), ..Options::default() };
+            r.report(&mut o, seq);
+            first = first.or(o.sack_blocks().first().copied());
+            reported.extend(o.sack_blocks().iter().map(|b| b.0.0));
+            acks += 1;
+            assert!(acks < 5);
+        }
+        assert_eq!(first, Some((Seq(700), Seq(750))));
+        reported.sort_unstable();
+        reported.dedup();
+        assert_eq!(reported.len(), 7);
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_before_its_range() {
+        let mut r = Ranges::new(16);
+        r.insert(100, 200);
+        r.note_duplicate(120, 140);
+        let mut o = Options::default();
+        r.report(&mut o, seq);
+        assert_eq!(o.sack_blocks(), &[(Seq(120), Seq(140)), (Seq(100), Seq(200))]);
+        assert!(!r.has_news());
+    }
+}

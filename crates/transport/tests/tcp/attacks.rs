@@ -1,0 +1,213 @@
+//! What a forger sends who does not see the connection (RFC 5961), and what old segments do (PAWS).
+
+use crate::pair::{Packet, Pair};
+use core::time::Duration;
+use fusewire_base::Seq;
+use fusewire_transport::tcp::{
+    Config, DropCause, Event, Initial, ResetCause, State, TransmitKind, Verdict,
+};
+use fusewire_wire::tcp::Flags;
+
+/// An open pair, and a segment that `a` has just sent to `b` with `len` bytes of payload.
+fn open() -> (Pair, Packet) {
+    let mut pair = Pair::open(&Config::default(), &Config::default());
+    pair.a.send(1000);
+    pair.settle();
+    pair.sleep(Duration::from_millis(100));
+    pair.settle();
+    pair.a.send(1000);
+    let p = pair.a.output(pair.now).remove(0);
+    (pair, p)
+}
+
+fn forged(p: &Packet, flags: Flags, seq: Seq) -> Packet {
+    let mut f = p.clone();
+    f.header.flags = flags;
+    f.header.seq = seq;
+    f.payload = 0..0;
+    f.kind = TransmitKind::Ack;
+    f
+}
+
+#[test]
+fn a_reset_must_be_exact() {
+    let (mut pair, p) = open();
+    let next = p.header.seq;
+    for (seq, answered) in [
+        (next + 1, true),
+        (next + 5_000, true),
+        (Seq(next.0.wrapping_sub(1)), false),
+        (next + 0x4000_0000, false),
+    ] {
+        pair.b.take(pair.now, &forged(&p, Flags::RST, seq));
+        assert_eq!(pair.b.tcp.state(), State::Established);
+        let out = pair.b.output(pair.now);
+        assert_eq!(out.len(), usize::from(answered), "{seq}");
+        assert!(out.iter().all(|p| p.kind == TransmitKind::Ack));
+    }
+    pair.b.take(pair.now, &forged(&p, Flags::RST, next));
+    assert!(pair.b.saw(Event::Reset(ResetCause::Peer)));
+    assert_eq!(pair.b.tcp.state(), State::Closed);
+}
+
+#[test]
+fn a_syn_on_an_open_connection_is_challenged() {
+    let (mut pair, p) = open();
+    for seq in [p.header.seq, p.header.seq + 77, Seq(1)] {
+        pair.b.take(pair.now, &forged(&p, Flags::SYN, seq));
+        assert_eq!(pair.b.tcp.state(), State::Established);
+        assert_eq!(pair.b.output(pair.now).len(), 1);
+    }
+    assert!(pair.b.tcp.counters().dropped(DropCause::BlindSyn) >= 1);
+}
+
+#[test]
+fn challenges_are_limited_and_the_limit_is_of_this_connection() {
+    let (mut pair, p) = open();
+    let mut sent = 0;
+    for i in 0..1000 {
+        pair.b.take(pair.now, &forged(&p, Flags::SYN, p.header.seq + i));
+        sent += pair.b.output(pair.now).len();
+    }
+    assert!((1..=10).contains(&sent), "{sent}");
+    pair.sleep(Duration::from_secs(1));
+    pair.b.take(pair.now, &forged(&p, Flags::SYN, p.header.seq));
+    assert_eq!(pair.b.output(pair.now).len(), 1, "the next second has its own");
+}
+
+#[test]
+fn acknowledgements_of_what_was_not_sent_and_of_long_ago_are_refused() {
+    let (mut pair, p) = open();
+    for ack in
+        [p.header.ack + 1, p.header.ack + 1_000_000, Seq(p.header.ack.0.wrapping_sub(100_000_000))]
+    {
+        let mut f = p.clone();
+        f.header.ack = ack;
+        // With payload: it is not taken.
+        let initial = pair.b.tcp.handle_initial(pair.now, &f.header, f.len());
+        assert!(matches!(initial, Initial::Payload(plan) if plan.duplicate), "{initial:?}");
+        pair.b.tcp.handle_final(pair.now, &f.header, &initial, Verdict::Control);
+        assert_eq!(pair.received(), 1000);
+        // Without.
+        f.payload = 0..0;
+        pair.b.take(pair.now, &f);
+        assert_eq!(pair.b.tcp.state(), State::Established);
+    }
+    assert_eq!(pair.b.tcp.counters().dropped(DropCause::BadAck), 6);
+    pair.b.take(pair.now, &p);
+    assert_eq!(pair.received(), 2000);
+}
+
+#[test]
+fn a_forged_acknowledgement_does_not_free_what_was_not_received() {
+    let (mut pair, p) = open();
+    let mut f = forged(&p, Flags::ACK, p.header.ack);
+    f.header.src_port = 2000;
+    f.header.options.timestamps = None;
+    f.header.ack = p.header.seq + 1000;
+    // No timestamp on a connection that has them: dropped.
+    pair.a.take(pair.now, &f);
+    assert_eq!(pair.a.tcp.info().unacked, 1000);
+    assert!(pair.a.tcp.counters().dropped(DropCause::Paws) >= 1);
+}
+
+#[test]
+fn old_timestamps_are_refused_and_answered() {
+    let (mut pair, p) = open();
+    let mut old = p.clone();
+    old.header.options.timestamps =
+        p.header.options.timestamps.map(|(v, e)| (v.wrapping_sub(1000), e));
+    let initial = pair.b.tcp.handle_initial(pair.now, &old.header, old.len());
+    assert!(matches!(initial, Initial::Payload(plan) if plan.duplicate));
+    pair.b.take(pair.now, &old);
+    assert_eq!(pair.received(), 1000);
+    assert_eq!(pair.b.tcp.counters().dropped(DropCause::Paws), 1);
+    assert_eq!(pair.b.output(pair.now).len(), 1);
+    // RFC 7323, section 5.5: after 24 days without a segment the old value does not count.
+    pair.now += Duration::from_secs(25 * 24 * 3600);
+    pair.b.take(pair.now, &old);
+    assert_eq!(pair.received(), 2000);
+}
+
+#[test]
+fn a_segment_of_the_last_turn_is_refused_by_its_timestamp() {
+    // Four gigabytes later the same sequence numbers are in the window again.
+    let (mut pair, p) = open();
+    pair.b.take(pair.now, &p);
+    pair.settle();
+    pair.sleep(Duration::from_secs(50));
+    pair.a.send(10);
+    pair.settle();
+    pair.sleep(Duration::from_secs(1));
+    pair.settle();
+    let mut wrapped = p.clone();
+    wrapped.header.seq = p.header.seq + 1010;
+    let initial = pair.b.tcp.handle_initial(pair.now, &wrapped.header, 1000);
+    assert!(matches!(initial, Initial::Payload(plan) if plan.duplicate), "{initial:?}");
+}
+
+#[test]
+fn payload_outside_the_window_is_answered_and_not_taken() {
+    let (mut pair, p) = open();
+    for seq in [p.header.seq + 0x1000_0000, Seq(p.header.seq.0.wrapping_sub(0x1000_0000))] {
+        let mut f = p.clone();
+        f.header.seq = seq;
+        let initial = pair.b.tcp.handle_initial(pair.now, &f.header, f.len());
+        assert!(matches!(initial, Initial::Payload(plan) if plan.duplicate), "{initial:?}");
+        pair.b.tcp.handle_final(pair.now, &f.header, &initial, Verdict::Control);
+        assert_eq!(pair.b.output(pair.now).len(), 1);
+    }
+    assert_eq!(pair.received(), 1000);
+}
+
+#[test]
+fn two_confused_peers_do_not_answer_each_other_for_ever() {
+    let (mut pair, p) = open();
+    pair.a.take(pair.now, &forged(&p, Flags::ACK, Seq(p.header.ack.0.wrapping_sub(5000))));
+    let mut carried = 0;
+    let mut a = pair.a.output(pair.now);
+    while !a.is_empty() && carried < 1000 {
+        carried += a.len();
+        for p in &mut a {
+            p.header.seq = Seq(p.header.seq.0.wrapping_sub(9_000));
+            p.payload = 0..0;
+            pair.b.take(pair.now, p);
+        }
+        let mut b = pair.b.output(pair.now);
+        for p in &mut b {
+            p.header.seq = Seq(p.header.seq.0.wrapping_sub(9_000));
+            pair.a.take(pair.now, p);
+        }
+        a = pair.a.output(pair.now);
+    }
+    assert!(carried < 30, "{carried}");
+}
+
+#[test]
+fn sack_blocks_that_lie_are_ignored() {
+    let (mut pair, p) = open();
+    for _ in 0..5 {
+        pair.a.send(1000);
+    }
+    pair.a.output(pair.now);
+    let base = p.header.seq;
+    let mut ack = forged(&p, Flags::ACK, p.header.ack);
+    (ack.header.src_port, ack.header.dst_port) = (2000, 1000);
+    ack.header.ack = base;
+    ack.header.options.timestamps = Some((u32::MAX / 4, 0));
+    let blocks =
+        [(base + 9_000, base + 900_000), (base + 3000, base + 2000), (base + 1, base + 999)];
+    for block in blocks {
+        let before = pair.a.tcp.info().in_flight;
+        ack.header.options.sack_count = 0;
+        ack.header.options.push_sack(block.0, block.1);
+        ack.header.options.timestamps = pair
+            .b
+            .output(pair.now)
+            .first()
+            .and_then(|p| p.header.options.timestamps)
+            .or(ack.header.options.timestamps);
+        pair.a.take(pair.now, &ack);
+        assert_eq!(pair.a.tcp.info().in_flight, before, "{block:?}");
+    }
+}

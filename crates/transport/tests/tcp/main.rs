@@ -1,0 +1,11 @@
+//! The TCP machine, behaviour by behaviour: scripts with two ends and a wire that each test holds in its
+//! hands.
+
+mod attacks;
+mod closing;
+mod data;
+mod handshake;
+mod listener;
+mod loss;
+mod pair;
+mod windows;

@@ -1,0 +1,160 @@
+//! Flow control: zero windows, silly windows, autotuning, keep-alive.
+
+use crate::pair::{Packet, Pair};
+use core::time::Duration;
+use fusewire_transport::tcp::{Config, Event, KeepAlive, State, TransmitKind};
+
+fn small() -> Config {
+    Config { recv_window: 8_000, initial_recv_window: 8_000, ..Config::default() }
+}
+
+#[test]
+fn a_closed_window_is_probed_until_it_opens() {
+    let mut pair = Pair::open(&Config::default(), &small());
+    pair.b.reads = false;
+    for _ in 0..20 {
+        pair.a.send(1000);
+    }
+    pair.settle();
+    let stopped = pair.received();
+    assert_eq!(stopped, 8_000);
+    let mut probes = 0;
+    for _ in 0..12 {
+        pair.sleep_to_timer();
+        pair.exchange(|_, p: &Packet| {
+            probes += u32::from(p.kind == TransmitKind::Probe);
+            assert_eq!(p.len(), 0, "nothing fits");
+            false
+        });
+    }
+    assert!(probes >= 5, "{probes}");
+    assert_eq!(pair.a.tcp.state(), State::Established);
+    // The update that says so is lost: the next probe finds out.
+    pair.b.reads = true;
+    pair.b.tcp.consumed(8_000);
+    let update = pair.b.output(pair.now);
+    assert_eq!(update.len(), 1, "a window that opens is told");
+    pair.run_until(|_, _| false, |p| p.received() == 20_000);
+}
+
+#[test]
+fn a_window_smaller_than_an_adu_lets_it_through_in_pieces() {
+    let mut pair = Pair::open(
+        &Config::default(),
+        &Config { recv_window: 600, initial_recv_window: 600, ..Config::default() },
+    );
+    pair.a.send(1400);
+    pair.a.send(1400);
+    pair.run_until(|_, _| false, |p| p.received() == 2800);
+    assert!(pair.b.accepted.iter().all(|r| r.end - r.start <= 600));
+}
+
+#[test]
+fn the_receiver_opens_no_silly_window() {
+    let mut pair = Pair::open(&Config::default(), &small());
+    pair.b.reads = false;
+    for _ in 0..10 {
+        pair.a.send(1000);
+    }
+    pair.settle();
+    // The application reads byte by byte.
+    let mut edges = Vec::new();
+    for upto in 1..=8_000 {
+        pair.b.tcp.consumed(upto);
+        for p in pair.b.output(pair.now) {
+            edges.push(p.header.window);
+        }
+    }
+    assert!(edges.len() <= 9, "{} updates", edges.len());
+    assert!(edges.iter().all(|w| *w == 0 || u32::from(*w) >= 1000), "{edges:?}");
+}
+
+#[test]
+fn the_window_grows_while_the_application_keeps_up() {
+    let cfg = Config { initial_recv_window: 64 << 10, ..Config::default() };
+    let mut pair = Pair::open(&cfg, &cfg);
+    let before = pair.a.tcp.info().send_window;
+    let mut sent = 0u64;
+    while pair.received() < 20 << 20 {
+        while pair.a.tcp.send_room() >= 1440 {
+            pair.a.send(1440);
+            sent += 1440;
+        }
+        pair.exchange(|_, _| false);
+        pair.sleep_to_timer();
+    }
+    assert!(sent >= 20 << 20);
+    let after = pair.a.tcp.info().send_window;
+    assert!(before <= 64 << 10 && after > 2 << 20, "{before} {after}");
+}
+
+#[test]
+fn the_window_does_not_grow_for_an_application_that_does_not_read() {
+    let cfg = Config { initial_recv_window: 64 << 10, ..Config::default() };
+    let mut pair = Pair::open(&cfg, &cfg);
+    pair.b.reads = false;
+    for _ in 0..100 {
+        pair.a.send(1440);
+    }
+    pair.settle();
+    assert!(pair.received() <= 64 << 10);
+}
+
+#[test]
+fn reserving_within_the_window_waits_for_room() {
+    let cfg = Config { reserve_within_window: true, ..Config::default() };
+    let mut pair = Pair::open(&cfg, &small());
+    pair.b.reads = false;
+    let mut sent = 0;
+    while pair.a.tcp.send_room() >= 1000 {
+        pair.a.send(1000);
+        sent += 1000;
+    }
+    assert_eq!(sent, 8_000, "as much as the peer offers");
+    assert_eq!(pair.a.tcp.reserve(1000), None);
+    pair.settle();
+    pair.b.tcp.consumed(4_000);
+    pair.settle();
+    assert!(pair.a.tcp.send_room() >= 4_000);
+}
+
+#[test]
+fn keep_alive_finds_a_peer_that_is_gone_and_leaves_one_that_is_there() {
+    let keep_alive =
+        KeepAlive { idle: Duration::from_secs(60), interval: Duration::from_secs(5), probes: 3 };
+    let cfg = Config { keep_alive: Some(keep_alive), ..Config::default() };
+    let mut pair = Pair::open(&cfg, &Config::default());
+    for _ in 0..10 {
+        pair.sleep_to_timer();
+        pair.settle();
+    }
+    assert_eq!(pair.a.tcp.state(), State::Established);
+    assert!(pair.a.tcp.counters().probes >= 4, "{}", pair.a.tcp.counters().probes);
+    let start = pair.now;
+    while pair.a.tcp.state() != State::Closed {
+        pair.a.output(pair.now);
+        pair.now = pair.a.tcp.poll_timeout().expect("a deadline");
+        pair.a.tcp.handle_timeout(pair.now);
+        pair.a.drain_events();
+    }
+    assert!(pair.a.saw(Event::TimedOut));
+    assert!(pair.now - start <= Duration::from_secs(60 + 4 * 5));
+}
+
+#[test]
+fn the_table_of_ranges_is_bounded() {
+    let cfg = Config { max_ranges: 8, ..Config::default() };
+    let mut pair = Pair::open(&Config { initial_window_segments: 100, ..Config::default() }, &cfg);
+    for _ in 0..60 {
+        pair.a.send(1000);
+    }
+    let out = pair.a.output(pair.now);
+    assert_eq!(out.len(), 60);
+    for p in out.iter().skip(1).step_by(2) {
+        pair.b.take(pair.now, p);
+    }
+    let c = pair.b.tcp.counters();
+    assert_eq!(c.out_of_order, 8);
+    assert_eq!(c.dropped(fusewire_transport::tcp::DropCause::TooManyRanges), 22);
+    pair.run_until(|_, _| false, |p| p.received() == 60_000);
+}

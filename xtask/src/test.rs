@@ -1,0 +1,50 @@
+//! `cargo xtask test`: everything that must hold before a change lands.
+
+use clap::Args;
+
+use crate::shell::{Result, cargo, install, is_root, step};
+use crate::{fuzz, tidy};
+
+/// How much of it.
+#[derive(Args)]
+pub struct Options {
+    /// Leave the fuzz targets out.
+    #[arg(long)]
+    no_fuzz: bool,
+    /// Seconds for each fuzz target.
+    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    fuzz_seconds: u32,
+}
+
+/// Programs that tests talk to, and the Debian packages that have them.
+const PEERS: [(&str, &str); 3] = [("tshark", "tshark"), ("cc", "gcc"), ("g++", "g++")];
+
+/// Runs every step, stops at the first that fails.
+pub fn run(options: &Options) -> Result {
+    install(&PEERS);
+    if !is_root() {
+        println!("── not root: what needs root is skipped, each test says so");
+    }
+    step("format", cargo().args(["fmt", "--all", "--check"]))?;
+    tidy::run()?;
+    step(
+        "lints",
+        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    )?;
+    step("program", cargo().args(["build", "--release"]))?;
+    step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
+    step(
+        "documentation",
+        cargo().env("RUSTDOCFLAGS", "-D warnings").args([
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--quiet",
+        ]),
+    )?;
+    if options.no_fuzz {
+        println!("── fuzz targets left out (--no-fuzz)");
+        return Ok(());
+    }
+    fuzz::all(options.fuzz_seconds)
+}
