@@ -411,7 +411,7 @@ impl Path<'_> {
 }
 
 /// A swap as a pass of its own.
-fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
         swap => level.run(Integrated { stage: swap.stage(), src, dst }),
