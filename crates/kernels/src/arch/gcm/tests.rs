@@ -216,7 +216,7 @@ impl Oracle {
     fn tag(&self, nonce: &[u8; 12], aad: &[u8], sealed: &[u8]) -> [u8; 16] {
         let h = u128::from_be_bytes(self.stream(&[0; 12], 0, 16).try_into().unwrap());
         let mut hash = 0u128;
-        let lengths = (aad.len() as u128 * 8) << 64 | sealed.len() as u128 * 8;
+        let lengths = ((aad.len() as u128 * 8) << 64) | (sealed.len() as u128 * 8);
         let blocks = aad.chunks(16).chain(sealed.chunks(16)).map(|bytes| {
             let mut block = [0; 16];
             block[..bytes.len()].copy_from_slice(bytes);
@@ -233,10 +233,10 @@ impl Oracle {
 fn multiply_bits(x: u128, y: u128) -> u128 {
     let (mut z, mut v) = (0, y);
     for i in (0..128).rev() {
-        if x >> i & 1 == 1 {
+        if (x >> i) & 1 == 1 {
             z ^= v;
         }
-        v = if v & 1 == 1 { v >> 1 ^ 0xe1 << 120 } else { v >> 1 };
+        v = if v & 1 == 1 { (v >> 1) ^ (0xe1 << 120) } else { v >> 1 };
     }
     z
 }
