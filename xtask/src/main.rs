@@ -25,7 +25,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Formatting, lints, house rules, every test, and each fuzz target for a short time.
+    /// Formatting, lints, house rules, every test.
     Test(test::Options),
     /// What the continuous integration does: `.ci/run` in a fresh clone of HEAD.
     Ci,

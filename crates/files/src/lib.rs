@@ -1,7 +1,7 @@
 //! The file transfer: protocol, server, client. Specification: `docs/transfer.md`.
 //!
 //! Nothing here but [`net`] does network I/O or reads a clock. A connection is anything that implements [`Channel`];
-//! [`server::Session`], [`client::Get`], [`client::Put`] and [`client::List`] are machines whose `turn` is
+//! [`server::Session`], `client::get::Worker`, `client::put::Worker` and `client::list::List` are machines whose `turn` is
 //! called whenever the channel may have something to give or to take, with the time as an argument. A turn
 //! does a bounded amount of work, so one thread can serve a thousand sessions in a circle.
 //!

@@ -35,7 +35,12 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             level: Level::detect(),
-            tcp: tcp::Config { pacing: false, ..tcp::Config::default() },
+            // Nothing is manipulated until it can leave: what was sealed is still in the cache then.
+            tcp: tcp::Config {
+                pacing: false,
+                reserve_within_window: true,
+                ..tcp::Config::default()
+            },
             send_ring_bytes: 1 << 20,
             datagram_bytes: None,
             spin: Duration::from_micros(50),

@@ -676,6 +676,8 @@ impl Connection {
     pub fn took(&mut self, len: usize) {
         if let Phase::Open(open) = &self.phase {
             self.consumed += open.sender.record_len(len) as u64;
+            // Before the next transmission, so that it tells the peer of the larger window.
+            self.tcp.consumed(self.consumed);
         }
     }
 }

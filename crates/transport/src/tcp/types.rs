@@ -144,7 +144,7 @@ pub enum Verdict {
     Reject(DropCause),
 }
 
-/// Why a segment was dropped. Indexes [`Info::drops`].
+/// Why a segment was dropped. Indexes [`Counters::drops`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DropCause {
