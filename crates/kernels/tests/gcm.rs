@@ -201,7 +201,7 @@ fn nist_vectors() {
     let text = include_str!("data/gcm_nist.rsp");
     let hex = |text: &str| -> Vec<u8> {
         let digit = |byte: u8| (byte as char).to_digit(16).unwrap() as u8;
-        text.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+        text.as_bytes().chunks(2).map(|pair| (digit(pair[0]) << 4) | digit(pair[1])).collect()
     };
     let mut count = 0;
     let mut fields = HashMap::new();
@@ -246,6 +246,6 @@ fn wycheproof() {
             invalid += 1;
         }
     }
-    println!("{valid} valid, {invalid} invalid");
-    assert!(valid >= 79 && invalid >= 54, "{valid} valid, {invalid} invalid");
+    // Those of the set with 96-bit nonces, 128-bit tags and 128 or 256-bit keys.
+    assert_eq!((valid, invalid), (79, 54));
 }

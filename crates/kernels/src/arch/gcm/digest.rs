@@ -42,16 +42,13 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
             let power = if left < POWERS { POWERS - left } else { POWERS - AGGREGATE - 1 };
             let [mut low, mut middle, mut high] = [zero; 3];
             let before = match message.before {
-                // One block before the first. No closure: it would not get the shell's instructions.
-                #[allow(clippy::manual_map)]
-                Before::Additional(aad) => match additional(context, aad) {
-                    Some(block) => Some(product(context, block, power - 1)),
-                    None => None,
-                },
+                // One block before the first.
+                Before::Additional(aad) => (additional(context, aad), power - 1),
                 // To be added to the first.
-                Before::Hash(hash) => Some(product(context, narrow(hash), power)),
+                Before::Hash(hash) => (Some(narrow(hash)), power),
             };
-            if let Some(products) = before {
+            if let (Some(block), index) = before {
+                let products = product(context, block, index);
                 [low, middle, high] =
                     [L::first(products[0]), L::first(products[1]), L::first(products[2])];
             }

@@ -36,8 +36,8 @@ use core::arch::x86_64::*;
 
 /// Vectors in a batch.
 pub(super) const N: usize = 8;
-/// Rounds between the first and the last that every key length has after those of AES-256 only. GHASH
-/// stands between these.
+/// Rounds between the first and the last that AES has with every key. GHASH stands between these; those
+/// that only AES-256 has come after them.
 const EVER: usize = 8;
 /// Blocks of the widest vector.
 pub(super) const WIDEST: usize = 4;
@@ -161,14 +161,7 @@ unsafe fn batch<
     // SAFETY: `M` vectors at `edge` and `scratch`, as the caller vouches.
     unsafe {
         let mut states = counter.start::<L, M>(context);
-        let keys: *const u8 = context.keys.as_ptr();
-        if context.rounds == 14 {
-            round::<L, M>(&mut states, keys.add(2 * L::BYTES));
-            round::<L, M>(&mut states, keys.add(3 * L::BYTES));
-            round::<L, M>(&mut states, keys.add(4 * L::BYTES));
-            round::<L, M>(&mut states, keys.add(5 * L::BYTES));
-        }
-        let keys = keys.add((context.rounds - EVER) * L::BYTES);
+        let keys: *const u8 = context.keys.as_ptr().add(2 * L::BYTES);
         macro_rules! with_ghash {
             ($($r:literal)*) => {$(
                 round::<L, M>(&mut states, keys.add($r * L::BYTES));
@@ -180,10 +173,18 @@ unsafe fn batch<
             )*};
         }
         with_ghash!(0 1 2 3 4 5 6 7);
+        let mut keys = keys.add(EVER * L::BYTES);
+        if context.rounds == 14 {
+            round::<L, M>(&mut states, keys);
+            round::<L, M>(&mut states, keys.add(L::BYTES));
+            round::<L, M>(&mut states, keys.add(2 * L::BYTES));
+            round::<L, M>(&mut states, keys.add(3 * L::BYTES));
+            keys = keys.add(4 * L::BYTES);
+        }
         if G > 0 {
             digest.advance(G * L::BLOCKS);
         }
-        let key = L::load(keys.add(EVER * L::BYTES));
+        let key = L::load(keys);
         for (i, state) in states.into_iter().enumerate() {
             let kept = scratch.add(i * L::BYTES);
             if SEAL {
@@ -262,6 +263,10 @@ pub(super) unsafe fn run<L: GcmLanes, const SEAL: bool, const FUSED: bool>(
     // SAFETY: as this function's contract; each batch is within `len`.
     unsafe {
         let (mut counter, start) = Counter::new::<L>(context, &message);
+        let mut mask = start;
+        if !SEAL {
+            mask = tag_mask::<L>(context, start);
+        }
         let mut digest = Digest::<L, FUSED>::new(context, &message);
         let mut lengths = [_mm_setzero_si128(); 3];
         if let Some([aad, len]) = message.lengths {
@@ -299,8 +304,10 @@ pub(super) unsafe fn run<L: GcmLanes, const SEAL: bool, const FUSED: bool>(
             end.dst = end.dst.add(N * L::BYTES);
             end.len -= N * L::BYTES;
         }
-        // Here it fills what GHASH leaves free at the end, and does not delay the begin.
-        let mask = tag_mask::<L>(context, start);
+        if SEAL {
+            // Here it fills what GHASH leaves free at the end.
+            mask = tag_mask::<L>(context, start);
+        }
         let (c, d) = (&mut counter, &mut digest);
         match end.len.div_ceil(2 * L::BYTES) {
             0 if pending => drain::<L, N, FUSED>(context, d, scratch),

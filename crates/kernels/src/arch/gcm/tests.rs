@@ -233,10 +233,10 @@ impl Oracle {
 fn multiply_bits(x: u128, y: u128) -> u128 {
     let (mut z, mut v) = (0, y);
     for i in (0..128).rev() {
-        if x >> i & 1 == 1 {
+        if (x >> i) & 1 == 1 {
             z ^= v;
         }
-        v = if v & 1 == 1 { v >> 1 ^ 0xe1 << 120 } else { v >> 1 };
+        v = if v & 1 == 1 { (v >> 1) ^ (0xe1 << 120) } else { v >> 1 };
     }
     z
 }
