@@ -1,6 +1,6 @@
 //! 512-bit vectors with VAES, VPCLMULQDQ, VBMI and IFMA.
 
-use super::{AesLanes, Kernel, Lanes};
+use super::{AesLanes, Entry, Kernel, Lanes};
 use crate::stage::Run;
 use core::arch::x86_64::*;
 
@@ -17,6 +17,41 @@ pub struct Avx512(());
 )]
 pub(super) unsafe fn shell<K: Kernel<Avx512>>(kernel: K) -> K::Output {
     kernel.run(Avx512(()))
+}
+
+/// Compiles a bound loop for the level.
+///
+/// # Safety
+/// As for `shell`.
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512ifma,vaes,vpclmulqdq,gfni,avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq"
+)]
+pub(super) unsafe fn entry<E: Entry<Avx512>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    if src.len().is_multiple_of(E::UNIT) {
+        return E::run(Avx512(()), context, src, dst);
+    }
+    // SAFETY: the same features.
+    unsafe { general::<E>(context, src, dst) }
+}
+
+/// The loop for messages that have a rest.
+///
+/// # Safety
+/// As for `shell`.
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512ifma,vaes,vpclmulqdq,gfni,avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq"
+)]
+#[inline(never)]
+unsafe fn general<E: Entry<Avx512>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    E::run(Avx512(()), context, src, dst)
 }
 
 const SWAP16: [u8; 16] = [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14];
@@ -122,11 +157,6 @@ impl Lanes for Avx512 {
     fn add16(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: AVX-512.
         unsafe { _mm512_add_epi16(a, b) }
-    }
-    #[inline(always)]
-    fn sub16_saturating(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: AVX-512 BW.
-        unsafe { _mm512_subs_epu16(a, b) }
     }
     #[inline(always)]
     fn average16(self, a: __m512i, b: __m512i) -> __m512i {

@@ -14,6 +14,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bound;
 pub mod chacha;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +27,8 @@ pub mod safer;
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
+#[cfg(target_arch = "x86_64")]
+pub use bound::{AnyEntry, Bound, Entry};
 pub use portable::Portable;
 
 use crate::Level;
@@ -80,8 +84,6 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 16-bit lane, modulo 2^16.
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Difference of each 16-bit lane, or zero when it would be below.
-    fn sub16_saturating(self, a: Self::V, b: Self::V) -> Self::V;
     /// Half the sum of each 16-bit lane, rounded up, nothing lost on the way.
     fn average16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 32-bit lane, modulo 2^32.
