@@ -1,6 +1,6 @@
 //! 256-bit vectors, with no AES, with AES-NI on 128-bit halves, or with VAES.
 
-use super::{AesLanes, Entry, Kernel, Lanes, partial};
+use super::{AesLanes, Entry, Kernel, Lanes, partial, powers16};
 use crate::stage::Run;
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -313,6 +313,21 @@ impl<F: Flavour> Lanes for Avx2<F> {
     fn crc32c(self, crc: u32, bytes: u64) -> u32 {
         // SAFETY: the level includes SSE4.2.
         unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
+    fn turn16<const FIRST: usize>(self, x: __m256i) -> __m256i {
+        let powers = self.load(const { &powers16(FIRST) });
+        // SAFETY: AVX2.
+        unsafe { _mm256_or_si256(_mm256_mullo_epi16(x, powers), _mm256_mulhi_epu16(x, powers)) }
+    }
+    #[inline(always)]
+    fn xor64(self, x: __m256i) -> u64 {
+        // SAFETY: AVX2.
+        unsafe {
+            let x = _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
+            let x = _mm_xor_si128(x, _mm_unpackhi_epi64(x, x));
+            _mm_cvtsi128_si64(x) as u64
+        }
     }
     #[inline(always)]
     fn sum64(self, x: __m256i) -> u64 {

@@ -1,6 +1,6 @@
 //! 512-bit vectors with VAES, VPCLMULQDQ, VBMI and IFMA.
 
-use super::{AesLanes, Entry, Kernel, Lanes};
+use super::{AesLanes, Entry, Kernel, Lanes, powers16};
 use crate::stage::Run;
 use core::arch::x86_64::*;
 
@@ -254,6 +254,22 @@ impl Lanes for Avx512 {
     fn crc32c(self, crc: u32, bytes: u64) -> u32 {
         // SAFETY: the level includes SSE4.2.
         unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
+    fn turn16<const FIRST: usize>(self, x: __m512i) -> __m512i {
+        let powers = self.load(const { &powers16(FIRST) });
+        // SAFETY: AVX-512.
+        unsafe { _mm512_or_si512(_mm512_mullo_epi16(x, powers), _mm512_mulhi_epu16(x, powers)) }
+    }
+    #[inline(always)]
+    fn xor64(self, x: __m512i) -> u64 {
+        // SAFETY: AVX-512.
+        unsafe {
+            let x = _mm256_xor_si256(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64::<1>(x));
+            let x = _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
+            let x = _mm_xor_si128(x, _mm_unpackhi_epi64(x, x));
+            _mm_cvtsi128_si64(x) as u64
+        }
     }
     #[inline(always)]
     fn sum64(self, x: __m512i) -> u64 {

@@ -292,6 +292,20 @@ impl Lanes for Portable {
         crc
     }
     #[inline(always)]
+    fn turn16<const FIRST: usize>(self, x: V) -> V {
+        let mut turned = x;
+        for (i, x) in turned.iter_mut().enumerate() {
+            let low = (*x as u16).rotate_left((2 * i + FIRST) as u32);
+            let high = ((*x >> 16) as u16).rotate_left((2 * i + 1 + FIRST) as u32);
+            *x = u32::from(low) | u32::from(high) << 16;
+        }
+        turned
+    }
+    #[inline(always)]
+    fn xor64(self, [a, b, c, d]: V) -> u64 {
+        u64::from(a ^ c) | u64::from(b ^ d) << 32
+    }
+    #[inline(always)]
     fn sum64(self, x: V) -> u64 {
         let x = to64(x);
         x[0].wrapping_add(x[1])
