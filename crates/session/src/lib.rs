@@ -25,6 +25,7 @@ mod known_hosts;
 pub mod parts;
 mod paths;
 pub mod record;
+mod rendezvous;
 mod state_file;
 mod tls;
 
@@ -40,4 +41,5 @@ pub use kernel::{Execution, Level, Swap};
 pub use key_log::KeyLogFile;
 pub use known_hosts::{Known, KnownHosts};
 pub use paths::{Paths, paths};
+pub use rendezvous::Rendezvous;
 pub use record::{OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType};
