@@ -41,5 +41,5 @@ pub use kernel::{Execution, Level, Swap};
 pub use key_log::KeyLogFile;
 pub use known_hosts::{Known, KnownHosts};
 pub use paths::{Paths, paths};
-pub use rendezvous::Rendezvous;
 pub use record::{OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType};
+pub use rendezvous::Rendezvous;

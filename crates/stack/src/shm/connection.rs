@@ -46,6 +46,8 @@ pub struct Connection {
     /// A record is copied here first, where the pass loads it more than once.
     copied: Option<Vec<u8>>,
     finished: bool,
+    /// The peer broke its promises, or is gone.
+    broken: bool,
 }
 
 impl Connection {
@@ -65,6 +67,7 @@ impl Connection {
             offset: 0,
             copied,
             finished: false,
+            broken: false,
         }
     }
 
@@ -93,6 +96,11 @@ impl Connection {
         self.finished
     }
 
+    /// Bytes of records for which there certainly is room. There may be more: [`Connection::try_send`] knows.
+    pub fn room(&self) -> usize {
+        self.shm.known_room()
+    }
+
     // ---- send ------------------------------------------------------------------------------
 
     /// Seals one ADU into the ring if there is room; false if there is none until the peer has opened
@@ -109,6 +117,9 @@ impl Connection {
     }
 
     fn try_seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
+        if self.broken {
+            return Err(Error::Closed);
+        }
         let len = self.sender.record_len(body.len());
         let reserved = self.shm.reserve(len).map_err(Error::os("sending over shared memory"))?;
         let Some(room) = reserved else {
@@ -164,11 +175,18 @@ impl Connection {
     /// Opens the next record, if there is one. True if it was an ADU.
     fn open_next(&mut self, app: &mut dyn Application) -> Result<bool> {
         while !self.finished {
-            let Some(place) = self.shm.take().map_err(|error| self.broken(error))? else {
+            if self.broken {
+                return Err(Error::Closed);
+            }
+            // Until the record is through: what fails is not tried again.
+            self.broken = true;
+            let Some(place) = self.shm.take().map_err(|error| self.gone(error))? else {
+                self.broken = false;
                 self.release();
                 return Ok(false);
             };
             let is_adu = self.open(place, app)?;
+            self.broken = false;
             self.unreleased += place.frame_len();
             if self.unreleased >= RELEASE_BYTES {
                 self.release();
@@ -230,7 +248,7 @@ impl Connection {
     }
 
     /// The peer is gone before its end of the stream, or wrote what no honest peer writes.
-    fn broken(&self, error: std::io::Error) -> Error {
+    fn gone(&self, error: std::io::Error) -> Error {
         match error.kind() {
             ErrorKind::ConnectionAborted => SessionError::Truncated { at: self.offset }.into(),
             _ => Error::os("receiving over shared memory")(error),

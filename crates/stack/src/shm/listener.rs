@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fusewire_device::shm::{self, Caller, Ends, Token, same};
 use fusewire_device::Waker;
+use fusewire_device::shm::{self, Caller, Ends, Token, same};
 use fusewire_session::Rendezvous;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
