@@ -5,10 +5,10 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fusewire_base::Sum;
-use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Integrated, Scan};
 use fusewire_kernels::gcm::GcmKey;
-use fusewire_kernels::stages::{InternetSum, Swap};
+use fusewire_kernels::stages::{InternetSum, Swap as SwapStage};
+use fusewire_kernels::{Level, Swap};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -37,19 +37,20 @@ impl Bench {
     }
 
     fn seal(&mut self) -> Sum {
-        self.ours.seal(4, &NONCE, &AAD, &self.src, &mut self.dst, &mut self.tag)
+        self.ours.seal(Swap::Bytes32, &NONCE, &AAD, &self.src, &mut self.dst, &mut self.tag)
     }
 
     fn open(&mut self) -> Sum {
-        let (sum, ok) = self.ours.open(4, &NONCE, &AAD, &self.sealed, &self.tag, &mut self.dst);
-        assert!(ok);
-        sum
+        let opened =
+            self.ours.open(Swap::Bytes32, &NONCE, &AAD, &self.sealed, &self.tag, &mut self.dst);
+        assert!(opened.authentic);
+        opened.sum
     }
 
     fn seal_reference(&mut self) -> Sum {
         let len = self.src.len();
         let work = &mut self.work[..len];
-        self.level.run(Integrated { stage: &Swap::<4>, src: &self.src, dst: work });
+        self.level.run(Integrated { stage: &SwapStage::<4>, src: &self.src, dst: work });
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let tag =
             self.theirs.seal_in_place_separate_tag(nonce, Aad::from(AAD), work).expect("sealed");
@@ -67,7 +68,7 @@ impl Bench {
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let plain =
             self.theirs.open_in_place(nonce, Aad::from(AAD), &mut self.work).expect("authentic");
-        self.level.run(Integrated { stage: &Swap::<4>, src: plain, dst: &mut self.dst });
+        self.level.run(Integrated { stage: &SwapStage::<4>, src: plain, dst: &mut self.dst });
         sum
     }
 }

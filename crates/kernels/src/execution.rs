@@ -66,9 +66,10 @@ fn store<L: Lanes, const N: usize>(lanes: L, to: &mut [u8], x: [L::V; N]) {
     }
 }
 
-/// Vectors in a unit: what suits the stage, as far as the level has registers for it.
+/// Vectors in a unit: what suits the stage, as far as it and the level have registers for it.
 const fn vectors<L: Lanes, S: Stage>() -> usize {
-    if S::VECTORS < L::MOST_VECTORS { S::VECTORS } else { L::MOST_VECTORS }
+    let most = if S::MOST_VECTORS < L::MOST_VECTORS { S::MOST_VECTORS } else { L::MOST_VECTORS };
+    if S::VECTORS < most { S::VECTORS } else { most }
 }
 
 /// Runs `$body::<N>` with the `N` that suits, which only a literal can name.
@@ -146,6 +147,9 @@ fn in_place<L: Lanes, S: Run<L>, const N: usize>(
         store(lanes, bytes, x);
     }
     let mut rest = units.into_remainder();
+    if rest.is_empty() {
+        return;
+    }
     if N > 1 {
         let (vectors, after) = rest.split_at_mut(whole_vectors::<L>(rest.len()));
         for bytes in vectors.chunks_exact_mut(L::WIDTH) {
@@ -176,6 +180,9 @@ fn read<L: Lanes, S: Run<L>, const N: usize>(
         stage.unit(lanes, state, &mut x);
     }
     let mut rest = units.remainder();
+    if rest.is_empty() {
+        return;
+    }
     if N > 1 {
         let (vectors, after) = rest.split_at(whole_vectors::<L>(rest.len()));
         for bytes in vectors.chunks_exact(L::WIDTH) {
@@ -457,6 +464,7 @@ impl<S: Stage> Stage for ByPointer<S> {
     const STATE: usize = S::STATE;
     const ORDERED: bool = S::ORDERED;
     const VECTORS: usize = S::VECTORS;
+    const MOST_VECTORS: usize = S::MOST_VECTORS;
 }
 
 impl<L: Lanes, S: Run<L>> Run<L> for ByPointer<S> {

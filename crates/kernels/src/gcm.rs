@@ -1,53 +1,208 @@
-//! AES-128-GCM and AES-256-GCM (NIST SP 800-38D) fused with byte swap and Internet sum.
+//! AES-128-GCM and AES-256-GCM (NIST SP 800-38D, 96-bit nonces) fused with byte swap and Internet sum.
 #![forbid(unsafe_code)]
 
-use crate::Level;
-use crate::arch::gcm::{Around, Call, Direction, Key};
+use crate::arch::gcm::{Around, Before, Call, Direction, FIRST, Found, Key};
+use crate::execution::STRIP;
+use crate::transform::{swap_pass, swap_pass_in_place};
+use crate::{Level, Opened, Swap};
+use core::hint::black_box;
 use fusewire_base::Sum;
 
-/// key
+/// An expanded key: round keys, powers of the hash key, the counter's table. Wiped when dropped.
 pub struct GcmKey {
+    level: Level,
     key: Key,
 }
 
 impl GcmKey {
-    /// new
+    /// Expands `key`, of 16 bytes (AES-128) or 32 (AES-256), for a level. `None` if the level has no AES
+    /// instructions.
+    ///
+    /// # Panics
+    /// When `key` has another length.
     pub fn new(level: Level, key: &[u8]) -> Option<GcmKey> {
-        Some(GcmKey { key: Key::new(level, key)? })
+        assert!(matches!(key.len(), 16 | 32), "an AES key of {} bytes", key.len());
+        Some(GcmKey { level, key: Key::new(level, key)? })
     }
-    /// seal
-    #[inline(never)]
+
+    /// swap ▸ encrypt ▸ sum ▸ store in one loop. Gives the sum of `dst`, and the tag.
+    ///
+    /// # Panics
+    /// When `dst` is not as long as `src`.
     pub fn seal(
         &self,
-        element: usize,
+        swap: Swap,
         nonce: &[u8; 12],
         aad: &[u8],
         src: &[u8],
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        let call = Call { nonce, aad, src, counter: 2 };
-        let d = self.key.run(Direction::Seal, Around { element, sum: true }, call, dst);
-        *tag = d.tag;
-        d.sum
+        let around = Around::SwapAndSum(swap.bytes());
+        let found = self.key.run(Direction::Seal, around, whole(nonce, aad, src), src, dst);
+        *tag = found.tag;
+        found.sum
     }
-    /// open
-    #[inline(never)]
+
+    /// load ▸ sum ▸ decrypt ▸ swap ▸ store in one loop. The sum is that of `src`. `dst` is wiped when the
+    /// tag is wrong, and is nobody's to read before.
+    ///
+    /// # Panics
+    /// When `dst` is not as long as `src`.
     pub fn open(
         &self,
-        element: usize,
+        swap: Swap,
         nonce: &[u8; 12],
         aad: &[u8],
         src: &[u8],
         tag: &[u8; 16],
         dst: &mut [u8],
-    ) -> (Sum, bool) {
-        let call = Call { nonce, aad, src, counter: 2 };
-        let d = self.key.run(Direction::Open, Around { element, sum: true }, call, dst);
-        let ok = aws_lc_rs::constant_time::verify_slices_are_equal(&d.tag, tag).is_ok();
-        if !ok {
-            dst.fill(0)
+    ) -> Opened {
+        let around = Around::SwapAndSum(swap.bytes());
+        let found = self.key.run(Direction::Open, around, whole(nonce, aad, src), src, dst);
+        verified(found.sum, &found.tag, tag, dst)
+    }
+
+    /// As [`GcmKey::seal`], each stage over a strip in turn.
+    pub(crate) fn seal_blocked(
+        &self,
+        swap: Swap,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        dst: &mut [u8],
+        tag: &mut [u8; 16],
+    ) -> Sum {
+        assert_eq!(src.len(), dst.len(), "source and destination must have one length");
+        let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
+        for (src, dst) in src.chunks(STRIP).zip(dst.chunks_mut(STRIP)) {
+            swap_pass(self.level, swap, src, dst);
+            strips.next(dst.len(), |call| self.key.seal_in_place(call, dst));
+            sum += crate::sum(self.level, dst);
         }
-        (d.sum, ok)
+        *tag = strips.finish(&self.key);
+        sum
+    }
+
+    /// As [`GcmKey::open`], each stage over a strip in turn.
+    pub(crate) fn open_blocked(
+        &self,
+        swap: Swap,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        tag: &[u8; 16],
+        dst: &mut [u8],
+    ) -> Opened {
+        assert_eq!(src.len(), dst.len(), "source and destination must have one length");
+        let around = Around::Nothing;
+        let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
+        for (src, dst) in src.chunks(STRIP).zip(dst.chunks_mut(STRIP)) {
+            sum += crate::sum(self.level, src);
+            strips.next(dst.len(), |call| self.key.run(Direction::Open, around, call, src, dst));
+            swap_pass_in_place(self.level, swap, dst);
+        }
+        verified(sum, &strips.finish(&self.key), tag, dst)
+    }
+
+    /// As [`GcmKey::seal`], a few blocks at a time, each stage called through a function pointer.
+    pub(crate) fn seal_by_pointer(
+        &self,
+        swap: Swap,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> ([u8; 16], Sum) {
+        type Seal = fn(&Key, Call<'_>, &mut [u8]) -> Found;
+        let swap_it = black_box(swap_pass as fn(Level, Swap, &[u8], &mut [u8]));
+        let seal = black_box(Key::seal_in_place as Seal);
+        let sum_it = black_box(crate::sum as fn(Level, &[u8]) -> Sum);
+        let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
+        for (src, dst) in src.chunks(UNIT).zip(dst.chunks_mut(UNIT)) {
+            swap_it(self.level, swap, src, dst);
+            strips.next(dst.len(), |call| seal(&self.key, call, dst));
+            sum += sum_it(self.level, dst);
+        }
+        (strips.finish(&self.key), sum)
+    }
+
+    /// As [`GcmKey::open`] but for the tag, which is given back, in the same way.
+    pub(crate) fn open_by_pointer(
+        &self,
+        swap: Swap,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> ([u8; 16], Sum) {
+        type Open = fn(&Key, Direction, Around, Call<'_>, &[u8], &mut [u8]) -> Found;
+        let swap_it = black_box(swap_pass_in_place as fn(Level, Swap, &mut [u8]));
+        let open = black_box(Key::run as Open);
+        let sum_it = black_box(crate::sum as fn(Level, &[u8]) -> Sum);
+        let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
+        for (src, dst) in src.chunks(UNIT).zip(dst.chunks_mut(UNIT)) {
+            sum += sum_it(self.level, src);
+            strips.next(dst.len(), |call| {
+                open(&self.key, Direction::Open, Around::Nothing, call, src, dst)
+            });
+            swap_it(self.level, swap, dst);
+        }
+        (strips.finish(&self.key), sum)
+    }
+}
+
+/// Bytes of a unit where stages are called through pointers: eight vectors of the widest level.
+const UNIT: usize = 512;
+
+/// A message in one call.
+fn whole<'a>(nonce: &'a [u8; 12], aad: &'a [u8], src: &[u8]) -> Call<'a> {
+    let lengths = Some([aad.len(), src.len()]);
+    Call { nonce, before: Before::Additional(aad), lengths, counter: FIRST }
+}
+
+/// Compares in constant time, and wipes `dst` when the tags differ.
+fn verified(sum: Sum, found: &[u8; 16], tag: &[u8; 16], dst: &mut [u8]) -> Opened {
+    let authentic = aws_lc_rs::constant_time::verify_slices_are_equal(found, tag).is_ok();
+    if !authentic {
+        dst.fill(0);
+    }
+    Opened { sum, authentic }
+}
+
+/// A message in strips.
+struct Strips<'a> {
+    nonce: &'a [u8; 12],
+    aad: &'a [u8],
+    len: usize,
+    done: usize,
+    found: Found,
+}
+
+impl<'a> Strips<'a> {
+    fn new(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Strips<'a> {
+        Strips { nonce, aad, len, done: 0, found: Found { tag: [0; 16], sum: Sum::ZERO } }
+    }
+
+    /// The next `len` bytes go through `run`.
+    fn next(&mut self, len: usize, run: impl FnOnce(Call<'_>) -> Found) {
+        let before = match self.done {
+            0 => Before::Additional(self.aad),
+            _ => Before::Hash(&self.found.tag),
+        };
+        let counter = FIRST.wrapping_add((self.done / 16) as u32);
+        self.done += len;
+        let lengths = (self.done == self.len).then_some([self.aad.len(), self.len]);
+        self.found = run(Call { nonce: self.nonce, before, lengths, counter });
+    }
+
+    /// The tag.
+    fn finish(self, key: &Key) -> [u8; 16] {
+        if self.len > 0 {
+            return self.found.tag;
+        }
+        let around = Around::Nothing;
+        let call = whole(self.nonce, self.aad, &[]);
+        key.run(Direction::Seal, around, call, &[], &mut []).tag
     }
 }

@@ -43,6 +43,8 @@ pub trait Stage {
     const ORDERED: bool;
     /// Vectors in a unit that suit it best: 1, 2, 4, 8 or 16.
     const VECTORS: usize = 4;
+    /// The most that it has registers for; holds for a pipeline that it is in.
+    const MOST_VECTORS: usize = 16;
 }
 
 /// How a stage treats vectors of one level. Every method must be `#[inline(always)]`.
@@ -91,6 +93,7 @@ impl<S: Stage> Stage for &S {
     const STATE: usize = S::STATE;
     const ORDERED: bool = S::ORDERED;
     const VECTORS: usize = S::VECTORS;
+    const MOST_VECTORS: usize = S::MOST_VECTORS;
 }
 
 impl<L: Lanes, S: Run<L>> Run<L> for &S {
@@ -146,6 +149,10 @@ pub(crate) const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
+
 impl<A: Stage, B: Stage> Stage for Then<A, B> {
     type Output = (A::Output, B::Output);
     const NAME: &'static str = "pipeline";
@@ -159,6 +166,7 @@ impl<A: Stage, B: Stage> Stage for Then<A, B> {
     const STATE: usize = A::STATE + B::STATE;
     const ORDERED: bool = A::ORDERED || B::ORDERED;
     const VECTORS: usize = max(A::VECTORS, B::VECTORS);
+    const MOST_VECTORS: usize = min(A::MOST_VECTORS, B::MOST_VECTORS);
 }
 
 impl<L: Lanes, A: Run<L>, B: Run<L>> Run<L> for Then<A, B> {

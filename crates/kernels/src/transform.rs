@@ -237,8 +237,11 @@ impl Transform {
                 *tag = found;
                 sum
             }
-            Cipher::Gcm(key) => key.seal(swap.bytes(), nonce, aad, src, path.dst, tag),
-            Cipher::Library(aead) => path.library_send(aead, nonce, aad, tag),
+            Cipher::Gcm(key) if execution == Execution::Blocked => {
+                key.seal_blocked(swap, nonce, aad, src, path.dst, tag)
+            }
+            Cipher::Gcm(key) => key.seal(swap, nonce, aad, src, path.dst, tag),
+            Cipher::Library(aead) => path.moved().library_send(aead, nonce, aad, tag),
         }
     }
 
@@ -288,24 +291,27 @@ impl Transform {
                 }
                 Opened { sum, authentic }
             }
-            Cipher::Gcm(key) => {
-                let (sum, authentic) = key.open(swap.bytes(), nonce, aad, src, tag, path.dst);
-                Opened { sum, authentic }
+            Cipher::Gcm(key) if execution == Execution::Blocked => {
+                key.open_blocked(swap, nonce, aad, src, tag, path.dst)
             }
-            Cipher::Library(aead) => path.library_receive(aead, nonce, aad, tag),
+            Cipher::Gcm(key) => key.open(swap, nonce, aad, src, tag, path.dst),
+            Cipher::Library(aead) => path.moved().library_receive(aead, nonce, aad, tag),
         }
     }
 }
 
-/// Fused where the level has AES and the execution asks for one loop, otherwise the library's.
+/// Ours where the level has AES and the execution is not sequential, otherwise the library's.
 fn aes_gcm(
     level: Level,
     execution: Execution,
     key: &[u8],
     library: impl FnOnce() -> Library,
 ) -> Cipher {
-    let fused = if execution == Execution::Integrated { GcmKey::new(level, key) } else { None };
-    fused.map_or_else(|| Cipher::Library(library()), Cipher::Gcm)
+    let ours = match execution {
+        Execution::Sequential => None,
+        Execution::Integrated | Execution::Blocked => GcmKey::new(level, key),
+    };
+    ours.map_or_else(|| Cipher::Library(library()), Cipher::Gcm)
 }
 
 /// One message's way, but for the cipher.
@@ -318,7 +324,14 @@ struct Path<'a> {
     work: &'a mut [u8],
 }
 
-impl Path<'_> {
+impl<'a> Path<'a> {
+    /// The same somewhere else: what takes it by reference then does not keep this one from registers.
+    #[inline(always)]
+    fn moved(self) -> Path<'a> {
+        let Path { level, execution, swap, src, dst, work } = self;
+        Path { level, execution, swap, src, dst, work }
+    }
+
     /// swap ▸ cipher ▸ sum ▸ store.
     fn send<C: AnyStage>(self, cipher: C) -> (C::Output, Sum) {
         let Path { level, execution, swap, src, dst, work } = self;
@@ -411,7 +424,7 @@ impl Path<'_> {
 }
 
 /// A swap as a pass of its own.
-fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
+pub(crate) fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
     match swap {
         Swap::None => dst.copy_from_slice(src),
         swap => level.run(Integrated { stage: swap.stage(), src, dst }),
@@ -419,7 +432,7 @@ fn swap_pass(level: Level, swap: Swap, src: &[u8], dst: &mut [u8]) {
 }
 
 /// The same where the bytes are.
-fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
+pub(crate) fn swap_pass_in_place(level: Level, swap: Swap, bytes: &mut [u8]) {
     if swap != Swap::None {
         level.run(InPlace { stage: swap.stage(), bytes });
     }

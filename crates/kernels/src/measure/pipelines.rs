@@ -4,6 +4,7 @@
 use super::contest::{Buffers, Check, Found, Message, Method, contest};
 use super::{Direction, Effort, Line};
 use crate::execution::{Blocked, ByPointer, Execution, Integrated, Sequential};
+use crate::gcm::GcmKey;
 use crate::stage::{AnyStage, then};
 use crate::stages::{
     ChaChaKey, Copy, InternetSum, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
@@ -173,9 +174,12 @@ impl<'a> Subject<'a> {
         let mut subject = Subject::cipher(level, direction, key);
         subject.reference_is = "sequential: aws-lc-rs with passes for swap, sum and store";
         subject.without_store = Some(transform(direct, direction));
-        if let CipherKey::ChaCha20Poly1305(key) = key {
-            subject.function_pointers = Some(chacha_by_pointer(level, direction, key));
-        }
+        subject.function_pointers = match key {
+            CipherKey::ChaCha20Poly1305(key) => Some(chacha_by_pointer(level, direction, key)),
+            CipherKey::Aes256Gcm(key) => gcm_by_pointer(level, direction, key),
+            CipherKey::Aes128Gcm(key) => gcm_by_pointer(level, direction, key),
+            _ => None,
+        };
         subject
     }
 
@@ -310,4 +314,18 @@ fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> 
             })
         }),
     }
+}
+
+/// AES-GCM with each stage called through a pointer; none at a level without AES.
+fn gcm_by_pointer<'a>(level: Level, direction: Direction, key: &[u8]) -> Option<Method<'a>> {
+    let key = GcmKey::new(level, key)?;
+    Some(Box::new(move |b, turns| {
+        b.turns(turns, |Message { src, dst, .. }| {
+            let (tag, sum) = match direction {
+                Direction::Send => key.seal_by_pointer(Swap::Bytes32, &NONCE, &AAD, src, dst),
+                Direction::Receive => key.open_by_pointer(Swap::Bytes32, &NONCE, &AAD, src, dst),
+            };
+            Found { sum, tag }
+        })
+    }))
 }

@@ -1,5 +1,6 @@
 //! Where a batch comes from and goes to: whole vectors of the message, or its ragged end.
 
+use super::fused::Message;
 use super::lanes::GcmLanes;
 use core::marker::PhantomData;
 
@@ -8,7 +9,7 @@ use core::marker::PhantomData;
 pub(super) struct Lines(pub(super) [u8; 128]);
 
 /// Moves vectors between the message and the registers, and swaps elements on the way.
-pub(super) trait Edge<L: GcmLanes, const ELEMENT: usize> {
+pub(super) trait Edge<L: GcmLanes> {
     /// Vector `i` of the source, zero beyond the end. Called once for each `i`.
     unsafe fn load(&self, i: usize) -> L::V;
     /// Vector `i` of plaintext, swapped.
@@ -20,12 +21,14 @@ pub(super) trait Edge<L: GcmLanes, const ELEMENT: usize> {
 }
 
 /// Whole vectors.
-pub(super) struct Whole {
+pub(super) struct Whole<L: GcmLanes> {
+    /// The shuffle that swaps.
+    pub(super) swap: L::V,
     pub(super) src: *const u8,
     pub(super) dst: *mut u8,
 }
 
-impl<L: GcmLanes, const ELEMENT: usize> Edge<L, ELEMENT> for Whole {
+impl<L: GcmLanes> Edge<L> for Whole<L> {
     #[inline(always)]
     unsafe fn load(&self, i: usize) -> L::V {
         // SAFETY: the caller vouches for a whole batch at `src`.
@@ -34,11 +37,8 @@ impl<L: GcmLanes, const ELEMENT: usize> Edge<L, ELEMENT> for Whole {
 
     #[inline(always)]
     unsafe fn swap(&self, _: usize, v: L::V) -> L::V {
-        if ELEMENT == 1 {
-            return v;
-        }
-        // SAFETY: the level, as the caller vouches; the constant has sixteen bytes.
-        unsafe { L::shuffle(v, L::repeat(&const { reversal(ELEMENT) })) }
+        // SAFETY: the level, as the caller vouches.
+        unsafe { L::shuffle(v, self.swap) }
     }
 
     #[inline(always)]
@@ -57,29 +57,35 @@ impl<L: GcmLanes, const ELEMENT: usize> Edge<L, ELEMENT> for Whole {
 pub(super) struct Ragged<L, const M: usize> {
     src: *const u8,
     dst: *mut u8,
+    element: usize,
     /// Bytes in the last two vectors, `1..=2 * BYTES`.
     rest: usize,
-    source: Lines,
-    target: Lines,
+    /// The last two vectors of the source, and of the destination.
+    source: *const u8,
+    target: *mut u8,
     lanes: PhantomData<L>,
 }
 
 impl<L: GcmLanes, const M: usize> Ragged<L, M> {
-    /// The last `left` bytes of a message.
+    /// The last bytes of a message, which pass through `lines`.
+    ///
+    /// # Safety
+    /// `lines` must outlive what this returns, and be left alone meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn new(src: *const u8, dst: *mut u8, left: usize) -> Self {
-        let rest = left - (M - 2) * L::BYTES;
-        let mut edge = Ragged {
-            src,
-            dst,
-            rest,
-            source: Lines([0; 128]),
-            target: Lines([0; 128]),
-            lanes: PhantomData,
-        };
-        // SAFETY: `rest` bytes lie at this place of `src`, and no more than 128 fit two vectors.
-        unsafe { copy_small(src.add(left - rest), edge.source.0.as_mut_ptr(), rest) };
-        edge
+    pub(super) unsafe fn new(end: &Message<'_>, lines: &mut [Lines; 2]) -> Self {
+        let Message { src, dst, len, element, .. } = *end;
+        let rest = len - (M - 2) * L::BYTES;
+        let [source, target] = lines;
+        let (source, target) = (source.0.as_mut_ptr(), target.0.as_mut_ptr());
+        // SAFETY: two vectors are at most 128 bytes; `rest` bytes lie at this place of `src`, and no
+        // more than fit two vectors.
+        unsafe {
+            let zero = L::zero();
+            L::store(source, zero);
+            L::store(source.add(L::BYTES), zero);
+            copy_small(src.add(len - rest), source, rest);
+        }
+        Ragged { src, dst, element, rest, source, target, lanes: PhantomData }
     }
 
     /// Ones over the first `count` bytes, counted from the last two vectors' begin, in vector `i`.
@@ -94,11 +100,11 @@ impl<L: GcmLanes, const M: usize> Ragged<L, M> {
     #[inline(always)]
     pub(super) unsafe fn finish(&self) {
         // SAFETY: `rest` bytes lie at this place of `dst`.
-        unsafe { copy_small(self.target.0.as_ptr(), self.dst.add((M - 2) * L::BYTES), self.rest) };
+        unsafe { copy_small(self.target, self.dst.add((M - 2) * L::BYTES), self.rest) };
     }
 }
 
-impl<L: GcmLanes, const ELEMENT: usize, const M: usize> Edge<L, ELEMENT> for Ragged<L, M> {
+impl<L: GcmLanes, const M: usize> Edge<L> for Ragged<L, M> {
     #[inline(always)]
     unsafe fn load(&self, i: usize) -> L::V {
         // SAFETY: only the last two vectors reach beyond the end.
@@ -107,25 +113,22 @@ impl<L: GcmLanes, const ELEMENT: usize, const M: usize> Edge<L, ELEMENT> for Rag
             L::load(if whole {
                 self.src.add(i * L::BYTES)
             } else {
-                self.source.0.as_ptr().add((i + 2 - M) * L::BYTES)
+                self.source.add((i + 2 - M) * L::BYTES)
             })
         }
     }
 
     #[inline(always)]
     unsafe fn swap(&self, i: usize, v: L::V) -> L::V {
-        if ELEMENT == 1 {
-            return v;
-        }
-        // SAFETY: the level, as the caller vouches; the constants have sixteen bytes.
+        // SAFETY: the level, as the caller vouches.
         unsafe {
-            let reversed = L::repeat(&const { reversal(ELEMENT) });
+            let reversed = L::repeat(reversal(self.element));
             if i + 2 < M {
                 return L::shuffle(v, reversed);
             }
             // An element that the end cuts stays as it is.
-            let identity = L::repeat(&const { reversal(1) });
-            let mask = self.mask(i, self.rest - self.rest % ELEMENT);
+            let identity = L::repeat(reversal(1));
+            let mask = self.mask(i, self.rest & !(self.element - 1));
             L::shuffle(v, L::xor(identity, L::and(mask, L::xor(identity, reversed))))
         }
     }
@@ -145,7 +148,7 @@ impl<L: GcmLanes, const ELEMENT: usize, const M: usize> Edge<L, ELEMENT> for Rag
                 if whole {
                     self.dst.add(i * L::BYTES)
                 } else {
-                    self.target.0.as_mut_ptr().add((i + 2 - M) * L::BYTES)
+                    self.target.add((i + 2 - M) * L::BYTES)
                 },
                 v,
             )
@@ -153,16 +156,23 @@ impl<L: GcmLanes, const ELEMENT: usize, const M: usize> Edge<L, ELEMENT> for Rag
     }
 }
 
-/// A shuffle that reverses each `element` bytes of a block.
-const fn reversal(element: usize) -> [u8; 16] {
-    let mut control = [0; 16];
-    let mut i = 0;
-    while i < 16 {
-        control[i] = (i - i % element + element - 1 - i % element) as u8;
-        i += 1;
+/// A shuffle that reverses each `element` (1, 2, 4 or 8) bytes of a block.
+#[inline(always)]
+pub(super) fn reversal(element: usize) -> &'static [u8; 16] {
+    match element {
+        1 => &REVERSALS[0],
+        2 => &REVERSALS[1],
+        4 => &REVERSALS[2],
+        _ => &REVERSALS[3],
     }
-    control
 }
+
+static REVERSALS: [[u8; 16]; 4] = [
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+    [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14],
+    [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12],
+    [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8],
+];
 
 static ONES_THEN_ZEROS: Lines = {
     let mut bytes = [0; 128];

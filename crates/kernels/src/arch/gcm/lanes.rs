@@ -40,6 +40,13 @@ pub(crate) trait GcmLanes: Copy {
     unsafe fn add64(a: Self::V, b: Self::V) -> Self::V;
     /// The high half of every 64-bit element, as a 64-bit number.
     unsafe fn high32(a: Self::V) -> Self::V;
+    /// The low half of every 64-bit element, as its high half; the low half zero.
+    unsafe fn low32_up(a: Self::V) -> Self::V;
+    /// The low half of every 64-bit element, as a 64-bit number.
+    unsafe fn low32(a: Self::V) -> Self::V;
+    unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V;
+    /// The sum of the 64-bit elements, modulo 2^64.
+    unsafe fn sum64(a: Self::V) -> u64;
     /// Bytes shuffled inside each block.
     unsafe fn shuffle(a: Self::V, control: Self::V) -> Self::V;
     unsafe fn aes_round(state: Self::V, key: Self::V) -> Self::V;
@@ -59,22 +66,22 @@ pub(crate) trait GcmLanes: Copy {
 }
 
 /// One block: AES-NI and PCLMULQDQ, in their three-operand form.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Single;
 
 /// Two blocks: VAES and VPCLMULQDQ on 256 bits.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Double;
 
 /// Four blocks: VAES and VPCLMULQDQ on 512 bits.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Quad;
 
 /// `impl GcmLanes` where only the names of the intrinsics differ.
 macro_rules! lanes {
     ($lanes:ty, $v:ty, $blocks:literal, $class:ident $feature:literal,
      zero: $zero:expr, load: $load:expr, store: $store:expr, broadcast: |$w:ident| $broadcast:expr,
-     first: |$f:ident| $first:expr, second: |$b:ident| $second:expr, xor: $xor:path, and: $and:path, add64: $add64:path, srl64: $srl64:ident,
+     first: |$f:ident| $first:expr, second: |$b:ident| $second:expr, xor: $xor:path, and: $and:path, add64: $add64:path, srl64: $srl64:ident, sll64: $sll64:ident, sub64: $sub64:path, sum64: |$s:ident| $sum64:expr,
      shuffle: $shuffle:path, aes_round: $aes:path, aes_last: $last:path, clmul: $clmul:ident,
      unpack_low: $ul:path, unpack_high: $uh:path, fold: |$a:ident| $fold:expr) => {
         #[allow(unused_unsafe)] // some lanes need no instruction for some methods
@@ -131,6 +138,26 @@ macro_rules! lanes {
             unsafe fn high32(a: $v) -> $v {
                 // SAFETY: the caller vouches for the instructions.
                 unsafe { $srl64::<32>(a) }
+            }
+            #[inline(always)]
+            unsafe fn low32_up(a: $v) -> $v {
+                // SAFETY: the caller vouches for the instructions.
+                unsafe { $sll64::<32>(a) }
+            }
+            #[inline(always)]
+            unsafe fn low32(a: $v) -> $v {
+                // SAFETY: the caller vouches for the instructions.
+                unsafe { $srl64::<32>($sll64::<32>(a)) }
+            }
+            #[inline(always)]
+            unsafe fn sub64(a: $v, b: $v) -> $v {
+                // SAFETY: the caller vouches for the instructions.
+                unsafe { $sub64(a, b) }
+            }
+            #[inline(always)]
+            unsafe fn sum64($s: $v) -> u64 {
+                // SAFETY: the caller vouches for the instructions.
+                unsafe { ($sum64) as u64 }
             }
             #[inline(always)]
             unsafe fn shuffle(a: $v, control: $v) -> $v {
@@ -192,7 +219,7 @@ macro_rules! lanes {
 lanes!(Single, __m128i, 1, xmm_reg "sse2",
     zero: _mm_setzero_si128(), load: _mm_loadu_si128, store: _mm_storeu_si128,
     broadcast: |block| block, first: |block| block, second: |block| block,
-    xor: _mm_xor_si128, and: _mm_and_si128, add64: _mm_add_epi64, srl64: _mm_srli_epi64,
+    xor: _mm_xor_si128, and: _mm_and_si128, add64: _mm_add_epi64, srl64: _mm_srli_epi64, sll64: _mm_slli_epi64, sub64: _mm_sub_epi64, sum64: |a| _mm_cvtsi128_si64(_mm_add_epi64(a, _mm_unpackhi_epi64(a, a))),
     shuffle: _mm_shuffle_epi8, aes_round: _mm_aesenc_si128, aes_last: _mm_aesenclast_si128,
     clmul: _mm_clmulepi64_si128, unpack_low: _mm_unpacklo_epi64, unpack_high: _mm_unpackhi_epi64,
     fold: |a| a);
@@ -202,7 +229,7 @@ lanes!(Double, __m256i, 2, ymm_reg "avx",
     broadcast: |block| _mm256_broadcastsi128_si256(block),
     first: |block| _mm256_zextsi128_si256(block),
     second: |block| _mm256_inserti128_si256::<1>(_mm256_setzero_si256(), block),
-    xor: _mm256_xor_si256, and: _mm256_and_si256, add64: _mm256_add_epi64, srl64: _mm256_srli_epi64,
+    xor: _mm256_xor_si256, and: _mm256_and_si256, add64: _mm256_add_epi64, srl64: _mm256_srli_epi64, sll64: _mm256_slli_epi64, sub64: _mm256_sub_epi64, sum64: |a| { let a = _mm_add_epi64(_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a)); _mm_cvtsi128_si64(_mm_add_epi64(a, _mm_unpackhi_epi64(a, a))) },
     shuffle: _mm256_shuffle_epi8, aes_round: _mm256_aesenc_epi128, aes_last: _mm256_aesenclast_epi128,
     clmul: _mm256_clmulepi64_epi128, unpack_low: _mm256_unpacklo_epi64, unpack_high: _mm256_unpackhi_epi64,
     fold: |a| _mm_xor_si128(_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a)));
@@ -212,10 +239,20 @@ zero: _mm512_setzero_si512(), load: _mm512_loadu_si512, store: _mm512_storeu_si5
 broadcast: |block| _mm512_broadcast_i32x4(block),
 first: |block| _mm512_zextsi128_si512(block),
 second: |block| _mm512_inserti32x4::<1>(_mm512_setzero_si512(), block),
-xor: _mm512_xor_si512, and: _mm512_and_si512, add64: _mm512_add_epi64, srl64: _mm512_srli_epi64,
+xor: _mm512_xor_si512, and: _mm512_and_si512, add64: _mm512_add_epi64, srl64: _mm512_srli_epi64, sll64: _mm512_slli_epi64, sub64: _mm512_sub_epi64, sum64: |a| _mm512_reduce_add_epi64(a),
 shuffle: _mm512_shuffle_epi8, aes_round: _mm512_aesenc_epi128, aes_last: _mm512_aesenclast_epi128,
 clmul: _mm512_clmulepi64_epi128, unpack_low: _mm512_unpacklo_epi64, unpack_high: _mm512_unpackhi_epi64,
 fold: |a| {
     let half = _mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a));
     _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
 });
+
+/// A block in memory.
+///
+/// # Safety
+/// None but the baseline of x86-64.
+#[inline(always)]
+pub(super) unsafe fn narrow(block: &[u8; 16]) -> __m128i {
+    // SAFETY: sixteen bytes.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}

@@ -2,18 +2,26 @@
 //! shell. The loop itself is in `fused`; what it reads of a key is in `context`.
 
 mod context;
+mod counter;
+mod digest;
 mod edge;
 mod fused;
 mod lanes;
+#[cfg(test)]
+mod tests;
 
 use super::{Aesni, Avx2, Avx512, Kernel, Vaes};
 use crate::Level;
-use context::Context;
-use core::arch::x86_64::__m128i;
+use context::{Context, REVERSE};
+use core::arch::x86_64::*;
+pub(crate) use fused::Before;
 use fused::{Message, Outcome};
 use fusewire_base::Sum;
-use lanes::{Double, GcmLanes, Quad, Single};
+use lanes::{Double, GcmLanes, Quad, Single, narrow};
 use zeroize::Zeroize;
+
+/// The counter of a message's first block (NIST SP 800-38D, section 7.1, steps 2 and 3).
+pub(crate) const FIRST: u32 = 2;
 
 /// An expanded AES-GCM key for one level. Wiped when dropped.
 pub(crate) struct Key {
@@ -30,27 +38,30 @@ pub(crate) enum Direction {
 
 /// What the loop does besides AES-GCM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Around {
-    /// Bytes of the plaintext's elements that are reversed: 1 (none), 2, 4 or 8.
-    pub(crate) element: usize,
-    /// Whether the ciphertext is summed; without it, `element` must be 1.
-    pub(crate) sum: bool,
+pub(crate) enum Around {
+    Nothing,
+    /// Words of so many bytes (1: none, 2, 4 or 8) of the plaintext are swapped, the ciphertext is
+    /// summed.
+    SwapAndSum(usize),
 }
 
-/// One message's public inputs.
+/// The public inputs of a message, or of a piece of it that is a whole number of blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) nonce: &'a [u8; 12],
-    pub(crate) aad: &'a [u8],
-    pub(crate) src: &'a [u8],
-    /// The counter of the first block: 2, but for tests.
+    pub(crate) before: Before<'a>,
+    /// Bytes of additional data and of ciphertext, if the message ends with this call.
+    pub(crate) lengths: Option<[usize; 2]>,
+    /// The counter of the first block, `FIRST` at the begin of a message.
     pub(crate) counter: u32,
 }
 
-/// The tag that the ciphertext has, and its sum (zero if it was not asked for).
+/// What GHASH and the sum made of the ciphertext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Digest {
+pub(crate) struct Found {
+    /// The tag; for a piece that does not end its message, what the next takes as [`Before::Hash`].
     pub(crate) tag: [u8; 16],
+    /// Zero if it was not asked for.
     pub(crate) sum: Sum,
 }
 
@@ -63,40 +74,44 @@ impl Key {
         Some(Key { level, context })
     }
 
-    /// Runs `call.src` through the loop to `dst`, which must be as long.
-    #[inline(never)]
+    /// Runs `src` through the loop to `dst`, which must be as long.
+    #[inline(always)]
     pub(crate) fn run(
         &self,
         direction: Direction,
         around: Around,
         call: Call<'_>,
+        src: &[u8],
         dst: &mut [u8],
-    ) -> Digest {
+    ) -> Found {
         use Direction::{Open, Seal};
-        match (direction, around.element, around.sum) {
-            (Seal, 1, true) => self.job::<true, 1, true>(call, dst),
-            (Seal, 2, true) => self.job::<true, 2, true>(call, dst),
-            (Seal, 4, true) => self.job::<true, 4, true>(call, dst),
-            (Seal, 8, true) => self.job::<true, 8, true>(call, dst),
-            (Seal, 1, false) => self.job::<true, 1, false>(call, dst),
-            (Open, 1, true) => self.job::<false, 1, true>(call, dst),
-            (Open, 2, true) => self.job::<false, 2, true>(call, dst),
-            (Open, 4, true) => self.job::<false, 4, true>(call, dst),
-            (Open, 8, true) => self.job::<false, 8, true>(call, dst),
-            (Open, 1, false) => self.job::<false, 1, false>(call, dst),
-            _ => unreachable!("{around:?} has no loop"),
+        assert_eq!(src.len(), dst.len(), "source and destination must have one length");
+        let element = match around {
+            Around::Nothing => 1,
+            Around::SwapAndSum(bytes) => bytes,
+        };
+        let message = call.message(element, src.as_ptr(), dst.as_mut_ptr(), src.len());
+        match (direction, around) {
+            (Seal, Around::SwapAndSum(_)) => self.job::<true, true>(message),
+            (Open, Around::SwapAndSum(_)) => self.job::<false, true>(message),
+            (Seal, Around::Nothing) => self.job::<true, false>(message),
+            (Open, Around::Nothing) => self.job::<false, false>(message),
         }
     }
 
+    /// Seals `bytes` where they are, without swap or sum.
+    #[inline]
+    pub(crate) fn seal_in_place(&self, call: Call<'_>, bytes: &mut [u8]) -> Found {
+        let at = bytes.as_mut_ptr();
+        self.job::<true, false>(call.message(1, at, at, bytes.len()))
+    }
+
+    /// `message` points to readable and writable memory of the callers above.
     #[inline(always)]
-    fn job<const SEAL: bool, const ELEMENT: usize, const SUM: bool>(
-        &self,
-        call: Call<'_>,
-        dst: &mut [u8],
-    ) -> Digest {
+    fn job<const SEAL: bool, const FUSED: bool>(&self, message: Message<'_>) -> Found {
         let context: &Context = &self.context;
-        match self.level.run_aes(Job::<SEAL, ELEMENT, SUM> { context, call, dst }) {
-            Ok(digest) => digest,
+        match self.level.run_aes(Job::<SEAL, FUSED> { context, message }) {
+            Ok(found) => found,
             Err(_) => unreachable!("a key exists only at a level with AES"),
         }
     }
@@ -108,39 +123,47 @@ impl Drop for Key {
     }
 }
 
+impl<'a> Call<'a> {
+    fn message(self, element: usize, src: *const u8, dst: *mut u8, len: usize) -> Message<'a> {
+        let Call { nonce, before, lengths, counter } = self;
+        assert!(
+            lengths.is_some() || (len > 0 && len.is_multiple_of(16)),
+            "pieces are whole blocks"
+        );
+        Message { nonce, before, lengths, counter, element, src, dst, len }
+    }
+}
+
 struct Expand<'a> {
     context: &'a mut Context,
     key: &'a [u8],
 }
 
 /// One message through one loop.
-struct Job<'a, const SEAL: bool, const ELEMENT: usize, const SUM: bool> {
+struct Job<'a, const SEAL: bool, const FUSED: bool> {
     context: &'a Context,
-    call: Call<'a>,
-    dst: &'a mut [u8],
+    message: Message<'a>,
 }
 
-impl<const SEAL: bool, const ELEMENT: usize, const SUM: bool> Job<'_, SEAL, ELEMENT, SUM> {
+impl<const SEAL: bool, const FUSED: bool> Job<'_, SEAL, FUSED> {
     /// # Safety
-    /// The CPU has the instructions of `L`, for whose width the context was expanded.
+    /// The CPU has the instructions of `L`, for whose width the context was expanded; the message's
+    /// pointers are good for its length, and the same or apart.
     #[inline(always)]
-    unsafe fn go<L: GcmLanes>(self) -> Digest {
-        let Call { nonce, aad, src, counter } = self.call;
-        assert_eq!(src.len(), self.dst.len(), "source and destination must have one length");
-        let (len, dst) = (src.len(), self.dst.as_mut_ptr());
-        let message = Message { nonce, aad, counter, src: src.as_ptr(), dst, len };
-        // SAFETY: instructions and context as the caller vouches; both slices have `len` bytes, and one
-        // of them is exclusive.
-        let Outcome { tag, sum } = unsafe {
-            if self.context.rounds == 14 {
-                fused::run::<L, 14, SEAL, ELEMENT, SUM>(self.context, message)
+    unsafe fn go<L: GcmLanes>(self) -> Found {
+        let Job { context, message } = self;
+        // SAFETY: as the caller vouches; the baseline of x86-64 and SSSE3 for the rest.
+        unsafe {
+            let Outcome { hash, mask, sum } = fused::run::<L, SEAL, FUSED>(context, message);
+            let found = if message.lengths.is_some() {
+                _mm_xor_si128(_mm_shuffle_epi8(hash, narrow(&REVERSE)), mask)
             } else {
-                fused::run::<L, 10, SEAL, ELEMENT, SUM>(self.context, message)
-            }
-        };
-        // SAFETY: both are sixteen plain bytes.
-        let tag = unsafe { core::mem::transmute::<__m128i, [u8; 16]>(tag) };
-        Digest { tag, sum: Sum::from_folded(u16::from_be(Sum::from_words(sum).folded())) }
+                hash
+            };
+            let mut tag = [0; 16];
+            _mm_storeu_si128(tag.as_mut_ptr().cast(), found);
+            Found { tag, sum: Sum::from_folded(u16::from_be(Sum::from_words(sum).folded())) }
+        }
     }
 }
 
@@ -151,18 +174,17 @@ macro_rules! at_level {
             type Output = ();
             #[inline(always)]
             fn run(self, _: $token) {
-                // SAFETY: the token proves AES-NI, PCLMULQDQ and SSSE3.
+                // SAFETY: the token proves AES-NI, PCLMULQDQ and SSE4.1.
                 unsafe { self.context.expand(self.key, <$lanes>::BLOCKS) }
             }
         }
 
-        impl<const SEAL: bool, const ELEMENT: usize, const SUM: bool> Kernel<$token>
-            for Job<'_, SEAL, ELEMENT, SUM>
-        {
-            type Output = Digest;
+        impl<const SEAL: bool, const FUSED: bool> Kernel<$token> for Job<'_, SEAL, FUSED> {
+            type Output = Found;
             #[inline(always)]
-            fn run(self, _: $token) -> Digest {
-                // SAFETY: the token proves the instructions; a key is expanded for its own level.
+            fn run(self, _: $token) -> Found {
+                // SAFETY: the token proves the instructions; a key is expanded for its own level; the
+                // pointers come from slices of the message's length.
                 unsafe { self.go::<$lanes>() }
             }
         }
