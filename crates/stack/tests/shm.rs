@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fusewire_device::shm::{Call, Shm};
 use fusewire_device::Ecn;
+use fusewire_device::shm::{Call, Shm};
 use fusewire_session::{
     ClientConfig, Execution, Handshake, Identity, RecordType, Rendezvous, ServerConfig, Trust,
 };
