@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fusewire_lab::transfer::{self, Line, Method, Plan, Role, Sink, Source, Task};
+use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Role, Sink, Source, Task};
 use fusewire_session::Cipher;
 
 use crate::output::{Result, json, rate};
@@ -19,6 +19,9 @@ pub struct Options {
     /// Methods to compare [default: all that are here].
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,
+    /// What carries the methods of ours: udp or shm.
+    #[arg(long, default_value = "udp")]
+    device: Carrier,
     /// Bytes of content for each transfer.
     #[arg(long, default_value_t = 1 << 30)]
     bytes: u64,
@@ -48,13 +51,16 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 struct Size(Option<usize>);
 
+/// The longest ADU that shared memory is measured with.
+const BYTES_MAX: usize = 256 << 10;
+
 fn size(text: &str) -> std::result::Result<Size, String> {
     if matches!(text, "largest" | "auto") {
         return Ok(Size(None));
     }
     match text.parse() {
-        Ok(bytes) if (64..=65_507).contains(&bytes) => Ok(Size(Some(bytes))),
-        _ => Err("expected 64 to 65507, `auto` or `largest`".into()),
+        Ok(bytes) if (64..=BYTES_MAX).contains(&bytes) => Ok(Size(Some(bytes))),
+        _ => Err(format!("expected 64 to {BYTES_MAX}, `auto` or `largest`")),
     }
 }
 
@@ -65,6 +71,7 @@ const PEERS: &str = "FUSEWIRE_PEERS";
 pub fn run(options: Options) -> Result {
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
+        carrier: options.device,
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
         datagram_bytes: options.datagram_bytes.iter().map(|s| s.0).collect(),
@@ -124,6 +131,8 @@ pub struct Worker {
     role: WorkerRole,
     #[arg(long)]
     method: Method,
+    #[arg(long, default_value = "udp")]
+    device: Carrier,
     #[arg(long, default_value_t = 0)]
     bytes: u64,
     #[arg(long)]
@@ -162,6 +171,7 @@ pub fn work(worker: Worker) -> Result {
     };
     transfer::work(&Task {
         method: worker.method,
+        carrier: worker.device,
         role,
         bytes: worker.bytes,
         adu_bytes: worker.adu_bytes,

@@ -20,7 +20,8 @@ pub fn work(task: &Task) -> Result<Report> {
     }
 }
 
-fn endpoint(task: &Task) -> Result<Endpoint> {
+/// Over UDP.
+pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let device = udp::Udp::bind(addr, &udp::Config::default())
         .map_err(Error::os("binding the UDP socket"))?;

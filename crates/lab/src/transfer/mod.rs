@@ -8,6 +8,7 @@ mod fusewire;
 mod https;
 mod kernel_tcp;
 mod run;
+mod shm;
 mod worker;
 
 use std::fmt;
@@ -97,6 +98,36 @@ impl FromStr for Method {
             let names: Vec<_> = Method::ALL.iter().map(|m| m.name()).collect();
             format!("expected one of {}, found {text:?}", names.join(", "))
         })
+    }
+}
+
+/// What carries the transfers of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Carrier {
+    /// Our own TCP in UDP datagrams.
+    #[default]
+    Udp,
+    /// Shared memory.
+    Shm,
+}
+
+impl Carrier {
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Carrier::Udp => "udp",
+            Carrier::Shm => "shm",
+        }
+    }
+}
+
+impl FromStr for Carrier {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Carrier, String> {
+        [Carrier::Udp, Carrier::Shm]
+            .into_iter()
+            .find(|c| c.name() == text)
+            .ok_or_else(|| format!("expected udp or shm, found {text:?}"))
     }
 }
 

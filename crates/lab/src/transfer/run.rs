@@ -11,7 +11,7 @@ use fusewire_session::Cipher;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::worker::Report;
-use super::{Line, Method, Source, https};
+use super::{Carrier, Line, Method, Source, https};
 use crate::{Error, Result};
 
 /// Longest that one transfer may take before it counts as stalled.
@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TPDU_HEADER: usize = 32;
 /// Bytes that a record adds to an ADU: header and tag.
 const RECORD_OVERHEAD: usize = 32;
+/// An ADU over shared memory, unless it is chosen.
+const SHM_ADU: usize = 64 << 10;
 /// Largest UDP payload over IPv4.
 const DATAGRAM_MAX: usize = 65_507;
 
@@ -28,6 +30,8 @@ const DATAGRAM_MAX: usize = 65_507;
 pub struct Plan {
     /// Which methods.
     pub methods: Vec<Method>,
+    /// What carries the methods of ours.
+    pub carrier: Carrier,
     /// Bytes of content for each transfer; a source file's own length counts instead.
     pub bytes: u64,
     /// Sizes of an ADU in bytes, for methods that have ADUs. `None` in the list: as long as fits the datagram.
@@ -152,11 +156,15 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
             continue;
         }
         let adus = if method.has_adus() { &plan.adu_bytes[..] } else { &[None] };
-        let datagrams = if method.has_datagrams() { &plan.datagram_bytes[..] } else { &[None] };
+        let shares_memory = method.is_ours() && plan.carrier == Carrier::Shm;
+        let has_datagrams = method.has_datagrams() && !shares_memory;
+        let datagrams = if has_datagrams { &plan.datagram_bytes[..] } else { &[None] };
         for &adu in adus {
             for &datagram in datagrams {
                 let overhead = TPDU_HEADER + RECORD_OVERHEAD;
-                let case = if method.is_ours() {
+                let case = if shares_memory {
+                    Case { method, adu: Some(adu.unwrap_or(SHM_ADU)), datagram: None }
+                } else if method.is_ours() {
                     let adu = adu.unwrap_or(datagram.unwrap_or(DATAGRAM_MAX) - overhead);
                     let datagram = datagram.unwrap_or((adu + overhead).clamp(1200, DATAGRAM_MAX));
                     Case { method, adu: Some(adu), datagram: Some(datagram) }
@@ -212,7 +220,11 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
     Some(Line {
         method: case.method,
-        device: if case.method.has_datagrams() { "udp" } else { "kernel-tcp" },
+        device: match case.method {
+            method if method.is_ours() => plan.carrier.name(),
+            method if method.has_datagrams() => "udp",
+            _ => "kernel-tcp",
+        },
         source: if from_file { "file" } else { "memory" },
         sink: if plan.sink_file { "file" } else { "null" },
         cipher: match case.method {
@@ -334,6 +346,7 @@ impl Bench<'_> {
     fn own(&self, case: &Case, role: &str) -> Command {
         let mut command = Command::new(&self.plan.program);
         command.args(["bench", "worker", role, "--method", case.method.name()]);
+        command.args(["--device", self.plan.carrier.name()]);
         command.arg("--adu-bytes").arg(case.adu.unwrap_or(64 << 10).to_string());
         command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
         command.arg("--cipher").arg(self.plan.cipher.to_string());
@@ -463,6 +476,7 @@ mod tests {
     fn sizes_follow_from_each_other() {
         let plan = Plan {
             methods: vec![Method::Integrated, Method::KernelTcp, Method::KernelTcpRecords],
+            carrier: Carrier::Udp,
             bytes: 1,
             adu_bytes: vec![Some(1024), None],
             datagram_bytes: vec![None, Some(1452)],
