@@ -11,7 +11,7 @@ use fusewire_session::Cipher;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::{Carrier, Method, Sink, Source, fusewire, kernel_tcp, shm};
+use super::{Carrier, Manipulation, Method, Sink, Source, fusewire, kernel_tcp, shm};
 use crate::{Error, Result};
 
 /// Bytes that the sender reads at once, and the receiver writes at once: stays in the second-level cache.
@@ -38,6 +38,8 @@ pub struct Task {
     pub method: Method,
     /// What carries it, where it is ours.
     pub carrier: Carrier,
+    /// When the data pass runs.
+    pub manipulation: Manipulation,
     /// Which side.
     pub role: Role,
     /// Bytes of content.
