@@ -19,9 +19,11 @@ pub mod measure;
 mod scratch;
 pub mod stage;
 pub mod stages;
+mod tagless;
 mod transform;
 pub mod word_filter;
 
+pub use arch::{stream_copy, stream_fence};
 pub use execution::Execution;
 pub use level::Level;
 pub use transform::{CipherKey, Opened, Swap, Transform};
