@@ -7,6 +7,7 @@
 mod bench;
 mod ci;
 mod fuzz;
+mod instrument;
 mod shell;
 mod test;
 mod tidy;
@@ -38,6 +39,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = instrument::as_wrapper() {
+        return code;
+    }
     let result = match Args::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Ci => ci::run(),
