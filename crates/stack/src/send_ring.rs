@@ -11,15 +11,23 @@
 //! each record, so header and payload leave as one piece, and so do neighbours. A record never
 //! wraps; what is left at the end is skipped. Bytes that were committed are not written again: a
 //! retransmission is the same bytes.
+//!
+//! Where the device takes this memory itself ([`Device::takes_memory`](fusewire_device::Device::takes_memory))
+//! the next reader of the bytes is another processor. Then records and headers are written to a staging
+//! buffer, which stays in the cache, and a whole super-packet goes from there past the caches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use fusewire_base::Sum;
+use fusewire_device::Region;
+use fusewire_kernels::{stream_copy, stream_fence};
 use fusewire_wire::tcp::TIMESTAMP_HEADER_LEN;
 
 /// Room before each record: the header of an established connection with timestamps.
 pub const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
+/// Bytes that are staged at most, but for one longer record: a super-packet.
+const STAGING_BYTES: usize = 64 << 10;
 
 /// One committed record.
 #[derive(Clone, Copy, Debug)]
@@ -48,21 +56,26 @@ pub struct Located {
 /// `front.pos - HEADROOM` is where used memory begins.
 #[derive(Debug)]
 pub struct SendRing {
-    memory: Vec<u8>,
+    memory: Region,
     entries: VecDeque<Entry>,
     head: usize,
     /// Entry that the last look-up found: transmissions go forward.
     hint: usize,
+    /// The last bytes before `head`, as long as they are not in `memory`.
+    staged: Range<usize>,
+    staging: Vec<u8>,
 }
 
 impl SendRing {
-    /// A ring of `bytes` for at most `records` records.
-    pub fn new(bytes: usize, records: usize) -> Self {
+    /// A ring in `memory` for at most `records` records.
+    pub fn new(memory: Region, records: usize) -> Self {
         SendRing {
-            memory: vec![0; bytes],
+            memory,
             entries: VecDeque::with_capacity(records),
             head: 0,
             hint: 0,
+            staged: 0..0,
+            staging: Vec::new(),
         }
     }
 
@@ -111,7 +124,8 @@ impl SendRing {
     }
 
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
-    /// returns its sum. Nothing is committed when `write` fails.
+    /// returns its sum. Nothing is committed when `write` fails. With `stage` it is staging memory,
+    /// until [`Self::unstage`].
     ///
     /// # Errors
     /// What `write` returns.
@@ -122,15 +136,44 @@ impl SendRing {
         &mut self,
         offset: u64,
         len: usize,
+        stage: bool,
         write: impl FnOnce(&mut [u8]) -> Result<Sum, E>,
     ) -> Result<(), E> {
         let start = self.slot(len).expect("the caller asked for room");
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
-        let pos = start + HEADROOM;
-        let sum = write(&mut self.memory[pos..pos + len])?;
+        let (pos, end) = (start + HEADROOM, start + HEADROOM + len);
+        let goes_on = stage
+            && start == self.staged.end
+            && end - self.staged.start <= STAGING_BYTES.max(HEADROOM + len);
+        if !goes_on {
+            self.unstage();
+            self.staged = if stage { start..start } else { 0..0 };
+        }
+        let sum = if stage {
+            let from = self.staged.start;
+            if self.staging.len() < end - from {
+                self.staging.resize((end - from).max(STAGING_BYTES), 0);
+            }
+            write(&mut self.staging[pos - from..end - from])?
+        } else {
+            write(&mut self.memory[pos..end])?
+        };
+        if stage {
+            self.staged.end = end;
+        }
         self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, sum });
-        self.head = pos + len;
+        self.head = end;
         Ok(())
+    }
+
+    /// Brings what is staged into the memory that frames are sent from.
+    pub fn unstage(&mut self) {
+        if !self.staged.is_empty() {
+            let len = self.staged.len();
+            stream_copy(&self.staging[..len], &mut self.memory[self.staged.clone()]);
+            stream_fence();
+        }
+        self.staged = 0..0;
     }
 
     /// Where the payload `range` of the stream lies.
@@ -169,17 +212,35 @@ impl SendRing {
         }
         if self.entries.is_empty() {
             self.head = 0;
+            self.staged = 0..0;
         }
     }
 
-    /// All of it; [`Located`] says where.
-    pub fn memory(&self) -> &[u8] {
-        &self.memory
+    /// Bytes of one payload; [`Located`] says which.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        if self.staged.contains(&range.start) {
+            let from = self.staged.start;
+            &self.staging[range.start - from..range.end - from]
+        } else {
+            &self.memory[range]
+        }
     }
 
-    /// All of it, for the header before a payload.
-    pub fn memory_mut(&mut self) -> &mut [u8] {
-        &mut self.memory
+    /// The `HEADROOM` bytes before a payload.
+    pub fn headroom_mut(&mut self, payload_start: usize) -> &mut [u8] {
+        let start = payload_start - HEADROOM;
+        if self.staged.contains(&start) {
+            let at = start - self.staged.start;
+            &mut self.staging[at..at + HEADROOM]
+        } else {
+            &mut self.memory[start..payload_start]
+        }
+    }
+
+    /// The memory that frames are sent from. What is staged is not there yet.
+    pub fn memory(&self) -> &Region {
+        debug_assert!(self.staged.is_empty());
+        &self.memory
     }
 }
 
@@ -188,7 +249,7 @@ mod tests {
     use super::*;
 
     fn fill(ring: &mut SendRing, offset: u64, len: usize) {
-        let result: Result<(), ()> = ring.push(offset, len, |m| {
+        let result: Result<(), ()> = ring.push(offset, len, offset % 5 < 3, |m| {
             for (i, b) in m.iter_mut().enumerate() {
                 *b = (offset + i as u64) as u8;
             }
@@ -199,7 +260,7 @@ mod tests {
 
     #[test]
     fn records_survive_until_acknowledged_across_many_turns() {
-        let mut ring = SendRing::new(1000, 16);
+        let mut ring = SendRing::new(Region::private(1000), 16);
         let (mut next, mut acked) = (0u64, 0u64);
         let mut lens = VecDeque::new();
         for turn in 0..10_000u64 {
@@ -213,10 +274,13 @@ mod tests {
                 acked += lens.pop_front().unwrap();
                 ring.acknowledge(acked);
             }
+            if turn % 7 == 0 {
+                ring.unstage();
+            }
             let mut offset = acked;
             for len in &lens {
                 let located = ring.locate(&(offset..offset + len));
-                let bytes = &ring.memory()[located.payload];
+                let bytes = ring.bytes(located.payload);
                 assert!(bytes.iter().enumerate().all(|(i, b)| *b == (offset + i as u64) as u8));
                 assert_eq!(located.sum, Some(Sum::of(bytes)));
                 offset += len;
@@ -227,33 +291,33 @@ mod tests {
 
     #[test]
     fn headers_do_not_touch_neighbours() {
-        let mut ring = SendRing::new(400, 16);
+        let mut ring = SendRing::new(Region::private(400), 16);
         fill(&mut ring, 0, 100);
         fill(&mut ring, 100, 50);
         for range in [0..100, 100..150] {
             let at = ring.locate(&range).payload.start;
-            ring.memory_mut()[at - HEADROOM..at].fill(0xee);
+            ring.headroom_mut(at).fill(0xee);
         }
         for range in [0..100u64, 100..150] {
             let located = ring.locate(&range);
-            assert_eq!(located.sum, Some(Sum::of(&ring.memory()[located.payload])));
+            assert_eq!(located.sum, Some(Sum::of(ring.bytes(located.payload))));
         }
     }
 
     #[test]
     fn a_piece_of_a_record_has_no_ready_sum() {
-        let mut ring = SendRing::new(4000, 16);
+        let mut ring = SendRing::new(Region::private(4000), 16);
         fill(&mut ring, 0, 1000);
         let piece = ring.locate(&(400..800));
         assert_eq!((piece.sum, piece.headroom), (None, false));
-        assert_eq!(ring.memory()[piece.payload.start], 400u64 as u8);
+        assert_eq!(ring.bytes(piece.payload)[0], 400u64 as u8);
         assert!(ring.locate(&(0..400)).headroom);
     }
 
     #[test]
     fn a_failed_write_commits_nothing() {
-        let mut ring = SendRing::new(400, 16);
-        assert_eq!(ring.push(0, 10, |_| Err("no")), Err("no"));
+        let mut ring = SendRing::new(Region::private(400), 16);
+        assert_eq!(ring.push(0, 10, true, |_| Err("no")), Err("no"));
         assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);
@@ -261,7 +325,7 @@ mod tests {
 
     #[test]
     fn full_means_no_room() {
-        let mut ring = SendRing::new(400, 2);
+        let mut ring = SendRing::new(Region::private(400), 2);
         assert!(!ring.has_room(400 - HEADROOM + 1));
         assert!(ring.has_room(400 - HEADROOM));
         fill(&mut ring, 0, 1);
