@@ -97,7 +97,9 @@ impl Place {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("fusewire-fuzz-{}-{number}", std::process::id());
-        let root = std::env::temp_dir().join(name);
+        let memory = Path::new("/dev/shm");
+        let temp = std::env::temp_dir();
+        let root = if memory.is_dir() { memory } else { &temp }.join(name);
         fs::create_dir_all(root.join("inside")).expect("a folder");
         fs::write(root.join("secret"), SECRET).expect("a file");
         Place(root)

@@ -4,6 +4,7 @@
 //! Nothing outside of the two folders is touched, and if nothing was changed everything arrives.
 
 use std::fs;
+use std::sync::Arc;
 
 use fusewire_base::Instant;
 use fusewire_files::client::{Ignore, get, list, put};
@@ -23,7 +24,7 @@ const NAMES: [&[u8; 4]; 6] = [b"../a", b"..\0\0", b"a/b\0", b"/etc", b".\0\0\0",
 
 /// Honest transfers, and one change at each of some messages.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds: Vec<Vec<u8>> = (0..12).map(|mode| vec![mode]).collect();
+    let mut seeds: Vec<Vec<u8>> = (0..12).map(|n| vec![if n < 6 { n } else { 0x80 + n }]).collect();
     for mode in 0..3 {
         for message in 0..6u8 {
             let mut seed = vec![mode];
@@ -39,14 +40,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
 pub fn run(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mode = choices.u8();
-    let element = ELEMENTS[usize::from(mode / 3) % ELEMENTS.len()];
+    let element = ELEMENTS[usize::from(mode & 0x7f) / 3 % ELEMENTS.len()];
     let (near, far) = (Place::new(), Place::new());
     let (from, to) = if mode % 3 == 1 { (&near, &far) } else { (&far, &near) };
-    fill(from);
+    let files = files(mode >= 0x80);
+    fill(from, &files);
     let remote = RemotePath::from_user(b"tree").expect("a path");
     let settings = Settings { writable: mode % 3 == 1, ..Settings::default() };
     let share = Share::open(&far.inside(), settings).expect("the folder is there");
-    let mut between = Between::new(share.session(element), choices);
+    let mut between = Between::new(share.session(element), element, choices);
     match mode % 3 {
         0 => {
             let destination = get::Destination::from_path(&to.inside(), &remote).expect("a folder");
@@ -54,6 +56,11 @@ pub fn run(data: &[u8]) {
             let mut worker = plan.worker(element);
             between.run(|pipe, scratch, _| worker.turn(pipe, scratch));
             drop(worker);
+            // Whatever happened, another connection comes to an end with what is left of it.
+            let mut worker = plan.worker(element);
+            between.afterwards(&share, |pipe, scratch, _| worker.turn(pipe, scratch));
+            drop(worker);
+            assert!(plan.is_finished());
             let _ = plan.totals();
             let _ = plan.take_error().map(|error| error.to_string());
         }
@@ -63,6 +70,10 @@ pub fn run(data: &[u8]) {
             let mut worker = plan.worker(element);
             between.run(|pipe, scratch, now| worker.turn(pipe, scratch, now));
             drop(worker);
+            let mut worker = plan.worker(element);
+            between.afterwards(&share, |pipe, scratch, now| worker.turn(pipe, scratch, now));
+            drop(worker);
+            assert!(plan.is_finished());
             let _ = plan.totals();
             let _ = plan.take_error().map(|error| error.to_string());
         }
@@ -79,26 +90,27 @@ pub fn run(data: &[u8]) {
     near.check();
     far.check();
     if !changed && mode % 3 < 2 {
-        for (name, contents) in files() {
+        for (name, contents) in files {
             let there = fs::read(to.inside().join("tree").join(name)).ok();
             assert!(there == Some(contents), "{name} did not arrive");
         }
     }
 }
 
-fn files() -> [(&'static str, Vec<u8>); 4] {
+/// A file of two blocks takes its time.
+fn files(large: bool) -> [(&'static str, Vec<u8>); 4] {
     [
         ("a", vec![7; 300]),
-        ("d/b", vec![0x35; (1 << 20) + 5]),
+        ("d/b", vec![0x35; if large { (1 << 20) + 5 } else { 50_000 }]),
         ("d/empty", Vec::new()),
         ("d/e/c", b"more".to_vec()),
     ]
 }
 
-fn fill(place: &Place) {
+fn fill(place: &Place, files: &[(&str, Vec<u8>)]) {
     let tree = place.inside().join("tree");
     fs::create_dir_all(tree.join("d/e")).expect("folders");
-    for (name, contents) in files() {
+    for (name, contents) in files {
         fs::write(tree.join(name), contents).expect("a file");
     }
     std::os::unix::fs::symlink("d/b", tree.join("link")).expect("a link");
@@ -108,13 +120,27 @@ fn fill(place: &Place) {
 
 struct Between<'a> {
     session: Option<Session>,
+    element: Element,
     choices: Choices<'a>,
     changed: bool,
 }
 
 impl<'a> Between<'a> {
-    fn new(session: Session, choices: Choices<'a>) -> Self {
-        Between { session: Some(session), choices, changed: false }
+    fn new(session: Session, element: Element, choices: Choices<'a>) -> Self {
+        Between { session: Some(session), element, choices, changed: false }
+    }
+
+    /// An honest session after what happened.
+    fn afterwards(
+        &mut self,
+        share: &Arc<Share>,
+        turn: impl FnMut(&mut Pipe, &mut Scratch, Instant) -> Result<Turn, Error>,
+    ) {
+        self.session = Some(share.session(self.element));
+        self.choices.rest();
+        let before = std::mem::replace(&mut self.changed, false);
+        self.run(turn);
+        self.changed = before;
     }
 
     /// Turns both sides until they are finished, one has failed, or nothing goes on any more.
