@@ -131,16 +131,20 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
 fn reduce(target: &str) -> Result {
     let reduced = folder("reduced", target)?;
     let remove = |dir: &Path| -> Result {
-        files(dir)?.iter().try_for_each(|f| {
-            std::fs::remove_file(f).map_err(|e| format!("{}: {e}", f.display()))
-        })
+        files(dir)?
+            .iter()
+            .try_for_each(|f| std::fs::remove_file(f).map_err(|e| format!("{}: {e}", f.display())))
     };
     remove(&reduced)?;
     let mut merge = command(target);
     merge.args(["-set_cover_merge=1", "-use_counters=0", "-use_value_profile=0", "-verbosity=0"]);
     step(
         &format!("reduce {target}"),
-        merge.args(["-max_len=4096"]).arg(&reduced).arg(corpus(target)).arg(folder("found", target)?),
+        merge
+            .args(["-max_len=4096"])
+            .arg(&reduced)
+            .arg(corpus(target))
+            .arg(folder("found", target)?),
     )?;
     remove(&corpus(target))?;
     for file in files(&reduced)? {

@@ -19,11 +19,9 @@ pub enum Mode {
     Fuzz,
     /// AddressSanitizer.
     Address,
-    /// ThreadSanitizer.
-    Thread,
 }
 
-const MODES: [Mode; 3] = [Mode::Fuzz, Mode::Address, Mode::Thread];
+const MODES: [Mode; 2] = [Mode::Fuzz, Mode::Address];
 /// How the wrapper's name begins.
 const PREFIX: &str = "rustc-for-";
 const COVERAGE: &[&str] = &[
@@ -41,7 +39,6 @@ impl Mode {
         match self {
             Mode::Fuzz => "fuzz",
             Mode::Address => "address",
-            Mode::Thread => "thread",
         }
     }
 
@@ -49,7 +46,6 @@ impl Mode {
         let mut flags = match self {
             Mode::Fuzz => vec!["-Zsanitizer=address", "--cfg", "fuzzing", "-Adead_code"],
             Mode::Address => vec!["-Zsanitizer=address"],
-            Mode::Thread => vec!["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer"],
         };
         if self == Mode::Fuzz && crate_name != WITHOUT_COVERAGE {
             flags.extend(COVERAGE);

@@ -653,8 +653,9 @@ fn an_answer_that_fits_no_request_loses_no_job_of_a_put() {
         server.send(&reply(xid, &lie(xid))).unwrap();
         worker.turn(&mut client, &mut scratch, Instant::from_ms(2)).unwrap_err();
         drop(worker);
-        let mut run =
-            Run::new(&share(to.path(), true), 1, Settings::default(), OCTETS, || plan.worker(OCTETS));
+        let mut run = Run::new(&share(to.path(), true), 1, Settings::default(), OCTETS, || {
+            plan.worker(OCTETS)
+        });
         run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
         assert!(plan.is_finished());
         assert_eq!(fs::read(to.path().join("f")).unwrap(), b"1234");

@@ -40,8 +40,16 @@ pub fn seeds() -> Vec<Vec<u8>> {
     };
     let (version, element, body_len_max) = (1, fusewire_session::Swap::Bytes32, 65_536);
     let ciphers = vec![Cipher::Aes256Gcm, Cipher::SaferK64 { rounds: 6 }];
-    let hello = Hello { version, allow_insecure: true, element, body_len_max, ciphers };
-    let choice = Choice { version, cipher: Cipher::Aes256Gcm, element, body_len_max };
+    let hello = Hello {
+        version,
+        allow_insecure: true,
+        element,
+        body_len_max,
+        ciphers,
+        shared_memory: true,
+    };
+    let (cipher, shared_memory) = (Cipher::Aes256Gcm, Some(b"0123a".to_vec()));
+    let choice = Choice { version, cipher, element, body_len_max, shared_memory };
     let mut seeds = vec![
         message(&|out| hello.emit(out)),
         message(&|out| choice.emit(out)),

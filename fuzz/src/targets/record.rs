@@ -1,7 +1,7 @@
 //! The record layer: a record opens only if it is, byte for byte, what was sealed for its offset; what
 //! fails leaves nothing in the destination.
-use fusewire_base::Sum;
 use crate::Choices;
+use fusewire_base::Sum;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{HEADER_LEN, RecordParams};
 use fusewire_session::{

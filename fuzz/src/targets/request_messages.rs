@@ -54,8 +54,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Request::Touch { path, meta },
         Request::Cancel { of: 1 },
     ];
-    let entry =
-        Entry { depth: 1, name: b"x".to_vec(), target: b"t".to_vec(), unread: true, meta };
+    let entry = Entry { depth: 1, name: b"x".to_vec(), target: b"t".to_vec(), unread: true, meta };
     let replies = [
         Reply::Entry(entry.clone()),
         Reply::Entries { first: 7, entries: vec![entry.clone(), entry] },

@@ -16,12 +16,23 @@ use crate::channel::{Pipe, Place, SECRET, pair};
 
 const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
 const PATHS: [&[u8]; 14] = [
-    b"", b"a", b"d/b", b"new", b"d/new", b"e/f/new", b"out", b"out/secret", b"in/b", b"../secret",
-    b"/etc/passwd", b"d/../../secret", b"link", b".fusewire-0.part",
+    b"",
+    b"a",
+    b"d/b",
+    b"new",
+    b"d/new",
+    b"e/f/new",
+    b"out",
+    b"out/secret",
+    b"in/b",
+    b"../secret",
+    b"/etc/passwd",
+    b"d/../../secret",
+    b"link",
+    b".fusewire-0.part",
 ];
 const TARGETS: [&[u8]; 6] = [b"", b"a", b"../secret", b"../../secret", b"/etc/passwd", b"in/../.."];
-const SIZES: [u64; 8] =
-    [0, 1, 300, 50_000, (1 << 20) + 5, 5 << 20, 1 << 40, i64::MAX as u64];
+const SIZES: [u64; 8] = [0, 1, 300, 50_000, (1 << 20) + 5, 5 << 20, 1 << 40, i64::MAX as u64];
 const MESSAGES_MAX: usize = 64;
 
 /// Some requests of each kind.

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::Choices;
+use crate::wire::{Frame, Mailbox, pair};
 use fusewire_base::Sum;
 use fusewire_device::Ecn;
 use fusewire_device::encapsulation::pseudo_header_sum;
-use crate::Choices;
-use crate::wire::{Frame, Mailbox, pair};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Allow, ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};

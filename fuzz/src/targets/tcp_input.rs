@@ -3,8 +3,8 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use fusewire_base::{Instant, Seq};
 use crate::Choices;
+use fusewire_base::{Instant, Seq};
 use fusewire_transport::tcp::{
     Config, Connection, Cut, DropCause, Event, Initial, KeepAlive, Listener, ListenerAction,
     Secrets, State, Transmit, Tuple, Verdict,
