@@ -148,7 +148,7 @@ impl End {
                     _ => Verdict::Accept { len: plan.len },
                 }
             }
-            Initial::Control if verdict % 8 == 0 => Verdict::Reject(DropCause::Checksum),
+            Initial::Control if verdict.is_multiple_of(8) => Verdict::Reject(DropCause::Checksum),
             Initial::Control => Verdict::Control,
         };
         if verdict == (Verdict::Accept { len }) {
