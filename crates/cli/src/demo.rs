@@ -147,6 +147,7 @@ pub fn run(demo: &Demo) -> Result {
     let plan = Plan {
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
         carrier: Carrier::Udp,
+        manipulation: transfer::Manipulation::default(),
         bytes: subject.bytes,
         adu_bytes: vec![None],
         datagram_bytes: vec![None],

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod parts;
 pub mod transfer;
 
 pub use error::{Error, Result};

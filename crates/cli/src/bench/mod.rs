@@ -1,6 +1,7 @@
 //! `fusewire bench …`.
 
 mod kernels;
+mod parts;
 mod transfer;
 
 use clap::Subcommand;
@@ -14,6 +15,8 @@ pub enum Bench {
     Transfer(transfer::Options),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
     Kernels(kernels::Options),
+    /// A message whose length is in its encrypted part, beside one whose length is known first.
+    Parts(parts::Options),
     /// One side of one transfer (what `bench transfer` starts).
     #[command(hide = true)]
     Worker(transfer::Worker),
@@ -24,6 +27,7 @@ pub fn run(bench: Bench) -> Result {
     match bench {
         Bench::Transfer(options) => transfer::run(options),
         Bench::Kernels(options) => kernels::run(&options),
+        Bench::Parts(options) => parts::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }
 }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Role, Sink, Source, Task};
+use fusewire_lab::transfer::{
+    self, Carrier, Line, Manipulation, Method, Plan, Role, Sink, Source, Task,
+};
 use fusewire_session::Cipher;
 
 use crate::output::{Result, json, rate};
@@ -40,6 +42,12 @@ pub struct Options {
     /// Write to a file in memory instead of forgetting.
     #[arg(long)]
     sink_file: bool,
+    /// Seal ahead into the retransmission memory, and not only what can leave at once.
+    #[arg(long)]
+    ahead: bool,
+    /// Open each ADU right after its frame came, and copy it when the application asks.
+    #[arg(long)]
+    early: bool,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -72,6 +80,7 @@ pub fn run(options: Options) -> Result {
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
         carrier: options.device,
+        manipulation: Manipulation { ahead: options.ahead, early: options.early },
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
         datagram_bytes: options.datagram_bytes.iter().map(|s| s.0).collect(),
@@ -149,6 +158,13 @@ pub struct Worker {
     file: Option<PathBuf>,
     #[arg(long)]
     measure: bool,
+    #[arg(long)]
+    ahead: bool,
+    #[arg(long)]
+    early: bool,
+    /// Hash the content that is sent.
+    #[arg(long)]
+    hash: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -169,6 +185,7 @@ pub fn work(worker: Worker) -> Result {
     transfer::work(&Task {
         method: worker.method,
         carrier: worker.device,
+        manipulation: Manipulation { ahead: worker.ahead, early: worker.early },
         role,
         bytes: worker.bytes,
         adu_bytes: worker.adu_bytes,
@@ -176,6 +193,7 @@ pub fn work(worker: Worker) -> Result {
         cipher: worker.cipher,
         identity: worker.identity,
         measure: worker.measure,
+        hash: worker.hash,
     })?;
     Ok(())
 }

@@ -131,6 +131,16 @@ impl FromStr for Carrier {
     }
 }
 
+/// When the data pass runs, over the transport of ours: the papers' alternatives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manipulation {
+    /// The sender seals ahead into its retransmission memory, and not only what can leave at once.
+    pub ahead: bool,
+    /// The receiver opens each ADU right after its frame came, into memory of the stack, and copies it
+    /// when the application asks; and not only then, into the application's own.
+    pub early: bool,
+}
+
 /// Where the sender's bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -166,6 +176,12 @@ pub struct Line {
     pub adu_bytes: Option<usize>,
     /// Bytes of a datagram's payload; absent where there are none.
     pub datagram_bytes: Option<usize>,
+    /// The sender sealed ahead; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<bool>,
+    /// The receiver opened early; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early: Option<bool>,
     /// Bytes of content a second.
     pub bytes_per_s: f64,
     /// Smallest and largest of the rounds.

@@ -11,7 +11,7 @@ use fusewire_session::Cipher;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::worker::Report;
-use super::{Carrier, Line, Method, Source, https};
+use super::{Carrier, Line, Manipulation, Method, Source, https};
 use crate::{Error, Result};
 
 /// Longest that one transfer may take before it counts as stalled.
@@ -32,6 +32,8 @@ pub struct Plan {
     pub methods: Vec<Method>,
     /// What carries the methods of ours.
     pub carrier: Carrier,
+    /// When the data pass of ours runs.
+    pub manipulation: Manipulation,
     /// Bytes of content for each transfer; a source file's own length counts instead.
     pub bytes: u64,
     /// Sizes of an ADU in bytes, for methods that have ADUs. `None` in the list: as long as fits the datagram.
@@ -234,6 +236,8 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         },
         adu_bytes: case.adu,
         datagram_bytes: case.datagram,
+        ahead: (case.method.is_ours() && plan.manipulation.ahead).then_some(true),
+        early: (case.method.is_ours() && plan.manipulation.early).then_some(true),
         bytes_per_s_range: [
             rates.iter().copied().fold(f64::INFINITY, f64::min),
             rates.iter().copied().fold(0.0, f64::max),
@@ -325,6 +329,9 @@ impl Bench<'_> {
         let mut send = if is_peer { self.peer(case, "send")? } else { self.own(case, "send") };
         if let (Source::File(_), Some(file)) = (&self.plan.source, self.file) {
             send.arg("--file").arg(file);
+            if sink.is_some() {
+                send.arg("--hash");
+            }
         }
         send.arg("--bytes").arg(self.plan.bytes.to_string());
         let mut sender = Worker::spawn(case.method, "send", send)?;
@@ -348,9 +355,9 @@ impl Bench<'_> {
         command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
         command.arg("--cipher").arg(self.plan.cipher.to_string());
         command.arg("--identity").arg(self.dir.join("key"));
-        if self.plan.measure {
-            command.arg("--measure");
-        }
+        let Manipulation { ahead, early } = self.plan.manipulation;
+        let flags = [("--measure", self.plan.measure), ("--ahead", ahead), ("--early", early)];
+        command.args(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag));
         command
     }
 
@@ -474,6 +481,7 @@ mod tests {
         let plan = Plan {
             methods: vec![Method::Integrated, Method::KernelTcp, Method::KernelTcpRecords],
             carrier: Carrier::Udp,
+            manipulation: Manipulation::default(),
             bytes: 1,
             adu_bytes: vec![Some(1024), None],
             datagram_bytes: vec![None, Some(1452)],

@@ -26,7 +26,7 @@ fn send(task: &Task, source: &Source) -> Result<Report> {
     announce(endpoint.local_addr())?;
     let mut connection = shared.go_on(listener.accept()?)?;
     let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
-    let mut reader = Reader::open(source, task.bytes, chunk)?;
+    let mut reader = Reader::open(task, source, chunk)?;
     let watch = Stopwatch::start();
     let mut bytes = 0;
     loop {
