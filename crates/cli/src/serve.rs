@@ -160,9 +160,7 @@ pub fn run(serve: &Serve) -> Result {
     if let Some(mut listener) = shared {
         let (share, control) = (Arc::clone(&share), Arc::clone(&control));
         std::thread::Builder::new().name("shm accept".into()).spawn(move || {
-            if let Err(error) = fusewire_files::net::shm::serve(&mut listener, &share, &control) {
-                tracing::error!(%error, "no more connections over shared memory");
-            }
+            fusewire_files::net::shm::serve(&mut listener, &share, &control);
         })?;
     }
     let mut server = Server::new(stack, share).with_shared_memory(invitations);

@@ -1,6 +1,6 @@
 //! The transfer over shared memory, a thread a connection: for clients of the same host that ask for it.
 
-use super::line;
+use super::line::{self, LOOK_EVERY};
 use super::server::Control;
 use crate::server::Share;
 use fusewire_stack::shm::Listener;
@@ -10,19 +10,21 @@ use std::sync::Arc;
 const CONNECTIONS_MAX: usize = 128;
 
 /// Lets in those who were invited over their sessions, until the server drains.
-///
-/// # Errors
-/// The listener is broken.
-pub fn serve(
-    listener: &mut Listener,
-    share: &Arc<Share>,
-    control: &Arc<Control>,
-) -> fusewire_stack::Result<()> {
+pub fn serve(listener: &mut Listener, share: &Arc<Share>, control: &Arc<Control>) {
     while !control.is_draining() {
-        let Some(connection) = listener.accept(line::LOOK_EVERY)? else { continue };
-        let peer = connection.remote_addr();
-        tracing::info!(%peer, key = %connection.peer(), "connected over shared memory");
-        line::begin("shm", CONNECTIONS_MAX, peer, share, control, || Ok(Box::new(connection)));
+        match listener.accept(LOOK_EVERY) {
+            Ok(Some(connection)) => {
+                let peer = connection.remote_addr();
+                tracing::info!(%peer, key = %connection.peer(), "connected over shared memory");
+                let open = || Ok(Box::new(connection) as _);
+                line::begin("shm", CONNECTIONS_MAX, peer, share, control, open);
+            }
+            Ok(None) => {}
+            // No descriptors for now.
+            Err(error) => {
+                tracing::debug!(%error, "cannot let anybody in");
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
     }
-    Ok(())
 }
