@@ -69,7 +69,7 @@ impl FromStr for Url {
                 None => (place, None),
             },
         };
-        let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#".contains(c);
+        let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#[]".contains(c);
         if host.is_empty() || host.contains(odd) {
             return Err("the URL names no host".into());
         }

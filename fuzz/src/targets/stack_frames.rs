@@ -60,8 +60,8 @@ struct World {
 /// Runs one input.
 pub fn run(data: &[u8]) {
     let mut choices = Choices::new(data);
-    let mut world = World::new();
     let early = choices.u8();
+    let mut world = World::new(if early & 2 == 0 { "wired" } else { "udp" });
     if early & 1 == 1 {
         // Someone is there before the handshake: no promise but that nothing false is delivered.
         world.must_live = false;
@@ -80,17 +80,19 @@ pub fn run(data: &[u8]) {
 /// Honest ADUs, and what each kind of meddling does to them.
 pub fn seeds() -> Vec<Vec<u8>> {
     let sends = [[0x80, 4, 0], [0x00, 9, 1], [0x80, 0, 77], [0x81, 11, 0]].concat();
-    let mut seeds = vec![[&[0][..], &sends].concat(), [&[1][..], &sends].concat()];
+    let mut seeds = (0..4).map(|early| [&[early][..], &sends].concat()).collect::<Vec<_>>();
     for step in 2..8u8 {
         let meddle = [step, 0, 1, 0, 40, 3, 0x55, 0x82, 0x02];
-        seeds.push([&[0][..], &sends, &meddle, &sends, &meddle].concat());
+        for early in [0, 2] {
+            seeds.push([&[early][..], &sends, &meddle, &sends, &meddle].concat());
+        }
     }
     seeds
 }
 
 /// Frames of an honest transfer, one of them lost, as they were on the wire.
 pub(super) fn traffic() -> Vec<Vec<u8>> {
-    let mut world = World::new();
+    let mut world = World::new("wired");
     let mut seen = Vec::new();
     for turn in 0..12 {
         world.poll(0);
@@ -123,7 +125,7 @@ fn adu(from: usize, index: u64, len: usize) -> Vec<u8> {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(device: &'static str) -> World {
         let now = Arc::new(AtomicU64::new(1_000_000));
         let config = Config {
             tcp: tcp::Config {
@@ -140,7 +142,7 @@ impl World {
             clock: Clock::virtual_ns(now.clone()),
             ..Config::default()
         };
-        let (devices, mail) = pair(addrs(), 1452).expect("two devices");
+        let (devices, mail) = pair(device, addrs(), 1452).expect("two devices");
         let stack = |device, seed| Stack::new(Box::new(device), config.clone(), &[seed; 32]);
         let [client, server] = devices;
         let mut stacks = [stack(client, 1), stack(server, 2)];
