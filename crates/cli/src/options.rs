@@ -100,6 +100,24 @@ pub fn rate(text: &str) -> std::result::Result<u64, String> {
     number.checked_mul(unit).filter(|n| *n > 0).ok_or_else(wrong)
 }
 
+/// Bytes: a number with kB, MB, GB, KiB, MiB or GiB behind it.
+pub fn bytes(text: &str) -> std::result::Result<u64, String> {
+    const UNITS: [(&str, u64); 7] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("", 1),
+    ];
+    let wrong = || "expected bytes, for example 4096, 20MB or 1GiB".to_string();
+    let unit = UNITS.iter().find_map(|(name, n)| Some((text.strip_suffix(name)?, n)));
+    let (digits, unit) = unit.ok_or_else(wrong)?;
+    let number: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    number.checked_mul(*unit).ok_or_else(wrong)
+}
+
 impl Common {
     /// The ciphers, and whether an insecure one is among them.
     pub fn ciphers(&self, more: &[Cipher]) -> (Vec<Cipher>, bool) {
@@ -193,6 +211,16 @@ pub fn secrets() -> Result<Secrets> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes("256MiB"), Ok(256 << 20));
+        assert_eq!(bytes("5 kB"), Ok(5_000));
+        assert_eq!(bytes("0"), Ok(0));
+        for wrong in ["", "MiB", "1m", "-1", "99999999999GiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn rates_have_units() {

@@ -4,7 +4,9 @@
 //! result that was not verified is an error, never a figure.
 #![forbid(unsafe_code)]
 
+pub mod connections;
 mod error;
+mod scratch;
 pub mod transfer;
 
 pub use error::{Error, Result};

@@ -154,7 +154,7 @@ impl Connection {
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(memory.window_bytes, memory.ranges),
             next: 0,
-            ahead: VecDeque::with_capacity(memory.ranges),
+            ahead: VecDeque::new(),
             ranges: memory.ranges,
             inbox: Inbox::default(),
             joined: Vec::new(),
@@ -462,9 +462,6 @@ impl Connection {
             }
         }
         self.assembly.advance(self.next);
-        if self.assembly.is_empty() && matches!(self.phase, Phase::Open(_)) {
-            self.assembly.release();
-        }
     }
 
     fn advance_handshake(&mut self) -> bool {
@@ -588,6 +585,19 @@ impl Connection {
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// A timer rang: if nothing is under way, memory goes back to the system.
+    pub fn rest(&mut self) {
+        if matches!(self.phase, Phase::Handshake(_)) {
+            return;
+        }
+        self.ring.rest();
+        self.inbox.rest();
+        if self.assembly.is_empty() {
+            self.assembly.release();
+            self.joined = Vec::new();
         }
     }
 

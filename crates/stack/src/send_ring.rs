@@ -11,6 +11,9 @@
 //! each record, so header and payload leave as one piece, and so do neighbours. A record never
 //! wraps; what is left at the end is skipped. Bytes that were committed are not written again: a
 //! retransmission is the same bytes.
+//!
+//! Memory is taken as it is needed, doubling up to a bound, and given back at rest: most connections of a
+//! server wait.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,6 +23,9 @@ use fusewire_wire::tcp::TIMESTAMP_HEADER_LEN;
 
 /// Room before each record: the header of an established connection with timestamps.
 pub const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
+
+/// Memory that is taken at first.
+const FIRST_BYTES: usize = 8 << 10;
 
 /// One committed record.
 #[derive(Clone, Copy, Debug)]
@@ -49,18 +55,27 @@ pub struct Located {
 #[derive(Debug)]
 pub struct SendRing {
     memory: Vec<u8>,
+    /// Most bytes that `memory` may grow to.
+    bytes_max: usize,
     entries: VecDeque<Entry>,
+    /// Most entries.
+    records_max: usize,
+    /// Bytes of the records in the ring with their headrooms.
+    used: usize,
     head: usize,
     /// Entry that the last look-up found: transmissions go forward.
     hint: usize,
 }
 
 impl SendRing {
-    /// A ring of `bytes` for at most `records` records.
+    /// A ring of at most `bytes` for at most `records` records. No memory is taken yet.
     pub fn new(bytes: usize, records: usize) -> Self {
         SendRing {
-            memory: vec![0; bytes],
-            entries: VecDeque::with_capacity(records),
+            memory: Vec::new(),
+            bytes_max: bytes,
+            entries: VecDeque::new(),
+            records_max: records,
+            used: 0,
             head: 0,
             hint: 0,
         }
@@ -69,9 +84,6 @@ impl SendRing {
     /// Where a record of `len` bytes would go.
     fn slot(&self, len: usize) -> Option<usize> {
         let need = len.checked_add(HEADROOM)?;
-        if self.entries.len() == self.entries.capacity() {
-            return None;
-        }
         let Some(front) = self.entries.front() else {
             return (need <= self.memory.len()).then_some(0);
         };
@@ -87,14 +99,52 @@ impl SendRing {
 
     /// True if a record of `len` bytes has room now.
     pub fn has_room(&self, len: usize) -> bool {
-        self.slot(len).is_some()
+        let grown = || self.growth().is_some_and(|free| len <= free);
+        self.entries.len() < self.records_max && (self.slot(len).is_some() || grown())
+    }
+
+    /// The longest record that would have room if the memory grew, where it still may.
+    fn growth(&self) -> Option<usize> {
+        let may_grow = self.memory.len() < self.bytes_max;
+        may_grow.then(|| (self.bytes_max - self.used).saturating_sub(HEADROOM))
+    }
+
+    /// More memory, enough for a record of `len` bytes; the records are moved together.
+    fn grow(&mut self, len: usize) {
+        let need = self.used + HEADROOM + len;
+        let mut bytes = (self.memory.len() * 2).max(FIRST_BYTES);
+        while bytes < need {
+            bytes *= 2;
+        }
+        let old = std::mem::replace(&mut self.memory, vec![0; bytes.min(self.bytes_max)]);
+        self.head = 0;
+        for entry in &mut self.entries {
+            let (from, len) = (entry.pos as usize, entry.len as usize);
+            let pos = self.head + HEADROOM;
+            self.memory[pos..pos + len].copy_from_slice(&old[from..from + len]);
+            entry.pos = pos as u32;
+            self.head = pos + len;
+        }
+    }
+
+    /// Gives the memory back if nothing is in it.
+    pub fn rest(&mut self) {
+        if self.entries.is_empty() {
+            self.memory = Vec::new();
+            self.entries = VecDeque::new();
+        }
     }
 
     /// The longest record that has room now.
     pub fn room(&self) -> usize {
-        if self.entries.len() == self.entries.capacity() {
+        if self.entries.len() >= self.records_max {
             return 0;
         }
+        self.growth().unwrap_or(0).max(self.free())
+    }
+
+    /// The longest record that has room in the memory that there is.
+    fn free(&self) -> usize {
         let len = self.memory.len();
         let free = match self.entries.front() {
             None => len,
@@ -124,11 +174,15 @@ impl SendRing {
         len: usize,
         write: impl FnOnce(&mut [u8]) -> Result<Sum, E>,
     ) -> Result<(), E> {
+        if self.slot(len).is_none() {
+            self.grow(len);
+        }
         let start = self.slot(len).expect("the caller asked for room");
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
         let pos = start + HEADROOM;
         let sum = write(&mut self.memory[pos..pos + len])?;
         self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, sum });
+        self.used += HEADROOM + len;
         self.head = pos + len;
         Ok(())
     }
@@ -164,6 +218,7 @@ impl SendRing {
             if front.offset + u64::from(front.len) > upto {
                 break;
             }
+            self.used -= HEADROOM + front.len as usize;
             self.entries.pop_front();
             self.hint = self.hint.saturating_sub(1);
         }
@@ -223,6 +278,31 @@ mod tests {
             }
         }
         assert!(next > 100_000);
+    }
+
+    #[test]
+    fn memory_is_taken_as_needed_and_given_back_at_rest() {
+        let mut ring = SendRing::new(1 << 20, 4096);
+        assert_eq!(ring.memory.len(), 0);
+        assert!(ring.has_room((1 << 20) - HEADROOM) && !ring.has_room((1 << 20) - HEADROOM + 1));
+        fill(&mut ring, 0, 1000);
+        assert_eq!(ring.memory.len(), FIRST_BYTES);
+        let mut next = 1000;
+        while ring.has_room(3000) {
+            fill(&mut ring, next, 3000);
+            next += 3000;
+        }
+        assert_eq!(ring.memory.len(), 1 << 20);
+        assert!(next as usize > (1 << 20) * 9 / 10);
+        let located = ring.locate(&(1000..4000));
+        assert_eq!(located.sum, Some(Sum::of(&ring.memory()[located.payload.clone()])));
+        assert!(ring.memory()[located.payload].iter().zip(1000u64..).all(|(b, i)| *b == i as u8));
+        ring.rest();
+        assert_eq!(ring.memory.len(), 1 << 20, "not at rest");
+        ring.acknowledge(next);
+        ring.rest();
+        assert_eq!((ring.memory.len(), ring.used), (0, 0));
+        fill(&mut ring, next, 10);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use fusewire_device::encapsulation::pseudo_header_sum;
 
-use fusewire_transport::tcp::Initial;
 use fusewire_wire::tcp::Flags;
 
 use super::*;
@@ -142,6 +141,7 @@ impl Stack {
                     }
                 }
                 connection.tcp.handle_timeout(now);
+                connection.rest();
                 self.settle(index);
             }
         }
@@ -310,9 +310,7 @@ impl Stack {
         if !is_inside || connection.session().is_none() {
             return false;
         }
-        if let Initial::Drop(_) =
-            connection.tcp.handle_initial(now, header, segment.payload.len() as u32)
-        {
+        if !connection.tcp.could_be_the_peers(now, header, segment.payload.len() as u32) {
             return false;
         }
         if let Some(probe) = connection.path.suspect(now, remote) {
