@@ -29,6 +29,7 @@ use std::time::Duration;
 
 pub use batch::{RxBatch, SLOT_BYTES, SuperPacket};
 pub use frame::{Ecn, Event, TxFrame};
+pub use sys::region::Region;
 pub use wake::Waker;
 
 /// What a device got, and why.
@@ -72,6 +73,30 @@ pub trait Device: Send {
     /// What the operating system says when the device itself is broken.
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize>;
 
+    /// [`Device::transmit`] for frames that lie in `region`, which [`Device::region`] made: the device
+    /// may take the memory itself and not a copy. So the bytes of these frames must not change until
+    /// their peer has said that it has them. Should they change all the same, what arrives is not
+    /// what was sent, which the frame's checksum tells.
+    ///
+    /// # Errors
+    /// As [`Device::transmit`].
+    fn transmit_from(&mut self, region: &Region, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        let _ = region;
+        self.transmit(frames)
+    }
+
+    /// Memory of at least `len` bytes for [`Device::transmit_from`].
+    fn region(&self, len: usize) -> Region {
+        Region::private(len)
+    }
+
+    /// True when frames for `peer` leave without a copy: then the processor that writes them does
+    /// not need them again.
+    fn takes_memory(&self, peer: SocketAddr) -> bool {
+        let _ = peer;
+        false
+    }
+
     /// Replaces the batch's contents by what is waiting, and returns the number of super-packets;
     /// 0 when there is none.
     ///
@@ -108,6 +133,15 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
         (**self).transmit(frames)
+    }
+    fn transmit_from(&mut self, region: &Region, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        (**self).transmit_from(region, frames)
+    }
+    fn region(&self, len: usize) -> Region {
+        (**self).region(len)
+    }
+    fn takes_memory(&self, peer: SocketAddr) -> bool {
+        (**self).takes_memory(peer)
     }
     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
         (**self).receive(batch)

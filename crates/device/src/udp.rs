@@ -11,8 +11,14 @@
 //! stays in the cache at both ends. How many slots a batch has, and how many runs go with one call, made
 //! no difference there. How far apart the two cores are makes the largest: at 380 ns 1.7 GB/s are left.
 //!
+//! Frames of a [`Region`] leave without a copy (`sendfile`, Linux 6.5), each bulk peer by a connected
+//! socket of its own. The kernel's copy would cost most where the cores are far apart: its pages were
+//! last read by the receiver's core, and every line of them is fetched from there to be overwritten.
+//!
 //! ICMP errors are asked for (`IP_RECVERR`), so that a peer that refuses is noticed at once. As anyone
 //! can forge them they are hints ([`Event::Unreachable`]) and end nothing.
+
+mod flow;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -22,8 +28,11 @@ use std::time::Duration;
 use crate::frame::Events;
 use crate::kernel::Version;
 use crate::sys::mmsg::{MAX_MESSAGES, MAX_SEGMENTS, Messages, Run};
+use crate::sys::region::{Region, RegionFile};
 use crate::sys::sockopt;
 use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
+
+use flow::{FileRun, Flows, Ready};
 
 /// What to ask the kernel for.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +43,18 @@ pub struct Config {
     pub send_buffer_bytes: usize,
     /// Ask for `UDP_SEGMENT` and `UDP_GRO`.
     pub offload: bool,
+    /// Let the kernel take frames of a [`Region`] without a copy, where it can (Linux 6.5).
+    pub zero_copy: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { receive_buffer_bytes: 4 << 20, send_buffer_bytes: 1 << 20, offload: true }
+        Config {
+            receive_buffer_bytes: 4 << 20,
+            send_buffer_bytes: 1 << 20,
+            offload: true,
+            zero_copy: true,
+        }
     }
 }
 
@@ -47,6 +63,8 @@ const MAX_PAYLOAD_V4: usize = 65_535 - 20 - 8;
 const MAX_PAYLOAD_V6: usize = 65_535 - 8;
 /// `UDP_MAX_SEGMENTS` before Linux 6.9.
 const OLD_MAX_SEGMENTS: usize = 64;
+/// A shorter run is copied: taking its pages costs as much.
+const MIN_FILE_RUN: usize = 8 << 10;
 /// Errors taken from the socket's queue at a time.
 const MAX_ERRORS: usize = 64;
 /// The oldest kernel that has `sendmmsg` (`recvmmsg` came with 2.6.33).
@@ -64,6 +82,11 @@ pub struct Udp {
     runs: Vec<Run>,
     events: Events,
     waker: Waker,
+    flows: Flows,
+    /// Where frames lie that the kernel can take without a copy.
+    file: Option<RegionFile>,
+    /// The flow that was full at the last try.
+    blocked: Option<usize>,
 }
 
 impl Udp {
@@ -92,6 +115,9 @@ impl Udp {
             runs: Vec::with_capacity(MAX_MESSAGES),
             events: Events::default(),
             waker: Waker::new()?,
+            flows: Flows::new(socket.as_fd(), config)?,
+            file: None,
+            blocked: None,
             socket,
         };
         udp.set_up(config)?;
@@ -101,9 +127,7 @@ impl Udp {
     fn set_up(&mut self, config: &Config) -> io::Result<()> {
         let fd = self.socket.as_fd();
         let notes = &mut self.caps.notes;
-        let receive =
-            raise(fd, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, config.receive_buffer_bytes)?;
-        raise(fd, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, config.send_buffer_bytes)?;
+        let receive = configure(fd, self.v6_socket, config)?;
         if receive < config.receive_buffer_bytes {
             notes.push(format!(
                 "receive buffer {receive} of {} bytes: limited by net.core.rmem_max",
@@ -111,24 +135,6 @@ impl Udp {
             ));
         }
         self.caps.receive_buffer_bytes = receive;
-        if self.v6_socket {
-            sockopt::set(
-                fd,
-                libc::IPPROTO_IPV6,
-                libc::IPV6_MTU_DISCOVER,
-                libc::IPV6_PMTUDISC_PROBE,
-            )?;
-            sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
-            sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
-        }
-        // On an IPv6 socket these are for peers with mapped IPv4 addresses; one that is bound to
-        // IPv6 only may refuse them, and then needs none.
-        let v4 = sockopt::set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
-            .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1))
-            .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1));
-        if !self.v6_socket {
-            v4?;
-        }
         if !config.offload {
             notes.push("segmentation and receive offload: not asked for".into());
             return Ok(());
@@ -141,6 +147,16 @@ impl Udp {
             Ok(()) => self.caps.receive_offload = true,
             Err(e) => notes.push(format!("no receive offload (UDP_GRO, Linux 5.0): {e}")),
         }
+        if !config.zero_copy || !self.caps.segmentation_offload {
+            notes.push("frames are copied on sending: not asked for otherwise".into());
+        } else if let Err(e) = flow::OLDEST_KERNEL.require("sending without a copy") {
+            notes.push(format!("frames are copied on sending: {e}"));
+        } else {
+            match RegionFile::new() {
+                Ok(file) => self.file = Some(file),
+                Err(e) => notes.push(format!("frames are copied on sending: {e}")),
+            }
+        }
         Ok(())
     }
 
@@ -150,15 +166,16 @@ impl Udp {
         Limits { segments, bytes: self.caps.max_batch_bytes }
     }
 
-    /// Empties the socket's error queue, a bounded number at a time; true when the network told
+    /// Empties a socket's error queue, a bounded number at a time; true when the network told
     /// something.
     ///
     /// What an earlier datagram met makes the next call fail, whatever its peer, and keeps `wait` from
     /// sleeping until it is taken.
-    fn take_errors(&mut self) -> bool {
+    fn take_errors(&mut self, flow: Option<usize>) -> bool {
         let mut told = false;
         for _ in 0..MAX_ERRORS {
-            let Ok(returned) = self.incoming.receive_error(self.socket.as_fd()) else { break };
+            let socket = flow.and_then(|at| self.flows.socket(at)).unwrap_or(self.socket.as_fd());
+            let Ok(returned) = self.incoming.receive_error(socket) else { break };
             told |= returned.from_network;
             // Of the network's word for "too big" nothing is believed: the path is probed.
             if returned.from_network && returned.errno != libc::EMSGSIZE {
@@ -166,6 +183,78 @@ impl Udp {
             }
         }
         told
+    }
+
+    /// What waits on one socket.
+    fn receive_from(&mut self, flow: Option<usize>, batch: &mut RxBatch) -> io::Result<usize> {
+        // Each error is an earlier datagram's and is taken by the call that fails with it.
+        for _ in 0..MAX_ERRORS {
+            let socket = flow.and_then(|at| self.flows.socket(at)).unwrap_or(self.socket.as_fd());
+            match self.incoming.receive(socket, batch) {
+                Ok(_) => return Ok(batch.len()),
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(0),
+                    Some(libc::EINTR) => {}
+                    Some(errno) if is_remark(errno) => drop(self.take_errors(flow)),
+                    _ => return Err(e),
+                },
+            }
+        }
+        Ok(0)
+    }
+
+    /// The run of `region` that starts with frame `start`, if it can leave without a copy.
+    fn plan_file<'a>(
+        &self,
+        region: &'a Region,
+        frames: &[TxFrame<'_>],
+        start: usize,
+    ) -> Option<(FileRun<'a>, usize)> {
+        let first = &frames[start];
+        if first.is_empty() || !self.caps.segmentation_offload {
+            return None;
+        }
+        let run = plan(frames, start, self.limits());
+        let frames = &frames[run.frames.clone()];
+        let begin = first.header.as_ptr() as usize;
+        let mut end = begin;
+        for frame in frames {
+            let payload = frame.payload.as_ptr() as usize;
+            if frame.header.as_ptr() as usize != end || payload != end + frame.header.len() {
+                return None;
+            }
+            end += frame.len();
+        }
+        let (len, last) = (end - begin, frames[frames.len() - 1]);
+        let ((file, offset), (_, behind)) =
+            (region.place(first.header)?, region.place(last.payload)?);
+        let is_inside = behind + last.payload.len() as u64 == offset + len as u64;
+        let (peer, segment_len, ecn) = (first.peer, run.segment_len, first.ecn);
+        (len >= MIN_FILE_RUN && is_inside)
+            .then_some((FileRun { peer, file, offset, len, segment_len, ecn }, run.frames.end))
+    }
+
+    /// Sends a run without a copy. `None`: it has to be copied; else whether the kernel took it.
+    fn send_file(&mut self, run: &FileRun<'_>) -> Option<bool> {
+        let opened = self.flows.find_or_open(self.socket.as_fd(), self.local, run.peer);
+        let Ok(at) = opened else { return None };
+        for _ in 0..MAX_ERRORS {
+            match self.flows.send(at, run) {
+                Ok(len) if len == run.len => return Some(true),
+                // Half a datagram was given up.
+                Ok(_) => return None,
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EAGAIN | libc::ENOBUFS) => {
+                        self.blocked = Some(at);
+                        return Some(false);
+                    }
+                    Some(libc::EINTR) => {}
+                    Some(errno) if is_remark(errno) && self.take_errors(Some(at)) => {}
+                    _ => return None,
+                },
+            }
+        }
+        None
     }
 
     /// What to do after the kernel refused the first run: how many of its frames are settled.
@@ -189,7 +278,7 @@ impl Udp {
             // A segment larger than the link's MTU refuses the run; singly, only what is too big.
             Some(libc::EINVAL | libc::EMSGSIZE) if count > 1 => Ok(Refusal::Singly),
             // An earlier datagram's error, or this one's.
-            Some(errno) if is_remark(errno) && self.take_errors() => Ok(Refusal::Again),
+            Some(errno) if is_remark(errno) && self.take_errors(None) => Ok(Refusal::Again),
             Some(libc::EMSGSIZE) => {
                 self.events.push(Event::TooBig { peer: first.peer, len: first.len() });
                 Ok(Refusal::Settled)
@@ -265,6 +354,27 @@ const fn is_remark(errno: i32) -> bool {
     )
 }
 
+/// Buffers, path MTU discovery by probing, and what the network has to tell. Gives the bytes of the
+/// receive buffer.
+fn configure(fd: BorrowedFd<'_>, v6_socket: bool, config: &Config) -> io::Result<usize> {
+    let receive = raise(fd, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, config.receive_buffer_bytes)?;
+    raise(fd, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, config.send_buffer_bytes)?;
+    if v6_socket {
+        sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+        sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        sockopt::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+    }
+    // On an IPv6 socket these are for peers with mapped IPv4 addresses; one that is bound to IPv6
+    // only may refuse them, and then needs none.
+    let v4 = sockopt::set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+        .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1))
+        .and_then(|()| sockopt::set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1));
+    if !v6_socket {
+        v4?;
+    }
+    Ok(receive)
+}
+
 /// Raises a socket buffer and returns what the kernel really gives, in bytes of payload: it says
 /// twice as much, to have room for its own structures (socket(7)).
 fn raise(fd: BorrowedFd<'_>, name: i32, force: i32, bytes: usize) -> io::Result<usize> {
@@ -322,28 +432,69 @@ impl Device for Udp {
         Ok(taken)
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
-        // Each error is an earlier datagram's and is taken by the call that fails with it.
-        for _ in 0..MAX_ERRORS {
-            match self.incoming.receive(self.socket.as_fd(), batch) {
-                Ok(_) => return Ok(batch.len()),
-                Err(e) => match e.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(0),
-                    Some(libc::EINTR) => {}
-                    Some(errno) if is_remark(errno) => drop(self.take_errors()),
-                    _ => return Err(e),
-                },
+    fn transmit_from(&mut self, region: &Region, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        // Frames before this one are copied.
+        let mut copied = 0;
+        while taken < frames.len() {
+            if taken >= copied
+                && let Some((run, end)) = self.plan_file(region, frames, taken)
+            {
+                match self.send_file(&run) {
+                    Some(true) => taken = end,
+                    Some(false) => break,
+                    None => copied = end,
+                }
+                continue;
+            }
+            let mut end = copied.max(taken + 1);
+            while end < frames.len() && self.plan_file(region, frames, end).is_none() {
+                end += 1;
+            }
+            let count = self.transmit(&frames[taken..end])?;
+            taken += count;
+            if taken < end {
+                break;
             }
         }
+        Ok(taken)
+    }
+
+    fn region(&self, len: usize) -> Region {
+        let region = self.file.as_ref().and_then(|file| file.region(len).ok());
+        region.unwrap_or_else(|| Region::private(len))
+    }
+
+    fn takes_memory(&self, peer: SocketAddr) -> bool {
+        self.flows.find(peer).is_some()
+    }
+
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
+        if self.flows.is_empty() {
+            return self.receive_from(None, batch);
+        }
+        let mut again = true;
+        while let Some(Ready { flow, has_error }) = self.flows.next_ready(again)? {
+            again = false;
+            if has_error {
+                self.take_errors(flow);
+            }
+            if self.receive_from(flow, batch)? > 0 {
+                return Ok(batch.len());
+            }
+        }
+        batch.clear();
         Ok(0)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        let woken = wake::wait_or_error(self.socket.as_fd(), &self.waker, timeout, want_write)?;
-        if woken == Some(true) {
-            self.take_errors();
+        let full = self.blocked.take().and_then(|at| self.flows.socket(at));
+        let full = want_write.then(|| full.unwrap_or(self.socket.as_fd()));
+        let woken = wake::wait_for(self.flows.set(), full, &self.waker, timeout)?;
+        if woken && self.flows.is_empty() {
+            self.take_errors(None);
         }
-        Ok(woken.is_some())
+        Ok(woken)
     }
 
     fn waker(&self) -> Waker {
@@ -351,7 +502,7 @@ impl Device for Udp {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.flows.set())
     }
 
     fn poll_event(&mut self) -> Option<Event> {

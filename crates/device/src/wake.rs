@@ -47,30 +47,35 @@ pub(crate) fn wait(
     timeout: Option<Duration>,
     want_write: bool,
 ) -> io::Result<bool> {
-    wait_or_error(fd, waker, timeout, want_write).map(|woken| woken.is_some())
+    wait_for(fd, want_write.then_some(fd), waker, timeout)
 }
 
-/// The same; `None` when `timeout` passed, else whether an error is pending on `fd`.
-pub(crate) fn wait_or_error(
-    fd: BorrowedFd<'_>,
+/// Sleeps until `readable` can be read, `writable` written, or `waker` wakes; false when `timeout`
+/// passed.
+pub(crate) fn wait_for(
+    readable: BorrowedFd<'_>,
+    writable: Option<BorrowedFd<'_>>,
     waker: &Waker,
     timeout: Option<Duration>,
-    want_write: bool,
-) -> io::Result<Option<bool>> {
-    let interest = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-    let mut fds = [PollFd::from_borrowed_fd(fd, interest), PollFd::new(waker, PollFlags::IN)];
+) -> io::Result<bool> {
+    let mut fds = [
+        PollFd::from_borrowed_fd(readable, PollFlags::IN),
+        PollFd::new(waker, PollFlags::IN),
+        PollFd::from_borrowed_fd(writable.unwrap_or(readable), PollFlags::OUT),
+    ];
+    let count = if writable.is_some() { 3 } else { 2 };
     let timeout = timeout.map(|t| Timespec {
         tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
     });
-    match poll(&mut fds, timeout.as_ref()) {
+    match poll(&mut fds[..count], timeout.as_ref()) {
         Ok(ready) => {
             if !fds[1].revents().is_empty() {
                 waker.drain();
             }
-            Ok((ready > 0).then(|| fds[0].revents().contains(PollFlags::ERR)))
+            Ok(ready > 0)
         }
-        Err(Errno::INTR) => Ok(Some(false)),
+        Err(Errno::INTR) => Ok(true),
         Err(e) => Err(e.into()),
     }
 }

@@ -1,5 +1,5 @@
 //! ChaCha20-Poly1305 and SAFER beside their references: `cargo run --release -p fusewire-kernels
-//! --example chacha [SIZE…]`. GB/s of message, medians of alternating rounds.
+//! --example chacha [SIZE…] [NAME…]`. GB/s of message, medians of alternating rounds.
 
 use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
 use std::time::Instant;
@@ -8,7 +8,9 @@ const EXECUTIONS: [Execution; 3] =
     [Execution::Integrated, Execution::Blocked, Execution::Sequential];
 
 fn main() {
-    let sizes: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let sizes: Vec<usize> = arguments.iter().filter_map(|a| a.parse().ok()).collect();
+    let names: Vec<&String> = arguments.iter().filter(|a| a.parse::<usize>().is_err()).collect();
     let sizes = if sizes.is_empty() {
         vec![256, 512, 1024, 1280, 1408, 4096, 16_384, 65_536, 1 << 20]
     } else {
@@ -24,6 +26,9 @@ fn main() {
         "swap32 ▸ cipher ▸ Internet ▸ store at level {level}, GB/s; ratio is integrated ÷ sequential"
     );
     for (name, key) in &keys {
+        if !names.is_empty() && !names.iter().any(|n| n == name) {
+            continue;
+        }
         for &size in &sizes {
             let rates = measure(level, key, size);
             let [send, receive] = rates;

@@ -22,6 +22,7 @@ pub mod stages;
 mod transform;
 pub mod word_filter;
 
+pub use arch::{stream_copy, stream_fence};
 pub use execution::Execution;
 pub use level::Level;
 pub use transform::{CipherKey, Opened, Swap, Transform};

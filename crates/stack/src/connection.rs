@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use fusewire_base::{Instant, Sum};
+use fusewire_device::Region;
 use fusewire_kernels::Level;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
@@ -60,9 +61,7 @@ pub enum Event {
 /// Sizes of a connection's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Retransmission memory, in bytes.
-    pub send_ring_bytes: usize,
-    /// Records in it.
+    /// Records in the retransmission memory.
     pub send_ring_records: usize,
     /// Receive window, in bytes.
     pub window_bytes: usize,
@@ -143,13 +142,14 @@ impl Connection {
         tcp: tcp::Connection,
         handshake: Handshake,
         path: Path,
+        ring: Region,
         memory: &Memory,
         level: Level,
     ) -> Self {
         Connection {
             tuple,
             tcp,
-            ring: SendRing::new(memory.send_ring_bytes, memory.send_ring_records),
+            ring: SendRing::new(ring, memory.send_ring_records),
             path,
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(memory.window_bytes, memory.ranges),
@@ -178,7 +178,7 @@ impl Connection {
     // ---- send ------------------------------------------------------------------------------
 
     /// Seals `body` into the ring, in one pass. False: no room now.
-    pub fn send(&mut self, body: &[u8]) -> Result<bool> {
+    pub fn send(&mut self, body: &[u8], stage: bool) -> Result<bool> {
         let Phase::Open(open) = &self.phase else {
             return if self.closed { Err(Error::Closed) } else { Ok(self.no_room()) };
         };
@@ -188,7 +188,7 @@ impl Connection {
         if self.finishing {
             return Err(Error::Misuse("an ADU after the end of the stream"));
         }
-        self.seal(RecordType::Adu, body)
+        self.seal(RecordType::Adu, body, stage)
     }
 
     /// Bytes of records that may be sealed now.
@@ -201,7 +201,7 @@ impl Connection {
         }
     }
 
-    fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
+    fn seal(&mut self, kind: RecordType, body: &[u8], stage: bool) -> Result<bool> {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
         let max = open.sender.body_len_max();
         if body.len() > max {
@@ -213,7 +213,8 @@ impl Connection {
         }
         let Some(reservation) = self.tcp.reserve(len as u32) else { return Ok(self.no_room()) };
         let offset = reservation.offset();
-        let sealed = self.ring.push(offset, len, |dst| open.sender.seal(offset, kind, body, dst));
+        let sealed =
+            self.ring.push(offset, len, stage, |dst| open.sender.seal(offset, kind, body, dst));
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {
             self.tcp.abort();
@@ -248,7 +249,7 @@ impl Connection {
             }
             let Some(reservation) = self.tcp.reserve(piece.len() as u32) else { break };
             let pushed: std::result::Result<(), ()> =
-                self.ring.push(reservation.offset(), piece.len(), |dst| {
+                self.ring.push(reservation.offset(), piece.len(), false, |dst| {
                     dst.copy_from_slice(piece);
                     Ok(Sum::of(dst))
                 });
@@ -260,7 +261,7 @@ impl Connection {
         let ends = self.finishing && matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
         if ends
             && self.handshake_out.is_empty()
-            && matches!(self.seal(RecordType::EndOfStream, &[]), Ok(true))
+            && matches!(self.seal(RecordType::EndOfStream, &[], false), Ok(true))
         {
             self.tcp.finish();
         }
@@ -581,7 +582,7 @@ impl Connection {
         if self.tcp.state() == tcp::State::TimeWait && !self.closed {
             // Both sides have everything. What waits for stray segments needs no memory.
             self.close(None);
-            self.ring = SendRing::new(0, 0);
+            self.ring = SendRing::new(Region::private(0), 0);
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);

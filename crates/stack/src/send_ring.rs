@@ -12,20 +12,22 @@
 //! wraps; what is left at the end is skipped. Bytes that were committed are not written again: a
 //! retransmission is the same bytes.
 //!
-//! Memory is taken as it is needed, doubling up to a bound, and given back at rest: most connections of a
-//! server wait.
+//! Where the device takes this memory itself ([`Device::takes_memory`](fusewire_device::Device::takes_memory))
+//! the next reader of the bytes is another processor. Then records and headers are written to a staging
+//! buffer, which stays in the cache, and a whole super-packet goes from there past the caches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use fusewire_base::Sum;
+use fusewire_device::Region;
+use fusewire_kernels::{stream_copy, stream_fence};
 use fusewire_wire::tcp::TIMESTAMP_HEADER_LEN;
 
 /// Room before each record: the header of an established connection with timestamps.
 pub const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
-
-/// Memory that is taken at first.
-const FIRST_BYTES: usize = 8 << 10;
+/// Bytes that are staged at most, but for one longer record: a super-packet.
+const STAGING_BYTES: usize = 64 << 10;
 
 /// One committed record.
 #[derive(Clone, Copy, Debug)]
@@ -54,36 +56,39 @@ pub struct Located {
 /// `front.pos - HEADROOM` is where used memory begins.
 #[derive(Debug)]
 pub struct SendRing {
-    memory: Vec<u8>,
-    /// Most bytes that `memory` may grow to.
-    bytes_max: usize,
+    memory: Region,
     entries: VecDeque<Entry>,
     /// Most entries.
     records_max: usize,
-    /// Bytes of the records in the ring with their headrooms.
-    used: usize,
     head: usize,
     /// Entry that the last look-up found: transmissions go forward.
     hint: usize,
+    /// The last bytes before `head`, as long as they are not in `memory`.
+    staged: Range<usize>,
+    staging: Vec<u8>,
 }
 
 impl SendRing {
-    /// A ring of at most `bytes` for at most `records` records. No memory is taken yet.
-    pub fn new(bytes: usize, records: usize) -> Self {
+    /// A ring in `memory` for at most `records` records.
+    pub fn new(memory: Region, records: usize) -> Self {
         SendRing {
-            memory: Vec::new(),
-            bytes_max: bytes,
+            memory,
+            // It grows to what the connection needs: most connections of a server wait.
             entries: VecDeque::new(),
             records_max: records,
-            used: 0,
             head: 0,
             hint: 0,
+            staged: 0..0,
+            staging: Vec::new(),
         }
     }
 
     /// Where a record of `len` bytes would go.
     fn slot(&self, len: usize) -> Option<usize> {
         let need = len.checked_add(HEADROOM)?;
+        if self.entries.len() >= self.records_max {
+            return None;
+        }
         let Some(front) = self.entries.front() else {
             return (need <= self.memory.len()).then_some(0);
         };
@@ -99,40 +104,7 @@ impl SendRing {
 
     /// True if a record of `len` bytes has room now.
     pub fn has_room(&self, len: usize) -> bool {
-        let grown = || self.growth().is_some_and(|free| len <= free);
-        self.entries.len() < self.records_max && (self.slot(len).is_some() || grown())
-    }
-
-    /// The longest record that would have room if the memory grew, where it still may.
-    fn growth(&self) -> Option<usize> {
-        let may_grow = self.memory.len() < self.bytes_max;
-        may_grow.then(|| (self.bytes_max - self.used).saturating_sub(HEADROOM))
-    }
-
-    /// More memory, enough for a record of `len` bytes; the records are moved together.
-    fn grow(&mut self, len: usize) {
-        let need = self.used + HEADROOM + len;
-        let mut bytes = (self.memory.len() * 2).max(FIRST_BYTES);
-        while bytes < need {
-            bytes *= 2;
-        }
-        let old = std::mem::replace(&mut self.memory, vec![0; bytes.min(self.bytes_max)]);
-        self.head = 0;
-        for entry in &mut self.entries {
-            let (from, len) = (entry.pos as usize, entry.len as usize);
-            let pos = self.head + HEADROOM;
-            self.memory[pos..pos + len].copy_from_slice(&old[from..from + len]);
-            entry.pos = pos as u32;
-            self.head = pos + len;
-        }
-    }
-
-    /// Gives the memory back if nothing is in it.
-    pub fn rest(&mut self) {
-        if self.entries.is_empty() {
-            self.memory = Vec::new();
-            self.entries = VecDeque::new();
-        }
+        self.slot(len).is_some()
     }
 
     /// The longest record that has room now.
@@ -140,11 +112,6 @@ impl SendRing {
         if self.entries.len() >= self.records_max {
             return 0;
         }
-        self.growth().unwrap_or(0).max(self.free())
-    }
-
-    /// The longest record that has room in the memory that there is.
-    fn free(&self) -> usize {
         let len = self.memory.len();
         let free = match self.entries.front() {
             None => len,
@@ -161,7 +128,8 @@ impl SendRing {
     }
 
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
-    /// returns its sum. Nothing is committed when `write` fails.
+    /// returns its sum. Nothing is committed when `write` fails. With `stage` it is staging memory,
+    /// until [`Self::unstage`].
     ///
     /// # Errors
     /// What `write` returns.
@@ -172,19 +140,44 @@ impl SendRing {
         &mut self,
         offset: u64,
         len: usize,
+        stage: bool,
         write: impl FnOnce(&mut [u8]) -> Result<Sum, E>,
     ) -> Result<(), E> {
-        if self.slot(len).is_none() {
-            self.grow(len);
-        }
         let start = self.slot(len).expect("the caller asked for room");
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
-        let pos = start + HEADROOM;
-        let sum = write(&mut self.memory[pos..pos + len])?;
+        let (pos, end) = (start + HEADROOM, start + HEADROOM + len);
+        let goes_on = stage
+            && start == self.staged.end
+            && end - self.staged.start <= STAGING_BYTES.max(HEADROOM + len);
+        if !goes_on {
+            self.unstage();
+            self.staged = if stage { start..start } else { 0..0 };
+        }
+        let sum = if stage {
+            let from = self.staged.start;
+            if self.staging.len() < end - from {
+                self.staging.resize((end - from).max(STAGING_BYTES), 0);
+            }
+            write(&mut self.staging[pos - from..end - from])?
+        } else {
+            write(&mut self.memory[pos..end])?
+        };
+        if stage {
+            self.staged.end = end;
+        }
         self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, sum });
-        self.used += HEADROOM + len;
-        self.head = pos + len;
+        self.head = end;
         Ok(())
+    }
+
+    /// Brings what is staged into the memory that frames are sent from.
+    pub fn unstage(&mut self) {
+        if !self.staged.is_empty() {
+            let len = self.staged.len();
+            stream_copy(&self.staging[..len], &mut self.memory[self.staged.clone()]);
+            stream_fence();
+        }
+        self.staged = 0..0;
     }
 
     /// Where the payload `range` of the stream lies.
@@ -218,23 +211,49 @@ impl SendRing {
             if front.offset + u64::from(front.len) > upto {
                 break;
             }
-            self.used -= HEADROOM + front.len as usize;
             self.entries.pop_front();
             self.hint = self.hint.saturating_sub(1);
         }
         if self.entries.is_empty() {
             self.head = 0;
+            self.staged = 0..0;
         }
     }
 
-    /// All of it; [`Located`] says where.
-    pub fn memory(&self) -> &[u8] {
-        &self.memory
+    /// Gives memory back to the system if nothing is in it.
+    pub fn rest(&mut self) {
+        if self.entries.is_empty() {
+            self.memory.release();
+            self.entries = VecDeque::new();
+            self.staging = Vec::new();
+        }
     }
 
-    /// All of it, for the header before a payload.
-    pub fn memory_mut(&mut self) -> &mut [u8] {
-        &mut self.memory
+    /// Bytes of one payload; [`Located`] says which.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        if self.staged.contains(&range.start) {
+            let from = self.staged.start;
+            &self.staging[range.start - from..range.end - from]
+        } else {
+            &self.memory[range]
+        }
+    }
+
+    /// The `HEADROOM` bytes before a payload.
+    pub fn headroom_mut(&mut self, payload_start: usize) -> &mut [u8] {
+        let start = payload_start - HEADROOM;
+        if self.staged.contains(&start) {
+            let at = start - self.staged.start;
+            &mut self.staging[at..at + HEADROOM]
+        } else {
+            &mut self.memory[start..payload_start]
+        }
+    }
+
+    /// The memory that frames are sent from. What is staged is not there yet.
+    pub fn memory(&self) -> &Region {
+        debug_assert!(self.staged.is_empty());
+        &self.memory
     }
 }
 
@@ -243,7 +262,7 @@ mod tests {
     use super::*;
 
     fn fill(ring: &mut SendRing, offset: u64, len: usize) {
-        let result: Result<(), ()> = ring.push(offset, len, |m| {
+        let result: Result<(), ()> = ring.push(offset, len, offset % 5 < 3, |m| {
             for (i, b) in m.iter_mut().enumerate() {
                 *b = (offset + i as u64) as u8;
             }
@@ -254,7 +273,7 @@ mod tests {
 
     #[test]
     fn records_survive_until_acknowledged_across_many_turns() {
-        let mut ring = SendRing::new(1000, 16);
+        let mut ring = SendRing::new(Region::private(1000), 16);
         let (mut next, mut acked) = (0u64, 0u64);
         let mut lens = VecDeque::new();
         for turn in 0..10_000u64 {
@@ -268,10 +287,13 @@ mod tests {
                 acked += lens.pop_front().unwrap();
                 ring.acknowledge(acked);
             }
+            if turn % 7 == 0 {
+                ring.unstage();
+            }
             let mut offset = acked;
             for len in &lens {
                 let located = ring.locate(&(offset..offset + len));
-                let bytes = &ring.memory()[located.payload];
+                let bytes = ring.bytes(located.payload);
                 assert!(bytes.iter().enumerate().all(|(i, b)| *b == (offset + i as u64) as u8));
                 assert_eq!(located.sum, Some(Sum::of(bytes)));
                 offset += len;
@@ -281,59 +303,34 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_as_needed_and_given_back_at_rest() {
-        let mut ring = SendRing::new(1 << 20, 4096);
-        assert_eq!(ring.memory.len(), 0);
-        assert!(ring.has_room((1 << 20) - HEADROOM) && !ring.has_room((1 << 20) - HEADROOM + 1));
-        fill(&mut ring, 0, 1000);
-        assert_eq!(ring.memory.len(), FIRST_BYTES);
-        let mut next = 1000;
-        while ring.has_room(3000) {
-            fill(&mut ring, next, 3000);
-            next += 3000;
-        }
-        assert_eq!(ring.memory.len(), 1 << 20);
-        assert!(next as usize > (1 << 20) * 9 / 10);
-        let located = ring.locate(&(1000..4000));
-        assert_eq!(located.sum, Some(Sum::of(&ring.memory()[located.payload.clone()])));
-        assert!(ring.memory()[located.payload].iter().zip(1000u64..).all(|(b, i)| *b == i as u8));
-        ring.rest();
-        assert_eq!(ring.memory.len(), 1 << 20, "not at rest");
-        ring.acknowledge(next);
-        ring.rest();
-        assert_eq!((ring.memory.len(), ring.used), (0, 0));
-        fill(&mut ring, next, 10);
-    }
-
-    #[test]
     fn headers_do_not_touch_neighbours() {
-        let mut ring = SendRing::new(400, 16);
+        let mut ring = SendRing::new(Region::private(400), 16);
         fill(&mut ring, 0, 100);
         fill(&mut ring, 100, 50);
         for range in [0..100, 100..150] {
             let at = ring.locate(&range).payload.start;
-            ring.memory_mut()[at - HEADROOM..at].fill(0xee);
+            ring.headroom_mut(at).fill(0xee);
         }
         for range in [0..100u64, 100..150] {
             let located = ring.locate(&range);
-            assert_eq!(located.sum, Some(Sum::of(&ring.memory()[located.payload])));
+            assert_eq!(located.sum, Some(Sum::of(ring.bytes(located.payload))));
         }
     }
 
     #[test]
     fn a_piece_of_a_record_has_no_ready_sum() {
-        let mut ring = SendRing::new(4000, 16);
+        let mut ring = SendRing::new(Region::private(4000), 16);
         fill(&mut ring, 0, 1000);
         let piece = ring.locate(&(400..800));
         assert_eq!((piece.sum, piece.headroom), (None, false));
-        assert_eq!(ring.memory()[piece.payload.start], 400u64 as u8);
+        assert_eq!(ring.bytes(piece.payload)[0], 400u64 as u8);
         assert!(ring.locate(&(0..400)).headroom);
     }
 
     #[test]
     fn a_failed_write_commits_nothing() {
-        let mut ring = SendRing::new(400, 16);
-        assert_eq!(ring.push(0, 10, |_| Err("no")), Err("no"));
+        let mut ring = SendRing::new(Region::private(400), 16);
+        assert_eq!(ring.push(0, 10, true, |_| Err("no")), Err("no"));
         assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);
@@ -341,7 +338,7 @@ mod tests {
 
     #[test]
     fn full_means_no_room() {
-        let mut ring = SendRing::new(400, 2);
+        let mut ring = SendRing::new(Region::private(400), 2);
         assert!(!ring.has_room(400 - HEADROOM + 1));
         assert!(ring.has_room(400 - HEADROOM));
         fill(&mut ring, 0, 1);

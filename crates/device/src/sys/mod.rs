@@ -4,4 +4,5 @@
 
 pub(crate) mod map;
 pub(crate) mod mmsg;
+pub(crate) mod region;
 pub(crate) mod sockopt;

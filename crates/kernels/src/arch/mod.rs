@@ -20,12 +20,16 @@ pub(crate) mod gcm;
 mod partial;
 mod portable;
 pub mod safer;
+mod stream;
+mod zip;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use portable::Portable;
+pub use stream::{stream_copy, stream_fence};
+pub use zip::Zip;
 
 use crate::Level;
 use crate::level::Kind;

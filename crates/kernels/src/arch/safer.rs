@@ -8,7 +8,7 @@
 //!   from by three bits.
 //! - avx512: `vpermi2b` looks 64 bytes up in half a table.
 
-use super::{Lanes, Portable};
+use super::{Portable, Zip};
 use crate::stages::{SAFER_EXP as EXP, SAFER_LOG as LOG};
 
 /// The order of a block's bytes that [`SaferLanes::split`] gives: those for exp in the order of pairs, then
@@ -20,7 +20,7 @@ const JOIN: [u8; 16] = [0, 8, 9, 1, 2, 10, 11, 3, 4, 12, 13, 5, 6, 14, 15, 7];
 const UNZIP: [u8; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15];
 
 /// What SAFER needs of a level.
-pub trait SaferLanes: Lanes {
+pub trait SaferLanes: Zip {
     /// exp of every byte.
     fn exp(self, x: Self::V) -> Self::V;
     /// log of every byte.
@@ -36,17 +36,11 @@ pub trait SaferLanes: Lanes {
         let [x, y] = self.zip64(pair);
         [self.shuffle(x, JOIN), self.shuffle(y, JOIN)]
     }
-    /// The bytes at even places of both, and those at odd places.
+    /// The bytes at even places of both, and those at odd places: the inverse of [`Zip::zip8`].
     #[inline(always)]
     fn unzip8(self, [x, y]: [Self::V; 2]) -> [Self::V; 2] {
         self.zip64([self.shuffle(x, UNZIP), self.shuffle(y, UNZIP)])
     }
-    /// The inverse of `unzip8`: in each 16 bytes the first eight bytes of both in turns, and the last eight.
-    fn zip8(self, pair: [Self::V; 2]) -> [Self::V; 2];
-    /// In each 16 bytes the first halves of both, and the second halves. Its own inverse.
-    fn zip64(self, pair: [Self::V; 2]) -> [Self::V; 2];
-    /// Bytes at even places of `a`, at odd places of `b`.
-    fn odd8(self, a: Self::V, b: Self::V) -> Self::V;
 }
 
 impl SaferLanes for Portable {
@@ -57,26 +51,6 @@ impl SaferLanes for Portable {
     #[inline(always)]
     fn log(self, x: Self::V) -> Self::V {
         look_up(&LOG, x)
-    }
-    #[inline(always)]
-    fn zip8(self, [x, y]: [Self::V; 2]) -> [Self::V; 2] {
-        /// The bytes of the low half of `x` at even places.
-        const fn spread(x: u32) -> u32 {
-            (x & 0xff) | (x & 0xff00) << 8
-        }
-        let zip = |x: u32, y: u32| spread(x) | spread(y) << 8;
-        let word = |i: usize| [zip(x[i], y[i]), zip(x[i] >> 16, y[i] >> 16)];
-        let ([a, b], [c, d], [e, f], [g, h]) = (word(0), word(1), word(2), word(3));
-        [[a, b, c, d], [e, f, g, h]]
-    }
-    #[inline(always)]
-    fn zip64(self, [x, y]: [Self::V; 2]) -> [Self::V; 2] {
-        [[x[0], x[1], y[0], y[1]], [x[2], x[3], y[2], y[3]]]
-    }
-    #[inline(always)]
-    fn odd8(self, a: Self::V, b: Self::V) -> Self::V {
-        let even = self.splat16(0x00ff);
-        self.or(self.and(a, even), self.and(b, self.splat16(0xff00)))
     }
 }
 
@@ -89,7 +63,7 @@ fn look_up(table: &[u8; 256], x: [u32; 4]) -> [u32; 4] {
 mod vectors {
     use super::{EXP, LOG, SaferLanes};
     use crate::arch::avx2::Flavour;
-    use crate::arch::{Avx2, Avx512, Lanes};
+    use crate::arch::{Avx2, Avx512, Lanes, Zip};
     use core::arch::x86_64::*;
 
     const fn product(a: u32, b: u32) -> u8 {
@@ -173,21 +147,6 @@ mod vectors {
                 self.xor(_mm256_blendv_epi8(a, b, by_bit6), top)
             }
         }
-        #[inline(always)]
-        fn zip8(self, [x, y]: [__m256i; 2]) -> [__m256i; 2] {
-            // SAFETY: the token proves AVX2.
-            unsafe { [_mm256_unpacklo_epi8(x, y), _mm256_unpackhi_epi8(x, y)] }
-        }
-        #[inline(always)]
-        fn zip64(self, [x, y]: [__m256i; 2]) -> [__m256i; 2] {
-            // SAFETY: the token proves AVX2.
-            unsafe { [_mm256_unpacklo_epi64(x, y), _mm256_unpackhi_epi64(x, y)] }
-        }
-        #[inline(always)]
-        fn odd8(self, a: __m256i, b: __m256i) -> __m256i {
-            // SAFETY: the token proves AVX2.
-            unsafe { _mm256_blendv_epi8(a, b, self.splat16(0xff00)) }
-        }
     }
 
     /// A table in two halves of 128 bytes.
@@ -212,21 +171,6 @@ mod vectors {
         #[inline(always)]
         fn log(self, x: __m512i) -> __m512i {
             look_up(self, &TABLES[1], x)
-        }
-        #[inline(always)]
-        fn zip8(self, [x, y]: [__m512i; 2]) -> [__m512i; 2] {
-            // SAFETY: the token proves AVX-512 BW.
-            unsafe { [_mm512_unpacklo_epi8(x, y), _mm512_unpackhi_epi8(x, y)] }
-        }
-        #[inline(always)]
-        fn zip64(self, [x, y]: [__m512i; 2]) -> [__m512i; 2] {
-            // SAFETY: the token proves AVX-512.
-            unsafe { [_mm512_unpacklo_epi64(x, y), _mm512_unpackhi_epi64(x, y)] }
-        }
-        #[inline(always)]
-        fn odd8(self, a: __m512i, b: __m512i) -> __m512i {
-            // SAFETY: the token proves AVX-512 BW.
-            unsafe { _mm512_mask_blend_epi8(0xaaaa_aaaa_aaaa_aaaa, a, b) }
         }
     }
 }

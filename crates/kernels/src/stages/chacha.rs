@@ -11,7 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::arch::chacha::{Absorb, ChaChaLanes, Work};
+use crate::arch::chacha::{ChaChaLanes, Last, Work};
 use crate::stage::{Output, Run, Stage};
 use core::cell::Cell;
 use zeroize::Zeroize;
@@ -28,12 +28,17 @@ impl ChaChaKey {
     }
 
     /// The stage that enciphers one message of `len` bytes.
-    pub fn seal(&mut self, nonce: &[u8; 12], aad: &[u8], len: usize) -> ChaCha<'_, true> {
+    pub fn seal<'a>(&'a mut self, nonce: &[u8; 12], aad: &'a [u8], len: usize) -> ChaCha<'a, true> {
         ChaCha::new(&mut self.work, nonce, aad, len)
     }
 
     /// The stage that deciphers one message of `len` bytes.
-    pub fn open(&mut self, nonce: &[u8; 12], aad: &[u8], len: usize) -> ChaCha<'_, false> {
+    pub fn open<'a>(
+        &'a mut self,
+        nonce: &[u8; 12],
+        aad: &'a [u8],
+        len: usize,
+    ) -> ChaCha<'a, false> {
         ChaCha::new(&mut self.work, nonce, aad, len)
     }
 }
@@ -47,14 +52,14 @@ impl Drop for ChaChaKey {
 /// One message's stage. It can run once.
 pub struct ChaCha<'a, const SEAL: bool> {
     work: Cell<Option<&'a mut Work>>,
-    aad_len: usize,
+    aad: &'a [u8],
     len: usize,
 }
 
 impl<'a, const SEAL: bool> ChaCha<'a, SEAL> {
-    fn new(work: &'a mut Work, nonce: &[u8; 12], aad: &[u8], len: usize) -> Self {
-        work.begin(nonce, aad);
-        ChaCha { work: Cell::new(Some(work)), aad_len: aad.len(), len }
+    fn new(work: &'a mut Work, nonce: &[u8; 12], aad: &'a [u8], len: usize) -> Self {
+        work.begin(nonce);
+        ChaCha { work: Cell::new(Some(work)), aad, len }
     }
 }
 
@@ -74,36 +79,38 @@ pub struct State<'a> {
 impl State<'_> {
     /// The next batch.
     #[inline(always)]
-    fn refill<L: ChaChaLanes>(&mut self, lanes: L) {
-        let absorb = if self.size == 0 { Absorb::Nothing } else { Absorb::Sealed(self.turn) };
-        let before = self.size;
-        if self.left > L::SMALL && L::LARGE > L::SMALL {
-            lanes.batch::<true>(self.work, absorb);
-            self.size = L::LARGE;
+    fn refill<L: ChaChaLanes>(&mut self, lanes: L, aad: &[u8]) {
+        if self.size == 0 {
+            self.size = lanes.first(self.work, self.left);
+            self.work.authenticate(lanes, aad, self.left);
         } else {
-            lanes.batch::<false>(self.work, absorb);
-            self.size = L::SMALL;
-        }
-        if before > self.size {
-            let Work { poly, sealed, .. } = &mut *self.work;
-            poly.absorb_padded(&sealed[self.turn].0[self.size..before]);
+            let last = Last { at: self.turn, len: self.size };
+            self.size = lanes.next(self.work, last, self.left);
         }
         self.turn ^= 1;
         self.at = 0;
         self.left = self.left.saturating_sub(self.size);
     }
 
-    /// Xors one vector with the keystream and keeps the ciphertext.
+    /// Xors `N` vectors with the keystream and keeps the ciphertext. Of the last only `valid` bytes count.
     #[inline(always)]
-    fn vector<L: ChaChaLanes, const SEAL: bool>(&mut self, lanes: L, x: &mut L::V, valid: usize) {
-        let stream = lanes.load(&self.work.stream.0[self.at..]);
-        let mut y = lanes.xor(*x, stream);
-        if valid < L::WIDTH {
-            y = lanes.keep(y, valid);
+    fn xor<L: ChaChaLanes, const SEAL: bool, const N: usize>(
+        &mut self,
+        lanes: L,
+        x: &mut [L::V; N],
+        valid: usize,
+    ) {
+        let Work { stream, sealed, .. } = &mut *self.work;
+        let stream = &stream.0[self.at..][..N * L::WIDTH];
+        let sealed = &mut sealed[self.turn & 1].0[self.at..][..N * L::WIDTH];
+        for (i, x) in x.iter_mut().enumerate() {
+            let mut y = lanes.xor(*x, lanes.load(&stream[i * L::WIDTH..]));
+            if valid < L::WIDTH {
+                y = lanes.keep(y, valid);
+            }
+            lanes.store(&mut sealed[i * L::WIDTH..], if SEAL { y } else { *x });
+            *x = y;
         }
-        let sealed = &mut self.work.sealed[self.turn].0[self.at..];
-        lanes.store(sealed, if SEAL { y } else { *x });
-        *x = y;
     }
 }
 
@@ -127,26 +134,28 @@ impl<'a, L: ChaChaLanes, const SEAL: bool> Run<L> for ChaCha<'a, SEAL> {
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, state: &mut State<'a>, x: &mut [L::V; N]) {
         if state.at == state.size {
-            state.refill(lanes);
+            state.refill(lanes, self.aad);
         }
-        for x in x {
-            state.vector::<L, SEAL>(lanes, x, L::WIDTH);
-            state.at += L::WIDTH;
-        }
+        state.xor::<L, SEAL, N>(lanes, x, L::WIDTH);
+        state.at += N * L::WIDTH;
     }
     #[inline(always)]
     fn tail(&self, lanes: L, state: &mut State<'a>, x: &mut L::V, valid: usize) {
         if state.at == state.size {
-            state.refill(lanes);
+            state.refill(lanes, self.aad);
         }
-        state.vector::<L, SEAL>(lanes, x, valid);
+        let mut one = [*x];
+        state.xor::<L, SEAL, 1>(lanes, &mut one, valid);
+        *x = one[0];
         state.at += valid.next_multiple_of(16);
     }
     #[inline(always)]
-    fn finish(&self, _: L, state: State<'a>, len: usize) -> [u8; 16] {
+    fn finish(&self, lanes: L, mut state: State<'a>, len: usize) -> [u8; 16] {
         debug_assert_eq!(len, self.len);
-        let Work { poly, sealed, .. } = state.work;
-        poly.absorb_padded(&sealed[state.turn].0[..state.at]);
-        poly.clone().tag(self.aad_len, len)
+        if state.size == 0 {
+            state.refill(lanes, self.aad);
+        }
+        lanes.absorb(state.work, Last { at: state.turn, len: state.at }, 0);
+        state.work.poly.clone().tag(self.aad.len(), len)
     }
 }

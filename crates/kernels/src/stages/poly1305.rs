@@ -10,7 +10,8 @@
 //! d0 = h0·r0 + h1·s1          d1 = h0·r1 + h1·r0 + h2·s1          d2 = h2·r0
 //! what of d2 lies above 2^130 comes back times 5
 //! ```
-//! Invariants: `r0, r1 < 2^60`; `h2 <= 7` between blocks, so `h2·s1 < 2^63` and no sum overflows.
+//! Invariants: `r0, r1 < 2^60`, so `s1 < 1.25·2^60`; `h2 <= 11` before a multiplication, so `h2·s1 < 2^64`
+//! and no sum overflows; a multiplication and the block after it leave `h2 <= 6`.
 #![forbid(unsafe_code)]
 
 use zeroize::Zeroize;
@@ -39,6 +40,30 @@ fn words(block: &[u8; BLOCK]) -> [u64; 2] {
     [word as u64, (word >> 64) as u64]
 }
 
+/// The product modulo the prime of numbers whose highest limb is at most 11; so is that of the product, which
+/// is below 2^130 + 2^66.
+#[inline]
+pub(super) fn product(a: [u64; 3], b: [u64; 3]) -> [u64; 3] {
+    let wide = |i: usize, j: usize| u128::from(a[i]) * u128::from(b[j]);
+    let low = |x: u128| u128::from(x as u64);
+    let (p00, p01, p10, p11) = (wide(0, 0), wide(0, 1), wide(1, 0), wide(1, 1));
+    let (p02, p20, p12, p21) = (wide(0, 2), wide(2, 0), wide(1, 2), wide(2, 1));
+    let c0 = p00;
+    let c1 = (c0 >> 64) + low(p01) + low(p10);
+    let c2 = (c1 >> 64) + (p01 >> 64) + (p10 >> 64) + low(p11) + low(p02) + low(p20);
+    let c3 = (c2 >> 64) + (p11 >> 64) + (p02 >> 64) + (p20 >> 64) + low(p12) + low(p21);
+    let c4 = ((c3 >> 64) + (p12 >> 64) + (p21 >> 64)) as u64 + a[2] * b[2];
+    let (c2, c3) = (c2 as u64, c3 as u64);
+    // What lies above 2^130 comes back times 5.
+    let above = [c2 >> 2 | c3 << 62, c3 >> 2 | c4 << 62, c4 >> 2];
+    let d0 = low(c0) + 5 * u128::from(above[0]);
+    let d1 = low(c1) + 5 * u128::from(above[1]) + (d0 >> 64);
+    let d2 = (c2 & 3) + 5 * above[2] + (d1 >> 64) as u64;
+    let d0 = low(d0) + u128::from(5 * (d2 >> 2));
+    let d1 = low(d1) + (d0 >> 64);
+    [d0 as u64, d1 as u64, (d2 & 3) + (d1 >> 64) as u64]
+}
+
 impl Poly1305 {
     /// From the one-time key: 16 bytes that are clamped to the multiplier, and 16 that are added.
     pub fn new(key: &[u8; 32]) -> Self {
@@ -54,7 +79,7 @@ impl Poly1305 {
 
     /// Multiplies by the key and adds `add` and `2^128·high`.
     #[inline(always)]
-    fn step(&mut self, add: [u64; 2], high: u64) {
+    pub(super) fn step(&mut self, add: [u64; 2], high: u64) {
         let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
         let ([h0, h1, h2], [r0, r1], s1) = (self.h, self.r, self.s1);
         let d0 = wide(h0, r0) + wide(h1, s1);
@@ -67,7 +92,15 @@ impl Poly1305 {
         let low = u128::from(low as u64) + u128::from(5 * (d2 >> 2));
         let middle = u128::from(middle as u64) + (low >> 64);
         self.h = [low as u64, middle as u64, top + (middle >> 64) as u64];
-        debug_assert!(self.h[2] <= 7);
+        debug_assert!(self.h[2] <= 6);
+    }
+
+    /// A number times the multiplier; its highest limb may be 11 at most.
+    #[inline(always)]
+    pub(super) fn times(&self, h: [u64; 3]) -> [u64; 3] {
+        let mut product = Poly1305 { h, r: self.r, s1: self.s1, s: [0; 2] };
+        product.step([0; 2], 0);
+        product.h
     }
 
     /// Absorbs one whole block.
@@ -88,6 +121,16 @@ impl Poly1305 {
             block[..rest.len()].copy_from_slice(rest);
             self.absorb(&block);
         }
+    }
+
+    /// Appends 32 blocks that were absorbed from an accumulator of zero to `g`; `jump` is the 32nd power of
+    /// the multiplier.
+    #[inline]
+    pub(crate) fn join(&mut self, g: [u64; 3], jump: [u64; 3]) {
+        let h = product(self.h, jump);
+        let low = u128::from(h[0]) + u128::from(g[0]);
+        let middle = u128::from(h[1]) + u128::from(g[1]) + (low >> 64);
+        self.h = [low as u64, middle as u64, h[2] + g[2] + (middle >> 64) as u64];
     }
 
     /// The AEAD's tag (section 2.8): the lengths of additional data and ciphertext as the last block.
@@ -141,6 +184,9 @@ impl Poly1305 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Level;
+    use crate::arch::{Kernel, Zip};
+    use crate::stages::{Powers, absorb_wide};
 
     fn unhex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> =
@@ -267,6 +313,53 @@ mod tests {
         }
         wide.truncate(17);
         wide
+    }
+
+    #[test]
+    fn two_chains_join_and_lanes_agree() {
+        let mut word = 7u64;
+        for round in 0..300 {
+            let mut byte = || {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+                if round % 3 == 0 { 0xff } else { (word >> 40) as u8 }
+            };
+            let key: [u8; 32] = core::array::from_fn(|_| byte());
+            let message: Vec<u8> = (0..1040).map(|_| byte()).collect();
+            let mut poly = Poly1305::new(&key);
+            let jump = (0..5).fold([poly.r[0], poly.r[1], 0], |x, _| product(x, x));
+            let mut other = poly.clone();
+            poly.absorb_padded(&message[..528]);
+            other.absorb_padded(&message[528..]);
+            poly.join(other.h, jump);
+            let mut whole = message.clone();
+            whole.extend_from_slice(&16u64.to_le_bytes());
+            whole.extend_from_slice(&1024u64.to_le_bytes());
+            let want = oracle(&key, &whole);
+            assert_eq!(poly.tag(16, 1024), want, "round {round}");
+            for level in Level::available() {
+                let mut poly = Poly1305::new(&key);
+                poly.absorb_padded(&message[..16]);
+                let job = Wide { poly: &mut poly, bytes: &message[16..] };
+                let rest = level.run(job);
+                poly.absorb_padded(&message[1040 - rest..]);
+                assert_eq!(poly.tag(16, 1024), want, "round {round}, {level}");
+            }
+        }
+    }
+
+    /// `absorb_wide` as a kernel; gives how many bytes it left.
+    struct Wide<'a> {
+        poly: &'a mut Poly1305,
+        bytes: &'a [u8],
+    }
+    impl<L: Zip> Kernel<L> for Wide<'_> {
+        type Output = usize;
+        #[inline(always)]
+        fn run(self, lanes: L) -> usize {
+            let mut powers = Powers::default();
+            powers.set(lanes, self.poly, usize::MAX);
+            absorb_wide(lanes, self.poly, &powers, self.bytes).len()
+        }
     }
 
     #[test]

@@ -333,14 +333,21 @@ impl Stack {
         }
         let cfg = &self.config.tcp;
         let memory = Memory {
-            send_ring_bytes: self.config.send_ring_bytes,
             send_ring_records: cfg.max_segments_in_flight,
             window_bytes: cfg.recv_window as usize,
             ranges: cfg.max_ranges,
         };
         let path = self.path(tuple.remote);
-        let connection =
-            Box::new(Connection::new(tuple, tcp, handshake, path, &memory, self.config.level));
+        let ring = self.device.region(self.config.send_ring_bytes);
+        let connection = Box::new(Connection::new(
+            tuple,
+            tcp,
+            handshake,
+            path,
+            ring,
+            &memory,
+            self.config.level,
+        ));
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.generations.push(0);
@@ -387,8 +394,10 @@ impl Stack {
     /// [`Error::TooLong`], [`Error::Closed`], [`Error::Untrusted`].
     pub fn send(&mut self, id: ConnectionId, adu: &[u8]) -> Result<bool> {
         let start = self.profile.is_some().then(std::time::Instant::now);
+        let remote = self.get(id).ok_or(Error::Closed)?.tuple.remote;
+        let stage = self.device.takes_memory(remote);
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
-        let taken = connection.send(adu)?;
+        let taken = connection.send(adu, stage)?;
         if taken {
             connection.unflushed += adu.len() as u32;
         }

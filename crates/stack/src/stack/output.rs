@@ -1,8 +1,8 @@
 //! Sending: segments from the transport, headers before their payloads, frames to the device.
 
 use fusewire_base::Sum;
-use fusewire_device::TxFrame;
 use fusewire_device::encapsulation::pseudo_header_sum;
+use fusewire_device::{Region, TxFrame};
 
 use super::*;
 use crate::path::{self, Kind, Probe};
@@ -78,14 +78,11 @@ impl Stack {
                     let located = connection.ring.locate(range);
                     let (from, to) = (located.payload.start, located.payload.end);
                     let sum = located.sum.unwrap_or_else(|| {
-                        fusewire_kernels::sum(
-                            self.config.level,
-                            &connection.ring.memory()[from..to],
-                        )
+                        fusewire_kernels::sum(self.config.level, connection.ring.bytes(from..to))
                     });
                     let header_len = transmit.header.emit_len();
                     let header = if located.headroom && header_len == HEADROOM {
-                        let room = &mut connection.ring.memory_mut()[from - HEADROOM..from];
+                        let room = connection.ring.headroom_mut(from);
                         emit(transmit.header, room, sum, to - from);
                         HeaderAt::Ring(from - HEADROOM)
                     } else {
@@ -104,6 +101,7 @@ impl Stack {
         if self.planned.is_empty() {
             return 0;
         }
+        connection.ring.unstage();
         let memory = connection.ring.memory();
         let peer = connection.tuple.remote;
         let nothing = TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct };
@@ -116,7 +114,7 @@ impl Stack {
             frame.payload = &memory[planned.payload.0..planned.payload.1];
             frame.ecn = planned.ecn;
         }
-        hand_over(&mut *self.device, &frames[..self.planned.len()]);
+        hand_over(&mut *self.device, memory, &frames[..self.planned.len()]);
         self.planned.len()
     }
 
@@ -189,9 +187,9 @@ impl Stack {
 const FULL_WAIT: Duration = Duration::from_millis(5);
 
 /// Gives frames to the device, which may have to drain first.
-fn hand_over(device: &mut dyn Device, mut frames: &[TxFrame<'_>]) {
+fn hand_over(device: &mut dyn Device, region: &Region, mut frames: &[TxFrame<'_>]) {
     loop {
-        match device.transmit(frames) {
+        match device.transmit_from(region, frames) {
             Ok(taken) if taken >= frames.len() => return,
             Ok(taken) => frames = &frames[taken..],
             Err(error) => {

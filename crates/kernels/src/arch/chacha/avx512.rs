@@ -1,25 +1,34 @@
 //! Sixteen blocks in 16 vectors of 512 bits.
 
-use super::{Absorb, ChaChaLanes, Work, generic};
+use super::{ChaChaLanes, Last, Work, generic};
 use crate::arch::{Avx512, Lanes};
 use core::arch::x86_64::*;
 
 impl ChaChaLanes for Avx512 {
-    const LARGE: usize = 1024;
-    const SMALL: usize = 1024;
-
     #[inline(always)]
-    fn batch<const LARGE: bool>(self, work: &mut Work, absorb: Absorb) {
+    fn first(self, work: &mut Work, _: usize) -> usize {
         // SAFETY: the token proves the features.
-        unsafe { sixteen(self, work, absorb) };
-        work.count(16);
+        unsafe { sixteen(self, work, None) }
+    }
+    #[inline(always)]
+    fn next(self, work: &mut Work, last: Last, _: usize) -> usize {
+        // SAFETY: the token proves the features.
+        unsafe { sixteen(self, work, Some(last)) }
+    }
+    #[inline(always)]
+    fn absorb(self, work: &mut Work, last: Last, from: usize) {
+        // SAFETY: the token proves the features.
+        unsafe { absorb(self, work, last, from) }
     }
 }
 
-/// Sixteen blocks, with 1024 bytes of ciphertext absorbed in between.
+/// Sixteen blocks, with the last ciphertext absorbed in between.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline(never)]
-fn sixteen(lanes: Avx512, work: &mut Work, absorb: Absorb) {
+fn sixteen(lanes: Avx512, work: &mut Work, last: Option<Last>) -> usize {
+    if last.is_none() {
+        generic::key_block(work);
+    }
     let mut x = [lanes.zero(); 16];
     for (x, row) in x.iter_mut().zip(&work.input) {
         // SAFETY: a row has 64 bytes.
@@ -27,10 +36,7 @@ fn sixteen(lanes: Avx512, work: &mut Work, absorb: Absorb) {
     }
     let input = x;
     let Work { poly, sealed, .. } = work;
-    let message: &[[u8; 16]] = match absorb {
-        Absorb::Nothing => &[],
-        Absorb::Sealed(i) => sealed[i].0.as_chunks().0,
-    };
+    let message = last.map_or(&[][..], |last| sealed[last.at].0[..last.len].as_chunks().0);
     generic::rounds(lanes, &mut x, poly, message);
     for (x, input) in x.iter_mut().zip(input) {
         *x = lanes.add32(*x, input);
@@ -39,6 +45,15 @@ fn sixteen(lanes: Avx512, work: &mut Work, absorb: Absorb) {
     for (to, block) in work.stream.0.chunks_exact_mut(64).zip(blocks) {
         lanes.store(to, block);
     }
+    work.count(16);
+    1024
+}
+
+/// The last ciphertext from byte `from` on.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
+#[inline(never)]
+fn absorb(lanes: Avx512, work: &mut Work, last: Last, from: usize) {
+    generic::absorb(lanes, work, last, from);
 }
 
 /// From a word of every block a vector to a block a vector.

@@ -1,9 +1,9 @@
 //! The rounds over the lane trait, and one block in plain words.
 #![forbid(unsafe_code)]
 
-use super::{Absorb, Row, Work};
-use crate::arch::{Lanes, Portable};
-use crate::stages::Poly1305;
+use super::{Last, Work};
+use crate::arch::{Lanes, Portable, Zip};
+use crate::stages::{Poly1305, absorb_wide};
 use zeroize::Zeroize;
 
 /// The quarter rounds of a column round and of a diagonal round (RFC 8439, section 2.3).
@@ -43,26 +43,34 @@ pub(super) fn rounds<L: Lanes>(
         let mut blocks = woven[turn * each..][..each].iter();
         for quarters in &ROUNDS {
             half_round::<L, 16, 12>(lanes, x, quarters);
-            absorb(poly, blocks.by_ref().take(each / 4));
+            absorb_each(poly, blocks.by_ref().take(each / 4));
             half_round::<L, 8, 7>(lanes, x, quarters);
-            absorb(poly, blocks.by_ref().take(each / 4));
+            absorb_each(poly, blocks.by_ref().take(each / 4));
         }
-        absorb(poly, blocks);
+        absorb_each(poly, blocks);
     }
-    absorb(poly, rest.iter());
+    absorb_each(poly, rest.iter());
 }
 
 #[inline(always)]
-fn absorb<'a>(poly: &mut Poly1305, blocks: impl Iterator<Item = &'a [u8; 16]>) {
+fn absorb_each<'a>(poly: &mut Poly1305, blocks: impl Iterator<Item = &'a [u8; 16]>) {
     for block in blocks {
         poly.absorb(block);
     }
 }
 
-/// Block of the first lane.
-pub(super) fn block(input: &[Row; 16]) -> [u8; 64] {
-    let start: [u32; 16] = core::array::from_fn(|i| input[i][0]);
-    let mut x = start;
+/// The last ciphertext from byte `from` on.
+#[inline(always)]
+pub(super) fn absorb<L: Zip>(lanes: L, work: &mut Work, last: Last, from: usize) {
+    let bytes = &work.sealed[last.at].0[from..last.len];
+    let rest = absorb_wide(lanes, &mut work.poly, &work.powers, bytes);
+    work.poly.absorb_padded(rest);
+}
+
+/// The authenticator's key: the first half of block 0.
+#[inline(never)]
+pub(super) fn key_block(work: &mut Work) {
+    let mut x = work.block_0();
     for _ in 0..10 {
         for quarters in &ROUNDS {
             for &[a, b, c, d] in quarters {
@@ -75,27 +83,24 @@ pub(super) fn block(input: &[Row; 16]) -> [u8; 64] {
             }
         }
     }
-    let mut bytes = [0; 64];
-    for (to, (x, start)) in bytes.chunks_exact_mut(4).zip(x.iter().zip(start)) {
-        to.copy_from_slice(&x.wrapping_add(start).to_le_bytes());
-    }
+    let [a0, a1, a2, a3, b0, b1, b2, b3, ..] = x;
+    work.set_key([a0, a1, a2, a3, b0, b1, b2, b3]);
     x.zeroize();
-    bytes
 }
 
 /// A batch of four blocks in plain words.
 #[inline(never)]
-pub(super) fn portable(lanes: Portable, work: &mut Work, absorb: Absorb) {
+pub(super) fn portable(lanes: Portable, work: &mut Work, last: Option<Last>) -> usize {
+    if last.is_none() {
+        key_block(work);
+    }
     let input: [[u32; 4]; 16] = core::array::from_fn(|i| {
         let row = &work.input[i];
         [row[0], row[1], row[2], row[3]]
     });
     let mut x = input;
     let Work { poly, sealed, .. } = work;
-    let message: &[[u8; 16]] = match absorb {
-        Absorb::Nothing => &[],
-        Absorb::Sealed(i) => sealed[i].0[..256].as_chunks().0,
-    };
+    let message = last.map_or(&[][..], |last| sealed[last.at].0[..last.len].as_chunks().0);
     rounds(lanes, &mut x, poly, message);
     for lane in 0..4 {
         for word in 0..16 {
@@ -104,4 +109,5 @@ pub(super) fn portable(lanes: Portable, work: &mut Work, absorb: Absorb) {
         }
     }
     work.count(4);
+    256
 }

@@ -14,8 +14,8 @@ mod avx2;
 mod avx512;
 mod generic;
 
-use super::{Lanes, Portable};
-use crate::stages::Poly1305;
+use super::{Portable, Zip};
+use crate::stages::{Poly1305, Powers};
 use zeroize::Zeroize;
 
 /// Bytes of the largest batch.
@@ -43,38 +43,48 @@ pub struct Work {
     pub(crate) sealed: [Batch; 2],
     /// The authenticator.
     pub(crate) poly: Poly1305,
-    /// Where the woven loop ends in the last ciphertext.
+    /// Powers of its multiplier.
+    pub(crate) powers: Powers,
+    /// The authenticator's one-time key, as [`ChaChaLanes::first`] leaves it.
+    pub(crate) key: [u8; 32],
+    /// Row c of block 0.
+    pub(crate) words: [u32; 4],
+    /// Where the woven loop ends in the last ciphertext, or turns to go.
     pub(crate) end: u64,
 }
 
-/// What of the last batch to absorb while making the next.
+/// The ciphertext of the last batch: `sealed[at]`, `len` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absorb {
-    /// Nothing: there is none.
-    Nothing,
-    /// Ciphertext that lies in `sealed` of this index, as many bytes as a batch of this size has.
-    Sealed(usize),
+pub struct Last {
+    /// Which of `sealed`.
+    pub at: usize,
+    /// Bytes in it: what the last batch had.
+    pub len: usize,
 }
 
 /// Levels at which batches of keystream can be made.
-pub trait ChaChaLanes: Lanes {
-    /// Bytes of a batch while more than that is left.
-    const LARGE: usize;
-    /// Bytes of a batch when the rest fits.
-    const SMALL: usize;
-
-    /// Makes a batch of keystream in `work.stream`, a large or a small one, counts it in the input's row
-    /// 12, and absorbs as many bytes of the last ciphertext.
-    fn batch<const LARGE: bool>(self, work: &mut Work, absorb: Absorb);
+pub trait ChaChaLanes: Zip {
+    /// Makes the first batch of keystream in `work.stream`, with `left` bytes of message to come, and gives
+    /// its length in bytes: a multiple of four vectors. Leaves the first half of block 0 in `work.key`.
+    fn first(self, work: &mut Work, left: usize) -> usize;
+    /// Makes the next batch and absorbs the ciphertext of the last.
+    fn next(self, work: &mut Work, last: Last, left: usize) -> usize;
+    /// Absorbs the last ciphertext from byte `from` on.
+    fn absorb(self, work: &mut Work, last: Last, from: usize);
 }
 
 impl ChaChaLanes for Portable {
-    const LARGE: usize = 256;
-    const SMALL: usize = 256;
-
     #[inline(always)]
-    fn batch<const LARGE: bool>(self, work: &mut Work, absorb: Absorb) {
-        generic::portable(self, work, absorb);
+    fn first(self, work: &mut Work, _: usize) -> usize {
+        generic::portable(self, work, None)
+    }
+    #[inline(always)]
+    fn next(self, work: &mut Work, last: Last, _: usize) -> usize {
+        generic::portable(self, work, Some(last))
+    }
+    #[inline(always)]
+    fn absorb(self, work: &mut Work, last: Last, from: usize) {
+        generic::absorb(self, work, last, from);
     }
 }
 
@@ -90,6 +100,9 @@ impl Work {
             stream: batch(),
             sealed: [batch(), batch()],
             poly: Poly1305::default(),
+            powers: Powers::default(),
+            key: [0; 32],
+            words: [0; 4],
             end: 0,
         });
         for (row, word) in work.input.iter_mut().zip(SIGMA) {
@@ -102,21 +115,37 @@ impl Work {
         work
     }
 
-    /// Starts a message: nonce, counters from 1, the authenticator's key from block 0 (section 2.6), and
-    /// the additional data.
-    pub fn begin(&mut self, nonce: &[u8; 12], aad: &[u8]) {
+    /// Starts a message: nonce, and counters from 1.
+    pub fn begin(&mut self, nonce: &[u8; 12]) {
         let (words, _) = nonce.as_chunks::<4>();
         for (row, word) in self.input[13..].iter_mut().zip(words) {
             *row = [u32::from_le_bytes(*word); 16];
         }
-        self.input[12] = core::array::from_fn(|lane| lane as u32);
-        let mut block = generic::block(&self.input);
-        self.poly = Poly1305::new(block.first_chunk().expect("a block has 64 bytes"));
-        block.zeroize();
-        for lane in &mut self.input[12] {
-            *lane += 1;
-        }
+        self.input[12] = core::array::from_fn(|lane| lane as u32 + 1);
+    }
+
+    /// Starts the authenticator with the key that `first` left (section 2.6) and the additional data. The
+    /// message has `len` bytes.
+    #[inline(always)]
+    pub fn authenticate<L: Zip>(&mut self, lanes: L, aad: &[u8], len: usize) {
+        self.poly = Poly1305::new(&self.key);
+        self.powers.set(lanes, &self.poly, len);
         self.poly.absorb_padded(aad);
+    }
+
+    /// The words of block 0.
+    #[inline]
+    pub(crate) fn block_0(&self) -> [u32; 16] {
+        core::array::from_fn(|i| if i == 12 { 0 } else { self.input[i][0] })
+    }
+
+    /// Takes the first words of block 0 after its rounds.
+    #[inline]
+    pub(crate) fn set_key(&mut self, words: [u32; 8]) {
+        let (key, _) = self.key.as_chunks_mut::<4>();
+        for ((to, word), row) in key.iter_mut().zip(words).zip(&self.input) {
+            *to = word.wrapping_add(row[0]).to_le_bytes();
+        }
     }
 
     /// Counts `blocks` as made.

@@ -4,10 +4,13 @@
 //! vector code, so the rounds are written out: rows a, b and d stay in registers, two of the four rows c
 //! do, the other two wait in memory and are added from there. Rotations by 16 and 8 are byte shuffles.
 
-use super::{Absorb, ChaChaLanes, Work};
+mod sixteen;
+
+use super::{ChaChaLanes, Last, Work, generic};
 use crate::arch::avx2::{Avx2, Flavour};
 use core::arch::x86_64::*;
 use core::mem::offset_of;
+use sixteen::{sixteen, sixteen_first};
 
 /// Byte shuffles that rotate every 32-bit lane left by 16 and by 8.
 #[repr(C, align(32))]
@@ -25,24 +28,53 @@ static ROTATIONS: Rotations = {
 };
 
 impl<F: Flavour> ChaChaLanes for Avx2<F> {
-    const LARGE: usize = 512;
-    const SMALL: usize = 512;
-
     #[inline(always)]
-    fn batch<const LARGE: bool>(self, work: &mut Work, absorb: Absorb) {
+    fn first(self, work: &mut Work, left: usize) -> usize {
         // SAFETY: the token proves AVX2 and BMI2.
         unsafe {
-            match absorb {
-                Absorb::Nothing => eight(work),
-                Absorb::Sealed(i) => eight_woven(work, i),
+            if left > 1536 {
+                sixteen_first(work);
+                work.count(16);
+                1024
+            } else {
+                eight_first(work);
+                work.count(8);
+                512
             }
         }
-        work.count(8);
     }
+    #[inline(always)]
+    fn next(self, work: &mut Work, last: Last, left: usize) -> usize {
+        if left > 512 && last.len == 1024 {
+            // SAFETY: the token proves AVX2 and BMI2.
+            unsafe { sixteen(work, last.at) };
+            work.count(16);
+            1024
+        } else {
+            // SAFETY: the token proves AVX2 and BMI2.
+            unsafe { eight_woven(work, last.at) };
+            self.absorb(work, last, 512);
+            work.count(8);
+            512
+        }
+    }
+    #[inline(always)]
+    fn absorb(self, work: &mut Work, last: Last, from: usize) {
+        // SAFETY: the token proves AVX2 and BMI2.
+        unsafe { absorb(self, work, last, from) };
+    }
+}
+
+/// The last ciphertext from byte `from` on.
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+#[inline(never)]
+fn absorb<F: Flavour>(lanes: Avx2<F>, work: &mut Work, last: Last, from: usize) {
+    generic::absorb(lanes, work, last, from);
 }
 
 /// Half of two quarter rounds: additions, xors, and rotations of d by bytes (`$rot` is the shuffle) and of
 /// b by `$l = 32 - $r` bits. Row c is added from `$c_from`, a register or memory. Clobbers ymm10, ymm11.
+#[rustfmt::skip]
 macro_rules! half {
     ($a:literal $b:literal $c:literal $d:literal, $A:literal $B:literal $C:literal $D:literal,
      $c_from:literal, $C_from:literal, $rot:literal, $l:literal, $r:literal) => {
@@ -79,14 +111,14 @@ macro_rules! half {
             $d,
             ", ymm",
             $d,
-            ", [{rot}+",
+            ", [rip+{rot}+",
             $rot,
             "]\n",
             "vpshufb ymm",
             $D,
             ", ymm",
             $D,
-            ", [{rot}+",
+            ", [rip+{rot}+",
             $rot,
             "]\n",
             "vpaddd ymm",
@@ -248,36 +280,113 @@ macro_rules! at {
 const _: () = assert!(offset_of!(Work, input) == 0);
 const SPILL: usize = offset_of!(Work, spill);
 
-/// Eight blocks.
+/// A quarter round of block 0 in scalar registers; row c is in memory at `$c`.
+macro_rules! scalar_quarter {
+    ($a:literal $b:literal $c:literal $d:literal) => {
+        concat!(
+            "add {a",
+            $a,
+            ":e}, {b",
+            $b,
+            ":e}\n",
+            "xor {d",
+            $d,
+            ":e}, {a",
+            $a,
+            ":e}\n",
+            "rol {d",
+            $d,
+            ":e}, 16\n",
+            "mov {t:e}, [{input}+{words}+4*",
+            $c,
+            "]\n",
+            "add {t:e}, {d",
+            $d,
+            ":e}\n",
+            "xor {b",
+            $b,
+            ":e}, {t:e}\n",
+            "rol {b",
+            $b,
+            ":e}, 12\n",
+            "add {a",
+            $a,
+            ":e}, {b",
+            $b,
+            ":e}\n",
+            "xor {d",
+            $d,
+            ":e}, {a",
+            $a,
+            ":e}\n",
+            "rol {d",
+            $d,
+            ":e}, 8\n",
+            "add {t:e}, {d",
+            $d,
+            ":e}\n",
+            "mov [{input}+{words}+4*",
+            $c,
+            "], {t:e}\n",
+            "xor {b",
+            $b,
+            ":e}, {t:e}\n",
+            "rol {b",
+            $b,
+            ":e}, 7\n",
+        )
+    };
+}
+
+/// Eight blocks, and block 0 beside them in scalar registers, which leaves the authenticator's key in
+/// `work.key`.
 #[target_feature(enable = "avx2")]
 #[inline(never)]
-fn eight(work: &mut Work) {
+fn eight_first(work: &mut Work) {
     let (o0, o1, o2, o3, o4, o5, o6, o7);
     let (o8, o9, o10, o11, o12, o13, o14, o15);
-    // SAFETY: reads and writes `input` and `spill`, which `work` owns and which are aligned to 64 bytes;
-    // reads ROTATIONS, aligned to 32 bytes; the target feature is there.
+    let words = work.block_0();
+    let [mut a0, mut a1, mut a2, mut a3, mut b0, mut b1, mut b2, mut b3, ..] = words;
+    work.words.copy_from_slice(&words[8..12]);
+    work.end = 10;
+    // SAFETY: reads and writes `input`, `spill`, `words` and `end`, which `work` owns and which are aligned to
+    // 64 bytes where that is asked for; reads ROTATIONS, aligned to 32 bytes; the target feature is there.
     unsafe {
         core::arch::asm!(
             load_rows!(),
             "2:",
             first!("0" "4" "8" "12", "1" "5" "9" "13", "ymm8", "ymm9"),
+            scalar_quarter!("0" "0" "0" "0"),
             second!("0" "4" "8" "12", "1" "5" "9" "13"),
             "vmovdqa [{input}+{c8}], ymm8",
             "vmovdqa [{input}+{c9}], ymm9",
+            scalar_quarter!("1" "1" "1" "1"),
             first!("2" "6" "8" "14", "3" "7" "9" "15", "[{input}+{c10}]", "[{input}+{c11}]"),
+            scalar_quarter!("2" "2" "2" "2"),
             second!("2" "6" "8" "14", "3" "7" "9" "15"),
+            scalar_quarter!("3" "3" "3" "3"),
             first!("0" "5" "8" "15", "1" "6" "9" "12", "ymm8", "ymm9"),
+            scalar_quarter!("0" "1" "2" "3"),
             second!("0" "5" "8" "15", "1" "6" "9" "12"),
             "vmovdqa [{input}+{c10}], ymm8",
             "vmovdqa [{input}+{c11}], ymm9",
+            scalar_quarter!("1" "2" "3" "0"),
             first!("2" "7" "8" "13", "3" "4" "9" "14", "[{input}+{c8}]", "[{input}+{c9}]"),
+            scalar_quarter!("2" "3" "0" "1"),
             second!("2" "7" "8" "13", "3" "4" "9" "14"),
-            "dec {n:e}",
+            scalar_quarter!("3" "0" "1" "2"),
+            "dec dword ptr [{input}+{end}]",
             "jnz 2b",
             add_input!(),
             input = in(reg) &raw mut *work,
-            rot = in(reg) &raw const ROTATIONS,
-            n = inout(reg) 10 => _,
+            rot = sym ROTATIONS,
+            words = const at!(words),
+            end = const at!(end),
+            a0 = inout(reg) a0, a1 = inout(reg) a1, a2 = inout(reg) a2, a3 = inout(reg) a3,
+            b0 = inout(reg) b0, b1 = inout(reg) b1, b2 = inout(reg) b2, b3 = inout(reg) b3,
+            d0 = inout(reg) words[12] => _, d1 = inout(reg) words[13] => _,
+            d2 = inout(reg) words[14] => _, d3 = inout(reg) words[15] => _,
+            t = out(reg) _,
             c8 = const SPILL,
             c9 = const SPILL + 64,
             c10 = const SPILL + 128,
@@ -289,6 +398,7 @@ fn eight(work: &mut Work) {
             options(nostack),
         );
     }
+    work.set_key([a0, a1, a2, a3, b0, b1, b2, b3]);
     store_stream(work, 0, [o0, o1, o2, o3, o4, o5, o6, o7], 0);
     store_stream(work, 0, [o8, o9, o10, o11, o12, o13, o14, o15], 32);
 }
@@ -304,7 +414,7 @@ fn eight_woven(work: &mut Work, i: usize) {
     work.end = message as u64 + 480;
     let [mut h0, mut h1, mut h2] = work.poly.h;
     let [r0, r1] = work.poly.r;
-    // SAFETY: as in `eight`; reads 512 bytes of `sealed[i]`, 48 a turn until `end`, which is 480, then 32;
+    // SAFETY: as in `eight_first`; reads 512 bytes of `sealed[i]`, 48 a turn until `end`, which is 480, then 32;
     // reads `s1` and `end`.
     unsafe {
         core::arch::asm!(
@@ -337,7 +447,7 @@ fn eight_woven(work: &mut Work, i: usize) {
             multiply!(),
             reduce!("16"),
             input = in(reg) &raw mut *work,
-            rot = in(reg) &raw const ROTATIONS,
+            rot = sym ROTATIONS,
             message = inout(reg) message => _,
             two = in(reg) 2u64,
             h0 = inout(reg) h0, h1 = inout(reg) h1, h2 = inout(reg) h2,
