@@ -49,6 +49,9 @@ enum Role {
         /// A file to send; made bytes in memory when absent.
         #[arg(long)]
         file: Option<PathBuf>,
+        /// Hash what is sent: its receiver stores it and compares.
+        #[arg(long)]
+        hash: bool,
         /// Where the certificate for the receiver goes.
         #[arg(long)]
         certificate: PathBuf,
@@ -68,14 +71,14 @@ enum Role {
     },
 }
 
-/// Where the sender's bytes come from. A file is hashed as Fusewire hashes it.
+/// Where the sender's bytes come from. A file is hashed as Fusewire hashes it, when it is to be.
 pub enum Source {
     Memory { chunk: Bytes, left: u64 },
-    File { file: std::fs::File, left: u64, hasher: Box<blake3::Hasher> },
+    File { file: std::fs::File, left: u64, hasher: Option<Box<blake3::Hasher>> },
 }
 
 impl Source {
-    fn new(path: Option<PathBuf>, bytes: u64) -> Result<Self, Error> {
+    fn new(path: Option<PathBuf>, bytes: u64, hash: bool) -> Result<Self, Error> {
         Ok(match path {
             None => Source::Memory {
                 chunk: (0..CHUNK).map(|i| (i * 31 % 251) as u8).collect::<Vec<_>>().into(),
@@ -84,7 +87,7 @@ impl Source {
             Some(path) => {
                 let file = std::fs::File::open(path)?;
                 let left = file.metadata()?.len();
-                Source::File { file, left, hasher: Box::default() }
+                Source::File { file, left, hasher: hash.then(Box::default) }
             }
         })
     }
@@ -101,7 +104,9 @@ impl Source {
             Source::File { file, left, hasher } => {
                 let mut buffer = vec![0; (*left).min(CHUNK as u64) as usize];
                 file.read_exact(&mut buffer)?;
-                hasher.update(&buffer);
+                if let Some(hasher) = hasher {
+                    hasher.update(&buffer);
+                }
                 *left -= buffer.len() as u64;
                 Ok(Some(buffer.into()))
             }
@@ -171,10 +176,10 @@ fn main() -> Result<(), Error> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match Args::parse().role {
-        Role::Send { peer, bytes, datagram, file, certificate } => {
+        Role::Send { peer, bytes, datagram, file, hash, certificate } => {
             let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
             std::fs::write(&certificate, made.cert.pem())?;
-            let source = Source::new(file, bytes)?;
+            let source = Source::new(file, bytes, hash)?;
             runtime.block_on(async {
                 match peer {
                     Peer::Quinn => quinn_peer::send(made, datagram, source).await,

@@ -159,11 +159,17 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
-    /// A stack over UDP at `addr`; `probe` says when an idle connection is asked whether it lives.
+    /// A stack over UDP at `addr`; `probe` says when an idle connection is asked whether it lives, and
+    /// `handshake_timeout` how long a handshake may take.
     ///
     /// # Errors
     /// The address cannot be bound, or the capture file not made.
-    pub fn stack(&self, addr: std::net::SocketAddr, probe: KeepAlive) -> Result<Stack> {
+    pub fn stack(
+        &self,
+        addr: std::net::SocketAddr,
+        probe: KeepAlive,
+        handshake_timeout: Duration,
+    ) -> Result<Stack> {
         let device = udp::Udp::bind(addr, &udp::Config::default())
             .map_err(|e| Failure::new(Code::Failed, format!("cannot listen on UDP {addr}: {e}")))?;
         let device: Box<dyn Device> = match &self.capture {
@@ -175,6 +181,7 @@ impl Common {
         let mut config = Config {
             level: self.kernel().level,
             datagram_bytes: self.datagram_bytes.map(|n| n as usize),
+            handshake_timeout,
             ..Config::default()
         };
         config.tcp.keep_alive = Some(probe);

@@ -24,13 +24,57 @@ fn the_demo_verifies_and_prints_the_lines_of_the_bench() {
 #[test]
 fn kernels_are_measured() {
     let world = World::new();
-    let args =
-        ["bench", "kernels", "--sizes", "256,1024", "--smoke", "--json", "--pipelines", "pes"];
+    let args = [
+        "bench",
+        "kernels",
+        "--sizes",
+        "256,1024",
+        "--smoke",
+        "--json",
+        "--pipelines",
+        "pes,aes-256",
+    ];
+    let done = world.run("alice", &args).ok();
+    assert!(done.err.contains("1024 bytes"), "progress: {}", done.err);
+    let (pipelines, others): (Vec<_>, Vec<_>) =
+        done.lines().into_iter().partition(|line| line.get("pipeline").is_some());
+    assert_eq!(pipelines.len(), 8, "two pipelines, two sizes, two directions");
+    let mut fields =
+        ["pipeline", "direction", "size_bytes", "level", "integrated", "blocked"].to_vec();
+    fields.extend(["sequential", "function_pointers", "reference"]);
+    fields.sort_unstable();
+    for line in pipelines {
+        let mut found: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, fields);
+        for key in ["integrated", "blocked", "sequential"] {
+            assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
+        }
+        let library = line["pipeline"].as_str().unwrap().contains("gcm");
+        assert_eq!(line["reference"].as_f64().is_some(), library, "{line}");
+    }
+    assert_eq!(others.len(), 4, "word filters of one of them");
+    assert!(others.iter().all(|line| line["form"] == "word_filters"));
+    let level = ["bench", "kernels", "--sizes", "64", "--smoke", "--json", "--pipelines", "cxor"];
+    let lines = world.run("alice", &[&level[..], &["--level", "portable"]].concat()).ok().lines();
+    let forms: Vec<_> = lines.iter().map(|line| line["form"].as_str().unwrap()).collect();
+    assert_eq!(forms, ["load_only", "standard", "op1", "op2", "op3", "op4", "vector"]);
+    assert!(lines.iter().all(|line| line["level"] == "portable"));
+    let args = ["bench", "kernels", "--level", "mmx"];
+    assert!(world.run("alice", &args).err.contains("portable"));
+}
+
+#[test]
+fn message_parts_are_measured() {
+    let world = World::new();
+    let args = ["bench", "parts", "--sizes", "100,1024", "--smoke", "--json"];
     let lines = world.run("alice", &args).ok().lines();
-    assert_eq!(lines.len(), 4, "two sizes, two directions");
+    assert_eq!(lines.len(), 2);
     for line in lines {
-        for key in ["integrated", "blocked", "sequential", "reference"] {
+        for key in ["parts", "length_first", "parts_pieces", "length_first_pieces", "open"] {
             assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
         }
     }
+    let refused = world.run("alice", &["bench", "parts", "--cipher", "aes-256-gcm", "--smoke"]);
+    assert_ne!(refused.code, 0);
 }

@@ -1,12 +1,13 @@
 //! Prints what `fusewire bench kernels` measures: `cargo run --release -p fusewire-kernels --example
-//! bench [--level NAME] [--sizes A,B,…] [--only TEXT]`.
+//! bench -- [--level NAME] [--sizes A,B,…] [--only TEXT]`.
 
 use fusewire_kernels::Level;
-use fusewire_kernels::measure::{Effort, SIZES, checks, pipelines};
+use fusewire_kernels::measure::{Effort, Plan, SIZES, checks, pipelines};
 
 fn main() {
     let mut level = Level::detect();
     let mut sizes = SIZES.to_vec();
+    let mut only = String::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().unwrap_or_default();
@@ -16,12 +17,13 @@ fn main() {
                 let size = |size: &str| size.parse().expect("a size in bytes");
                 sizes = value.split(',').map(size).collect();
             }
+            "--only" => only = value,
             _ => panic!("unknown argument {argument}"),
         }
     }
     println!("GB/s at level {level}; int÷seq, int÷ref are ratios");
     println!(
-        "{:46} {:8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "{:46} {:8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
         "pipeline",
         "way",
         "bytes",
@@ -31,15 +33,22 @@ fn main() {
         "pointer",
         "words",
         "ref",
-        "nostore",
         "int÷seq",
         "int÷ref"
     );
-    pipelines(level, &sizes, Effort::FULL, &mut |line| {
+    let plan = Plan {
+        level,
+        sizes: &sizes,
+        effort: Effort::FULL,
+        wanted: &|name| name.contains(&only),
+        begins: &|_, _| {},
+    };
+    pipelines(&plan, &mut |line| {
         let gb = |rate: f64| format!("{:7.2}", rate / 1e9);
         let maybe = |rate: Option<f64>| rate.map_or("      -".to_owned(), gb);
+        let ratio = line.reference.map(|reference| 1e9 * line.integrated / reference);
         println!(
-            "{:46} {:8} {:9} {} {} {} {} {} {} {} {:7.2} {:7.2}",
+            "{:46} {:8} {:9} {} {} {} {} {} {} {:7.2} {}",
             line.pipeline,
             line.direction.name(),
             line.size_bytes,
@@ -48,14 +57,13 @@ fn main() {
             gb(line.sequential),
             maybe(line.function_pointers),
             maybe(line.word_filters),
-            gb(line.reference),
-            maybe(line.without_store),
+            maybe(line.reference),
             line.integrated / line.sequential,
-            line.integrated / line.reference
+            maybe(ratio)
         );
     });
     println!("{:8} {:10} {:>9} {:>7}", "function", "form", "bytes", "GB/s");
-    checks(level, &sizes, Effort::FULL, &mut |line| {
+    checks(&plan, &mut |line| {
         let rate = line.rate / 1e9;
         println!("{:8} {:10} {:9} {rate:7.2}", line.function, line.form, line.size_bytes);
     });

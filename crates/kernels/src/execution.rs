@@ -38,8 +38,9 @@ const fn check<S: Stage>(width: usize) {
     assert!(matches!(S::VECTORS, 1 | 2 | 4 | 8 | 16), "a unit is 1, 2, 4, 8 or 16 vectors");
 }
 
+#[inline(always)]
 fn check_lengths<S: Stage>(src: usize, dst: usize) {
-    assert_eq!(src, dst, "source and destination must have one length");
+    assert!(src == dst, "source and destination must have one length");
     assert!(
         !S::WHOLE_BLOCKS || src.is_multiple_of(S::BLOCK),
         "{} wants whole blocks of {}",
@@ -110,6 +111,7 @@ fn through<L: Lanes, S: Run<L>, const N: usize>(
         stage.unit(lanes, state, &mut x);
         store(lanes, to, x);
     }
+    stage.pause::<N>(lanes, state);
     if src.is_empty() {
         return;
     }
@@ -146,6 +148,7 @@ fn in_place<L: Lanes, S: Run<L>, const N: usize>(
         stage.unit(lanes, state, &mut x);
         store(lanes, bytes, x);
     }
+    stage.pause::<N>(lanes, state);
     let mut rest = units.into_remainder();
     if rest.is_empty() {
         return;
@@ -179,6 +182,7 @@ fn read<L: Lanes, S: Run<L>, const N: usize>(
         let mut x = load::<L, N>(lanes, bytes);
         stage.unit(lanes, state, &mut x);
     }
+    stage.pause::<N>(lanes, state);
     let mut rest = units.remainder();
     if rest.is_empty() {
         return;
@@ -476,6 +480,10 @@ impl<L: Lanes, S: Run<L>> Run<L> for ByPointer<S> {
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
         self.0.unit_by_pointer(lanes, state, x);
+    }
+    #[inline(always)]
+    fn pause<const N: usize>(&self, lanes: L, state: &mut S::State) {
+        self.0.pause::<N>(lanes, state);
     }
     #[inline(always)]
     fn tail(&self, lanes: L, state: &mut S::State, x: &mut L::V, valid: usize) {

@@ -19,6 +19,7 @@ pub mod measure;
 mod scratch;
 pub mod stage;
 pub mod stages;
+mod tagless;
 mod transform;
 pub mod word_filter;
 

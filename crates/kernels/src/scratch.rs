@@ -30,6 +30,13 @@ impl Scratch {
         self.len = len;
     }
 
+    /// `len` bytes, making room for them.
+    #[inline(always)]
+    pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
+        self.reserve(len);
+        self.take(len)
+    }
+
     /// The first `len` bytes; there must be room.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> &mut [u8] {

@@ -55,6 +55,9 @@ pub trait Run<L: Lanes>: Stage + Sized {
     fn start(&self, lanes: L) -> Self::State;
     /// Treats `N` whole vectors.
     fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]);
+    /// There have been units of `N` vectors, and now there are none for a while.
+    #[inline(always)]
+    fn pause<const N: usize>(&self, _: L, _: &mut Self::State) {}
     /// Treats the last `valid` bytes, `0 < valid < WIDTH`. What lies beyond them in `x` is zero
     /// before and must be zero after.
     #[inline(always)]
@@ -107,6 +110,10 @@ impl<L: Lanes, S: Run<L>> Run<L> for &S {
         (**self).unit(lanes, state, x);
     }
     #[inline(always)]
+    fn pause<const N: usize>(&self, lanes: L, state: &mut S::State) {
+        (**self).pause::<N>(lanes, state);
+    }
+    #[inline(always)]
     fn tail(&self, lanes: L, state: &mut S::State, x: &mut L::V, valid: usize) {
         (**self).tail(lanes, state, x, valid);
     }
@@ -149,7 +156,7 @@ pub(crate) const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 
-const fn min(a: usize, b: usize) -> usize {
+pub(crate) const fn min(a: usize, b: usize) -> usize {
     if a < b { a } else { b }
 }
 
@@ -179,6 +186,11 @@ impl<L: Lanes, A: Run<L>, B: Run<L>> Run<L> for Then<A, B> {
     fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
         self.0.unit(lanes, &mut state.0, x);
         self.1.unit(lanes, &mut state.1, x);
+    }
+    #[inline(always)]
+    fn pause<const N: usize>(&self, lanes: L, state: &mut Self::State) {
+        self.0.pause::<N>(lanes, &mut state.0);
+        self.1.pause::<N>(lanes, &mut state.1);
     }
     #[inline(always)]
     fn tail(&self, lanes: L, state: &mut Self::State, x: &mut L::V, valid: usize) {

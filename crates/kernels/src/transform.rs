@@ -2,12 +2,14 @@
 //! send, load ▸ sum ▸ decipher ▸ swap on receive.
 //!
 //! A [`Transform`] owns expanded keys and scratch memory. Level, execution, swap and cipher are
-//! matched once a message; the loop behind each match is compiled for exactly that combination.
+//! matched when it is made where the cipher has no tag (`tagless`), otherwise once a message; the loop
+//! behind each match is compiled for exactly that combination.
 //!
 //! To plug a cipher's stage in: a variant of `Cipher` with the expanded key, made in
-//! `Transform::new`, and an arm each in `send` and `receive` that hands the message's stage to
-//! `Path`. The stage's `Output` comes back beside the sum: `()` or the tag. `Cipher::Library` remains
-//! for what a level cannot fuse and for the sequential execution.
+//! `Transform::new`. Without a tag: an `impl Tagless` of the key and an arm in `Loops::bind`. With one:
+//! an arm each in `seal` and `open` that hands the message's stage to `Path`; the stage's `Output`, the
+//! tag, comes back beside the sum. `Cipher::Library` remains for what a level cannot fuse and for the
+//! sequential execution.
 #![forbid(unsafe_code)]
 
 use crate::Level;
@@ -17,9 +19,9 @@ use crate::library::Library;
 use crate::scratch::Scratch;
 use crate::stage::{AnyStage, then};
 use crate::stages::{
-    AnySwap, ChaChaKey, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt,
-    SaferEncrypt, SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+    AnySwap, ChaChaKey, InternetSum, Nothing, PesKey, SaferKey, SaferSimplifiedKey,
 };
+use crate::tagless::Loops;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -49,8 +51,8 @@ impl Swap {
     }
 
     /// The stage; one that swaps, whichever.
-    #[inline]
-    fn stage(self) -> &'static AnySwap {
+    #[inline(always)]
+    pub(crate) fn stage(self) -> &'static AnySwap {
         static STAGES: [AnySwap; 4] =
             [AnySwap::new(2), AnySwap::new(2), AnySwap::new(4), AnySwap::new(8)];
         &STAGES[self as usize]
@@ -104,7 +106,8 @@ pub struct Opened {
     pub authentic: bool,
 }
 
-enum Cipher {
+/// A cipher with its expanded key.
+pub(crate) enum Cipher {
     None,
     Pes(PesKey),
     SaferSimplified(SaferSimplifiedKey),
@@ -114,13 +117,22 @@ enum Cipher {
     Library(Library),
 }
 
+/// What a message needs of its transform.
+pub(crate) struct Parts {
+    pub(crate) execution: Execution,
+    pub(crate) swap: Swap,
+    /// The stage of `swap`, here so that a message need not look it up.
+    pub(crate) swapper: AnySwap,
+    pub(crate) cipher: Cipher,
+    pub(crate) work: Scratch,
+}
+
 /// One direction's pipeline with its keys and scratch memory.
 pub struct Transform {
+    parts: Parts,
+    /// Where the cipher makes no tag.
+    tagless: Option<Loops>,
     level: Level,
-    execution: Execution,
-    swap: Swap,
-    cipher: Cipher,
-    work: Scratch,
 }
 
 impl Transform {
@@ -146,7 +158,13 @@ impl Transform {
             }
             CipherKey::ChaCha20Poly1305(key) => Cipher::ChaCha(ChaChaKey::new(key)),
         };
-        Transform { level, execution, swap, cipher, work: Scratch::default() }
+        Transform::with(level, execution, swap, cipher)
+    }
+
+    fn with(level: Level, execution: Execution, swap: Swap, cipher: Cipher) -> Transform {
+        let swapper = *swap.stage();
+        let parts = Parts { execution, swap, swapper, cipher, work: Scratch::default() };
+        Transform { tagless: Loops::bind(level, &parts), parts, level }
     }
 
     /// An AEAD with the library's cipher, whatever the execution.
@@ -162,12 +180,12 @@ impl Transform {
             CipherKey::ChaCha20Poly1305(key) => Cipher::Library(Library::chacha20_poly1305(key)),
             _ => return Transform::new(level, execution, swap, key),
         };
-        Transform { level, execution, swap, cipher, work: Scratch::default() }
+        Transform::with(level, execution, swap, cipher)
     }
 
     /// Bytes of tag: 16 with an AEAD, otherwise 0.
     pub fn tag_len(&self) -> usize {
-        match self.cipher {
+        match self.parts.cipher {
             Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 0,
             Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 16,
         }
@@ -175,7 +193,7 @@ impl Transform {
 
     /// Messages must be a multiple of this length: 1 for stream ciphers.
     pub fn block_len(&self) -> usize {
-        match self.cipher {
+        match self.parts.cipher {
             Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => 8,
             Cipher::None | Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => 1,
         }
@@ -183,8 +201,8 @@ impl Transform {
 
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
-        if self.execution == Execution::Sequential {
-            self.work.reserve(len);
+        if self.parts.execution == Execution::Sequential {
+            self.parts.work.reserve(len);
         }
     }
 
@@ -193,6 +211,7 @@ impl Transform {
     ///
     /// # Panics
     /// When the lengths differ or are no multiple of [`Transform::block_len`].
+    #[inline]
     pub fn send(
         &mut self,
         nonce: &[u8; 12],
@@ -201,31 +220,26 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
-        let work = if execution == Execution::Sequential {
-            work.reserve(src.len());
-            work.take(src.len())
-        } else {
-            &mut []
-        };
+        if let Some(loops) = self.tagless {
+            return loops.send.run(&mut self.parts, src, dst);
+        }
+        self.seal(nonce, aad, src, dst, tag)
+    }
+
+    #[inline(never)]
+    fn seal(
+        &mut self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        dst: &mut [u8],
+        tag: &mut [u8; 16],
+    ) -> Sum {
+        let level = self.level;
+        let Parts { execution, swap, ref mut cipher, ref mut work, .. } = self.parts;
+        let work = if execution == Execution::Sequential { work.room(src.len()) } else { &mut [] };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
-            Cipher::None => {
-                let ((), sum) = path.send(Nothing);
-                sum
-            }
-            Cipher::Pes(key) => {
-                let ((), sum) = path.send(PesEncrypt(*key));
-                sum
-            }
-            Cipher::SaferSimplified(key) => {
-                let ((), sum) = path.send(SaferSimplifiedEncrypt(key));
-                sum
-            }
-            Cipher::Safer(key) => {
-                let ((), sum) = path.send(SaferEncrypt(key));
-                sum
-            }
             Cipher::ChaCha(key) => {
                 let (found, sum) = path.send(key.seal(nonce, aad, src.len()));
                 *tag = found;
@@ -235,6 +249,9 @@ impl Transform {
                 key.seal_blocked(swap, nonce, aad, src, path.dst, tag)
             }
             Cipher::Gcm(key) => key.seal(swap, nonce, aad, src, path.dst, tag),
+            Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => {
+                unreachable!("a cipher without a tag has loops of its own")
+            }
             Cipher::Library(aead) => path.moved().library_send(aead, nonce, aad, tag),
         }
     }
@@ -244,6 +261,7 @@ impl Transform {
     ///
     /// # Panics
     /// When the lengths differ or are no multiple of [`Transform::block_len`].
+    #[inline]
     pub fn receive(
         &mut self,
         nonce: &[u8; 12],
@@ -252,31 +270,27 @@ impl Transform {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        let Transform { level, execution, swap, ref mut cipher, ref mut work } = *self;
-        let work = if execution == Execution::Sequential {
-            work.reserve(src.len());
-            work.take(src.len())
-        } else {
-            &mut []
-        };
+        if let Some(loops) = self.tagless {
+            let sum = loops.receive.run(&mut self.parts, src, dst);
+            return Opened { sum, authentic: true };
+        }
+        self.open(nonce, aad, src, tag, dst)
+    }
+
+    #[inline(never)]
+    fn open(
+        &mut self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        tag: &[u8; 16],
+        dst: &mut [u8],
+    ) -> Opened {
+        let level = self.level;
+        let Parts { execution, swap, ref mut cipher, ref mut work, .. } = self.parts;
+        let work = if execution == Execution::Sequential { work.room(src.len()) } else { &mut [] };
         let path = Path { level, execution, swap, src, dst, work };
         match cipher {
-            Cipher::None => {
-                let (sum, ()) = path.receive(Nothing);
-                Opened { sum, authentic: true }
-            }
-            Cipher::Pes(key) => {
-                let (sum, ()) = path.receive(PesDecrypt(*key));
-                Opened { sum, authentic: true }
-            }
-            Cipher::SaferSimplified(key) => {
-                let (sum, ()) = path.receive(SaferSimplifiedDecrypt(key));
-                Opened { sum, authentic: true }
-            }
-            Cipher::Safer(key) => {
-                let (sum, ()) = path.receive(SaferDecrypt(key));
-                Opened { sum, authentic: true }
-            }
             Cipher::ChaCha(key) => {
                 let (sum, found) = path.receive(key.open(nonce, aad, src.len()));
                 let authentic = verify_slices_are_equal(&found, tag).is_ok();
@@ -289,6 +303,9 @@ impl Transform {
                 key.open_blocked(swap, nonce, aad, src, tag, path.dst)
             }
             Cipher::Gcm(key) => key.open(swap, nonce, aad, src, tag, path.dst),
+            Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => {
+                unreachable!("a cipher without a tag has loops of its own")
+            }
             Cipher::Library(aead) => path.moved().library_receive(aead, nonce, aad, tag),
         }
     }

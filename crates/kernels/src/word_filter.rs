@@ -107,7 +107,7 @@ impl WordFilter for PesEncrypt {
     #[inline(always)]
     fn word(&self, half: &mut Half, word: u32, next: &mut impl FnMut(u32)) {
         if let Some([x0, x1]) = half.join(word) {
-            let [k0, k1] = self.0.words;
+            let [k0, k1] = self.0.words();
             next(x0.wrapping_add(k0) ^ k1);
             next(x1.wrapping_add(k1) ^ k0);
         }
@@ -121,7 +121,7 @@ impl WordFilter for PesDecrypt {
     #[inline(always)]
     fn word(&self, half: &mut Half, word: u32, next: &mut impl FnMut(u32)) {
         if let Some([y0, y1]) = half.join(word) {
-            let [k0, k1] = self.0.words;
+            let [k0, k1] = self.0.words();
             next((y0 ^ k1).wrapping_sub(k0));
             next((y1 ^ k0).wrapping_sub(k1));
         }

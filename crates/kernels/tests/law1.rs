@@ -164,7 +164,7 @@ fn pes_in_both_directions() {
     let key = PesKey::new(*b"\xff\xfe\x01\x80\x7f\x00\xc3\x5a");
     let send = |bytes: &mut [u8]| {
         slow_swap::<4>(bytes);
-        slow_pes(key.words, bytes, true);
+        slow_pes(key.words(), bytes, true);
         ((), ((), Sum::of(bytes)))
     };
     let stage = then(Swap::<4>, then(PesEncrypt(key), InternetSum));
@@ -173,7 +173,7 @@ fn pes_in_both_directions() {
     check_parts("swap32 ▸ pes ▸ sum", stage, send);
     let receive = |bytes: &mut [u8]| {
         let sum = Sum::of(bytes);
-        slow_pes(key.words, bytes, false);
+        slow_pes(key.words(), bytes, false);
         slow_swap::<4>(bytes);
         (sum, ((), ()))
     };

@@ -41,7 +41,7 @@ impl Default for Config {
                 reserve_within_window: true,
                 ..tcp::Config::default()
             },
-            send_ring_bytes: 1 << 20,
+            send_ring_bytes: 2 << 20,
             datagram_bytes: None,
             spin: Duration::from_micros(50),
             max_connections: 4096,

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::Region;
@@ -35,6 +36,8 @@ const HANDSHAKE_PIECE: usize = 1024;
 /// How far an ADU may be ahead of the first that is missing: bounds the inbox against a peer whose
 /// indices jump.
 const INDEX_WINDOW: u64 = 1 << 16;
+/// A connection from which nothing has come for so long is at rest.
+const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// What happened on a connection.
 #[derive(Debug)]
@@ -199,6 +202,16 @@ impl Connection {
             }
             _ => 0,
         }
+    }
+
+    /// Bytes of records that may be sealed now; zero if that is less than `len` and room will come.
+    pub fn room_for(&mut self, len: usize) -> usize {
+        let room = self.room();
+        if room < len && self.tcp.info().unacked > 0 {
+            self.wants_room = true;
+            return 0;
+        }
+        room.max(len)
     }
 
     fn seal(&mut self, kind: RecordType, body: &[u8], stage: bool) -> Result<bool> {
@@ -589,9 +602,10 @@ impl Connection {
         }
     }
 
-    /// A timer rang: if nothing is under way, memory goes back to the system.
-    pub fn rest(&mut self) {
-        if matches!(self.phase, Phase::Handshake(_)) {
+    /// A timer rang: if nothing has come for a while and nothing is under way, memory goes back to the system.
+    pub fn rest(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Handshake(_)) || now.saturating_since(self.now) < REST_AFTER
+        {
             return;
         }
         self.ring.rest();

@@ -155,6 +155,10 @@ impl SendRing {
         }
         let sum = if stage {
             let from = self.staged.start;
+            if self.staging.is_empty() {
+                // The first bulk on this connection.
+                self.memory.make_huge();
+            }
             if self.staging.len() < end - from {
                 self.staging.resize((end - from).max(STAGING_BYTES), 0);
             }

@@ -1,9 +1,10 @@
 //! `fusewire bench kernels`.
 
-use std::io::Write;
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
 
 use clap::Args;
-use fusewire_kernels::measure::{self, Effort, SIZES};
+use fusewire_kernels::measure::{self, CheckLine, Effort, Line, Plan, SIZES};
 use fusewire_session::Level;
 use serde_json::json;
 
@@ -18,63 +19,110 @@ pub struct Options {
     /// Lengths of the message, in bytes [default: 256 to 64 MiB].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(8..=1 << 28))]
     sizes: Vec<u32>,
-    /// Show only pipelines and check functions with one of these words in their name.
+    /// Measure only pipelines and check functions with one of these words in their name.
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     pipelines: Vec<String>,
-    /// CPU level [default: the best of this machine].
-    #[arg(long, value_name = "LEVEL")]
+    /// CPU level: portable, avx2-aesni, avx2, avx512 [default: the best of this machine].
+    #[arg(long, value_name = "NAME")]
     level: Option<String>,
     /// A short run whose figures mean nothing.
     #[arg(long, hide = true)]
     smoke: bool,
 }
 
+/// The level of that name, or this machine's best.
+pub(super) fn level(name: Option<&str>) -> Result<Level> {
+    let Some(name) = name else { return Ok(Level::detect()) };
+    Level::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Level::available().into_iter().map(Level::name).collect();
+        let message =
+            format!("this machine has no level {name:?}; its levels are {}", names.join(", "));
+        Failure::new(Code::Usage, message).into()
+    })
+}
+
 /// Measures and prints each line as soon as it is there.
 pub fn run(options: &Options) -> Result {
-    let level = match &options.level {
-        None => Level::detect(),
-        Some(name) => Level::from_name(name)
-            .ok_or_else(|| Failure::new(Code::Usage, "this machine has no such level"))?,
-    };
+    let level = level(options.level.as_deref())?;
     let sizes: Vec<usize> = match options.sizes.is_empty() {
         true => SIZES.to_vec(),
         false => options.sizes.iter().map(|n| *n as usize).collect(),
     };
-    let effort = if options.smoke { Effort::SMOKE } else { Effort::FULL };
-    let wanted = |name: &str| {
-        options.pipelines.is_empty() || options.pipelines.iter().any(|w| name.contains(w.as_str()))
+    let progress = Progress::new();
+    let plan = Plan {
+        level,
+        sizes: &sizes,
+        effort: if options.smoke { Effort::SMOKE } else { Effort::FULL },
+        wanted: &|name| {
+            options.pipelines.is_empty()
+                || options.pipelines.iter().any(|word| name.contains(word.as_str()))
+        },
+        begins: &|name, size| progress.tell(name, size),
     };
     if !options.json {
         heading(level)?;
     }
     let mut written: Result = Ok(());
-    measure::pipelines(level, &sizes, effort, &mut |line| {
-        if written.is_ok() && wanted(line.pipeline) {
-            written = if options.json { json(&value(line)) } else { row(line) };
+    measure::pipelines(&plan, &mut |line| {
+        progress.clear();
+        if written.is_ok() {
+            written = if options.json { values(line) } else { row(line) };
         }
     });
     written?;
+    if !options.json {
+        check_heading()?;
+    }
     let mut written: Result = Ok(());
-    measure::checks(level, &sizes, effort, &mut |line| {
-        if written.is_ok() && wanted(line.function) {
-            written = if options.json {
-                json(&json!({
-                    "function": line.function,
-                    "form": line.form,
-                    "size_bytes": line.size_bytes,
-                    "level": line.level,
-                    "bytes_per_s": line.rate,
-                }))
-            } else {
-                check_row(line)
-            };
+    // Of the length at hand: what the other forms of CXOR are compared with.
+    let (mut load_only, mut standard) = (0.0, 0.0);
+    measure::checks(&plan, &mut |line| {
+        progress.clear();
+        if written.is_ok() {
+            match line.form {
+                "load_only" => (load_only, standard) = (line.rate, 0.0),
+                "standard" => standard = line.rate,
+                _ => {}
+            }
+            let beside =
+                (line.function == "cxor" && standard > 0.0).then_some([standard, load_only]);
+            written = if options.json { json(&check_value(line)) } else { check_row(line, beside) };
         }
     });
+    progress.clear();
     written
 }
 
-fn value(line: &measure::Line) -> serde_json::Value {
-    json!({
+/// What is being measured, on standard error: in place on a terminal, elsewhere a line a length.
+struct Progress {
+    terminal: bool,
+    size: Cell<usize>,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { terminal: std::io::stderr().is_terminal(), size: Cell::new(0) }
+    }
+
+    fn tell(&self, name: &str, size: usize) {
+        if self.terminal {
+            eprint!("\r\x1b[K{name}, {size} bytes");
+            let _ = std::io::stderr().flush();
+        } else if self.size.replace(size) != size {
+            eprintln!("{size} bytes");
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+fn values(line: &Line) -> Result {
+    json(&json!({
         "pipeline": line.pipeline,
         "direction": line.direction.name(),
         "size_bytes": line.size_bytes,
@@ -83,11 +131,18 @@ fn value(line: &measure::Line) -> serde_json::Value {
         "blocked": line.blocked,
         "sequential": line.sequential,
         "function_pointers": line.function_pointers,
-        "word_filters": line.word_filters,
         "reference": line.reference,
-        "reference_is": line.reference_is,
-        "without_store": line.without_store,
-    })
+    }))?;
+    let Some(word_filters) = line.word_filters else { return Ok(()) };
+    json(&json!({
+        "function": line.pipeline,
+        "form": "word_filters",
+        "direction": line.direction.name(),
+        "size_bytes": line.size_bytes,
+        "level": line.level,
+        "bytes_per_s": word_filters,
+        "least_common_multiple": line.integrated,
+    }))
 }
 
 fn heading(level: Level) -> Result {
@@ -99,39 +154,77 @@ fn heading(level: Level) -> Result {
     )?;
     writeln!(
         out,
-        "{:<44} {:<7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
-        "pipeline", "way", "bytes", "integ", "block", "sequ", "pointer", "ref", "÷seq", "÷ref"
+        "{:<45} {:<7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
+        "pipeline",
+        "way",
+        "bytes",
+        "integ",
+        "block",
+        "sequ",
+        "pointer",
+        "words",
+        "ref",
+        "÷seq",
+        "÷ref"
     )?;
     Ok(())
 }
 
-fn row(line: &measure::Line) -> Result {
+fn row(line: &Line) -> Result {
     let gb = |rate: f64| format!("{:.2}", rate / 1e9);
+    let maybe = |rate: Option<f64>| rate.map_or("–".into(), gb);
+    let ratio = line.reference.map(|reference| 1e9 * line.integrated / reference);
     writeln!(
         std::io::stdout().lock(),
-        "{:<44} {:<7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6.2} {:>6.2}",
+        "{:<45} {:<7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6.2} {:>6}",
         line.pipeline,
         line.direction.name(),
         line.size_bytes,
         gb(line.integrated),
         gb(line.blocked),
         gb(line.sequential),
-        line.function_pointers.map_or("–".into(), gb),
-        gb(line.reference),
+        maybe(line.function_pointers),
+        maybe(line.word_filters),
+        maybe(line.reference),
         line.integrated / line.sequential,
-        line.integrated / line.reference
+        maybe(ratio)
     )?;
     Ok(())
 }
 
-fn check_row(line: &measure::CheckLine) -> Result {
+fn check_value(line: &CheckLine) -> serde_json::Value {
+    json!({
+        "function": line.function,
+        "form": line.form,
+        "size_bytes": line.size_bytes,
+        "level": line.level,
+        "bytes_per_s": line.rate,
+    })
+}
+
+fn check_heading() -> Result {
     writeln!(
         std::io::stdout().lock(),
-        "{:<44} {:<7} {:>9} {:>7.2}",
+        "\n{:<22} {:>9} {:>7} {:>6} {:>6}  of CXOR: to the standard loop, to a loop that only loads",
+        "check function",
+        "bytes",
+        "GB/s",
+        "÷std",
+        "÷load"
+    )?;
+    Ok(())
+}
+
+fn check_row(line: &CheckLine, beside: Option<[f64; 2]>) -> Result {
+    let ratios = beside.map_or_else(String::new, |[standard, load_only]| {
+        format!(" {:>6.2} {:>6.2}", line.rate / standard, line.rate / load_only)
+    });
+    writeln!(
+        std::io::stdout().lock(),
+        "{:<22} {:>9} {:>7.2}{ratios}",
         format!("{}, {}", line.function, line.form),
-        "read",
         line.size_bytes,
-        line.rate / 1e9
+        line.rate / 1e9,
     )?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod connections;
 mod kernels;
+mod parts;
 mod transfer;
 
 use clap::Subcommand;
@@ -17,6 +18,8 @@ pub enum Bench {
     Connections(connections::Options),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
     Kernels(kernels::Options),
+    /// A message whose length is in its encrypted part, beside one whose length is known first.
+    Parts(parts::Options),
     /// One side of one transfer (what `bench transfer` starts).
     #[command(hide = true)]
     Worker(transfer::Worker),
@@ -28,6 +31,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Transfer(options) => transfer::run(options),
         Bench::Connections(options) => connections::run(&options),
         Bench::Kernels(options) => kernels::run(&options),
+        Bench::Parts(options) => parts::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }
 }

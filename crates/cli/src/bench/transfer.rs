@@ -140,6 +140,9 @@ pub struct Worker {
     file: Option<PathBuf>,
     #[arg(long)]
     measure: bool,
+    /// Hash the content that is sent.
+    #[arg(long)]
+    hash: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -166,6 +169,7 @@ pub fn work(worker: Worker) -> Result {
         cipher: worker.cipher,
         identity: worker.identity,
         measure: worker.measure,
+        hash: worker.hash,
     })?;
     Ok(())
 }

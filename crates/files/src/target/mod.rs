@@ -99,6 +99,24 @@ impl Target {
         Ok(target)
     }
 
+    /// Removes what an earlier transfer of `path` below `root` has left, unless one is going on.
+    pub(crate) fn remove_leftovers(root: &Dir, path: &RemotePath) -> Result<(), Error> {
+        let Some(name) = path.name() else { return Ok(()) };
+        let dir = open_parent(root, path)?;
+        // Whoever holds the lock goes on; this one is refused then, in `open`.
+        let part = name::unfinished(name, PART_SUFFIX);
+        let _locked = open_part(&dir, &part, path.as_bytes())?;
+        for name in [name::unfinished(name, STATE_SUFFIX), part] {
+            match rustix::fs::unlinkat(&dir, OsStr::from_bytes(&name), AtFlags::empty()) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => {
+                    return Err(Error::os("remove what is left of", path.as_bytes(), error));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Checks what comes for `path` and stores nothing.
     pub(crate) fn forgetting(path: &RemotePath, meta: Meta) -> Target {
         let storing = Storing { replace: false, sync: false, remove_when_full: false };

@@ -1,6 +1,6 @@
 //! 256-bit vectors, with no AES, with AES-NI on 128-bit halves, or with VAES.
 
-use super::{AesLanes, Kernel, Lanes, partial};
+use super::{AesLanes, Entry, Kernel, Lanes, partial, powers16};
 use crate::stage::Run;
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -66,6 +66,37 @@ macro_rules! flavour {
 flavour!(Plain, shell, "avx2,bmi1,bmi2,sse4.2,popcnt");
 flavour!(Aesni, shell_aesni, "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq");
 flavour!(Vaes, shell_vaes, "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq,vaes,vpclmulqdq");
+
+/// Compiles a bound loop for the level.
+///
+/// # Safety
+/// As for `shell`.
+#[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt")]
+pub(super) unsafe fn entry<E: Entry<Avx2<Plain>>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    if src.len().is_multiple_of(E::UNIT) {
+        return E::run(Avx2(PhantomData), context, src, dst);
+    }
+    // SAFETY: the same features.
+    unsafe { general::<E>(context, src, dst) }
+}
+
+/// The loop for messages that have a rest.
+///
+/// # Safety
+/// As for `shell`.
+#[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt")]
+#[inline(never)]
+unsafe fn general<E: Entry<Avx2<Plain>>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    E::run(Avx2(PhantomData), context, src, dst)
+}
 
 const SWAP16: [u8; 16] = [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14];
 const SWAP32: [u8; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
@@ -178,11 +209,6 @@ impl<F: Flavour> Lanes for Avx2<F> {
         unsafe { _mm256_add_epi16(a, b) }
     }
     #[inline(always)]
-    fn sub16_saturating(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: AVX2.
-        unsafe { _mm256_subs_epu16(a, b) }
-    }
-    #[inline(always)]
     fn average16(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: AVX2.
         unsafe { _mm256_avg_epu16(a, b) }
@@ -287,6 +313,21 @@ impl<F: Flavour> Lanes for Avx2<F> {
     fn crc32c(self, crc: u32, bytes: u64) -> u32 {
         // SAFETY: the level includes SSE4.2.
         unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
+    fn turn16<const FIRST: usize>(self, x: __m256i) -> __m256i {
+        let powers = self.load(const { &powers16(FIRST) });
+        // SAFETY: AVX2.
+        unsafe { _mm256_or_si256(_mm256_mullo_epi16(x, powers), _mm256_mulhi_epu16(x, powers)) }
+    }
+    #[inline(always)]
+    fn xor64(self, x: __m256i) -> u64 {
+        // SAFETY: AVX2.
+        unsafe {
+            let x = _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
+            let x = _mm_xor_si128(x, _mm_unpackhi_epi64(x, x));
+            _mm_cvtsi128_si64(x) as u64
+        }
     }
     #[inline(always)]
     fn sum64(self, x: __m256i) -> u64 {

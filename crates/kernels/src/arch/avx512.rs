@@ -1,6 +1,6 @@
 //! 512-bit vectors with VAES, VPCLMULQDQ, VBMI and IFMA.
 
-use super::{AesLanes, Kernel, Lanes};
+use super::{AesLanes, Entry, Kernel, Lanes, powers16};
 use crate::stage::Run;
 use core::arch::x86_64::*;
 
@@ -17,6 +17,41 @@ pub struct Avx512(());
 )]
 pub(super) unsafe fn shell<K: Kernel<Avx512>>(kernel: K) -> K::Output {
     kernel.run(Avx512(()))
+}
+
+/// Compiles a bound loop for the level.
+///
+/// # Safety
+/// As for `shell`.
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512ifma,vaes,vpclmulqdq,gfni,avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq"
+)]
+pub(super) unsafe fn entry<E: Entry<Avx512>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    if src.len().is_multiple_of(E::UNIT) {
+        return E::run(Avx512(()), context, src, dst);
+    }
+    // SAFETY: the same features.
+    unsafe { general::<E>(context, src, dst) }
+}
+
+/// The loop for messages that have a rest.
+///
+/// # Safety
+/// As for `shell`.
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512ifma,vaes,vpclmulqdq,gfni,avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq"
+)]
+#[inline(never)]
+unsafe fn general<E: Entry<Avx512>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    E::run(Avx512(()), context, src, dst)
 }
 
 const SWAP16: [u8; 16] = [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14];
@@ -124,11 +159,6 @@ impl Lanes for Avx512 {
         unsafe { _mm512_add_epi16(a, b) }
     }
     #[inline(always)]
-    fn sub16_saturating(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: AVX-512 BW.
-        unsafe { _mm512_subs_epu16(a, b) }
-    }
-    #[inline(always)]
     fn average16(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: AVX-512 BW.
         unsafe { _mm512_avg_epu16(a, b) }
@@ -224,6 +254,22 @@ impl Lanes for Avx512 {
     fn crc32c(self, crc: u32, bytes: u64) -> u32 {
         // SAFETY: the level includes SSE4.2.
         unsafe { _mm_crc32_u64(u64::from(crc), bytes) as u32 }
+    }
+    #[inline(always)]
+    fn turn16<const FIRST: usize>(self, x: __m512i) -> __m512i {
+        let powers = self.load(const { &powers16(FIRST) });
+        // SAFETY: AVX-512.
+        unsafe { _mm512_or_si512(_mm512_mullo_epi16(x, powers), _mm512_mulhi_epu16(x, powers)) }
+    }
+    #[inline(always)]
+    fn xor64(self, x: __m512i) -> u64 {
+        // SAFETY: AVX-512.
+        unsafe {
+            let x = _mm256_xor_si256(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64::<1>(x));
+            let x = _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
+            let x = _mm_xor_si128(x, _mm_unpackhi_epi64(x, x));
+            _mm_cvtsi128_si64(x) as u64
+        }
     }
     #[inline(always)]
     fn sum64(self, x: __m512i) -> u64 {

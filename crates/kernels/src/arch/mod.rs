@@ -14,6 +14,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bound;
 pub mod chacha;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +29,8 @@ mod zip;
 pub use avx2::{Aesni, Avx2, Plain, Vaes};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
+#[cfg(target_arch = "x86_64")]
+pub use bound::{AnyEntry, Bound, Entry};
 pub use portable::Portable;
 pub use stream::{stream_copy, stream_fence};
 pub use zip::Zip;
@@ -84,8 +88,6 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 16-bit lane, modulo 2^16.
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Difference of each 16-bit lane, or zero when it would be below.
-    fn sub16_saturating(self, a: Self::V, b: Self::V) -> Self::V;
     /// Half the sum of each 16-bit lane, rounded up, nothing lost on the way.
     fn average16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 32-bit lane, modulo 2^32.
@@ -126,6 +128,10 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn sum_bytes(self, x: Self::V) -> Self::V;
     /// In each 32-bit lane: its four bytes times those of `weights`, 0 to 63 each, added up.
     fn dot_bytes(self, x: Self::V, weights: Self::V) -> Self::V;
+    /// Each 16-bit lane turned left by its number and `first`, modulo 16.
+    fn turn16<const FIRST: usize>(self, x: Self::V) -> Self::V;
+    /// Exclusive or of the 64-bit lanes.
+    fn xor64(self, x: Self::V) -> u64;
     /// The 64-bit lanes added up, modulo 2^64.
     fn sum64(self, x: Self::V) -> u64;
     /// CRC-32C of eight more bytes, little-endian, without inversions (`crc32` of SSE4.2).
@@ -184,6 +190,19 @@ pub trait AesLanes: Lanes {
     fn xor_lanes(self, x: Self::V) -> core::arch::x86_64::__m128i;
     /// `parts[i % lanes]` in 16-byte lane `i`, for vectors of up to four lanes.
     fn lanes128(self, parts: [[u8; 16]; 4]) -> Self::V;
+}
+
+/// `2^(i + first)` for the 16-bit lanes `i` of a vector, powers going round after 2^15: a product with it
+/// has in its halves what a turn by as many bits leaves at each end.
+const fn powers16(first: usize) -> [u8; 64] {
+    let mut powers = [0; 64];
+    let mut i = 0;
+    while i < 32 {
+        let power = 1u16 << ((i + first) % 16);
+        [powers[2 * i], powers[2 * i + 1]] = power.to_le_bytes();
+        i += 1;
+    }
+    powers
 }
 
 /// A whole loop, generic over the level it is compiled for. `run` must be `#[inline(always)]`.

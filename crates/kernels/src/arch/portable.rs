@@ -1,6 +1,6 @@
 //! Vectors of four 32-bit words in plain Rust, for every CPU.
 
-use super::{Kernel, Lanes};
+use super::{Entry, Kernel, Lanes};
 use crate::stage::Run;
 
 /// The token of the portable level.
@@ -11,6 +11,24 @@ pub struct Portable(());
 #[inline(never)]
 pub(super) fn shell<K: Kernel<Portable>>(kernel: K) -> K::Output {
     kernel.run(Portable(()))
+}
+
+/// Compiles a bound loop for the level.
+pub(super) fn entry<E: Entry<Portable>>(
+    context: &mut E::Context,
+    src: &[u8],
+    dst: &mut [u8],
+) -> E::Output {
+    if src.len().is_multiple_of(E::UNIT) {
+        return E::run(Portable(()), context, src, dst);
+    }
+    general::<E>(context, src, dst)
+}
+
+/// The loop for messages that have a rest.
+#[inline(never)]
+fn general<E: Entry<Portable>>(context: &mut E::Context, src: &[u8], dst: &mut [u8]) -> E::Output {
+    E::run(Portable(()), context, src, dst)
 }
 
 type V = [u32; 4];
@@ -177,11 +195,6 @@ impl Lanes for Portable {
         each!(|a, b| add_within(a, b, 0x8000_8000), a, b)
     }
     #[inline(always)]
-    fn sub16_saturating(self, a: V, b: V) -> V {
-        let low = |a: u32, b: u32| (a & 0xffff).saturating_sub(b & 0xffff);
-        each!(|a: u32, b: u32| low(a, b) | low(a >> 16, b >> 16) << 16, a, b)
-    }
-    #[inline(always)]
     fn average16(self, a: V, b: V) -> V {
         each!(|a: u32, b: u32| (a | b) - (((a ^ b) & 0xfffe_fffe) >> 1), a, b)
     }
@@ -277,6 +290,20 @@ impl Lanes for Portable {
             crc ^= table[usize::from(byte)];
         }
         crc
+    }
+    #[inline(always)]
+    fn turn16<const FIRST: usize>(self, x: V) -> V {
+        let mut turned = x;
+        for (i, x) in turned.iter_mut().enumerate() {
+            let low = (*x as u16).rotate_left((2 * i + FIRST) as u32);
+            let high = ((*x >> 16) as u16).rotate_left((2 * i + 1 + FIRST) as u32);
+            *x = u32::from(low) | u32::from(high) << 16;
+        }
+        turned
+    }
+    #[inline(always)]
+    fn xor64(self, [a, b, c, d]: V) -> u64 {
+        u64::from(a ^ c) | u64::from(b ^ d) << 32
     }
     #[inline(always)]
     fn sum64(self, x: V) -> u64 {

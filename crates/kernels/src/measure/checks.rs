@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::contest::{Buffers, Check, Message, Method, contest};
-use super::{CheckLine, Effort};
+use super::{CheckLine, Plan};
 use crate::Level;
 use crate::arch::Lanes;
 use crate::execution::Scan;
@@ -11,52 +11,62 @@ use crate::stage::{Output, Run, Stage};
 use crate::stages::{Crc32c, Cxor, CxorSum, FletcherSum, cxor};
 
 /// Measures every form at the sizes given.
-pub fn checks(level: Level, sizes: &[usize], effort: Effort, each: &mut dyn FnMut(&CheckLine)) {
-    for &size_bytes in sizes {
+pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
+    for &size_bytes in plan.sizes {
         let buffers = &mut Buffers::new(size_bytes);
-        let mut go = |names: &[(&'static str, &'static str)], rates: Vec<f64>| {
-            for (&(function, form), rate) in names.iter().zip(rates) {
-                each(&CheckLine { function, form, size_bytes, level: level.name(), rate });
-            }
-        };
-        let mut methods: Vec<(Method<'_, Cxor>, Check)> = Vec::new();
-        let mut names = Vec::new();
-        for (name, form) in cxor::FORMS {
-            let run = move |b: &mut Buffers, turns| b.turns(turns, |Message { src, .. }| form(src));
-            methods.push((Box::new(run), Check::All));
-            names.push(("cxor", name));
+        if plan.takes("cxor", size_bytes) {
+            forms_of_cxor(plan, buffers, each);
         }
-        let run = |b: &mut Buffers, turns| {
-            b.turns(turns, |Message { src, .. }| level.run(Scan { stage: &CxorSum, src }))
-        };
-        methods.push((Box::new(run), Check::All));
-        names.push(("cxor", "vector"));
-        let run = |b: &mut Buffers, turns| {
-            b.turns(turns, |Message { src, .. }| level.run(Scan { stage: &LoadOnly, src }));
-            Cxor::default()
-        };
-        methods.push((Box::new(run), Check::Nothing));
-        names.push(("none", "load_only"));
-        go(&names, contest(buffers, effort, &mut methods));
-
-        let sum = |b: &mut Buffers, turns| {
-            b.turns(turns, |Message { src, .. }| u64::from(crate::sum(level, src).folded()))
-        };
-        let fletcher = |b: &mut Buffers, turns| {
-            b.turns(turns, |Message { src, .. }| {
-                u64::from(level.run(Scan { stage: &FletcherSum, src }).c1)
-            })
-        };
-        let crc = |b: &mut Buffers, turns| {
-            b.turns(turns, |Message { src, .. }| u64::from(level.run(Scan { stage: &Crc32c, src })))
-        };
-        let mut methods: [(Method<'_, u64>, Check); 3] = [
-            (Box::new(sum), Check::Nothing),
-            (Box::new(fletcher), Check::Nothing),
-            (Box::new(crc), Check::Nothing),
+        type Check = fn(Level, &[u8]) -> u64;
+        let others: [(&'static str, Check); 3] = [
+            ("internet", |level, src| u64::from(crate::sum(level, src).folded())),
+            ("iso-tp4", |level, src| u64::from(level.run(Scan { stage: &FletcherSum, src }).c1)),
+            ("crc32c", |level, src| u64::from(level.run(Scan { stage: &Crc32c, src }))),
         ];
-        let names = [("internet", "vector"), ("iso-tp4", "vector"), ("crc32c", "vector")];
-        go(&names, contest(buffers, effort, &mut methods));
+        for (function, check) in others {
+            if plan.takes(function, size_bytes) {
+                let run = |b: &mut Buffers, turns| {
+                    b.turns(turns, |Message { src, .. }| check(plan.level, src))
+                };
+                compare(plan, buffers, function, vec![("vector", Box::new(run))], each);
+            }
+        }
+    }
+}
+
+fn forms_of_cxor(plan: &Plan<'_>, buffers: &mut Buffers, each: &mut dyn FnMut(&CheckLine)) {
+    let level = plan.level;
+    let mut forms: Vec<(&'static str, Method<'_, Cxor>)> = Vec::new();
+    let run = |b: &mut Buffers, turns| {
+        b.turns(turns, |Message { src, .. }| level.run(Scan { stage: &LoadOnly, src }));
+        Cxor::default()
+    };
+    forms.push(("load_only", Box::new(run)));
+    for (name, form) in cxor::FORMS {
+        let run = move |b: &mut Buffers, turns| b.turns(turns, |Message { src, .. }| form(src));
+        forms.push((name, Box::new(run)));
+    }
+    let run = |b: &mut Buffers, turns| {
+        b.turns(turns, |Message { src, .. }| level.run(Scan { stage: &CxorSum, src }))
+    };
+    forms.push(("vector", Box::new(run)));
+    compare(plan, buffers, "cxor", forms, each);
+}
+
+fn compare<T: PartialEq + core::fmt::Debug>(
+    plan: &Plan<'_>,
+    buffers: &mut Buffers,
+    function: &'static str,
+    forms: Vec<(&'static str, Method<'_, T>)>,
+    each: &mut dyn FnMut(&CheckLine),
+) {
+    let check = |form| if form == "load_only" { Check::Nothing } else { Check::All };
+    let names: Vec<_> = forms.iter().map(|(form, _)| *form).collect();
+    let mut methods: Vec<_> =
+        forms.into_iter().map(|(form, method)| (method, check(form))).collect();
+    let size_bytes = buffers.src.len();
+    for (form, rate) in names.into_iter().zip(contest(buffers, plan.effort, &mut methods)) {
+        each(&CheckLine { function, form, size_bytes, level: plan.level.name(), rate });
     }
 }
 

@@ -117,18 +117,34 @@ pub(super) fn contest<T: PartialEq + core::fmt::Debug>(
         }
     }
     drop(first);
+    alternate(len, effort, methods.len(), &mut |i, turns| {
+        black_box(methods[i].0(buffers, turns));
+    })
+}
+
+/// Bytes a second of `methods` methods in turns, on messages of `len` bytes: `go(i, n)` runs the method
+/// `i` for `n` times. The median over rounds.
+pub fn alternate(
+    len: usize,
+    effort: Effort,
+    methods: usize,
+    go: &mut dyn FnMut(usize, usize),
+) -> Vec<f64> {
     let turns = (effort.bytes_a_turn / len.max(1)).max(1);
-    let rounds = if len > 16 << 20 { effort.rounds.min(7) } else { effort.rounds };
-    let mut seconds = vec![Vec::with_capacity(rounds); methods.len()];
-    for round in 0..rounds {
-        for i in 0..methods.len() {
-            let i = if round % 2 == 0 { i } else { methods.len() - 1 - i };
-            let method = &mut methods[i].0;
+    let mut seconds = vec![Vec::with_capacity(effort.rounds); methods];
+    let start = Instant::now();
+    for round in 0..effort.rounds {
+        for i in 0..methods {
+            let i = if round % 2 == 0 { i } else { methods - 1 - i };
             // One time untimed brings code and buffers where they are when the method is alone.
-            black_box(method(buffers, 1));
+            go(i, 1);
             let start = Instant::now();
-            black_box(method(buffers, turns));
+            go(i, turns);
             seconds[i].push(start.elapsed().as_secs_f64());
+        }
+        // Messages that take long need fewer rounds.
+        if round >= 6 && start.elapsed() > effort.enough {
+            break;
         }
     }
     seconds.into_iter().map(|s| (len * turns) as f64 / median(s)).collect()

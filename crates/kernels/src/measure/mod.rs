@@ -11,7 +11,11 @@ mod contest;
 mod pipelines;
 
 pub use checks::checks;
+pub use contest::alternate;
 pub use pipelines::pipelines;
+
+use crate::Level;
+use std::time::Duration;
 
 /// The sizes that the experiments ask for, in bytes.
 pub const SIZES: [usize; 10] =
@@ -43,13 +47,41 @@ pub struct Effort {
     pub rounds: usize,
     /// Bytes that a method passes in its turn, one message at least.
     pub bytes_a_turn: usize,
+    /// After so long no further round begins, when there have been seven.
+    pub enough: Duration,
 }
 
 impl Effort {
     /// Short, for tests: results mean nothing.
-    pub const SMOKE: Effort = Effort { rounds: 3, bytes_a_turn: 1 };
+    pub const SMOKE: Effort = Effort { rounds: 3, bytes_a_turn: 1, enough: Duration::ZERO };
     /// Full.
-    pub const FULL: Effort = Effort { rounds: 41, bytes_a_turn: 2 << 20 };
+    pub const FULL: Effort =
+        Effort { rounds: 41, bytes_a_turn: 2 << 20, enough: Duration::from_millis(1500) };
+}
+
+/// What to measure.
+pub struct Plan<'a> {
+    /// Which instructions.
+    pub level: Level,
+    /// Lengths of the message, in bytes.
+    pub sizes: &'a [usize],
+    /// How long.
+    pub effort: Effort,
+    /// Whether the pipeline or check function of that name is to be measured.
+    pub wanted: &'a dyn Fn(&str) -> bool,
+    /// Told the name and the length before each.
+    pub begins: &'a dyn Fn(&str, usize),
+}
+
+impl Plan<'_> {
+    /// Whether to measure it; says so if it is.
+    fn takes(&self, name: &str, size_bytes: usize) -> bool {
+        let wanted = (self.wanted)(name);
+        if wanted {
+            (self.begins)(name, size_bytes);
+        }
+        wanted
+    }
 }
 
 /// What was measured of one pipeline, direction and size. Rates are bytes of message a second.
@@ -73,21 +105,17 @@ pub struct Line {
     pub function_pointers: Option<f64>,
     /// One 32-bit word at a time through each stage, as Abbott and Peterson have it, in one loop.
     pub word_filters: Option<f64>,
-    /// The best that can be had without integration: see `reference_is`.
-    pub reference: f64,
-    /// What `reference` is.
-    pub reference_is: &'static str,
-    /// With an AEAD: as `reference`, but the first pass writes to the message's place and the others
-    /// work there, so that there is no pass that only stores.
-    pub without_store: Option<f64>,
+    /// The best that others have: for an AEAD aws-lc-rs, which works in the message's place, with a
+    /// pass of ours before and after it; for a copy the C library's.
+    pub reference: Option<f64>,
 }
 
 /// What was measured of one form of a check function that only reads.
 #[derive(Clone, Debug)]
 pub struct CheckLine {
-    /// `cxor`, `internet`, `iso-tp4`, `crc32c`, or `none` for a loop that only loads.
+    /// `cxor`, `internet`, `iso-tp4` or `crc32c`.
     pub function: &'static str,
-    /// `standard`, `op1` to `op4`, `vector`, `load_only`.
+    /// `standard`, `op1` to `op4`, `vector`, or `load_only` for a loop that only loads.
     pub form: &'static str,
     /// Length of the message.
     pub size_bytes: usize,

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::contest::{Buffers, Check, Found, Message, Method, contest};
-use super::{Direction, Effort, Line};
+use super::{Direction, Line, Plan};
 use crate::execution::{Blocked, ByPointer, Execution, Integrated, Sequential};
 use crate::gcm::GcmKey;
 use crate::stage::{AnyStage, then};
@@ -22,11 +22,14 @@ const SHORT_KEY: [u8; 8] = *b"fusewire";
 
 /// Measures every pipeline in both directions at the sizes given, and hands each line on as soon as
 /// it is there.
-pub fn pipelines(level: Level, sizes: &[usize], effort: Effort, each: &mut dyn FnMut(&Line)) {
-    for &size in sizes {
+pub fn pipelines(plan: &Plan<'_>, each: &mut dyn FnMut(&Line)) {
+    let level = plan.level;
+    for &size in plan.sizes {
         let buffers = &mut Buffers::new(size);
         let mut go = |pipeline, direction, subject: Subject<'_>| {
-            each(&subject.measure(pipeline, direction, level, effort, buffers));
+            if plan.takes(pipeline, size) {
+                each(&subject.measure(pipeline, direction, plan, buffers));
+            }
         };
         copies(level, &mut go);
         block_ciphers(level, &mut go);
@@ -101,9 +104,7 @@ struct Subject<'a> {
     function_pointers: Option<Method<'a>>,
     word_filters: Option<Method<'a>>,
     reference: Option<Method<'a>>,
-    reference_is: &'static str,
     reference_check: Check,
-    without_store: Option<Method<'a>>,
     prepare: Option<Prepare<'a>>,
 }
 
@@ -135,9 +136,7 @@ impl<'a> Subject<'a> {
             function_pointers: None,
             word_filters: None,
             reference: None,
-            reference_is: "sequential",
             reference_check: Check::All,
-            without_store: None,
             prepare: None,
         }
     }
@@ -160,20 +159,17 @@ impl<'a> Subject<'a> {
             function_pointers: None,
             word_filters: None,
             reference: None,
-            reference_is: "sequential",
             reference_check: Check::All,
-            without_store: None,
             prepare: (direction == Direction::Receive).then(|| Box::new(prepare) as _),
         }
     }
 
-    /// Of an AEAD. Sequential, with the library in place and our best passes around it, is its
-    /// reference.
+    /// Of an AEAD. Its reference is the library, working in the message's place, with our best passes
+    /// around it: as sequential, but without a pass that only stores.
     fn aead(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
         let direct = Transform::library(level, Execution::Blocked, Swap::Bytes32, key);
         let mut subject = Subject::cipher(level, direction, key);
-        subject.reference_is = "sequential: aws-lc-rs with passes for swap, sum and store";
-        subject.without_store = Some(transform(direct, direction));
+        subject.reference = Some(transform(direct, direction));
         subject.function_pointers = match key {
             CipherKey::ChaCha20Poly1305(key) => Some(chacha_by_pointer(level, direction, key)),
             CipherKey::Aes256Gcm(key) => gcm_by_pointer(level, direction, key),
@@ -222,7 +218,6 @@ impl<'a> Subject<'a> {
             b.turns(turns, |Message { src, dst, .. }| dst.copy_from_slice(src));
             Found { sum: Sum::ZERO, tag: [0; 16] }
         }));
-        self.reference_is = "memcpy";
         self.reference_check = Check::Nothing;
         self
     }
@@ -231,8 +226,7 @@ impl<'a> Subject<'a> {
         self,
         pipeline: &'static str,
         direction: Direction,
-        level: Level,
-        effort: Effort,
+        plan: &Plan<'_>,
         buffers: &mut Buffers,
     ) -> Line {
         if let Some(prepare) = self.prepare {
@@ -251,22 +245,19 @@ impl<'a> Subject<'a> {
         };
         let function_pointers = more(self.function_pointers, Check::All);
         let word_filters = more(self.word_filters, Check::All);
-        let reference = more(self.reference, self.reference_check).unwrap_or(2);
-        let without_store = more(self.without_store, Check::All);
-        let rates = contest(buffers, effort, &mut methods);
+        let reference = more(self.reference, self.reference_check);
+        let rates = contest(buffers, plan.effort, &mut methods);
         Line {
             pipeline,
             direction,
             size_bytes: buffers.src.len(),
-            level: level.name(),
+            level: plan.level.name(),
             integrated: rates[0],
             blocked: rates[1],
             sequential: rates[2],
             function_pointers: function_pointers.map(|i| rates[i]),
             word_filters: word_filters.map(|i| rates[i]),
-            reference: rates[reference],
-            reference_is: self.reference_is,
-            without_store: without_store.map(|i| rates[i]),
+            reference: reference.map(|i| rates[i]),
         }
     }
 }

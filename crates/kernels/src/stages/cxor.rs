@@ -25,7 +25,7 @@
 #![forbid(unsafe_code)]
 
 use crate::arch::{Lanes, in_register};
-use crate::stage::{Output, Run, Stage, max};
+use crate::stage::{Output, Run, Stage};
 
 /// The two halves of the check function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,24 +235,22 @@ impl<L: Lanes> Run<L> for CxorSum {
         }
     }
     #[inline(always)]
-    fn finish(&self, lanes: L, mut state: Self::State, len: usize) -> Cxor {
-        let mut bytes = [0; 64];
-        if L::WIDTH == 16 {
-            if len.div_ceil(16) % 2 == 1 {
-                state.swap(0, 1);
-            }
-            lanes.store(&mut bytes, state[0]);
-            lanes.store(&mut bytes[16..], state[1]);
+    fn finish(&self, lanes: L, state: Self::State, len: usize) -> Cxor {
+        let [a, b] = state;
+        let (all, turned) = if L::WIDTH == 16 {
+            // The columns 0 to 7 are in the vector before last if there is an odd number of them.
+            let (a, b) = if len.div_ceil(16) % 2 == 1 { (b, a) } else { (a, b) };
+            let turned = lanes.xor(lanes.turn16::<0>(a), lanes.turn16::<8>(b));
+            (lanes.xor(a, b), turned)
         } else {
-            lanes.store(&mut bytes, lanes.xor(state[0], state[1]));
-        }
-        let mut columns = [0; 4];
-        for (i, long) in bytes[..max(32, L::WIDTH)].chunks_exact(8).enumerate() {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(long);
-            columns[i % 4] ^= u64::from_le_bytes(bytes);
-        }
-        Cxor::from_long_columns(columns)
+            let all = lanes.xor(a, b);
+            (all, lanes.turn16::<0>(all))
+        };
+        let word = |x: u64| {
+            let x = x ^ x >> 32;
+            ((x ^ x >> 16) as u16).swap_bytes()
+        };
+        Cxor { xor: word(lanes.xor64(all)), rxor: word(lanes.xor64(turned)) }
     }
 }
 

@@ -16,22 +16,26 @@ use crate::stage::{Output, Run, Stage};
 /// The two key words.
 #[derive(Clone, Copy)]
 pub struct PesKey {
-    /// `k0` and `k1`.
-    pub words: [u32; 2],
+    /// `k0 k1` and `k1 k0`, as a block has them.
+    pairs: [u64; 2],
 }
 
 impl PesKey {
     /// From eight bytes: two little-endian words.
     pub const fn new(key: [u8; 8]) -> Self {
-        let [a, b, c, d, e, f, g, h] = key;
-        PesKey { words: [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])] }
+        let pair = u64::from_le_bytes(key);
+        PesKey { pairs: [pair, pair.rotate_left(32)] }
+    }
+
+    /// `k0` and `k1`.
+    pub const fn words(self) -> [u32; 2] {
+        [self.pairs[0] as u32, self.pairs[1] as u32]
     }
 
     /// The vectors that are added and xored.
     #[inline(always)]
     fn vectors<L: Lanes>(self, lanes: L) -> (L::V, L::V) {
-        let [k0, k1] = self.words.map(u64::from);
-        (lanes.splat64(k0 | k1 << 32), lanes.splat64(k1 | k0 << 32))
+        (lanes.splat64(self.pairs[0]), lanes.splat64(self.pairs[1]))
     }
 }
 
@@ -78,8 +82,11 @@ impl<L: Lanes> Run<L> for PesEncrypt {
     }
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
+        for x in &mut *x {
+            *x = lanes.add32(*x, state.0);
+        }
         for x in x {
-            *x = lanes.xor(lanes.add32(*x, state.0), state.1);
+            *x = lanes.xor(*x, state.1);
         }
     }
     #[inline(always)]

@@ -70,7 +70,7 @@ fn send(task: &Task, source: &Source) -> Result<Report> {
     }
     // Whole ADUs, so that only the last one is short.
     let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
-    let mut reader = Reader::open(source, task.bytes, chunk)?;
+    let mut reader = Reader::open(task, source, chunk)?;
     let watch = Stopwatch::start();
     let mut bytes = 0;
     loop {

@@ -25,7 +25,7 @@ pub fn work_plain(task: &Task) -> Result<Report> {
     match &task.role {
         Role::Send(source) => {
             let mut stream = listen()?;
-            let mut reader = Reader::open(source, task.bytes, WRITE)?;
+            let mut reader = Reader::open(task, source, WRITE)?;
             let watch = Stopwatch::start();
             let mut bytes = 0;
             loop {
@@ -75,7 +75,7 @@ pub fn work_records(task: &Task) -> Result<Report> {
         Role::Send(source) => {
             let mut connection = Connection::accept(listen()?, &server_config(task)?)?;
             let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
-            let mut reader = Reader::open(source, task.bytes, chunk)?;
+            let mut reader = Reader::open(task, source, chunk)?;
             let watch = Stopwatch::start();
             let mut bytes = 0;
             loop {

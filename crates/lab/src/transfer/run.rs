@@ -291,6 +291,9 @@ impl Bench<'_> {
         let mut send = if is_peer { self.peer(case, "send")? } else { self.own(case, "send") };
         if let (Source::File(_), Some(file)) = (&self.plan.source, self.file) {
             send.arg("--file").arg(file);
+            if sink.is_some() {
+                send.arg("--hash");
+            }
         }
         send.arg("--bytes").arg(self.plan.bytes.to_string());
         let mut sender = Worker::spawn(case.method, "send", send)?;

@@ -50,6 +50,8 @@ pub struct Task {
     pub identity: PathBuf,
     /// Measure the time in the three steps.
     pub measure: bool,
+    /// Hash the content of a file that is sent: its receiver stores it and compares.
+    pub hash: bool,
 }
 
 /// What a worker prints at its end.
@@ -127,31 +129,32 @@ impl Stopwatch {
 
 /// The sender's content, chunk by chunk.
 pub struct Reader {
-    file: Option<(File, blake3::Hasher)>,
+    file: Option<File>,
+    hasher: Option<blake3::Hasher>,
     buffer: Vec<u8>,
     at: u64,
     end: u64,
 }
 
 impl Reader {
-    pub fn open(source: &Source, bytes: u64, chunk: usize) -> Result<Self> {
+    pub fn open(task: &Task, source: &Source, chunk: usize) -> Result<Self> {
         let buffer = (0..chunk).map(|i| (i * 31 % 251) as u8).collect();
-        Ok(match source {
-            Source::Memory => Reader { file: None, buffer, at: 0, end: bytes },
-            Source::File(path) => {
-                let file = File::open(path).map_err(Error::os("opening the source"))?;
-                let end = file.metadata().map_err(Error::os("looking at the source"))?.len();
-                Reader { file: Some((file, blake3::Hasher::new())), buffer, at: 0, end }
-            }
-        })
+        let memory = Reader { file: None, hasher: None, buffer, at: 0, end: task.bytes };
+        let Source::File(path) = source else { return Ok(memory) };
+        let file = File::open(path).map_err(Error::os("opening the source"))?;
+        let end = file.metadata().map_err(Error::os("looking at the source"))?.len();
+        let hasher = task.hash.then(blake3::Hasher::new);
+        Ok(Reader { file: Some(file), hasher, end, ..memory })
     }
 
     /// The next chunk; empty at the end.
     pub fn next(&mut self) -> Result<&[u8]> {
         let len = (self.end - self.at).min(self.buffer.len() as u64) as usize;
         let buffer = &mut self.buffer[..len];
-        if let Some((file, hasher)) = &mut self.file {
+        if let Some(file) = &self.file {
             file.read_exact_at(buffer, self.at).map_err(Error::os("reading the source"))?;
+        }
+        if let Some(hasher) = &mut self.hasher {
             hasher.update(buffer);
         }
         self.at += len as u64;
@@ -159,7 +162,7 @@ impl Reader {
     }
 
     pub fn hash(&self) -> Option<blake3::Hash> {
-        self.file.as_ref().map(|(_, hasher)| hasher.finalize())
+        self.hasher.as_ref().map(blake3::Hasher::finalize)
     }
 }
 

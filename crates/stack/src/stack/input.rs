@@ -138,10 +138,11 @@ impl Stack {
                         connection.tcp.abort();
                     } else if connection.session().is_none() {
                         connection.fail(Error::TimedOut(connection.tuple.remote));
+                        self.drops.handshakes += 1;
                     }
                 }
                 connection.tcp.handle_timeout(now);
-                connection.rest();
+                connection.rest(now);
                 self.settle(index);
             }
         }
@@ -227,7 +228,6 @@ impl Stack {
         if self.has_moved(now, remote, segment) {
             return;
         }
-        let is_full = self.live >= self.config.max_connections && !self.evict();
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
             self.drops.stray += 1;
             if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
@@ -235,10 +235,6 @@ impl Stack {
             }
             return;
         };
-        if is_full {
-            self.drops.full += 1;
-            return;
-        }
         match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
                 self.send_alone(remote, reply)

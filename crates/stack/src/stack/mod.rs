@@ -29,6 +29,8 @@ const TRANSMIT_FRAMES: usize = 128;
 const FLUSH_BYTES: u32 = 60 << 10;
 /// Bytes of a datagram before the path is known (RFC 8899, section 5.1.2).
 const BASE_DATAGRAM: usize = 1200;
+/// Connections that are looked at to find one that can be forgotten.
+const EVICT_LOOKS: usize = 256;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -40,8 +42,8 @@ struct Key {
     remote_port: u16,
 }
 
-/// What was dropped before a connection was found, by cause.
-#[derive(Clone, Copy, Debug, Default)]
+/// What was dropped before there was a connection, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     /// Not a TCP header.
     pub malformed: u64,
@@ -53,6 +55,10 @@ pub struct Drops {
     pub full: u64,
     /// Refused by the listener: backlog, cookie, violation.
     pub listener: u64,
+    /// Handshakes that were not completed in time, or pushed out by others when the table was full.
+    pub handshakes: u64,
+    /// SYNs answered with a cookie, because too many handshakes were half open.
+    pub cookies: u64,
 }
 
 /// Time spent in the three steps, without system calls: the paper's packet processing time.
@@ -135,6 +141,8 @@ pub struct Stack {
     profile: Option<Profile>,
     last_work: Instant,
     live: usize,
+    /// Where [`Stack::evict`] looks first.
+    evict_from: usize,
 }
 
 impl Stack {
@@ -172,6 +180,7 @@ impl Stack {
             profile: None,
             last_work: now,
             live: 0,
+            evict_from: 0,
             config,
         }
     }
@@ -193,7 +202,8 @@ impl Stack {
 
     /// What was dropped before a connection was found.
     pub fn drops(&self) -> Drops {
-        self.drops
+        let cookies = self.listening.as_ref().map_or(0, |l| l.listener.cookies().0);
+        Drops { cookies, ..self.drops }
     }
 
     /// Connections that are open or closing.
@@ -417,6 +427,12 @@ impl Stack {
         self.get(id).map_or(0, Connection::room)
     }
 
+    /// As [`Stack::room`], for records of `len` bytes. When there is no room for one, and something is under
+    /// way that will make room, zero: `Event::Writable` follows as after [`Stack::send`]. Otherwise at least `len`.
+    pub fn room_for(&mut self, id: ConnectionId, len: usize) -> usize {
+        self.get_mut(id).map_or(0, |c| c.room_for(len))
+    }
+
     /// Puts everything that may leave on the wire.
     pub fn flush(&mut self) {
         self.transmit();
@@ -519,14 +535,33 @@ impl Stack {
         }
     }
 
-    /// Makes room by forgetting a connection in TIME-WAIT.
+    /// Makes room by forgetting a connection in TIME-WAIT, or else the handshake that has taken longest, of some
+    /// that are looked at: whoever floods pushes out the flood.
     fn evict(&mut self) -> bool {
-        let idle = |c: &Option<Box<Connection>>| {
-            c.as_ref().is_some_and(|c| {
-                c.tcp.state() == tcp::State::TimeWait && !c.is_dirty && !c.is_eventful
-            })
-        };
-        let index = self.connections.iter().position(idle);
+        let count = self.connections.len();
+        let mut oldest: Option<(Instant, usize)> = None;
+        let mut found = None;
+        for step in 0..count.min(EVICT_LOOKS) {
+            let index = (self.evict_from + step) % count;
+            let Some(c) =
+                self.connections[index].as_ref().filter(|c| !c.is_dirty && !c.is_eventful)
+            else {
+                continue;
+            };
+            if c.tcp.state() == tcp::State::TimeWait {
+                found = Some(index);
+                break;
+            }
+            if let Some(at) = c.handshake_deadline
+                && oldest.is_none_or(|(best, _)| at < best)
+            {
+                oldest = Some((at, index));
+            }
+        }
+        self.evict_from = (self.evict_from + EVICT_LOOKS) % count.max(1);
+        let pushed_out = found.is_none() && oldest.is_some();
+        self.drops.handshakes += u64::from(pushed_out);
+        let index = found.or(oldest.map(|(_, index)| index));
         if let Some(index) = index {
             self.remove(index as u32);
         }

@@ -292,6 +292,9 @@ impl Plan {
         }
         let replace = self.options.existing != Existing::Refuse;
         let storing = Storing { replace, sync: self.options.sync, remove_when_full: false };
+        if self.options.anew {
+            Target::remove_leftovers(&file.folder.dir, &file.local)?;
+        }
         Target::open(&file.folder.dir, &file.local, file.meta, storing).map(Arc::new)
     }
 

@@ -1,0 +1,197 @@
+//! The paper's message parts B, C, A, for a length that is inside the encrypted part and known last,
+//! beside the length-known-first way.
+//!
+//! Data comes either whole or in pieces, as marshalling makes it. Whole, both ways differ in the order of
+//! the parts only. In pieces, the one takes each piece as it comes; the other has to collect them first,
+//! which is a pass more.
+
+use fusewire_base::Sum;
+use fusewire_kernels::measure::{Effort, alternate};
+use fusewire_session::parts::{PartsReceiver, PartsSender, message_len};
+use fusewire_session::{Cipher, Kernel, Swap};
+use serde::Serialize;
+use std::hint::black_box;
+
+use crate::{Error, Result};
+
+/// What is compared.
+pub struct Plan<'a> {
+    /// CPU level and execution.
+    pub kernel: Kernel,
+    /// The cipher: one with a block of 8 bytes.
+    pub cipher: Cipher,
+    /// Bytes of data in a message.
+    pub sizes: &'a [usize],
+    /// Bytes of a piece.
+    pub piece_bytes: usize,
+    /// How long to measure.
+    pub effort: Effort,
+}
+
+/// What was measured at one length. Rates are bytes of data a second.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// `parts`.
+    pub experiment: &'static str,
+    /// The cipher.
+    pub cipher: String,
+    /// Bytes of data.
+    pub size_bytes: usize,
+    /// Bytes of a piece.
+    pub piece_bytes: usize,
+    /// The CPU level.
+    pub level: &'static str,
+    /// Parts B, C, A; data whole.
+    pub parts: f64,
+    /// Parts A, B, C, the length known first; data whole.
+    pub length_first: f64,
+    /// Parts B, C, A; data in pieces, each passed as it comes.
+    pub parts_pieces: f64,
+    /// Parts A, B, C; data in pieces, which are collected until the length is known.
+    pub length_first_pieces: f64,
+    /// Taking the message apart, which is one for both.
+    pub open: f64,
+}
+
+/// Measures each length and hands its line on.
+///
+/// # Errors
+/// When the cipher cannot have parts, or two ways do not make the same message.
+pub fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&Line)) -> Result<()> {
+    for &size in plan.sizes {
+        each(&measure(plan, size)?);
+    }
+    Ok(())
+}
+
+/// The ways, in the order of a line's rates.
+const WAYS: [&str; 5] = ["parts", "length_first", "parts_pieces", "length_first_pieces", "open"];
+
+struct Bench {
+    sender: PartsSender,
+    receiver: PartsReceiver,
+    piece_bytes: usize,
+    data: Vec<u8>,
+    collected: Vec<u8>,
+    message: Vec<u8>,
+    opened: Vec<u8>,
+}
+
+impl Bench {
+    fn new(plan: &Plan<'_>, size: usize) -> Result<Bench> {
+        let key = *b"fusewire";
+        let (cipher, kernel, element) = (plan.cipher, plan.kernel, Swap::Bytes32);
+        Ok(Bench {
+            sender: PartsSender::new(cipher, element, kernel, key)?,
+            receiver: PartsReceiver::new(cipher, element, kernel, key)?,
+            piece_bytes: plan.piece_bytes.max(1),
+            data: (0..size).map(|i| (i * 131 + (i >> 8)) as u8).collect(),
+            collected: vec![0; size],
+            message: vec![0; message_len(size)],
+            opened: vec![0; size],
+        })
+    }
+
+    /// Does it once. Gives the length of what it made, and the message's sum.
+    fn once(&mut self, way: usize) -> std::result::Result<(usize, Sum), fusewire_session::Error> {
+        match WAYS[way] {
+            "parts" => self.sender.seal(&self.data, &mut self.message),
+            "length_first" => self.sender.seal_in_order(&self.data, &mut self.message),
+            "parts_pieces" => {
+                let mut parts = self.sender.begin(&mut self.message);
+                for piece in self.data.chunks(self.piece_bytes) {
+                    parts.push(piece)?;
+                }
+                parts.finish()
+            }
+            "length_first_pieces" => {
+                let pieces = self.data.chunks(self.piece_bytes);
+                for (piece, to) in pieces.zip(self.collected.chunks_mut(self.piece_bytes)) {
+                    to.copy_from_slice(piece);
+                }
+                self.sender.seal_in_order(&self.collected, &mut self.message)
+            }
+            _ => self.receiver.open(&self.message, &mut self.opened),
+        }
+    }
+
+    /// All ways make the same message, and opened it is the data again.
+    fn check(&mut self) -> Result<()> {
+        let wrong = |way: usize, what: &str| Error::Wrong {
+            method: WAYS[way].to_owned(),
+            what: what.to_owned(),
+        };
+        let mut first = None;
+        for (way, name) in WAYS.iter().enumerate() {
+            if *name != "open" {
+                self.message.fill(0);
+            }
+            let found = (self.once(way)?.1, self.message.clone());
+            if *first.get_or_insert_with(|| found.clone()) != found {
+                return Err(wrong(way, "another message, or another sum"));
+            }
+        }
+        if self.opened == self.data { Ok(()) } else { Err(wrong(4, "other data")) }
+    }
+}
+
+fn measure(plan: &Plan<'_>, size: usize) -> Result<Line> {
+    let mut bench = Bench::new(plan, size)?;
+    bench.check()?;
+    let mut failed = None;
+    let rates = alternate(size, plan.effort, WAYS.len(), &mut |way, turns| {
+        for _ in 0..turns {
+            match bench.once(way) {
+                Ok(found) => drop(black_box(found)),
+                Err(error) => failed = Some(error),
+            }
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    Ok(Line {
+        experiment: "parts",
+        cipher: plan.cipher.to_string(),
+        size_bytes: size,
+        piece_bytes: plan.piece_bytes,
+        level: plan.kernel.level.name(),
+        parts: rates[0],
+        length_first: rates[1],
+        parts_pieces: rates[2],
+        length_first_pieces: rates[3],
+        open: rates[4],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_makes_the_same_message() {
+        for cipher in [Cipher::Pes, Cipher::SaferSimplified, Cipher::SaferK64 { rounds: 6 }] {
+            let plan = Plan {
+                kernel: Kernel::detect(),
+                cipher,
+                sizes: &[1, 4, 5, 12, 100, 1024, 4099],
+                piece_bytes: 37,
+                effort: Effort::SMOKE,
+            };
+            let mut lines = 0;
+            run(&plan, &mut |line| {
+                lines += 1;
+                assert!(line.parts > 0.0 && line.length_first_pieces > 0.0 && line.open > 0.0);
+            })
+            .unwrap();
+            assert_eq!(lines, plan.sizes.len());
+        }
+    }
+
+    #[test]
+    fn a_cipher_with_a_tag_has_no_parts() {
+        let (kernel, effort) = (Kernel::detect(), Effort::SMOKE);
+        let plan = Plan { kernel, cipher: Cipher::Aes256Gcm, sizes: &[64], piece_bytes: 8, effort };
+        assert!(run(&plan, &mut |_| {}).is_err());
+    }
+}
