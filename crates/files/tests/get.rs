@@ -199,9 +199,8 @@ fn the_rate_holds() {
         );
         run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
         let s = run.now.saturating_since(start).as_secs_f64();
-        // One file of less than a range goes over one connection.
-        let expected = 3.0 * f64::from(connections);
-        assert!((expected * 0.97..expected * 1.1).contains(&s), "{s} s over {connections}");
+        // One file of less than a range goes over one connection, which may then take all of the rate.
+        assert!((3.0 * 0.97..3.0 * 1.1).contains(&s), "{s} s over {connections}");
     }
 }
 

@@ -151,6 +151,18 @@ impl Plan {
         Some(job)
     }
 
+    /// What one connection may take of the rate: connections that will have nothing to do get nothing.
+    pub(super) fn bytes_per_s(&self) -> u64 {
+        let ledger = self.lock();
+        let all = self.options.connections.max(1) as usize;
+        let share = match ledger.totals.all_found {
+            true => (ledger.active + ledger.jobs.len()).clamp(1, all),
+            // There may be more to come.
+            false => all,
+        };
+        self.options.bytes_per_s.div_ceil(share as u64)
+    }
+
     /// A job that was taken is ended.
     pub(super) fn end(&self) {
         let mut ledger = self.lock();
