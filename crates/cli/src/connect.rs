@@ -1,7 +1,7 @@
 //! The client's side of connecting: whom to believe, and what to say when it fails.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
     Refusal, Trust, paths,
 };
-use fusewire_stack::Error as StackError;
+use fusewire_stack::{Error as StackError, Stack};
 use fusewire_transport::tcp::KeepAlive;
 
 use crate::options::{Common, DeviceChoice, ElementChoice};
@@ -40,6 +40,9 @@ pub struct Connect {
     #[command(flatten)]
     pub common: Common,
 }
+
+/// An error, and whether another address may do better.
+type Tried = (bool, Box<dyn std::error::Error>);
 
 /// Opens connections to one server.
 pub struct Connector<'a> {
@@ -99,11 +102,8 @@ impl<'a> Connector<'a> {
         Err(failed.unwrap_or_else(|| Failure::new(Code::Connection, "no address").into()))
     }
 
-    /// With the error, whether another address may do better.
-    fn open_at(
-        &self,
-        remote: SocketAddr,
-    ) -> std::result::Result<Link, (bool, Box<dyn std::error::Error>)> {
+    /// Tries one address.
+    fn open_at(&self, remote: SocketAddr) -> std::result::Result<Link, Tried> {
         let own = self.config.identity.fingerprint();
         let mut judge = |peer: Fingerprint| {
             // Whoever has the user's own key is the user.
@@ -119,19 +119,31 @@ impl<'a> Connector<'a> {
                 Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
             }
             DeviceChoice::Udp => {
-                let any: SocketAddr = match remote {
-                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-                };
-                let stack = self.connect.common.stack(any, KEEP_ALIVE, patience);
-                let stack = stack.map_err(|e| (false, e))?;
-                Link::over_stack(stack, remote, &self.config, &mut judge)
+                Link::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
+            }
+            DeviceChoice::Shm => {
+                let config = ClientConfig { shared_memory: true, ..self.config.clone() };
+                Link::over_shared_memory(self.stack(remote)?, remote, &config, &mut judge)
+            }
+            DeviceChoice::Auto => {
+                let shared_memory = is_here(remote.ip());
+                let config = ClientConfig { shared_memory, ..self.config.clone() };
+                Link::over_the_best(self.stack(remote)?, remote, &config, &mut judge)
             }
         };
         result.map_err(|error| {
             let failure = self.explain(&error);
             (failure.0 == Code::Connection, Failure::new(failure.0, failure.1).into())
         })
+    }
+
+    fn stack(&self, remote: SocketAddr) -> std::result::Result<Stack, Tried> {
+        let any: SocketAddr = match remote {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let patience = Duration::from_secs(self.connect.connect_timeout);
+        self.connect.common.stack(any, KEEP_ALIVE, patience).map_err(|e| (false, e))
     }
 
     fn remember(&mut self, peer: Fingerprint) {
@@ -167,6 +179,11 @@ impl<'a> Connector<'a> {
                 (Code::Refused, text)
             }
             StackError::Session(_) | StackError::Misuse(_) => (Code::Failed, error.to_string()),
+            StackError::NoSharedMemory { why, .. } => {
+                let text =
+                    format!("no shared memory with {host}: {why}; --device udp does without");
+                (Code::Connection, text)
+            }
             _ => (Code::Connection, format!("cannot connect to {host}: {error}")),
         }
     }
@@ -187,6 +204,11 @@ impl<'a> Connector<'a> {
             line.join(" ")
         )
     }
+}
+
+/// An address of this host: one that a socket can be bound to.
+fn is_here(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// For a shell.

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fusewire_lab::transfer::{self, Line, Method, Plan, Source};
+use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Source};
 use fusewire_session::{Cipher, Level};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -146,6 +146,8 @@ pub fn run(demo: &Demo) -> Result {
     }
     let plan = Plan {
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
+        carrier: Carrier::Udp,
+        manipulation: transfer::Manipulation::default(),
         bytes: subject.bytes,
         adu_bytes: vec![None],
         datagram_bytes: vec![None],

@@ -57,6 +57,10 @@ pub enum DeviceChoice {
     Udp,
     /// The kernel's TCP, for where UDP is blocked.
     KernelTcp,
+    /// Shared memory with a server on this host, agreed on over UDP.
+    Shm,
+    /// Shared memory where the server is on this host and offers it, otherwise UDP.
+    Auto,
 }
 
 /// What contents are marshalled as.

@@ -10,7 +10,7 @@ use clap::Args;
 use fusewire_files::net::{BODY_LEN_MAX, Control, Server, kernel_tcp};
 use fusewire_files::server::{Settings, Share};
 use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
-use fusewire_stack::PORT as INNER_PORT;
+use fusewire_stack::{PORT as INNER_PORT, shm};
 use fusewire_transport::tcp::KeepAlive;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -57,6 +57,9 @@ pub struct Serve {
     /// Do not take connections over kernel TCP.
     #[arg(long)]
     no_kernel_tcp: bool,
+    /// Do not go on over shared memory with clients of this host that ask for it.
+    #[arg(long)]
+    no_shm: bool,
     #[command(flatten)]
     common: Common,
     /// Print nothing but errors.
@@ -139,7 +142,11 @@ pub fn run(serve: &Serve) -> Result {
     let share = Share::open(&serve.dir, settings)?;
     let config = serve.config()?;
     let (mut stack, tcp) = bind(serve)?;
-    stack.listen(INNER_PORT, config.clone(), &options::secrets()?);
+    let shared = if serve.no_shm { None } else { Some(shm::Listener::bind()?) };
+    let invitations = shared.as_ref().map(shm::Listener::invitations);
+    let shared_memory = shared.as_ref().map(|s| s.name().to_vec());
+    let with_memory = ServerConfig { shared_memory, ..config.clone() };
+    stack.listen(INNER_PORT, with_memory, &options::secrets()?);
     let control = Arc::new(Control::default());
     stop_on_signals(&control, &stack, serve.quiet)?;
     let address = stack.local_addr();
@@ -152,7 +159,16 @@ pub fn run(serve: &Serve) -> Result {
             }
         })?;
     }
-    let broken = Server::new(stack, share).run(&control, Duration::from_secs(serve.grace))?;
+    if let Some(mut listener) = shared {
+        let (share, control) = (Arc::clone(&share), Arc::clone(&control));
+        std::thread::Builder::new().name("shm accept".into()).spawn(move || {
+            if let Err(error) = fusewire_files::net::shm::serve(&mut listener, &share, &control) {
+                tracing::error!(%error, "no more connections over shared memory");
+            }
+        })?;
+    }
+    let mut server = Server::new(stack, share).with_shared_memory(invitations);
+    let broken = server.run(&control, Duration::from_secs(serve.grace))?;
     if broken > 0 {
         let what = count(broken as u64, "connection");
         return Err(Failure::new(

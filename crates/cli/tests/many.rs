@@ -108,7 +108,7 @@ fn floods_keep_nobody_out_and_take_little() {
         sent
     });
     std::thread::sleep(Duration::from_millis(300));
-    for device in ["udp", "kernel-tcp"] {
+    for device in ["udp", "shm", "kernel-tcp"] {
         let args = ["get", &server.url("a"), "-o", "copy", "--device", device];
         world.run("alice", &args).ok();
         assert!(fs::read(world.here("copy")).unwrap() == content);

@@ -88,7 +88,7 @@ fn a_capture_is_tcp_without_a_wrong_checksum() {
     fs::write(world.served("a"), bytes(300_000, 1)).unwrap();
     let server = world.serve(&[]);
     let args = ["get", &server.url("a"), "--capture", "c.pcapng", "--key-log", "keys"];
-    let args = [&args[..], &["--datagram-bytes", "1452"]].concat();
+    let args = [&args[..], &["--datagram-bytes", "1452", "--device", "udp"]].concat();
     let done = world.run("alice", &args).ok();
     assert!(done.err.contains("session keys are written to"), "{done:?}");
     assert!(fs::read_to_string(world.here("keys")).unwrap().lines().count() >= 2);

@@ -34,6 +34,8 @@ use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
 
 use flow::{FileRun, Flows, Ready};
 
+pub use flow::OLDEST_KERNEL as OLDEST_ZERO_COPY_KERNEL;
+
 /// What to ask the kernel for.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {

@@ -199,6 +199,13 @@ impl Transform {
         }
     }
 
+    /// [`Transform::receive`] loads each byte of `src` once: also memory that another process writes to
+    /// meanwhile is deciphered as it was authenticated.
+    pub fn loads_once(&self) -> bool {
+        self.parts.execution == Execution::Integrated
+            && !matches!(self.parts.cipher, Cipher::Library(_))
+    }
+
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
         if self.parts.execution == Execution::Sequential {

@@ -77,6 +77,8 @@ pub struct ClientConfig {
     pub element: Swap,
     /// The longest body that this side takes, in bytes.
     pub body_len_max: u32,
+    /// Ask to go on over shared memory: see [`Established::rendezvous`](crate::Established::rendezvous).
+    pub shared_memory: bool,
     /// Code of the data pass.
     pub kernel: Kernel,
     /// Where to log keys for debugging.
@@ -93,6 +95,7 @@ impl ClientConfig {
             allow_insecure: false,
             element: Swap::None,
             body_len_max: BODY_LEN_MAX_DEFAULT,
+            shared_memory: false,
             kernel: Kernel::detect(),
             key_log: None,
         }
@@ -112,6 +115,9 @@ pub struct ServerConfig {
     pub allow_insecure: bool,
     /// The longest body that this side takes, in bytes.
     pub body_len_max: u32,
+    /// Where this side waits with its shared memory, for clients that ask for it: the name of a Unix
+    /// socket in the abstract namespace, of 1 to 107 bytes. `None` to do without.
+    pub shared_memory: Option<Vec<u8>>,
     /// Code of the data pass.
     pub kernel: Kernel,
     /// Where to log keys for debugging.
@@ -127,6 +133,7 @@ impl ServerConfig {
             ciphers: Cipher::DEFAULT.to_vec(),
             allow_insecure: false,
             body_len_max: BODY_LEN_MAX_DEFAULT,
+            shared_memory: None,
             kernel: Kernel::detect(),
             key_log: None,
         }

@@ -22,6 +22,7 @@ use crate::kernel::Swap;
 use crate::key_log::KeyLogFile;
 use crate::keys::{EXPORTER_LABEL, TrafficSecret};
 use crate::record::{RecordParams, RecordReceiver, RecordSender};
+use crate::rendezvous::Rendezvous;
 use crate::tls::{self, Seen};
 use rustls::{AlertDescription, Connection};
 use std::io::{Read, Write};
@@ -79,6 +80,8 @@ pub struct Established {
     pub sender: RecordSender,
     /// Opens; the first record begins at [`RecordReceiver::start_offset`].
     pub receiver: RecordReceiver,
+    /// What the session goes on with over shared memory, if the client asked for it and the server agreed.
+    pub rendezvous: Option<Box<Rendezvous>>,
 }
 
 enum Role {
@@ -86,12 +89,19 @@ enum Role {
     Server { config: Box<ServerConfig> },
 }
 
+struct Agreed {
+    peer: Fingerprint,
+    options: Options,
+    /// The server's name, if both want shared memory.
+    shared_memory: Option<Vec<u8>>,
+}
+
 enum State {
     Tls,
     /// TLS is done; the peer's Hello or Choice comes next.
     Message,
     /// Agreed; what is left of our own flight goes out first.
-    Agreed(Box<(Fingerprint, Options)>),
+    Agreed(Box<Agreed>),
     Done,
     Failed(HandshakeError),
 }
@@ -130,6 +140,7 @@ impl Handshake {
             element: config.element,
             body_len_max: config.body_len_max,
             ciphers: config.ciphers.clone(),
+            shared_memory: config.shared_memory,
         };
         let role = Role::Client { hello, pinned: config.trust != Trust::Ask };
         let own = config.identity.fingerprint();
@@ -234,7 +245,7 @@ impl Handshake {
             return None;
         }
         match core::mem::replace(&mut self.state, State::Done) {
-            State::Agreed(agreed) => match self.establish(agreed.0, agreed.1) {
+            State::Agreed(agreed) => match self.establish(*agreed) {
                 Ok(established) => Some(established),
                 Err(error) => {
                     self.state = State::Failed(error);
@@ -364,69 +375,114 @@ impl Handshake {
         let Some(peer) = self.peer() else {
             return Err(HandshakeError::Tls(rustls::Error::NoCertificatesPresented));
         };
-        let options = match &self.role {
+        let (options, shared_memory) = match &self.role {
             Role::Client { hello, .. } => {
-                let options = agree_as_client(hello, message)?;
+                let agreed = agree_as_client(hello, message)?;
                 self.transcript.extend_from_slice(message);
-                options
+                agreed
             }
             Role::Server { config } => {
                 self.transcript.extend_from_slice(message);
                 let answer = answer_as_server(config, self.own, peer, message);
                 let at = self.transcript.len();
-                match answer {
-                    Ok((choice, _)) => Answer::Choice(choice).emit(&mut self.transcript),
-                    Err(refusal) => Answer::Refusal(refusal).emit(&mut self.transcript),
+                match &answer {
+                    Ok((choice, _)) => choice.emit(&mut self.transcript),
+                    Err(refusal) => Answer::Refusal(*refusal).emit(&mut self.transcript),
                 }
                 let reply = self.transcript[at..].to_vec();
                 self.send(&reply)?;
                 match answer {
-                    Ok((_, options)) => options,
+                    Ok((choice, options)) => (options, choice.shared_memory),
                     Err(Refusal::NotAllowed) => return Err(HandshakeError::ClientNotAllowed(peer)),
                     Err(refusal) => return Err(HandshakeError::RefusedByUs(refusal)),
                 }
             }
         };
-        self.state = State::Agreed(Box::new((peer, options)));
+        self.state = State::Agreed(Box::new(Agreed { peer, options, shared_memory }));
         Ok(())
     }
 
-    fn establish(
-        &mut self,
-        peer: Fingerprint,
-        options: Options,
-    ) -> Result<Established, HandshakeError> {
+    fn establish(&mut self, agreed: Agreed) -> Result<Established, HandshakeError> {
+        let Agreed { peer, options, shared_memory } = agreed;
         let side = self.side();
-        let params = |body_len_max| {
-            RecordParams::new(options.cipher, options.element, body_len_max, self.kernel)
-        };
-        let secret = |side| self.export(side, peer);
-        let library = |_| HandshakeError::Tls(rustls::Error::General("record keys".into()));
-        let sender = RecordSender::new(
-            params(options.send_body_len_max),
-            secret(side)?,
-            self.written_len as u64,
-        )
-        .map_err(library)?;
-        let receiver = RecordReceiver::new(
-            params(options.receive_body_len_max),
-            secret(side.other())?,
-            self.read_len as u64,
-        )
-        .map_err(library)?;
+        let send = self.export(Medium::Stream, side, peer)?;
+        let receive = self.export(Medium::Stream, side.other(), peer)?;
+        if let Some(log) = &self.key_log {
+            log.log_records(side, &self.client_random, &send);
+            log.log_records(side.other(), &self.client_random, &receive);
+        }
+        let sender = self.sender(&options, send, self.written_len as u64)?;
+        let receiver = self.receiver(&options, receive, self.read_len as u64)?;
         let trusted = !matches!(self.role, Role::Client { pinned: false, .. });
-        Ok(Established { peer, trusted, options, sender, receiver })
+        let rendezvous = match shared_memory {
+            Some(name) => Some(Box::new(self.rendezvous(peer, options, name)?)),
+            None => None,
+        };
+        Ok(Established { peer, trusted, options, sender, receiver, rendezvous })
     }
 
-    /// The traffic secret of what `sender` sends. Context: who sends, both keys, both messages of ours.
-    fn export(&self, sender: Side, peer: Fingerprint) -> Result<TrafficSecret, HandshakeError> {
+    /// Keys and tokens of their own: no key seals both for the stream and for the rings.
+    fn rendezvous(
+        &self,
+        peer: Fingerprint,
+        options: Options,
+        name: Vec<u8>,
+    ) -> Result<Rendezvous, HandshakeError> {
+        let side = self.side();
+        let send = self.export(Medium::SharedMemory, side, peer)?;
+        let receive = self.export(Medium::SharedMemory, side.other(), peer)?;
+        Ok(Rendezvous {
+            name,
+            own_token: send.token(),
+            peer_token: receive.token(),
+            peer,
+            options,
+            sender: self.sender(&options, send, 0)?,
+            receiver: self.receiver(&options, receive, 0)?,
+        })
+    }
+
+    fn sender(
+        &self,
+        options: &Options,
+        secret: TrafficSecret,
+        offset: u64,
+    ) -> Result<RecordSender, HandshakeError> {
+        let params = self.params(options, options.send_body_len_max);
+        RecordSender::new(params, secret, offset).map_err(library)
+    }
+
+    fn receiver(
+        &self,
+        options: &Options,
+        secret: TrafficSecret,
+        offset: u64,
+    ) -> Result<RecordReceiver, HandshakeError> {
+        let params = self.params(options, options.receive_body_len_max);
+        RecordReceiver::new(params, secret, offset).map_err(library)
+    }
+
+    fn params(&self, options: &Options, body_len_max: u32) -> RecordParams {
+        RecordParams::new(options.cipher, options.element, body_len_max, self.kernel)
+    }
+
+    /// The traffic secret of what `sender` sends. Context: who sends where, both keys, both messages of
+    /// ours.
+    fn export(
+        &self,
+        medium: Medium,
+        sender: Side,
+        peer: Fingerprint,
+    ) -> Result<TrafficSecret, HandshakeError> {
         let (client, server) = match self.side() {
             Side::Client => (self.own, peer),
             Side::Server => (peer, self.own),
         };
-        let mut context = vec![match sender {
-            Side::Client => 1,
-            Side::Server => 2,
+        let mut context = vec![match (medium, sender) {
+            (Medium::Stream, Side::Client) => 1,
+            (Medium::Stream, Side::Server) => 2,
+            (Medium::SharedMemory, Side::Client) => 3,
+            (Medium::SharedMemory, Side::Server) => 4,
         }];
         context.extend(client.as_bytes());
         context.extend(server.as_bytes());
@@ -435,12 +491,19 @@ impl Handshake {
         self.tls
             .export_keying_material(&mut bytes[..], EXPORTER_LABEL, Some(&context))
             .map_err(HandshakeError::Tls)?;
-        let secret = TrafficSecret::from_bytes(*bytes);
-        if let Some(log) = &self.key_log {
-            log.log_records(sender, &self.client_random, &secret);
-        }
-        Ok(secret)
+        Ok(TrafficSecret::from_bytes(*bytes))
     }
+}
+
+/// Where records lie one after the other.
+#[derive(Clone, Copy)]
+enum Medium {
+    Stream,
+    SharedMemory,
+}
+
+fn library(_: Error) -> HandshakeError {
+    HandshakeError::Tls(rustls::Error::General("record keys".into()))
 }
 
 /// From a TLS record with a ClientHello: after record header, handshake header and version.
@@ -448,7 +511,10 @@ fn client_random(record: &[u8]) -> [u8; 32] {
     record.get(11..43).and_then(|r| r.try_into().ok()).unwrap_or_default()
 }
 
-fn agree_as_client(hello: &Hello, message: &[u8]) -> Result<Options, HandshakeError> {
+fn agree_as_client(
+    hello: &Hello,
+    message: &[u8],
+) -> Result<(Options, Option<Vec<u8>>), HandshakeError> {
     let expected = "Choice";
     let choice = match Answer::parse(message) {
         Ok(Answer::Choice(choice)) => choice,
@@ -462,13 +528,17 @@ fn agree_as_client(hello: &Hello, message: &[u8]) -> Result<Options, HandshakeEr
     if !offered {
         return Err(HandshakeError::RefusedByUs(Refusal::NoCommonCipher));
     }
-    Ok(Options {
+    if choice.shared_memory.is_some() && !hello.shared_memory {
+        return Err(HandshakeError::Message { expected });
+    }
+    let options = Options {
         version: choice.version,
         cipher: choice.cipher,
         element: choice.element,
         send_body_len_max: choice.body_len_max.min(config::BODY_LEN_MAX),
         receive_body_len_max: hello.body_len_max,
-    })
+    };
+    Ok((options, choice.shared_memory))
 }
 
 fn answer_as_server(
@@ -487,7 +557,9 @@ fn answer_as_server(
     let cipher = hello::choose(&hello, &config.ciphers, config.allow_insecure)?;
     let version = hello::VERSION;
     let element = hello.element;
-    let choice = Choice { version, cipher, element, body_len_max: config.body_len_max };
+    let shared_memory = config.shared_memory.clone().filter(|_| hello.shared_memory);
+    let body_len_max = config.body_len_max;
+    let choice = Choice { version, cipher, element, body_len_max, shared_memory };
     let options = Options {
         version,
         cipher,

@@ -8,6 +8,7 @@ use crate::cipher::Cipher;
 use crate::error::Error;
 use crate::kernel::Swap;
 use core::fmt;
+use core::ops::RangeInclusive;
 
 /// Version of the record protocol.
 pub const VERSION: u8 = 1;
@@ -20,6 +21,10 @@ const HELLO: u8 = 1;
 const CHOICE: u8 = 2;
 const REFUSAL: u8 = 3;
 const FLAG_INSECURE: u8 = 1;
+/// Type of the extension that asks for shared memory and offers it.
+const SHARED_MEMORY: u16 = 1;
+/// The longest name of a Unix socket in the abstract namespace, in bytes.
+pub const SOCKET_NAME_LEN_MAX: usize = 107;
 
 /// What a client offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +39,12 @@ pub struct Hello {
     pub body_len_max: u32,
     /// Known ciphers offered, best first. Unknown codes were skipped.
     pub ciphers: Vec<Cipher>,
+    /// The client asks to go on over shared memory.
+    pub shared_memory: bool,
 }
 
 /// What a server chose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Version of the record protocol.
     pub version: u8,
@@ -47,6 +54,9 @@ pub struct Choice {
     pub element: Swap,
     /// Longest body the server takes, bytes.
     pub body_len_max: u32,
+    /// Where the server waits with its shared memory, if it was asked for and agrees: the name of a
+    /// Unix socket in the abstract namespace.
+    pub shared_memory: Option<Vec<u8>>,
 }
 
 /// Why a server refused a Hello.
@@ -131,7 +141,7 @@ impl Hello {
         out.extend(self.body_len_max.to_be_bytes());
         out.push(self.ciphers.len() as u8);
         self.ciphers.iter().for_each(|c| out.extend(c.code()));
-        out.extend(0u16.to_be_bytes());
+        emit_extensions(out, self.shared_memory.then_some(&[]));
     }
 
     /// Reads a whole message.
@@ -152,9 +162,9 @@ impl Hello {
             // A cipher of a later version is skipped: what it is called here is nobody's business yet.
             ciphers.extend(Cipher::from_code(reader.array()?));
         }
-        reader.extensions()?;
+        let shared_memory = reader.extensions(0..=0)?.is_some();
         let allow_insecure = flags & FLAG_INSECURE != 0;
-        Ok(Hello { version, allow_insecure, element, body_len_max, ciphers })
+        Ok(Hello { version, allow_insecure, element, body_len_max, ciphers, shared_memory })
     }
 }
 
@@ -165,12 +175,12 @@ impl Choice {
         out.extend(self.cipher.code());
         out.push(element_code(self.element));
         out.extend(self.body_len_max.to_be_bytes());
-        out.extend(0u16.to_be_bytes());
+        emit_extensions(out, self.shared_memory.as_deref());
     }
 }
 
 /// A server's answer to a Hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It accepts.
     Choice(Choice),
@@ -208,8 +218,9 @@ impl Answer {
         })?;
         let element = reader.element()?;
         let body_len_max = reader.body_len_max()?;
-        reader.extensions()?;
-        Ok(Answer::Choice(Choice { version, cipher, element, body_len_max }))
+        let name = reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
+        let shared_memory = name.map(<[u8]>::to_vec);
+        Ok(Answer::Choice(Choice { version, cipher, element, body_len_max, shared_memory }))
     }
 }
 
@@ -230,6 +241,16 @@ pub fn choose(hello: &Hello, ciphers: &[Cipher], allow_insecure: bool) -> Result
         reason = Refusal::Insecure;
     }
     Err(reason)
+}
+
+fn emit_extensions(out: &mut Vec<u8>, shared_memory: Option<&[u8]>) {
+    let Some(value) = shared_memory else {
+        return out.extend(0u16.to_be_bytes());
+    };
+    out.extend((4 + value.len() as u16).to_be_bytes());
+    out.extend(SHARED_MEMORY.to_be_bytes());
+    out.extend((value.len() as u16).to_be_bytes());
+    out.extend(value);
 }
 
 struct Reader<'a> {
@@ -277,26 +298,32 @@ impl Reader<'_> {
         Ok(len)
     }
 
-    /// Room for later versions: type, length, value. What is not known is skipped.
-    fn extensions(&mut self) -> Result<(), Error> {
+    /// Type, length, value; what is not known is skipped. Gives the value of the one for shared memory,
+    /// whose length must be in `lens`.
+    fn extensions(&mut self, lens: RangeInclusive<usize>) -> Result<Option<&[u8]>, Error> {
         let total = usize::from(u16::from_be_bytes(self.array()?));
         let end = self.at + total;
         if end != self.bytes.len() {
             return Err(self.malformed("extensions up to the end", total as u64, self.at - 2));
         }
+        let mut found = None;
         while self.at < end {
-            let _type: [u8; 2] = self.array()?;
+            let kind = u16::from_be_bytes(self.array()?);
             let len = usize::from(u16::from_be_bytes(self.array()?));
-            if len > end - self.at {
-                return Err(self.malformed(
-                    "an extension within the message",
-                    len as u64,
-                    self.at - 2,
-                ));
-            }
-            self.at += len;
+            let expected = if len > end - self.at {
+                "an extension within the message"
+            } else if kind == SHARED_MEMORY && (found.is_some() || !lens.contains(&len)) {
+                "one extension for shared memory, of the length that it has in this message"
+            } else {
+                if kind == SHARED_MEMORY {
+                    found = Some(&self.bytes[self.at..self.at + len]);
+                }
+                self.at += len;
+                continue;
+            };
+            return Err(self.malformed(expected, len as u64, self.at - 2));
         }
-        Ok(())
+        Ok(found)
     }
 
     fn end(&self) -> Result<(), Error> {
@@ -319,6 +346,7 @@ mod tests {
             element: Swap::Bytes32,
             body_len_max: 70_000,
             ciphers: vec![Cipher::SaferK64 { rounds: 3 }, Cipher::Aes256Gcm, Cipher::None],
+            shared_memory: false,
         }
     }
 
@@ -328,6 +356,7 @@ mod tests {
             cipher: Cipher::Aes128Gcm,
             element: Swap::Bytes64,
             body_len_max: 9,
+            shared_memory: None,
         }
     }
 
@@ -344,8 +373,30 @@ mod tests {
             let answer = Answer::Refusal(refusal);
             assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
         }
-        let answer = Answer::Choice(choice());
-        assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+        for shared_memory in [None, Some(vec![0]), Some(vec![b'x'; SOCKET_NAME_LEN_MAX])] {
+            let answer = Answer::Choice(Choice { shared_memory, ..choice() });
+            assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+        }
+        let asking = Hello { shared_memory: true, ..hello() };
+        assert_eq!(Hello::parse(&emitted(|o| asking.emit(o))).unwrap(), asking);
+    }
+
+    #[test]
+    fn shared_memory_is_asked_for_without_a_value_and_offered_with_a_name() {
+        let with = |mut bytes: Vec<u8>, extensions: &[u8]| {
+            bytes.truncate(bytes.len() - 2);
+            bytes.extend((extensions.len() as u16).to_be_bytes());
+            bytes.extend(extensions);
+            bytes
+        };
+        let long = [&[0, 1, 0, 108][..], &[7; 108]].concat();
+        for wrong in [&[0, 1, 0, 1, 9][..], &[0, 1, 0, 0, 0, 1, 0, 0]] {
+            assert!(Hello::parse(&with(emitted(|o| hello().emit(o)), wrong)).is_err(), "{wrong:?}");
+        }
+        for wrong in [&[0, 1, 0, 0][..], &long, &[0, 1, 0, 1, 9, 0, 1, 0, 1, 9]] {
+            let bytes = with(emitted(|o| choice().emit(o)), wrong);
+            assert!(Answer::parse(&bytes).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! key[e]      = Expand-Label(secret[e], "key", "", key length of the cipher)
 //! iv[e]       = Expand-Label(secret[e], "iv",  "", 12)
 //! secret[e+1] = Expand-Label(secret[e], "ku",  "", 32)
+//! token       = Expand-Label(secret[0], "token", "", 32)
 //! ```
 //! All key bytes are wiped when they are dropped.
 
@@ -21,6 +22,9 @@ pub const EXPORTER_LABEL: &[u8] = b"EXPERIMENTAL fusewire records v1";
 
 /// Prefix of every label of [`expand_label`].
 pub const LABEL_PREFIX: &[u8] = b"fusewire ";
+
+/// What a process shows that calls over a Unix socket, to be taken for the session's other end.
+pub type Token = [u8; 32];
 
 /// The secret that a direction's keys of one epoch come from.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -75,6 +79,13 @@ impl TrafficSecret {
         let mut next = TrafficSecret([0; 32]);
         expand_label(&self.0, b"ku", &mut next.0);
         next
+    }
+
+    /// Says nothing of the keys to whom it is shown.
+    pub(crate) fn token(&self) -> Token {
+        let mut token = [0; 32];
+        expand_label(&self.0, b"token", &mut token);
+        token
     }
 
     pub(crate) fn epoch_key(&self, cipher: Cipher) -> EpochKey {

@@ -25,6 +25,7 @@ mod known_hosts;
 pub mod parts;
 mod paths;
 pub mod record;
+mod rendezvous;
 mod state_file;
 mod tls;
 
@@ -41,3 +42,4 @@ pub use key_log::KeyLogFile;
 pub use known_hosts::{Known, KnownHosts};
 pub use paths::{Paths, paths};
 pub use record::{OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType};
+pub use rendezvous::Rendezvous;

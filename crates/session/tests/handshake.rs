@@ -358,3 +358,36 @@ fn garbage_is_refused() {
         assert!(server.poll().is_none());
     }
 }
+
+#[test]
+fn shared_memory_needs_both_sides_and_has_keys_of_its_own() {
+    for (asked, offered) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut sides = Sides::new();
+        sides.client.shared_memory = asked;
+        sides.server.shared_memory = offered.then(|| b"a socket".to_vec());
+        let (client, server) = sides.run(usize::MAX);
+        let (mut client, mut server) = (client.unwrap(), server.unwrap());
+        assert_eq!(client.rendezvous.is_some(), asked && offered);
+        assert_eq!(server.rendezvous.is_some(), asked && offered);
+        let (Some(mut a), Some(mut b)) = (client.rendezvous.take(), server.rendezvous.take())
+        else {
+            continue;
+        };
+        assert_eq!((&a.name[..], &b.name[..]), (&b"a socket"[..], &b"a socket"[..]));
+        assert_eq!((a.own_token, a.peer_token), (b.peer_token, b.own_token));
+        assert_ne!(a.own_token, a.peer_token);
+        assert_eq!((a.peer, b.peer), (client.peer, server.peer));
+        let text = format!("{a:?}");
+        assert!(text.contains("peer") && !text.contains("token"), "{text}");
+        // Records from offset 0, that the stream's keys do not open.
+        let mut record = vec![0; a.sender.record_len(5)];
+        a.sender.seal(0, RecordType::Adu, b"hello", &mut record).unwrap();
+        let mut body = [0; 5];
+        let offset = server.receiver.start_offset();
+        assert!(server.receiver.open(offset, &record, &mut body).is_err());
+        let head = record[..16].try_into().unwrap();
+        b.receiver.open_in_place(0, head, &record, &mut body).unwrap();
+        assert_eq!(&body, b"hello");
+        exchange(&mut client, &mut server, b"the stream goes on");
+    }
+}

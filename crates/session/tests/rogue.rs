@@ -139,8 +139,15 @@ fn against_server(
 fn hello() -> Vec<u8> {
     let mut out = Vec::new();
     let ciphers = vec![Cipher::Aes256Gcm];
-    Hello { version: 1, allow_insecure: false, element: Swap::None, body_len_max: 1, ciphers }
-        .emit(&mut out);
+    Hello {
+        version: 1,
+        allow_insecure: false,
+        element: Swap::None,
+        body_len_max: 1,
+        ciphers,
+        shared_memory: false,
+    }
+    .emit(&mut out);
     out
 }
 

@@ -94,6 +94,7 @@ fn hello() -> String {
         element: Swap::None,
         body_len_max: 1 << 20,
         ciphers,
+        shared_memory: false,
     };
     hello.emit(&mut out);
     assert_eq!(Hello::parse(&out).unwrap(), hello);
@@ -103,7 +104,14 @@ fn hello() -> String {
 fn choice() -> String {
     let mut out = Vec::new();
     let cipher = Cipher::Aes256Gcm;
-    Choice { version: VERSION, cipher, element: Swap::None, body_len_max: 1 << 16 }.emit(&mut out);
+    Choice {
+        version: VERSION,
+        cipher,
+        element: Swap::None,
+        body_len_max: 1 << 16,
+        shared_memory: None,
+    }
+    .emit(&mut out);
     hex(&out) + "\n"
 }
 

@@ -19,7 +19,7 @@ use fusewire_kernels::Level;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
     Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender,
-    RecordType,
+    RecordType, Rendezvous,
 };
 use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
 use fusewire_wire::tcp::Header;
@@ -85,6 +85,8 @@ struct Open {
     peer: Fingerprint,
     options: Options,
     trusted: bool,
+    /// For going on over shared memory, until it is taken.
+    rendezvous: Option<Box<Rendezvous>>,
 }
 
 pub(crate) struct Connection {
@@ -516,6 +518,7 @@ impl Connection {
             peer: established.peer,
             options: established.options,
             trusted: established.trusted,
+            rendezvous: established.rendezvous,
         };
         self.events.push_back(Event::Connected { peer: open.peer, trusted: open.trusted });
         self.handshake_deadline = None;
@@ -679,6 +682,12 @@ impl Connection {
     /// True once `Event::Closed` was given.
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// What the session can go on with over shared memory; once.
+    pub fn take_rendezvous(&mut self) -> Option<Rendezvous> {
+        let Phase::Open(open) = &mut self.phase else { return None };
+        if open.trusted { open.rendezvous.take().map(|r| *r) } else { None }
     }
 
     /// The peer's key and what was agreed on, once the handshake is complete.

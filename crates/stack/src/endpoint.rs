@@ -14,7 +14,7 @@ use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use fusewire_device::{Device, Waker, udp};
-use fusewire_session::{ClientConfig, Fingerprint, Options, ServerConfig};
+use fusewire_session::{ClientConfig, Fingerprint, Options, Rendezvous, ServerConfig};
 use fusewire_transport::tcp::{Info, Secrets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -267,6 +267,16 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// What the session can go on with over shared memory ([`shm`](crate::shm)), if both sides want it; once.
+    pub fn take_rendezvous(&mut self) -> Option<Rendezvous> {
+        self.shared.lock().stack.take_rendezvous(self.id)
+    }
+
+    /// This side's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.lock().stack.local_addr()
+    }
+
     /// The peer's key.
     pub fn peer(&self) -> Option<Fingerprint> {
         self.shared.lock().stack.session(self.id).map(|(peer, _)| peer)

@@ -43,6 +43,14 @@ pub enum Error {
         /// What it did.
         what: &'static str,
     },
+    /// The peer cannot be reached through shared memory.
+    #[error("no shared memory with {peer}: {why}")]
+    NoSharedMemory {
+        /// Who.
+        peer: SocketAddr,
+        /// In words for a user.
+        why: String,
+    },
     /// The connection is closed, by this side or in order by both.
     #[error("the connection is closed")]
     Closed,

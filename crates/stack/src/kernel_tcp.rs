@@ -94,7 +94,7 @@ impl Connection {
                 }
             }
         };
-        let Established { peer, trusted, options, sender, receiver } = established;
+        let Established { peer, trusted, options, sender, receiver, .. } = established;
         let longest = receiver.overhead() + receiver.body_len_max() + 16;
         if input.len() < longest + RECEIVE_BYTES {
             input.resize(longest + RECEIVE_BYTES, 0);

@@ -12,6 +12,7 @@ mod inbox;
 pub mod kernel_tcp;
 mod path;
 mod send_ring;
+pub mod shm;
 mod stack;
 
 pub use application::{Adu, Application, Keep};

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fusewire_lab::transfer::{self, Line, Method, Plan, Role, Sink, Source, Task};
+use fusewire_lab::transfer::{
+    self, Carrier, Line, Manipulation, Method, Plan, Role, Sink, Source, Task,
+};
 use fusewire_session::Cipher;
 
 use crate::output::{Result, json, rate};
@@ -19,6 +21,9 @@ pub struct Options {
     /// Methods to compare [default: all that are here].
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,
+    /// What carries the methods of ours: udp or shm.
+    #[arg(long, default_value = "udp")]
+    device: Carrier,
     /// Bytes of content for each transfer.
     #[arg(long, default_value_t = 1 << 30)]
     bytes: u64,
@@ -37,6 +42,12 @@ pub struct Options {
     /// Write to a file in memory instead of forgetting.
     #[arg(long)]
     sink_file: bool,
+    /// Seal ahead into the retransmission memory, and not only what can leave at once.
+    #[arg(long)]
+    ahead: bool,
+    /// Open each ADU right after its frame came, and copy it when the application asks.
+    #[arg(long)]
+    early: bool,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -48,13 +59,16 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 struct Size(Option<usize>);
 
+/// The longest ADU that shared memory is measured with.
+const BYTES_MAX: usize = 256 << 10;
+
 fn size(text: &str) -> std::result::Result<Size, String> {
     if matches!(text, "largest" | "auto") {
         return Ok(Size(None));
     }
     match text.parse() {
-        Ok(bytes) if (64..=65_507).contains(&bytes) => Ok(Size(Some(bytes))),
-        _ => Err("expected 64 to 65507, `auto` or `largest`".into()),
+        Ok(bytes) if (64..=BYTES_MAX).contains(&bytes) => Ok(Size(Some(bytes))),
+        _ => Err(format!("expected 64 to {BYTES_MAX}, `auto` or `largest`")),
     }
 }
 
@@ -65,6 +79,8 @@ const PEERS: &str = "FUSEWIRE_PEERS";
 pub fn run(options: Options) -> Result {
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
+        carrier: options.device,
+        manipulation: Manipulation { ahead: options.ahead, early: options.early },
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
         datagram_bytes: options.datagram_bytes.iter().map(|s| s.0).collect(),
@@ -124,6 +140,8 @@ pub struct Worker {
     role: WorkerRole,
     #[arg(long)]
     method: Method,
+    #[arg(long, default_value = "udp")]
+    device: Carrier,
     #[arg(long, default_value_t = 0)]
     bytes: u64,
     #[arg(long)]
@@ -140,6 +158,10 @@ pub struct Worker {
     file: Option<PathBuf>,
     #[arg(long)]
     measure: bool,
+    #[arg(long)]
+    ahead: bool,
+    #[arg(long)]
+    early: bool,
     /// Hash the content that is sent.
     #[arg(long)]
     hash: bool,
@@ -162,6 +184,8 @@ pub fn work(worker: Worker) -> Result {
     };
     transfer::work(&Task {
         method: worker.method,
+        carrier: worker.device,
+        manipulation: Manipulation { ahead: worker.ahead, early: worker.early },
         role,
         bytes: worker.bytes,
         adu_bytes: worker.adu_bytes,

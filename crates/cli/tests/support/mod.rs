@@ -166,6 +166,15 @@ impl Server {
         rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
     }
 
+    /// User and system time so far.
+    pub fn cpu_seconds(&self) -> f64 {
+        let pid = self.child.as_ref().unwrap().id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: f64 = fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum();
+        ticks / rustix::param::clock_ticks_per_second() as f64
+    }
+
     /// SIGTERM, and the end.
     pub fn stop(mut self) -> Done {
         self.signal(rustix::process::Signal::TERM);

@@ -206,6 +206,12 @@ impl Shm {
         }
     }
 
+    /// Bytes that were free in the ring when the peer was last asked, which is when room lacked. There
+    /// may be more.
+    pub fn known_room(&self) -> usize {
+        self.producer.known_room() as usize
+    }
+
     /// Keeps the frame that was written into the room that `reserve` gave.
     ///
     /// # Panics

@@ -109,6 +109,11 @@ impl Producer {
         Ok((self.capacity - (self.head - self.tail) >= bytes).then_some(self.head))
     }
 
+    /// Bytes that were free when the peer's tail was last read.
+    pub fn known_room(&self) -> u64 {
+        self.capacity - (self.head - self.tail)
+    }
+
     /// Where the next record goes.
     pub fn head(&self) -> u64 {
         self.head

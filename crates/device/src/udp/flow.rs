@@ -17,7 +17,7 @@ use crate::kernel::Version;
 use crate::sys::sockopt as option;
 
 /// UDP takes pages of a file since this version (`MSG_SPLICE_PAGES`).
-pub(super) const OLDEST_KERNEL: Version = Version { major: 6, minor: 5 };
+pub const OLDEST_KERNEL: Version = Version { major: 6, minor: 5 };
 /// The most peers with a socket of their own.
 const MAX_FLOWS: usize = 256;
 /// A flow that was not used in so many runs of others may be closed.

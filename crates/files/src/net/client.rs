@@ -1,12 +1,12 @@
-//! The client's side of one connection, over either transport.
+//! The client's side of one connection, whatever carries it.
 
 use super::channel::StackChannel;
-use super::kernel_tcp::TcpChannel;
+use super::line::{Line, LineChannel};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN};
 use crate::{Element, Error, Scratch, Turn};
 use fusewire_base::Instant;
 use fusewire_session::{ClientConfig, Fingerprint, Options};
-use fusewire_stack::{Clock, ConnectionId, Event, Keep, PORT, Stack, kernel_tcp};
+use fusewire_stack::{Clock, ConnectionId, Event, Keep, PORT, Stack, kernel_tcp, shm};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Link {
 
 enum Over {
     Stack(Box<OverStack>),
-    KernelTcp(Box<kernel_tcp::Connection>),
+    Line(Box<dyn Line>),
 }
 
 struct OverStack {
@@ -50,36 +50,69 @@ impl Link {
     /// # Errors
     /// What went wrong, and what `judge` returns.
     pub fn over_stack(
-        mut stack: Stack,
+        stack: Stack,
         remote: SocketAddr,
         config: &ClientConfig,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Link> {
-        let id = stack.connect(remote, PORT, config)?;
-        let (peer, trusted) = loop {
-            let worked = stack.poll(&mut Keep)?;
-            match stack.poll_event() {
-                Some((_, Event::Connected { peer, trusted })) => break (peer, trusted),
-                Some((_, Event::Closed(error))) => {
-                    return Err(error.unwrap_or(fusewire_stack::Error::Closed));
-                }
-                Some(_) => {}
-                None if worked => {}
-                None => stack.wait(None)?,
-            }
-        };
-        if !trusted {
-            if let Err(error) = judge(peer) {
-                stack.abort(id);
-                return Err(error);
-            }
-            stack.trust(id);
-        }
-        let Some((peer, options)) = stack.session(id) else {
+        let over = OverStack::connect(stack, remote, config, judge)?;
+        let Some((peer, options)) = over.stack.session(over.id) else {
             return Err(fusewire_stack::Error::Closed);
         };
-        let over = OverStack { stack, id, peer_finished: false, closed: None };
         Ok(Link { over: Over::Stack(Box::new(over)), peer, options, clock: Clock::new() })
+    }
+
+    /// Connects over a stack that has nothing else to do, and goes on over shared memory.
+    ///
+    /// # Errors
+    /// As [`Link::over_stack`]; the server is on another host or does not want to. `config` must ask for it.
+    pub fn over_shared_memory(
+        stack: Stack,
+        remote: SocketAddr,
+        config: &ClientConfig,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<Link> {
+        let mut link = Link::over_stack(stack, remote, config, judge)?;
+        if let Err(error) = link.go_on(remote) {
+            if let Over::Stack(over) = &mut link.over {
+                over.stack.abort(over.id);
+            }
+            return Err(error);
+        }
+        Ok(link)
+    }
+
+    /// The same; stays with the stack if there is no shared memory.
+    ///
+    /// # Errors
+    /// As [`Link::over_stack`].
+    pub fn over_the_best(
+        stack: Stack,
+        remote: SocketAddr,
+        config: &ClientConfig,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<Link> {
+        let mut link = Link::over_stack(stack, remote, config, judge)?;
+        if let Err(error) = link.go_on(remote) {
+            tracing::debug!(%error, "going on over UDP");
+        }
+        Ok(link)
+    }
+
+    /// Goes on over shared memory; after an error the connection is what it was.
+    fn go_on(&mut self, peer: SocketAddr) -> fusewire_stack::Result<()> {
+        let Over::Stack(over) = &mut self.over else { return Ok(()) };
+        let Some(rendezvous) = over.stack.take_rendezvous(over.id) else {
+            let why = "the server does not offer any".into();
+            return Err(fusewire_stack::Error::NoSharedMemory { peer, why });
+        };
+        let ends = shm::Ends { local: over.stack.local_addr(), peer };
+        let connection = shm::call(rendezvous, ends)?;
+        // It has done its duty: the server may forget it.
+        over.stack.finish(over.id);
+        self.close();
+        self.over = Over::Line(Box::new(connection));
+        Ok(())
     }
 
     /// Connects over a kernel TCP socket, which may take as long as `patience`, and each step of the handshake
@@ -103,7 +136,7 @@ impl Link {
         }
         connection.set_nonblocking()?;
         let options = connection.options();
-        let over = Over::KernelTcp(Box::new(connection));
+        let over = Over::Line(Box::new(connection));
         Ok(Link { over, peer, options, clock: Clock::new() })
     }
 
@@ -126,7 +159,7 @@ impl Link {
     pub fn stack_mut(&mut self) -> Option<&mut Stack> {
         match &mut self.over {
             Over::Stack(over) => Some(&mut over.stack),
-            Over::KernelTcp(_) => None,
+            Over::Line(_) => None,
         }
     }
 
@@ -142,7 +175,7 @@ impl Link {
             let now = clock.now();
             let done = match &mut self.over {
                 Over::Stack(over) => over.turn(now, &mut scratch, turn)?,
-                Over::KernelTcp(over) => turn_tcp(over, now, &mut scratch, turn)?,
+                Over::Line(over) => turn_line(over.as_mut(), now, &mut scratch, turn)?,
             };
             if done {
                 self.close();
@@ -162,8 +195,8 @@ impl Link {
             let left = deadline.saturating_since(self.clock.now());
             let over = match &mut self.over {
                 Over::Stack(over) => over.close_step(left),
-                Over::KernelTcp(over) => match over.try_finish() {
-                    Ok(sent) => over.is_finished() || sent && close_tcp_step(over, left),
+                Over::Line(over) => match over.try_finish() {
+                    Ok(sent) => over.is_finished() || sent && close_step(over.as_mut(), left),
                     Err(_) => true,
                 },
             };
@@ -174,8 +207,8 @@ impl Link {
     }
 }
 
-/// One step of waiting for the peer's end over kernel TCP; true when there is nothing to wait for.
-fn close_tcp_step(over: &mut kernel_tcp::Connection, left: Duration) -> bool {
+/// One step of waiting for the peer's end; true when there is nothing to wait for.
+fn close_step(over: &mut dyn Line, left: Duration) -> bool {
     let mut unwanted = vec![0; MAX_ADU_LEN];
     match over.recv_into(&mut unwanted) {
         Ok(None) if !over.is_finished() => over.wait(Some(left)).is_err(),
@@ -188,13 +221,13 @@ fn sleep(now: Instant, turn: &Turn) -> Duration {
     turn.wait_until.map_or(LOOK_EVERY, |at| at.saturating_since(now).min(LOOK_EVERY))
 }
 
-fn turn_tcp(
-    over: &mut kernel_tcp::Connection,
+fn turn_line(
+    over: &mut dyn Line,
     now: Instant,
     scratch: &mut Scratch,
     turn: TurnFn<'_>,
 ) -> Result<bool, Error> {
-    let done = turn(&mut TcpChannel(over), scratch, now)?;
+    let done = turn(&mut LineChannel(over), scratch, now)?;
     over.try_flush().map_err(ChannelError::from)?;
     if !done.worked && !done.finished {
         over.wait(Some(sleep(now, &done))).map_err(ChannelError::from)?;
@@ -203,6 +236,35 @@ fn turn_tcp(
 }
 
 impl OverStack {
+    fn connect(
+        mut stack: Stack,
+        remote: SocketAddr,
+        config: &ClientConfig,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<OverStack> {
+        let id = stack.connect(remote, PORT, config)?;
+        let (peer, trusted) = loop {
+            let worked = stack.poll(&mut Keep)?;
+            match stack.poll_event() {
+                Some((_, Event::Connected { peer, trusted })) => break (peer, trusted),
+                Some((_, Event::Closed(error))) => {
+                    return Err(error.unwrap_or(fusewire_stack::Error::Closed));
+                }
+                Some(_) => {}
+                None if worked => {}
+                None => stack.wait(None)?,
+            }
+        };
+        if !trusted {
+            if let Err(error) = judge(peer) {
+                stack.abort(id);
+                return Err(error);
+            }
+            stack.trust(id);
+        }
+        Ok(OverStack { stack, id, peer_finished: false, closed: None })
+    }
+
     fn turn(
         &mut self,
         now: Instant,

@@ -1,13 +1,15 @@
 //! The transfer over the network: joins its machines with `fusewire_stack`.
 //!
 //! A [`Server`] turns a session for each connection of one stack, in one thread; [`kernel_tcp::serve`] does
-//! the same for kernel TCP sockets, a thread each. A [`Link`] is the client's side of one connection.
+//! the same for kernel TCP sockets, [`shm::serve`] for shared memory, a thread each. A [`Link`] is the client's side of one connection.
 //! No payload byte is touched here: ADUs are sealed from, and opened into, the machines' own buffers.
 
 mod channel;
 mod client;
 pub mod kernel_tcp;
+mod line;
 mod server;
+pub mod shm;
 
 pub use client::{Judge, Link, TurnFn};
 pub use server::{Control, Server};

@@ -5,6 +5,7 @@ use crate::channel::ChannelError;
 use crate::server::{Session, Share};
 use crate::{Element, Error, Scratch};
 use fusewire_base::Instant;
+use fusewire_stack::shm::{Ends, Invitation, Invitations};
 use fusewire_stack::{Clock, ConnectionId, Drops, Event, Fingerprint, Keep, Stack};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// While the server drains, how long a client may ask for nothing before it is let go.
 const DRAIN_IDLE: Duration = Duration::from_millis(500);
 
-/// Stops a server from outside, and counts what is served over kernel TCP beside it.
+/// Stops a server from outside, and counts what is served beside it, not over the stack.
 #[derive(Debug, Default)]
 pub struct Control {
     draining: AtomicBool,
@@ -81,6 +82,8 @@ pub struct Server {
     clock: Clock,
     /// What was dropped when it was last told, and when that was.
     told: (Drops, Instant),
+    /// Where clients are invited that want shared memory.
+    invitations: Option<Invitations>,
 }
 
 struct Served {
@@ -91,6 +94,8 @@ struct Served {
     alarm: Option<(Instant, u64)>,
     /// When it last did something.
     worked: Instant,
+    /// The client may go on over shared memory as long as this session lasts.
+    _invitation: Option<Invitation>,
 }
 
 impl Server {
@@ -106,7 +111,15 @@ impl Server {
             scratch: Scratch::new(),
             clock: Clock::new(),
             told: (Drops::default(), Instant::ZERO),
+            invitations: None,
         }
+    }
+
+    /// Invites clients that ask for shared memory there.
+    #[must_use]
+    pub fn with_shared_memory(mut self, invitations: Option<Invitations>) -> Server {
+        self.invitations = invitations;
+        self
     }
 
     /// The stack, for its address and figures.
@@ -236,9 +249,17 @@ impl Server {
         let session = self.share.session(Element::of_swap(options.element));
         let worked = self.clock.now();
         let (is_ready, peer_finished, alarm) = (false, false, None);
-        let served = Served { session, peer, is_ready, peer_finished, alarm, worked };
+        let _invitation = self.invite(id);
+        let served = Served { session, peer, is_ready, peer_finished, alarm, worked, _invitation };
         self.served.insert(id, served);
         self.make_ready(id);
+    }
+
+    fn invite(&mut self, id: ConnectionId) -> Option<Invitation> {
+        let invitations = self.invitations.as_ref()?;
+        let rendezvous = self.stack.take_rendezvous(id)?;
+        let ends = Ends { local: self.stack.local_addr(), peer: self.stack.remote_addr(id)? };
+        Some(invitations.invite(rendezvous, ends))
     }
 
     fn end(&mut self, id: ConnectionId, error: Option<fusewire_stack::Error>) {

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! batch k     keystream k (vector units)  |  Poly1305 of ciphertext k-1 (scalar units)
-//! unit        x ^= keystream; copy of the ciphertext kept
+//! unit        x ^= keystream k; copy of the ciphertext kept
 //! finish      Poly1305 of the last ciphertext and of the lengths
 //! ```
 #![forbid(unsafe_code)]
@@ -76,13 +76,21 @@ pub struct State<'a> {
     left: usize,
 }
 
+/// The first batch of a message of `len` bytes; gives its length. Not inlined, as it is called from several
+/// places and once a message.
+#[inline(never)]
+fn first<L: ChaChaLanes>(lanes: L, work: &mut Work, len: usize, aad: &[u8]) -> usize {
+    let size = lanes.first(work, len);
+    work.authenticate(lanes, aad, len);
+    size
+}
+
 impl State<'_> {
     /// The next batch.
     #[inline(always)]
     fn refill<L: ChaChaLanes>(&mut self, lanes: L, aad: &[u8]) {
         if self.size == 0 {
-            self.size = lanes.first(self.work, self.left);
-            self.work.authenticate(lanes, aad, self.left);
+            self.size = first(lanes, self.work, self.left, aad);
         } else {
             let last = Last { at: self.turn, len: self.size };
             self.size = lanes.next(self.work, last, self.left);

@@ -21,7 +21,7 @@ pub use fletcher::{Fletcher, FletcherSum};
 pub use internet::InternetSum;
 pub use pes::{PesDecrypt, PesEncrypt, PesKey};
 pub use poly1305::Poly1305;
-pub(crate) use poly1305_wide::{Powers, absorb_wide};
+pub(crate) use poly1305_wide::{Powers, absorb_wide, gather, splat};
 pub use safer::{
     EXP as SAFER_EXP, LOG as SAFER_LOG, MAX_ROUNDS as SAFER_MAX_ROUNDS, SaferDecrypt, SaferEncrypt,
     SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,

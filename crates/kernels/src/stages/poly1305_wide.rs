@@ -4,10 +4,13 @@
 //! beside it, after the last batch, vectors are faster: 6 cycles a block instead of 14.
 //!
 //! ```text
-//! n lanes:   acc = (h·r + m0, m1, …)      then for every n blocks   acc = acc·r^n + (m0, m1, …)
+//! n lanes:   acc = (h·r + m0, m1, …)
+//!            for every n blocks    acc = acc·r^n + (m0, m1, …)
+//!            or every 2n blocks    acc = acc·r^2n + (m0, m1, …)·r^n + (mn, …), carried once
 //! at last    h = sum of lane j · r^(n-1-j), the last block not multiplied yet (see poly1305.rs)
 //! ```
-//! Bounds: limbs of acc below 2^27, of powers below 2^26, times 5 below 2^29; five products below 2^59.
+//! Bounds: limbs of acc below 2^27, of powers and blocks below 2^26, times 5 below 2^29; ten products below
+//! 2^60.
 #![forbid(unsafe_code)]
 
 use super::poly1305::{Poly1305, product};
@@ -19,8 +22,8 @@ use zeroize::Zeroize;
 pub(crate) struct Powers {
     /// As many lanes as a vector has; none for messages so short that they are of no use.
     lanes: usize,
-    /// The power by which `lanes` blocks multiply.
-    all: [u64; 3],
+    /// The powers by which `lanes` blocks multiply, and twice as many.
+    all: [[u64; 3]; 2],
     /// For each lane at last: limb by limb, eight bytes a lane.
     each: [[u8; 64]; 3],
     /// The 32nd, for [`Poly1305::join`].
@@ -29,7 +32,7 @@ pub(crate) struct Powers {
 
 impl Default for Powers {
     fn default() -> Self {
-        Powers { lanes: 0, all: [0; 3], each: [[0; 64]; 3], jump: [0; 3] }
+        Powers { lanes: 0, all: [[0; 3]; 2], each: [[0; 64]; 3], jump: [0; 3] }
     }
 }
 
@@ -56,15 +59,26 @@ impl Powers {
             }
             power = poly.times(power);
         }
-        self.all = power;
+        self.all = [power, product(power, power)];
         if len > 1024 {
-            let mut reached = n;
+            power = self.all[1];
+            let mut reached = 2 * n;
             while reached < 32 {
                 power = product(power, power);
                 reached *= 2;
             }
             self.jump = power;
         }
+    }
+
+    /// Whether the message is long enough to have them.
+    pub(crate) fn are_set(&self) -> bool {
+        self.lanes > 0
+    }
+
+    /// The powers by which as many blocks as there are lanes multiply, and twice as many.
+    pub(crate) fn all(&self) -> [[u64; 3]; 2] {
+        self.all
     }
 
     /// The 32nd power; for messages of more than 1024 bytes.
@@ -100,7 +114,7 @@ fn blocks<L: Zip>(lanes: L, bytes: &[u8]) -> Limbs<L> {
 
 /// A number in every lane.
 #[inline(always)]
-fn splat<L: Lanes>(lanes: L, [low, high, top]: [u64; 3]) -> Limbs<L> {
+pub(crate) fn splat<L: Lanes>(lanes: L, [low, high, top]: [u64; 3]) -> Limbs<L> {
     limbs(lanes, [lanes.splat64(low), lanes.splat64(high), lanes.splat64(top << 24)])
 }
 
@@ -129,25 +143,39 @@ fn add<L: Lanes>(lanes: L, a: Limbs<L>, b: Limbs<L>) -> Limbs<L> {
     sum
 }
 
-/// The product, not carried. `times5[i]` is `5·b[i]`.
-#[inline(always)]
-fn multiply<L: Lanes>(lanes: L, mut a: Limbs<L>, b: &Limbs<L>, times5: &Limbs<L>) -> Limbs<L> {
-    // Otherwise the compiler gathers factors into products of 64 bits, which take three times as long.
-    for a in &mut a {
-        *a = lanes.pin(*a);
-    }
-    let mut sum = [lanes.zero(); 5];
-    for i in 0..5 {
-        // Limb i: a[j]·b[i - j], where limbs past the fourth come back times 5.
-        let mut part = sum;
-        for j in 0..5 {
-            let factor = if j <= i { b[i - j] } else { times5[5 + i - j] };
-            part[j] = lanes.mul32(a[j], factor);
+/// A power in every lane, and its limbs times 5.
+struct Power<L: Lanes>([Limbs<L>; 2]);
+
+impl<L: Lanes> Power<L> {
+    #[inline(always)]
+    fn new(lanes: L, mut limbs: Limbs<L>) -> Self {
+        for limb in &mut limbs {
+            *limb = lanes.pin(*limb);
         }
-        let (left, right) = (lanes.add64(part[0], part[1]), lanes.add64(part[2], part[3]));
-        sum[i] = lanes.add64(lanes.add64(left, right), part[4]);
+        Power([limbs, times5(lanes, &limbs)])
     }
-    sum
+
+    /// The product, not carried, and `add`.
+    #[inline(always)]
+    fn multiply(&self, lanes: L, mut a: Limbs<L>, add: Limbs<L>) -> Limbs<L> {
+        // Otherwise the compiler gathers factors into products of 64 bits, which take three times as long.
+        for a in &mut a {
+            *a = lanes.pin(*a);
+        }
+        let Power([once, times5]) = self;
+        let mut sum = add;
+        for i in 0..5 {
+            // Limb i: a[j]·b[i - j], where limbs past the fourth come back times 5.
+            let mut part = add;
+            for j in 0..5 {
+                let factor = if j <= i { once[i - j] } else { times5[5 + i - j] };
+                part[j] = lanes.mul32(a[j], factor);
+            }
+            let (left, right) = (lanes.add64(part[0], part[1]), lanes.add64(part[2], part[3]));
+            sum[i] = lanes.add64(lanes.add64(left, right), lanes.add64(part[4], add[i]));
+        }
+        sum
+    }
 }
 
 /// Carries until every limb is below 2^26 or little more.
@@ -184,33 +212,41 @@ pub(crate) fn absorb_wide<'a, L: Zip>(
     if powers.lanes != L::WIDTH / 8 || bytes.len() < SHORTEST {
         return bytes;
     }
-    let (pairs, rest) = bytes.split_at(bytes.len() - bytes.len() % (2 * L::WIDTH));
-    let mut by = splat(lanes, powers.all);
-    for by in &mut by {
-        *by = lanes.pin(*by);
-    }
-    let by5 = times5(lanes, &by);
-    let mut pairs = pairs.chunks_exact(2 * L::WIDTH);
+    let group_len = 2 * L::WIDTH;
+    let (groups, rest) = bytes.split_at(bytes.len() - bytes.len() % group_len);
+    let [once, twice] = powers.all;
+    let once = Power::new(lanes, splat(lanes, once));
+    let twice = Power::new(lanes, splat(lanes, twice));
     let mut acc = splat(lanes, poly.times(poly.h));
     for acc in &mut acc {
         *acc = lanes.keep(*acc, 8);
     }
-    acc = add(lanes, acc, blocks(lanes, pairs.next().unwrap_or_default()));
-    for pair in pairs {
-        let product = multiply(lanes, acc, &by, &by5);
-        acc = carry(lanes, add(lanes, product, blocks(lanes, pair)));
+    let (group, mut groups) = groups.split_at(group_len);
+    acc = add(lanes, acc, blocks(lanes, group));
+    if !groups.len().is_multiple_of(2 * group_len) {
+        let group;
+        (group, groups) = groups.split_at(group_len);
+        acc = carry(lanes, once.multiply(lanes, acc, blocks(lanes, group)));
     }
-    let mut by = each(lanes, &powers.each);
-    for by in &mut by {
-        *by = lanes.pin(*by);
+    for two in groups.chunks_exact(2 * group_len) {
+        let (first, second) = two.split_at(group_len);
+        let sum = once.multiply(lanes, blocks(lanes, first), blocks(lanes, second));
+        acc = carry(lanes, twice.multiply(lanes, acc, sum));
     }
-    let acc = carry(lanes, multiply(lanes, acc, &by, &times5(lanes, &by)));
+    poly.h = gather(lanes, powers, acc);
+    rest
+}
+
+/// The sum of the lanes, each multiplied by its power.
+#[inline(always)]
+pub(crate) fn gather<L: Lanes>(lanes: L, powers: &Powers, acc: Limbs<L>) -> [u64; 3] {
+    let by = Power::new(lanes, each(lanes, &powers.each));
+    let acc = carry(lanes, by.multiply(lanes, acc, [lanes.zero(); 5]));
     let mut sums = [0; 5];
     for (sum, x) in sums.iter_mut().zip(acc) {
         *sum = lanes.sum64(x);
     }
-    poly.h = whole(sums);
-    rest
+    whole(sums)
 }
 
 /// From limbs of 26 bits, below 2^32, to limbs of 64, the highest of which is at most 4.

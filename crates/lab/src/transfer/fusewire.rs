@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level};
 use fusewire_session::{ClientConfig, Identity, Kernel, ServerConfig, Trust};
-use fusewire_stack::{Adu, Application, Config, ConnectionId, Endpoint, Profile};
+use fusewire_stack::{Adu, Application, Config, Connection, ConnectionId, Endpoint, Profile};
 
 use super::worker::{CHUNK, Reader, Report, Role, Stopwatch, Task, Writer, announce};
 use super::{Method, Sink, Source};
@@ -20,12 +20,14 @@ pub fn work(task: &Task) -> Result<Report> {
     }
 }
 
-fn endpoint(task: &Task) -> Result<Endpoint> {
+/// Over UDP.
+pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let device = udp::Udp::bind(addr, &udp::Config::default())
         .map_err(Error::os("binding the UDP socket"))?;
     let device: Box<dyn Device> = Box::new(device);
-    let config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
+    let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
+    config.tcp.reserve_within_window = !task.manipulation.ahead;
     Ok(Endpoint::new(device, config)?)
 }
 
@@ -110,6 +112,18 @@ impl Application for Drain {
     }
 }
 
+/// The stack opens ADUs into memory of its own as their frames come; they are copied when asked for.
+fn receive_early(connection: &mut Connection, writer: &mut Writer) -> Result<()> {
+    while let Some(adu) = connection.recv_adu()? {
+        if let Some(memory) = writer.place(adu.len()) {
+            memory.copy_from_slice(&adu);
+            writer.placed(adu.len());
+        }
+        connection.recycle(adu);
+    }
+    Ok(())
+}
+
 fn receive(task: &Task, connect: SocketAddr, sink: &Sink) -> Result<Report> {
     let endpoint = endpoint(task)?;
     let mut connection = endpoint.connect(connect, &client_config(task)?)?;
@@ -119,7 +133,11 @@ fn receive(task: &Task, connect: SocketAddr, sink: &Sink) -> Result<Report> {
     let mut drain = Drain { writer: Writer::create(sink, task.adu_bytes)?, next: 0 };
     let watch = Stopwatch::start();
     // Until the sender's authenticated end.
-    connection.recv_with(&mut drain, |_| false)?;
+    if task.manipulation.early {
+        receive_early(&mut connection, &mut drain.writer)?;
+    } else {
+        connection.recv_with(&mut drain, |_| false)?;
+    }
     drain.writer.flush()?;
     let mut report = watch.report("receive", drain.writer.bytes, drain.writer.hash());
     let profile: Option<Profile> = endpoint.with_stack(|s| s.profile());

@@ -8,6 +8,7 @@ mod fusewire;
 mod https;
 mod kernel_tcp;
 mod run;
+mod shm;
 mod worker;
 
 use std::fmt;
@@ -100,6 +101,46 @@ impl FromStr for Method {
     }
 }
 
+/// What carries the transfers of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Carrier {
+    /// Our own TCP in UDP datagrams.
+    #[default]
+    Udp,
+    /// Shared memory.
+    Shm,
+}
+
+impl Carrier {
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Carrier::Udp => "udp",
+            Carrier::Shm => "shm",
+        }
+    }
+}
+
+impl FromStr for Carrier {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Carrier, String> {
+        [Carrier::Udp, Carrier::Shm]
+            .into_iter()
+            .find(|c| c.name() == text)
+            .ok_or_else(|| format!("expected udp or shm, found {text:?}"))
+    }
+}
+
+/// When the data pass runs, over the transport of ours: the papers' alternatives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manipulation {
+    /// The sender seals ahead into its retransmission memory, and not only what can leave at once.
+    pub ahead: bool,
+    /// The receiver opens each ADU right after its frame came, into memory of the stack, and copies it
+    /// when the application asks; and not only then, into the application's own.
+    pub early: bool,
+}
+
 /// Where the sender's bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -135,6 +176,12 @@ pub struct Line {
     pub adu_bytes: Option<usize>,
     /// Bytes of a datagram's payload; absent where there are none.
     pub datagram_bytes: Option<usize>,
+    /// The sender sealed ahead; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<bool>,
+    /// The receiver opened early; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early: Option<bool>,
     /// Bytes of content a second.
     pub bytes_per_s: f64,
     /// Smallest and largest of the rounds.

@@ -10,7 +10,7 @@ use fusewire_session::Cipher;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::worker::Report;
-use super::{Line, Method, Source, https};
+use super::{Carrier, Line, Manipulation, Method, Source, https};
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TPDU_HEADER: usize = 32;
 /// Bytes that a record adds to an ADU: header and tag.
 const RECORD_OVERHEAD: usize = 32;
+/// An ADU over shared memory, unless it is chosen.
+const SHM_ADU: usize = 64 << 10;
 /// Largest UDP payload over IPv4.
 const DATAGRAM_MAX: usize = 65_507;
 
@@ -28,6 +30,10 @@ const DATAGRAM_MAX: usize = 65_507;
 pub struct Plan {
     /// Which methods.
     pub methods: Vec<Method>,
+    /// What carries the methods of ours.
+    pub carrier: Carrier,
+    /// When the data pass of ours runs.
+    pub manipulation: Manipulation,
     /// Bytes of content for each transfer; a source file's own length counts instead.
     pub bytes: u64,
     /// Sizes of an ADU in bytes, for methods that have ADUs. `None` in the list: as long as fits the datagram.
@@ -130,11 +136,15 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
             continue;
         }
         let adus = if method.has_adus() { &plan.adu_bytes[..] } else { &[None] };
-        let datagrams = if method.has_datagrams() { &plan.datagram_bytes[..] } else { &[None] };
+        let shares_memory = method.is_ours() && plan.carrier == Carrier::Shm;
+        let has_datagrams = method.has_datagrams() && !shares_memory;
+        let datagrams = if has_datagrams { &plan.datagram_bytes[..] } else { &[None] };
         for &adu in adus {
             for &datagram in datagrams {
                 let overhead = TPDU_HEADER + RECORD_OVERHEAD;
-                let case = if method.is_ours() {
+                let case = if shares_memory {
+                    Case { method, adu: Some(adu.unwrap_or(SHM_ADU)), datagram: None }
+                } else if method.is_ours() {
                     let adu = adu.unwrap_or(datagram.unwrap_or(DATAGRAM_MAX) - overhead);
                     let datagram = datagram.unwrap_or((adu + overhead).clamp(1200, DATAGRAM_MAX));
                     Case { method, adu: Some(adu), datagram: Some(datagram) }
@@ -190,7 +200,11 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
     Some(Line {
         method: case.method,
-        device: if case.method.has_datagrams() { "udp" } else { "kernel-tcp" },
+        device: match case.method {
+            method if method.is_ours() => plan.carrier.name(),
+            method if method.has_datagrams() => "udp",
+            _ => "kernel-tcp",
+        },
         source: if from_file { "file" } else { "memory" },
         sink: if plan.sink_file { "file" } else { "null" },
         cipher: match case.method {
@@ -200,6 +214,8 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         },
         adu_bytes: case.adu,
         datagram_bytes: case.datagram,
+        ahead: (case.method.is_ours() && plan.manipulation.ahead).then_some(true),
+        early: (case.method.is_ours() && plan.manipulation.early).then_some(true),
         bytes_per_s_range: [
             rates.iter().copied().fold(f64::INFINITY, f64::min),
             rates.iter().copied().fold(0.0, f64::max),
@@ -312,13 +328,14 @@ impl Bench<'_> {
     fn own(&self, case: &Case, role: &str) -> Command {
         let mut command = Command::new(&self.plan.program);
         command.args(["bench", "worker", role, "--method", case.method.name()]);
+        command.args(["--device", self.plan.carrier.name()]);
         command.arg("--adu-bytes").arg(case.adu.unwrap_or(64 << 10).to_string());
         command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
         command.arg("--cipher").arg(self.plan.cipher.to_string());
         command.arg("--identity").arg(self.dir.join("key"));
-        if self.plan.measure {
-            command.arg("--measure");
-        }
+        let Manipulation { ahead, early } = self.plan.manipulation;
+        let flags = [("--measure", self.plan.measure), ("--ahead", ahead), ("--early", early)];
+        command.args(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag));
         command
     }
 
@@ -441,6 +458,8 @@ mod tests {
     fn sizes_follow_from_each_other() {
         let plan = Plan {
             methods: vec![Method::Integrated, Method::KernelTcp, Method::KernelTcpRecords],
+            carrier: Carrier::Udp,
+            manipulation: Manipulation::default(),
             bytes: 1,
             adu_bytes: vec![Some(1024), None],
             datagram_bytes: vec![None, Some(1452)],

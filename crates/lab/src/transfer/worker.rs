@@ -11,7 +11,7 @@ use fusewire_session::Cipher;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::{Method, Sink, Source, fusewire, kernel_tcp};
+use super::{Carrier, Manipulation, Method, Sink, Source, fusewire, kernel_tcp, shm};
 use crate::{Error, Result};
 
 /// Bytes that the sender reads at once, and the receiver writes at once: stays in the second-level cache.
@@ -36,6 +36,10 @@ pub enum Role {
 pub struct Task {
     /// How.
     pub method: Method,
+    /// What carries it, where it is ours.
+    pub carrier: Carrier,
+    /// When the data pass runs.
+    pub manipulation: Manipulation,
     /// Which side.
     pub role: Role,
     /// Bytes of content.
@@ -79,6 +83,7 @@ pub struct Report {
 /// Whatever went wrong, of any kind.
 pub fn work(task: &Task) -> Result<()> {
     let report = match task.method {
+        method if method.is_ours() && task.carrier == Carrier::Shm => shm::work(task)?,
         Method::Integrated | Method::Blocked | Method::Sequential => fusewire::work(task)?,
         Method::KernelTcp => kernel_tcp::work_plain(task)?,
         Method::KernelTcpRecords => kernel_tcp::work_records(task)?,

@@ -40,6 +40,14 @@ impl From<OpenError> for Error {
     }
 }
 
+/// A whole record in its parts.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    head: &'a [u8; HEADER_LEN],
+    ciphertext: &'a [u8],
+    tag: &'a [u8],
+}
+
 /// Opens the records of one direction, in any order.
 ///
 /// It does not know which were opened before: the transport accepts each range of offsets once and drops
@@ -142,14 +150,55 @@ impl RecordReceiver {
         record: &[u8],
         dst: &mut [u8],
     ) -> Result<Opened, OpenError> {
-        let header = match self.check(offset, record, dst.len()) {
+        let header = match self.check(offset, record, record.len(), dst.len()) {
             Ok(header) => header,
             Err(error) => return Err(self.not_opened(record, error)),
         };
-        let body = &mut dst[..header.body_len as usize];
-        let ciphertext_end = record.len() - self.params.cipher.tag_len();
+        let tag_at = record.len() - self.params.cipher.tag_len();
         let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
-        let (ciphertext, tag) = rest.split_at(ciphertext_end - HEADER_LEN);
+        let (ciphertext, tag) = rest.split_at(tag_at - HEADER_LEN);
+        self.open_parts(offset, header, &Parts { head, ciphertext, tag }, dst)
+    }
+
+    /// Opens a record that lies where its sender can still change it: `head` is the caller's copy of its
+    /// first 16 bytes, and no byte is loaded twice if [`loads_once`](Self::loads_once).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open). `record` is not summed when it is not even looked at.
+    #[inline]
+    pub fn open_in_place(
+        &mut self,
+        offset: u64,
+        head: &[u8; HEADER_LEN],
+        record: &[u8],
+        dst: &mut [u8],
+    ) -> Result<Opened, Error> {
+        let header = self.check(offset, head, record.len(), dst.len())?;
+        let (ciphertext, tag) =
+            record[HEADER_LEN..].split_at(self.params.ciphertext_len(header.body_len as usize));
+        let mut copied = [0; 16];
+        let copied = &mut copied[..tag.len()];
+        copied.copy_from_slice(tag);
+        let parts = Parts { head, ciphertext, tag: copied };
+        self.open_parts(offset, header, &parts, dst).map_err(Error::from)
+    }
+
+    /// The data pass loads each byte of ciphertext once. If not, a record must be copied before it is
+    /// opened from memory that its sender can change.
+    pub fn loads_once(&self) -> bool {
+        self.current_keys.transform.loads_once()
+    }
+
+    #[inline]
+    fn open_parts(
+        &mut self,
+        offset: u64,
+        header: RecordHeader,
+        parts: &Parts<'_>,
+        dst: &mut [u8],
+    ) -> Result<Opened, OpenError> {
+        let body = &mut dst[..header.body_len as usize];
+        let Parts { head, ciphertext, tag } = *parts;
         let keys = match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
             0 => &mut self.current_keys,
             1 => self.next_keys.get_or_insert_with(|| Epoch::new(&self.params, &self.next_secret)),
@@ -166,7 +215,8 @@ impl RecordReceiver {
         if !authentic {
             return Err(OpenError { sum, error: self.count_failed(offset) });
         }
-        match self.accept(offset, record.len() as u64, header.kind) {
+        let record_len = HEADER_LEN + ciphertext.len() + tag.len();
+        match self.accept(offset, record_len as u64, header.kind) {
             Ok(()) => Ok(Opened { header, sum }),
             Err(violation) => {
                 zeroize::Zeroize::zeroize(body);
@@ -196,8 +246,14 @@ impl RecordReceiver {
     }
 
     #[inline]
-    fn check(&self, offset: u64, record: &[u8], dst_len: usize) -> Result<RecordHeader, Error> {
-        let header = self.header(record)?;
+    fn check(
+        &self,
+        offset: u64,
+        head: &[u8],
+        len: usize,
+        dst_len: usize,
+    ) -> Result<RecordHeader, Error> {
+        let header = self.header(head)?;
         let record_len = self.params.record_len(header.body_len as usize);
         let epoch = offset >> self.params.epoch_exponent;
         let epoch_held = match epoch.wrapping_sub(self.current) {
@@ -205,12 +261,12 @@ impl RecordReceiver {
             u64::MAX => self.previous_keys.is_some(),
             _ => false,
         };
-        let fits = record.len() == record_len && dst_len >= header.body_len as usize;
+        let fits = len == record_len && dst_len >= header.body_len as usize;
         let in_stream = offset >= self.start_offset && offset < 1 << 63;
         if fits && in_stream && epoch_held && self.failed <= self.params.integrity_limit {
             Ok(header)
         } else {
-            Err(self.refusal(offset, &header, record.len(), dst_len))
+            Err(self.refusal(offset, &header, len, dst_len))
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::{Device, Ecn, RxBatch, Waker};
-use fusewire_session::{ClientConfig, Fingerprint, Handshake, Options, ServerConfig};
+use fusewire_session::{ClientConfig, Fingerprint, Handshake, Options, Rendezvous, ServerConfig};
 use fusewire_transport::isn;
 use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, reset_for};
 use fusewire_transport::timer::Wheel;
@@ -475,6 +475,12 @@ impl Stack {
     /// The peer's key and what was agreed on.
     pub fn session(&self, id: ConnectionId) -> Option<(Fingerprint, Options)> {
         self.get(id)?.session()
+    }
+
+    /// What the session can go on with over shared memory ([`shm`](crate::shm)), if both sides want it
+    /// and the peer is trusted; once.
+    pub fn take_rendezvous(&mut self, id: ConnectionId) -> Option<Rendezvous> {
+        self.get_mut(id)?.take_rendezvous()
     }
 
     /// The peer's address.

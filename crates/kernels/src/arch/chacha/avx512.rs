@@ -8,7 +8,10 @@ impl ChaChaLanes for Avx512 {
     #[inline(always)]
     fn first(self, work: &mut Work, _: usize) -> usize {
         // SAFETY: the token proves the features.
-        unsafe { sixteen(self, work, None) }
+        unsafe {
+            generic::key_block(work);
+            sixteen(self, work, None)
+        }
     }
     #[inline(always)]
     fn next(self, work: &mut Work, last: Last, _: usize) -> usize {
@@ -26,9 +29,6 @@ impl ChaChaLanes for Avx512 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline(never)]
 fn sixteen(lanes: Avx512, work: &mut Work, last: Option<Last>) -> usize {
-    if last.is_none() {
-        generic::key_block(work);
-    }
     let mut x = [lanes.zero(); 16];
     for (x, row) in x.iter_mut().zip(&work.input) {
         // SAFETY: a row has 64 bytes.

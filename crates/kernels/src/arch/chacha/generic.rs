@@ -1,16 +1,16 @@
 //! The rounds over the lane trait, and one block in plain words.
 #![forbid(unsafe_code)]
 
-use super::{Last, Work};
+use super::{Last, Work, quarter};
 use crate::arch::{Lanes, Portable, Zip};
 use crate::stages::{Poly1305, absorb_wide};
 use zeroize::Zeroize;
 
 /// The quarter rounds of a column round and of a diagonal round (RFC 8439, section 2.3).
-const ROUNDS: [[[usize; 4]; 4]; 2] = [
-    [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]],
-    [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]],
-];
+pub(super) const COLUMNS: [[usize; 4]; 4] =
+    [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
+const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+const ROUNDS: [[[usize; 4]; 4]; 2] = [COLUMNS, DIAGONALS];
 
 /// Half a quarter round on each of the four: rotations by `D` and `B` bits.
 #[inline(always)]
@@ -73,13 +73,8 @@ pub(super) fn key_block(work: &mut Work) {
     let mut x = work.block_0();
     for _ in 0..10 {
         for quarters in &ROUNDS {
-            for &[a, b, c, d] in quarters {
-                for [l, m] in [[16, 12], [8, 7]] {
-                    x[a] = x[a].wrapping_add(x[b]);
-                    x[d] = (x[d] ^ x[a]).rotate_left(l);
-                    x[c] = x[c].wrapping_add(x[d]);
-                    x[b] = (x[b] ^ x[c]).rotate_left(m);
-                }
+            for &at in quarters {
+                quarter(&mut x, at);
             }
         }
     }
@@ -91,9 +86,6 @@ pub(super) fn key_block(work: &mut Work) {
 /// A batch of four blocks in plain words.
 #[inline(never)]
 pub(super) fn portable(lanes: Portable, work: &mut Work, last: Option<Last>) -> usize {
-    if last.is_none() {
-        key_block(work);
-    }
     let input: [[u32; 4]; 16] = core::array::from_fn(|i| {
         let row = &work.input[i];
         [row[0], row[1], row[2], row[3]]

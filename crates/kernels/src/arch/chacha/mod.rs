@@ -37,6 +37,11 @@ pub struct Work {
     pub(crate) input: [Row; 16],
     /// Rows that do not fit registers.
     pub(crate) spill: [Row; 16],
+    /// What round 1 makes of the input in all blocks alike, once a message: all but row 12; of rows 0, 4 and 8
+    /// what comes before row 12 has its part.
+    pub(crate) start_words: [u32; 16],
+    /// The same in every lane, for long messages.
+    pub(crate) start: [Row; 16],
     /// The keystream of the current batch.
     pub(crate) stream: Batch,
     /// Ciphertext of the current and of the last batch, in turns.
@@ -76,6 +81,7 @@ pub trait ChaChaLanes: Zip {
 impl ChaChaLanes for Portable {
     #[inline(always)]
     fn first(self, work: &mut Work, _: usize) -> usize {
+        generic::key_block(work);
         generic::portable(self, work, None)
     }
     #[inline(always)]
@@ -88,6 +94,17 @@ impl ChaChaLanes for Portable {
     }
 }
 
+/// The quarter round (RFC 8439, section 2.1).
+#[inline(always)]
+fn quarter(x: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
+    for [l, m] in [[16, 12], [8, 7]] {
+        x[a] = x[a].wrapping_add(x[b]);
+        x[d] = (x[d] ^ x[a]).rotate_left(l);
+        x[c] = x[c].wrapping_add(x[d]);
+        x[b] = (x[b] ^ x[c]).rotate_left(m);
+    }
+}
+
 const SIGMA: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 impl Work {
@@ -97,6 +114,8 @@ impl Work {
         let mut work = Box::new(Work {
             input: [[0; 16]; 16],
             spill: [[0; 16]; 16],
+            start_words: [0; 16],
+            start: [[0; 16]; 16],
             stream: batch(),
             sealed: [batch(), batch()],
             poly: Poly1305::default(),
@@ -137,6 +156,26 @@ impl Work {
     #[inline]
     pub(crate) fn block_0(&self) -> [u32; 16] {
         core::array::from_fn(|i| if i == 12 { 0 } else { self.input[i][0] })
+    }
+
+    /// Does the common part of round 1.
+    #[inline]
+    pub(crate) fn start(&mut self) {
+        let mut x = self.block_0();
+        x[0] = x[0].wrapping_add(x[4]);
+        for column in generic::COLUMNS.into_iter().skip(1) {
+            quarter(&mut x, column);
+        }
+        self.start_words = x;
+    }
+
+    /// The words of block 0 after round 1.
+    #[inline]
+    pub(crate) fn block_0_started(&self) -> [u32; 16] {
+        let mut x = self.start_words;
+        x[0] = x[0].wrapping_sub(x[4]);
+        quarter(&mut x, generic::COLUMNS[0]);
+        x
     }
 
     /// Takes the first words of block 0 after its rounds.

@@ -1,0 +1,166 @@
+//! Transfers over shared memory, by the program itself.
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use support::{Done, World, bytes, wait_for_part};
+
+/// Long enough to be caught in the middle at the rate below.
+const LEN: usize = 24 << 20;
+const RATE: &str = "16M";
+
+#[test]
+fn files_and_folders_go_both_ways_unchanged() {
+    let world = World::new();
+    fs::create_dir_all(world.served("sub/deep")).unwrap();
+    for n in 0..20 {
+        fs::write(world.served(&format!("sub/deep/{n}.dat")), bytes(n * 1000, n as u64)).unwrap();
+    }
+    fs::write(world.served("sub/big"), bytes(40 << 20, 7)).unwrap();
+    let server = world.serve(&["--writable", "--log-level", "info"]);
+    let args = ["get", &server.url("sub"), "-j", "3", "--device", "shm", "--json"];
+    let summary = world.run("alice", &args).ok().summary();
+    assert_eq!((&summary["files_done"], &summary["failed"]), (&21.into(), &0.into()), "{summary}");
+    for name in ["deep/0.dat", "deep/19.dat", "big"] {
+        let (served, here) = (world.served("sub").join(name), world.here("sub").join(name));
+        assert!(fs::read(served).unwrap() == fs::read(here).unwrap(), "{name}");
+    }
+    world.run("alice", &["put", "sub", &server.url("back"), "--device", "shm"]).ok();
+    for name in ["deep/19.dat", "big"] {
+        let (back, here) = (world.served("back").join(name), world.here("sub").join(name));
+        assert!(fs::read(back).unwrap() == fs::read(here).unwrap(), "{name}");
+    }
+    let done = world.run("alice", &["ls", &server.url(""), "--device", "shm"]).ok();
+    assert_eq!(done.out, "back/\nsub/\n");
+    let log = server.stop().ok().err;
+    assert_eq!(log.matches("connected over shared memory").count(), 5, "{log}");
+}
+
+#[test]
+fn elements_ciphers_and_executions_change_no_byte() {
+    let world = World::new();
+    let content = bytes(1_234_567, 3);
+    fs::write(world.served("a"), &content).unwrap();
+    let server = world.serve(&["--allow-insecure", "--execution", "blocked"]);
+    for args in [
+        &[][..],
+        &["--element", "int32"],
+        &["--element", "int64", "--execution", "sequential"],
+        &["--cipher", "chacha20-poly1305", "--execution", "blocked"],
+        &["--cipher", "pes", "--element", "int16"],
+        &["--cipher", "none"],
+        &["--copies", "3", "--reply-bytes", "700"],
+        &["--cpu-level", "portable"],
+    ] {
+        let url = server.url("a");
+        let mut all = vec!["get", &url, "-o", "copy", "--device", "shm"];
+        all.extend(args);
+        world.run("alice", &all).ok();
+        assert!(fs::read(world.here("copy")).unwrap() == content, "{args:?}");
+        fs::remove_file(world.here("copy")).unwrap();
+    }
+}
+
+#[test]
+fn a_server_may_refuse_and_auto_does_without() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    let server = world.serve(&["--no-shm"]);
+    let url = server.url("a");
+    let done = world.run("alice", &["get", &url, "--device", "shm"]);
+    let done = done.failed(4, "the server does not offer any");
+    assert!(done.err.contains("--device udp"), "{done:?}");
+    world.run("alice", &["get", &url, "--device", "auto"]).ok();
+    assert_eq!(fs::read(world.here("a")).unwrap(), b"content");
+    fs::remove_file(world.here("a")).unwrap();
+    drop(server);
+    let server = world.serve(&["--log-level", "info"]);
+    world.run("alice", &["get", &server.url("a"), "--device", "auto"]).ok();
+    assert_eq!(fs::read(world.here("a")).unwrap(), b"content");
+    let log = server.stop().ok().err;
+    assert!(log.contains("connected over shared memory"), "{log}");
+}
+
+#[test]
+fn only_whom_the_session_allows_comes_to_the_memory() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("a"), "--device", "shm", "--trust", &server.fingerprint];
+    world.run("mallory", &args).failed(3, "not on the server's list");
+}
+
+#[test]
+fn a_server_that_vanishes_is_an_error_and_the_next_one_goes_on() {
+    let world = World::new();
+    let content = bytes(LEN, 3);
+    fs::write(world.served("big"), &content).unwrap();
+    let server = world.serve(&[]);
+    let (address, url) = (server.address.clone(), server.url("big"));
+    let args = ["get", &url, "--rate", RATE, "--device", "shm"];
+    let child = world.command("alice", &args).spawn().unwrap();
+    wait_for_part(&world.path("here"), 6 << 20);
+    server.kill();
+    Done::of(child).failed(4, "run the same command again");
+    assert!(!world.here("big").exists());
+    let _server = world.serve_again(&address, &[]);
+    let args = ["get", &url, "--json", "--device", "shm"];
+    let summary = world.run("alice", &args).ok().summary();
+    assert!(summary["bytes_resumed"].as_u64().unwrap() >= 1 << 20, "{summary}");
+    assert!(fs::read(world.here("big")).unwrap() == content);
+}
+
+#[test]
+fn a_killed_client_costs_the_server_nothing_and_goes_on_where_it_was() {
+    let world = World::new();
+    let content = bytes(LEN, 1);
+    fs::write(world.served("big"), &content).unwrap();
+    let server = world.serve(&[]);
+    let url = server.url("big");
+    let args = ["get", &url, "--rate", RATE, "--device", "shm"];
+    let mut child = world.command("alice", &args).spawn().unwrap();
+    wait_for_part(&world.path("here"), 6 << 20);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let args = ["get", &url, "--json", "--device", "shm"];
+    let summary = world.run("alice", &args).ok().summary();
+    assert!(summary["bytes_resumed"].as_u64().unwrap() >= 1 << 20, "{summary}");
+    assert!(fs::read(world.here("big")).unwrap() == content);
+    // Nothing is left of the killed one that a drain would have to wait for.
+    server.stop().ok();
+}
+
+#[test]
+fn sigterm_lets_transfers_end() {
+    let world = World::new();
+    let content = bytes(LEN / 2, 4);
+    fs::write(world.served("big"), &content).unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("big"), "--rate", RATE, "--device", "shm"];
+    let child = world.command("alice", &args).spawn().unwrap();
+    wait_for_part(&world.path("here"), 2 << 20);
+    server.terminate();
+    Done::of(child).ok();
+    server.wait().ok();
+    assert!(fs::read(world.here("big")).unwrap() == content);
+}
+
+#[test]
+fn waiting_costs_no_time_of_the_processor() {
+    let world = World::new();
+    fs::write(world.served("big"), bytes(LEN, 4)).unwrap();
+    let server = world.serve(&[]);
+    // A client that asks for little: the connection is idle nearly all the time.
+    let args = ["get", &server.url("big"), "--rate", "1k", "--device", "shm"];
+    let mut child = world.command("alice", &args).spawn().unwrap();
+    wait_for_part(&world.path("here"), 0);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = server.cpu_seconds();
+    std::thread::sleep(Duration::from_secs(2));
+    let spent = server.cpu_seconds() - before;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(spent <= 0.04, "{spent} s in 2 s");
+}
