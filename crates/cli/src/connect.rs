@@ -34,6 +34,9 @@ pub struct Connect {
     /// What contents are marshalled as.
     #[arg(long, value_enum, default_value_t)]
     element: ElementChoice,
+    /// Give up after so many seconds without an answer to a new connection.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    connect_timeout: u64,
     #[command(flatten)]
     pub common: Common,
 }
@@ -110,8 +113,11 @@ impl<'a> Connector<'a> {
                 Err(StackError::Untrusted(peer))
             }
         };
+        let patience = Duration::from_secs(self.connect.connect_timeout);
         let result = match self.connect.device {
-            DeviceChoice::KernelTcp => Link::over_kernel_tcp(remote, &self.config, &mut judge),
+            DeviceChoice::KernelTcp => {
+                Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
+            }
             DeviceChoice::Udp => {
                 Link::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
             }
@@ -136,7 +142,8 @@ impl<'a> Connector<'a> {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
-        self.connect.common.stack(any, KEEP_ALIVE).map_err(|e| (false, e))
+        let patience = Duration::from_secs(self.connect.connect_timeout);
+        self.connect.common.stack(any, KEEP_ALIVE, patience).map_err(|e| (false, e))
     }
 
     fn remember(&mut self, peer: Fingerprint) {

@@ -17,7 +17,7 @@ use crate::url::Url;
 pub struct Get {
     /// fusewire://host[:port]/path of a file or a folder.
     url: Url,
-    /// A folder to put it into, or the name to give it.
+    /// A folder to put it into, or the name to give it; /dev/null to check everything and keep nothing.
     #[arg(short, long, value_name = "PATH", default_value = ".")]
     output: PathBuf,
     /// Leave files alone that have the same size and time here.
@@ -32,6 +32,9 @@ pub struct Get {
     /// Take files that grow while they are read, as they were at first.
     #[arg(long)]
     growing: bool,
+    /// Begin anew instead of going on where an earlier transfer was broken off.
+    #[arg(long)]
+    no_resume: bool,
     /// Files are on the disk before they have their name.
     #[arg(long)]
     sync: bool,
@@ -55,6 +58,8 @@ pub fn run(get: &Get) -> Result {
         bytes_per_s: moving.rate.unwrap_or(0),
         connections: moving.jobs,
         growing: get.growing,
+        anew: get.no_resume,
+        forget: get.output.as_os_str() == "/dev/null",
     };
     let destination = Destination::from_path(&get.output, &get.url.path)?;
     let stop = transfer::stop_flag()?;

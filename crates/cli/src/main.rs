@@ -57,6 +57,9 @@ fn main() -> ExitCode {
     if let Err(error) = log(args.log_level.as_deref()) {
         return output::finish(Err(error));
     }
+    if let Err(error) = survive_limits() {
+        return output::finish(Err(error.into()));
+    }
     let result = match args.command {
         Command::Demo(demo) => demo::run(&demo),
         Command::Serve(serve) => serve::run(&serve),
@@ -67,6 +70,12 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench::run(bench),
     };
     output::finish(result)
+}
+
+/// A file that may not grow any more (`ulimit -f`) is an error of that file and not the end of the program.
+fn survive_limits() -> std::io::Result<()> {
+    let seen = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen).map(drop)
 }
 
 /// Logs go to standard error; the option wins over RUST_LOG.

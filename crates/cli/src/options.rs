@@ -104,6 +104,24 @@ pub fn rate(text: &str) -> std::result::Result<u64, String> {
     number.checked_mul(unit).filter(|n| *n > 0).ok_or_else(wrong)
 }
 
+/// Bytes: a number with kB, MB, GB, KiB, MiB or GiB behind it.
+pub fn bytes(text: &str) -> std::result::Result<u64, String> {
+    const UNITS: [(&str, u64); 7] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("", 1),
+    ];
+    let wrong = || "expected bytes, for example 4096, 20MB or 1GiB".to_string();
+    let unit = UNITS.iter().find_map(|(name, n)| Some((text.strip_suffix(name)?, n)));
+    let (digits, unit) = unit.ok_or_else(wrong)?;
+    let number: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    number.checked_mul(*unit).ok_or_else(wrong)
+}
+
 impl Common {
     /// The ciphers, and whether an insecure one is among them.
     pub fn ciphers(&self, more: &[Cipher]) -> (Vec<Cipher>, bool) {
@@ -145,11 +163,17 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
-    /// A stack over UDP at `addr`; `probe` says when an idle connection is asked whether it lives.
+    /// A stack over UDP at `addr`; `probe` says when an idle connection is asked whether it lives, and
+    /// `handshake_timeout` how long a handshake may take.
     ///
     /// # Errors
     /// The address cannot be bound, or the capture file not made.
-    pub fn stack(&self, addr: std::net::SocketAddr, probe: KeepAlive) -> Result<Stack> {
+    pub fn stack(
+        &self,
+        addr: std::net::SocketAddr,
+        probe: KeepAlive,
+        handshake_timeout: Duration,
+    ) -> Result<Stack> {
         let device = udp::Udp::bind(addr, &udp::Config::default())
             .map_err(|e| Failure::new(Code::Failed, format!("cannot listen on UDP {addr}: {e}")))?;
         let device: Box<dyn Device> = match &self.capture {
@@ -161,6 +185,7 @@ impl Common {
         let mut config = Config {
             level: self.kernel().level,
             datagram_bytes: self.datagram_bytes.map(|n| n as usize),
+            handshake_timeout,
             ..Config::default()
         };
         config.tcp.keep_alive = Some(probe);
@@ -197,6 +222,16 @@ pub fn secrets() -> Result<Secrets> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes("256MiB"), Ok(256 << 20));
+        assert_eq!(bytes("5 kB"), Ok(5_000));
+        assert_eq!(bytes("0"), Ok(0));
+        for wrong in ["", "MiB", "1m", "-1", "99999999999GiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn rates_have_units() {

@@ -18,7 +18,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::options::{self, Common};
 use crate::output::{Code, EXIT_CODES, Failure, Result, count, json};
 
-/// Most connections at once.
+/// How long a client may take for its handshake.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// A client that vanishes is noticed after about a minute.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(30), interval: Duration::from_secs(5), probes: 6 };
 
@@ -180,7 +182,7 @@ pub fn run(serve: &Serve) -> Result {
 fn bind(serve: &Serve) -> Result<(fusewire_stack::Stack, Option<TcpListener>)> {
     let mut tries = 0;
     loop {
-        let stack = serve.common.stack(serve.listen, KEEP_ALIVE)?;
+        let stack = serve.common.stack(serve.listen, KEEP_ALIVE, HANDSHAKE_WAIT)?;
         if serve.no_kernel_tcp {
             return Ok((stack, None));
         }

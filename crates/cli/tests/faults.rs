@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Done, World, bytes, wait_for_part};
@@ -91,4 +92,101 @@ fn nobody_there_is_exit_code_4() {
     world
         .run("alice", &["get", "fusewire://no.such.host.invalid/a"])
         .failed(4, "no.such.host.invalid");
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let world = World::new();
+    // Bound and closed again: nobody listens there.
+    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("fusewire://{address}/a");
+    let start = Instant::now();
+    world.run("alice", &["get", &url]).failed(4, "nobody listens");
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    // Somebody is there and says nothing.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("fusewire://{}/a", silent.local_addr().unwrap());
+    let start = Instant::now();
+    world.run("alice", &["get", &url, "--connect-timeout", "1"]).failed(4, "no answer");
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+#[test]
+fn begin_anew_is_an_option() {
+    let world = World::new();
+    let content = bytes(LEN, 6);
+    fs::write(world.served("big"), &content).unwrap();
+    let server = world.serve(&[]);
+    let url = server.url("big");
+    let mut child = world.command("alice", &["get", &url, "--rate", RATE]).spawn().unwrap();
+    wait_for_part(&world.path("here"), 6 << 20);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let summary = world.run("alice", &["get", &url, "--no-resume", "--json"]).ok().summary();
+    assert_eq!(summary["bytes_resumed"], 0, "{summary}");
+    assert!(fs::read(world.here("big")).unwrap() == content);
+    assert_eq!(fs::read_dir(world.path("here")).unwrap().count(), 1, "something is left over");
+}
+
+#[test]
+fn a_file_that_shrinks_meanwhile_is_an_error() {
+    let world = World::new();
+    fs::write(world.served("big"), bytes(LEN, 7)).unwrap();
+    fs::write(world.here("big"), "before").unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("big"), "--rate", RATE];
+    let child = world.command("alice", &args).spawn().unwrap();
+    wait_for_part(&world.path("here"), 2 << 20);
+    fs::File::options().write(true).open(world.served("big")).unwrap().set_len(1 << 20).unwrap();
+    let done = Done::of(child).failed(1, "shorter");
+    assert_eq!(fs::read_to_string(world.here("big")).unwrap(), "before", "{done:?}");
+}
+
+#[test]
+fn a_file_that_may_not_be_so_large_is_an_error() {
+    let world = World::new();
+    fs::write(world.served("big"), bytes(4 << 20, 8)).unwrap();
+    fs::write(world.here("big"), "before").unwrap();
+    let server = world.serve(&[]);
+    let get = world.command("alice", &["get", &server.url("big")]);
+    let mut shell = std::process::Command::new("sh");
+    let program = get.get_program().to_str().unwrap();
+    shell.args(["-c", &format!("ulimit -f 2048; exec {program} get {}", server.url("big"))]);
+    shell.current_dir(world.path("here")).env("XDG_STATE_HOME", world.path("alice"));
+    shell.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    shell.stderr(std::process::Stdio::piped());
+    let done = Done::of(shell.spawn().unwrap()).failed(1, "big");
+    assert!(done.err.to_lowercase().contains("large"), "{done:?}");
+    assert_eq!(fs::read_to_string(world.here("big")).unwrap(), "before");
+}
+
+#[test]
+fn names_that_are_too_long_are_errors() {
+    let world = World::new();
+    let server = world.serve(&["--writable"]);
+    for len in [256, 4096, 65_536] {
+        let name = "n".repeat(len);
+        let url = server.url(&name);
+        let done = world.run("alice", &["get", &url]);
+        assert!(matches!(done.code, 1 | 2) && done.err.contains("long"), "{len}: {done:?}");
+        fs::write(world.here("a"), "content").unwrap();
+        let done = world.run("alice", &["put", "a", &url]);
+        assert!(matches!(done.code, 1 | 2) && done.err.contains("long"), "{len}: {done:?}");
+    }
+    assert_eq!(fs::read_dir(world.path("served")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_goes_to_dev_null_is_checked_and_forgotten() {
+    let world = World::new();
+    fs::create_dir(world.served("sub")).unwrap();
+    fs::write(world.served("sub/a"), bytes(3 << 20, 9)).unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("sub"), "-o", "/dev/null", "--json"];
+    let lines = world.run("alice", &args).ok().lines();
+    let hash = lines[0]["blake3"].as_str().unwrap();
+    assert_eq!((hash.len(), &lines[0]["path"]), (64, &"a".into()), "{lines:?}");
+    use std::os::unix::fs::FileTypeExt as _;
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    assert_eq!(fs::read_dir(world.path("here")).unwrap().count(), 0);
 }

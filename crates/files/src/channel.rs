@@ -10,8 +10,8 @@ pub trait Channel {
     fn max_adu(&self) -> usize;
 
     /// How many ADUs of `max_adu` bytes would be taken now, at least. Files are read that far ahead and no
-    /// further; zero means that [`Channel::send`] would say [`Sent::Full`].
-    fn room(&self) -> usize;
+    /// further; zero means the same as [`Sent::Full`]: there will be room later.
+    fn room(&mut self) -> usize;
 
     /// Takes one ADU, or nothing of it. The memory is free again when this returns.
     ///

@@ -93,7 +93,7 @@ impl Channel for MemoryChannel {
         self.settings.max_adu
     }
 
-    fn room(&self) -> usize {
+    fn room(&mut self) -> usize {
         self.settings.capacity.saturating_sub(lock(&self.out).adus.len())
     }
 

@@ -440,17 +440,19 @@ fn a_server_that_lies_about_contents_is_found_out() {
             "\\x1b[2J\\n",
         ),
     ];
-    for (bad, expected) in cases {
+    for (bad, expected, forget) in
+        cases.iter().flat_map(|(bad, expected)| [(bad, expected, false), (bad, expected, true)])
+    {
         let to = tempfile::tempdir().unwrap();
         fs::write(to.path().join("f"), b"before").unwrap();
-        let (result, log) =
-            lying(to.path(), get::Options::default(), |xid, request| match request {
-                Request::Look { .. } => {
-                    vec![reply(xid, &Reply::Entry(entry(0, b"f", Kind::File, b"")))]
-                }
-                Request::Read(_) => bad(xid),
-                _ => vec![],
-            });
+        let options = get::Options { forget, ..get::Options::default() };
+        let (result, log) = lying(to.path(), options, |xid, request| match request {
+            Request::Look { .. } => {
+                vec![reply(xid, &Reply::Entry(entry(0, b"f", Kind::File, b"")))]
+            }
+            Request::Read(_) => bad(xid),
+            _ => vec![],
+        });
         let told = match result {
             Err(error) => error.to_string(),
             Ok(()) => log.failed.iter().map(|(_, why)| why.as_str()).collect(),

@@ -122,6 +122,34 @@ fn copies_are_sent_and_checked_and_replies_bounded() {
 }
 
 #[test]
+fn what_is_forgotten_was_checked() {
+    use std::os::unix::fs::FileExt;
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_tree(from.path());
+    let sparse = fs::File::create(from.path().join("sparse")).unwrap();
+    sparse.write_all_at(&bytes(70_000, 1), (3 << 20) + 8192).unwrap();
+    sparse.set_len(5 << 20).unwrap();
+    for (copies, reorder, max_adu) in [(1, 0, 65_000), (1, 60, 1408), (2, 150, 9000)] {
+        let options = Options { copies, forget: true, ..Options::default() };
+        let settings = Settings { reorder, max_adu, capacity: 200, ..Settings::default() };
+        let log =
+            get_with(from.path(), "", &to.path().join("copy"), options, settings, Element::Octets)
+                .unwrap();
+        assert_eq!(log.failed, []);
+        let files = tree(from.path());
+        let files = files.keys().filter(|path| {
+            fs::symlink_metadata(from.path().join(path)).unwrap().file_type().is_file()
+        });
+        assert_eq!(log.done.len(), files.count());
+        for (path, _, hash) in log.done.iter().filter(|(path, ..)| !path.contains('\\')) {
+            let contents = fs::read(from.path().join(path)).unwrap();
+            assert!(*hash == Some(blake3::hash(&contents).into()) || path == "sparse", "{path}");
+        }
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
 fn filters_and_what_is_there_already() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     make_tree(from.path());
@@ -171,9 +199,8 @@ fn the_rate_holds() {
         );
         run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
         let s = run.now.saturating_since(start).as_secs_f64();
-        // One file of less than a range goes over one connection.
-        let expected = 3.0 * f64::from(connections);
-        assert!((expected * 0.97..expected * 1.1).contains(&s), "{s} s over {connections}");
+        // One file of less than a range goes over one connection, which may then take all of the rate.
+        assert!((3.0 * 0.97..3.0 * 1.1).contains(&s), "{s} s over {connections}");
     }
 }
 

@@ -20,6 +20,9 @@ pub enum Error {
     /// Identity or records failed.
     #[error(transparent)]
     Session(#[from] fusewire_session::Error),
+    /// A file transfer failed.
+    #[error(transparent)]
+    Files(#[from] fusewire_files::Error),
     /// A worker process ended without a result.
     #[error("{method}: the {role} process failed: {message}")]
     Worker {

@@ -4,8 +4,10 @@
 //! result that was not verified is an error, never a figure.
 #![forbid(unsafe_code)]
 
+pub mod connections;
 mod error;
 pub mod parts;
+mod scratch;
 pub mod transfer;
 
 pub use error::{Error, Result};

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Bytes of the stream from `base` up, with holes.
 ///
 /// Invariants: `base ≤ r.start < r.end ≤ base + capacity` for each range; ranges are sorted and do
-/// not touch.
+/// not touch. The byte at offset `o` lies at `o % memory.len()`, and no range reaches `base + memory.len()`.
 #[derive(Debug)]
 pub struct Assembly {
     memory: Vec<u8>,
@@ -19,6 +19,9 @@ pub struct Assembly {
     ranges: Vec<Range<u64>>,
     max_ranges: usize,
 }
+
+/// Memory that is taken at first.
+const FIRST_BYTES: usize = 8 << 10;
 
 impl Assembly {
     /// Nothing, from stream offset 0 up. Memory is taken with the first byte.
@@ -33,23 +36,32 @@ impl Assembly {
         if bytes.is_empty() || offset < self.base || end > self.base + self.capacity as u64 {
             return false;
         }
-        if self.memory.is_empty() {
-            self.memory = vec![0; self.capacity];
-        }
         let first = self.ranges.partition_point(|r| r.end < offset);
         let last = self.ranges.partition_point(|r| r.start <= end);
         if first == last && self.ranges.len() >= self.max_ranges {
             return false;
         }
-        let at = (offset % self.capacity as u64) as usize;
-        let until_wrap = bytes.len().min(self.capacity - at);
-        self.memory[at..at + until_wrap].copy_from_slice(&bytes[..until_wrap]);
-        self.memory[..bytes.len() - until_wrap].copy_from_slice(&bytes[until_wrap..]);
+        self.grow((end - self.base) as usize);
+        put(&mut self.memory, offset, bytes);
         let joined = self.ranges[first..last]
             .iter()
             .fold(offset..end, |j, r| j.start.min(r.start)..j.end.max(r.end));
         self.ranges.splice(first..last, [joined]);
         true
+    }
+
+    /// Makes room for `need` bytes from `base` up, at most `capacity`.
+    fn grow(&mut self, need: usize) {
+        if need <= self.memory.len() {
+            return;
+        }
+        let bytes = need.next_power_of_two().clamp(FIRST_BYTES, self.capacity.max(FIRST_BYTES));
+        let old = std::mem::replace(&mut self.memory, vec![0; bytes.min(self.capacity)]);
+        for range in &self.ranges {
+            let (first, second) = pieces(&old, range);
+            put(&mut self.memory, range.start, first);
+            put(&mut self.memory, range.start + first.len() as u64, second);
+        }
     }
 
     /// How many bytes from `offset` up are there without a hole.
@@ -64,11 +76,10 @@ impl Assembly {
     /// When they are not.
     pub fn copy(&self, offset: u64, into: &mut [u8]) {
         assert!(into.len() <= self.available(offset), "bytes that have not come");
-        let at = (offset % self.capacity as u64) as usize;
-        let until_wrap = into.len().min(self.capacity - at);
-        let (front, back) = into.split_at_mut(until_wrap);
-        front.copy_from_slice(&self.memory[at..at + front.len()]);
-        back.copy_from_slice(&self.memory[..back.len()]);
+        let (first, second) = pieces(&self.memory, &(offset..offset + into.len() as u64));
+        let (front, back) = into.split_at_mut(first.len());
+        front.copy_from_slice(first);
+        back.copy_from_slice(second);
     }
 
     /// Forgets everything below `offset`.
@@ -92,19 +103,44 @@ impl Assembly {
     }
 }
 
+/// Where the bytes `range` of the stream lie in a ring: in one piece, or in two.
+fn pieces<'a>(ring: &'a [u8], range: &Range<u64>) -> (&'a [u8], &'a [u8]) {
+    let len = (range.end - range.start) as usize;
+    let at = (range.start.checked_rem(ring.len() as u64).unwrap_or(0)) as usize;
+    let until_wrap = len.min(ring.len() - at);
+    (&ring[at..at + until_wrap], &ring[..len - until_wrap])
+}
+
+/// Writes `bytes` of the stream from `offset` up into a ring.
+fn put(ring: &mut [u8], offset: u64, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let at = (offset % ring.len() as u64) as usize;
+    let until_wrap = bytes.len().min(ring.len() - at);
+    ring[at..at + until_wrap].copy_from_slice(&bytes[..until_wrap]);
+    ring[..bytes.len() - until_wrap].copy_from_slice(&bytes[until_wrap..]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn pieces_in_any_order_come_out_in_order() {
-        let stream: Vec<u8> = (0..5000u32).map(|i| (i * 7 + i / 256) as u8).collect();
-        let mut assembly = Assembly::new(700, 64);
+        for capacity in [700, 20_000] {
+            in_any_order(capacity);
+        }
+    }
+
+    fn in_any_order(capacity: usize) {
+        let stream: Vec<u8> = (0..50_000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let mut assembly = Assembly::new(capacity, 1000);
         let mut taken = 0usize;
         let mut state = 1u64;
         while taken < stream.len() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let start = taken + (state >> 33) as usize % 600;
+            let start = taken + (state >> 33) as usize % (capacity - 100);
             let len = 1 + (state >> 20) as usize % 100;
             if start + len <= stream.len() {
                 assembly.insert(start as u64, &stream[start..start + len]);

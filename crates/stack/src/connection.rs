@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::Region;
@@ -35,6 +36,8 @@ const HANDSHAKE_PIECE: usize = 1024;
 /// How far an ADU may be ahead of the first that is missing: bounds the inbox against a peer whose
 /// indices jump.
 const INDEX_WINDOW: u64 = 1 << 16;
+/// A connection from which nothing has come for so long is at rest.
+const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// What happened on a connection.
 #[derive(Debug)]
@@ -158,7 +161,7 @@ impl Connection {
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(memory.window_bytes, memory.ranges),
             next: 0,
-            ahead: VecDeque::with_capacity(memory.ranges),
+            ahead: VecDeque::new(),
             ranges: memory.ranges,
             inbox: Inbox::default(),
             joined: Vec::new(),
@@ -204,6 +207,16 @@ impl Connection {
             }
             _ => 0,
         }
+    }
+
+    /// Bytes of records that may be sealed now; zero if that is less than `len` and room will come.
+    pub fn room_for(&mut self, len: usize) -> usize {
+        let room = self.room();
+        if room < len && self.tcp.info().unacked > 0 {
+            self.wants_room = true;
+            return 0;
+        }
+        room.max(len)
     }
 
     fn seal(&mut self, kind: RecordType, body: &[u8], stage: bool) -> Result<bool> {
@@ -468,9 +481,6 @@ impl Connection {
             }
         }
         self.assembly.advance(self.next);
-        if self.assembly.is_empty() && matches!(self.phase, Phase::Open(_)) {
-            self.assembly.release();
-        }
     }
 
     fn advance_handshake(&mut self) -> bool {
@@ -595,6 +605,20 @@ impl Connection {
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// A timer rang: if nothing has come for a while and nothing is under way, memory goes back to the system.
+    pub fn rest(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Handshake(_)) || now.saturating_since(self.now) < REST_AFTER
+        {
+            return;
+        }
+        self.ring.rest();
+        self.inbox.rest();
+        if self.assembly.is_empty() {
+            self.assembly.release();
+            self.joined = Vec::new();
         }
     }
 

@@ -26,6 +26,9 @@ pub enum Error {
     /// Nobody answers.
     #[error("no answer from {0}: is `fusewire serve` running there, and does UDP get through?")]
     TimedOut(SocketAddr),
+    /// The network says that nobody is there.
+    #[error("nobody listens at {0}, or it cannot be reached: is `fusewire serve` running there?")]
+    Unreachable(SocketAddr),
     /// The peer refused the connection.
     #[error("{0} refused the connection")]
     Refused(SocketAddr),

@@ -24,24 +24,37 @@ pub struct Inbox {
     waiting: usize,
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
+    /// Their memory, in bytes.
+    spare_bytes: usize,
 }
 
 /// Buffers kept for reuse.
 const SPARE: usize = 64;
+/// Bytes kept for reuse: most connections of a server wait.
+const SPARE_BYTES: usize = 512 << 10;
 
 impl Inbox {
     /// A buffer of `len` bytes to open an ADU into.
     pub fn buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity();
         buffer.resize(len, 0);
         buffer
     }
 
     /// Takes a buffer back.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < SPARE {
+        let bytes = self.spare_bytes + buffer.capacity();
+        if self.spare.len() < SPARE && bytes <= SPARE_BYTES {
+            self.spare_bytes = bytes;
             self.spare.push(buffer);
         }
+    }
+
+    /// Gives buffers back to the system.
+    pub fn rest(&mut self) {
+        self.spare = Vec::new();
+        self.spare_bytes = 0;
     }
 
     /// The ADU `index` waits in `buffer`.
@@ -151,5 +164,11 @@ mod tests {
         let buffer = inbox.buffer(1000);
         inbox.recycle(buffer);
         assert!(inbox.buffer(500).capacity() >= 1000);
+        for _ in 0..100 {
+            inbox.recycle(vec![0; 60_000]);
+        }
+        assert!(inbox.spare_bytes <= SPARE_BYTES && inbox.spare.len() >= 8);
+        inbox.rest();
+        assert_eq!(inbox.spare_bytes, 0);
     }
 }

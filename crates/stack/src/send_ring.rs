@@ -58,6 +58,8 @@ pub struct Located {
 pub struct SendRing {
     memory: Region,
     entries: VecDeque<Entry>,
+    /// Most entries.
+    records_max: usize,
     head: usize,
     /// Entry that the last look-up found: transmissions go forward.
     hint: usize,
@@ -71,7 +73,9 @@ impl SendRing {
     pub fn new(memory: Region, records: usize) -> Self {
         SendRing {
             memory,
-            entries: VecDeque::with_capacity(records),
+            // It grows to what the connection needs: most connections of a server wait.
+            entries: VecDeque::new(),
+            records_max: records,
             head: 0,
             hint: 0,
             staged: 0..0,
@@ -82,7 +86,7 @@ impl SendRing {
     /// Where a record of `len` bytes would go.
     fn slot(&self, len: usize) -> Option<usize> {
         let need = len.checked_add(HEADROOM)?;
-        if self.entries.len() == self.entries.capacity() {
+        if self.entries.len() >= self.records_max {
             return None;
         }
         let Some(front) = self.entries.front() else {
@@ -105,7 +109,7 @@ impl SendRing {
 
     /// The longest record that has room now.
     pub fn room(&self) -> usize {
-        if self.entries.len() == self.entries.capacity() {
+        if self.entries.len() >= self.records_max {
             return 0;
         }
         let len = self.memory.len();
@@ -217,6 +221,15 @@ impl SendRing {
         if self.entries.is_empty() {
             self.head = 0;
             self.staged = 0..0;
+        }
+    }
+
+    /// Gives memory back to the system if nothing is in it.
+    pub fn rest(&mut self) {
+        if self.entries.is_empty() {
+            self.memory.release();
+            self.entries = VecDeque::new();
+            self.staging = Vec::new();
         }
     }
 

@@ -373,3 +373,36 @@ fn a_connection_that_only_waits_for_strays_makes_room() {
     };
     world.run(60.0, "second handshake", server_got_in);
 }
+
+/// Two clients of one server that chose the same ports: the second is no sign that the first has moved.
+#[test]
+fn two_clients_may_have_the_same_ports() {
+    let network = Network::new(memory::Config::default());
+    let a = network.attach(A.parse().unwrap()).unwrap();
+    let b = network.attach(B.parse().unwrap()).unwrap();
+    let ns = Arc::new(AtomicU64::new(1));
+    let mut world = World::with(Box::new(a), Box::new(b), ns.clone(), &small());
+    world.connect();
+    transfer(&mut world, 10);
+    let first = world.served.unwrap();
+    // The same seed chooses the same port.
+    let c = network.attach(C.parse().unwrap()).unwrap();
+    let config = Config { clock: Clock::virtual_ns(ns), ..small() };
+    let mut second = Stack::new(Box::new(c), config, &[1; 32]);
+    let trust = Trust::Ask;
+    let id =
+        second.connect(B.parse().unwrap(), PORT, &ClientConfig::new(identity(), trust)).unwrap();
+    let mut told = None;
+    world.run(60.0, "the second handshake", |_| {
+        second.poll(&mut Keep).unwrap();
+        told = told.take().or_else(|| second.poll_event().filter(|(i, _)| *i == id));
+        told.is_some()
+    });
+    // Its key is another one, and the server serves only its own: that it hears so is enough.
+    let refusal =
+        matches!(&told, Some((_, Event::Closed(Some(e)))) if e.to_string().contains("list"));
+    assert!(refusal || matches!(told, Some((_, Event::Connected { .. }))), "{told:?}");
+    assert_eq!(world.server.remote_addr(first), Some(A.parse().unwrap()));
+    transfer_from(&mut world, 10, 50);
+    close(&mut world);
+}

@@ -1,5 +1,6 @@
 //! `fusewire bench …`.
 
+mod connections;
 mod kernels;
 mod parts;
 mod transfer;
@@ -13,6 +14,8 @@ use crate::output::Result;
 pub enum Bench {
     /// The whole transfer, beside sequential processing, kernel TCP, HTTPS and QUIC.
     Transfer(transfer::Options),
+    /// Many connections to one server: fairness, memory, CPU time at rest.
+    Connections(connections::Options),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
     Kernels(kernels::Options),
     /// A message whose length is in its encrypted part, beside one whose length is known first.
@@ -26,6 +29,7 @@ pub enum Bench {
 pub fn run(bench: Bench) -> Result {
     match bench {
         Bench::Transfer(options) => transfer::run(options),
+        Bench::Connections(options) => connections::run(&options),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
         Bench::Worker(worker) => transfer::work(worker),

@@ -150,6 +150,17 @@ impl Server {
         format!("fusewire://{}/{path}", self.address)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// The most memory that it had at any time, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     fn signal(&self, signal: rustix::process::Signal) {
         let child = self.child.as_ref().unwrap();
         rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// Regions begin and end with a page of every machine.
 const PAGE_BYTES: usize = 1 << 16;
@@ -49,7 +49,7 @@ impl RegionFile {
         let len = len.max(1).next_multiple_of(page);
         let offset = self.0.take(len)?;
         match Pages::map(self.0.clone(), offset, len) {
-            Ok(pages) => Ok(Region(Memory::Pages(pages))),
+            Ok(pages) => Ok(Region { memory: Memory::Pages(pages), is_written: false }),
             Err(error) => {
                 self.0.give(offset, len);
                 Err(error)
@@ -144,24 +144,91 @@ impl Drop for Pages {
 #[derive(Debug)]
 enum Memory {
     Pages(Pages),
-    Private(Box<[u8]>),
+    Private(Anonymous),
+}
+
+/// Pages of this process only, which hold memory only where somebody wrote.
+///
+/// Invariant: `base .. base + len` is mapped, readable and writable as long as this lives; with `len` 0 nothing
+/// is mapped and `base` dangles.
+#[derive(Debug)]
+struct Anonymous {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: as for `Pages`.
+unsafe impl Send for Anonymous {}
+// SAFETY: as for `Pages`.
+unsafe impl Sync for Anonymous {}
+
+impl Anonymous {
+    fn map(len: usize) -> Anonymous {
+        if len == 0 {
+            return Anonymous { base: NonNull::dangling(), len };
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
+        match base.ok().and_then(|base| NonNull::new(base.cast::<u8>())) {
+            Some(base) => Anonymous { base, len },
+            // As any allocation that fails.
+            None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; PAGE_BYTES]>()),
+        }
+    }
+
+    /// Gives the pages back; they read as zero.
+    fn release(&mut self) {
+        if self.len > 0 {
+            // SAFETY: exactly the range that `map` made, borrowed exclusively by `&mut self`; its pages stay
+            // mapped and are zero afterwards.
+            let _ = unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };
+        }
+    }
+}
+
+impl Drop for Anonymous {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: exactly the range that `map` made; every slice of it borrowed `self`.
+            let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        }
+    }
 }
 
 /// Memory to send frames from; see [`Device::transmit_from`](crate::Device::transmit_from). Bytes in
 /// it are zero until they are written.
 #[derive(Debug)]
-pub struct Region(Memory);
+pub struct Region {
+    memory: Memory,
+    /// It was borrowed to be written since it was made or released.
+    is_written: bool,
+}
 
 impl Region {
     /// Memory of this process only: frames from it are copied.
     pub fn private(len: usize) -> Region {
-        Region(Memory::Private(vec![0; len].into_boxed_slice()))
+        Region { memory: Memory::Private(Anonymous::map(len)), is_written: false }
+    }
+
+    /// Gives the pages back to the system until they are written again. What was in them is lost.
+    pub fn release(&mut self) {
+        if !std::mem::replace(&mut self.is_written, false) {
+            return;
+        }
+        match &mut self.memory {
+            Memory::Pages(pages) => {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let _ = fallocate(&pages.file.fd, hole, pages.offset, pages.len as u64);
+            }
+            Memory::Private(pages) => pages.release(),
+        }
     }
 
     /// Makes huge pages of the memory where the kernel can (Linux 6.1): it takes them faster. Costs as
     /// much as writing all of the region, and the memory is there from then on.
     pub fn make_huge(&mut self) {
-        let Memory::Pages(pages) = &self.0 else { return };
+        let Memory::Pages(pages) = &self.memory else { return };
         let len = pages.len / HUGE_BYTES * HUGE_BYTES;
         if len > 0 {
             // SAFETY: within the mapping; the advice keeps its contents. Refused, all stays as it is.
@@ -172,7 +239,7 @@ impl Region {
     /// The file, and the offset in it of `bytes`, which lie in this region; `None` for private memory
     /// or bytes that lie elsewhere.
     pub(crate) fn place(&self, bytes: &[u8]) -> Option<(BorrowedFd<'_>, u64)> {
-        let Memory::Pages(pages) = &self.0 else { return None };
+        let Memory::Pages(pages) = &self.memory else { return None };
         let at = (bytes.as_ptr() as usize).checked_sub(pages.base.as_ptr() as usize)?;
         let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= pages.len);
         fits.then(|| (pages.file.fd.as_fd(), pages.offset + at as u64))
@@ -182,26 +249,33 @@ impl Region {
 impl Deref for Region {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        match &self.0 {
+        match &self.memory {
             // SAFETY: all of it is mapped and initialised (new pages of a file are zero) and lives as
             // long as `self`. It is written only by `&mut self`: no other mapping has these pages, and
             // the kernel, which may hold some of them in frames on their way, only reads.
             Memory::Pages(pages) => unsafe {
                 std::slice::from_raw_parts(pages.base.as_ptr(), pages.len)
             },
-            Memory::Private(bytes) => bytes,
+            // SAFETY: as above; nobody else has these pages.
+            Memory::Private(pages) => unsafe {
+                std::slice::from_raw_parts(pages.base.as_ptr(), pages.len)
+            },
         }
     }
 }
 
 impl DerefMut for Region {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.0 {
+        self.is_written = true;
+        match &mut self.memory {
             // SAFETY: as above, and exclusive by `&mut self`.
             Memory::Pages(pages) => unsafe {
                 std::slice::from_raw_parts_mut(pages.base.as_ptr(), pages.len)
             },
-            Memory::Private(bytes) => bytes,
+            // SAFETY: as above, and exclusive by `&mut self`.
+            Memory::Private(pages) => unsafe {
+                std::slice::from_raw_parts_mut(pages.base.as_ptr(), pages.len)
+            },
         }
     }
 }
@@ -226,6 +300,21 @@ mod tests {
         let again = file.region(100_000).unwrap();
         assert_eq!(again.place(&again[10..20]).unwrap().1, offset, "the part is used again");
         assert!(again.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn what_is_released_is_zero_and_can_be_written_again() {
+        let file = RegionFile::new().unwrap();
+        for mut region in [file.region(100_000).unwrap(), Region::private(100_000)] {
+            region.fill(7);
+            region.release();
+            assert!(region.iter().all(|b| *b == 0));
+            region[5] = 1;
+            assert_eq!(region[4..7], [0, 1, 0]);
+            region.release();
+            assert_eq!(region[5], 0);
+        }
+        Region::private(0).release();
     }
 
     #[test]

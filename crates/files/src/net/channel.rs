@@ -19,10 +19,9 @@ impl Channel for StackChannel<'_> {
         fitting.clamp(512, MAX_ADU_LEN)
     }
 
-    fn room(&self) -> usize {
-        let adus = self.stack.room(self.id) / (self.max_adu() + RECORD_OVERHEAD);
-        // It is `send` that finds out that there is none: after that the stack tells when there is.
-        adus.max(1)
+    fn room(&mut self) -> usize {
+        let record = self.max_adu() + RECORD_OVERHEAD;
+        self.stack.room_for(self.id, record) / record
     }
 
     fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {

@@ -16,9 +16,6 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long to wait for the peer's end after our own.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
-/// How long a kernel TCP socket may take to connect, and then for each step of the handshake.
-const CONNECT_WAIT: Duration = Duration::from_secs(10);
-
 /// Judges the server's key where the configuration has not.
 pub type Judge<'a> = &'a mut dyn FnMut(Fingerprint) -> fusewire_stack::Result<()>;
 
@@ -118,18 +115,20 @@ impl Link {
         Ok(())
     }
 
-    /// Connects over a kernel TCP socket.
+    /// Connects over a kernel TCP socket, which may take as long as `patience`, and each step of the handshake
+    /// too.
     ///
     /// # Errors
     /// What went wrong, and what `judge` returns.
     pub fn over_kernel_tcp(
         remote: SocketAddr,
         config: &ClientConfig,
+        patience: Duration,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Link> {
         let os = |action| move |source| fusewire_stack::Error::Os { action, source };
-        let stream = TcpStream::connect_timeout(&remote, CONNECT_WAIT).map_err(os("connecting"))?;
-        stream.set_read_timeout(Some(CONNECT_WAIT)).map_err(os("setting a timeout"))?;
+        let stream = TcpStream::connect_timeout(&remote, patience).map_err(os("connecting"))?;
+        stream.set_read_timeout(Some(patience)).map_err(os("setting a timeout"))?;
         let mut connection = kernel_tcp::Connection::connect(stream, config)?;
         let (peer, trusted) = connection.peer();
         if !trusted {
@@ -245,16 +244,15 @@ impl OverStack {
     ) -> fusewire_stack::Result<OverStack> {
         let id = stack.connect(remote, PORT, config)?;
         let (peer, trusted) = loop {
+            let worked = stack.poll(&mut Keep)?;
             match stack.poll_event() {
                 Some((_, Event::Connected { peer, trusted })) => break (peer, trusted),
                 Some((_, Event::Closed(error))) => {
                     return Err(error.unwrap_or(fusewire_stack::Error::Closed));
                 }
-                Some(_) => continue,
-                None => {}
-            }
-            if !stack.poll(&mut Keep)? {
-                stack.wait(None)?;
+                Some(_) => {}
+                None if worked => {}
+                None => stack.wait(None)?,
             }
         };
         if !trusted {

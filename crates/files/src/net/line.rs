@@ -101,7 +101,7 @@ impl Channel for LineChannel<'_> {
         self.0.adu_len().min(ADU_LEN).min(MAX_ADU_LEN)
     }
 
-    fn room(&self) -> usize {
+    fn room(&mut self) -> usize {
         // As over a stack: `send` finds out that there is none.
         (self.0.room() / (self.max_adu() + RECORD_OVERHEAD)).max(1)
     }

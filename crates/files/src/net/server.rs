@@ -6,7 +6,7 @@ use crate::server::{Session, Share};
 use crate::{Element, Error, Scratch};
 use fusewire_base::Instant;
 use fusewire_stack::shm::{Ends, Invitation, Invitations};
-use fusewire_stack::{Clock, ConnectionId, Event, Fingerprint, Keep, Stack};
+use fusewire_stack::{Clock, ConnectionId, Drops, Event, Fingerprint, Keep, Stack};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,6 +16,8 @@ use std::time::Duration;
 const TURNS: usize = 8;
 /// After so long a session that has something to do and could not do it is turned again, whatever happened.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often what was dropped is told, if it changed.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// While the server drains, how often it looks whether it may stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// While the server drains, how long a client may ask for nothing before it is let go.
@@ -78,6 +80,8 @@ pub struct Server {
     alarms_set: u64,
     scratch: Scratch,
     clock: Clock,
+    /// What was dropped when it was last told, and when that was.
+    told: (Drops, Instant),
     /// Where clients are invited that want shared memory.
     invitations: Option<Invitations>,
 }
@@ -106,6 +110,7 @@ impl Server {
             alarms_set: 0,
             scratch: Scratch::new(),
             clock: Clock::new(),
+            told: (Drops::default(), Instant::ZERO),
             invitations: None,
         }
     }
@@ -149,6 +154,7 @@ impl Server {
                 self.stack.wait(timeout)?;
             }
         }
+        self.tell_drops(self.clock.now());
         control.over.store(true, Ordering::Relaxed);
         let broken = self.served.len() + control.others();
         for id in self.served.keys() {
@@ -181,11 +187,33 @@ impl Server {
             worked |= self.turn(id, now);
         }
         self.stack.flush();
+        if now >= self.told.1 + TELL_EVERY {
+            self.tell_drops(now);
+        }
         if worked && !self.timers_are_due() {
             return Ok(true);
         }
         let polled = self.stack.poll(&mut Keep)?;
         Ok(worked || polled || !self.ready.is_empty())
+    }
+
+    /// Tells what was dropped since the last time, by cause: somebody may be knocking.
+    fn tell_drops(&mut self, now: Instant) {
+        let drops = self.stack.drops();
+        let Drops { malformed, checksum, stray, full, listener, handshakes, cookies } = drops;
+        if drops != self.told.0 {
+            tracing::info!(
+                malformed,
+                checksum,
+                stray,
+                full,
+                listener,
+                handshakes,
+                cookies,
+                "dropped so far"
+            );
+        }
+        self.told = (drops, now);
     }
 
     fn timers_are_due(&self) -> bool {
@@ -238,6 +266,10 @@ impl Server {
         let served = self.served.remove(&id);
         if let Some(at) = served.as_ref().and_then(|s| s.alarm) {
             self.alarms.remove(&at);
+        }
+        if let Some(info) = self.stack.info(id) {
+            let counters = info.counters;
+            tracing::debug!(?counters, "counted");
         }
         match (served, error) {
             (Some(served), None) => tracing::info!(key = %served.peer, "closed"),

@@ -37,19 +37,26 @@ pub(crate) struct Storing {
 /// A file that is being received.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// The folder that holds it.
-    dir: Dir,
-    name: Vec<u8>,
-    part: Vec<u8>,
-    state_name: Vec<u8>,
+    /// Where it is stored; `None`: what has come is checked and forgotten.
+    place: Option<Place>,
     /// For messages.
     path: Vec<u8>,
-    file: File,
     meta: Meta,
     storing: Storing,
     /// The partial file was empty when it was opened: what was not written in it is zero.
     fresh: bool,
     progress: Mutex<Progress>,
+}
+
+/// The partial file, and what it will be called.
+#[derive(Debug)]
+struct Place {
+    /// The folder that holds it.
+    dir: Dir,
+    name: Vec<u8>,
+    part: Vec<u8>,
+    state_name: Vec<u8>,
+    file: File,
 }
 
 #[derive(Debug)]
@@ -86,38 +93,59 @@ impl Target {
         let part = name::unfinished(name, PART_SUFFIX);
         let state_name = name::unfinished(name, STATE_SUFFIX);
         let file = open_part(&dir, &part, shown)?;
-        let mut target = Target {
-            dir,
-            name: name.to_vec(),
-            part,
-            state_name,
-            path: shown.to_vec(),
-            file,
-            meta,
-            storing,
-            fresh: true,
-            progress: Mutex::new(Progress {
-                done: Ranges::default(),
-                tree: Some(Tree::new(block_count(meta.size))),
-                root: (meta.size == 0).then(|| blake3::hash(b"").into()),
-                state: None,
-                unchecked: Vec::new(),
-                writers: 0,
-                finished: false,
-                remove: false,
-            }),
-        };
+        let place = Place { dir, name: name.to_vec(), part, state_name, file };
+        let mut target = Target::new(Some(place), shown, meta, storing);
         target.take_up()?;
         Ok(target)
     }
 
+    /// Removes what an earlier transfer of `path` below `root` has left, unless one is going on.
+    pub(crate) fn remove_leftovers(root: &Dir, path: &RemotePath) -> Result<(), Error> {
+        let Some(name) = path.name() else { return Ok(()) };
+        let dir = open_parent(root, path)?;
+        // Whoever holds the lock goes on; this one is refused then, in `open`.
+        let part = name::unfinished(name, PART_SUFFIX);
+        let _locked = open_part(&dir, &part, path.as_bytes())?;
+        for name in [name::unfinished(name, STATE_SUFFIX), part] {
+            match rustix::fs::unlinkat(&dir, OsStr::from_bytes(&name), AtFlags::empty()) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => {
+                    return Err(Error::os("remove what is left of", path.as_bytes(), error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what comes for `path` and stores nothing.
+    pub(crate) fn forgetting(path: &RemotePath, meta: Meta) -> Target {
+        let storing = Storing { replace: false, sync: false, remove_when_full: false };
+        Target::new(None, path.as_bytes(), meta, storing)
+    }
+
+    fn new(place: Option<Place>, path: &[u8], meta: Meta, storing: Storing) -> Target {
+        let progress = Progress {
+            done: Ranges::default(),
+            tree: Some(Tree::new(block_count(meta.size))),
+            root: (meta.size == 0).then(|| blake3::hash(b"").into()),
+            state: None,
+            unchecked: Vec::new(),
+            writers: 0,
+            finished: false,
+            remove: false,
+        };
+        let (path, progress) = (path.to_vec(), Mutex::new(progress));
+        Target { place, path, meta, storing, fresh: true, progress }
+    }
+
     fn take_up(&mut self) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
         let size = self.meta.size;
         let os = |e| Error::os("make room for", &self.path, e);
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
         if block_count(size) >= RESUMED_BLOCKS_MIN {
             let identity = Identity { version: self.meta.version, size };
-            let (state, mut blocks) = State::open(&self.dir, &self.state_name, identity)?;
+            let (state, mut blocks) = State::open(&place.dir, &place.state_name, identity)?;
             blocks.retain(|(index, _)| *index < block_count(size));
             blocks.reverse();
             self.fresh = blocks.is_empty();
@@ -125,9 +153,9 @@ impl Target {
             progress.unchecked = blocks;
         }
         if self.fresh {
-            self.file.set_len(0).map_err(os)?;
+            place.file.set_len(0).map_err(os)?;
         }
-        self.file.set_len(size).map_err(os)
+        place.file.set_len(size).map_err(os)
     }
 
     /// What is known of the file.
@@ -166,13 +194,14 @@ impl Target {
         start..(start + BLOCK_LEN).min(self.meta.size)
     }
 
-    /// Hashes bytes that are in the partial file.
+    /// Hashes bytes that are in the partial file, if there is one.
     fn hash_file(&self, range: Range<u64>, hasher: &mut BlockHasher) -> Result<(), Error> {
+        let Some(Place { file, .. }) = &self.place else { return Ok(()) };
         let mut buffer = [0; 32 << 10];
         let mut at = range.start;
         while at < range.end {
             let want = (range.end - at).min(buffer.len() as u64) as usize;
-            match rustix::io::pread(&self.file, &mut buffer[..want], at) {
+            match rustix::io::pread(file, &mut buffer[..want], at) {
                 Ok(0) => return Err(Error::local(Code::Shrunk, &self.path)),
                 Ok(n) => {
                     hasher.update(&buffer[..n]);
@@ -251,30 +280,37 @@ impl Target {
         if progress.root.is_none() {
             progress.root = progress.tree.as_ref().and_then(Tree::root);
         }
+        if let Some(place) = &self.place {
+            self.give_name(place)?;
+            progress.state = None;
+            let _ = place.unlink(&place.state_name);
+        }
+        progress.finished = true;
+        Ok(true)
+    }
+
+    /// Permissions, time and name for what is complete.
+    fn give_name(&self, place: &Place) -> Result<(), Error> {
         let os = |action| move |e: rustix::io::Errno| Error::os(action, &self.path, e);
         if self.storing.sync {
-            rustix::fs::fdatasync(&self.file).map_err(os("write"))?;
+            rustix::fs::fdatasync(&place.file).map_err(os("write"))?;
         }
-        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(self.meta.mode & 0o777))
+        rustix::fs::fchmod(&place.file, Mode::from_raw_mode(self.meta.mode & 0o777))
             .map_err(os("set the permissions of"))?;
-        rustix::fs::futimens(&self.file, &timestamps(self.meta.mtime))
+        rustix::fs::futimens(&place.file, &timestamps(self.meta.mtime))
             .map_err(os("set the time of"))?;
-        let (part, name) = (OsStr::from_bytes(&self.part), OsStr::from_bytes(&self.name));
+        let (part, name) = (OsStr::from_bytes(&place.part), OsStr::from_bytes(&place.name));
         let flags =
             if self.storing.replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(&self.dir, part, &self.dir, name, flags)
+        rustix::fs::renameat_with(&place.dir, part, &place.dir, name, flags)
             .map_err(os("replace"))?;
-        progress.finished = true;
-        progress.state = None;
-        let _ =
-            rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(&self.state_name), AtFlags::empty());
         if self.storing.sync {
             // The handle only names the folder; what can be synchronised is opened through it.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
+            let dir = rustix::fs::openat(&place.dir, ".", flags, Mode::empty());
             dir.and_then(rustix::fs::fsync).map_err(os("write the folder of"))?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The hash of the whole file, once it is finished; nothing for a file with large holes.
@@ -287,16 +323,20 @@ impl Drop for Target {
     /// Keeps what is worth keeping and removes the rest.
     fn drop(&mut self) {
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if progress.finished {
-            return;
-        }
+        let Some(place) = self.place.as_ref().filter(|_| !progress.finished) else { return };
         let worth = progress.done.runs() > 0 || !progress.unchecked.is_empty();
         if progress.state.is_some() && worth && !progress.remove {
             return;
         }
-        for name in [&self.part, &self.state_name] {
-            let _ = rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(name), AtFlags::empty());
+        for name in [&place.part, &place.state_name] {
+            let _ = place.unlink(name);
         }
+    }
+}
+
+impl Place {
+    fn unlink(&self, name: &[u8]) -> rustix::io::Result<()> {
+        rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(name), AtFlags::empty())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Writing one range of a target: chunks in any order, hashed in the order of the file.
 
-use super::Target;
+use super::{Place, Target};
 use crate::error::{Error, Violation};
 use crate::message::Code;
 use crate::ranges::Ranges;
 use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, block_count, is_bordered};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use std::sync::Arc;
 const OPEN_BLOCKS_MAX: usize = 256;
 /// Pieces out of order that are kept track of in a block: more than the smallest messages can make of one.
 const PIECES_MAX: usize = 8192;
+/// Bytes out of order that are kept in memory where nothing is stored: more than any receive window.
+const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// Takes the contents of one range of a [`Target`]. Each byte comes once.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct RangeWriter {
     open: Vec<OpenBlock>,
     /// Blocks that are finished.
     finished: Ranges,
+    /// Bytes that the open blocks keep in memory.
+    kept_bytes: usize,
     /// Bytes of the range that have not come.
     left: u64,
     /// Blocks of which all bytes have come but not the hash, or the other way round.
@@ -40,6 +45,8 @@ struct OpenBlock {
     hasher: BlockHasher,
     /// What has come beyond what is hashed.
     pieces: Ranges,
+    /// Their bytes, where nothing is stored; zeros are not kept.
+    kept: BTreeMap<u64, Vec<u8>>,
     sum: Option<BlockSum>,
 }
 
@@ -55,6 +62,7 @@ impl RangeWriter {
             range,
             open: Vec::new(),
             finished: Ranges::default(),
+            kept_bytes: 0,
             left,
             blocks_left,
         }
@@ -146,8 +154,8 @@ impl RangeWriter {
             return Err(Violation::DataScattered.into());
         }
         let range = self.target.block_range(index);
-        let (hasher, pieces) = (BlockHasher::new(index), Ranges::default());
-        self.open.push(OpenBlock { index, range, hasher, pieces, sum: None });
+        let (hasher, pieces, kept) = (BlockHasher::new(index), Ranges::default(), BTreeMap::new());
+        self.open.push(OpenBlock { index, range, hasher, pieces, kept, sum: None });
         Ok(self.open.len() - 1)
     }
 
@@ -166,8 +174,12 @@ impl RangeWriter {
         let block = &mut self.open[at];
         self.left -= range.end - range.start;
         if range.start > hashed {
+            if let (Some(bytes), None) = (bytes, &self.target.place) {
+                block.kept.insert(range.start, bytes.to_vec());
+                self.kept_bytes += bytes.len();
+            }
             block.pieces.insert(range);
-            return if block.pieces.runs() > PIECES_MAX {
+            return if block.pieces.runs() > PIECES_MAX || self.kept_bytes > KEPT_BYTES_MAX {
                 Err(Violation::DataScattered.into())
             } else {
                 Ok(())
@@ -178,7 +190,11 @@ impl RangeWriter {
             None => block.hasher.update_zeros(range.end - range.start),
         }
         if let Some(end) = block.pieces.remove_run(range.end) {
-            self.target.hash_file(range.end..end, &mut block.hasher)?;
+            if self.target.place.is_some() {
+                self.target.hash_file(range.end..end, &mut block.hasher)?;
+            } else {
+                self.kept_bytes -= block.hash_kept(end);
+            }
         }
         Ok(())
     }
@@ -202,12 +218,13 @@ impl RangeWriter {
 
     /// Makes sure that `range` of the partial file is zero.
     fn clear(&self, range: Range<u64>) -> Result<(), Error> {
-        if self.target.fresh {
+        let Some(Place { file, .. }) = self.target.place.as_ref().filter(|_| !self.target.fresh)
+        else {
             return Ok(());
-        }
+        };
         let (start, len) = (range.start, range.end - range.start);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.target.file, flags, start, len) {
+        match rustix::fs::fallocate(file, flags, start, len) {
             Ok(()) => return Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
             Err(error) => return Err(Error::os("write", &self.target.path, error)),
@@ -223,6 +240,21 @@ impl RangeWriter {
     }
 }
 
+impl OpenBlock {
+    /// Hashes what is kept in memory up to `end`, and zeros where nothing is; how many bytes were kept.
+    fn hash_kept(&mut self, end: u64) -> usize {
+        let mut freed = 0;
+        while let Some(first) = self.kept.first_entry().filter(|e| *e.key() < end) {
+            let (at, bytes) = first.remove_entry();
+            self.hasher.update_zeros(at - (self.range.start + self.hasher.count()));
+            self.hasher.update(&bytes);
+            freed += bytes.len();
+        }
+        self.hasher.update_zeros(end - (self.range.start + self.hasher.count()));
+        freed
+    }
+}
+
 impl Drop for RangeWriter {
     fn drop(&mut self) {
         self.target.lock().writers -= 1;
@@ -231,8 +263,9 @@ impl Drop for RangeWriter {
 
 impl Target {
     fn write(&self, mut at: u64, mut bytes: &[u8]) -> Result<(), Error> {
+        let Some(Place { file, .. }) = &self.place else { return Ok(()) };
         while !bytes.is_empty() {
-            match rustix::io::pwrite(&self.file, bytes, at) {
+            match rustix::io::pwrite(file, bytes, at) {
                 Ok(0) => return Err(Error::local(Code::NoSpace, &self.path)),
                 Ok(n) => {
                     at += n as u64;

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fusewire_session::Cipher;
@@ -12,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::worker::Report;
 use super::{Carrier, Line, Manipulation, Method, Source, https};
+use crate::scratch::Scratch;
 use crate::{Error, Result};
 
 /// Longest that one transfer may take before it counts as stalled.
@@ -72,28 +72,6 @@ struct Sample {
     receive_ns: Option<f64>,
 }
 
-/// A folder of ours that is removed with what is in it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Memory, where the system has a file system in it.
-        let base = Path::new("/dev/shm");
-        let base = if base.is_dir() { base.to_path_buf() } else { std::env::temp_dir() };
-        let dir = base.join(format!("fusewire-bench-{}-{n}", std::process::id()));
-        fs::create_dir(&dir).map_err(Error::os("making a scratch folder"))?;
-        Ok(Scratch(dir))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Runs the plan. `progress` hears of each transfer before it begins.
 ///
 /// # Errors
@@ -101,16 +79,16 @@ impl Drop for Scratch {
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     let scratch = Scratch::new()?;
     let cases = cases(plan, progress);
-    let file = source_file(plan, &cases, &scratch.0)?;
+    let file = source_file(plan, &cases, scratch.path())?;
     let wants_https = cases.iter().any(|c| c.method == Method::Https);
     let server = match (&file, wants_https) {
         (Some(file), true) => {
             let root = file.parent().unwrap_or(Path::new("/"));
-            Some(https::Server::start(root, &scratch.0)?)
+            Some(https::Server::start(root, scratch.path())?)
         }
         _ => None,
     };
-    let bench = Bench { plan, dir: &scratch.0, file: file.as_deref(), server };
+    let bench = Bench { plan, dir: scratch.path(), file: file.as_deref(), server };
     let mut samples: Vec<Vec<Sample>> = cases.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
         for (case, samples) in cases.iter().zip(&mut samples) {

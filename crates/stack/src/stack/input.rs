@@ -2,7 +2,6 @@
 
 use fusewire_device::encapsulation::pseudo_header_sum;
 
-use fusewire_transport::tcp::Initial;
 use fusewire_wire::tcp::Flags;
 
 use super::*;
@@ -139,9 +138,11 @@ impl Stack {
                         connection.tcp.abort();
                     } else if connection.session().is_none() {
                         connection.fail(Error::TimedOut(connection.tuple.remote));
+                        self.drops.handshakes += 1;
                     }
                 }
                 connection.tcp.handle_timeout(now);
+                connection.rest(now);
                 self.settle(index);
             }
         }
@@ -227,7 +228,6 @@ impl Stack {
         if self.has_moved(now, remote, segment) {
             return;
         }
-        let is_full = self.live >= self.config.max_connections && self.idle().is_none();
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
             self.drops.stray += 1;
             if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
@@ -235,10 +235,6 @@ impl Stack {
             }
             return;
         };
-        if is_full {
-            self.drops.full += 1;
-            return;
-        }
         match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
                 self.send_alone(remote, reply)
@@ -258,6 +254,7 @@ impl Stack {
                 return;
             }
         };
+        self.push_out_handshake();
         match self.insert(tuple, tcp, handshake) {
             Ok(index) => {
                 self.schedule_handshake(index, now);
@@ -310,9 +307,7 @@ impl Stack {
         if !is_inside || connection.session().is_none() {
             return false;
         }
-        if let Initial::Drop(_) =
-            connection.tcp.handle_initial(now, header, segment.payload.len() as u32)
-        {
+        if !connection.tcp.could_be_the_peers(now, header, segment.payload.len() as u32) {
             return false;
         }
         if let Some(probe) = connection.path.suspect(now, remote) {

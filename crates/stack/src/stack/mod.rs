@@ -31,6 +31,8 @@ const FLUSH_BYTES: u32 = 60 << 10;
 const BASE_DATAGRAM: usize = 1200;
 /// Connections in TIME-WAIT of which one is forgotten for a new one, if nothing is to be done for it.
 const WAITING_LOOKED_AT: usize = 8;
+/// Connections that are looked at to find a handshake that can be given up for a new one.
+const EVICT_LOOKS: usize = 256;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -42,8 +44,8 @@ struct Key {
     remote_port: u16,
 }
 
-/// What was dropped before a connection was found, by cause.
-#[derive(Clone, Copy, Debug, Default)]
+/// What was dropped before there was a connection, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     /// Not a TCP header.
     pub malformed: u64,
@@ -55,6 +57,10 @@ pub struct Drops {
     pub full: u64,
     /// Refused by the listener: backlog, cookie, violation.
     pub listener: u64,
+    /// Handshakes that were not completed in time, or pushed out by others when the table was full.
+    pub handshakes: u64,
+    /// SYNs answered with a cookie, because too many handshakes were half open.
+    pub cookies: u64,
 }
 
 /// Time spent in the three steps, without system calls: the paper's packet processing time.
@@ -139,6 +145,8 @@ pub struct Stack {
     profile: Option<Profile>,
     last_work: Instant,
     live: usize,
+    /// Where [`Stack::evict`] looks first.
+    evict_from: usize,
 }
 
 impl Stack {
@@ -177,6 +185,7 @@ impl Stack {
             profile: None,
             last_work: now,
             live: 0,
+            evict_from: 0,
             config,
         }
     }
@@ -198,7 +207,8 @@ impl Stack {
 
     /// What was dropped before a connection was found.
     pub fn drops(&self) -> Drops {
-        self.drops
+        let cookies = self.listening.as_ref().map_or(0, |l| l.listener.cookies().0);
+        Drops { cookies, ..self.drops }
     }
 
     /// Connections that are open or closing.
@@ -422,6 +432,12 @@ impl Stack {
         self.get(id).map_or(0, Connection::room)
     }
 
+    /// As [`Stack::room`], for records of `len` bytes. When there is no room for one, and something is under
+    /// way that will make room, zero: `Event::Writable` follows as after [`Stack::send`]. Otherwise at least `len`.
+    pub fn room_for(&mut self, id: ConnectionId, len: usize) -> usize {
+        self.get_mut(id).map_or(0, |c| c.room_for(len))
+    }
+
     /// Puts everything that may leave on the wire.
     pub fn flush(&mut self) {
         self.transmit();
@@ -539,6 +555,16 @@ impl Stack {
         index.is_some()
     }
 
+    /// Makes room for a client where there is none, by giving up the handshake with one that has taken
+    /// longest: whoever floods pushes out the flood.
+    pub(super) fn push_out_handshake(&mut self) {
+        let is_full = self.live >= self.config.max_connections && self.idle().is_none();
+        if is_full && let Some(index) = self.slowest_handshake() {
+            self.drops.handshakes += 1;
+            self.remove(index);
+        }
+    }
+
     /// The connection that has been in TIME-WAIT for longest. A flood of segments asks this for each: no walk
     /// over all connections.
     fn idle(&mut self) -> Option<u32> {
@@ -548,6 +574,24 @@ impl Stack {
         let quiet =
             |id: &&ConnectionId| self.get(**id).is_some_and(|c| !c.is_dirty && !c.is_eventful);
         self.waiting.iter().take(WAITING_LOOKED_AT).find(quiet).map(|id| id.index)
+    }
+
+    /// The handshake with a client that has taken longest, of some connections that are looked at.
+    fn slowest_handshake(&mut self) -> Option<u32> {
+        let port = self.listening.as_ref()?.port;
+        let count = self.connections.len();
+        let from = self.evict_from;
+        self.evict_from = (from + EVICT_LOOKS) % count.max(1);
+        (0..count.min(EVICT_LOOKS))
+            .map(|step| (from + step) % count)
+            .filter_map(|index| {
+                let c = self.connections[index].as_ref()?;
+                let is_clients = c.tuple.local_port == port && !c.is_dirty && !c.is_eventful;
+                let begun = c.handshake_deadline.filter(|_| is_clients)?;
+                Some((begun, index as u32))
+            })
+            .min()
+            .map(|(_, index)| index)
     }
 
     /// A connection came into TIME-WAIT.

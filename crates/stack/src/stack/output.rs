@@ -164,7 +164,7 @@ impl Stack {
                     fusewire_device::Event::Unreachable { .. }
                         if connection.tcp.state() == tcp::State::SynSent =>
                     {
-                        connection.fail(Error::Refused(peer));
+                        connection.fail(Error::Unreachable(peer));
                         self.unreachable.push(connection.tuple.local_port);
                     }
                     _ => {}

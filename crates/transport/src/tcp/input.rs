@@ -12,6 +12,9 @@ const DUPLICATE_ACKS_MAX: u8 = 16;
 /// TS.Recent does not count after so long without a segment (RFC 7323, section 5.5).
 const TS_RECENT_LIFETIME: Duration = Duration::from_secs(24 * 24 * 3600);
 
+/// How much a peer's timestamp may be ahead of what its clock should show, in milliseconds.
+const TS_SLACK_MS: u64 = 1000;
+
 impl Connection {
     /// The initial step: where the payload goes. Changes nothing but counters; a caller that finds the
     /// checksum wrong can forget the segment, or count it with [`Verdict::Reject`].
@@ -111,6 +114,29 @@ impl Connection {
         let ack = h.ack.to_offset(self.send.iss, self.send.una)?;
         let oldest = self.send.una.saturating_sub(u64::from(self.send.wnd_max));
         (oldest <= ack && ack <= self.send.nxt).then_some(ack)
+    }
+
+    /// Whether a segment that came another way could be the peer's: its sequence number, acknowledgement and
+    /// timestamp are near what the peer would send now. Somebody who only knows the ports, or has a
+    /// connection with the same ports from elsewhere, does not guess that. Changes nothing.
+    pub fn could_be_the_peers(&self, now: Instant, h: &Header, payload_len: u32) -> bool {
+        let synchronised = !matches!(self.state, State::Closed | State::SynSent);
+        let Some(start) = self.recv.position_of(h.seq).filter(|_| synchronised) else {
+            return false;
+        };
+        let window = u64::from(self.recv.window);
+        let in_window = start + window >= self.recv.nxt
+            && start + u64::from(payload_len) <= self.recv.adv.max(self.recv.nxt);
+        let on_time = match h.options.timestamps {
+            Some((value, _)) if self.ts.enabled => {
+                // Both clocks tick once a millisecond, more or less.
+                let elapsed = (now - self.ts.recent_at).as_millis() as u64;
+                let ahead = u64::from(value.wrapping_sub(self.ts.recent));
+                ahead <= elapsed + elapsed / 8 + TS_SLACK_MS
+            }
+            _ => !self.ts.enabled,
+        };
+        in_window && on_time && self.ack_is_acceptable(h)
     }
 
     fn ack_is_acceptable(&self, h: &Header) -> bool {

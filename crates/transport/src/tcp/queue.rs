@@ -81,7 +81,8 @@ impl SendQueue {
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(4);
         SendQueue {
-            ring: VecDeque::with_capacity(capacity),
+            // It grows to what the connection needs: most connections of a server wait.
+            ring: VecDeque::new(),
             capacity,
             sent: 0,
             in_flight: 0,

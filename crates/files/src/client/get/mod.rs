@@ -42,6 +42,10 @@ pub struct Options {
     pub connections: u32,
     /// Take files that grow while they are read, as they were at first.
     pub growing: bool,
+    /// Begin anew, whatever an earlier transfer has left.
+    pub anew: bool,
+    /// Contents are checked and forgotten; nothing is made at the destination.
+    pub forget: bool,
 }
 
 impl Default for Options {
@@ -55,6 +59,8 @@ impl Default for Options {
             bytes_per_s: 0,
             connections: 1,
             growing: false,
+            anew: false,
+            forget: false,
         }
     }
 }

@@ -152,6 +152,18 @@ impl Plan {
         Some(job)
     }
 
+    /// What one connection may take of the rate: connections that will have nothing to do get nothing.
+    pub(super) fn bytes_per_s(&self) -> u64 {
+        let ledger = self.lock();
+        let all = self.options.connections.max(1) as usize;
+        let share = match ledger.totals.all_found {
+            true => (ledger.active + ledger.jobs.len()).clamp(1, all),
+            // There may be more to come.
+            false => all,
+        };
+        self.options.bytes_per_s.div_ceil(share as u64)
+    }
+
     /// A job that was taken is ended.
     pub(super) fn end(&self) {
         let mut ledger = self.lock();
@@ -208,11 +220,16 @@ impl Plan {
                 Ok(())
             }
             Kind::Folder => {
-                place::make_folder(&ledger.destination.dir, &name)?;
-                let dir = ledger.destination.dir.open_dir(name.as_path());
+                let dir = if self.options.forget {
+                    ledger.destination.dir.try_clone()
+                } else {
+                    place::make_folder(&ledger.destination.dir, &name)?;
+                    ledger.destination.dir.open_dir(name.as_path())
+                };
                 let dir = dir.map_err(|e| Error::os("open the folder", name.as_bytes(), e))?;
                 // Where no name was given the folder is the user's own and keeps its time.
-                let meta = (!name.as_bytes().is_empty()).then_some(entry.meta);
+                let is_made = !name.as_bytes().is_empty() && !self.options.forget;
+                let meta = is_made.then_some(entry.meta);
                 ledger.folders =
                     vec![Arc::new(Folder { dir: Arc::new(dir), path: root.clone(), meta })];
                 ledger.paths = vec![root];
@@ -244,12 +261,13 @@ impl Plan {
                 ledger.skip_below = Some(entry.depth);
                 ledger.hold_place(entry);
             }
-            Kind::Folder => ledger.folder(path, &parent, entry),
+            Kind::Folder => ledger.folder(path, &parent, entry, self.options.forget),
             _ if !self.options.filter.takes_file(path.as_bytes()) => {}
             Kind::Other => ledger.skip(&path, Skip::NotAFile),
             Kind::Link if !link_stays_inside(&entry.target, depth) => {
                 ledger.skip(&path, Skip::LinkLeadsOut)
             }
+            Kind::Link if self.options.forget => {}
             Kind::Link => {
                 let replace = self.options.existing != Existing::Refuse;
                 match place::make_link(&parent.dir, &path, &entry.target, replace) {
@@ -282,8 +300,14 @@ impl Plan {
 
     /// Opens the file to write to.
     pub(super) fn open(&self, file: &File) -> Result<Arc<Target>, Error> {
+        if self.options.forget {
+            return Ok(Arc::new(Target::forgetting(&file.local, file.meta)));
+        }
         let replace = self.options.existing != Existing::Refuse;
         let storing = Storing { replace, sync: self.options.sync, remove_when_full: false };
+        if self.options.anew {
+            Target::remove_leftovers(&file.folder.dir, &file.local)?;
+        }
         Target::open(&file.folder.dir, &file.local, file.meta, storing).map(Arc::new)
     }
 
@@ -372,15 +396,16 @@ impl Ledger {
         }
     }
 
-    fn folder(&mut self, path: RemotePath, parent: &Arc<Folder>, entry: &Entry) {
+    fn folder(&mut self, path: RemotePath, parent: &Arc<Folder>, entry: &Entry, forget: bool) {
         if entry.unread {
             self.fail(
                 &path,
                 Error::Refused { code: crate::message::Code::Denied, detail: Vec::new() },
             );
         }
-        let meta = match place::make_folder(&parent.dir, &path) {
-            Ok(()) => Some(entry.meta),
+        let made = if forget { Ok(None) } else { place::make_folder(&parent.dir, &path).map(Some) };
+        let meta = match made {
+            Ok(made) => made.map(|()| entry.meta),
             Err(error) => {
                 self.fail(&path, error);
                 self.skip_below = Some(entry.depth);

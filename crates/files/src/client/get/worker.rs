@@ -212,7 +212,7 @@ impl Desk {
             len,
             copies: options.copies.max(1),
             reply_bytes: options.reply_bytes,
-            bytes_per_s: options.bytes_per_s.div_ceil(u64::from(options.connections.max(1))),
+            bytes_per_s: self.plan.bytes_per_s(),
             growing: options.growing,
         });
         let xid = self.asker.ask(&request)?;

@@ -1,0 +1,108 @@
+//! What a terminal shows: the question about a server's key, the bar; and captures in tshark.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use support::{Done, World, bytes};
+
+fn has(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|o| o.status.success());
+    if !found {
+        eprintln!("not tested: {program} is not installed");
+    }
+    found
+}
+
+/// Runs the program on a terminal of its own, where `answer` is typed.
+fn on_a_terminal(world: &World, user: &str, args: &[&str], answer: &str) -> Done {
+    let plain = world.command(user, args);
+    let line = std::iter::once(plain.get_program()).chain(plain.get_args());
+    let line: Vec<_> = line.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut command = Command::new("script");
+    command.args(["-qec", &line.join(" "), "/dev/null"]).current_dir(world.path("here"));
+    command.env("XDG_STATE_HOME", world.path(user)).env_remove("RUST_LOG");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(answer.as_bytes()).unwrap();
+    // Kept open until the end: its end would be that of the terminal.
+    let done = Done::of(child);
+    drop(input);
+    done
+}
+
+#[test]
+fn a_new_server_is_asked_about() {
+    if !has("script") {
+        return;
+    }
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    let server = world.serve(&["--public"]);
+    let url = server.url("a");
+    let done = on_a_terminal(&world, "bob", &["get", &url], "no\n");
+    assert_eq!(done.code, 3, "{done:?}");
+    assert!(done.out.contains(&server.fingerprint) && !world.here("a").exists(), "{done:?}");
+    let done = on_a_terminal(&world, "bob", &["get", &url], "what\nyes\n");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.out.matches("(yes/no)?").count(), 2, "{done:?}");
+    // It is remembered.
+    fs::remove_file(world.here("a")).unwrap();
+    world.run("bob", &["get", &url]).ok();
+    assert_eq!(fs::read_to_string(world.here("a")).unwrap(), "content");
+}
+
+#[test]
+fn a_bar_shows_rate_and_time_left() {
+    if !has("script") {
+        return;
+    }
+    let world = World::new();
+    fs::write(world.served("a"), bytes(6 << 20, 1)).unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("a"), "--rate", "5M"];
+    let done = on_a_terminal(&world, "alice", &args, "");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains("MB/s") && done.out.contains(" left"), "{done:?}");
+    assert!(done.out.contains("of 6.00 MiB"), "{done:?}");
+    let done = on_a_terminal(&world, "alice", &[&args[..], &["-q"]].concat(), "");
+    assert_eq!((done.code, done.out.as_str()), (0, ""));
+}
+
+fn tshark(file: &Path, more: &[&str]) -> String {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-o", "tcp.check_checksum:TRUE"]).args(more);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_capture_is_tcp_without_a_wrong_checksum() {
+    let world = World::new();
+    fs::write(world.served("a"), bytes(300_000, 1)).unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("a"), "--capture", "c.pcapng", "--key-log", "keys"];
+    let args = [&args[..], &["--datagram-bytes", "1452", "--device", "udp"]].concat();
+    let done = world.run("alice", &args).ok();
+    assert!(done.err.contains("session keys are written to"), "{done:?}");
+    assert!(fs::read_to_string(world.here("keys")).unwrap().lines().count() >= 2);
+    if !has("tshark") {
+        return;
+    }
+    let capture = world.here("c.pcapng");
+    let fields =
+        ["-T", "fields", "-e", "tcp.checksum.status", "-e", "tcp.len", "-e", "tcp.flags.syn"];
+    let out = tshark(&capture, &fields);
+    let lines: Vec<Vec<&str>> = out.lines().map(|l| l.split('\t').collect()).collect();
+    assert!(lines.len() > 200, "{out}");
+    assert!(lines.iter().all(|l| l[0] == "1"), "a checksum is wrong, or it is no TCP");
+    let bytes: usize = lines.iter().map(|l| l[1].parse::<usize>().unwrap()).sum();
+    assert!(bytes > 300_000);
+    assert_eq!(lines.iter().filter(|l| matches!(l[2], "1" | "True")).count(), 2);
+}
