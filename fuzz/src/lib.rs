@@ -1,10 +1,31 @@
-//! What the fuzz targets share: a reader that turns any bytes into choices, and a wire to meddle with.
+//! The fuzz targets, one for each door that untrusted bytes come through, and what they share: a reader
+//! that turns any bytes into choices, and a wire to meddle with.
 //!
-//! A target never fails for want of input: past its end [`Choices`] gives zeros, and loops ask
-//! [`Choices::is_empty`].
+//! A target is a function of bytes. It runs under libFuzzer (`cargo xtask fuzz`), and over the inputs
+//! kept in `corpus/` as an ordinary test. It never fails for want of input: past its end [`Choices`] gives
+//! zeros, and loops ask [`Choices::is_empty`].
 #![forbid(unsafe_code)]
 
+pub mod channel;
+pub mod targets;
 pub mod wire;
+
+/// A door.
+pub struct Target {
+    /// Its name, and that of its folder in `corpus/`.
+    pub name: &'static str,
+    /// Runs one input; panics if anything is wrong.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with, made from what honest sides send.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+impl Target {
+    /// The target of that name.
+    pub fn from_name(name: &str) -> Option<&'static Target> {
+        targets::TARGETS.iter().find(|t| t.name == name)
+    }
+}
 
 /// Input bytes read as decisions.
 pub struct Choices<'a>(&'a [u8]);

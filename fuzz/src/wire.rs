@@ -41,11 +41,16 @@ pub struct Wired {
     waker: Waker,
 }
 
-/// Two devices with their addresses, and the mailbox of each. What goes elsewhere is lost.
+/// Two devices with their addresses, and the mailbox of each. What goes elsewhere is lost. Over a device of
+/// the name `udp` a stack has to find out how long datagrams can be.
 ///
 /// # Errors
 /// No descriptor is left.
-pub fn pair(addrs: [SocketAddr; 2], max_datagram: usize) -> io::Result<([Wired; 2], [Mailbox; 2])> {
+pub fn pair(
+    name: &'static str,
+    addrs: [SocketAddr; 2],
+    max_datagram: usize,
+) -> io::Result<([Wired; 2], [Mailbox; 2])> {
     let boxes = [Mailbox::default(), Mailbox::default()];
     let device = |own: usize| {
         Ok::<_, io::Error>(Wired {
@@ -54,7 +59,7 @@ pub fn pair(addrs: [SocketAddr; 2], max_datagram: usize) -> io::Result<([Wired; 
             inward: boxes[own].clone(),
             outward: boxes[1 - own].clone(),
             caps: Capabilities {
-                name: "wired",
+                name,
                 max_datagram,
                 max_batch_bytes: max_datagram,
                 receive_buffer_bytes: 1 << 20,

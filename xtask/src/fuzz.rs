@@ -1,13 +1,14 @@
 //! `cargo xtask fuzz`: libFuzzer and AddressSanitizer on the stable compiler.
 //!
-//! `RUSTC_BOOTSTRAP` opens the two unstable flags that this needs; it is set for these builds and
-//! nowhere else. The targets live in `fuzz/`, a workspace of its own, with a kept corpus each.
+//! The targets live in `fuzz/`, all in one program, with a kept corpus each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 
-use crate::shell::{Result, cargo, has, root, step};
+use crate::instrument::{Mode, cargo_for};
+use crate::shell::{Result, has, root, step};
 
 /// Which target, for how long.
 #[derive(Args)]
@@ -17,44 +18,53 @@ pub struct Options {
     /// Seconds for each target.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     seconds: u32,
-    /// Keep what the run found new in the corpus.
+    /// Keep what the run found new in the corpus, and of the whole corpus only what is needed to reach as much.
     #[arg(long)]
     keep: bool,
+    /// Run this one input instead, as it failed.
+    #[arg(long, value_name = "FILE", requires = "target", conflicts_with = "keep")]
+    input: Option<PathBuf>,
 }
-
-const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-const RUSTFLAGS: &str = "-Zsanitizer=address -Cpasses=sancov-module \
-    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
-    --cfg fuzzing -Ccodegen-units=1";
 
 /// Runs one target, or all.
 pub fn run(options: &Options) -> Result {
-    build()?;
-    match &options.target {
-        Some(target) if targets()?.contains(target) => one(target, options.seconds, options.keep),
+    let names = targets()?;
+    let chosen = match &options.target {
+        Some(target) if names.contains(target) => std::slice::from_ref(target),
         Some(target) => {
-            Err(format!("no fuzz target {target:?}; there are: {}", targets()?.join(", ")))
+            return Err(format!("no fuzz target {target:?}; there are: {}", names.join(", ")));
         }
-        None => targets()?.iter().try_for_each(|t| one(t, options.seconds, options.keep)),
-    }
-}
-
-/// Runs every target for `seconds`, keeping nothing.
-pub fn all(seconds: u32) -> Result {
+        None => &names,
+    };
     build()?;
-    targets()?.iter().try_for_each(|t| one(t, seconds, false))
+    for target in chosen {
+        match &options.input {
+            Some(input) => step(&format!("fuzz {target}"), command(target).arg(input))?,
+            None => one(target, options.seconds)?,
+        }
+        if options.keep {
+            reduce(target)?;
+        }
+    }
+    Ok(())
 }
 
-fn folder() -> PathBuf {
-    root().join("fuzz")
+/// Runs every target for `seconds`, keeping nothing. Without a C++ compiler it says so and runs nothing.
+pub fn all(seconds: u32) -> Result {
+    if !has("g++") {
+        println!("── no g++: the fuzzers do not run (the kept inputs did, among the tests)");
+        return Ok(());
+    }
+    build()?;
+    targets()?.iter().try_for_each(|t| one(t, seconds))
 }
 
+/// The targets' names: their folders in the corpus, which a test compares with the program's list.
 fn targets() -> Result<Vec<String>> {
-    let dir = folder().join("src/bin");
+    let dir = root().join("fuzz/corpus");
     let entries = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut names: Vec<_> =
-        entries.filter_map(|e| e.ok()?.path().file_stem()?.to_str().map(String::from)).collect();
+        entries.filter_map(|e| e.ok()?.file_name().to_str().map(String::from)).collect();
     names.sort();
     Ok(names)
 }
@@ -63,37 +73,83 @@ fn build() -> Result {
     if !has("g++") {
         return Err("fuzz targets need g++ (libFuzzer is C++)".into());
     }
-    step(
-        "fuzz targets",
-        cargo()
-            .current_dir(folder())
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("RUSTFLAGS", RUSTFLAGS)
-            .args(["build", "--release", "--quiet", "--target", TRIPLE]),
-    )
+    let args = ["build", "--quiet", "--package", "fusewire-fuzz", "--features", "libfuzzer"];
+    step("fuzz targets", cargo_for(Mode::Fuzz)?.args(args))
 }
 
-fn one(target: &str, seconds: u32, keep: bool) -> Result {
-    let binary = folder().join("target").join(TRIPLE).join("release").join(target);
-    let corpus = folder().join("corpus").join(target);
-    let scratch = folder().join("target").join("found").join(target);
-    for dir in [&corpus, &scratch] {
-        std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    }
-    let mut command = std::process::Command::new(binary);
-    command.current_dir(folder().join("target"));
-    // The first folder takes what is new.
-    if keep {
-        command.arg(&corpus)
-    } else {
-        command.arg(&scratch).arg(&corpus)
+fn command(target: &str) -> Command {
+    let mut command = Command::new(root().join("target/debug/fuzz"));
+    command.env("FUZZ_TARGET", target).current_dir(root().join("target"));
+    command
+}
+
+/// `target/fuzz/WHAT/TARGET`, made if it was not there.
+fn folder(what: &str, target: &str) -> Result<PathBuf> {
+    let dir = root().join("target/fuzz").join(what).join(target);
+    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok(dir)
+}
+
+fn corpus(target: &str) -> PathBuf {
+    root().join("fuzz/corpus").join(target)
+}
+
+fn one(target: &str, seconds: u32) -> Result {
+    let (found, failed) = (folder("found", target)?, folder("failed", target)?);
+    let before = files(&failed)?;
+    let result = step(
+        &format!("fuzz {target}"),
+        // The first folder takes what is new.
+        command(target).arg(found).arg(corpus(target)).args([
+            format!("-max_total_time={seconds}"),
+            format!("-artifact_prefix={}/", failed.display()),
+            "-max_len=4096".into(),
+            "-rss_limit_mb=2048".into(),
+            "-timeout=60".into(),
+            "-verbosity=0".into(),
+            "-print_funcs=0".into(),
+            "-print_final_stats=1".into(),
+        ]),
+    );
+    let mut new = files(&failed)?;
+    new.retain(|input| !before.contains(input));
+    result.map_err(|message| {
+        let inputs: Vec<_> = new
+            .iter()
+            .map(|i| format!("\n  cargo xtask fuzz {target} --input {}", i.display()))
+            .collect();
+        format!("{message}; to see it again:{}", inputs.concat())
+    })
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok(entries.filter_map(|e| Some(e.ok()?.path())).collect())
+}
+
+/// Of the corpus and of what was found, the fewest and shortest inputs that reach every edge.
+fn reduce(target: &str) -> Result {
+    let reduced = folder("reduced", target)?;
+    let remove = |dir: &Path| -> Result {
+        files(dir)?
+            .iter()
+            .try_for_each(|f| std::fs::remove_file(f).map_err(|e| format!("{}: {e}", f.display())))
     };
-    command.args([
-        &format!("-max_total_time={seconds}"),
-        "-rss_limit_mb=2048",
-        "-timeout=10",
-        "-verbosity=0",
-        "-print_final_stats=1",
-    ]);
-    step(&format!("fuzz {target}"), &mut command)
+    remove(&reduced)?;
+    let mut merge = command(target);
+    merge.args(["-set_cover_merge=1", "-use_counters=0", "-use_value_profile=0", "-verbosity=0"]);
+    step(
+        &format!("reduce {target}"),
+        merge
+            .args(["-max_len=4096"])
+            .arg(&reduced)
+            .arg(corpus(target))
+            .arg(folder("found", target)?),
+    )?;
+    remove(&corpus(target))?;
+    for file in files(&reduced)? {
+        let to = corpus(target).join(file.file_name().unwrap_or_default());
+        std::fs::copy(&file, &to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    Ok(())
 }

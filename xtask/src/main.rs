@@ -1,4 +1,4 @@
-//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|bench`.
+//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|sanitize|bench`.
 //!
 //! Nothing of the product depends on this crate, and it needs nothing installed by hand: what a
 //! step lacks it installs (as root, from Debian's packages) or skips, and says which.
@@ -7,6 +7,8 @@
 mod bench;
 mod ci;
 mod fuzz;
+mod instrument;
+mod sanitize;
 mod shell;
 mod test;
 mod tidy;
@@ -33,16 +35,22 @@ enum Task {
     Tidy,
     /// One fuzz target, or all, with libFuzzer and AddressSanitizer.
     Fuzz(fuzz::Options),
+    /// Tests of the crates that have unsafe code, with AddressSanitizer. Takes minutes.
+    Sanitize(sanitize::Options),
     /// Builds the peers that Fusewire is compared with, then `fusewire bench transfer` with the rest of the line.
     Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = instrument::as_wrapper() {
+        return code;
+    }
     let result = match Args::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Sanitize(options) => sanitize::run(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match result {

@@ -69,7 +69,7 @@ impl FromStr for Url {
                 None => (place, None),
             },
         };
-        let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#".contains(c);
+        let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#[]".contains(c);
         if host.is_empty() || host.contains(odd) {
             return Err("the URL names no host".into());
         }
@@ -154,5 +154,49 @@ mod tests {
         ] {
             assert!(text.parse::<Url>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn any_text_is_a_url_or_an_error() {
+        const PIECES: [&str; 20] = [
+            "fusewire://",
+            "a",
+            "[",
+            "]",
+            "[::1]",
+            ":",
+            ":7",
+            ":99999",
+            "/",
+            "//",
+            "..",
+            ".",
+            "%",
+            "%2f",
+            "%00",
+            "%é",
+            "\u{1b}",
+            "é",
+            "#",
+            " ",
+        ];
+        let mut state = 1u64;
+        let mut taken = 0;
+        for _ in 0..100_000 {
+            let mut text = String::from("fusewire://");
+            for _ in 0..6 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text.push_str(PIECES[(state >> 33) as usize % PIECES.len()]);
+            }
+            let Ok(url) = text.parse::<Url>() else { continue };
+            taken += 1;
+            assert!(!url.to_string().chars().any(char::is_control), "{text:?}");
+            let mut components = url.path.as_path().components();
+            let inside = |c| matches!(c, std::path::Component::Normal(_));
+            assert!(url.path.depth() == 0 || components.all(inside), "{text:?} leads out");
+            let place: Url = format!("fusewire://{}/", url.host()).parse().unwrap();
+            assert_eq!(place.host(), url.host(), "{text:?}");
+        }
+        assert!(taken > 100, "{taken} were URLs");
     }
 }

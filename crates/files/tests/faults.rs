@@ -596,3 +596,68 @@ fn a_full_disk_is_said_and_leaves_what_was_there() {
     assert_eq!(fs::read(small.join("f")).unwrap(), b"before");
     assert_eq!(tree(&small).len(), 1);
 }
+
+#[test]
+fn a_server_with_files_longer_than_any_is_no_burden() {
+    for (size, copies) in [(i64::MAX as u64, 3), (1 << 40, 1)] {
+        let to = tempfile::tempdir().unwrap();
+        let mut asked = 0;
+        let options = get::Options { copies, ..get::Options::default() };
+        let (_, log) = lying(to.path(), options, |xid, request| {
+            let huge = |name: &[u8]| {
+                let entry = entry(0, name, Kind::File, b"");
+                Entry { meta: Meta { size, sparse: true, ..entry.meta }, ..entry }
+            };
+            match request {
+                Request::Look { .. } => {
+                    vec![reply(xid, &Reply::Entry(entry(0, b"d", Kind::Folder, b"")))]
+                }
+                Request::List(_) => {
+                    let entries = vec![huge(b"a"), huge(b"b"), huge(b"c")];
+                    let entries = reply(xid, &Reply::Entries { first: 0, entries });
+                    vec![entries, reply(xid, &Reply::Listed { count: 3 })]
+                }
+                _ => {
+                    asked += 1;
+                    vec![reply(xid, &Reply::Failed { code: Code::Io, detail: Vec::new() })]
+                }
+            }
+        });
+        assert!(asked < 100_000, "{asked} requests");
+        assert!(!log.failed.is_empty(), "{log:?}");
+    }
+}
+
+/// A server that answers what fits no request: what was begun goes back to the plan, and another connection
+/// ends it.
+#[test]
+fn an_answer_that_fits_no_request_loses_no_job_of_a_put() {
+    use fusewire_files::client::{Ignore, put};
+    let lies: [fn(u32) -> Reply; 4] = [
+        |_| Reply::Stored { complete: true },
+        |_| Reply::Created { missing: vec![(1 << 60, 4)], more: false },
+        |_| Reply::Done { grew: false },
+        |_| Reply::Listed { count: 0 },
+    ];
+    for lie in lies {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(from.path().join("f"), b"1234").unwrap();
+        let source = put::Source::from_path(&from.path().join("f")).unwrap();
+        let plan = put::Plan::new(source, remote("f"), put::Options::default(), Box::new(Ignore));
+        let (mut server, mut client) = memory::pair(Settings::default());
+        let (mut worker, mut scratch) = (plan.worker(OCTETS), Scratch::new());
+        worker.turn(&mut client, &mut scratch, Instant::from_ms(1)).unwrap();
+        let mut adu = vec![0; MAX_ADU_LEN];
+        let Received::Adu { len } = server.recv(&mut adu).unwrap() else { panic!("no request") };
+        let (xid, _) = message::parse::<Request>(&mut adu[..len], OCTETS).unwrap().unwrap();
+        server.send(&reply(xid, &lie(xid))).unwrap();
+        worker.turn(&mut client, &mut scratch, Instant::from_ms(2)).unwrap_err();
+        drop(worker);
+        let mut run = Run::new(&share(to.path(), true), 1, Settings::default(), OCTETS, || {
+            plan.worker(OCTETS)
+        });
+        run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+        assert!(plan.is_finished());
+        assert_eq!(fs::read(to.path().join("f")).unwrap(), b"1234");
+    }
+}

@@ -15,6 +15,7 @@ pub mod execution;
 pub mod gcm;
 mod level;
 mod library;
+#[cfg(not(fuzzing))]
 pub mod measure;
 mod scratch;
 pub mod stage;

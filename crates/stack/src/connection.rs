@@ -119,6 +119,8 @@ pub(crate) struct Connection {
     pub is_dirty: bool,
     /// In the list of connections with events.
     pub is_eventful: bool,
+    /// In the list of connections in TIME-WAIT.
+    pub is_waiting: bool,
     /// Bytes sealed since the last transmission.
     pub unflushed: u32,
     /// The handshake must be complete by then.
@@ -169,6 +171,7 @@ impl Connection {
             events: VecDeque::new(),
             is_dirty: false,
             is_eventful: false,
+            is_waiting: false,
             unflushed: 0,
             handshake_deadline: None,
             closed: false,

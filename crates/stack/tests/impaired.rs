@@ -352,3 +352,24 @@ fn forged_and_corrupted_frames_change_nothing() {
     assert!(drops.iter().sum::<u32>() > 0, "corruption was seen: {drops:?}");
     close(&mut world);
 }
+
+#[test]
+fn a_connection_that_only_waits_for_strays_makes_room() {
+    let config = Config { max_connections: 1, ..small() };
+    let mut world = World::new(Rules::default(), 1, &config);
+    world.connect();
+    close(&mut world);
+    let trust = Trust::Ask;
+    let client = ClientConfig::new(identity(), trust);
+    // The client closed first and waits; the server has nothing left.
+    assert_eq!((world.client.connections(), world.server.connections()), (1, 0));
+    let first = world.id;
+    world.id = world.client.connect(B.parse().unwrap(), PORT, &client).unwrap();
+    assert_ne!(world.id, first);
+    assert!(world.client.connect(B.parse().unwrap(), PORT, &client).is_err(), "this one is open");
+    (world.served, world.client_events) = (None, vec![]);
+    let server_got_in = |w: &mut World| {
+        w.client_events.iter().any(|e| matches!(e, Event::Connected { .. } | Event::Closed(_)))
+    };
+    world.run(60.0, "second handshake", server_got_in);
+}

@@ -305,7 +305,8 @@ fn parse_options(bytes: &[u8], options: &mut Options) -> Result<(), Error> {
             }
             (USER_TIMEOUT, &[a, b]) => options.user_timeout = Some(u16::from_be_bytes([a, b])),
             (SACK, body) if !body.is_empty() && body.len() % 8 == 0 => {
-                options.sack_count = 0;
+                // Of several such options the last counts, and nothing stays of the others.
+                (options.sack, options.sack_count) = Default::default();
                 for (block, slot) in body.chunks_exact(8).zip(&mut options.sack) {
                     *slot = (Seq(word(block)), Seq(word(&block[4..])));
                     options.sack_count += 1;
@@ -520,6 +521,21 @@ mod tests {
         // The same option first and the padding behind it: the slow path.
         out[20..32].copy_from_slice(&[8, 10, 0, 0, 0, 7, 0, 0, 0, 9, 1, 0]);
         assert_eq!(Header::parse(&out).map(|h| h.options.timestamps), Ok(Some((7, 9))));
+    }
+
+    #[test]
+    fn of_two_sack_options_only_the_last_is_left() {
+        let mut out = [0; MAX_HEADER_LEN];
+        plain().emit(&mut out);
+        out[12] = 15 << 4;
+        out[20..22].copy_from_slice(&[SACK, 18]);
+        out[22..38].fill(0xaa);
+        out[38..40].copy_from_slice(&[SACK, 10]);
+        out[40..48].copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 9]);
+        let parsed = Header::parse(&out).expect("both are legal");
+        let mut expected = Options::default();
+        expected.push_sack(Seq(1), Seq(9));
+        assert_eq!(parsed.options, expected);
     }
 
     #[test]

@@ -20,10 +20,18 @@ use std::collections::VecDeque;
 
 /// A job of a big file, in bytes; a multiple of the block length.
 const RANGE_LEN: u64 = 64 << 20;
+/// Jobs that one file makes at most, whatever size the server says that it has.
+const RANGES_MAX: u64 = 1 << 14;
 /// Requests that one connection has under way.
 const REQUESTS_MAX: usize = 32;
 /// Bytes that they ask for together, beyond which no other is made.
 const REQUESTED_BYTES_MAX: u64 = 2 * RANGE_LEN;
+
+/// Bytes of a job of a file of `size` bytes.
+const fn range_len(size: u64) -> u64 {
+    let times = size.div_ceil(RANGE_LEN * RANGES_MAX);
+    if times > 1 { RANGE_LEN * times } else { RANGE_LEN }
+}
 
 /// Numbers requests and keeps those that the channel had no room for.
 #[derive(Debug)]

@@ -112,14 +112,14 @@ impl RangeWriter {
         if position < self.range.start || end > self.range.end || len == 0 {
             return Err(outside().into());
         }
-        let whole = is_bordered(&(position..end), self.target.meta.size);
-        self.clear(position..end)?;
-        if whole {
+        // Nothing is cleared before it is known that all of it is still missing.
+        if is_bordered(&(position..end), self.target.meta.size) {
             let blocks = position / BLOCK_LEN..block_count(end);
             let begun = self.open.iter().any(|block| blocks.contains(&block.index));
             if begun || !self.finished.insert(blocks.clone()) {
                 return Err(Violation::DataTwice { start: position, end }.into());
             }
+            self.clear(position..end)?;
             self.left -= len;
             self.blocks_left -= blocks.end - blocks.start;
             self.target.blocks_skipped(blocks);
@@ -151,7 +151,7 @@ impl RangeWriter {
         Ok(self.open.len() - 1)
     }
 
-    /// Writes and hashes bytes of block `at`; none for zeros that are in the file already.
+    /// Writes and hashes bytes of block `at`; none for zeros.
     fn take(&mut self, at: usize, range: Range<u64>, bytes: Option<&[u8]>) -> Result<(), Error> {
         let block = &mut self.open[at];
         let hashed = block.range.start + block.hasher.count();
@@ -159,9 +159,11 @@ impl RangeWriter {
         if range.start < hashed || block.pieces.missing(range.clone()) != [range.clone()] {
             return Err(twice.into());
         }
-        if let Some(bytes) = bytes {
-            self.target.write(range.start, bytes)?;
+        match bytes {
+            Some(bytes) => self.target.write(range.start, bytes)?,
+            None => self.clear(range.clone())?,
         }
+        let block = &mut self.open[at];
         self.left -= range.end - range.start;
         if range.start > hashed {
             block.pieces.insert(range);

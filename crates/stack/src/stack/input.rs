@@ -227,7 +227,7 @@ impl Stack {
         if self.has_moved(now, remote, segment) {
             return;
         }
-        let is_full = self.live >= self.config.max_connections && !self.evict();
+        let is_full = self.live >= self.config.max_connections && self.idle().is_none();
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
             self.drops.stray += 1;
             if let Some(reply) = reset_for(header, segment.payload.len() as u32) {

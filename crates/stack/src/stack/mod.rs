@@ -29,6 +29,8 @@ const TRANSMIT_FRAMES: usize = 128;
 const FLUSH_BYTES: u32 = 60 << 10;
 /// Bytes of a datagram before the path is known (RFC 8899, section 5.1.2).
 const BASE_DATAGRAM: usize = 1200;
+/// Connections in TIME-WAIT of which one is forgotten for a new one, if nothing is to be done for it.
+const WAITING_LOOKED_AT: usize = 8;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -125,6 +127,8 @@ pub struct Stack {
     dirty: Vec<u32>,
     /// Connections whose events were not all taken.
     eventful: VecDeque<u32>,
+    /// Connections that came into TIME-WAIT, and perhaps have ended since, first in front.
+    waiting: VecDeque<ConnectionId>,
     timers: Wheel,
     listening: Option<Listening>,
     isn: isn::Generator,
@@ -162,6 +166,7 @@ impl Stack {
             ]),
             dirty: Vec::new(),
             eventful: VecDeque::new(),
+            waiting: VecDeque::new(),
             timers: Wheel::new(now, TICK, max),
             listening: None,
             isn: isn::Generator::new(&key),
@@ -527,16 +532,29 @@ impl Stack {
 
     /// Makes room by forgetting a connection in TIME-WAIT.
     fn evict(&mut self) -> bool {
-        let idle = |c: &Option<Box<Connection>>| {
-            c.as_ref().is_some_and(|c| {
-                c.tcp.state() == tcp::State::TimeWait && !c.is_dirty && !c.is_eventful
-            })
-        };
-        let index = self.connections.iter().position(idle);
+        let index = self.idle();
         if let Some(index) = index {
-            self.remove(index as u32);
+            self.remove(index);
         }
         index.is_some()
+    }
+
+    /// The connection that has been in TIME-WAIT for longest. A flood of segments asks this for each: no walk
+    /// over all connections.
+    fn idle(&mut self) -> Option<u32> {
+        while self.waiting.front().is_some_and(|&id| self.get(id).is_none()) {
+            self.waiting.pop_front();
+        }
+        let quiet =
+            |id: &&ConnectionId| self.get(**id).is_some_and(|c| !c.is_dirty && !c.is_eventful);
+        self.waiting.iter().take(WAITING_LOOKED_AT).find(quiet).map(|id| id.index)
+    }
+
+    /// A connection came into TIME-WAIT.
+    fn wait_for_strays(&mut self, index: u32) {
+        // What has ended since makes room, so that there are no more than are waiting.
+        self.idle();
+        self.waiting.push_back(self.id(index));
     }
 
     fn mark_dirty(&mut self, index: u32) {
@@ -551,8 +569,13 @@ impl Stack {
     fn settle(&mut self, index: u32) {
         let Some(connection) = &mut self.connections[index as usize] else { return };
         connection.poll_transport();
+        let in_time_wait = connection.tcp.state() == tcp::State::TimeWait;
+        let began = in_time_wait && !std::mem::replace(&mut connection.is_waiting, true);
         if !connection.events.is_empty() && !std::mem::replace(&mut connection.is_eventful, true) {
             self.eventful.push_back(index);
+        }
+        if began {
+            self.wait_for_strays(index);
         }
         self.mark_dirty(index);
     }

@@ -2,7 +2,7 @@
 
 use super::{Destination, Existing, Options};
 use crate::client::report::{Event, Observer, Skip, Totals};
-use crate::client::{RANGE_LEN, list};
+use crate::client::{list, range_len};
 use crate::meta::{Entry, Kind, Meta};
 use crate::name::link_stays_inside;
 use crate::target::{Storing, Target};
@@ -130,7 +130,8 @@ impl Plan {
     /// Sums so far.
     pub fn totals(&self) -> Totals {
         let mut totals = self.lock().totals;
-        totals.bytes_done += self.bytes_come.load(Ordering::Relaxed);
+        let come = self.bytes_come.load(Ordering::Relaxed);
+        totals.bytes_done = totals.bytes_done.saturating_add(come);
         totals
     }
 
@@ -289,11 +290,11 @@ impl Plan {
     /// What is missing of an open file, as jobs; the first is the caller's own, the rest is for everybody.
     pub(super) fn split(&self, file: &Arc<File>, target: &Arc<Target>) -> Option<Job> {
         let here = target.done_bytes();
-        let mut pieces = VecDeque::new();
+        let (mut pieces, step) = (VecDeque::new(), range_len(file.meta.size));
         for missing in target.missing(0..file.meta.size) {
             let mut at = missing.start;
             while at < missing.end {
-                let end = missing.end.min(at + RANGE_LEN);
+                let end = missing.end.min(at + step);
                 pieces.push_back(Job::Range {
                     file: file.clone(),
                     target: target.clone(),
@@ -304,8 +305,10 @@ impl Plan {
         }
         let mut ledger = self.lock();
         if here > 0 {
-            ledger.totals.bytes_done += here * u64::from(self.options.copies);
-            ledger.totals.bytes_here += here;
+            let totals = &mut ledger.totals;
+            let all = here.saturating_mul(self.options.copies.into());
+            totals.bytes_done = totals.bytes_done.saturating_add(all);
+            totals.bytes_here = totals.bytes_here.saturating_add(here);
             ledger.observer.event(Event::Resumed { path: &file.path, bytes: here });
         }
         let first = pieces.pop_front();
@@ -399,7 +402,9 @@ impl Ledger {
             }
         }
         self.totals.files += 1;
-        self.totals.bytes += file.meta.size * u64::from(options.copies);
+        // The server says how long its files are: together they can be more than there are numbers.
+        let bytes = file.meta.size.saturating_mul(options.copies.into());
+        self.totals.bytes = self.totals.bytes.saturating_add(bytes);
         self.jobs.push_back(Job::File(Arc::new(file)));
     }
 }

@@ -1,7 +1,7 @@
 //! What is to be put, shared by all connections.
 
 use super::{Options, Source};
-use crate::client::RANGE_LEN;
+use crate::client::range_len;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::message::Code;
 use crate::meta::{Kind, Meta};
@@ -326,7 +326,7 @@ impl Plan {
         let file = Arc::new(file);
         ledger.totals.files += 1;
         ledger.totals.bytes += meta.size;
-        let step = if self.options.connections > 1 { RANGE_LEN } else { u64::MAX };
+        let step = if self.options.connections > 1 { range_len(meta.size) } else { u64::MAX };
         let ranges = meta.size.div_ceil(step).max(1);
         file.ranges.store(ranges, Ordering::Relaxed);
         for n in 0..ranges {

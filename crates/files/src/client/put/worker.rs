@@ -288,9 +288,11 @@ impl Desk {
     }
 
     fn created(&mut self, xid: u32, missing: &[(u64, u64)], more: bool) -> Result<(), Error> {
-        let Some(Pending::Create(file, range)) = self.pending.remove(&xid) else {
+        // What is wrong with the answer leaves the request as it is: it goes back to the plan.
+        let Some(Pending::Create(file, range)) = self.pending.get(&xid) else {
             return Err(Violation::UnknownRequest { xid }.into());
         };
+        let (file, range) = (file.clone(), range.clone());
         let (mut ranges, mut at, mut bytes) = (VecDeque::new(), range.start, 0);
         for &(start, len) in missing {
             let outside = || Violation::DataRange { start, end: start.saturating_add(len) };
@@ -316,6 +318,11 @@ impl Desk {
     }
 
     fn stored(&mut self, xid: u32, complete: bool) -> Result<(), Error> {
+        if let Some(Pending::Create(..) | Pending::Send(..) | Pending::Cancel) =
+            self.pending.get(&xid)
+        {
+            return Err(Violation::UnknownRequest { xid }.into());
+        }
         match self.pending.remove(&xid) {
             Some(Pending::Make(file, _)) => self.end_file(file),
             Some(Pending::Touch(..)) => self.plan.end(),

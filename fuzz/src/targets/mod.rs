@@ -1,0 +1,26 @@
+//! Every target, one file each.
+
+use crate::Target;
+
+mod handshake;
+mod record;
+mod request_messages;
+mod server_requests;
+mod stack_frames;
+mod tcp_input;
+mod text;
+mod transfer;
+mod wire_headers;
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
+    Target { name: "record", run: record::run, seeds: record::seeds },
+    Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
+    Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
+    Target { name: "stack_frames", run: stack_frames::run, seeds: stack_frames::seeds },
+    Target { name: "tcp_input", run: tcp_input::run, seeds: tcp_input::seeds },
+    Target { name: "text", run: text::run, seeds: text::seeds },
+    Target { name: "transfer", run: transfer::run, seeds: transfer::seeds },
+    Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
+];

@@ -1,0 +1,234 @@
+//! A server's session and a client that may ask for anything, in any order, and send any contents.
+//!
+//! Whatever it asks, nothing outside of the served folder is read or written, the session ends or stays
+//! within its bounds, and a folder that is not writable stays as it was.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use fusewire_base::Instant;
+use fusewire_files::message::{self, Create, DataHeader, Hole, List, Read, Request};
+use fusewire_files::server::{Settings, Share};
+use fusewire_files::{Channel as _, Element, Kind, Meta, Received, Scratch, Time, Version};
+
+use crate::Choices;
+use crate::channel::{Pipe, Place, SECRET, pair};
+
+const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
+const PATHS: [&[u8]; 14] = [
+    b"",
+    b"a",
+    b"d/b",
+    b"new",
+    b"d/new",
+    b"e/f/new",
+    b"out",
+    b"out/secret",
+    b"in/b",
+    b"../secret",
+    b"/etc/passwd",
+    b"d/../../secret",
+    b"link",
+    b".fusewire-0.part",
+];
+const TARGETS: [&[u8]; 6] = [b"", b"a", b"../secret", b"../../secret", b"/etc/passwd", b"in/../.."];
+const SIZES: [u64; 8] = [0, 1, 300, 50_000, (1 << 20) + 5, 5 << 20, 1 << 40, i64::MAX as u64];
+const MESSAGES_MAX: usize = 64;
+
+/// Some requests of each kind.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let script = |steps: &[&[u8]]| steps.concat();
+    let create = [4, 3, 0, 0, 2, 1, 0, 2, 0, 0, 0x11];
+    vec![
+        script(&[&[0], &[0, 1], &[0, 6], &[1, 0, 1, 200], &[2, 0, 9]]),
+        script(&[&[1], &[3, 1, 0, 0, 0, 0, 2, 0, 0, 0], &[9, 1]]),
+        script(&[&[4], &create, &[7, 0, 0, 2, 1, 44], &[5, 0], &[8, 0, 0, 1, 2]]),
+        script(&[&[5], &create, &create, &[6, 3, 0, 1, 0], &[9, 0], &[10, 3, 1, 2, 3]]),
+    ]
+}
+
+/// Runs one input.
+pub fn run(data: &[u8]) {
+    let mut choices = Choices::new(data);
+    let form = choices.u8();
+    let (element, writable) = (ELEMENTS[usize::from(form & 3)], form & 4 != 0);
+    let place = Place::new();
+    fill(&place);
+    let settings = Settings { writable, open_folders_max: 4, ..Settings::default() };
+    let share = Share::open(&place.inside(), settings).expect("the folder is there");
+    let mut session = share.session(element);
+    let [mut client, mut server] = pair(16);
+    let mut scratch = Scratch::new();
+    let mut asked = Asked::default();
+    let mut now = Instant::from_ms(1);
+    for _ in 0..MESSAGES_MAX {
+        if choices.is_empty() {
+            break;
+        }
+        let adu = asked.next(&mut choices, element);
+        client.sent().adus.push_back(adu);
+        for _ in 0..3 {
+            now += std::time::Duration::from_millis(1);
+            match session.turn(&mut server, &mut scratch, now) {
+                Ok(turn) if turn.worked => take(&mut client, element, &mut asked),
+                Ok(_) => break,
+                Err(error) => {
+                    let _ = error.to_string();
+                    drop(session);
+                    return check(&place, writable);
+                }
+            }
+        }
+    }
+    drop(session);
+    check(&place, writable);
+}
+
+fn fill(place: &Place) {
+    let dir = place.inside();
+    fs::create_dir(dir.join("d")).expect("a folder");
+    fs::write(dir.join("a"), [7; 300]).expect("a file");
+    fs::write(dir.join("d/b"), vec![0x35; 50_000]).expect("a file");
+    for (target, name) in [("../secret", "link"), ("..", "out"), ("d", "in")] {
+        symlink(target, dir.join(name)).expect("a link");
+    }
+}
+
+fn check(place: &Place, writable: bool) {
+    place.check();
+    if !writable {
+        let names = fs::read_dir(place.inside()).expect("the folder").count();
+        assert_eq!(names, 5, "a folder that is not writable was written");
+        assert_eq!(fs::read(place.inside().join("a")).ok(), Some(vec![7; 300]));
+    }
+}
+
+/// Reads all answers; what they say is used for the next requests.
+fn take(client: &mut Pipe, element: Element, asked: &mut Asked) {
+    let mut memory = vec![0; fusewire_files::channel::MAX_ADU_LEN];
+    while let Ok(Received::Adu { len }) = client.recv(&mut memory) {
+        let adu = &mut memory[..len];
+        assert!(memchr::memmem::find(adu, SECRET).is_none(), "the secret is out");
+        if let Ok(Some((_, message::Reply::Entry(entry)))) = message::parse(adu, element) {
+            asked.version = entry.meta.version;
+        }
+    }
+}
+
+/// What the client has asked for so far.
+#[derive(Default)]
+struct Asked {
+    xid: u32,
+    version: Version,
+}
+
+impl Asked {
+    fn next(&mut self, choices: &mut Choices<'_>, element: Element) -> Vec<u8> {
+        let step = choices.u8();
+        let request = match step % 12 {
+            0 => Request::Look { path: path(choices) },
+            1 => Request::List(List {
+                path: path(choices),
+                recursive: choices.u8() & 1 == 1,
+                credit: u32::from(choices.u8()),
+            }),
+            2 => Request::More { of: self.earlier(choices), credit: u32::from(choices.u8()) << 24 },
+            3 => self.read(choices),
+            4 => self.create(choices),
+            5 => Request::Commit { of: self.earlier(choices) },
+            6 => Request::Touch { path: path(choices), meta: self.meta(choices) },
+            7 => return self.contents(choices, element),
+            8 => {
+                let (position, len) = (SIZES[usize::from(choices.u8() & 7)], size(choices));
+                let xid = self.earlier(choices);
+                return Hole { xid, copy: 0, position, len }.emit(element).to_vec();
+            }
+            9 => Request::Cancel { of: self.earlier(choices) },
+            _ => {
+                let len = usize::from(choices.u8());
+                return choices.bytes(len).to_vec();
+            }
+        };
+        // Numbers rise, or are as bad as they can be.
+        self.xid = if step >= 250 { u32::MAX } else { self.xid.wrapping_add(1) };
+        message::emit(self.xid, &request, element).unwrap_or_default()
+    }
+
+    fn earlier(&self, choices: &mut Choices<'_>) -> u32 {
+        self.xid.wrapping_sub(u32::from(choices.u8() & 7))
+    }
+
+    fn version(&self, choices: &mut Choices<'_>) -> Version {
+        if choices.u8() & 1 == 0 { self.version } else { Version([choices.u8(); 16]) }
+    }
+
+    fn meta(&self, choices: &mut Choices<'_>) -> Meta {
+        let bits = choices.u8();
+        let kind = [Kind::File, Kind::Folder, Kind::Link, Kind::Other][usize::from(bits & 3)];
+        let mtime = Time { s: i64::from(choices.u8() as i8) << 56, ns: 999_999_999 };
+        let mode = u32::from(choices.u8()) << 1;
+        let size = size(choices);
+        Meta { kind, mode, mtime, size, sparse: bits & 4 != 0, version: self.version(choices) }
+    }
+
+    fn read(&self, choices: &mut Choices<'_>) -> Request {
+        Request::Read(Read {
+            path: path(choices),
+            version: self.version(choices),
+            position: u64::from(choices.u8() & 3) << 20,
+            len: size(choices),
+            copies: u32::from(choices.u8()) + 1,
+            reply_bytes: u32::from(choices.u16()),
+            bytes_per_s: u64::from(choices.u8()) << 56,
+            growing: choices.u8() & 1 == 1,
+        })
+    }
+
+    fn create(&self, choices: &mut Choices<'_>) -> Request {
+        Request::Create(Create {
+            path: path(choices),
+            meta: self.meta(choices),
+            target: TARGETS[usize::from(choices.u8()) % TARGETS.len()].to_vec(),
+            replace: choices.u8() & 1 == 1,
+            position: u64::from(choices.u8() & 3) << 20,
+            len: size(choices),
+        })
+    }
+
+    /// Contents with the right hash of a small file, or without.
+    fn contents(&self, choices: &mut Choices<'_>, element: Element) -> Vec<u8> {
+        let (position, bits) = (u64::from(choices.u16()) << 6, choices.u8());
+        let len = if bits & 2 == 0 { size(choices).min(1 << 11) } else { u64::from(choices.u8()) };
+        let (xid, sum) = (self.earlier(choices), bits & 1 == 1);
+        let header = DataHeader { xid, copy: 0, position, len: len as u32, sum };
+        let mut adu = header.emit(element).to_vec();
+        adu.resize(adu.len() + len as usize, choices.u8());
+        adu.resize(header.message_len(element) as usize, 0);
+        if sum {
+            use blake3::hazmat::HasherExt as _;
+            let contents = &adu[message::DATA_HEADER_LEN..][..len as usize];
+            let mut hasher = blake3::Hasher::new();
+            // There is no hash of nothing.
+            let contents = if len == 0 { b"-" } else { contents };
+            let sum = hasher.update(contents).finalize_non_root();
+            let at = adu.len() - sum.len();
+            adu[at..].copy_from_slice(&sum);
+        }
+        adu
+    }
+}
+
+fn path(choices: &mut Choices<'_>) -> Vec<u8> {
+    match PATHS.get(usize::from(choices.u8()) % (PATHS.len() + 2)) {
+        Some(path) => path.to_vec(),
+        None => {
+            let len = usize::from(choices.u8() & 31);
+            choices.bytes(len).to_vec()
+        }
+    }
+}
+
+fn size(choices: &mut Choices<'_>) -> u64 {
+    let form = choices.u8();
+    SIZES[usize::from(form & 7)].wrapping_add_signed(i64::from(form as i8 >> 3))
+}
