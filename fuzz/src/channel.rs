@@ -57,7 +57,7 @@ impl Channel for Pipe {
         1408
     }
 
-    fn room(&self) -> usize {
+    fn room(&mut self) -> usize {
         self.capacity.saturating_sub(self.sent().adus.len())
     }
 
