@@ -8,7 +8,7 @@ use crate::scratch::Scratch;
 use crate::stage::{AnyStage, Run, Stage, Then, min, then};
 use crate::stages::{
     InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt, SaferKey,
-    SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+    SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey, Swap as SwapStage,
 };
 use crate::transform::{Cipher, Parts};
 use crate::{Execution, Level, Swap};
@@ -54,6 +54,9 @@ impl Loops {
 
 /// An expanded key, and the stages that a loop makes of it.
 trait Tagless: Sized + 'static {
+    /// It begins enciphering with a byte shuffle, so that a swap known when the loop is compiled becomes part
+    /// of it.
+    const SHUFFLES: bool = false;
     type Encipher<'a>: AnyStage + Stage<Output = ()>;
     type Decipher<'a>: AnyStage + Stage<Output = ()>;
     /// The key in `cipher`, when it is of this kind.
@@ -100,6 +103,7 @@ impl Tagless for PesKey {
 }
 
 impl Tagless for SaferSimplifiedKey {
+    const SHUFFLES: bool = true;
     type Encipher<'a> = SaferSimplifiedEncrypt<'a>;
     type Decipher<'a> = SaferSimplifiedDecrypt<'a>;
     #[inline(always)]
@@ -149,10 +153,13 @@ where
     type Output = Sum;
     #[inline(always)]
     fn run(lanes: L, parts: &mut Parts, src: &[u8], dst: &mut [u8]) -> Sum {
-        let Parts { execution, swapper, cipher, work, .. } = parts;
+        let Parts { execution, swap, swapper, cipher, work } = parts;
         let cipher = C::of(cipher).expect("the cipher that the loop is bound to").encipher();
         let rest = then(cipher, InternetSum);
-        let ((), ((), sum)) = if SWAPS {
+        let ((), ((), sum)) = if SWAPS && INTEGRATED && C::SHUFFLES && *swap == Swap::Bytes32 {
+            let stage = &then(SwapStage::<4>, rest);
+            path::<L, _, INTEGRATED>(lanes, stage, *execution, work, src, dst)
+        } else if SWAPS {
             let stage = &then(*swapper, rest);
             path::<L, _, INTEGRATED>(lanes, stage, *execution, work, src, dst)
         } else {
@@ -172,9 +179,12 @@ where
     type Output = Sum;
     #[inline(always)]
     fn run(lanes: L, parts: &mut Parts, src: &[u8], dst: &mut [u8]) -> Sum {
-        let Parts { execution, swapper, cipher, work, .. } = parts;
+        let Parts { execution, swap, swapper, cipher, work } = parts;
         let cipher = C::of(cipher).expect("the cipher that the loop is bound to").decipher();
-        let (sum, ((), ())) = if SWAPS {
+        let (sum, ((), ())) = if SWAPS && INTEGRATED && C::SHUFFLES && *swap == Swap::Bytes32 {
+            let stage = &then(InternetSum, then(cipher, SwapStage::<4>));
+            path::<L, _, INTEGRATED>(lanes, stage, *execution, work, src, dst)
+        } else if SWAPS {
             let stage = &then(InternetSum, then(cipher, *swapper));
             path::<L, _, INTEGRATED>(lanes, stage, *execution, work, src, dst)
         } else {

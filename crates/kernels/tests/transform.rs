@@ -14,6 +14,8 @@ fn keys() -> Vec<CipherKey> {
         CipherKey::Aes256Gcm([7; 32]),
         CipherKey::Aes128Gcm([8; 16]),
         CipherKey::ChaCha20Poly1305([9; 32]),
+        CipherKey::SaferSimplified(*b"safer ky"),
+        CipherKey::SaferK64 { key: *b"safer ky", rounds: 6 },
     ]
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - portable: tables of 256 bytes.
 //! - avx2, exp: `45^(16h + l) = 45^16h · 45^l` modulo 257, each factor one of 16 (`vpshufb`); the product
-//!   modulo 257 is its low byte minus its high byte, since `256 = -1`. The factors are scaled by a number
-//!   and its inverse so that none is 256, which a byte could not hold.
+//!   is reduced by a multiplication with the inverse. The factors are scaled by a number and its inverse so
+//!   that none is 256, which a byte could not hold.
 //! - avx2, log: `log(257 - y) = log(y) + 128` halves the table; the other half is eight `vpshufb` chosen
 //!   from by three bits.
 //! - avx512: `vpermi2b` looks 64 bytes up in half a table.
@@ -25,21 +25,28 @@ pub trait SaferLanes: Zip {
     fn exp(self, x: Self::V) -> Self::V;
     /// log of every byte.
     fn log(self, x: Self::V) -> Self::V;
-    /// From two vectors of blocks to the bytes 1, 4, 5, 8 of each block and the bytes 2, 3, 6, 7.
+    /// From two vectors of blocks to the bytes 1, 4, 5, 8 of each block and the bytes 2, 3, 6, 7. Here and in
+    /// the others what a shuffle gives or takes is pinned where it meets `zip64`, as the compiler would make a
+    /// longer sequence of the two.
     #[inline(always)]
-    fn split(self, [x, y]: [Self::V; 2]) -> [Self::V; 2] {
-        self.zip64([self.shuffle(x, SPLIT), self.shuffle(y, SPLIT)])
+    fn split(self, pair: [Self::V; 2]) -> [Self::V; 2] {
+        self.zip64(self.shuffle_both(pair, SPLIT))
     }
     /// The inverse of `split`.
     #[inline(always)]
     fn join(self, pair: [Self::V; 2]) -> [Self::V; 2] {
         let [x, y] = self.zip64(pair);
-        [self.shuffle(x, JOIN), self.shuffle(y, JOIN)]
+        [self.shuffle(self.pin(x), JOIN), self.shuffle(self.pin(y), JOIN)]
     }
     /// The bytes at even places of both, and those at odd places: the inverse of [`Zip::zip8`].
     #[inline(always)]
-    fn unzip8(self, [x, y]: [Self::V; 2]) -> [Self::V; 2] {
-        self.zip64([self.shuffle(x, UNZIP), self.shuffle(y, UNZIP)])
+    fn unzip8(self, pair: [Self::V; 2]) -> [Self::V; 2] {
+        self.zip64(self.shuffle_both(pair, UNZIP))
+    }
+    /// Each shuffled.
+    #[inline(always)]
+    fn shuffle_both(self, [x, y]: [Self::V; 2], control: [u8; 16]) -> [Self::V; 2] {
+        [self.pin(self.shuffle(x, control)), self.pin(self.shuffle(y, control))]
     }
 }
 
@@ -63,7 +70,7 @@ fn look_up(table: &[u8; 256], x: [u32; 4]) -> [u32; 4] {
 mod vectors {
     use super::{EXP, LOG, SaferLanes};
     use crate::arch::avx2::Flavour;
-    use crate::arch::{Avx2, Avx512, Lanes, Zip};
+    use crate::arch::{Avx2, Avx512, Lanes};
     use core::arch::x86_64::*;
 
     const fn product(a: u32, b: u32) -> u8 {
@@ -106,47 +113,126 @@ mod vectors {
         table
     };
 
+    /// What the avx2 level's assembly reads; every row twice.
+    #[repr(C, align(32))]
+    struct Constants([[[u8; 16]; 2]; 15]);
+
+    static CONSTANTS: Constants = {
+        let mut rows = [[[0; 16]; 2]; 15];
+        let mut i = 0;
+        while i < 32 {
+            let even = if i % 2 == 0 { 0xff } else { 0 };
+            let row = [0x0f, FACTORS[0][i % 16], FACTORS[1][i % 16], even, !even, 0xff, 0x80];
+            let mut k = 0;
+            while k < 15 {
+                rows[k][i / 16][i % 16] = if k < 7 { row[k] } else { HALF_LOG[k - 7][i % 16] };
+                k += 1;
+            }
+            i += 1;
+        }
+        Constants(rows)
+    };
+
+    // In assembly, with the tables in memory, since the compiler keeps in registers what it can load as
+    // well, spills the message for it, and makes more of bit tests and products than was written.
     impl<F: Flavour> SaferLanes for Avx2<F> {
         #[inline(always)]
         fn exp(self, x: __m256i) -> __m256i {
-            let nibble = self.splat8(0x0f);
-            let (low, high) = (self.and(x, nibble), self.and(self.shr16::<4>(x), nibble));
-            let even = self.splat16(0x00ff);
             // SAFETY: the token proves AVX2.
-            unsafe {
-                let a = _mm256_shuffle_epi8(self.splat128(FACTORS[0]), low);
-                let b = _mm256_shuffle_epi8(self.splat128(FACTORS[1]), high);
-                let at_even = _mm256_mullo_epi16(self.and(a, even), self.and(b, even));
-                let at_odd = _mm256_mullo_epi16(self.shr16::<8>(a), self.shr16::<8>(b));
-                let low = self.odd8(at_even, _mm256_slli_epi16::<8>(at_odd));
-                let high = self.odd8(self.shr16::<8>(at_even), at_odd);
-                // The product is no multiple of 257, so the halves differ.
-                let borrow = _mm256_cmpeq_epi8(_mm256_max_epu8(low, high), high);
-                self.sub8(self.sub8(low, high), borrow)
-            }
+            unsafe { exp(x) }
         }
         #[inline(always)]
         fn log(self, x: __m256i) -> __m256i {
-            // 0 stands for 256, so x - 1 is 0 to 255 in order, and its complement is 257 - x - 1.
-            let x = self.sub8(x, self.splat8(1));
-            let top = self.and(x, self.splat8(0x80));
             // SAFETY: the token proves AVX2.
-            unsafe {
-                let index = self.xor(x, _mm256_cmpgt_epi8(self.zero(), x));
-                let by_bit4 = _mm256_slli_epi16::<3>(index);
-                let by_bit5 = _mm256_slli_epi16::<2>(index);
-                let by_bit6 = _mm256_slli_epi16::<1>(index);
-                let mut y = [self.zero(); 4];
-                for (i, y) in y.iter_mut().enumerate() {
-                    let a = _mm256_shuffle_epi8(self.splat128(HALF_LOG[2 * i]), index);
-                    let b = _mm256_shuffle_epi8(self.splat128(HALF_LOG[2 * i + 1]), index);
-                    *y = _mm256_blendv_epi8(a, b, by_bit4);
-                }
-                let a = _mm256_blendv_epi8(y[0], y[1], by_bit5);
-                let b = _mm256_blendv_epi8(y[2], y[3], by_bit5);
-                self.xor(_mm256_blendv_epi8(a, b, by_bit6), top)
-            }
+            unsafe { log(x) }
         }
+    }
+
+    /// Products of the factors at even places and at odd places, 16 bits each, and less their quotients by
+    /// 257, which are the high halves of the products with 255: `255 / 2^16` is less than `1 / 257` by so
+    /// little that only multiples of 257 would be divided wrongly, and a product of powers is none.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn exp(mut x: __m256i) -> __m256i {
+        // SAFETY: reads CONSTANTS, which is aligned to 32 bytes.
+        unsafe {
+            core::arch::asm!(
+                "vpsrlw {b}, {x}, 4",
+                "vpand {x}, {x}, [rip+{c}]",
+                "vpand {b}, {b}, [rip+{c}]",
+                "vmovdqa {s}, [rip+{c}+32]",
+                "vpshufb {x}, {s}, {x}",
+                "vmovdqa {t}, [rip+{c}+64]",
+                "vpshufb {b}, {t}, {b}",
+                "vpand {s}, {x}, [rip+{c}+96]",
+                "vpand {t}, {b}, [rip+{c}+96]",
+                "vpmullw {s}, {s}, {t}",
+                "vpand {x}, {x}, [rip+{c}+128]",
+                "vpand {b}, {b}, [rip+{c}+128]",
+                "vpmulhuw {x}, {x}, {b}",
+                "vpmulhuw {b}, {s}, [rip+{c}+96]",
+                "vpmulhuw {t}, {x}, [rip+{c}+96]",
+                "vpsubw {s}, {s}, {b}",
+                "vpsubw {x}, {x}, {t}",
+                "vpsllw {x}, {x}, 8",
+                "vpand {s}, {s}, [rip+{c}+96]",
+                "vpor {x}, {x}, {s}",
+                x = inout(ymm_reg) x,
+                b = out(ymm_reg) _, s = out(ymm_reg) _, t = out(ymm_reg) _,
+                c = sym CONSTANTS,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        x
+    }
+
+    /// 0 stands for 256, so x - 1 is 0 to 255 in order; its complement is 257 - x - 1, and the lesser of the two
+    /// is looked up. The bits that choose a table are added up to the sign, as the units that shift are busy.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn log(mut x: __m256i) -> __m256i {
+        // SAFETY: reads CONSTANTS, which is aligned to 32 bytes.
+        unsafe {
+            core::arch::asm!(
+                "vpaddb {x}, {x}, [rip+{c}+160]",
+                "vpxor {i}, {x}, [rip+{c}+160]",
+                "vpminub {i}, {i}, {x}",
+                "vpaddb {b6}, {i}, {i}",
+                "vpaddb {b5}, {b6}, {b6}",
+                "vpaddb {b4}, {b5}, {b5}",
+                "vmovdqa {y}, [rip+{c}+224]",
+                "vmovdqa {t}, [rip+{c}+256]",
+                "vpshufb {y}, {y}, {i}",
+                "vpshufb {t}, {t}, {i}",
+                "vpblendvb {y}, {y}, {t}, {b4}",
+                "vmovdqa {z}, [rip+{c}+288]",
+                "vmovdqa {t}, [rip+{c}+320]",
+                "vpshufb {z}, {z}, {i}",
+                "vpshufb {t}, {t}, {i}",
+                "vpblendvb {z}, {z}, {t}, {b4}",
+                "vpblendvb {y}, {y}, {z}, {b5}",
+                "vmovdqa {z}, [rip+{c}+352]",
+                "vmovdqa {t}, [rip+{c}+384]",
+                "vpshufb {z}, {z}, {i}",
+                "vpshufb {t}, {t}, {i}",
+                "vpblendvb {z}, {z}, {t}, {b4}",
+                "vmovdqa {u}, [rip+{c}+416]",
+                "vmovdqa {t}, [rip+{c}+448]",
+                "vpshufb {u}, {u}, {i}",
+                "vpshufb {t}, {t}, {i}",
+                "vpblendvb {u}, {u}, {t}, {b4}",
+                "vpblendvb {z}, {z}, {u}, {b5}",
+                "vpblendvb {y}, {y}, {z}, {b6}",
+                "vpand {x}, {x}, [rip+{c}+192]",
+                "vpxor {x}, {x}, {y}",
+                x = inout(ymm_reg) x,
+                i = out(ymm_reg) _, b6 = out(ymm_reg) _, b5 = out(ymm_reg) _, b4 = out(ymm_reg) _,
+                y = out(ymm_reg) _, z = out(ymm_reg) _, t = out(ymm_reg) _, u = out(ymm_reg) _,
+                c = sym CONSTANTS,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        x
     }
 
     /// A table in two halves of 128 bytes.
