@@ -208,7 +208,7 @@ impl Stack {
     /// What was dropped before a connection was found.
     pub fn drops(&self) -> Drops {
         let cookies = self.listening.as_ref().map_or(0, |l| l.listener.cookies().0);
-        Drops { cookies, ..self.drops }
+        Drops { cookies: self.drops.cookies + cookies, ..self.drops }
     }
 
     /// Connections that are open or closing.
@@ -270,6 +270,7 @@ impl Stack {
 
     /// Takes no further connections; those that are open go on.
     pub fn stop_listening(&mut self) {
+        self.drops = self.drops();
         self.listening = None;
     }
 
