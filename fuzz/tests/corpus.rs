@@ -41,10 +41,10 @@ fn every_seed_runs() {
     }
 }
 
-/// `cargo test -p fusewire-fuzz -- --ignored` puts the seeds into the corpus, for `cargo xtask fuzz --keep` to
+/// Puts the seeds into the corpus, for `cargo xtask fuzz --keep` to
 /// sift.
 #[test]
-#[ignore = "writes into corpus/"]
+#[ignore = "writes into corpus/: `cargo xtask fuzz --seeds` runs it"]
 fn write_seeds() {
     for target in TARGETS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);

@@ -5,6 +5,8 @@
 //! single-threaded and tuned as their authors advise for bulk data: large windows, segmentation and
 //! receive offload, one datagram size on the whole path.
 
+#![forbid(unsafe_code)]
+
 mod quinn_peer;
 mod s2n_peer;
 
@@ -149,14 +151,8 @@ impl Sink {
 
 /// User and system time of this process so far.
 pub fn cpu_seconds() -> f64 {
-    // SAFETY: rusage is plain data, and getrusage fills the one it is given.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-        usage
-    };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 pub fn report(role: &str, bytes: u64, seconds: f64, cpu_s: f64) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::instrument::{Mode, cargo_for};
-use crate::shell::{Result, has, root, step};
+use crate::shell::{Result, cargo, has, root, step};
 
 /// Which target, for how long.
 #[derive(Args)]
@@ -21,6 +21,9 @@ pub struct Options {
     /// Keep what the run found new in the corpus, and of the whole corpus only what is needed to reach as much.
     #[arg(long)]
     keep: bool,
+    /// First put the targets' seeds into the corpus, for `--keep` to sift.
+    #[arg(long)]
+    seeds: bool,
     /// Run this one input instead, as it failed.
     #[arg(long, value_name = "FILE", requires = "target", conflicts_with = "keep")]
     input: Option<PathBuf>,
@@ -36,6 +39,10 @@ pub fn run(options: &Options) -> Result {
         }
         None => &names,
     };
+    if options.seeds {
+        let args = ["test", "--package", "fusewire-fuzz", "--test", "corpus", "--", "--ignored"];
+        step("seeds", cargo().args(args))?;
+    }
     build()?;
     for target in chosen {
         match &options.input {

@@ -1,4 +1,4 @@
-//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|sanitize|bench`.
+//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|sanitize|soak|bench`.
 //!
 //! Nothing of the product depends on this crate, and it needs nothing installed by hand: what a
 //! step lacks it installs (as root, from Debian's packages) or skips, and says which.
@@ -10,6 +10,7 @@ mod fuzz;
 mod instrument;
 mod sanitize;
 mod shell;
+mod soak;
 mod test;
 mod tidy;
 
@@ -37,6 +38,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Tests of the crates that have unsafe code, with AddressSanitizer. Takes minutes.
     Sanitize(sanitize::Options),
+    /// What takes too long for `test`: many seeds, a million files, the rate of the hot path.
+    Soak,
     /// Builds the peers that Fusewire is compared with, then `fusewire bench transfer` with the rest of the line.
     Bench(bench::Options),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Sanitize(options) => sanitize::run(&options),
+        Task::Soak => soak::run(),
         Task::Bench(options) => bench::run(&options),
     };
     match result {

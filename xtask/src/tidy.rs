@@ -61,6 +61,9 @@ const LICENCES: &[&str] = &[
 const UNSAFE_ROOMS: &[&str] =
     &["crates/kernels/src/arch", "crates/device/src/sys", "crates/stack/src/shared"];
 
+/// In two pieces, so that this file keeps the rule that it checks.
+const UNSAFE: &str = concat!("un", "safe");
+
 /// A file longer than this usually holds two things.
 const FILE_LINES: usize = 800;
 
@@ -73,6 +76,7 @@ pub fn run() -> Result {
     sources(&root().join("crates"), &mut breaches)?;
     sources(&root().join("fuzz"), &mut breaches)?;
     sources(&root().join("xtask"), &mut breaches)?;
+    sources(&root().join("peers/src"), &mut breaches)?;
     if breaches.is_empty() {
         println!("── tidy: ok");
         return Ok(());
@@ -180,10 +184,10 @@ fn source(path: &Path, text: &str, breaches: &mut Vec<String>) {
         UNSAFE_ROOMS.iter().any(|room| name.starts_with(room)) || name.contains("/tests/");
     for (number, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or("");
-        let is_unsafe = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]
+        let is_unsafe = ["{", "fn", "impl", "extern"]
             .iter()
-            .any(|u| code.contains(u));
-        if is_unsafe && !in_room && !name.starts_with("xtask") {
+            .any(|what| code.contains(&format!("{UNSAFE} {what}")));
+        if is_unsafe && !in_room {
             breaches.push(format!("{name}:{}: `unsafe` outside its rooms", number + 1));
         }
         let stub = ["todo!", "unimplemented!"].iter().any(|s| code.contains(&format!("{s}(")));
@@ -214,12 +218,13 @@ mod tests {
     fn breaches_are_seen() {
         let path = root().join("crates/files/src/x.rs");
         let mut breaches = Vec::new();
-        source(&path, "fn f() { unsafe { g() } }\n// unsafe { in words }\n", &mut breaches);
+        let block = format!("fn f() {{ {UNSAFE} {{ g() }} }}\n");
+        source(&path, &format!("{block}// {UNSAFE} {{ in words }}\n"), &mut breaches);
         assert_eq!(breaches.len(), 2, "{breaches:?}");
         breaches.clear();
         source(
             &root().join("crates/device/src/sys/x.rs"),
-            "//! X\nfn f() { unsafe { g() } }\n",
+            &format!("//! X\n{block}"),
             &mut breaches,
         );
         assert!(breaches.is_empty(), "{breaches:?}");

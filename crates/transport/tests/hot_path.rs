@@ -123,7 +123,7 @@ fn smoke() {
 }
 
 #[test]
-#[ignore = "a benchmark: run it with --release and --nocapture"]
+#[ignore = "a benchmark: `cargo xtask soak` runs it"]
 fn nanoseconds_for_each_segment() {
     for _ in 0..3 {
         for (name, rtt) in

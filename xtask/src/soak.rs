@@ -1,0 +1,20 @@
+//! `cargo xtask soak`: the tests that take too long for `cargo xtask test`, which leaves them out.
+
+use crate::shell::{Result, cargo, step};
+
+/// Random seeds of the simulated link.
+const SEEDS: &str = "10000";
+
+/// Runs each of them with optimisation.
+pub fn run() -> Result {
+    let ignored = |package: &str, test: &str| {
+        let mut command = cargo();
+        command.args(["test", "--release", "--package", package, "--test", test]);
+        command.args(["--", "--ignored", "--nocapture"]);
+        command
+    };
+    let simulated = ["test", "--release", "--package", "fusewire-transport", "--test", "simulated"];
+    step("a million files", &mut ignored("fusewire-files", "scale"))?;
+    step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
+    step("many seeds", cargo().env("FUSEWIRE_SEEDS", SEEDS).args(simulated))
+}
