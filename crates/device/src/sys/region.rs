@@ -18,6 +18,11 @@ const PAGE_BYTES: usize = 1 << 16;
 /// One that is at least so large begins where a huge page can.
 const HUGE_BYTES: usize = 2 << 20;
 
+/// Of what size the pages of a region can be, in bytes.
+const fn page_bytes(len: usize) -> usize {
+    if len >= HUGE_BYTES { HUGE_BYTES } else { PAGE_BYTES }
+}
+
 /// An unnamed file that regions are parts of. It grows as regions are made, holds pages only where
 /// somebody wrote, and gives those of a dropped region back to the system.
 #[derive(Clone, Debug)]
@@ -45,8 +50,7 @@ impl RegionFile {
 
     /// A region of at least `len` bytes, all zero.
     pub fn region(&self, len: usize) -> io::Result<Region> {
-        let page = if len >= HUGE_BYTES { HUGE_BYTES } else { PAGE_BYTES };
-        let len = len.max(1).next_multiple_of(page);
+        let len = len.max(1).next_multiple_of(page_bytes(len));
         let offset = self.0.take(len)?;
         match Pages::map(self.0.clone(), offset, len) {
             Ok(pages) => Ok(Region { memory: Memory::Pages(pages), is_written: false }),
@@ -65,18 +69,22 @@ impl File {
         if let Some(at) = parts.free.iter().position(|(_, free)| *free == len) {
             return Ok(parts.free.swap_remove(at).0);
         }
-        let page = if len >= HUGE_BYTES { HUGE_BYTES } else { PAGE_BYTES };
-        let offset = parts.end.next_multiple_of(page as u64);
+        let offset = parts.end.next_multiple_of(page_bytes(len) as u64);
         let end = offset + len as u64;
         ftruncate(&self.fd, end)?;
         parts.end = end;
         Ok(offset)
     }
 
-    fn give(&self, offset: u64, len: usize) {
+    /// Gives the pages of a part back to the system; they read as zero.
+    fn empty(&self, offset: u64, len: usize) -> io::Result<()> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.fd, hole, offset, len as u64)?)
+    }
+
+    fn give(&self, offset: u64, len: usize) {
         // A part that could not be emptied is not used again.
-        if fallocate(&self.fd, hole, offset, len as u64).is_ok() {
+        if self.empty(offset, len).is_ok() {
             let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.free.push((offset, len));
         }
@@ -112,21 +120,22 @@ impl Pages {
         let skip = (offset as usize).wrapping_sub(start as usize) % HUGE_BYTES;
         let base = start.wrapping_add(skip);
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        let result = (|| {
-            // SAFETY: all three are parts of the reservation just made, which nobody uses yet: what
-            // lies before the region, the region, and what lies behind it (`skip < HUGE_BYTES`).
-            unsafe {
-                mmap(base.cast(), len, protection, flags | MapFlags::FIXED, &file.fd, offset)?;
-                if skip > 0 {
-                    munmap(start.cast(), skip)?;
-                }
-                munmap(base.add(len).cast(), HUGE_BYTES - skip)
-            }
-        })();
-        if let Err(error) = result {
-            // SAFETY: the reservation, or what is left of it: nothing else was mapped there since.
+        // SAFETY: MAP_FIXED replaces only a part of the reservation just made, which nobody uses yet.
+        let mapped = unsafe {
+            mmap(base.cast(), len, protection, flags | MapFlags::FIXED, &file.fd, offset)
+        };
+        if let Err(error) = mapped {
+            // SAFETY: all of the reservation, which nobody uses.
             let _ = unsafe { munmap(start.cast(), room) };
             return Err(error.into());
+        }
+        // SAFETY: what lies before the region and behind it (`skip < HUGE_BYTES`): parts of the
+        // reservation that nobody uses. Failing would only leak address space.
+        unsafe {
+            if skip > 0 {
+                let _ = munmap(start.cast(), skip);
+            }
+            let _ = munmap(base.wrapping_add(len).cast(), HUGE_BYTES - skip);
         }
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Pages { file, offset, base, len })
@@ -217,10 +226,8 @@ impl Region {
             return;
         }
         match &mut self.memory {
-            Memory::Pages(pages) => {
-                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                let _ = fallocate(&pages.file.fd, hole, pages.offset, pages.len as u64);
-            }
+            // What cannot be given back stays ours.
+            Memory::Pages(pages) => drop(pages.file.empty(pages.offset, pages.len)),
             Memory::Private(pages) => pages.release(),
         }
     }
@@ -246,37 +253,33 @@ impl Region {
     }
 }
 
+impl Memory {
+    fn span(&self) -> (NonNull<u8>, usize) {
+        match self {
+            Memory::Pages(pages) => (pages.base, pages.len),
+            Memory::Private(pages) => (pages.base, pages.len),
+        }
+    }
+}
+
 impl Deref for Region {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        match &self.memory {
-            // SAFETY: all of it is mapped and initialised (new pages of a file are zero) and lives as
-            // long as `self`. It is written only by `&mut self`: no other mapping has these pages, and
-            // the kernel, which may hold some of them in frames on their way, only reads.
-            Memory::Pages(pages) => unsafe {
-                std::slice::from_raw_parts(pages.base.as_ptr(), pages.len)
-            },
-            // SAFETY: as above; nobody else has these pages.
-            Memory::Private(pages) => unsafe {
-                std::slice::from_raw_parts(pages.base.as_ptr(), pages.len)
-            },
-        }
+        let (base, len) = self.memory.span();
+        // SAFETY: all of it is mapped and initialised (new pages are zero) and lives as long as `self`;
+        // where `len` is 0, `base` only has to be aligned, and is. It is written only by `&mut self`: no
+        // other mapping has these pages, and the kernel, which may hold some of them in frames on their
+        // way, only reads.
+        unsafe { std::slice::from_raw_parts(base.as_ptr(), len) }
     }
 }
 
 impl DerefMut for Region {
     fn deref_mut(&mut self) -> &mut [u8] {
         self.is_written = true;
-        match &mut self.memory {
-            // SAFETY: as above, and exclusive by `&mut self`.
-            Memory::Pages(pages) => unsafe {
-                std::slice::from_raw_parts_mut(pages.base.as_ptr(), pages.len)
-            },
-            // SAFETY: as above, and exclusive by `&mut self`.
-            Memory::Private(pages) => unsafe {
-                std::slice::from_raw_parts_mut(pages.base.as_ptr(), pages.len)
-            },
-        }
+        let (base, len) = self.memory.span();
+        // SAFETY: as above, and exclusive by `&mut self`.
+        unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), len) }
     }
 }
 
