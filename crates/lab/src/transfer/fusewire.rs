@@ -8,7 +8,7 @@ use fusewire_kernels::{Execution, Level};
 use fusewire_session::{ClientConfig, Identity, Kernel, ServerConfig, Trust};
 use fusewire_stack::{Adu, Application, Config, Connection, ConnectionId, Endpoint, Profile};
 
-use super::worker::{CHUNK, Reader, Report, Role, Stopwatch, Task, Writer, announce};
+use super::worker::{Reader, Report, Role, Stopwatch, Task, Writer, announce};
 use super::{Method, Sink, Source};
 use crate::{Error, Result};
 
@@ -70,9 +70,7 @@ fn send(task: &Task, source: &Source) -> Result<Report> {
     if task.measure {
         endpoint.with_stack(|s| s.measure());
     }
-    // Whole ADUs, so that only the last one is short.
-    let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
-    let mut reader = Reader::open(task, source, chunk)?;
+    let mut reader = Reader::open(task, source, task.chunk())?;
     let watch = Stopwatch::start();
     let mut bytes = 0;
     loop {

@@ -4,10 +4,9 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use fusewire_stack::kernel_tcp::Connection;
-use fusewire_stack::{Adu, Application, ConnectionId};
 
 use super::fusewire::{client_config, server_config};
-use super::worker::{CHUNK, Reader, Report, Role, Stopwatch, Task, Writer, announce};
+use super::worker::{Content, Drain, Reader, Report, Role, Stopwatch, Task, Writer, announce};
 use crate::{Error, Result};
 
 /// What one write or read of the plain transfer carries.
@@ -58,38 +57,16 @@ pub fn work_plain(task: &Task) -> Result<Report> {
     }
 }
 
-struct Drain(Writer);
-
-impl Application for Drain {
-    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        self.0.place(adu.len)
-    }
-    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
-        self.0.placed(adu.len);
-    }
-}
-
 /// The same records as over our own transport.
 pub fn work_records(task: &Task) -> Result<Report> {
     match &task.role {
         Role::Send(source) => {
             let mut connection = Connection::accept(listen()?, &server_config(task)?)?;
-            let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
-            let mut reader = Reader::open(task, source, chunk)?;
+            let mut content = Content::open(task, source)?;
             let watch = Stopwatch::start();
-            let mut bytes = 0;
-            loop {
-                let chunk = reader.next()?;
-                if chunk.is_empty() {
-                    break;
-                }
-                bytes += chunk.len() as u64;
-                for adu in chunk.chunks(task.adu_bytes) {
-                    connection.send(adu)?;
-                }
-            }
+            content.send(|adu| Ok(connection.send(adu)?))?;
             connection.finish()?;
-            Ok(watch.report("send", bytes, reader.hash()))
+            Ok(content.report(&watch))
         }
         Role::Receive { connect, sink } => {
             let stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use fusewire_stack::{Adu, Application, ConnectionId, shm};
+use fusewire_stack::shm;
 
 use super::fusewire::{client_config, endpoint, server_config};
-use super::worker::{CHUNK, Reader, Report, Role, Stopwatch, Task, Writer, announce};
+use super::worker::{Content, Drain, Report, Role, Stopwatch, Task, Writer, announce};
 use super::{Sink, Source};
 use crate::Result;
 
@@ -25,34 +25,11 @@ fn send(task: &Task, source: &Source) -> Result<Report> {
     let listener = endpoint.listen(config)?;
     announce(endpoint.local_addr())?;
     let mut connection = shared.go_on(listener.accept()?)?;
-    let chunk = (CHUNK / task.adu_bytes).max(1) * task.adu_bytes;
-    let mut reader = Reader::open(task, source, chunk)?;
+    let mut content = Content::open(task, source)?;
     let watch = Stopwatch::start();
-    let mut bytes = 0;
-    loop {
-        let chunk = reader.next()?;
-        if chunk.is_empty() {
-            break;
-        }
-        bytes += chunk.len() as u64;
-        for adu in chunk.chunks(task.adu_bytes) {
-            connection.send(adu)?;
-        }
-    }
+    content.send(|adu| Ok(connection.send(adu)?))?;
     connection.finish()?;
-    Ok(watch.report("send", bytes, reader.hash()))
-}
-
-/// They come in order.
-struct Drain(Writer);
-
-impl Application for Drain {
-    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        self.0.place(adu.len)
-    }
-    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
-        self.0.placed(adu.len);
-    }
+    Ok(content.report(&watch))
 }
 
 fn receive(task: &Task, connect: SocketAddr, sink: &Sink) -> Result<Report> {

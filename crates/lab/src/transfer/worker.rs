@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use fusewire_session::Cipher;
+use fusewire_stack::{Adu, Application, ConnectionId};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,13 @@ pub struct Task {
     pub measure: bool,
     /// Hash the content of a file that is sent: its receiver stores it and compares.
     pub hash: bool,
+}
+
+impl Task {
+    /// Bytes to read at once: whole ADUs, so that only the last one is short.
+    pub fn chunk(&self) -> usize {
+        (CHUNK / self.adu_bytes).max(1) * self.adu_bytes
+    }
 }
 
 /// What a worker prints at its end.
@@ -168,6 +176,48 @@ impl Reader {
 
     pub fn hash(&self) -> Option<blake3::Hash> {
         self.hasher.as_ref().map(blake3::Hasher::finalize)
+    }
+}
+
+/// The sender's content in ADUs, for a connection that sends them one by one.
+pub struct Content {
+    reader: Reader,
+    adu_bytes: usize,
+    bytes: u64,
+}
+
+impl Content {
+    pub fn open(task: &Task, source: &Source) -> Result<Self> {
+        let reader = Reader::open(task, source, task.chunk())?;
+        Ok(Content { reader, adu_bytes: task.adu_bytes, bytes: 0 })
+    }
+
+    /// Gives every ADU to `send`.
+    pub fn send(&mut self, mut send: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        loop {
+            let chunk = self.reader.next()?;
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            self.bytes += chunk.len() as u64;
+            chunk.chunks(self.adu_bytes).try_for_each(&mut send)?;
+        }
+    }
+
+    pub fn report(&self, watch: &Stopwatch) -> Report {
+        watch.report("send", self.bytes, self.reader.hash())
+    }
+}
+
+/// Puts ADUs that come in order one behind the other.
+pub struct Drain(pub Writer);
+
+impl Application for Drain {
+    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        self.0.place(adu.len)
+    }
+    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
+        self.0.placed(adu.len);
     }
 }
 
