@@ -13,6 +13,7 @@ pub mod capture;
 pub mod encapsulation;
 mod frame;
 pub mod impair;
+pub mod interface;
 pub mod kernel;
 pub mod kernel_tcp;
 pub mod memory;

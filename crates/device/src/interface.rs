@@ -1,0 +1,159 @@
+//! Network interfaces: Ethernet frames or bare IP packets in and out, many at a time.
+//!
+//! An interface hands out what the kernel or the card hands out, super-frames and unfinished checksums
+//! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
+//! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use crate::Waker;
+
+/// What lies at the beginning of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// An Ethernet header.
+    Ethernet,
+    /// An IPv4 or IPv6 header.
+    Ip,
+}
+
+/// Who has to do with the transport checksum of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// Received: nobody has looked. To send: it is complete as it lies.
+    #[default]
+    InPlace,
+    /// Received: the device has verified it. Not used when sending.
+    Verified,
+    /// The field at `start + offset` holds the sum of the pseudo-header alone. Received: the packet
+    /// never left this host, and there is nothing to verify. To send: the device adds the sum of the
+    /// bytes from `start` to the end.
+    Partial {
+        /// Where the summed bytes begin: the transport header, from the beginning of the packet.
+        start: u16,
+        /// Where in the transport header the checksum lies.
+        offset: u16,
+    },
+}
+
+/// How a packet is, or is to be, cut into smaller ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Segmentation {
+    /// One packet.
+    #[default]
+    None,
+    /// TCP segments of `segment_len` payload bytes each, the last shorter or as long.
+    Tcp {
+        /// Payload bytes a segment.
+        segment_len: u16,
+        /// One of them may carry CWR (the first only, when sending).
+        ecn: bool,
+    },
+    /// UDP datagrams of `segment_len` payload bytes each, the last shorter or as long (USO).
+    Udp {
+        /// Payload bytes a datagram.
+        segment_len: u16,
+    },
+}
+
+/// A packet to send, gathered from pieces that need not lie together.
+#[derive(Clone, Copy, Debug)]
+pub struct TxPacket<'a> {
+    /// Link, IP and transport header.
+    pub header: &'a [u8],
+    /// What follows them.
+    pub payload: &'a [IoSlice<'a>],
+    /// The transport checksum: [`Checksum::Partial`] only where [`Capabilities::checksum`].
+    pub checksum: Checksum,
+    /// Only where [`Capabilities::tcp_segmentation`] or [`Capabilities::udp_segmentation`] says so.
+    pub segmentation: Segmentation,
+}
+
+impl TxPacket<'_> {
+    /// Bytes of header and payload.
+    pub fn len(&self) -> usize {
+        self.header.len() + self.payload.iter().map(|piece| piece.len()).sum::<usize>()
+    }
+
+    /// True for a packet without a byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A received packet. Its bytes lie in the device's memory until the next [`Interface::receive`].
+#[derive(Clone, Copy, Debug)]
+pub struct RxPacket<'a> {
+    /// The packet from its first header on. Hostile.
+    pub bytes: &'a [u8],
+    /// What the device knows of the transport checksum.
+    pub checksum: Checksum,
+    /// How many packets these were on the wire. As hostile as the bytes: lengths are not checked.
+    pub segmentation: Segmentation,
+}
+
+/// What an interface got, and why (Law 9).
+#[derive(Clone, Debug)]
+pub struct Capabilities {
+    /// Name as the user chooses it: `tap`, `packet`, `xdp`, `memory`.
+    pub name: &'static str,
+    /// What packets begin with.
+    pub link: Link,
+    /// The interface's own address, where it has one.
+    pub mac: Option<[u8; 6]>,
+    /// Largest IP packet in bytes that leaves without segmentation.
+    pub mtu: usize,
+    /// [`Checksum::Partial`] may be sent.
+    pub checksum: bool,
+    /// [`Segmentation::Tcp`] may be sent over IPv4 and IPv6.
+    pub tcp_segmentation: bool,
+    /// [`Segmentation::Udp`] may be sent over IPv4 and IPv6.
+    pub udp_segmentation: bool,
+    /// Super-frames may be received.
+    pub receive_offload: bool,
+    /// Most bytes of a packet with its headers, either way: `mtu` and the link header, or 64 KiB.
+    pub max_packet_bytes: usize,
+    /// What was asked for, what was got, and why, in sentences for the user.
+    pub notes: Vec<String>,
+}
+
+/// One queue of a network interface. Nothing blocks but [`Interface::wait`].
+pub trait Interface: Send {
+    /// What the interface got. The MTU may change under way.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Sends packets in order and returns how many were taken: fewer than all when the device is full,
+    /// so 0 means "wait until it can be written to".
+    ///
+    /// # Errors
+    /// What the operating system says when the interface is broken or gone.
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize>;
+
+    /// Gives the packets of the last call back to the device, takes what is waiting, and returns how
+    /// many packets [`Interface::packet`] can give; 0 when nothing waits.
+    ///
+    /// # Errors
+    /// What the operating system says when the interface is broken or gone.
+    fn receive(&mut self) -> io::Result<usize>;
+
+    /// A packet of the last [`Interface::receive`], in the order of arrival.
+    ///
+    /// # Panics
+    /// When `index` is not below what `receive` returned.
+    fn packet(&self, index: usize) -> RxPacket<'_>;
+
+    /// Sleeps until packets wait, the device can be written to (when `want_write`), a [`Waker`] of it
+    /// wakes, or `timeout` passes (`None`: for ever). False when the time passed. May wake for nothing.
+    ///
+    /// # Errors
+    /// What the operating system says when the interface is broken or gone.
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool>;
+
+    /// Wakes [`Interface::wait`] from another thread.
+    fn waker(&self) -> Waker;
+
+    /// The descriptor that becomes readable when packets wait, where there is one.
+    fn as_fd(&self) -> Option<BorrowedFd<'_>>;
+}
