@@ -104,6 +104,11 @@ impl Listener {
         }
     }
 
+    /// Connections to come are made with `cfg`.
+    pub fn set_config(&mut self, cfg: &Config) {
+        self.cfg = cfg.clone();
+    }
+
     /// A segment came that belongs to no connection. Its checksum was verified.
     pub fn handle_segment(
         &mut self,
