@@ -186,6 +186,13 @@ impl Connection {
         }
     }
 
+    /// The segment that was just accepted stood for so many more, which the device had joined.
+    pub fn note_merged(&mut self, more: u32) {
+        if self.recv.unacked > 0 {
+            self.recv.unacked = self.recv.unacked.saturating_add(more);
+        }
+    }
+
     /// An acknowledgement should leave in this batch.
     pub(super) fn ack_is_due(&self) -> bool {
         self.events.send_ack || self.recv.unacked >= 2
