@@ -150,6 +150,12 @@ impl Layer {
         self.config.addresses.iter().any(|cidr| cidr.addr == addr)
     }
 
+    /// Our address towards `dst`.
+    pub fn source(&self, dst: IpAddr, asked: Option<IpAddr>) -> Option<IpAddr> {
+        let ours = self.config.addresses.iter().find(|c| c.addr.is_ipv4() == dst.is_ipv4());
+        asked.or(ours.map(|c| c.addr))
+    }
+
     /// Where a packet to `dst` goes.
     ///
     /// # Errors

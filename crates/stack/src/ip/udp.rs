@@ -219,6 +219,11 @@ pub struct Staged {
     pub bytes: Vec<u8>,
 }
 
+impl Staged {
+    /// Bytes that are staged at most.
+    pub const MAX: usize = 60 << 10;
+}
+
 impl UdpState {
     /// How well it fits a datagram; 0 for not at all. The best fit takes it.
     pub fn fit(&self, from: SocketAddr, to: IpAddr) -> u8 {

@@ -172,6 +172,11 @@ impl Connection {
         }
     }
 
+    /// An acknowledgement should leave now.
+    pub fn wants_ack(&self) -> bool {
+        self.events.send_ack
+    }
+
     /// Payload may still come.
     pub(super) fn receives(&self) -> bool {
         matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
