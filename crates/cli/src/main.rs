@@ -1,5 +1,9 @@
 //! The program `fusewire`: argument table, output, exit codes.
 #![forbid(unsafe_code)]
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "doc comments are help texts: [:port] is no link"
+)]
 
 mod asn1;
 mod bench;
