@@ -2,6 +2,9 @@
 
 use crate::{Error, Problem};
 
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
 /// Takes the bytes of a message in order.
 pub trait Sink {
     /// Takes `bytes`.
@@ -29,6 +32,7 @@ pub trait Source {
     fn remaining(&self) -> usize;
 }
 
+#[cfg(feature = "alloc")]
 impl Sink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.extend_from_slice(bytes);

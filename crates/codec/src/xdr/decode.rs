@@ -1,7 +1,8 @@
 //! Bytes into values (RFC 4506, section 4), totally and within limits.
 
 use super::fill_len;
-use crate::{Error, Problem, SliceSource, Source};
+use crate::{Error, Limits, Problem, SliceSource, Source};
+use alloc::{vec, vec::Vec};
 
 /// A type that has an XDR form.
 pub trait Decode: Sized {
@@ -21,24 +22,6 @@ pub fn from_bytes<T: Decode>(bytes: &[u8]) -> Result<T, Error> {
     let value = T::decode(&mut decoder)?;
     decoder.finish()?;
     Ok(value)
-}
-
-/// Bounds on what one message may ask for, whatever its types allow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// How deep nested types may go; see [`Decoder::nested`].
-    pub depth: u32,
-    /// Bytes of all variable-length data together.
-    pub size: u64,
-    /// Elements of all variable-length arrays together.
-    pub count: u64,
-}
-
-impl Default for Limits {
-    /// 32 levels, 16 MiB and 65,536 elements.
-    fn default() -> Self {
-        Limits { depth: 32, size: 16 << 20, count: 1 << 16 }
-    }
 }
 
 /// Reads XDR from a source.
@@ -122,7 +105,7 @@ impl<S: Source> Decoder<S> {
     ) -> Result<T, Error> {
         let offset = self.position();
         let found = self.uint()?;
-        known(found).ok_or(Problem::Discriminant { found, type_name }.at(offset))
+        known(found).ok_or(Problem::Discriminant { found: found.into(), type_name }.at(offset))
     }
 
     /// Boolean (4.4).

@@ -2,6 +2,7 @@
 
 use super::fill_len;
 use crate::{Error, Problem, Sink};
+use alloc::vec::Vec;
 
 /// A type that has an XDR form.
 pub trait Encode {
