@@ -9,6 +9,7 @@ use crate::shell::{Result, cargo, root};
 
 /// Which of our crates each of ours may import (ARCHITECTURE.md). A crate that is not here is an error.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("asn1", &[]),
     ("base", &[]),
     ("kernels", &["base"]),
     ("wire", &["base"]),
@@ -22,6 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "asn1",
             "base",
             "codec",
             "device",
@@ -35,7 +37,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["base"]),
-    ("fuzz", &["base", "codec", "device", "files", "session", "stack", "transport", "wire"]),
+    (
+        "fuzz",
+        &["asn1", "base", "codec", "device", "files", "session", "stack", "transport", "wire"],
+    ),
 ];
 
 /// Licences that what we depend on may have, any one of an OR.
