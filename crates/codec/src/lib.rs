@@ -237,9 +237,93 @@
 //! `Vec`, of SET OF [`types::SetOf`]; of a value that its type does not constrain to 64 bits
 //! [`types::Integer`], which keeps every width.
 //!
-//! # The word-oriented syntaxes
-//! [`xdr`] writes forwards into a [`Sink`] and reads from a [`Source`]: slices and vectors are both, and so
-//! is a pipeline of stages, which is why both traits move bytes in small pieces.
+//! # XDR and LWS
+//! [`xdr`] and [`lws`] write forwards into a [`Sink`] and read from a [`Source`]: slices and vectors are both,
+//! and so can a pipeline of stages be, which is why both traits can move bytes in small pieces. Components
+//! are encoded in order. Arrays of numbers go through [`Sink::put_elements`] and [`Source::take_elements`],
+//! which a pipeline gives to its stage for byte order.
+//!
+//! In LWS the example above is (the types as there, `Kind` and `Pair` left out):
+//! ```
+//! use fusewire_codec::lws::{self, Word};
+//! use fusewire_codec::types::{Ia5String, PrintableString};
+//! use fusewire_codec::{Error, Sink, Source};
+//!
+//! # #[derive(Clone, Debug, PartialEq)]
+//! struct Example<'a> {
+//!     id: i64,
+//!     name: PrintableString<'a>,
+//!     scale: Option<f64>,
+//!     body: Body<'a>,
+//!     urgent: bool,
+//! }
+//! # #[derive(Clone, Debug, PartialEq)]
+//! enum Body<'a> { Text(Ia5String<'a>), Number(i64) }
+//!
+//! impl lws::Encode for Example<'_> {
+//!     fn encode<S: Sink, W: Word>(&self, to: &mut lws::Encoder<S, W>) -> Result<(), Error> {
+//!         // One bit each for the extension marker (if there is one), OPTIONAL and DEFAULT, the first highest.
+//!         to.presence(u64::from(self.scale.is_some()) << 1 | u64::from(self.urgent), 3)?;
+//!         self.id.encode(to)?;
+//!         self.name.encode(to)?;
+//!         if let Some(scale) = &self.scale {
+//!             scale.encode(to)?;
+//!         }
+//!         self.body.encode(to).map_err(|e| e.in_field("body"))?;
+//!         if self.urgent {
+//!             self.urgent.encode(to)?;
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//! impl<'a> lws::Decode<'a> for Example<'a> {
+//!     fn decode<S: Source<'a>, W: Word>(from: &mut lws::Decoder<S, W>) -> Result<Self, Error> {
+//!         let present = from.presence(3)?;
+//!         // `nested` counts the depth: for types that can contain themselves.
+//!         let value = Example {
+//!             id: from.field("id", lws::Decode::decode)?,
+//!             name: from.field("name", lws::Decode::decode)?,
+//!             scale: from.optional(present & 2 != 0, "scale", lws::Decode::decode)?,
+//!             body: from.field("body", lws::Decode::decode)?,
+//!             urgent: from.optional(present & 1 != 0, "urgent", lws::Decode::decode)?.unwrap_or(false),
+//!         };
+//!         if present & 4 != 0 {
+//!             from.skip_additions()?;
+//!         }
+//!         Ok(value)
+//!     }
+//! }
+//!
+//! // CHOICE: the index of the alternative. An ENUMERATED is its number: `to.integer(self as i64)`.
+//! impl lws::Encode for Body<'_> {
+//!     fn encode<S: Sink, W: Word>(&self, to: &mut lws::Encoder<S, W>) -> Result<(), Error> {
+//!         match self {
+//!             Body::Text(text) => to.index(0).and_then(|()| text.encode(to)),
+//!             Body::Number(number) => to.index(1).and_then(|()| number.encode(to)),
+//!         }
+//!     }
+//! }
+//! impl<'a> lws::Decode<'a> for Body<'a> {
+//!     fn decode<S: Source<'a>, W: Word>(from: &mut lws::Decoder<S, W>) -> Result<Self, Error> {
+//!         match from.index()? {
+//!             0 => from.field("text", lws::Decode::decode).map(Body::Text),
+//!             1 => from.field("number", lws::Decode::decode).map(Body::Number),
+//!             other => Err(from.unknown(other as i64, "Body")),
+//!         }
+//!     }
+//! }
+//!
+//! let value = Example {
+//!     id: 300,
+//!     name: "fuse".try_into().unwrap(),
+//!     scale: None,
+//!     body: Body::Number(-1),
+//!     urgent: true,
+//! };
+//! let bytes = lws::to_vec::<u32, _>(&value).unwrap();
+//! assert_eq!(bytes, b"\x20\0\0\0\0\0\x01\x2c\0\0\0\x04fuse\0\0\0\x01\xff\xff\xff\xff\0\0\0\x01");
+//! assert_eq!(lws::from_bytes::<u32, Example>(&bytes).unwrap(), value);
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]
 
@@ -250,6 +334,7 @@ pub mod ber;
 mod error;
 mod io;
 mod limits;
+pub mod lws;
 pub mod types;
 #[cfg(feature = "alloc")]
 pub mod xdr;

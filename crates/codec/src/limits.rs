@@ -22,6 +22,7 @@ impl Default for Limits {
 }
 
 /// What is left of the limits while a message is read.
+#[cfg_attr(not(feature = "alloc"), allow(dead_code, reason = "counts what is allocated"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limits: Limits,
@@ -30,6 +31,7 @@ pub(crate) struct Budget {
     count: u64,
 }
 
+#[cfg_attr(not(feature = "alloc"), allow(dead_code, reason = "counts what is allocated"))]
 impl Budget {
     pub(crate) fn new(limits: Limits) -> Self {
         Budget { limits, depth: limits.depth, size: limits.size, count: limits.count }

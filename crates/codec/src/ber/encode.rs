@@ -118,6 +118,7 @@ impl<'b> Encoder<'b> {
     }
 
     /// What was written since `mark`.
+    #[cfg(feature = "alloc")]
     pub(crate) fn written(&mut self, mark: Mark) -> &mut [u8] {
         &mut self.room[self.at..mark.0]
     }

@@ -19,14 +19,15 @@ mod string;
 mod tag;
 
 pub use decode::{Decode, DecodeContents, Decoder};
+pub(crate) use encode::copy;
 pub use encode::{Encode, EncodeContents, Encoder, Mark};
 pub use header::Header;
 pub use tag::{MAX_NUMBER, Tag};
 
-use crate::{Error, Limits, Sink};
+use crate::{Error, Limits};
 
 #[cfg(feature = "alloc")]
-use crate::Problem;
+use crate::{Problem, Sink};
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 

@@ -43,6 +43,15 @@ impl<'a> Integer<'a> {
         Integer(self.0.into_owned())
     }
 
+    /// From two's complement of at least one byte.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn of(octets: Octets<'a>) -> Self {
+        match needless(&octets) {
+            0 => Integer(octets),
+            needless => Integer(octets.after(needless)),
+        }
+    }
+
     /// From bytes that [`needless`] has been asked about.
     pub(crate) fn minimal(octets: Octets<'a>) -> Self {
         debug_assert!(!octets.is_empty() && needless(&octets) == 0);

@@ -32,6 +32,15 @@ impl<'a> Octets<'a> {
         &self.0
     }
 
+    /// The bytes from `start` on.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn after(self, start: usize) -> Self {
+        Octets(match self.0 {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[start..]),
+            Cow::Owned(mut bytes) => Cow::Owned(bytes.split_off(start)),
+        })
+    }
+
     /// The same, borrowing from nothing.
     #[cfg(feature = "alloc")]
     pub fn into_owned(self) -> Octets<'static> {
