@@ -8,9 +8,11 @@
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
+mod backlog;
 mod config;
 mod datagrams;
 mod input;
+mod options;
 mod output;
 mod ring;
 mod stack;
@@ -20,9 +22,11 @@ mod tcp;
 mod trace;
 mod udp;
 
+pub use backlog::SendLimit;
 pub use config::{Config, Counters, Error, Event, Result, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
+pub use options::SendFlags;
 pub use stack::Stack;
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};
 pub use udp::{Messages, Received};

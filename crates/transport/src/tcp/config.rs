@@ -12,6 +12,11 @@ pub struct Config {
     pub mss: u16,
     /// Most payload plus options that we send in one TPDU until path MTU discovery says otherwise.
     pub send_mss: u16,
+    /// MSS of a peer that names none: 536 over IPv4, 1220 over IPv6 (RFC 9293, section 3.7.1).
+    pub default_mss: u16,
+    /// Neither says nor sends more than this, when the application asks for less than the path carries
+    /// (`TCP_MAXSEG`).
+    pub mss_limit: Option<u16>,
     /// Bytes that may be reserved, queued and in flight together.
     pub send_buffer: u32,
     /// Entries of the ring of queued and in-flight segments; when full, `reserve` gives nothing.
@@ -84,6 +89,8 @@ impl Default for Config {
         Config {
             mss: 1452,
             send_mss: 1452,
+            default_mss: 536,
+            mss_limit: None,
             send_buffer: 4 << 20,
             max_segments_in_flight: 4096,
             recv_window: 4 << 20,
@@ -114,6 +121,17 @@ impl Default for Config {
             fin_wait_2: None,
             reserve_within_window: false,
         }
+    }
+}
+
+impl Config {
+    /// With `mss` as what the path carries, unless the application wants less, and the default of the
+    /// version of IP.
+    #[must_use]
+    pub fn for_path(&self, mss: u16, ipv4: bool) -> Config {
+        let mss = self.mss_limit.map_or(mss, |limit| mss.min(limit));
+        let default_mss = if ipv4 { 536 } else { 1220 };
+        Config { mss, send_mss: mss, default_mss, ..self.clone() }
     }
 }
 

@@ -18,8 +18,6 @@ use fusewire_wire::tcp::Header;
 
 /// Smallest segment payload that path MTU discovery may lead to.
 pub const MIN_PAYLOAD: u32 = 64;
-/// MSS of a peer that names none (RFC 9293, section 3.7.1).
-pub(super) const DEFAULT_MSS: u16 = 536;
 /// Bytes that the timestamps option takes from each segment.
 pub(super) const TIMESTAMPS_LEN: u16 = 12;
 /// Largest window shift (RFC 7323, section 2.3).
@@ -197,6 +195,8 @@ pub(super) struct Settings {
     pub initial_window_segments: u32,
     pub send_mss: u16,
     pub mss: u16,
+    pub mss_limit: u16,
+    pub default_mss: u16,
     pub congestion: congestion::Algorithm,
     pub syn_transmissions: u8,
     pub max_retransmissions: u8,
@@ -246,12 +246,12 @@ fn user_timeout_of(field: u16) -> Option<Duration> {
 
 impl Offer {
     /// From a SYN; `ecn` is what its flags say about ECN, which differs with ACK.
-    pub fn from_syn(h: &Header, ecn: bool) -> Offer {
+    pub fn from_syn(h: &Header, ecn: bool, default_mss: u16) -> Offer {
         let o = &h.options;
         Offer {
             irs: h.seq,
             window: h.window,
-            mss: o.mss.unwrap_or(DEFAULT_MSS),
+            mss: o.mss.unwrap_or(default_mss),
             window_scale: o.window_scale.map(|s| s.min(MAX_SHIFT)),
             timestamp: o.timestamps.map(|t| t.0),
             sack: o.sack_permitted,
@@ -568,6 +568,8 @@ impl Settings {
             initial_window_segments: cfg.initial_window_segments,
             send_mss: cfg.send_mss,
             mss: cfg.mss,
+            default_mss: cfg.default_mss,
+            mss_limit: cfg.mss_limit.unwrap_or(u16::MAX),
             congestion: cfg.congestion,
             syn_transmissions: cfg.syn_transmissions.max(1),
             max_retransmissions: cfg.max_retransmissions,

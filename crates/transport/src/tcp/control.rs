@@ -182,7 +182,7 @@ impl Connection {
         } else {
             h.flags.has(Flags::ECE | Flags::CWR)
         };
-        self.apply_offer(&Offer::from_syn(h, ecn), now);
+        self.apply_offer(&Offer::from_syn(h, ecn, self.settings.default_mss), now);
         if acked {
             self.establish(now);
             self.process_ack(now, &Header { window: 0, ..*h }, 1, 0);

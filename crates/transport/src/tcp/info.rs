@@ -94,6 +94,17 @@ impl Connection {
         }
     }
 
+    /// Congestion window, bytes in the network, and payload of a full segment: cheap.
+    pub fn congestion_window(&self) -> (u64, u64, u64) {
+        let in_flight = self.send.queue.in_flight();
+        (self.cc.window(), in_flight, u64::from(self.send.max_payload.max(1)))
+    }
+
+    /// Largest window that the peer ever offered, in bytes.
+    pub fn send_window_max(&self) -> u32 {
+        self.send.wnd_max
+    }
+
     /// How long data was queued or under way up to `now`, and how much of that the peer's window alone
     /// stopped it.
     pub fn busy_times(&self, now: Instant) -> (Duration, Duration) {
