@@ -7,8 +7,11 @@
 pub mod flows;
 pub mod memory;
 pub mod packet;
+mod steer;
 pub mod tap;
+mod unfinished;
 mod vnet;
+pub mod xdp;
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
