@@ -5,6 +5,8 @@
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
 pub mod flows;
+pub mod hold;
+pub mod host;
 pub mod memory;
 pub mod packet;
 mod steer;

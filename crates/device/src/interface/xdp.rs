@@ -18,13 +18,14 @@ use rustix::net::{
 };
 
 use super::flows::Flows;
+use super::host::Watch;
 use super::steer::Steering;
 use super::{
-    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket, unfinished,
+    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket, unfinished,
 };
+use crate::Waker;
 use crate::sys::xsk::Memory;
 use crate::sys::{ethtool, ifreq, sockopt};
-use crate::{Waker, wake};
 
 /// Frames to receive into, and as many to send from.
 const FRAMES: u32 = 2048;
@@ -79,6 +80,7 @@ pub struct Xdp {
     capabilities: Capabilities,
     /// The driver hands over packets of this host before their checksum is made.
     is_unfinished: bool,
+    watch: Watch,
     waker: Waker,
 }
 
@@ -172,8 +174,8 @@ impl Xdp {
             max_packet_bytes: 14 + mtu,
             notes,
         };
-        let waker = Waker::new()?;
-        Ok(Xdp { memory, fd, steering, capabilities, is_unfinished, waker })
+        let (watch, waker) = (Watch::new(index)?, Waker::new()?);
+        Ok(Xdp { memory, fd, steering, capabilities, is_unfinished, watch, waker })
     }
 
     /// Calls the kernel until it has taken what is to be sent, or cannot for now.
@@ -313,7 +315,7 @@ impl Interface for Xdp {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        let ready = wake::wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
         match options::socket_error(&self.fd)? {
             Ok(()) => Ok(ready),
             Err(e) => Err(e.into()),
@@ -330,6 +332,15 @@ impl Interface for Xdp {
 
     fn steer(&mut self, flows: &Flows) -> io::Result<()> {
         self.steering.set(flows)
+    }
+
+    fn poll_change(&mut self) -> Option<Change> {
+        let change = self.watch.poll()?;
+        if let Change::Mtu(mtu) = change {
+            self.capabilities.mtu = mtu;
+            self.capabilities.max_packet_bytes = (14 + mtu).min(self.memory.frame_bytes());
+        }
+        Some(change)
     }
 
     fn dropped(&self) -> u64 {

@@ -230,6 +230,11 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.frames.base.as_ptr().add(at), len) }
     }
 
+    /// Room of one frame.
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
     /// Takes back frames that were sent.
     pub fn reclaim(&mut self) {
         let before = self.free.len();
