@@ -4,6 +4,8 @@
 //! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
+pub mod devices;
+mod features;
 pub mod flows;
 pub mod hold;
 pub mod host;

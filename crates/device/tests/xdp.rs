@@ -69,14 +69,12 @@ fn rings_go_round() {
 #[test]
 fn our_flows_come_and_the_rest_stays_the_kernels() {
     let test = "our_flows_come_and_the_rest_stays_the_kernels";
-    // The kernel owns 10.78.0.2 on fwb too, in a namespace of its own.
     in_namespace(test, Need::Root, VETH, || {
         let port = |port| Port { addr: [10, 78, 0, 2].into(), protocol: Protocol::Udp, port };
         let flows = Flows::ports([port(7000), port(7100)]);
         let mut xdp = Xdp::open(&Config { flows, ..Config::new("fwb") }).unwrap();
-        let before = packets_up("fwb");
         let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
-        let mut came = |xdp: &mut Xdp| {
+        let came = |xdp: &mut Xdp| {
             let all = [7000u16, 7100, 7200];
             all.iter().for_each(|to| {
                 socket.send_to(&to.to_be_bytes(), ("10.78.0.2", *to)).unwrap();
@@ -94,7 +92,6 @@ fn our_flows_come_and_the_rest_stays_the_kernels() {
         assert_eq!(came(&mut xdp), [7000, 7100]);
         xdp.steer(&Flows::ports([port(7200)])).unwrap();
         assert_eq!(came(&mut xdp), [7200]);
-        assert!(packets_up("fwb") >= before, "the counter is there");
         let error = xdp.steer(&Flows::everything()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         // An address of our own: everything for it, and ARP.
@@ -104,11 +101,6 @@ fn our_flows_come_and_the_rest_stays_the_kernels() {
         socket.send_to(b"who has it", "10.78.0.2:7000").unwrap();
         receive_until(&mut xdp, |packet| packet.bytes[12..14] == [8, 6]);
     });
-}
-
-fn packets_up(name: &str) -> u64 {
-    let line = sh(&format!("ip -s -o link show {name}"));
-    line.split_whitespace().filter_map(|word| word.parse().ok()).max().unwrap_or(0)
 }
 
 #[test]

@@ -474,10 +474,10 @@ impl Watch {
                     let gone = read_neighbour(&message).filter(|(at, ..)| *at == link.index);
                     changes.extend(gone.map(|(_, addr, _)| Change::Neighbour(addr, None)));
                 }
-                RouteNetlinkMessage::NewRoute(_) | RouteNetlinkMessage::DelRoute(_) => {
-                    if changes.back() != Some(&Change::Routes) {
-                        changes.push_back(Change::Routes);
-                    }
+                RouteNetlinkMessage::NewRoute(_) | RouteNetlinkMessage::DelRoute(_)
+                    if changes.back() != Some(&Change::Routes) =>
+                {
+                    changes.push_back(Change::Routes);
                 }
                 _ => {}
             }

@@ -31,8 +31,12 @@ use crate::sys::{ethtool, ifreq, sockopt};
 const FRAMES: u32 = 2048;
 /// Packets that one `receive` takes.
 const BATCH_PACKETS: usize = 64;
-/// What the kernel keeps free in a frame, before the packet and behind it.
-const FRAME_OVERHEAD: usize = 256 + 64;
+/// What the kernel keeps free in a frame before the packet and behind it, and Ethernet's header with a tag.
+const FRAME_OVERHEAD: usize = 256 + 64 + 18;
+/// The largest MTU of small frames.
+const SMALL_MTU: usize = 2048 - FRAME_OVERHEAD;
+/// The largest MTU: a packet lies in one frame.
+pub const MOST_MTU: usize = 4096 - FRAME_OVERHEAD;
 
 /// How long a queue may take to come free.
 const QUEUE_WAIT: Duration = Duration::from_millis(500);
@@ -129,14 +133,11 @@ impl Xdp {
         };
         let mtu = ifreq::mtu(any.as_fd(), &config.name)?;
         let driver = ethtool::driver(any.as_fd(), &config.name).unwrap_or_default();
-        let frame_bytes = match mtu + 18 + FRAME_OVERHEAD {
-            0..=2048 => 2048,
-            2049..=4096 => 4096,
-            _ => {
-                let what = format!("an MTU of {mtu} does not fit into frames of 4096 bytes");
-                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
-            }
-        };
+        if mtu > MOST_MTU {
+            let what = format!("its MTU is {mtu}, and at most {MOST_MTU} fits into a frame");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        let frame_bytes = if mtu <= SMALL_MTU { 2048 } else { 4096 };
         let memory = Memory::new(fd.as_fd(), FRAMES, frame_bytes)?;
         let mut notes = vec![format!("AF_XDP on {} queue {}", config.name, config.queue)];
         let is_zero_copy = bind(&fd, index, config, steering.is_native)?;

@@ -49,10 +49,6 @@ pub(crate) fn queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
 /// A switch of the interface's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Feature {
-    /// Checksums of what is sent (`ETHTOOL_GTXCSUM`).
-    SendChecksum = 0x16,
-    /// TCP segmentation in the card (`ETHTOOL_GTSO`).
-    TcpSegmentation = 0x1e,
     /// Received packets are merged (`ETHTOOL_GGRO`).
     Merging = 0x2b,
 }
