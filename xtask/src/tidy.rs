@@ -13,11 +13,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("kernels", &["base"]),
     ("wire", &["base"]),
+    ("net", &["base", "wire"]),
     ("codec", &["base", "kernels"]),
     ("transport", &["base", "wire"]),
     ("session", &["base", "kernels"]),
     ("device", &["base", "wire"]),
-    ("stack", &["base", "kernels", "wire", "transport", "session", "device"]),
+    ("stack", &["base", "kernels", "wire", "net", "transport", "session", "device"]),
     ("files", &["base", "codec", "kernels", "session", "stack"]),
     ("lab", &["base", "device", "files", "kernels", "session", "stack", "transport"]),
     (
@@ -39,7 +40,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("testkit", &["base"]),
     (
         "fuzz",
-        &["asn1", "base", "codec", "device", "files", "session", "stack", "transport", "wire"],
+        &[
+            "asn1",
+            "base",
+            "codec",
+            "device",
+            "files",
+            "net",
+            "session",
+            "stack",
+            "transport",
+            "wire",
+        ],
     ),
 ];
 
