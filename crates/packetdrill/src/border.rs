@@ -321,7 +321,7 @@ extern "C" fn recvmsg(_: *mut c_void, fd: c_int, message: *mut msghdr, flags: c_
     }
     // SAFETY: not null, so packetdrill's promise holds, also for what it points to.
     let message = unsafe { &mut *message };
-    let result = pieces_mut(message.msg_iov, message.msg_iovlen as usize).and_then(|mut into| {
+    let result = pieces_mut(message.msg_iov, message.msg_iovlen).and_then(|mut into| {
         let received = driver().receive(fd, &mut into, flags)?;
         message.msg_flags = received.flags;
         put_control(message, &received);
@@ -335,7 +335,7 @@ fn put_control(message: &mut msghdr, received: &Received) {
     let needed = size_of::<libc::cmsghdr>() + size_of::<c_int>();
     let Some(queued) = received
         .queued
-        .filter(|_| message.msg_control as usize != 0 && message.msg_controllen as usize >= needed)
+        .filter(|_| message.msg_control as usize != 0 && message.msg_controllen >= needed)
     else {
         message.msg_controllen = 0;
         return;
@@ -389,7 +389,7 @@ extern "C" fn sendmsg(_: *mut c_void, fd: c_int, message: *const msghdr, flags: 
     }
     // SAFETY: not null, so packetdrill's promise holds.
     let message = unsafe { &*message };
-    let result = pieces(message.msg_iov, message.msg_iovlen as usize)
+    let result = pieces(message.msg_iov, message.msg_iovlen)
         .and_then(|from| driver().send(fd, &from.concat(), flags));
     answer(result) as ssize_t
 }
@@ -456,9 +456,9 @@ extern "C" fn setsockopt(
 }
 
 extern "C" fn poll(_: *mut c_void, at: *mut pollfd, count: c_ulong, timeout_ms: c_int) -> c_int {
-    // SAFETY: packetdrill's promise: `count` elements lie there, none when it is 0.
     let list = match count {
         0 => &mut [],
+        // SAFETY: packetdrill's promise: `count` elements lie there.
         _ => unsafe { std::slice::from_raw_parts_mut(at, count as usize) },
     };
     answer_int(driver().poll(list, timeout_ms))

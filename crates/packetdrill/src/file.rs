@@ -356,8 +356,8 @@ impl Files {
         const SIOCOUTQNSD: u64 = 0x894b;
         match request {
             // SIOCINQ and SIOCOUTQ are these.
-            r if r == libc::FIONREAD as u64 => Ok(self.host.readable(id) as i32),
-            r if r == libc::TIOCOUTQ as u64 => Ok(self.host.info(id).unacked as i32),
+            r if r == libc::FIONREAD => Ok(self.host.readable(id) as i32),
+            r if r == libc::TIOCOUTQ => Ok(self.host.info(id).unacked as i32),
             SIOCOUTQNSD => Ok(self.host.unsent(id) as i32),
             _ => fail(libc::ENOTTY),
         }

@@ -1,11 +1,6 @@
 //! What the application may change while the connection is open: the socket options of other stacks.
 
-use super::config::KeepAlive;
 use super::connection::Connection;
-use super::timers::Timer;
-use super::types::State;
-use core::time::Duration;
-use fusewire_base::Instant;
 
 /// Why a segment that is not full may wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,11 +18,6 @@ impl Hold {
 }
 
 impl Connection {
-    /// Nagle's algorithm on or off (RFC 9293, section 3.7.4: an application must be able to disable it).
-    pub fn set_nagle(&mut self, on: bool) {
-        self.settings.nagle = on;
-    }
-
     /// A segment that is not full waits until this is taken back, or a retransmission timeout long.
     pub fn set_cork(&mut self, on: bool) {
         self.send.hold.cork = on;
@@ -51,19 +41,5 @@ impl Connection {
         if on && self.recv.unacked > 0 {
             self.events.send_ack = true;
         }
-    }
-
-    /// Probes on an idle connection, or none.
-    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
-        self.settings.keep_alive = keep_alive;
-        self.timers.clear(Timer::KeepAlive);
-        if !matches!(self.state, State::Closed | State::SynSent | State::SynReceived) {
-            self.arm_keep_alive(now);
-        }
-    }
-
-    /// Longest time that data may stay unacknowledged (RFC 9293, section 3.8.3; RFC 5482).
-    pub fn set_user_timeout(&mut self, user_timeout: Option<Duration>) {
-        self.settings.user_timeout = user_timeout;
     }
 }
