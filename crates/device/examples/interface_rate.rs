@@ -2,8 +2,9 @@
 //! long a message of 64 bytes is under way and back: the raw device, no protocol.
 //!
 //! `cargo run --release -p fusewire-device --example interface_rate [DEVICE] [SECONDS]` with DEVICE one of
-//! `tap`, `packet`, `packet-blocks`, `packet-bypass`, or `all`. It runs in a network namespace of its own, as root or
-//! where unprivileged ones are allowed; TAP stands alone, the others have one end of a veth pair.
+//! `tap`, `tun`, `packet`, `packet-blocks`, `packet-bypass`, `xdp`, `xdp-generic` or `all`. It runs in a network namespace
+//! of its own, as root or, but for XDP, where unprivileged ones are allowed; TAP stands alone, the others
+//! have one end of a veth pair.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::tap::{self, Tap};
+use fusewire_device::interface::xdp::{self, Xdp};
 use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
 use fusewire_device::udp::{self, Udp};
 use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
@@ -25,7 +27,8 @@ use fusewire_testkit::namespace::sh;
 use support::{Flow, VETH, mac_of, udp_payload, veth_flow};
 
 const INSIDE: &str = "FUSEWIRE_RATE_INSIDE";
-const ALL: [&str; 5] = ["tap", "tun", "packet", "packet-blocks", "packet-bypass"];
+const ALL: [&str; 7] =
+    ["tap", "tun", "packet", "packet-blocks", "packet-bypass", "xdp", "xdp-generic"];
 /// Most datagrams of a super-frame that the kernel takes and gives.
 const MOST_SEGMENTS: usize = 64;
 
@@ -42,6 +45,10 @@ fn open(name: &str) -> (Box<dyn Interface>, Flow) {
         return (Box::new(tap), flow);
     }
     sh(&format!("ip link del fwa 2>/dev/null || true\n{VETH}"));
+    if name.starts_with("xdp") {
+        let config = xdp::Config { generic: name == "xdp-generic", ..xdp::Config::new("fwb") };
+        return (Box::new(Xdp::open(&config).unwrap()), veth_flow());
+    }
     let config = packet::Config {
         blocks: name == "packet-blocks",
         bypass_queue: name == "packet-bypass",

@@ -13,8 +13,8 @@ pub mod memory;
 pub mod packet;
 mod steer;
 pub mod tap;
-mod unfinished;
-mod vnet;
+pub mod unfinished;
+pub mod vnet;
 pub mod xdp;
 
 use std::io::{self, IoSlice};

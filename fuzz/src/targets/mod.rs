@@ -3,6 +3,7 @@
 use crate::Target;
 
 mod handshake;
+mod interface_packets;
 mod record;
 mod request_messages;
 mod server_requests;
@@ -15,6 +16,11 @@ mod wire_headers;
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
+    Target {
+        name: "interface_packets",
+        run: interface_packets::run,
+        seeds: interface_packets::seeds,
+    },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
