@@ -29,7 +29,7 @@ use support::{Flow, VETH, mac_of, udp_payload, veth_flow};
 const INSIDE: &str = "FUSEWIRE_RATE_INSIDE";
 const ALL: [&str; 7] =
     ["tap", "tun", "packet", "packet-blocks", "packet-bypass", "xdp", "xdp-generic"];
-/// Most datagrams of a super-frame that the kernel takes and gives.
+/// Most datagrams of a super-frame that every kernel with segmentation offload sends.
 const MOST_SEGMENTS: usize = 64;
 
 fn open(name: &str) -> (Box<dyn Interface>, Flow) {
@@ -60,7 +60,11 @@ fn open(name: &str) -> (Box<dyn Interface>, Flow) {
 /// Messages that our end sends in a second, as counted by a kernel socket with `UDP_GRO`.
 fn send(interface: &mut dyn Interface, flow: Flow, size: usize, time: Duration) -> f64 {
     let capabilities = interface.capabilities().clone();
-    let segments = if capabilities.udp_segmentation { MOST_SEGMENTS.min(65_000 / size) } else { 1 };
+    let segments = if capabilities.udp_segmentation {
+        capabilities.udp_segments_max().min(65_000 / size)
+    } else {
+        1
+    };
     let payload = vec![7; segments * size];
     let mut header = flow.udp(&payload);
     let pieces = [IoSlice::new(&payload)];
