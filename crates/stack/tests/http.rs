@@ -35,7 +35,9 @@ fn curl_gets_and_posts() {
             return eprintln!("skipped: curl is not installed");
         }
         let Some(mut server) = server() else {
-            return eprintln!("skipped: the example is not built (cargo test builds it with --features tokio)");
+            return eprintln!(
+                "skipped: the example is not built (cargo test builds it with --features tokio)"
+            );
         };
         let mut line = String::new();
         BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -48,8 +50,12 @@ fn curl_gets_and_posts() {
         let file = std::env::temp_dir().join(format!("fusewire-http-{}", std::process::id()));
         std::fs::write(&file, &expected).unwrap();
         let path = file.display();
-        let echo = sh(&format!("{curl} --data-binary @{path} http://10.79.0.2/echo -o {path}.2 -w '%{{http_code}}' || true"));
-        let small = sh(&format!("head -c 1000000 {path} > {path}.1; {curl} --data-binary @{path}.1 http://10.79.0.2/echo | cmp - {path}.1 && echo same"));
+        let echo = sh(&format!(
+            "{curl} --data-binary @{path} http://10.79.0.2/echo -o {path}.2 -w '%{{http_code}}' || true"
+        ));
+        let small = sh(&format!(
+            "head -c 1000000 {path} > {path}.1; {curl} --data-binary @{path}.1 http://10.79.0.2/echo | cmp - {path}.1 && echo same"
+        ));
         let right = sh(&format!("cksum < {path}; rm -f {path} {path}.1 {path}.2"));
         assert_eq!(sum, right);
         assert_eq!(echo, "413", "axum takes no body of 20 MB unasked");
