@@ -282,7 +282,7 @@ impl Neighbors {
                 Learned::Nothing
             }
             _ if evidence == Evidence::WeakAnswer => Learned::Contested,
-            State::Stale if !entry.used => {
+            State::Stale if entry.last_use.is_none() => {
                 entry.mac = mac;
                 Learned::Nothing
             }
