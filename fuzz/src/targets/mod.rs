@@ -3,6 +3,9 @@
 use crate::Target;
 
 mod handshake;
+mod neighbors;
+mod net_layer;
+mod reassembly;
 mod record;
 mod request_messages;
 mod server_requests;
@@ -15,6 +18,9 @@ mod wire_headers;
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
+    Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
+    Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
+    Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
