@@ -345,7 +345,8 @@ impl Host {
         let header = ipv4::Header::parse(packet).expect("IPv4");
         assert_eq!(usize::from(header.total_len), packet.len());
         let payload = header.payload(packet);
-        if header.protocol == udp::NUMBER && !header.is_fragment() {
+        let ports = payload.get(..4) == Some(&[0, 68, 0, 67]);
+        if header.protocol == udp::NUMBER && ports && !header.is_fragment() {
             let message = dhcp::Message::parse(&payload[udp::HEADER_LEN..]).expect("DHCP");
             self.xid = message.xid.to_be_bytes();
         }
