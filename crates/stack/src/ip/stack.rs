@@ -83,6 +83,8 @@ pub(super) struct Core {
     /// A frame of the IP layer's own, and how long it is while the device has no room for it.
     frame: Vec<u8>,
     frame_len: usize,
+    /// The IP layer may have frames of its own to send.
+    pub layer_speaks: bool,
     /// Messages whose next station is being asked for.
     pub pending: Pending,
 }
@@ -129,6 +131,7 @@ impl Stack {
             message: Vec::new(),
             frame: vec![0; caps.max_packet_bytes.clamp(1600, 65_600)],
             frame_len: 0,
+            layer_speaks: true,
             pending: Pending::default(),
             config,
         };
@@ -143,9 +146,38 @@ impl Stack {
     /// The interface's, when it is broken or gone.
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
         let received = self.receive(now, &mut Direct::None)?;
+        Ok(self.poll_rest(now)? || received > 0)
+    }
+
+    /// As [`Stack::poll`], for who has just received by [`Stack::tcp_read_into`] or
+    /// [`Stack::udp_recv_batch`]: runs timers and sends.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn poll_rest(&mut self, now: Instant) -> io::Result<bool> {
+        let mtu = self.interface.capabilities().mtu;
+        if mtu != self.core.output.offload.mtu {
+            self.core.output.offload = Offload::of(self.interface.capabilities());
+            self.core.layer.set_mtu(mtu);
+        }
         let timed = self.core.run_timers(now);
         let sent = self.transmit(now)?;
-        Ok(received > 0 || timed || sent)
+        Ok(timed || sent)
+    }
+
+    /// Packets wait because the interface is full: look again soon, or when it can be written to.
+    pub fn is_blocked(&self) -> bool {
+        !self.core.output.is_empty() || self.core.frame_len > 0
+    }
+
+    /// Connections that are neither over nor in TIME-WAIT.
+    pub fn unfinished(&self) -> usize {
+        let slots = self.core.table.slots.iter();
+        let streams = slots.filter_map(|slot| match &slot.socket {
+            Some(Socket::Stream(stream)) => Some(stream),
+            _ => None,
+        });
+        streams.filter(|s| !s.over && s.tcp.state() != State::TimeWait).count()
     }
 
     /// Takes one batch of packets; returns how many there were.
@@ -184,9 +216,13 @@ impl Stack {
     /// Sends the IP layer's own frames: questions for neighbours, answers, errors.
     fn transmit_layer(&mut self, now: Instant) -> io::Result<()> {
         let core = &mut self.core;
+        if !core.layer_speaks {
+            return Ok(());
+        }
         loop {
             if core.frame_len == 0 {
                 let Some(len) = core.layer.poll_transmit(now, &mut core.frame) else {
+                    core.layer_speaks = false;
                     return Ok(());
                 };
                 core.frame_len = len;
@@ -203,6 +239,12 @@ impl Stack {
             core.counters.sent += 1;
             core.frame_len = 0;
         }
+    }
+
+    /// [`Stack::transmit`] has something to do.
+    pub fn wants_transmit(&self) -> bool {
+        let core = &self.core;
+        core.layer_speaks || !core.dirty.is_empty() || !core.output.is_empty()
     }
 
     /// When to call [`Stack::poll`] at the latest.
@@ -283,6 +325,33 @@ impl Stack {
         &self.core.layer
     }
 
+    /// Adds a route; false when there is no room.
+    pub fn add_route(&mut self, route: fusewire_net::Route) -> bool {
+        self.core.layer.add_route(route)
+    }
+
+    /// Takes a route away.
+    pub fn remove_route(&mut self, route: &fusewire_net::Route) {
+        self.core.layer.remove_route(route);
+    }
+
+    /// Gives the interface an address; false when there is no room.
+    pub fn add_address(&mut self, now: Instant, address: fusewire_net::Cidr) -> bool {
+        self.core.layer_speaks = true;
+        self.core.layer.add_address(now, address)
+    }
+
+    /// Takes an address away: connections from it end.
+    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
+        self.core.layer_speaks = true;
+        self.core.layer.remove_address(now, address);
+        for index in 0..self.core.table.slots.len() as u32 {
+            if self.core.table.stream_at(index).is_some_and(|s| s.tuple.local.ip() == address) {
+                self.core.mark(index);
+            }
+        }
+    }
+
     /// What it was told.
     pub fn config(&self) -> &Config {
         &self.core.config
@@ -299,6 +368,7 @@ impl Stack {
         match self.core.table.socket(id)? {
             Socket::Udp(udp) => {
                 let port = udp.local.port();
+                self.core.layer_speaks = true;
                 for group in std::mem::take(&mut udp.groups) {
                     self.core.layer.leave(now, group);
                 }
@@ -312,8 +382,10 @@ impl Stack {
                 self.core.timers.cancel(id.index);
                 self.core.table.remove(id.index);
                 for stream in waiting {
-                    self.abort(now, stream)?;
-                    self.close(now, stream)?;
+                    // One that died meanwhile has nothing to end.
+                    if self.abort(now, stream).is_ok() {
+                        self.close(now, stream)?;
+                    }
                 }
             }
             Socket::Stream(_) => self.core.close_stream(now, id)?,
@@ -398,6 +470,7 @@ impl Core {
 
     /// A segment that belongs to no connection.
     pub fn answer(&mut self, now: Instant, tuple: &Tuple, header: &Header) {
+        self.layer_speaks = true;
         match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
             Ok(via) => {
                 if !self.output.control(&via, header) {
@@ -427,7 +500,10 @@ impl Core {
         let known = stream.via.filter(|via| via.generation == self.layer.generation());
         let via = match known {
             Some(via) => Ok(via),
-            None => self.layer.route(now, remote, Some(local)),
+            None => {
+                self.layer_speaks = true;
+                self.layer.route(now, remote, Some(local))
+            }
         };
         let mut all = true;
         match via {
@@ -437,7 +513,7 @@ impl Core {
                 }
                 stream.via = Some(via);
                 if std::mem::take(&mut stream.narrowed) {
-                    stream.tcp.resend_all();
+                    stream.tcp.resend_all(now);
                 }
                 let una = stream.tcp.snd_una_offset();
                 if una > stream.confirmed && now.saturating_since(stream.confirmed_at) > CONFIRM {
@@ -453,10 +529,11 @@ impl Core {
                 }
                 self.resolve_at = Some(now + RESOLVE_RETRY);
             }
-            Err(_) => {
+            Err(why) => {
                 stream.soft_error = Some(Error::Unreachable);
-                if stream.tcp.state() == State::SynSent {
-                    stream.error = Some(Error::Unreachable);
+                // Without its address a connection has no way to go on.
+                if stream.tcp.state() == State::SynSent || why == NoPath::NotOurs {
+                    stream.error.get_or_insert(Error::Unreachable);
                     stream.tcp.abort();
                 }
             }
@@ -582,6 +659,7 @@ impl Core {
         let mut any = false;
         if self.layer.poll_timeout().is_some_and(|at| at <= now) {
             any = true;
+            self.layer_speaks = true;
             self.layer.handle_timeout(now);
         }
         if self.generation != self.layer.generation() {
@@ -651,6 +729,7 @@ impl Core {
         remote: IpAddr,
         asked: Option<IpAddr>,
     ) -> Result<IpAddr> {
+        self.layer_speaks = true;
         match self.layer.route(now, remote, asked) {
             Ok(via) => Ok(via.source),
             Err(NoPath::Resolving) => {

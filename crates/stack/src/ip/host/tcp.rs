@@ -251,13 +251,19 @@ impl TcpStream {
     /// What ended the connection; `TimedOut`.
     pub fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         let shared = &self.host.shared;
+        {
+            // What waits already needs no clock, unless the peer is to be told that there is room.
+            let mut inner = shared.lock();
+            if let Some(len) = inner.stack.tcp_read(self.id, out)? {
+                if inner.stack.wants_transmit() {
+                    inner.after(shared, shared.clock.now())?;
+                }
+                return Ok(len);
+            }
+        }
         let timeout = self.timeouts().read;
-        let mut first = true;
-        shared.block_on(self.id, Way::Read, timeout, |stack, now| {
-            // Once we wait, bytes go straight from the interface to `out`.
-            let direct = !std::mem::take(&mut first);
-            self.attempt_read(stack, now, out, direct)
-        })
+        // Now that we wait, bytes go straight from the interface to `out`.
+        shared.receive_on(self.id, timeout, |stack, now| self.attempt_read(stack, now, out, true))
     }
 
     /// Writes what there is room for, waiting for room.
