@@ -14,6 +14,7 @@ pub mod objects;
 pub mod parser;
 pub mod resolve;
 mod simple;
+pub mod rust;
 pub mod source;
 pub mod tree;
 
