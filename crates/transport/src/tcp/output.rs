@@ -1,7 +1,7 @@
 //! What is sent: the calls that queue it and the choice of the next segment (RFC 9293, sections 3.7.4 and
 //! 3.8.6; RFC 6675, NextSeg).
 
-use super::connection::{Connection, MIN_PAYLOAD, Probe, user_timeout_field};
+use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_timeout_field};
 use super::queue::{Segment, flag};
 use super::recovery::Phase;
 use super::timers::Timer;
@@ -151,6 +151,47 @@ impl Connection {
         self.send.max_payload = max_payload;
         self.cc.set_mss(max_payload);
         self.send.queue.recut(max_payload);
+    }
+
+    /// The path carries `mss` bytes of payload and options in a segment: as
+    /// [`set_max_payload`](Self::set_max_payload), whatever options were agreed upon.
+    pub fn set_send_mss(&mut self, mss: u16) {
+        self.settings.send_mss = mss;
+        if !matches!(self.state, State::Closed | State::SynSent) {
+            let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
+            self.set_max_payload(u32::from(mss.saturating_sub(options)));
+        }
+    }
+
+    /// What is in flight was too long for the path and did not arrive; that is no sign of congestion. It is
+    /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss).
+    pub fn resend_all(&mut self) {
+        self.send.queue.mark_all_lost();
+    }
+
+    /// Bytes that the last segment which was not sent yet still takes: what is committed next begins there.
+    pub fn join_room(&self) -> u32 {
+        self.send.queue.join_room(self.send.max_payload)
+    }
+
+    /// Nagle's algorithm, on or off (RFC 9293, section 3.7.4).
+    pub fn set_nagle(&mut self, on: bool) {
+        self.settings.nagle = on;
+    }
+
+    /// The user timeout (RFC 5482), from now on.
+    pub fn set_user_timeout(&mut self, timeout: Option<core::time::Duration>) {
+        self.settings.user_timeout = timeout;
+    }
+
+    /// Probes on an idle connection, or none, from `now` on.
+    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<super::KeepAlive>) {
+        self.settings.keep_alive = keep_alive;
+        match self.state {
+            State::Closed | State::SynSent | State::SynReceived | State::TimeWait => {}
+            _ if keep_alive.is_some() => self.arm_keep_alive(now),
+            _ => self.timers.clear(Timer::KeepAlive),
+        }
     }
 
     // ---- output
