@@ -190,13 +190,19 @@ impl<'a> World<'a> {
     }
 
     /// The definition of a type that a name means, where it is no parameter.
-    pub fn type_definition(&self, reference: &'a Reference, env: &Env<'a>) -> Option<(Def, Ty<'a>)> {
+    pub fn type_definition(
+        &self,
+        reference: &'a Reference,
+        env: &Env<'a>,
+    ) -> Option<(Def, Ty<'a>)> {
         if reference.module.is_none() && env.parameter(&reference.name.text).is_some() {
             return None;
         }
         let Some(Target::Def(def)) = self.resolve(env.module, reference) else { return None };
         let assignment = self.assignment(def);
-        let (AssignmentKind::Type(ty) | AssignmentKind::Set(ty, _)) = &assignment.kind else { return None };
+        let (AssignmentKind::Type(ty) | AssignmentKind::Set(ty, _)) = &assignment.kind else {
+            return None;
+        };
         let env = env.instance(def, assignment, reference.arguments.as_deref())?;
         Some((def, Ty { ty, env }))
     }

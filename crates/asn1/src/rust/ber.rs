@@ -30,7 +30,9 @@ impl Writer<'_> {
             }
             Shape::Enumerated(..) => {
                 self.tagged(id, "false");
-                self.encode_contents(id, |w| line!(w, "        to.integer_contents(self.number())"));
+                self.encode_contents(id, |w| {
+                    line!(w, "        to.integer_contents(self.number())")
+                });
                 self.decode_contents(id, |w| {
                     line!(w, "        let found = from.integer_contents(header)?;");
                     line!(w, "        Self::from_number(found).ok_or_else(|| {{");
@@ -59,14 +61,20 @@ impl Writer<'_> {
         line!(self, "}}");
         line!(self);
         line!(self, "impl ber::Encode for {rust}{any} {{");
-        line!(self, "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{");
+        line!(
+            self,
+            "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+        );
         line!(self, "        ber::EncodeContents::encode_as(self, <Self as ber::Tagged>::TAG, to)");
         line!(self, "    }}");
         line!(self, "}}");
         line!(self);
         line!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
         line!(self, "    fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
-        line!(self, "        <Self as ber::DecodeContents>::decode_as(<Self as ber::Tagged>::TAG, from)");
+        line!(
+            self,
+            "        <Self as ber::DecodeContents>::decode_as(<Self as ber::Tagged>::TAG, from)"
+        );
         line!(self, "    }}");
         line!(self);
         line!(self, "    fn begins_with(tag: ber::Tag) -> bool {{");
@@ -79,7 +87,10 @@ impl Writer<'_> {
         let (rust, any) = (&self.model.defs[id].rust, self.generics(id, "'_"));
         line!(self);
         line!(self, "impl ber::EncodeContents for {rust}{any} {{");
-        line!(self, "    fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{");
+        line!(
+            self,
+            "    fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+        );
         body(self);
         line!(self, "    }}");
         line!(self, "}}");
@@ -183,14 +194,21 @@ impl Writer<'_> {
         };
         match (&field.presence, field.ty.tagging) {
             (Presence::Required, Tagging::Own) => format!("from.required({name})?"),
-            (Presence::Required, Tagging::Implicit(t)) => format!("from.implicit({name}, {})?", tag(t)),
-            (Presence::Required, Tagging::Explicit(t)) => format!("from.explicit({name}, {})?", tag(t)),
+            (Presence::Required, Tagging::Implicit(t)) => {
+                format!("from.implicit({name}, {})?", tag(t))
+            }
+            (Presence::Required, Tagging::Explicit(t)) => {
+                format!("from.explicit({name}, {})?", tag(t))
+            }
             (Presence::Required, Tagging::Raw(t)) => format!(
                 "if from.next_is({}) {{ from.required({name})? }} else {{ return Err(from.missing({name})) }}",
                 tag(t)
             ),
             (_, Tagging::Raw(t)) => {
-                format!("if from.next_is({}) {{ Some(from.required({name})?) }} else {{ None }}", tag(t))
+                format!(
+                    "if from.next_is({}) {{ Some(from.required({name})?) }} else {{ None }}",
+                    tag(t)
+                )
             }
             (Presence::Optional, Tagging::Own) => format!("from.optional({name})?"),
             (Presence::Optional, Tagging::Implicit(t)) => {
@@ -261,11 +279,17 @@ impl Writer<'_> {
             match &field.presence {
                 Presence::Optional => line!(self, "                {name},"),
                 Presence::Required => {
-                    line!(self, "                {name}: {name}.ok_or_else(|| from.missing({asn:?}))?,");
+                    line!(
+                        self,
+                        "                {name}: {name}.ok_or_else(|| from.missing({asn:?}))?,"
+                    );
                 }
                 Presence::Default(constant) => {
                     let default = self.expression(constant, &field.ty).unwrap_or_default();
-                    line!(self, "                {name}: from.unless({asn:?}, {name}, {default})?,");
+                    line!(
+                        self,
+                        "                {name}: from.unless({asn:?}, {name}, {default})?,"
+                    );
                 }
             }
         }
@@ -284,7 +308,7 @@ impl Writer<'_> {
             }
             (Tagging::Own, _) => {
                 format!("<{} as ber::Decode>::begins_with({tag_})", self.ty(&field.ty, "'_"))
-            },
+            }
         }
     }
 
@@ -295,13 +319,19 @@ impl Writer<'_> {
             let (rust, any, a) = (&def.rust, self.generics(id, "'_"), self.generics(id, "'a"));
             line!(self);
             line!(self, "impl ber::Encode for {rust}{any} {{");
-            line!(self, "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{");
+            line!(
+                self,
+                "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+            );
             line!(self, "        ber::Encode::encode(&self.0, to)");
             line!(self, "    }}");
             line!(self, "}}");
             line!(self);
             line!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-            line!(self, "    fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
+            line!(
+                self,
+                "    fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{"
+            );
             line!(self, "        ber::Decode::decode(from).map({rust})");
             line!(self, "    }}");
             line!(self);
@@ -323,7 +353,10 @@ impl Writer<'_> {
             self.tagged(id, "true");
             self.encode_contents(id, |w| line!(w, "        ber::Encode::encode(&self.0, to)"));
             self.decode_contents(id, |w| {
-                line!(w, "        from.constructed(header, |from| ber::Decode::decode(from).map({rust}))");
+                line!(
+                    w,
+                    "        from.constructed(header, |from| ber::Decode::decode(from).map({rust}))"
+                );
             });
         }
     }
@@ -343,7 +376,10 @@ impl Writer<'_> {
         }
         line!(self);
         line!(self, "impl ber::Encode for {rust}{any} {{");
-        line!(self, "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{");
+        line!(
+            self,
+            "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+        );
         self.encode_choice(&rust, of);
         line!(self, "    }}");
         line!(self, "}}");
@@ -436,7 +472,8 @@ impl Writer<'_> {
         line!(self, "    /// It is no value of the type that `{}` says.", by.names.asn);
         let name = open.names.rust.trim_start_matches("r#");
         let is_optional = open.presence == Presence::Optional;
-        let result = if is_optional { format!("Option<{rust}<'b>>") } else { format!("{rust}<'b>") };
+        let result =
+            if is_optional { format!("Option<{rust}<'b>>") } else { format!("{rust}<'b>") };
         line!(self, "    pub fn decode_{name}<'b>(");
         line!(self, "        &'b self,");
         line!(self, "        rules: ber::Rules,");
@@ -448,7 +485,11 @@ impl Writer<'_> {
             line!(self, "        let open = &self.{open_name};");
         }
         let by_oid = matches!(table.rows.first(), Some((_, Constant::Oid(_), _)));
-        let key = if by_oid { format!("self.{by_name}.as_contents()") } else { format!("self.{by_name}") };
+        let key = if by_oid {
+            format!("self.{by_name}.as_contents()")
+        } else {
+            format!("self.{by_name}")
+        };
         line!(self, "        let value = match {key} {{");
         for (names, constant, _) in &table.rows {
             let pattern = match constant {
@@ -457,7 +498,10 @@ impl Writer<'_> {
                 _ => continue,
             };
             let variant = &names.rust;
-            line!(self, "            {pattern} => ber::from_bytes(open.as_bytes(), rules).map({rust}::{variant})?,");
+            line!(
+                self,
+                "            {pattern} => ber::from_bytes(open.as_bytes(), rules).map({rust}::{variant})?,"
+            );
         }
         line!(self, "            _ => {rust}::Unknown(open),");
         line!(self, "        }};");
@@ -484,7 +528,10 @@ fn optional_step(field: &Field) -> String {
         Tagging::Implicit(t) => format!("from.optional_implicit({name}, {})?", tag(t)),
         Tagging::Explicit(t) => format!("from.optional_explicit({name}, {})?", tag(t)),
         Tagging::Raw(t) => {
-            format!("if from.next_is({}) {{ Some(from.required({name})?) }} else {{ None }}", tag(t))
+            format!(
+                "if from.next_is({}) {{ Some(from.required({name})?) }} else {{ None }}",
+                tag(t)
+            )
         }
     }
 }

@@ -11,7 +11,12 @@ const HOPS_MAX: u32 = 32;
 
 impl<'a> Lower<'_, 'a> {
     /// What a value is, where it can be written as an expression.
-    pub(super) fn constant_of(&self, value: &'a Value, ty: &Ty<'a>, env: &Env<'a>) -> Option<Constant> {
+    pub(super) fn constant_of(
+        &self,
+        value: &'a Value,
+        ty: &Ty<'a>,
+        env: &Env<'a>,
+    ) -> Option<Constant> {
         constant(self.world, value, ty, env, 0)
     }
 
@@ -53,13 +58,20 @@ fn constant<'a>(
         (TypeKind::Simple(Simple::Real), kind) => real(world, kind, env).map(Constant::Real),
         (TypeKind::BitString(_), ValueKind::Bits(digits)) => Some(bits(digits)),
         (TypeKind::BitString(_), ValueKind::Hex(digits)) => Some(Constant::Bits(hex(digits), 0)),
-        (TypeKind::BitString(names), ValueKind::Braced(braced)) => named_bits(world, names, *braced, &base, env),
-        (TypeKind::Simple(Simple::OctetString), ValueKind::Hex(digits)) => Some(Constant::Octets(hex(digits))),
+        (TypeKind::BitString(names), ValueKind::Braced(braced)) => {
+            named_bits(world, names, *braced, &base, env)
+        }
+        (TypeKind::Simple(Simple::OctetString), ValueKind::Hex(digits)) => {
+            Some(Constant::Octets(hex(digits)))
+        }
         (TypeKind::Simple(Simple::ObjectIdentifier), ValueKind::Braced(_)) => {
             arcs(world, value, env, 0).map(Constant::Oid)
         }
         (TypeKind::Simple(simple), ValueKind::Text(text)) if simple.is_text() => {
-            let wide = matches!(simple, Simple::BmpString | Simple::UniversalString | Simple::CharacterString);
+            let wide = matches!(
+                simple,
+                Simple::BmpString | Simple::UniversalString | Simple::CharacterString
+            );
             (!wide && text.is_ascii()).then(|| Constant::Text(text.clone()))
         }
         (TypeKind::SequenceOf(..) | TypeKind::SetOf(..), ValueKind::Braced(braced)) => {
@@ -143,7 +155,9 @@ fn named_bits<'a>(
 ) -> Option<Constant> {
     let mut digits = String::new();
     for item in world.read_list(env.module, braced)? {
-        let Some(Value { kind: ValueKind::Reference(reference), .. }) = &item.value else { return None };
+        let Some(Value { kind: ValueKind::Reference(reference), .. }) = &item.value else {
+            return None;
+        };
         let found = names.iter().find(|n| n.name.text == reference.name.text)?;
         let bit = world.integer(&found.value, &base.env).filter(|n| (0..BITS_MAX).contains(n))?;
         let bit = bit as usize;
@@ -219,10 +233,7 @@ impl<'a> World<'a> {
             let first = parts.next().unwrap_or((None, None));
             parts.fold(first, |a, b| match union {
                 // Nothing is below what has no lower bound, and above what has no upper one.
-                true => (
-                    a.0.zip(b.0).map(|(x, y)| x.min(y)),
-                    a.1.zip(b.1).map(|(x, y)| x.max(y)),
-                ),
+                true => (a.0.zip(b.0).map(|(x, y)| x.min(y)), a.1.zip(b.1).map(|(x, y)| x.max(y))),
                 false => (a.0.max(b.0), a.1.zip(b.1).map(|(x, y)| x.min(y)).or(a.1).or(b.1)),
             })
         };
@@ -236,7 +247,9 @@ impl<'a> World<'a> {
                     let number = self.integer(value, env);
                     (number, number)
                 }
-                Element::Range(low, _, high, _) => (self.integer(low, env), self.integer(high, env)),
+                Element::Range(low, _, high, _) => {
+                    (self.integer(low, env), self.integer(high, env))
+                }
                 Element::Group(spec) => match &spec.root {
                     Some(root) => self.bounds_of(root, env, depth + 1),
                     None => (None, None),

@@ -86,7 +86,8 @@ impl Model {
 
     /// A component whose type holds the component's own stands behind a pointer.
     fn box_cycles(&mut self) {
-        let components = self.components();
+        let components = self.components(false);
+        let circles = self.components(true);
         for id in 0..self.defs.len() {
             let mut boxed = Vec::new();
             for (n, part) in self.parts(id).into_iter().enumerate() {
@@ -96,6 +97,8 @@ impl Model {
                     boxed.push(n);
                 }
             }
+            // A number below the count is of definitions that hold each other.
+            self.defs[id].is_recursive = circles[id] < circles.len();
             let fields = match &mut self.defs[id].shape {
                 Shape::Struct(s) => &mut s.fields,
                 Shape::Choice(c) => &mut c.alternatives,
@@ -107,12 +110,12 @@ impl Model {
 
     /// Which definitions hold each other: the strongly connected components, by Tarjan's algorithm without
     /// recursion. A definition that does not hold itself is alone in one; those get a number nobody shares.
-    fn components(&self) -> Vec<usize> {
+    fn components(&self, behind_too: bool) -> Vec<usize> {
         let edges: Vec<Vec<DefId>> = (0..self.defs.len())
             .map(|id| {
                 let mut held = Vec::new();
                 self.parts(id).into_iter().for_each(|p| self.held(p, &mut held));
-                held.into_iter().filter(|h| !h.1).map(|h| h.0).collect()
+                held.into_iter().filter(|h| behind_too || !h.1).map(|h| h.0).collect()
             })
             .collect();
         let mut search = Search {

@@ -4,17 +4,20 @@ use std::collections::HashSet;
 
 /// Words of Rust that are no names.
 const KEYWORDS: &[&str] = &[
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else",
-    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
-    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait",
-    "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
+    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
+    "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
+    "virtual", "where", "while", "yield",
 ];
 
 /// Words that cannot even be raw names, and those that the generated code uses itself.
-const TAKEN: &[&str] = &["self", "super", "crate", "Self", "codec", "ber", "types", "alloc", "core", "from", "to"];
+const TAKEN: &[&str] =
+    &["self", "super", "crate", "Self", "codec", "ber", "types", "alloc", "core", "from", "to"];
 
 /// Types that the generated code names without a path.
-const TYPES: &[&str] = &["Self", "Option", "Some", "None", "Result", "Ok", "Err", "Vec", "Box", "String"];
+const TYPES: &[&str] =
+    &["Self", "Option", "Some", "None", "Result", "Ok", "Err", "Vec", "Box", "String"];
 
 /// `FooBar` of `foo-bar`, `FOO-BAR` of `FOO-BAR` as `FooBar`.
 pub fn camel(name: &str) -> String {

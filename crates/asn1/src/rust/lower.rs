@@ -110,7 +110,10 @@ impl<'w, 'a> Lower<'w, 'a> {
             return;
         }
         let constant = self.constant_of(value, &Ty { ty, env: env.clone() }, &env);
-        let simple = matches!(constant, Some(Constant::Boolean(_) | Constant::Integer(_) | Constant::Oid(_)));
+        let simple = matches!(
+            constant,
+            Some(Constant::Boolean(_) | Constant::Integer(_) | Constant::Oid(_))
+        );
         if let Some(constant) = constant.filter(|_| simple) {
             let name = super::idents::shout(&assignment.name.text);
             let rust = unique(name, &mut self.taken[module]);
@@ -143,7 +146,15 @@ impl<'w, 'a> Lower<'w, 'a> {
     fn new_def(&mut self, module: usize, rust: String, asn: String, wire: &[WireTag]) -> DefId {
         let rust = unique(rust, &mut self.taken[module]);
         let (tag, shape) = (wire.first().copied(), Shape::Pending);
-        self.model.defs.push(DefModel { module, rust, asn, tag, shape, borrows: false });
+        self.model.defs.push(DefModel {
+            module,
+            rust,
+            asn,
+            tag,
+            shape,
+            borrows: false,
+            is_recursive: false,
+        });
         self.model.defs.len() - 1
     }
 
@@ -197,7 +208,11 @@ impl<'w, 'a> Lower<'w, 'a> {
             Tagging::Explicit(wire[0])
         } else {
             let id = self.hoist(ty, wire[1..].to_vec(), owner, hint);
-            return Use { kind: Kind::Named(id), tagging: Tagging::Explicit(wire[0]), is_boxed: false };
+            return Use {
+                kind: Kind::Named(id),
+                tagging: Tagging::Explicit(wire[0]),
+                is_boxed: false,
+            };
         };
         Use { kind, tagging, is_boxed: false }
     }
@@ -303,7 +318,9 @@ impl<'w, 'a> Lower<'w, 'a> {
             Simple::ObjectIdentifier => ("types::Oid", true, 6),
             Simple::RelativeOid => ("types::RelativeOid", true, 13),
             Simple::ObjectDescriptor => ("types::ObjectDescriptor", true, 7),
-            Simple::Utf8String | Simple::OidIri | Simple::RelativeOidIri => ("types::Utf8String", true, 12),
+            Simple::Utf8String | Simple::OidIri | Simple::RelativeOidIri => {
+                ("types::Utf8String", true, 12)
+            }
             Simple::NumericString => ("types::NumericString", true, 18),
             Simple::PrintableString => ("types::PrintableString", true, 19),
             Simple::TeletexString => ("types::TeletexString", true, 20),
@@ -329,7 +346,9 @@ impl<'w, 'a> Lower<'w, 'a> {
     /// A structure that the standard defines for everyone.
     fn built_in(&mut self, name: &str) -> (Kind, Vec<WireTag>) {
         let Some(def) = self.world.built_in(name) else { return (ANY, Vec::new()) };
-        let AssignmentKind::Type(ty) = &self.world.assignment(def).kind else { return (ANY, Vec::new()) };
+        let AssignmentKind::Type(ty) = &self.world.assignment(def).kind else {
+            return (ANY, Vec::new());
+        };
         let ty = Ty { ty, env: Env::of(def.module, &[]) };
         let wire = self.world.wire_tags(&ty);
         (Kind::Named(self.named(def, ty)), wire)
@@ -341,7 +360,9 @@ impl<'w, 'a> Lower<'w, 'a> {
             (Some(low), Some(high)) if low >= i64::MIN.into() && high <= i64::MAX.into() => {
                 Kind::Plain("i64", false)
             }
-            (Some(low), Some(high)) if low >= 0 && high <= u64::MAX.into() => Kind::Plain("u64", false),
+            (Some(low), Some(high)) if low >= 0 && high <= u64::MAX.into() => {
+                Kind::Plain("u64", false)
+            }
             (None, None) if has_names || self.narrow => Kind::Plain("i64", false),
             (_, None) | (None, _) if self.narrow => Kind::Plain("i64", false),
             _ => Kind::Plain("types::Integer", true),
@@ -362,7 +383,10 @@ impl<'w, 'a> Lower<'w, 'a> {
         }
         let is_signed = matches!(&inner.ty.kind, TypeKind::Macro(m) if is_signed(m));
         let is_built = match &inner.ty.kind {
-            TypeKind::Sequence(_) | TypeKind::Set(_) | TypeKind::Choice(_) | TypeKind::Enumerated(_) => true,
+            TypeKind::Sequence(_)
+            | TypeKind::Set(_)
+            | TypeKind::Choice(_)
+            | TypeKind::Enumerated(_) => true,
             TypeKind::Integer(names) | TypeKind::BitString(names) => !names.is_empty(),
             _ => is_signed,
         };
@@ -420,7 +444,12 @@ impl<'w, 'a> Lower<'w, 'a> {
                     Some((Names { rust, asn: n.name.text.clone() }, number))
                 });
                 let names = names.collect();
-                Shape::Newtype(Newtype { inner: Use::own(kind), is_implicit: true, names, are_bits })
+                Shape::Newtype(Newtype {
+                    inner: Use::own(kind),
+                    is_implicit: true,
+                    names,
+                    are_bits,
+                })
             }
             TypeKind::Macro(used) => Shape::Struct(self.signed(id, used, &ty.env)),
             _ => Shape::Alias(Use::own(ANY)),
@@ -435,6 +464,7 @@ impl<'w, 'a> Lower<'w, 'a> {
             ty,
             presence: Presence::Required,
             begins: None,
+            addition: None,
         };
         let inner = self.used(&ty, &[], id, "toBeSigned");
         let fields = vec![

@@ -5,6 +5,7 @@ mod constants;
 mod finish;
 mod idents;
 mod lower;
+mod lws;
 mod model;
 mod parts;
 mod tags;
@@ -23,6 +24,8 @@ pub enum Encoding {
     Ber,
     /// The distinguished encoding rules (X.690).
     Der,
+    /// Fusewire's light-weight syntax with words of 16, 32 or 64 bits: one codec serves all of them.
+    Lws,
 }
 
 impl Encoding {
@@ -31,6 +34,7 @@ impl Encoding {
         Some(match name {
             "ber" => Encoding::Ber,
             "der" => Encoding::Der,
+            "lws16" | "lws32" | "lws64" => Encoding::Lws,
             _ => return None,
         })
     }
@@ -49,7 +53,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { encodings: vec![Encoding::Ber, Encoding::Der], no_std: false, narrow_integers: false }
+        Options {
+            encodings: vec![Encoding::Ber, Encoding::Der],
+            no_std: false,
+            narrow_integers: false,
+        }
     }
 }
 
@@ -64,7 +72,10 @@ pub struct Generated {
 
 /// Rust of files, one module for each of theirs. What is wrong with them is for [`crate::diagnose`] to say:
 /// what could not be read or found becomes an open type.
-pub fn generate<'a>(files: impl IntoIterator<Item = &'a File>, options: &Options) -> Vec<Generated> {
+pub fn generate<'a>(
+    files: impl IntoIterator<Item = &'a File>,
+    options: &Options,
+) -> Vec<Generated> {
     let world = World::new(files);
     let mut model = Lower::run(&world, options.narrow_integers);
     model.finish();
@@ -79,6 +90,9 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
         writer.definition(id);
         if options.encodings.iter().any(|e| matches!(e, Encoding::Ber | Encoding::Der)) {
             writer.ber(id);
+        }
+        if options.encodings.contains(&Encoding::Lws) {
+            writer.lws(id);
         }
     }
     writer.constants();
@@ -97,8 +111,10 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
             text += &format!("extern crate alloc;\n\nuse alloc::{{{}}};\n\n", used.join(", "));
         }
     }
-    let used = [("codec::", "self as codec"), ("ber::", "ber"), ("types::", "types")];
-    let used: Vec<_> = used.into_iter().filter(|(path, _)| body.contains(path)).map(|u| u.1).collect();
+    let used =
+        [("codec::", "self as codec"), ("ber::", "ber"), ("lws::", "lws"), ("types::", "types")];
+    let used: Vec<_> =
+        used.into_iter().filter(|(path, _)| body.contains(path)).map(|u| u.1).collect();
     if !used.is_empty() {
         text += &format!("use fusewire_codec::{{{}}};\n", used.join(", "));
     }

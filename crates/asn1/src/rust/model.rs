@@ -49,6 +49,8 @@ pub struct DefModel {
     pub shape: Shape,
     /// Whether it borrows.
     pub borrows: bool,
+    /// Whether its values may hold values of itself.
+    pub is_recursive: bool,
 }
 
 /// What a type is in Rust.
@@ -136,6 +138,8 @@ pub struct Field {
     pub presence: Presence,
     /// The tags that it may begin with; none where they are not known.
     pub begins: Option<Vec<WireTag>>,
+    /// Behind `...`: which addition it belongs to, from zero.
+    pub addition: Option<usize>,
 }
 
 /// Whether a component must be there.

@@ -12,7 +12,13 @@ use crate::resolve::{Env, Member, Ty};
 
 impl<'a> Lower<'_, 'a> {
     /// A SEQUENCE or SET.
-    pub(super) fn structure(&mut self, id: DefId, items: &'a [Item], env: &Env<'a>, is_set: bool) -> Struct {
+    pub(super) fn structure(
+        &mut self,
+        id: DefId,
+        items: &'a [Item],
+        env: &Env<'a>,
+        is_set: bool,
+    ) -> Struct {
         let members = self.world.members(items, env);
         let numbers = self.automatic_numbers(items, env, &members);
         let mut taken = HashSet::new();
@@ -26,12 +32,13 @@ impl<'a> Lower<'_, 'a> {
                 ast::Presence::Required if member.addition.is_some() => Presence::Optional,
                 ast::Presence::Required => Presence::Required,
                 ast::Presence::Optional => Presence::Optional,
-                ast::Presence::Default(value) => {
-                    self.constant_of(value, &ty, &member.env).map_or(Presence::Optional, Presence::Default)
-                }
+                ast::Presence::Default(value) => self
+                    .constant_of(value, &ty, &member.env)
+                    .map_or(Presence::Optional, Presence::Default),
             };
             fields.push(field);
         }
+        number_additions(&members, &mut fields);
         let markers: Vec<usize> =
             (0..items.len()).filter(|&n| matches!(items[n], Item::Extension(_))).collect();
         let implied = self.world.modules[env.module].ast.extensibility_implied;
@@ -42,7 +49,12 @@ impl<'a> Lower<'_, 'a> {
             [_, second, ..] => Some(self.world.members(&items[..*second], env).len()),
         };
         let tables = self.tables(id, &members, &fields);
-        Struct { is_set, fields, unknown_at: unknown_at.map(|n| n.min(fields_len(&members))), tables }
+        Struct {
+            is_set,
+            fields,
+            unknown_at: unknown_at.map(|n| n.min(fields_len(&members))),
+            tables,
+        }
     }
 
     /// A component or alternative with its type.
@@ -55,7 +67,7 @@ impl<'a> Lower<'_, 'a> {
             None => self.world.begins_with(ty),
         };
         let names = Names { rust: String::new(), asn: name.to_owned() };
-        Field { names, ty: used, presence: Presence::Required, begins }
+        Field { names, ty: used, presence: Presence::Required, begins, addition: None }
     }
 
     /// The numbers of automatic tags: those in the root first (X.680 clause 25.7).
@@ -96,11 +108,16 @@ impl<'a> Lower<'_, 'a> {
             field.names.rust = unique(variant(&name), &mut taken);
             alternatives.push(field);
         }
+        number_additions(&members, &mut alternatives);
         Choice { alternatives, is_extensible }
     }
 
     /// The items of an ENUMERATED with their numbers (X.680 clause 20).
-    pub(super) fn enumerated(&mut self, items: &'a [EnumItem], env: &Env<'a>) -> (Vec<(Names, i64)>, bool) {
+    pub(super) fn enumerated(
+        &mut self,
+        items: &'a [EnumItem],
+        env: &Env<'a>,
+    ) -> (Vec<(Names, i64)>, bool) {
         let marker = items.iter().position(|i| matches!(i, EnumItem::Extension));
         let given = |item: &'a EnumItem| match item {
             EnumItem::Named(_, Some(value)) => {
@@ -140,7 +157,8 @@ impl<'a> Lower<'_, 'a> {
         for (open, member) in members.iter().enumerate() {
             let is_open = matches!(fields[open].ty.kind, Kind::Plain("types::Any", _));
             let TypeKind::Field(class_name, path) = &member.component.ty.kind else { continue };
-            let (Some(constraint), [field_name], true) = (member.component.ty.constraints.first(), path.as_slice(), is_open)
+            let (Some(constraint), [field_name], true) =
+                (member.component.ty.constraints.first(), path.as_slice(), is_open)
             else {
                 continue;
             };
@@ -149,12 +167,16 @@ impl<'a> Lower<'_, 'a> {
             let by = members
                 .iter()
                 .position(|m| m.component.name.as_ref().is_some_and(|n| n.text == by_name.text));
-            let Some(by) = by.filter(|_| paths.len() == 1 && paths[0].names.len() == 1) else { continue };
+            let Some(by) = by.filter(|_| paths.len() == 1 && paths[0].names.len() == 1) else {
+                continue;
+            };
             if fields[by].presence != Presence::Required {
                 continue;
             }
             let TypeKind::Field(_, key_path) = &members[by].component.ty.kind else { continue };
-            let (Some(class), [key]) = (self.world.class(class_name, &member.env), key_path.as_slice()) else {
+            let (Some(class), [key]) =
+                (self.world.class(class_name, &member.env), key_path.as_slice())
+            else {
                 continue;
             };
             let mut objects = Vec::new();
@@ -164,11 +186,15 @@ impl<'a> Lower<'_, 'a> {
             let mut taken = HashSet::from(["Unknown".to_owned()]);
             for object in &objects {
                 let setting = |name: &str| object.settings.iter().find(|s| s.field == name);
-                let (Some(key), Some(of)) = (setting(&key.text), setting(&field_name.text)) else { continue };
+                let (Some(key), Some(of)) = (setting(&key.text), setting(&field_name.text)) else {
+                    continue;
+                };
                 let key_field = object.class.fields.iter().find(|f| f.name.text == key.field);
                 let Some(FieldKind::Value(key_ty)) = key_field.map(|f| &f.kind) else { continue };
                 let key_ty = Ty { ty: key_ty, env: object.class_env.clone() };
-                let Some(constant) = self.setting_constant(key, &key_ty, &object.env) else { continue };
+                let Some(constant) = self.setting_constant(key, &key_ty, &object.env) else {
+                    continue;
+                };
                 let is_key = matches!(constant, Constant::Oid(_) | Constant::Integer(_));
                 let ast::Argument::Type(ty) = &of.to else { continue };
                 if !is_key || rows.iter().any(|r| r.1 == constant) || rows.len() >= ROWS_MAX {
@@ -190,7 +216,12 @@ impl<'a> Lower<'_, 'a> {
         tables
     }
 
-    fn setting_constant(&mut self, setting: &'a Setting, ty: &Ty<'a>, env: &Env<'a>) -> Option<Constant> {
+    fn setting_constant(
+        &mut self,
+        setting: &'a Setting,
+        ty: &Ty<'a>,
+        env: &Env<'a>,
+    ) -> Option<Constant> {
         match &setting.to {
             ast::Argument::Value(value) => self.constant_of(value, ty, env),
             ast::Argument::Braced(braced) => {
@@ -199,6 +230,19 @@ impl<'a> Lower<'_, 'a> {
             }
             ast::Argument::Type(_) => None,
         }
+    }
+}
+
+/// Numbers the additions: each component behind `...` is one, and each `[[ … ]]`.
+fn number_additions(members: &[Member<'_>], fields: &mut [Field]) {
+    let (mut next, mut last_group) = (0, 0);
+    for (member, field) in members.iter().zip(fields) {
+        let Some(group) = member.addition else { continue };
+        if group == 0 || group != last_group {
+            next += 1;
+        }
+        last_group = group;
+        field.addition = Some(next - 1);
     }
 }
 
@@ -221,7 +265,10 @@ fn variant(name: &str) -> String {
     match camel(name) {
         // A variant needs no other name than a type of the prelude, but `Self` is none.
         name if name == "SelfType" => name,
-        name => name.strip_suffix("Type").filter(|s| camel(s) == name).map_or(name.clone(), str::to_owned),
+        name => name
+            .strip_suffix("Type")
+            .filter(|s| camel(s) == name)
+            .map_or(name.clone(), str::to_owned),
     }
 }
 

@@ -34,7 +34,8 @@ impl<'a> World<'a> {
             match self.next(&ty) {
                 Some(Ok(next)) => ty = next,
                 Some(Err(_)) => {
-                    let is_signed = matches!(&ty.ty.kind, TypeKind::Macro(m) if super::lower::is_signed(m));
+                    let is_signed =
+                        matches!(&ty.ty.kind, TypeKind::Macro(m) if super::lower::is_signed(m));
                     let own = is_signed.then_some(16);
                     return applied(&steps, own.map(universal).into_iter().collect());
                 }

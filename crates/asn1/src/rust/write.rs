@@ -78,12 +78,17 @@ impl Writer<'_> {
                     line!(self, "    {}({ty}),", alternative.names.rust);
                 }
                 if of.is_extensible {
-                    line!(self, "    /// An alternative that this version does not know, as it is encoded.");
+                    line!(
+                        self,
+                        "    /// An alternative that this version does not know, as it is encoded."
+                    );
                     line!(self, "    Unknown(types::Any<'a>),");
                 }
                 line!(self, "}}");
             }
-            Shape::Enumerated(items, is_extensible) => self.enumerated(&def.rust, items, *is_extensible),
+            Shape::Enumerated(items, is_extensible) => {
+                self.enumerated(&def.rust, items, *is_extensible)
+            }
             Shape::Newtype(of) => {
                 let ty = self.ty(&of.inner, "'a");
                 line!(self, "#[derive(Clone, Debug, PartialEq)]");
@@ -131,7 +136,11 @@ impl Writer<'_> {
         for (names, number) in items {
             line!(self, "            {number} => Some({rust}::{}),", names.rust);
         }
-        let other = if is_extensible { format!("Some({rust}::Unknown(number))") } else { "None".to_owned() };
+        let other = if is_extensible {
+            format!("Some({rust}::Unknown(number))")
+        } else {
+            "None".to_owned()
+        };
         line!(self, "            _ => {other},");
         line!(self, "        }}");
         line!(self, "    }}");
@@ -187,7 +196,9 @@ impl Writer<'_> {
             let path = self.path(*id);
             return match &self.model.defs[*id].shape {
                 Shape::Alias(of) => self.expression(constant, of),
-                Shape::Newtype(of) => Some(format!("{path}({})", self.expression(constant, &of.inner)?)),
+                Shape::Newtype(of) => {
+                    Some(format!("{path}({})", self.expression(constant, &of.inner)?))
+                }
                 Shape::Enumerated(items, _) => {
                     let Constant::Item(name) = constant else { return None };
                     let (names, _) = items.iter().find(|i| i.0.asn == *name)?;
@@ -216,8 +227,11 @@ impl Writer<'_> {
             (Constant::Octets(bytes), Kind::Plain("types::Octets", _)) => {
                 format!("types::Octets::new(&{bytes:?})")
             }
-            (Constant::Text(text), Kind::Plain(path, true)) if path.ends_with("String") && *path != "types::BitString" => {
-                let escaped: String = text.bytes().flat_map(|b| b.escape_ascii()).map(char::from).collect();
+            (Constant::Text(text), Kind::Plain(path, true))
+                if path.ends_with("String") && *path != "types::BitString" =>
+            {
+                let escaped: String =
+                    text.bytes().flat_map(|b| b.escape_ascii()).map(char::from).collect();
                 format!("{path}::from_constant(b\"{escaped}\")")
             }
             (Constant::Oid(arcs), Kind::Plain("types::Oid", _)) => oid(arcs),
