@@ -5,6 +5,7 @@ use crate::Target;
 mod capture;
 mod handshake;
 mod interface_packets;
+mod ip_stack;
 mod neighbors;
 mod net_layer;
 mod reassembly;
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
         run: interface_packets::run,
         seeds: interface_packets::seeds,
     },
+    Target { name: "ip_stack", run: ip_stack::run, seeds: ip_stack::seeds },
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
     Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
