@@ -79,6 +79,12 @@ pub trait Source<'a> {
     fn lend(&mut self, _len: usize) -> Option<&'a [u8]> {
         None
     }
+
+    /// All bytes that are left, not taken yet, if the source is memory that outlives the decoder; otherwise
+    /// none.
+    fn ahead(&self) -> &'a [u8] {
+        &[]
+    }
 }
 
 /// What is converted at a time where memory is not lent.
@@ -213,6 +219,11 @@ impl<'a> Source<'a> for SliceSource<'a> {
         self.taken += len;
         Some(bytes)
     }
+
+    #[inline]
+    fn ahead(&self) -> &'a [u8] {
+        &self.slice[self.taken..]
+    }
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
@@ -252,5 +263,9 @@ impl<'a, S: Source<'a> + ?Sized> Source<'a> for &mut S {
 
     fn lend(&mut self, len: usize) -> Option<&'a [u8]> {
         (**self).lend(len)
+    }
+
+    fn ahead(&self) -> &'a [u8] {
+        (**self).ahead()
     }
 }
