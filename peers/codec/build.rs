@@ -12,7 +12,11 @@ fn main() {
         println!("cargo:rustc-cfg=asn1c");
     }
     if Path::new("/usr/include/tirpc/rpc/rpc.h").exists() {
-        cc::Build::new().opt_level(3).file("c/tirpc.c").include("/usr/include/tirpc").compile("peertirpc");
+        cc::Build::new()
+            .opt_level(3)
+            .file("c/tirpc.c")
+            .include("/usr/include/tirpc")
+            .compile("peertirpc");
         println!("cargo:rustc-link-lib=tirpc");
         println!("cargo:rustc-cfg=tirpc");
     }
@@ -22,7 +26,12 @@ fn main() {
 fn asn1c(folder: &Path) -> Option<()> {
     std::fs::create_dir_all(folder).ok()?;
     let module = std::fs::canonicalize("c/perf.asn1").ok()?;
-    let made = Command::new("asn1c").arg("-fnative-types").arg(module).current_dir(folder).output().ok()?;
+    let made = Command::new("asn1c")
+        .arg("-fnative-types")
+        .arg(module)
+        .current_dir(folder)
+        .output()
+        .ok()?;
     if !made.status.success() {
         return None;
     }

@@ -2,7 +2,10 @@
 
 use crate::Target;
 
+mod ber;
 mod handshake;
+mod lws;
+mod oer;
 mod record;
 mod request_messages;
 mod server_requests;
@@ -11,10 +14,14 @@ mod tcp_input;
 mod text;
 mod transfer;
 mod wire_headers;
+mod xdr;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "ber", run: ber::run, seeds: ber::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
+    Target { name: "lws", run: lws::run, seeds: lws::seeds },
+    Target { name: "oer", run: oer::run, seeds: oer::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
@@ -23,4 +30,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text", run: text::run, seeds: text::seeds },
     Target { name: "transfer", run: transfer::run, seeds: transfer::seeds },
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
+    Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
 ];

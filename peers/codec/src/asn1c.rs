@@ -24,7 +24,12 @@ fn both(cases: &mut Vec<Case>, kind: i32, of: &'static str, elements: usize, byt
     use std::hint::black_box;
     unsafe extern "C" {
         fn peer_asn1c_decode(kind: i32, bytes: *const u8, len: usize) -> *mut core::ffi::c_void;
-        fn peer_asn1c_encode(kind: i32, value: *mut core::ffi::c_void, room: *mut u8, len: usize) -> usize;
+        fn peer_asn1c_encode(
+            kind: i32,
+            value: *mut core::ffi::c_void,
+            room: *mut u8,
+            len: usize,
+        ) -> usize;
         fn peer_asn1c_free(kind: i32, value: *mut core::ffi::c_void);
     }
     // SAFETY: pointer and length are of one slice; the value is made, used and freed by asn1c alone.
@@ -32,7 +37,10 @@ fn both(cases: &mut Vec<Case>, kind: i32, of: &'static str, elements: usize, byt
     assert!(!value.is_null(), "asn1c refuses {of}");
     let mut room = vec![0u8; 2 * bytes.len()];
     let len = bytes.len();
-    crate::pair(cases, ("asn1c", of), (elements, len),
+    crate::pair(
+        cases,
+        ("asn1c", of),
+        (elements, len),
         move || {
             // SAFETY: as above; the value lives as long as the process.
             let len = unsafe { peer_asn1c_encode(kind, value, room.as_mut_ptr(), room.len()) };
@@ -46,5 +54,6 @@ fn both(cases: &mut Vec<Case>, kind: i32, of: &'static str, elements: usize, byt
                 assert!(!value.is_null());
                 peer_asn1c_free(kind, value);
             }
-        });
+        },
+    );
 }

@@ -43,7 +43,10 @@ fn read(folder: &Path) -> std::io::Result<Values> {
     Ok(Values {
         ints: numbers("ints")?.into_iter().map(i64::from_be_bytes).collect(),
         reals: numbers("reals")?.into_iter().map(f64::from_be_bytes).collect(),
-        strings: std::fs::read_to_string(folder.join("strings"))?.lines().map(String::from).collect(),
+        strings: std::fs::read_to_string(folder.join("strings"))?
+            .lines()
+            .map(String::from)
+            .collect(),
         mpdus: std::fs::read(folder.join("mpdus.ber"))?,
         reals_ber: std::fs::read(folder.join("reals.ber"))?,
     })
@@ -61,7 +64,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tirpc::cases(&values, &mut cases);
     let mut out = std::io::stdout().lock();
     for case in &cases {
-        writeln!(out, "{} {} {} {} {}", case.codec, case.of, case.direction, case.elements, case.bytes)?;
+        writeln!(
+            out,
+            "{} {} {} {} {}",
+            case.codec, case.of, case.direction, case.elements, case.bytes
+        )?;
     }
     writeln!(out)?;
     out.flush()?;

@@ -219,7 +219,13 @@ pub fn cases(values: &Values, cases: &mut Vec<Case>) {
     if again != bytes {
         eprintln!("rasn writes other bytes than it read");
     }
-    pair(cases, ("rasn BER", "mpdus"), (value.len(), bytes.len()),
+    pair(
+        cases,
+        ("rasn BER", "mpdus"),
+        (value.len(), bytes.len()),
         move || drop(black_box(rasn::ber::encode(black_box(&value)).expect("encodes"))),
-        move || drop(black_box(rasn::ber::decode::<Vec<Mpdu>>(black_box(&bytes)).expect("decodes"))));
+        move || {
+            drop(black_box(rasn::ber::decode::<Vec<Mpdu>>(black_box(&bytes)).expect("decodes")))
+        },
+    );
 }

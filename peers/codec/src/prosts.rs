@@ -22,11 +22,20 @@ struct Strings {
     values: Vec<String>,
 }
 
-fn both<M: Message + Default + Clone + 'static>(cases: &mut Vec<Case>, of: &'static str, elements: usize, value: M) {
+fn both<M: Message + Default + Clone + 'static>(
+    cases: &mut Vec<Case>,
+    of: &'static str,
+    elements: usize,
+    value: M,
+) {
     let bytes = value.encode_to_vec();
-    pair(cases, ("prost", of), (elements, bytes.len()),
+    pair(
+        cases,
+        ("prost", of),
+        (elements, bytes.len()),
         move || drop(black_box(black_box(&value).encode_to_vec())),
-        move || drop(black_box(M::decode(black_box(&bytes[..])).expect("decodes"))));
+        move || drop(black_box(M::decode(black_box(&bytes[..])).expect("decodes"))),
+    );
 }
 
 pub fn cases(values: &Values, cases: &mut Vec<Case>) {

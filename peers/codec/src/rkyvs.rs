@@ -8,9 +8,17 @@ macro_rules! both {
     ($cases:expr, $of:literal, $value:expr, $type:ty) => {{
         let value: $type = $value;
         let (elements, bytes) = (value.len(), rkyv::to_bytes::<Error>(&value).expect("encodes"));
-        pair($cases, ("rkyv", $of), (elements, bytes.len()),
+        pair(
+            $cases,
+            ("rkyv", $of),
+            (elements, bytes.len()),
             move || drop(black_box(rkyv::to_bytes::<Error>(black_box(&value)).expect("encodes"))),
-            move || drop(black_box(rkyv::from_bytes::<$type, Error>(black_box(&bytes)).expect("decodes"))));
+            move || {
+                drop(black_box(
+                    rkyv::from_bytes::<$type, Error>(black_box(&bytes)).expect("decodes"),
+                ))
+            },
+        );
     }};
 }
 

@@ -25,7 +25,13 @@ pub fn cases(values: &Values, cases: &mut Vec<Case>) {
 fn both<T: 'static>(cases: &mut Vec<Case>, kind: i32, of: &'static str, mut array: Vec<T>) {
     use std::hint::black_box;
     unsafe extern "C" {
-        fn peer_tirpc_encode(kind: i32, array: *mut T0, count: u32, room: *mut u8, len: usize) -> usize;
+        fn peer_tirpc_encode(
+            kind: i32,
+            array: *mut T0,
+            count: u32,
+            room: *mut u8,
+            len: usize,
+        ) -> usize;
         fn peer_tirpc_decode(kind: i32, bytes: *mut u8, len: usize) -> usize;
     }
     type T0 = core::ffi::c_void;
@@ -33,11 +39,20 @@ fn both<T: 'static>(cases: &mut Vec<Case>, kind: i32, of: &'static str, mut arra
     let count = array.len();
     // SAFETY: pointers and lengths are of slices; the array's elements are what the filter of its kind takes.
     let len = unsafe {
-        peer_tirpc_encode(kind, array.as_mut_ptr().cast(), count as u32, room.as_mut_ptr(), room.len())
+        peer_tirpc_encode(
+            kind,
+            array.as_mut_ptr().cast(),
+            count as u32,
+            room.as_mut_ptr(),
+            room.len(),
+        )
     };
     assert_ne!(len, 0, "libtirpc refuses {of}");
     let mut bytes = room[..len].to_vec();
-    crate::pair(cases, ("libtirpc XDR", of), (count, len),
+    crate::pair(
+        cases,
+        ("libtirpc XDR", of),
+        (count, len),
         move || {
             // SAFETY: as above.
             let len = unsafe {
@@ -48,7 +63,9 @@ fn both<T: 'static>(cases: &mut Vec<Case>, kind: i32, of: &'static str, mut arra
         },
         move || {
             // SAFETY: as above.
-            let found = unsafe { peer_tirpc_decode(kind, black_box(bytes.as_mut_ptr()), bytes.len()) };
+            let found =
+                unsafe { peer_tirpc_decode(kind, black_box(bytes.as_mut_ptr()), bytes.len()) };
             assert_eq!(found, count);
-        });
+        },
+    );
 }

@@ -264,7 +264,7 @@ impl<'a> Decoder<'a> {
     /// As the component's own, which has `name` in its path.
     #[inline(always)]
     pub fn optional<T: Decode<'a>>(&mut self, name: &'static str) -> Result<Option<T>, Error> {
-        if self.at == self.end || !T::begins_with(self.peek()?) || !self.more()? {
+        if self.at == self.end || !T::begins_with(self.peek()?) || (self.open && !self.more()?) {
             return Ok(None);
         }
         self.required(name).map(Some)

@@ -83,6 +83,12 @@ impl Tag {
         if number > MAX_NUMBER { None } else { Some(Tag((class as u32) << 30 | number)) }
     }
 
+    /// The tag of an identifier octet that is not the first of several.
+    #[inline(always)]
+    pub(crate) const fn of_octet(identifier: u8) -> Tag {
+        Tag((identifier as u32 & 0xc0) << 24 | identifier as u32 & 0x1f)
+    }
+
     /// The identifier octet without the bit of the form, if there is but one.
     #[inline(always)]
     pub(crate) const fn single(self) -> Option<u8> {

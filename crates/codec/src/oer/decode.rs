@@ -473,22 +473,24 @@ impl<'a, S: Source<'a>> Decoder<S> {
             return Err(self.error(Problem::Truncated { needed: 2 * count, left }));
         }
         let mut values = Vec::with_capacity(count);
-        if self.rules == Rules::Oer {
-            let ahead = self.source.ahead();
-            let mut at = 0;
-            while values.len() < values.capacity().min(count)
-                && let Some(chunk) = ahead.get(at..).and_then(<[u8]>::first_chunk::<8>)
-            {
-                let word = u64::from_le_bytes(*chunk);
-                let len = word as u8 as usize;
-                if len.wrapping_sub(1) > 6 {
-                    break;
-                }
-                values.push(((word.swap_bytes() << 8) as i64) >> (64 - 8 * len));
-                at += 1 + len;
+        let (ahead, canonical) = (self.source.ahead(), self.rules == Rules::Coer);
+        let mut at = 0;
+        while values.len() < values.capacity().min(count)
+            && let Some(chunk) = ahead.get(at..).and_then(<[u8]>::first_chunk::<8>)
+        {
+            let word = u64::from_le_bytes(*chunk);
+            let len = word as u8 as usize;
+            if len.wrapping_sub(1) > 6 {
+                break;
             }
-            self.source.lend(at);
+            let value = ((word.swap_bytes() << 8) as i64) >> (64 - 8 * len);
+            if canonical && signed_len(value) != len {
+                break;
+            }
+            values.push(value);
+            at += 1 + len;
         }
+        self.source.lend(at);
         for i in values.len()..count {
             values.push(self.integer().map_err(|e| e.in_element(i))?);
         }

@@ -122,13 +122,34 @@ pub(crate) fn character<A: Alphabet>(bytes: &[u8]) -> crate::Problem {
     }
 }
 
-/// All bytes have the property: by sixteen, which LLVM makes vectors of, the last sixteen overlapping.
+/// All bytes have the property. They are asked in blocks of sixteen, which LLVM makes vectors of; a block at
+/// the end, or of a short string, has some of them twice.
 #[inline(always)]
 fn all(bytes: &[u8], property: impl Fn(u8) -> bool) -> bool {
-    let of = |block: &[u8]| block.iter().fold(true, |all, &byte| all & property(byte));
-    let Some(last) = bytes.last_chunk::<16>() else { return of(bytes) };
-    let (blocks, _) = bytes.as_chunks::<16>();
-    blocks.iter().fold(true, |all, block| all & of(block)) & of(last)
+    let bad = |block: &[u8; 16]| {
+        let mut bad = 0;
+        for &byte in block {
+            bad |= u8::from(!property(byte));
+        }
+        bad
+    };
+    if let Some(last) = bytes.last_chunk::<16>() {
+        let (blocks, _) = bytes.as_chunks::<16>();
+        return blocks.iter().fold(bad(last), |all, block| all | bad(block)) == 0;
+    }
+    let mut block = [0; 16];
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        block[..8].copy_from_slice(first);
+        block[8..].copy_from_slice(last);
+        return bad(&block) == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        for (at, half) in [first, last, first, last].into_iter().enumerate() {
+            block[4 * at..4 * at + 4].copy_from_slice(half);
+        }
+        return bad(&block) == 0;
+    }
+    bytes.iter().all(|&byte| property(byte))
 }
 
 /// Declares an alphabet and its string.
