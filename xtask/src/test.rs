@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::shell::{Result, cargo, install, is_root, step};
-use crate::{fuzz, tidy};
+use crate::{fuzz, packetdrill, tidy};
 
 /// How much of it.
 #[derive(Args)]
@@ -14,7 +14,14 @@ pub struct Options {
 }
 
 /// Programs that tests talk to, and the Debian packages that have them.
-const PEERS: [(&str, &str); 3] = [("tshark", "tshark"), ("cc", "gcc"), ("g++", "g++")];
+const PEERS: [(&str, &str); 6] = [
+    ("tshark", "tshark"),
+    ("cc", "gcc"),
+    ("g++", "g++"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+    ("bash", "bash"),
+];
 
 /// Runs every step, stops at the first that fails.
 pub fn run(options: &Options) -> Result {
@@ -30,6 +37,7 @@ pub fn run(options: &Options) -> Result {
     )?;
     step("program", cargo().args(["build", "--release"]))?;
     step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
+    packetdrill::own()?;
     step(
         "documentation",
         cargo().env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links").args([

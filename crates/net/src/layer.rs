@@ -153,6 +153,11 @@ impl Layer {
         self.addresses.is_own(address)
     }
 
+    /// The address of ours that packets to `destination` come from, unless a path says otherwise.
+    pub fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
+        self.addresses.source_for(destination)
+    }
+
     /// Gives the interface an address; false when there is no room.
     pub fn add_address(&mut self, now: Instant, cidr: Cidr) -> bool {
         let begin = match self.config.link {
@@ -292,6 +297,7 @@ impl Layer {
                 IpAddr::V6(_) => None,
             })
             .or_else(|| self.addresses.source_for(destination))
+            .filter(|&source| addresses::reaches(source, destination))
             .ok_or(NoPath::NoRoute)?;
         let station = match self.config.link {
             Link::Ip => None,

@@ -3,12 +3,19 @@
 use crate::Target;
 
 mod ber;
+mod capture;
 mod handshake;
+mod interface_packets;
 mod lws;
+mod neighbors;
+mod net_layer;
 mod oer;
+mod reassembly;
 mod record;
 mod request_messages;
 mod server_requests;
+mod shm_hello;
+mod shm_ring;
 mod stack_frames;
 mod tcp_input;
 mod text;
@@ -19,12 +26,23 @@ mod xdr;
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "ber", run: ber::run, seeds: ber::seeds },
+    Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
+    Target {
+        name: "interface_packets",
+        run: interface_packets::run,
+        seeds: interface_packets::seeds,
+    },
     Target { name: "lws", run: lws::run, seeds: lws::seeds },
+    Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
+    Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
     Target { name: "oer", run: oer::run, seeds: oer::seeds },
+    Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
+    Target { name: "shm_hello", run: shm_hello::run, seeds: shm_hello::seeds },
+    Target { name: "shm_ring", run: shm_ring::run, seeds: shm_ring::seeds },
     Target { name: "stack_frames", run: stack_frames::run, seeds: stack_frames::seeds },
     Target { name: "tcp_input", run: tcp_input::run, seeds: tcp_input::seeds },
     Target { name: "text", run: text::run, seeds: text::seeds },

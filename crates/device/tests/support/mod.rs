@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use etherparse::{PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
 use fusewire_device::interface::{Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
 
+/// What most interfaces here begin with.
+pub const ETHERNET: Link = Link::Ethernet;
+
 /// Both ends of a flow, and the Ethernet addresses where there are some.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
@@ -134,6 +137,7 @@ pub fn mac_of(name: &str) -> [u8; 6] {
 pub const VETH: &str = "\
 ip link add fwa type veth peer name fwb
 ip addr add 10.78.0.1/24 dev fwa
+ip addr add fd00:78::1/64 dev fwa nodad
 ip link set fwa up
 ip link set fwb up
 ip neigh add 10.78.0.2 lladdr $(ip -o link show fwb | sed 's/.*ether \\([^ ]*\\) .*/\\1/') dev fwa

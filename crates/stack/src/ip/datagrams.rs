@@ -1,0 +1,199 @@
+//! Calls on UDP sockets, but for sending.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use fusewire_base::Instant;
+use fusewire_kernels::stage::AnyStage;
+
+use super::config::{Error, Result, SocketId};
+use super::input::Direct;
+use super::stack::Stack;
+use super::streams::overlaps;
+use super::table::{Protocol, Socket};
+use super::udp::{Messages, Queue, Received, Staged, Taker, Through, UdpState, Viewer};
+
+impl Stack {
+    /// A socket at `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
+    pub fn udp_bind(&mut self, mut local: SocketAddr) -> Result<SocketId> {
+        self.check_local(local.ip())?;
+        let core = &mut self.core;
+        if local.port() == 0 {
+            let ports = core.config.ephemeral_ports.clone();
+            let port = core.table.ephemeral(&ports, local.ip(), local, |table, port| {
+                table.bound(Protocol::Udp, port).is_empty()
+            })?;
+            local.set_port(port);
+        }
+        let shared = local.ip().is_multicast();
+        let taken = core.table.bound(Protocol::Udp, local.port()).iter().any(|index| {
+            match &core.table.slots[*index as usize].socket {
+                Some(Socket::Udp(other)) => !shared && overlaps(other.local, local),
+                _ => false,
+            }
+        });
+        if taken {
+            return Err(Error::InUse(local));
+        }
+        let state = UdpState {
+            local,
+            remote: None,
+            groups: Vec::new(),
+            queue: Queue::new(core.config.udp_queue_bytes, core.config.udp_queue_entries),
+            error: None,
+            overflow: 0,
+            staged: Staged::default(),
+            via: None,
+        };
+        let index = core.table.insert(Socket::Udp(Box::new(state)))?;
+        core.table.bind(Protocol::Udp, local.port(), index);
+        Ok(core.table.id(index))
+    }
+
+    /// Takes messages from `remote` alone from now on, and sends to it what names nobody; `None` undoes it.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn udp_connect(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<()> {
+        self.core.table.udp(id)?.remote = remote;
+        Ok(())
+    }
+
+    /// The next message, copied into `out`; `None` when there is none.
+    ///
+    /// # Errors
+    /// What ICMP said, once.
+    #[inline]
+    pub fn udp_recv(&mut self, id: SocketId, out: &mut [u8]) -> Result<Option<Received>> {
+        let udp = self.core.table.udp(id)?;
+        match udp.queue.pop(out) {
+            Some(received) => Ok(Some(received)),
+            None => udp.error.take().map_or(Ok(None), Err),
+        }
+    }
+
+    /// Shows every message that waits to `view`, and then those that one batch of packets of the interface
+    /// brings, where they lie: a super-frame at a time, nothing is copied. Returns how many messages.
+    ///
+    /// # Errors
+    /// Inner: what ICMP said, once. Outer: the interface's.
+    pub fn udp_recv_batch(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        mut view: impl FnMut(Messages<'_>),
+    ) -> io::Result<Result<usize>> {
+        let queued = match self.udp_take_queue(id, &mut view) {
+            Ok(queued) => queued,
+            Err(error) => return Ok(Err(error)),
+        };
+        let taken = self.udp_recv_direct(now, id, &mut Viewer(view))?;
+        Ok(Ok(queued + taken))
+    }
+
+    /// Gives the queue's messages to `view`.
+    pub(super) fn udp_take_queue(
+        &mut self,
+        id: SocketId,
+        view: &mut impl FnMut(Messages<'_>),
+    ) -> Result<usize> {
+        let udp = self.core.table.udp(id)?;
+        let mut count = 0;
+        while let Some(messages) = udp.queue.front() {
+            count += messages.count();
+            view(messages);
+            udp.queue.drop_front();
+        }
+        match udp.error.take() {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(count),
+        }
+    }
+
+    /// Receives a batch of packets; `taker` gets what is for this socket.
+    pub(super) fn udp_recv_direct(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        taker: &mut dyn Taker,
+    ) -> io::Result<usize> {
+        let mut direct = Direct::Udp { index: id.index, taker, taken: 0 };
+        self.receive(now, &mut direct)?;
+        Ok(match direct {
+            Direct::Udp { taken, .. } => taken,
+            _ => 0,
+        })
+    }
+
+    /// As [`Stack::udp_recv_batch`], but `pipeline` runs over each message in the same loop that verifies
+    /// and stores it: `memory` holds what came out, message after message, and `told` is told of each who
+    /// sent it and where it lies. What `memory` has no room for waits in the queue. Returns how many bytes
+    /// of it are used.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_recv_batch`].
+    pub fn udp_recv_with<S: AnyStage>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        pipeline: &S,
+        memory: &mut [u8],
+        told: impl FnMut(SocketAddr, Range<usize>),
+    ) -> io::Result<Result<usize>> {
+        let level = self.core.config.level;
+        let mut through = Through { pipeline, memory, filled: 0, told };
+        let udp = match self.core.table.udp(id) {
+            Ok(udp) => udp,
+            Err(error) => return Ok(Err(error)),
+        };
+        while let Some(messages) = udp.queue.front() {
+            if !through.take_verified(level, &messages) {
+                return Ok(Ok(through.filled));
+            }
+            udp.queue.drop_front();
+        }
+        if through.filled == 0
+            && let Some(error) = udp.error.take()
+        {
+            return Ok(Err(error));
+        }
+        self.udp_recv_direct(now, id, &mut through)?;
+        Ok(Ok(through.filled))
+    }
+
+    /// Takes what is sent to `group` too.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when it is no group, or there is no room for another.
+    pub fn udp_join(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
+        let udp = self.core.table.udp(id)?;
+        if udp.groups.contains(&group) {
+            return Ok(());
+        }
+        udp.groups.push(group);
+        self.core.layer_speaks = true;
+        if !self.core.layer.join(now, group) {
+            self.core.table.udp(id)?.groups.pop();
+            return Err(Error::Misuse("no group, or one too many"));
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Stack::udp_join`].
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn udp_leave(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
+        let groups = &mut self.core.table.udp(id)?.groups;
+        if let Some(at) = groups.iter().position(|known| *known == group) {
+            groups.swap_remove(at);
+            self.core.layer_speaks = true;
+            self.core.layer.leave(now, group);
+        }
+        Ok(())
+    }
+}

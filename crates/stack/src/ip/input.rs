@@ -1,0 +1,475 @@
+//! Receiving: from the interface's packets to sockets (the initial step), each packet or super-frame once.
+
+use std::net::SocketAddr;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::interface::{Checksum, RxPacket, Segmentation};
+use fusewire_net::{Cast, Datagram, Input, PathError, PathErrorKind};
+use fusewire_transport::tcp::{ListenerAction, State, Tuple, reset_for};
+use fusewire_wire::tcp::{Flags, Header};
+use fusewire_wire::{tcp, udp};
+
+use super::config::{Error, Event};
+use super::stack::Core;
+use super::table::{Flow, Protocol, Socket, bits};
+use super::tcp::{Place, Segment, Stream};
+use super::udp::{Incoming, Messages, Taken, Taker};
+
+/// Who takes what comes for one socket, in place of its queue.
+pub enum Direct<'a> {
+    /// Nobody.
+    None,
+    /// Datagrams of a socket.
+    Udp { index: u32, taker: &'a mut dyn Taker, taken: usize },
+    /// The stream of a connection.
+    Stream { index: u32, place: Place<'a> },
+}
+
+impl Core {
+    /// One packet or super-frame of the interface.
+    pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {
+        self.counters.received += 1;
+        let datagram = match self.layer.handle(now, packet.bytes) {
+            Input::Transport(datagram) => datagram,
+            Input::Error(error) => return self.path_error(now, &error),
+            Input::Consumed | Input::Dropped(_) => {
+                self.layer_speaks = true;
+                return;
+            }
+        };
+        let Some(place) = datagram.payload.in_frame() else {
+            return self.reassembled(now, packet, &datagram, direct);
+        };
+        let Some(bytes) = packet.bytes.get(place.clone()) else { return };
+        let start = place.start;
+        let field = match datagram.protocol {
+            tcp::NUMBER => 16,
+            udp::NUMBER => 6,
+            _ => {
+                self.counters.protocol += 1;
+                return;
+            }
+        };
+        // What is left of the checksum, and whether it is known to be right.
+        let unverified = match packet.checksum {
+            Checksum::Verified => false,
+            Checksum::InPlace => true,
+            Checksum::Partial { start: s, offset } => {
+                if (usize::from(s), usize::from(offset)) != (start, field) {
+                    self.counters.bad_offload += 1;
+                    return;
+                }
+                false
+            }
+        };
+        match (datagram.protocol, packet.segmentation) {
+            (tcp::NUMBER, Segmentation::None) => {
+                self.tcp_input(now, &datagram, bytes, unverified, None, direct);
+            }
+            (tcp::NUMBER, Segmentation::Tcp { segment_len, .. }) if segment_len > 0 => {
+                let segment_len = Some(u32::from(segment_len));
+                self.tcp_input(now, &datagram, bytes, unverified, segment_len, direct);
+            }
+            (udp::NUMBER, Segmentation::None) => {
+                self.udp_input(now, packet.bytes, &datagram, bytes, unverified, None, direct);
+            }
+            (udp::NUMBER, Segmentation::Udp { segment_len }) if segment_len > 0 => {
+                let segment_len = Some(usize::from(segment_len));
+                self.udp_input(
+                    now,
+                    packet.bytes,
+                    &datagram,
+                    bytes,
+                    unverified,
+                    segment_len,
+                    direct,
+                );
+            }
+            _ => self.counters.bad_offload += 1,
+        }
+    }
+
+    /// A datagram that was put together from fragments; it lies in the layer.
+    fn reassembled(
+        &mut self,
+        now: Instant,
+        packet: &RxPacket<'_>,
+        datagram: &Datagram,
+        direct: &mut Direct<'_>,
+    ) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        bytes.extend_from_slice(self.layer.payload(packet.bytes, &datagram.payload));
+        match datagram.protocol {
+            tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
+            udp::NUMBER => self.udp_input(now, packet.bytes, datagram, &bytes, true, None, direct),
+            _ => self.counters.protocol += 1,
+        }
+        self.scratch = bytes;
+    }
+
+    /// A router or host says that a packet of ours met with an error.
+    fn path_error(&mut self, now: Instant, error: &PathError) {
+        let local = SocketAddr::new(error.local, error.local_port);
+        let remote = SocketAddr::new(error.remote, error.remote_port);
+        let what = match error.kind {
+            PathErrorKind::Refused => Error::Refused,
+            PathErrorKind::Unreachable(_) => Error::Unreachable,
+            PathErrorKind::TimeExceeded => Error::TimedOut,
+            PathErrorKind::TooBig { .. } => return self.too_big(now, error, local, remote),
+            PathErrorKind::ParameterProblem => return,
+        };
+        if error.protocol == udp::NUMBER {
+            for at in 0..self.table.bound(Protocol::Udp, local.port()).len() {
+                let index = self.table.bound(Protocol::Udp, local.port())[at];
+                if let Some(udp) = self.table.udp_at(index)
+                    && udp.remote == Some(remote)
+                {
+                    udp.error = Some(what);
+                    self.tell(index, Event::Error);
+                }
+            }
+            return;
+        }
+        let Some(index) = self.table.flows.get(&Flow::new(local, remote)).copied() else { return };
+        if let Some(stream) = self.table.stream_at(index) {
+            // Anyone can send it: what is open goes on (RFC 5927, section 5; RFC 5461).
+            stream.soft_error = Some(what);
+            if stream.tcp.state() == State::SynSent && what != Error::TimedOut {
+                stream.error = Some(what);
+                stream.tcp.abort();
+                self.mark(index);
+                self.settle(index);
+            }
+        }
+    }
+
+    /// A packet of ours did not fit: believed when it is one that is under way (RFC 5927, section 7).
+    fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
+        if error.protocol == udp::NUMBER {
+            if !self.table.bound(Protocol::Udp, local.port()).is_empty() {
+                self.layer.accept_too_big(now, error);
+            }
+            return;
+        }
+        let Some(index) = self.table.flows.get(&Flow::new(local, remote)).copied() else { return };
+        let Some(stream) = self.table.stream_at(index) else { return };
+        if error.seq.is_some_and(|seq| stream.tcp.is_in_flight(seq)) {
+            self.layer.accept_too_big(now, error);
+            stream.narrowed = true;
+            self.mark(index);
+        }
+    }
+
+    /// Answers a segment that belongs to nobody with RST.
+    fn reset(&mut self, now: Instant, datagram: &Datagram, segment: &Segment<'_>) {
+        let Some(reset) = reset_for(segment.header, segment.payload.len() as u32) else { return };
+        let len = reset.emit_len();
+        let sum = fusewire_net::pseudo_header_sum(
+            datagram.source,
+            datagram.destination,
+            tcp::NUMBER,
+            len,
+        );
+        self.layer_speaks = true;
+        if let Some(out) = self.layer.answer(now, datagram, len) {
+            reset.emit(out);
+            let checksum = (sum + Sum::of(out)).checksum();
+            out[16..18].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+
+    // ---- UDP
+
+    #[expect(clippy::too_many_arguments, reason = "what the steps before have found")]
+    fn udp_input(
+        &mut self,
+        now: Instant,
+        frame: &[u8],
+        datagram: &Datagram,
+        bytes: &[u8],
+        unverified: bool,
+        segment_len: Option<usize>,
+        direct: &mut Direct<'_>,
+    ) {
+        let Ok(header) = udp::Header::parse(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let bytes = &bytes[..usize::from(header.len)];
+        let payload = &bytes[udp::HEADER_LEN..];
+        let head = match (unverified, header.checksum) {
+            (false, _) => None,
+            (true, 0) if datagram.source.is_ipv4() => None,
+            (true, 0) => {
+                self.counters.no_checksum += 1;
+                return;
+            }
+            (true, _) => Some(datagram.pseudo_header + Sum::of(&bytes[..udp::HEADER_LEN])),
+        };
+        let incoming = Incoming {
+            messages: Messages {
+                from: SocketAddr::new(datagram.source, header.src_port),
+                to: datagram.destination,
+                ecn: datagram.traffic_class & 3,
+                bytes: payload,
+                message_len: segment_len.unwrap_or(payload.len()).max(1),
+            },
+            head,
+        };
+        if datagram.cast != Cast::Unicast {
+            return self.udp_deliver_to_all(header.dst_port, &incoming, direct);
+        }
+        let from = incoming.messages.from;
+        let mut best = (0, 0);
+        let mut not_peer = false;
+        for index in self.table.bound(Protocol::Udp, header.dst_port) {
+            if let Some(Socket::Udp(udp)) = &self.table.slots[*index as usize].socket {
+                let fit = udp.fit(from, datagram.destination);
+                not_peer |= fit == 0;
+                if fit > best.0 {
+                    best = (fit, *index);
+                }
+            }
+        }
+        match best {
+            (0, _) if not_peer => self.counters.udp_not_peer += 1,
+            (0, _) => self.udp_stray(now, frame, datagram, &incoming),
+            (_, index) => self.udp_deliver(index, &incoming, direct),
+        }
+    }
+
+    /// Broadcast and multicast: every socket that wants it.
+    fn udp_deliver_to_all(&mut self, port: u16, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+        let to = incoming.messages.to;
+        let mut delivered = false;
+        for at in 0..self.table.bound(Protocol::Udp, port).len() {
+            let index = self.table.bound(Protocol::Udp, port)[at];
+            let wants = self.table.udp_at(index).is_some_and(|udp| {
+                let member = !to.is_multicast() || udp.groups.contains(&to);
+                let bound = udp.local.ip().is_unspecified() || udp.local.ip() == to;
+                let peer = udp.remote.is_none_or(|remote| remote == incoming.messages.from);
+                member && peer && (bound || !to.is_multicast())
+            });
+            if wants {
+                delivered = true;
+                self.udp_deliver(index, incoming, direct);
+            }
+        }
+        if !delivered {
+            self.counters.udp_stray += 1;
+        }
+    }
+
+    #[inline]
+    fn udp_deliver(&mut self, index: u32, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+        let level = self.config.level;
+        let count = incoming.messages.count();
+        let Some(udp) = self.table.udp_at(index) else { return };
+        let mut result = Taken::NoRoom;
+        if let Direct::Udp { index: wanted, taker, taken } = direct
+            && *wanted == index
+            && udp.queue.is_empty()
+        {
+            result = taker.take(level, incoming);
+            *taken += if result == Taken::Verified { count } else { 0 };
+        }
+        if result == Taken::NoRoom {
+            result = match udp.queue.push(level, incoming) {
+                Some(true) => Taken::Verified,
+                Some(false) => Taken::Wrong,
+                None => Taken::NoRoom,
+            };
+        }
+        match result {
+            Taken::Verified => {
+                self.counters.udp_messages_received += count as u64;
+                self.tell(index, Event::Readable);
+            }
+            Taken::Wrong => self.counters.checksum += 1,
+            Taken::NoRoom => {
+                udp.overflow += count as u64;
+                self.counters.udp_overflow += count as u64;
+            }
+        }
+    }
+
+    /// For nobody: who sent it may be told, when it was for us alone and is what it says.
+    fn udp_stray(
+        &mut self,
+        now: Instant,
+        frame: &[u8],
+        datagram: &Datagram,
+        incoming: &Incoming<'_>,
+    ) {
+        let level = self.config.level;
+        let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
+        if !incoming.head.is_none_or(|head| sum(head).verifies()) {
+            self.counters.checksum += 1;
+            return;
+        }
+        self.counters.udp_stray += 1;
+        self.layer_speaks = true;
+        self.layer.answer_unreachable_port(now, frame, datagram);
+    }
+
+    // ---- TCP
+
+    fn tcp_input(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram,
+        bytes: &[u8],
+        unverified: bool,
+        segment_len: Option<u32>,
+        direct: &mut Direct<'_>,
+    ) {
+        let Ok(header) = Header::parse(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let (head, payload) = bytes.split_at(usize::from(header.header_len));
+        let head = unverified.then(|| datagram.pseudo_header + Sum::of(head));
+        let len = payload.len() as u32;
+        let segment = Segment {
+            header: &header,
+            head,
+            payload,
+            count: segment_len.map_or(1, |each| len.div_ceil(each)),
+            marked: datagram.traffic_class & 3 == 3,
+        };
+        let local = SocketAddr::new(datagram.destination, header.dst_port);
+        let remote = SocketAddr::new(datagram.source, header.src_port);
+        let flow = Flow::new(local, remote);
+        let index = match self.last {
+            Some((known, index)) if known == flow => Some(index),
+            _ => self.table.flows.get(&flow).copied(),
+        };
+        let index = index.filter(|index| !self.yields(*index, &header));
+        match index {
+            Some(index) => {
+                self.last = Some((flow, index));
+                if let Some(stream) = self.table.stream_at(index) {
+                    let place = match direct {
+                        Direct::Stream { index: wanted, place } if *wanted == index => Some(place),
+                        _ => None,
+                    };
+                    stream.handle_segment(now, &segment, place);
+                    self.mark(index);
+                }
+            }
+            None => {
+                let (local_port, remote_port) = (local.port(), remote.port());
+                let tuple = Tuple { local, remote, local_port, remote_port };
+                self.tcp_stray(now, tuple, datagram, &segment);
+            }
+        }
+    }
+
+    /// A connection in TIME-WAIT makes way for a new one (RFC 6191).
+    fn yields(&mut self, index: u32, header: &Header) -> bool {
+        if !header.flags.has(Flags::SYN) {
+            return false;
+        }
+        let yields = self.table.stream_at(index).is_some_and(|stream| {
+            stream.tcp.state() == State::TimeWait && stream.tcp.time_wait_yields_to(header)
+        });
+        if yields {
+            self.forget_flow(index);
+        }
+        yields
+    }
+
+    /// A segment for no connection: a listener's, or answered with RST.
+    fn tcp_stray(
+        &mut self,
+        now: Instant,
+        tuple: Tuple,
+        datagram: &Datagram,
+        segment: &Segment<'_>,
+    ) {
+        let level = self.config.level;
+        let sum = |head: Sum| head + fusewire_kernels::sum(level, segment.payload);
+        if !segment.head.is_none_or(|head| sum(head).verifies()) {
+            self.counters.checksum += 1;
+            return;
+        }
+        let len = segment.payload.len() as u32;
+        let Some(index) = self.listener_for(tuple.local) else {
+            self.counters.tcp_stray += 1;
+            self.reset(now, datagram, segment);
+            return;
+        };
+        let Some(listener) = self.table.listener_at(index) else { return };
+        let machine = listener.machines[usize::from(tuple.local.is_ipv6())].as_mut();
+        let Some(machine) = machine else { return };
+        let before = machine.cookies().0;
+        let action = machine.handle_segment(now, &tuple, segment.header, len);
+        self.counters.cookies += machine.cookies().0 - before;
+        self.schedule_listener(index);
+        match action {
+            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
+                self.answer(now, &tuple, &reply);
+            }
+            ListenerAction::Accept(tcp) => {
+                self.accepted(now, index, tuple, *tcp, datagram, segment)
+            }
+            ListenerAction::Drop(_) => self.counters.listener += 1,
+        }
+    }
+
+    /// The listener of a port that is bound to this address, or to any.
+    fn listener_for(&self, local: SocketAddr) -> Option<u32> {
+        let mut any = None;
+        for index in self.table.bound(Protocol::Tcp, local.port()) {
+            if let Some(Socket::Listener(listener)) = &self.table.slots[*index as usize].socket {
+                let at = listener.local.ip();
+                if bits(at) == bits(local.ip()) {
+                    return Some(*index);
+                }
+                if at.is_unspecified() && (at.is_ipv6() || local.is_ipv4()) {
+                    any = Some(*index);
+                }
+            }
+        }
+        any
+    }
+
+    fn accepted(
+        &mut self,
+        now: Instant,
+        listener_index: u32,
+        tuple: Tuple,
+        tcp: fusewire_transport::tcp::Connection,
+        datagram: &Datagram,
+        segment: &Segment<'_>,
+    ) {
+        let parent = self.table.id(listener_index);
+        let Some(listener) = self.table.listener_at(listener_index) else { return };
+        let mut stream = Stream::new(tuple, tcp, &listener.config, self.config.level);
+        stream.parent = Some(parent);
+        match self.insert_stream(stream) {
+            Ok(index) => {
+                if let Some(stream) = self.table.stream_at(index) {
+                    stream.handle_segment(now, segment, None);
+                }
+                self.mark(index);
+                let id = self.table.id(index);
+                if let Some(listener) = self.table.listener_at(listener_index) {
+                    listener.waiting.push_back(id);
+                }
+                self.tell(listener_index, Event::Acceptable);
+            }
+            Err(_) => {
+                self.counters.full += 1;
+                if let Some(listener) = self.table.listener_at(listener_index)
+                    && let Some(machine) =
+                        &mut listener.machines[usize::from(tuple.local.is_ipv6())]
+                {
+                    machine.taken();
+                }
+                self.reset(now, datagram, segment);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! User-level IP: UDP and TCP straight on a network interface, with every peer that speaks them.
+//!
+//! ```text
+//!   Stack      sockets by name, time as an argument, nothing blocks
+//!     input    interface ──▶ IP layer ──▶ the socket: ring, queue, or the reader's own memory
+//!     output   sockets ──▶ super-frames ──▶ interface, in batches
+//!   Host       blocking and async handles, driven by a thread or by whoever waits
+//!   table      sockets, connections by their addresses, ports
+//!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
+//! ```
+
+mod backlog;
+mod config;
+mod datagrams;
+mod host;
+mod input;
+mod options;
+mod output;
+mod ring;
+mod send;
+mod snapshot;
+mod stack;
+mod streams;
+mod sums;
+mod table;
+mod tcp;
+mod trace;
+mod udp;
+
+pub use backlog::SendLimit;
+pub use config::{Config, Counters, Error, Event, Result, SocketId};
+pub use fusewire_net as net;
+pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
+pub use host::{Connect, Host, HostConfig, TcpListener, TcpStream, UdpSocket};
+pub use options::SendFlags;
+pub use snapshot::{Snapshot, SocketKind, SocketView};
+pub use stack::Stack;
+pub use trace::{Entry as TraceEntry, Kind as TraceKind};
+pub use udp::{Messages, Received};

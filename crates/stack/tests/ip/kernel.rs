@@ -1,0 +1,205 @@
+//! Against the kernel, over TAP, in a network namespace.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use fusewire_device::interface::Interface;
+use fusewire_device::interface::tap::{Config as TapConfig, Tap};
+use fusewire_stack::ip::net::Cidr;
+use fusewire_stack::ip::{Host, HostConfig, Stack};
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
+
+use crate::net::pattern;
+
+const SECONDS: Duration = Duration::from_secs(10);
+
+/// A host on a TAP, 10.78.0.2 and fd78::2; the kernel is 10.78.0.1 and fd78::1.
+fn host(offload: bool, mtu: usize, config: HostConfig) -> Host {
+    let tap = TapConfig { name: "fwip%d".into(), offload, mtu: Some(mtu), ..TapConfig::default() };
+    let tap = Tap::open(&tap).unwrap();
+    let name = tap.name().to_string();
+    sh(&format!("ip addr add 10.78.0.1/24 dev {name}; ip addr add fd78::1/64 dev {name} nodad"));
+    let mut net = Stack::net_config(&tap as &dyn Interface);
+    net.addresses = ["10.78.0.2/24", "fd78::2/64"].map(|a| a.parse::<Cidr>().unwrap()).to_vec();
+    net.duplicate_detection = false;
+    Host::new(Box::new(tap), net, config).unwrap()
+}
+
+/// For both versions of IP: our address and the kernel's.
+const ENDS: [(&str, &str); 2] = [("10.78.0.2", "10.78.0.1"), ("[fd78::2]", "[fd78::1]")];
+
+fn at(addr: &str, port: u16) -> std::net::SocketAddr {
+    format!("{addr}:{port}").parse().unwrap()
+}
+
+#[test]
+fn udp_both_ways() {
+    in_namespace("kernel::udp_both_ways", Need::Namespace, "", || {
+        for offload in [true, false] {
+            let host = host(offload, 1500, HostConfig::default());
+            for (ours, theirs) in ENDS {
+                let socket = host.udp_bind(at(ours, 7)).unwrap();
+                socket.set_timeout(Some(SECONDS));
+                let kernel = UdpSocket::bind(at(theirs, 0)).unwrap();
+                kernel.set_read_timeout(Some(SECONDS)).unwrap();
+                // Longer than a packet too: fragments, both ways.
+                for len in [0, 1, 100, 1452, 1473, 5000, 60_000] {
+                    let message = pattern(5, len, len);
+                    kernel.send_to(&message, at(ours, 7)).unwrap();
+                    let mut out = vec![0; 65_536];
+                    let got = socket.recv_from(&mut out).unwrap();
+                    assert_eq!((got.len, got.from), (len, kernel.local_addr().unwrap()));
+                    assert!(out[..len] == message, "{len} bytes differ");
+                    socket.send_to(&message, got.from).unwrap();
+                    let (n, from) = kernel.recv_from(&mut out).unwrap();
+                    assert_eq!((n, from), (len, at(ours, 7)));
+                    assert!(out[..len] == message, "{len} bytes differ");
+                }
+                let messages = pattern(7, 0, 10_000);
+                let to = Some(kernel.local_addr().unwrap());
+                assert_eq!(socket.send_batch(&messages, 100, to).unwrap(), 100);
+                for i in 0..100 {
+                    let mut out = [0; 200];
+                    assert_eq!(kernel.recv_from(&mut out).unwrap().0, 100);
+                    assert_eq!(out[..100], messages[i * 100..][..100]);
+                }
+                let nobody = host.udp_bind(at(ours, 0)).unwrap();
+                nobody.set_timeout(Some(SECONDS));
+                nobody.connect(at(theirs, 9)).unwrap();
+                nobody.send(b"anybody?").unwrap();
+                let error = nobody.recv_from(&mut [0; 10]).unwrap_err();
+                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+                kernel.connect(at(ours, 9)).unwrap();
+                kernel.send(b"anybody?").unwrap();
+                let error = kernel.recv(&mut [0; 10]).unwrap_err();
+                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+            }
+        }
+    });
+}
+
+fn check(from: &mut impl Read, bytes: &[u8]) {
+    let mut got = vec![0; bytes.len()];
+    from.read_exact(&mut got).unwrap();
+    assert!(got == bytes, "the stream differs");
+}
+
+#[test]
+fn tcp_both_ways() {
+    in_namespace("kernel::tcp_both_ways", Need::Namespace, "", || {
+        for (offload, mtu) in [(true, 1500), (false, 1500), (true, 9000), (true, 1280)] {
+            let host = host(offload, mtu, HostConfig::default());
+            for (ours, theirs) in ENDS {
+                let bytes = pattern(11, 0, 8 << 20);
+                let listener = host.tcp_listen(at(ours, 80), 8).unwrap();
+                let kernel = TcpStream::connect(at(ours, 80)).unwrap();
+                let (stream, from) = listener.accept_timeout(Some(SECONDS)).unwrap();
+                assert_eq!(from, kernel.local_addr().unwrap());
+                both(&stream, &kernel, &bytes);
+
+                let listener = TcpListener::bind(at(theirs, 81)).unwrap();
+                let stream = host.tcp_connect(at(theirs, 81)).unwrap();
+                let (kernel, from) = listener.accept().unwrap();
+                assert_eq!(from, stream.local_addr().unwrap());
+                both(&stream, &kernel, &bytes);
+                // Half close: our end first.
+                stream.shutdown(Shutdown::Write).unwrap();
+                assert_eq!((&kernel).read(&mut [0]).unwrap(), 0);
+                (&kernel).write_all(b"late").unwrap();
+                check(&mut &stream, b"late");
+                drop(kernel);
+                assert_eq!(stream.recv(&mut [0]).unwrap(), 0);
+
+                let refused = host.tcp_connect(at(theirs, 9)).err().unwrap();
+                assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+                let refused = TcpStream::connect(at(ours, 9)).unwrap_err();
+                assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+            }
+            let snapshot = host.snapshot();
+            assert_eq!(snapshot.counters.checksum, 0, "{snapshot:?}");
+            assert_eq!(snapshot.counters.bad_offload, 0, "{snapshot:?}");
+        }
+        let host = host(true, 1500, HostConfig::default());
+        sh("ping -c 1 -W 5 10.78.0.2; ping -c 1 -W 5 -s 4000 fd78::2");
+        drop(host);
+    });
+}
+
+fn both(ours: &fusewire_stack::ip::TcpStream, kernel: &TcpStream, bytes: &[u8]) {
+    ours.set_timeouts(Some(SECONDS), Some(SECONDS));
+    kernel.set_read_timeout(Some(SECONDS)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (&mut &*ours).write_all(bytes).unwrap());
+        scope.spawn(|| (&mut &*kernel).write_all(bytes).unwrap());
+        scope.spawn(|| check(&mut &*ours, bytes));
+        scope.spawn(|| check(&mut &*kernel, bytes));
+    });
+    // On a busy machine the kernel's queues overflow now and then.
+    let info = ours.info().unwrap();
+    assert!(info.counters.timeouts < 5, "{info:?}");
+}
+
+/// Behind the kernel a network takes smaller packets, and the kernel as its router says so.
+#[test]
+fn a_router_says_what_is_too_big() {
+    in_namespace("kernel::a_router_says_what_is_too_big", Need::Root, "", || {
+        let host = host(true, 1500, HostConfig::default());
+        let name = format!("fwip{}", std::process::id());
+        // The far network: a namespace of its own, which goes with the last process in it.
+        let far = std::process::Command::new("unshare")
+            .args(["--net", "sh", "-c", "echo ready; read end; exec sh -c \"$end\""])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn();
+        let Ok(mut far) = far else { return eprintln!("skipped: unshare cannot be run") };
+        let mut out = std::io::BufReader::new(far.stdout.take().unwrap());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        let pid = far.id();
+        sh(&format!(
+            "ip link add {name}a mtu 1300 type veth peer name {name}b mtu 1500
+             ip link set {name}b netns {pid}
+             ip addr add 10.80.0.1/24 dev {name}a; ip addr add fd80::1/64 dev {name}a nodad
+             ip link set {name}a up
+             sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+             nsenter --net=/proc/{pid}/ns/net sh -ec '
+                 ip link set lo up; ip link set {name}b up
+                 ip addr add 10.80.0.2/24 dev {name}b; ip addr add fd80::2/64 dev {name}b nodad
+                 ip route add default via 10.80.0.1 mtu 1300 advmss 1460
+                 ip -6 route add default via fd80::1 mtu 1300 advmss 1440'"
+        ));
+        for (gateway, theirs) in [("10.78.0.1", "10.80.0.2"), ("fd78::1", "[fd80::2]")] {
+            let any = if theirs.starts_with('[') { "::/0" } else { "0.0.0.0/0" };
+            let route = fusewire_stack::ip::net::Route {
+                destination: any.parse().unwrap(),
+                gateway: Some(gateway.parse().unwrap()),
+            };
+            assert!(host.with(|stack, _| stack.add_route(route)).unwrap());
+            let far = std::thread::scope(|scope| {
+                let addr = at(theirs, 81);
+                let listening = scope.spawn(move || {
+                    let ns = std::fs::File::open(format!("/proc/{pid}/ns/net")).unwrap();
+                    rustix::thread::move_into_link_name_space(
+                        std::os::fd::AsFd::as_fd(&ns),
+                        Some(rustix::thread::LinkNameSpaceType::Network),
+                    )
+                    .unwrap();
+                    TcpListener::bind(addr).unwrap()
+                });
+                listening.join().unwrap()
+            });
+            let bytes = pattern(13, 0, 4 << 20);
+            let stream = host.tcp_connect(at(theirs, 81)).unwrap();
+            let (kernel, _) = far.accept().unwrap();
+            both(&stream, &kernel, &bytes);
+            let info = stream.info().unwrap();
+            assert!(info.max_payload <= 1300 - 40, "{info:?}");
+            // Told, not found out: that takes four timeouts.
+            assert!(info.counters.timeouts < 3, "{info:?}");
+        }
+        // It ends when its input does.
+        drop(far.stdin.take());
+        far.wait().unwrap();
+    });
+}
