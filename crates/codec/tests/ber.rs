@@ -186,10 +186,9 @@ proptest! {
         round_trip(&(value < 0));
         let ints: Vec<i64> = ints.iter().map(|int| int >> shift).collect();
         round_trip(&ints);
-        for value in [Octets::from(bytes.clone())] {
-            let encoded = to_vec(&value, Rules::Der).unwrap();
-            prop_assert_eq!(from_bytes::<Octets>(&encoded, Rules::Der).unwrap(), value);
-        }
+        let octets = Octets::from(bytes.clone());
+        let encoded = to_vec(&octets, Rules::Der).unwrap();
+        prop_assert_eq!(from_bytes::<Octets>(&encoded, Rules::Der).unwrap(), octets);
         let strings = vec![PrintableString::new(text.as_bytes()).unwrap(); 3];
         let encoded = to_vec(&strings, Rules::Der).unwrap();
         prop_assert_eq!(from_bytes::<Vec<PrintableString>>(&encoded, Rules::Der).unwrap(), strings);

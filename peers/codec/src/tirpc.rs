@@ -16,7 +16,7 @@ pub fn cases(values: &Values, cases: &mut Vec<Case>) {
     let pointers: Vec<usize> = strings.iter().map(|string| string.as_ptr() as usize).collect();
     // They are pointed to as long as the process lives.
     std::mem::forget(strings);
-    both(cases, 0, "ints", ints);
+    both(cases, 0, "ints32", ints);
     both(cases, 1, "strings", pointers);
     both(cases, 2, "reals", values.reals.clone());
 }

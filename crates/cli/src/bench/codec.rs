@@ -87,7 +87,7 @@ fn paper(lines: &[Line]) -> Result {
         "\nDabbous, tables 2 and 3, for this machine\n{:<8} {:<6} {:>9} {:>9} {:>7} {:>9}",
         "type", "", "code µs", "decode µs", "bytes", "Mbit/s"
     )?;
-    for of in ["ints", "reals", "strings", "mpdus"] {
+    for of in ["ints", "ints32", "reals", "strings", "mpdus"] {
         for codec in ["BER", "LWS16", "LWS32", "LWS64"] {
             let find = |direction| {
                 let is = |line: &&Line| {

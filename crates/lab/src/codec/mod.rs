@@ -38,7 +38,7 @@ pub struct Plan<'a> {
 pub struct Line {
     /// Whose, and which encoding.
     pub codec: String,
-    /// `ints`, `reals`, `strings` or `mpdus`.
+    /// `ints`, `ints32` (constrained to 32 bits, as XDR has them), `reals`, `strings` or `mpdus`.
     #[serde(rename = "type")]
     pub of: String,
     /// `encode` or `decode`.
@@ -162,8 +162,9 @@ pub fn targets(lines: &[Line]) -> Vec<Target> {
         ("BER", "rasn BER", "mpdus", 2.0, 5.0),
         ("BER", "asn1c", "reals", 20.0, 10.0),
         ("LWS32", "BER", "ints", 5.8, 5.8),
-        ("LWS32", "libtirpc XDR", "ints", 8.0, 8.0),
-        ("XDR", "libtirpc XDR", "ints", 8.0, 8.0),
+        ("LWS32", "BER", "ints32", 5.8, 5.8),
+        ("LWS32", "libtirpc XDR", "ints32", 8.0, 8.0),
+        ("XDR", "libtirpc XDR", "ints32", 8.0, 8.0),
         ("OER", "rasn OER", "ints", 3.0, 3.0),
     ];
     let ns = |codec: &str, of: &str, direction: &str| {

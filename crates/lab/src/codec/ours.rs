@@ -160,7 +160,8 @@ impl<'v> Typed<'v> {
         let of = &Of { name: "ints", elements: self.ints.len(), value: self.ints };
         all!(ours, of, Vec<i64>);
         oer!(ours, of, Vec<i64>);
-        let narrow = &Of { name: "ints", elements: self.narrow.len(), value: &self.narrow };
+        let narrow = &Of { name: "ints32", elements: self.narrow.len(), value: &self.narrow };
+        all!(ours, narrow, Vec<i32>);
         ours.xdr(
             narrow,
             |to, ints| to.array(ints, u32::MAX),
