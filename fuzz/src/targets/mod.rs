@@ -2,6 +2,7 @@
 
 use crate::Target;
 
+mod asn1;
 mod capture;
 mod handshake;
 mod interface_packets;
@@ -21,6 +22,7 @@ mod wire_headers;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "asn1", run: asn1::run, seeds: asn1::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
     Target {
