@@ -6,6 +6,7 @@ mod ber;
 mod capture;
 mod handshake;
 mod interface_packets;
+mod ip_stack;
 mod lws;
 mod neighbors;
 mod net_layer;
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
         run: interface_packets::run,
         seeds: interface_packets::seeds,
     },
+    Target { name: "ip_stack", run: ip_stack::run, seeds: ip_stack::seeds },
     Target { name: "lws", run: lws::run, seeds: lws::seeds },
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
     Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
