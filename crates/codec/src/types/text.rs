@@ -122,13 +122,54 @@ pub(crate) fn character<A: Alphabet>(bytes: &[u8]) -> crate::Problem {
     }
 }
 
-/// All bytes have the property: by sixteen, which LLVM makes vectors of, the last sixteen overlapping.
+/// All bytes have the property. They are asked in blocks of sixteen, which LLVM makes vectors of; a block at
+/// the end, or of a short string, has some of them twice.
 #[inline(always)]
 fn all(bytes: &[u8], property: impl Fn(u8) -> bool) -> bool {
-    let of = |block: &[u8]| block.iter().fold(true, |all, &byte| all & property(byte));
-    let Some(last) = bytes.last_chunk::<16>() else { return of(bytes) };
-    let (blocks, _) = bytes.as_chunks::<16>();
-    blocks.iter().fold(true, |all, block| all & of(block)) & of(last)
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
+        if bytes.len() <= 32 {
+            let mut bad = 0;
+            for (&first, &last) in first.iter().zip(last) {
+                bad |= u8::from(!(property(first) & property(last)));
+            }
+            return bad == 0;
+        }
+        let (blocks, _) = bytes.as_chunks::<16>();
+        let mut found = bad(last, &property);
+        for block in blocks {
+            found |= bad(block, &property);
+        }
+        return found == 0;
+    }
+    let mut block = [0; 16];
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        block[..8].copy_from_slice(first);
+        block[8..].copy_from_slice(last);
+        return bad(&block, &property) == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        for (at, half) in [first, last, first, last].into_iter().enumerate() {
+            block[4 * at..4 * at + 4].copy_from_slice(half);
+        }
+        return bad(&block, &property) == 0;
+    }
+    bytes.iter().all(|&byte| property(byte))
+}
+
+/// What a closure says, its argument's type being known.
+#[inline(always)]
+fn ask(holds: impl Fn(&[u8]) -> bool, bytes: &[u8]) -> bool {
+    holds(bytes)
+}
+
+/// Not zero when one of the bytes does not have the property.
+#[inline(always)]
+fn bad(block: &[u8; 16], property: impl Fn(u8) -> bool) -> u8 {
+    let mut bad = 0;
+    for &byte in block {
+        bad |= u8::from(!property(byte));
+    }
+    bad
 }
 
 /// Declares an alphabet and its string.
@@ -141,16 +182,28 @@ macro_rules! alphabets {
         impl Alphabet for $alphabet {
             const TAG: u32 = $tag;
             const NAME: &'static str = $name;
-            #[inline]
+            #[inline(always)]
             fn holds(bytes: &[u8]) -> bool {
-                let holds: fn(&[u8]) -> bool = $holds;
-                holds(bytes)
+                ask($holds, bytes)
             }
         }
 
         $(#[$doc])*
         pub type $string<'a> = Text<'a, $alphabet>;
     )*};
+}
+
+/// The characters that most strings are of, which are asked for first.
+#[inline(always)]
+const fn usual(byte: u8) -> bool {
+    let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+    letter | (byte.wrapping_sub(b'+') < 16) | (byte == b' ')
+}
+
+#[cold]
+#[inline(never)]
+fn all_printable(bytes: &[u8]) -> bool {
+    all(bytes, printable)
 }
 
 const fn printable(byte: u8) -> bool {
@@ -168,7 +221,8 @@ alphabets! {
     Numeric, NumericString, 18, "NumericString",
         |bytes| all(bytes, |byte| (byte.wrapping_sub(b'0') < 10) | (byte == b' '));
     /// PrintableString: letters, digits, space and `'()+,-./:=?`.
-    Printable, PrintableString, 19, "PrintableString", |bytes| all(bytes, printable);
+    Printable, PrintableString, 19, "PrintableString",
+        |bytes| all(bytes, usual) || all_printable(bytes);
     /// TeletexString (T61String), whose sets are switched by escape sequences: any bytes.
     Teletex, TeletexString, 20, "TeletexString", |_| true;
     /// VideotexString: any bytes.
