@@ -4,7 +4,12 @@
 //! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
+pub mod memory;
+pub mod tap;
+mod vnet;
+
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -67,7 +72,8 @@ pub struct TxPacket<'a> {
     pub payload: &'a [IoSlice<'a>],
     /// The transport checksum: [`Checksum::Partial`] only where [`Capabilities::checksum`].
     pub checksum: Checksum,
-    /// Only where [`Capabilities::tcp_segmentation`] or [`Capabilities::udp_segmentation`] says so.
+    /// Only where [`Capabilities::tcp_segmentation`] or [`Capabilities::udp_segmentation`] says so, and
+    /// with [`Checksum::Partial`]. `header` then holds all of the headers, and nothing else.
     pub segmentation: Segmentation,
 }
 
@@ -80,6 +86,37 @@ impl TxPacket<'_> {
     /// True for a packet without a byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Refuses what the interface did not offer: the caller's mistake, not the network's.
+    fn admit(&self, capabilities: &Capabilities) -> io::Result<usize> {
+        let len = self.len();
+        let offered = match self.segmentation {
+            Segmentation::None => true,
+            Segmentation::Tcp { .. } => capabilities.tcp_segmentation,
+            Segmentation::Udp { .. } => capabilities.udp_segmentation,
+        };
+        let complete = match self.checksum {
+            Checksum::Partial { start, offset } => {
+                capabilities.checksum && usize::from(start) + usize::from(offset) + 2 <= len
+            }
+            Checksum::InPlace | Checksum::Verified => self.segmentation == Segmentation::None,
+        };
+        if len == 0 || len > capabilities.max_packet_bytes || !offered || !complete {
+            let what = format!(
+                "a packet of {len} bytes, {:?}, {:?}, for {}, which takes {} bytes, checksum {}, TCP \
+                 segmentation {}, UDP segmentation {}",
+                self.checksum,
+                self.segmentation,
+                capabilities.name,
+                capabilities.max_packet_bytes,
+                capabilities.checksum,
+                capabilities.tcp_segmentation,
+                capabilities.udp_segmentation
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        Ok(len)
     }
 }
 
@@ -119,6 +156,27 @@ pub struct Capabilities {
     pub notes: Vec<String>,
 }
 
+/// What happened to an interface, its addresses, neighbours and routes while it was in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The link was deleted: every later call fails.
+    Gone,
+    /// The link can carry packets, or cannot for now.
+    Running(bool),
+    /// The MTU is another; [`Interface::capabilities`] says so too.
+    Mtu(usize),
+    /// The kernel has this address on the interface now.
+    AddressAdded(IpAddr, u8),
+    /// The kernel has it there no longer.
+    AddressRemoved(IpAddr),
+    /// The kernel learned or forgot where a neighbour is.
+    Neighbour(IpAddr, Option<[u8; 6]>),
+    /// The kernel's routes are others.
+    Routes,
+    /// Changes were lost: read everything again.
+    Overrun,
+}
+
 /// One queue of a network interface. Nothing blocks but [`Interface::wait`].
 pub trait Interface: Send {
     /// What the interface got. The MTU may change under way.
@@ -156,4 +214,45 @@ pub trait Interface: Send {
 
     /// The descriptor that becomes readable when packets wait, where there is one.
     fn as_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The next thing that happened to the interface itself. [`Interface::wait`] wakes for it; who never
+    /// waits asks now and then.
+    fn poll_change(&mut self) -> Option<Change> {
+        None
+    }
+
+    /// Packets that the interface or the kernel dropped since it was opened, as far as it tells.
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+impl<I: Interface + ?Sized> Interface for Box<I> {
+    fn capabilities(&self) -> &Capabilities {
+        (**self).capabilities()
+    }
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        (**self).transmit(packets)
+    }
+    fn receive(&mut self) -> io::Result<usize> {
+        (**self).receive()
+    }
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        (**self).packet(index)
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        (**self).wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        (**self).waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).as_fd()
+    }
+    fn poll_change(&mut self) -> Option<Change> {
+        (**self).poll_change()
+    }
+    fn dropped(&self) -> u64 {
+        (**self).dropped()
+    }
 }

@@ -14,7 +14,8 @@
 //!
 //! Where the device takes this memory itself ([`Device::takes_memory`](fusewire_device::Device::takes_memory))
 //! the next reader of the bytes is another processor. Then records and headers are written to a staging
-//! buffer, which stays in the cache, and a whole super-packet goes from there past the caches.
+//! buffer, which stays in the cache, and a whole super-packet goes from there past the caches. In bulk it
+//! begins a page: the kernel takes sixteen pages at once, and a super-packet touches no more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,6 +29,10 @@ use fusewire_wire::tcp::TIMESTAMP_HEADER_LEN;
 pub const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
 /// Bytes that are staged at most, but for one longer record: a super-packet.
 const STAGING_BYTES: usize = 64 << 10;
+/// What the kernel takes at a time.
+const PAGE_BYTES: usize = 4 << 10;
+/// From so many bytes on a super-packet is worth the rest of a page.
+const BULK_BYTES: usize = 32 << 10;
 
 /// One committed record.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +71,8 @@ pub struct SendRing {
     /// The last bytes before `head`, as long as they are not in `memory`.
     staged: Range<usize>,
     staging: Vec<u8>,
+    /// Bytes that were staged when they last left.
+    left: usize,
 }
 
 impl SendRing {
@@ -80,6 +87,7 @@ impl SendRing {
             hint: 0,
             staged: 0..0,
             staging: Vec::new(),
+            left: 0,
         }
     }
 
@@ -100,6 +108,14 @@ impl SendRing {
             return (need < tail).then_some(0);
         }
         (self.head + need < tail).then_some(self.head)
+    }
+
+    /// The first page from `start` on, which is free, if `need` bytes there are too.
+    fn page(&self, start: usize, need: usize) -> Option<usize> {
+        let page = start.next_multiple_of(PAGE_BYTES);
+        let tail = self.entries.front().map_or(0, |front| front.pos as usize - HEADROOM);
+        let fits = if start < tail { page + need < tail } else { page + need <= self.memory.len() };
+        fits.then_some(page)
     }
 
     /// True if a record of `len` bytes has room now.
@@ -143,16 +159,20 @@ impl SendRing {
         stage: bool,
         write: impl FnOnce(&mut [u8]) -> Result<Sum, E>,
     ) -> Result<(), E> {
-        let start = self.slot(len).expect("the caller asked for room");
+        let mut start = self.slot(len).expect("the caller asked for room");
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
-        let (pos, end) = (start + HEADROOM, start + HEADROOM + len);
+        let need = HEADROOM + len;
         let goes_on = stage
             && start == self.staged.end
-            && end - self.staged.start <= STAGING_BYTES.max(HEADROOM + len);
+            && start + need - self.staged.start <= STAGING_BYTES.max(need);
         if !goes_on {
             self.unstage();
+            if stage && need.max(self.left) >= BULK_BYTES {
+                start = self.page(start, need).unwrap_or(start);
+            }
             self.staged = if stage { start..start } else { 0..0 };
         }
+        let (pos, end) = (start + HEADROOM, start + need);
         let sum = if stage {
             let from = self.staged.start;
             if self.staging.is_empty() {
@@ -180,6 +200,7 @@ impl SendRing {
             let len = self.staged.len();
             stream_copy(&self.staging[..len], &mut self.memory[self.staged.clone()]);
             stream_fence();
+            self.left = len;
         }
         self.staged = 0..0;
     }
@@ -265,14 +286,16 @@ impl SendRing {
 mod tests {
     use super::*;
 
+    fn fill_with(memory: &mut [u8], offset: u64) -> Sum {
+        for (i, b) in memory.iter_mut().enumerate() {
+            *b = (offset + i as u64) as u8;
+        }
+        Sum::of(memory)
+    }
+
     fn fill(ring: &mut SendRing, offset: u64, len: usize) {
-        let result: Result<(), ()> = ring.push(offset, len, offset % 5 < 3, |m| {
-            for (i, b) in m.iter_mut().enumerate() {
-                *b = (offset + i as u64) as u8;
-            }
-            Ok(Sum::of(m))
-        });
-        result.unwrap();
+        let stage = offset % 5 < 3;
+        ring.push(offset, len, stage, |m| Ok::<_, ()>(fill_with(m, offset))).unwrap();
     }
 
     #[test]
@@ -338,6 +361,36 @@ mod tests {
         assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);
+    }
+
+    #[test]
+    fn in_bulk_a_super_packet_begins_a_page_and_nothing_is_lost() {
+        let mut ring = SendRing::new(Region::private(300 << 10), 64);
+        let (mut next, mut acked, mut turns) = (0u64, 0u64, 0);
+        let mut lens = VecDeque::new();
+        while turns < 200 {
+            let len = [60_000, 1000, 40_000][turns % 3];
+            if ring.has_room(len) {
+                let bulk = len + HEADROOM >= BULK_BYTES;
+                let roomy = ring.room() >= len + HEADROOM + PAGE_BYTES;
+                ring.push(next, len, true, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
+                let at = ring.locate(&(next..next + len as u64)).payload.start - HEADROOM;
+                assert!(!bulk || !roomy || at.is_multiple_of(PAGE_BYTES), "{len} at {at}");
+                ring.unstage();
+                lens.push_back(len as u64);
+                next += len as u64;
+                turns += 1;
+            } else {
+                acked += lens.pop_front().unwrap();
+                ring.acknowledge(acked);
+            }
+            let mut offset = acked;
+            for len in &lens {
+                let located = ring.locate(&(offset..offset + len));
+                assert_eq!(located.sum, Some(Sum::of(ring.bytes(located.payload))));
+                offset += len;
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Virtual time, simulated links, seeds and content oracles: what tests of machines stand on. It is a
-//! dev-dependency only and does no I/O but reading the environment for seeds.
+//! Virtual time, simulated links, seeds and content oracles: what tests of machines stand on; and network
+//! namespaces for those that need the kernel. It is a dev-dependency only.
 #![forbid(unsafe_code)]
 
 pub mod content;
 pub mod link;
+pub mod namespace;
 pub mod random;
 pub mod seeds;
 

@@ -1,0 +1,180 @@
+//! Two interfaces joined in the process, for tests and for measuring what lies above: what goes into one
+//! comes out of the other, in order, as it was sent: super-frames and unfinished checksums too, where the
+//! configuration lets them through. A full queue drops and counts, as a network does.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use crate::{Waker, wake};
+
+/// What the pair is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// What packets begin with.
+    pub link: Link,
+    /// Largest IP packet in bytes.
+    pub mtu: usize,
+    /// Checksums may be left to the interface, and the other side gets them unfinished.
+    pub checksum: bool,
+    /// TCP and UDP super-frames may be sent, and the other side gets them whole. Needs `checksum`.
+    pub segmentation: bool,
+    /// Packets that wait before more are dropped.
+    pub queue_packets: usize,
+    /// Packets that one `receive` takes.
+    pub batch_packets: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            link: Link::Ethernet,
+            mtu: 1500,
+            checksum: false,
+            segmentation: false,
+            queue_packets: 4096,
+            batch_packets: 64,
+        }
+    }
+}
+
+/// Two interfaces, each with an address of its own where there is Ethernet.
+///
+/// # Errors
+/// No descriptor is left.
+pub fn pair(config: Config) -> io::Result<(Memory, Memory)> {
+    let ways = [Way::new()?, Way::new()?];
+    let end = |own: usize| {
+        let link_bytes = if config.link == Link::Ethernet { 14 } else { 0 };
+        Ok::<_, io::Error>(Memory {
+            inward: ways[own].clone(),
+            outward: ways[1 - own].clone(),
+            batch: Vec::with_capacity(config.batch_packets),
+            config,
+            capabilities: Capabilities {
+                name: "memory",
+                link: config.link,
+                mac: (config.link == Link::Ethernet).then_some([2, 0, 0, 0, 0, own as u8 + 1]),
+                mtu: config.mtu,
+                checksum: config.checksum,
+                tcp_segmentation: config.segmentation && config.checksum,
+                udp_segmentation: config.segmentation && config.checksum,
+                receive_offload: config.segmentation,
+                max_packet_bytes: link_bytes
+                    + if config.segmentation { 65_535 } else { config.mtu },
+                notes: Vec::new(),
+            },
+            waker: Waker::new()?,
+        })
+    };
+    Ok((end(0)?, end(1)?))
+}
+
+/// One direction.
+#[derive(Clone)]
+struct Way {
+    queue: Arc<Mutex<Queue>>,
+    /// Readable as long as the queue is not empty.
+    filled: Waker,
+}
+
+#[derive(Default)]
+struct Queue {
+    packets: VecDeque<Packet>,
+    /// Buffers that were emptied, to be filled again.
+    spare: Vec<Vec<u8>>,
+    dropped: u64,
+}
+
+struct Packet {
+    bytes: Vec<u8>,
+    checksum: Checksum,
+    segmentation: Segmentation,
+}
+
+impl Way {
+    fn new() -> io::Result<Way> {
+        Ok(Way { queue: Arc::default(), filled: Waker::new()? })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of two interfaces whose packets stay in the process.
+pub struct Memory {
+    inward: Way,
+    outward: Way,
+    batch: Vec<Packet>,
+    config: Config,
+    capabilities: Capabilities,
+    waker: Waker,
+}
+
+impl Interface for Memory {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        let mut queue = self.outward.lock();
+        let was_empty = queue.packets.is_empty();
+        for packet in packets {
+            packet.admit(&self.capabilities)?;
+            if queue.packets.len() >= self.config.queue_packets {
+                queue.dropped += 1;
+                continue;
+            }
+            let mut bytes = queue.spare.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(packet.header);
+            packet.payload.iter().for_each(|piece| bytes.extend_from_slice(piece));
+            let (checksum, segmentation) = (packet.checksum, packet.segmentation);
+            queue.packets.push_back(Packet { bytes, checksum, segmentation });
+        }
+        if was_empty && !queue.packets.is_empty() {
+            self.outward.filled.wake();
+        }
+        Ok(packets.len())
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        let mut queue = self.inward.lock();
+        queue.spare.extend(self.batch.drain(..).map(|packet| packet.bytes));
+        let count = queue.packets.len().min(self.config.batch_packets);
+        self.batch.extend(queue.packets.drain(..count));
+        if count > 0 && queue.packets.is_empty() {
+            self.inward.filled.drain();
+        }
+        Ok(count)
+    }
+
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        let Packet { bytes, checksum, segmentation } = &self.batch[index];
+        RxPacket { bytes, checksum: *checksum, segmentation: *segmentation }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        if want_write {
+            return Ok(true);
+        }
+        wake::wait(self.inward.filled.as_fd(), &self.waker, timeout, false)
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.inward.filled.as_fd())
+    }
+
+    /// Packets for this side that found the queue full.
+    fn dropped(&self) -> u64 {
+        self.inward.lock().dropped
+    }
+}

@@ -1,0 +1,121 @@
+//! Packets for tests of interfaces, made and read by etherparse: an eye that is not ours.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::io::IoSlice;
+use std::net::SocketAddrV4;
+use std::time::{Duration, Instant};
+
+use etherparse::{PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
+use fusewire_device::interface::{Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+
+/// Both ends of a flow, and the Ethernet addresses where there are some.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    pub from: SocketAddrV4,
+    pub to: SocketAddrV4,
+    pub macs: Option<([u8; 6], [u8; 6])>,
+}
+
+impl Flow {
+    pub fn new(from: &str, to: &str) -> Flow {
+        Flow { from: from.parse().unwrap(), to: to.parse().unwrap(), macs: None }
+    }
+
+    pub fn over(self, from: [u8; 6], to: [u8; 6]) -> Flow {
+        Flow { macs: Some((from, to)), ..self }
+    }
+
+    /// Bytes before the transport header.
+    pub fn network_end(&self) -> usize {
+        if self.macs.is_some() { 34 } else { 20 }
+    }
+
+    /// Headers of a UDP datagram with `payload`; its checksum complete.
+    pub fn udp(&self, payload: &[u8]) -> Vec<u8> {
+        let (source, destination) = (self.from.ip().octets(), self.to.ip().octets());
+        let ip = match self.macs {
+            Some((from, to)) => PacketBuilder::ethernet2(from, to).ipv4(source, destination, 64),
+            None => PacketBuilder::ipv4(source, destination, 64),
+        };
+        let mut packet = Vec::new();
+        ip.udp(self.from.port(), self.to.port()).write(&mut packet, payload).unwrap();
+        packet.truncate(packet.len() - payload.len());
+        packet
+    }
+
+    /// Headers of a TCP segment; its checksum complete.
+    pub fn tcp(&self, header: TcpHeader, payload: &[u8]) -> Vec<u8> {
+        let (source, destination) = (self.from.ip().octets(), self.to.ip().octets());
+        let ip = match self.macs {
+            Some((from, to)) => PacketBuilder::ethernet2(from, to).ipv4(source, destination, 64),
+            None => PacketBuilder::ipv4(source, destination, 64),
+        };
+        let header =
+            TcpHeader { source_port: self.from.port(), destination_port: self.to.port(), ..header };
+        let mut packet = Vec::new();
+        ip.tcp_header(header).write(&mut packet, payload).unwrap();
+        packet.truncate(packet.len() - payload.len());
+        packet
+    }
+
+    /// Puts the sum of the pseudo-header where the checksum is, and says so.
+    pub fn partial(&self, header: &mut [u8], payload_len: usize, protocol: u8) -> Checksum {
+        let start = self.network_end();
+        let offset = if protocol == 17 { 6 } else { 16 };
+        let len = (header.len() - start + payload_len) as u32;
+        let mut sum = [self.from.ip(), self.to.ip()]
+            .iter()
+            .map(|ip| (u32::from(**ip) >> 16) + (u32::from(**ip) & 0xffff))
+            .sum::<u32>()
+            + u32::from(protocol)
+            + len;
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        header[start + offset..start + offset + 2].copy_from_slice(&(sum as u16).to_be_bytes());
+        Checksum::Partial { start: start as u16, offset: offset as u16 }
+    }
+}
+
+/// One whole packet.
+pub fn whole<'a>(header: &'a [u8], payload: &'a [IoSlice<'a>]) -> TxPacket<'a> {
+    TxPacket { header, payload, checksum: Checksum::InPlace, segmentation: Segmentation::None }
+}
+
+/// The next packets that `wanted` takes, within five seconds; `wanted` says when it has enough.
+pub fn receive_until(interface: &mut dyn Interface, mut wanted: impl FnMut(RxPacket<'_>) -> bool) {
+    let end = Instant::now() + Duration::from_secs(5);
+    loop {
+        let count = interface.receive().unwrap();
+        for i in 0..count {
+            if wanted(interface.packet(i)) {
+                return;
+            }
+        }
+        if count == 0 {
+            assert!(Instant::now() < end, "the packet did not come");
+            interface.wait(Some(Duration::from_millis(100)), false).unwrap();
+        }
+    }
+}
+
+/// What etherparse reads in a packet.
+pub fn slice(link: Link, bytes: &[u8]) -> Option<SlicedPacket<'_>> {
+    match link {
+        Link::Ethernet => SlicedPacket::from_ethernet(bytes).ok(),
+        Link::Ip => SlicedPacket::from_ip(bytes).ok(),
+    }
+}
+
+/// The payload of a UDP datagram to `port`; `None` for another packet.
+pub fn udp_payload(link: Link, bytes: &[u8], port: u16) -> Option<&[u8]> {
+    match slice(link, bytes)?.transport? {
+        TransportSlice::Udp(udp) if udp.destination_port() == port => Some(udp.payload()),
+        _ => None,
+    }
+}
+
+/// Bytes that differ from their neighbours.
+pub fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}

@@ -1,0 +1,139 @@
+//! Tests in a network namespace of their own: whatever they make in it, links, addresses, programs of the
+//! kernel's, is gone when their process ends, however it ends.
+//!
+//! The test runs again as a child of itself inside `unshare`. As root it keeps the rights that it has;
+//! else it gets those of a user namespace, where they are allowed, which is enough for TAP and AF_PACKET and
+//! not for loading programs into the kernel.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+const INSIDE: &str = "FUSEWIRE_TEST_NAMESPACE";
+
+/// What a test needs; without it, it is skipped and says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A namespace, which an unprivileged user may have too.
+    Namespace,
+    /// The rights of the real root.
+    Root,
+}
+
+/// Runs `inside` in a namespace where `setup`, a shell script, ran before. `test` is the test's own path, as
+/// the test program lists it.
+///
+/// # Panics
+/// When `inside` does, with what it printed.
+pub fn in_namespace(test: &str, need: Need, setup: &str, inside: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
+        println!("inside");
+        return inside();
+    }
+    let is_root = is_root();
+    if need == Need::Root && !is_root {
+        return eprintln!("skipped: {test} needs root");
+    }
+    let mut command = Command::new("unshare");
+    if !is_root {
+        command.arg("--map-root-user");
+    }
+    let script = format!(
+        "set -e\nip link set lo up\n{setup}\n\
+         exec \"$0\" --exact {test} --nocapture --include-ignored --test-threads=1"
+    );
+    let program = std::env::current_exe().expect("the test program has a path");
+    let output =
+        command.args(["--net", "sh", "-c", &script]).arg(program).env(INSIDE, test).output();
+    let output = match output {
+        Ok(output) => output,
+        Err(e) => return eprintln!("skipped: unshare cannot be run: {e}"),
+    };
+    let out = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    if !out.contains("inside") {
+        return eprintln!("skipped: no namespace, or not as {test} wants it: {out}{error}");
+    }
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{error}");
+    eprint!("{error}");
+}
+
+/// True for the real root, not that of a user namespace.
+pub fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let all = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    uid.and_then(|ids| ids.split_whitespace().next()) == Some("0") && all
+}
+
+/// Runs a shell script where the test runs, and returns what it printed.
+///
+/// # Panics
+/// When it fails.
+pub fn sh(script: &str) -> String {
+    run(Command::new("sh").args(["-e", "-c", script]), script)
+}
+
+fn run(command: &mut Command, script: &str) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("sh");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Another namespace beside the test's: a host of its own. It ends with the test.
+pub struct Peer(Child);
+
+impl Peer {
+    /// A namespace with its loopback up, and nothing else.
+    ///
+    /// # Panics
+    /// When there can be none.
+    pub fn new() -> Peer {
+        // It ends when its input does: when the test's process ends.
+        let mut child = Command::new("unshare")
+            .args(["--net", "sh", "-c", "ip link set lo up && echo ready && exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("piped");
+        let _ = BufReader::new(out).read_line(&mut line);
+        assert_eq!(line, "ready\n", "a namespace for a peer");
+        Peer(child)
+    }
+
+    /// Its process, which `ip link set NAME netns PID` takes.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// A program that runs in it.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "-t", &self.pid().to_string(), program]);
+        command
+    }
+
+    /// Runs a shell script in it, and returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn sh(&self, script: &str) -> String {
+        run(self.command("sh").args(["-e", "-c", script]), script)
+    }
+}
+
+impl Default for Peer {
+    fn default() -> Peer {
+        Peer::new()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
