@@ -18,7 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("device", &["base", "wire"]),
     ("stack", &["base", "kernels", "wire", "transport", "session", "device"]),
     ("files", &["base", "codec", "kernels", "session", "stack"]),
-    ("lab", &["base", "device", "files", "kernels", "session", "stack", "transport"]),
+    ("lab", &["base", "device", "files", "kernels", "session", "stack", "transport", "wire"]),
     (
         "cli",
         &[

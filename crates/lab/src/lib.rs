@@ -6,6 +6,7 @@
 
 pub mod connections;
 mod error;
+pub mod inca;
 pub mod namespace;
 pub mod parts;
 mod scratch;
