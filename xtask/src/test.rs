@@ -35,8 +35,6 @@ pub fn run(options: &Options) -> Result {
         cargo().env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links").args([
             "doc",
             "--workspace",
-            "--exclude",
-            "fusewire",
             "--no-deps",
             "--quiet",
         ]),

@@ -1,6 +1,11 @@
 //! The program `fusewire`: argument table, output, exit codes.
 #![forbid(unsafe_code)]
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "doc comments are help texts: [:port] is no link"
+)]
 
+mod asn1;
 mod bench;
 mod connect;
 mod demo;
@@ -47,6 +52,9 @@ enum Command {
     /// Shows, replaces and forgets keys.
     #[command(subcommand)]
     Key(key::Key),
+    /// Checks modules of ASN.1.
+    #[command(subcommand)]
+    Asn1(asn1::Asn1),
     /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -67,6 +75,7 @@ fn main() -> ExitCode {
         Command::Put(put) => put::run(&put),
         Command::Ls(ls) => ls::run(&ls),
         Command::Key(key) => key::run(&key),
+        Command::Asn1(asn1) => asn1::run(&asn1),
         Command::Bench(bench) => bench::run(bench),
     };
     output::finish(result)

@@ -4,7 +4,9 @@
 //! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
+pub mod flows;
 pub mod memory;
+pub mod packet;
 pub mod tap;
 mod vnet;
 
@@ -14,6 +16,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::Waker;
+use flows::Flows;
+
+pub(crate) use vnet::HEADER_BYTES as VNET_HEADER_BYTES;
 
 /// What lies at the beginning of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,6 +220,16 @@ pub trait Interface: Send {
     /// The descriptor that becomes readable when packets wait, where there is one.
     fn as_fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// From now on these flows are ours, in place of those before. Where all of the interface is ours
+    /// anyway, nothing happens.
+    ///
+    /// # Errors
+    /// More than the interface can tell apart; what the operating system says.
+    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
+        let _ = flows;
+        Ok(())
+    }
+
     /// The next thing that happened to the interface itself. [`Interface::wait`] wakes for it; who never
     /// waits asks now and then.
     fn poll_change(&mut self) -> Option<Change> {
@@ -248,6 +263,9 @@ impl<I: Interface + ?Sized> Interface for Box<I> {
     }
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).as_fd()
+    }
+    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
+        (**self).steer(flows)
     }
     fn poll_change(&mut self) -> Option<Change> {
         (**self).poll_change()

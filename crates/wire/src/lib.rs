@@ -4,10 +4,15 @@
 //! a buffer that the caller made long enough.
 #![forbid(unsafe_code)]
 
+pub mod arp;
 mod error;
 pub mod ethernet;
+pub mod icmp;
+pub mod icmpv6;
 pub mod ipv4;
 pub mod ipv6;
+pub mod ipv6_extension;
+pub mod ndp;
 pub mod tcp;
 pub mod udp;
 

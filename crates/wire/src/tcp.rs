@@ -7,6 +7,8 @@ use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 use fusewire_base::Seq;
 
+/// Protocol number in an IP header.
+pub const NUMBER: u8 = 6;
 /// Length of a header without options, in bytes.
 pub const MIN_HEADER_LEN: usize = 20;
 /// Length of a header that carries timestamps and nothing else, in bytes: NOP, NOP, Timestamps.

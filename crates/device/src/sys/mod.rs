@@ -2,9 +2,11 @@
 //!
 //! Every function here is safe to call with any arguments; what makes it so stands at each block.
 
+pub(crate) mod gather;
 pub(crate) mod ifreq;
 pub(crate) mod map;
 pub(crate) mod mmsg;
+pub(crate) mod packet;
 pub(crate) mod region;
 pub(crate) mod sockopt;
 pub(crate) mod tun;

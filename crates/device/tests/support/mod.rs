@@ -1,6 +1,8 @@
 //! Packets for tests of interfaces, made and read by etherparse: an eye that is not ours.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod exchange;
+
 use std::io::IoSlice;
 use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
@@ -118,4 +120,26 @@ pub fn udp_payload(link: Link, bytes: &[u8], port: u16) -> Option<&[u8]> {
 /// Bytes that differ from their neighbours.
 pub fn content(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+/// The Ethernet address of an interface.
+pub fn mac_of(name: &str) -> [u8; 6] {
+    let line = fusewire_testkit::namespace::sh(&format!("ip -o link show {name}"));
+    let text = line.split("link/ether ").nth(1).unwrap().split(' ').next().unwrap();
+    let mut octets = text.split(':').map(|b| u8::from_str_radix(b, 16).unwrap());
+    std::array::from_fn(|_| octets.next().unwrap())
+}
+
+/// A pair of Ethernet interfaces: the kernel has 10.78.0.1 on `fwa` and knows 10.78.0.2 at `fwb`.
+pub const VETH: &str = "\
+ip link add fwa type veth peer name fwb
+ip addr add 10.78.0.1/24 dev fwa
+ip link set fwa up
+ip link set fwb up
+ip neigh add 10.78.0.2 lladdr $(ip -o link show fwb | sed 's/.*ether \\([^ ]*\\) .*/\\1/') dev fwa
+";
+
+/// The flow from us at `fwb` to the kernel at `fwa`.
+pub fn veth_flow() -> Flow {
+    Flow::new("10.78.0.2:7000", "10.78.0.1:7001").over(mac_of("fwb"), mac_of("fwa"))
 }

@@ -4,6 +4,10 @@
 //! its length was read once by the device, the record's header is copied before it is looked at, and the
 //! ciphertext is loaded once by the pass that opens it, or copied first where the pass loads it more
 //! often. Nothing else is believed; what does not fit ends the connection and nothing else.
+//!
+//! A record that comes alone is sealed straight into the ring. In bulk the ring's lines lie in the cache
+//! of the core that read them last, and to fetch each of them back costs more than to seal it: there a
+//! record is sealed into a buffer that stays in the cache, and goes from there to the ring past the caches.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -11,6 +15,7 @@ use std::time::Duration;
 
 use fusewire_device::shm::{Place, Shm};
 use fusewire_device::{Device, Ecn};
+use fusewire_kernels::{stream_copy, stream_fence};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
     Error as SessionError, Fingerprint, Options, RecordReceiver, RecordSender, RecordType,
@@ -24,6 +29,9 @@ use crate::{ConnectionId, Error, Result};
 const PUBLISH_BYTES: usize = 32 << 10;
 /// The peer has room again after so many bytes were opened, or when there is nothing more to open.
 const RELEASE_BYTES: usize = 64 << 10;
+/// A record from this length on, and every one that follows another that the peer has not been shown,
+/// is bulk.
+const BULK_BYTES: usize = 4 << 10;
 /// There is only one connection here.
 const ID: ConnectionId = ConnectionId { index: 0, generation: 0 };
 
@@ -48,6 +56,8 @@ pub struct Connection {
     finished: bool,
     /// The peer broke its promises, or is gone.
     broken: bool,
+    /// One record on its way into the ring, in bulk.
+    staging: Vec<u8>,
 }
 
 impl Connection {
@@ -68,6 +78,7 @@ impl Connection {
             copied,
             finished: false,
             broken: false,
+            staging: Vec::new(),
         }
     }
 
@@ -127,7 +138,14 @@ impl Connection {
             self.wants_room = true;
             return Ok(false);
         };
-        self.sender.seal(self.sender.next_offset(), kind, body, room)?;
+        let offset = self.sender.next_offset();
+        if self.unpublished > 0 || len >= BULK_BYTES {
+            self.staging.resize(len, 0);
+            self.sender.seal(offset, kind, body, &mut self.staging)?;
+            stream_copy(&self.staging, room);
+        } else {
+            self.sender.seal(offset, kind, body, room)?;
+        }
         self.shm.commit(Ecn::NotEct);
         self.wants_room = false;
         self.unpublished += len;
@@ -140,6 +158,7 @@ impl Connection {
     /// Shows the peer what was sealed.
     pub fn flush(&mut self) {
         if self.unpublished > 0 {
+            stream_fence();
             self.shm.publish();
             self.unpublished = 0;
         }

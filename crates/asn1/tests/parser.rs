@@ -1,0 +1,110 @@
+//! The parser is lossless, total, and linear.
+
+use std::time::Instant;
+
+use fusewire_asn1::tree::Event;
+use fusewire_asn1::{File, Source};
+
+/// Reads a text and checks that the tree holds all of it.
+fn parse(text: &str) -> File {
+    let file = File::parse(0, Source::new("test.asn1", text.as_bytes()));
+    let mut whole = String::new();
+    let mut depth = 0_i32;
+    for event in file.tree.events() {
+        match *event {
+            Event::Open(_) => depth += 1,
+            Event::Close => depth -= 1,
+            Event::Token(n) => whole += file.source.slice(file.tree.tokens()[n as usize].span),
+        }
+        assert!(depth >= 0);
+    }
+    assert_eq!(depth, 0);
+    assert_eq!(whole, text);
+    file
+}
+
+fn errors(text: &str) -> Vec<(u32, String)> {
+    let file = parse(text);
+    let errors = file.diagnostics.iter().filter(|d| d.is_error());
+    errors.map(|d| (d.position(&file.source).line, d.message.clone())).collect()
+}
+
+#[test]
+fn goes_on_after_an_error() {
+    let text = "M DEFINITIONS ::= BEGIN\nA ::= SEQUENCE { a INTEGER,\n b 3,\n c }\nB := INTEGER\nC ::= BOOLEAN\nEND\n";
+    let file = parse(text);
+    let found = errors(text);
+    assert_eq!(found.iter().map(|e| e.0).collect::<Vec<_>>(), [3, 4, 5], "{found:?}");
+    assert_eq!(file.modules[0].assignments.len(), 3);
+}
+
+#[test]
+fn what_is_missing_is_missed_where_it_should_stand() {
+    assert_eq!(errors("M DEFINITIONS ::= BEGIN\nA ::= SEQUENCE\nB ::= INTEGER\nEND")[..].len(), 0);
+    let found = errors("M DEFINITIONS ::= BEGIN\nA ::= OCTET\nB ::= INTEGER\nEND");
+    assert_eq!(found, [(2, "expected `STRING`, found `B`".to_owned())]);
+}
+
+#[test]
+fn depth_is_bounded() {
+    for (open, close) in [("SEQUENCE OF ", ""), ("CHOICE { a ", "}"), ("A (", ")"), ("[1] A{", "}")]
+    {
+        let text = format!(
+            "M DEFINITIONS ::= BEGIN A ::= {}{}\nEND",
+            open.repeat(20_000),
+            close.repeat(20_000)
+        );
+        parse(&text);
+    }
+    parse(&format!(
+        "M DEFINITIONS ::= BEGIN a A ::= {}{} END",
+        "{".repeat(50_000),
+        "}".repeat(50_000)
+    ));
+}
+
+#[test]
+fn prefixes_of_a_module_end_without_panic() {
+    let text = "M {iso 1} DEFINITIONS AUTOMATIC TAGS ::= BEGIN EXPORTS A; IMPORTS B FROM C {1 2}; \
+        A{T} ::= SEQUENCE (SIZE (1..5, ...)) OF [1] IMPLICIT CHOICE { a NULL, ..., [[ b REAL ]] } \
+        x C ::= { ID {1 2} TYPE A } C ::= CLASS { &id INTEGER UNIQUE } WITH SYNTAX { [ID &id] } \
+        O MACRO ::= BEGIN TYPE NOTATION ::= empty VALUE NOTATION ::= empty END END";
+    for end in 0..text.len() {
+        parse(&text[..end]);
+        parse(&format!("{}{}", &text[..end], &text[(end + 7).min(text.len())..]));
+    }
+}
+
+/// Twice the text takes about twice the time, whatever it is made of.
+#[test]
+fn time_is_linear() {
+    let patterns = [
+        "A ::= SEQUENCE { a INTEGER (1..5), b SET OF B OPTIONAL }\n",
+        "a B ::= {",
+        "A ::= B {",
+        "{ ( [[ ",
+        "a OPERATION ARGUMENT B ",
+        "/* ",
+        "'0 \" ",
+        "a B ::= { x y, ",
+        "IMPORTS a FROM B ",
+        "A (1 | ",
+        "A ::= CHOICE { ",
+        "} ) ",
+        "A DEFINITIONS ::= BEGIN ",
+        "A { ",
+    ];
+    for pattern in patterns {
+        let text = |bytes: usize| {
+            format!("M DEFINITIONS ::= BEGIN {}", pattern.repeat(bytes / pattern.len()))
+        };
+        let time = |text: &str| {
+            let start = Instant::now();
+            File::parse(0, Source::new("large", text.as_bytes()));
+            start.elapsed().as_secs_f64()
+        };
+        let (small, large) = (text(1 << 17), text(1 << 20));
+        let (small, large) = (time(&small), time(&large));
+        assert!(large < 60.0 * small.max(0.002), "{pattern:?}: {small} s and {large} s");
+    }
+}

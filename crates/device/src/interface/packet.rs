@@ -1,0 +1,289 @@
+//! AF_PACKET: an interface of the host's, shared with the kernel. Received packets lie in a ring of memory
+//! that the kernel fills, with a virtio header before each; those that are sent are gathered by `sendmmsg`.
+//!
+//! A filter in the kernel lets only our flows come, and these are copies: the kernel still sees them, and
+//! answers for a port that nobody holds (see [`super::hold`]). Each process on the interface has a socket of its own
+//! with a filter of its own; several queues of one process split its flows by hash (`PACKET_FANOUT`).
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use super::flows::{self, Flows};
+use super::vnet;
+use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use crate::kernel::Version;
+use crate::sys::gather::{Gather, MAX_PACKETS, MAX_PIECES};
+use crate::sys::packet::{self as sys, Ring};
+use crate::sys::{ifreq, sockopt};
+use crate::{Waker, wake};
+
+/// Packets that one `receive` takes.
+const BATCH_PACKETS: usize = 64;
+
+/// How the interface is used.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its name.
+    pub name: String,
+    /// What of it is ours.
+    pub flows: Flows,
+    /// An Ethernet address of our own, unless we use the interface's.
+    pub mac: Option<[u8; 6]>,
+    /// Bytes of the receive ring.
+    pub ring_bytes: usize,
+    /// Packets are seen in blocks, up to a millisecond late and close together (`TPACKET_V3`), and not one
+    /// by one as they come (`TPACKET_V2`).
+    pub blocks: bool,
+    /// What is sent does not wait in the interface's queue; when the hardware is full it is dropped.
+    pub bypass_queue: bool,
+    /// Number of a group of queues, of this process or several, among which flows are split by hash.
+    pub fanout: Option<u16>,
+}
+
+impl Config {
+    /// Everything on the interface of this name.
+    pub fn new(name: &str) -> Config {
+        Config {
+            name: name.into(),
+            flows: Flows::everything(),
+            mac: None,
+            ring_bytes: 16 << 20,
+            blocks: false,
+            bypass_queue: false,
+            fanout: None,
+        }
+    }
+}
+
+/// One queue of an interface that the kernel uses too.
+pub struct Packet {
+    fd: OwnedFd,
+    /// Unmapped before the socket is closed.
+    ring: Ring,
+    batch: Vec<Slot>,
+    gather: Gather,
+    capabilities: Capabilities,
+    malformed: u64,
+    dropped: Cell<u64>,
+    waker: Waker,
+}
+
+/// A packet in the ring.
+struct Slot {
+    index: usize,
+    checksum: Checksum,
+    segmentation: Segmentation,
+}
+
+impl Packet {
+    /// Takes its flows from the interface.
+    ///
+    /// # Errors
+    /// `PermissionDenied`, with what is missing; what the kernel says.
+    pub fn open(config: &Config) -> io::Result<Packet> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // Of protocol 0: nothing comes before the filter is there.
+        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+            .map_err(|e| explain(e.into(), &config.name))?;
+        let fail = |e: io::Error| explain(e, &config.name);
+        let index =
+            rustix::net::netdevice::name_to_index(&fd, &config.name).map_err(|e| fail(e.into()))?;
+        let Some(own) = ifreq::mac(fd.as_fd(), &config.name)? else {
+            let what = format!("{} is no Ethernet interface", config.name);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        };
+        let mtu = ifreq::mtu(fd.as_fd(), &config.name)?;
+        steer(fd.as_fd(), &config.flows)?;
+        sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+        let mut notes = vec![format!("AF_PACKET on {}, virtio header both ways", config.name)];
+        if sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1).is_err() {
+            notes.push("what this host sends comes too: Linux 4.20 could leave it out".into());
+        }
+        if config.bypass_queue {
+            sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+            notes.push("sent packets bypass the interface's queue".into());
+        }
+        let version = if config.blocks { sys::Version::Blocks } else { sys::Version::Slots };
+        let ring = Ring::new(fd.as_fd(), version, config.ring_bytes)?;
+        notes.push(match version {
+            sys::Version::Slots => "ring of slots (TPACKET_V2): each packet is seen at once".into(),
+            sys::Version::Blocks => {
+                "ring of blocks (TPACKET_V3): packets are seen up to a millisecond late".into()
+            }
+        });
+        sys::bind(fd.as_fd(), index).map_err(fail)?;
+        if let Some(mac) = config.mac.filter(|mac| *mac != own) {
+            sys::listen_to(fd.as_fd(), index, Some(mac))?;
+        }
+        if config.flows.groups || config.flows.everything {
+            sys::listen_to(fd.as_fd(), index, None)?;
+        }
+        if let Some(group) = config.fanout {
+            // By hash, the group's number in the low half.
+            sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, i32::from(group))?;
+            notes.push(format!("shares its flows by hash with fanout group {group}"));
+        }
+        let udp_segmentation = Version::running().is_none_or(|v| v >= UDP_SEGMENTATION);
+        if !udp_segmentation {
+            notes.push(format!("UDP super-frames need Linux {UDP_SEGMENTATION}"));
+        }
+        let capabilities = Capabilities {
+            name: "packet",
+            link: Link::Ethernet,
+            mac: Some(config.mac.unwrap_or(own)),
+            mtu,
+            checksum: true,
+            tcp_segmentation: true,
+            udp_segmentation,
+            receive_offload: true,
+            max_packet_bytes: 14 + 65_535,
+            notes,
+        };
+        Ok(Packet {
+            fd,
+            ring,
+            batch: Vec::with_capacity(BATCH_PACKETS),
+            gather: Gather::default(),
+            capabilities,
+            malformed: 0,
+            dropped: Cell::new(0),
+            waker: Waker::new()?,
+        })
+    }
+
+    /// As many packets as one call carries.
+    fn send(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        let mut taken = packets.len().min(MAX_PACKETS);
+        for (i, packet) in packets[..taken].iter().enumerate() {
+            let sound = packet.admit(&self.capabilities).and_then(|_| {
+                let fits = packet.payload.len() <= MAX_PIECES
+                    && vnet::emit(packet, Link::Ethernet).is_some();
+                if fits { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+            });
+            match sound {
+                Ok(()) => {}
+                Err(e) if i == 0 => return Err(e),
+                // Those before it go first.
+                Err(_) => {
+                    taken = i;
+                    break;
+                }
+            }
+        }
+        let pieces = packets[..taken].iter().map(|packet| {
+            let header = vnet::emit(packet, Link::Ethernet).unwrap_or_default();
+            (header, packet.header, packet.payload)
+        });
+        self.gather.send(self.fd.as_fd(), pieces)
+    }
+}
+
+/// The virtio header of packet sockets knows UDP super-frames from this version on.
+const UDP_SEGMENTATION: Version = Version { major: 6, minor: 2 };
+
+fn steer(fd: BorrowedFd<'_>, wanted: &Flows) -> io::Result<()> {
+    match flows::assemble(wanted) {
+        Some(program) if program.len() <= flows::MAX_INSTRUCTIONS => {
+            sys::attach_filter(fd, &program)
+        }
+        Some(program) => {
+            let what = format!(
+                "{} ports make a filter of {} instructions, and the kernel takes {}",
+                wanted.ports.len(),
+                program.len(),
+                flows::MAX_INSTRUCTIONS
+            );
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        }
+        None => match sys::detach_filter(fd) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn explain(error: io::Error, name: &str) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; it takes CAP_NET_RAW (setcap cap_net_raw+ep PROGRAM, or run as root)"
+        }
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("AF_PACKET on {name}: {error}{advice}"))
+}
+
+impl Interface for Packet {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < packets.len() {
+            match self.send(&packets[sent..]) {
+                Ok(count) => sent += count,
+                Err(e) if is_full(&e) => break,
+                Err(e) if sent == 0 => return Err(e),
+                // It comes again when the rest is sent.
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        self.batch.clear();
+        let count = self.ring.advance(BATCH_PACKETS);
+        for index in 0..count {
+            let packet = self.ring.packet(index).and_then(|(vnet, bytes)| vnet::parse(vnet, bytes));
+            match packet {
+                Some(RxPacket { checksum, segmentation, .. }) => {
+                    self.batch.push(Slot { index, checksum, segmentation });
+                }
+                None => self.malformed += 1,
+            }
+        }
+        Ok(self.batch.len())
+    }
+
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        let Slot { index, checksum, segmentation } = self.batch[index];
+        let bytes = self.ring.packet(index).map_or(&[][..], |(_, bytes)| bytes);
+        RxPacket { bytes, checksum, segmentation }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        let ready = wake::wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        // What ended the sleep may be that the interface is gone.
+        match rustix::net::sockopt::socket_error(&self.fd)? {
+            Ok(()) => Ok(ready),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
+        steer(self.fd.as_fd(), flows)
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.set(self.dropped.get() + sys::dropped(self.fd.as_fd()));
+        self.dropped.get() + self.malformed
+    }
+}
+
+/// Full, and not broken: to be tried again.
+fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+}

@@ -1,0 +1,276 @@
+//! What a packet socket is asked (Linux `if_packet.h`), and the memory of its receive ring.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::sockopt;
+use crate::interface::flows::Instruction;
+
+/// All Ethernet protocols, in the order of the network.
+const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
+/// Bytes of a block of the ring.
+pub(crate) const BLOCK_BYTES: usize = 2 << 20;
+/// Bytes of a slot: Linux's headers, and the largest super-frame.
+const SLOT_BYTES: usize = 65_792;
+/// Bytes of a block that closes as a whole: several super-frames.
+const CLOSED_BLOCK_BYTES: usize = 256 << 10;
+/// Before each packet lies its virtio header.
+pub(crate) const VNET_BYTES: usize = crate::interface::VNET_HEADER_BYTES;
+
+/// From now on the socket gets the packets of the interface (`bind`).
+pub(crate) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    // SAFETY: a C structure of numbers, for which zero is valid.
+    let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    addr.sll_family = libc::AF_PACKET as u16;
+    addr.sll_protocol = ALL_PROTOCOLS;
+    addr.sll_ifindex = index as c_int;
+    let len = size_of_val(&addr) as libc::socklen_t;
+    // SAFETY: `addr` lives across the call and is as long as said.
+    let status = unsafe { libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), len) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Gives the socket a filter, in place of the one that it had; it takes effect at once.
+pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let mut program: Vec<_> = program
+        .iter()
+        .map(|i| libc::sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })
+        .collect();
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let described = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+    // SAFETY: the option takes a `sock_fprog`; it points to `len` instructions, which live across the
+    // call and which the kernel copies and checks.
+    unsafe { sockopt::set_raw(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &described) }
+}
+
+/// Takes the filter away.
+pub(crate) fn detach_filter(fd: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0)
+}
+
+/// The interface also takes what is sent to `mac` for as long as the socket lives; all multicast groups,
+/// when there is none.
+pub(crate) fn listen_to(fd: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>) -> io::Result<()> {
+    /// `PACKET_MR_UNICAST`.
+    const UNICAST: u16 = 3;
+    let mut address = [0; 8];
+    address[..6].copy_from_slice(&mac.unwrap_or_default());
+    let request = libc::packet_mreq {
+        mr_ifindex: index as c_int,
+        mr_type: if mac.is_some() { UNICAST } else { libc::PACKET_MR_ALLMULTI as u16 },
+        mr_alen: 6,
+        mr_address: address,
+    };
+    // SAFETY: the option takes a `packet_mreq`, of numbers.
+    unsafe { sockopt::set_raw(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
+}
+
+/// Packets that found the ring full since the last call.
+pub(crate) fn dropped(fd: BorrowedFd<'_>) -> u64 {
+    let mut stats = [0u32; 3];
+    let mut len = size_of_val(&stats) as libc::socklen_t;
+    // SAFETY: the option writes at most `len` bytes of numbers, which `stats` has.
+    let status = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            stats.as_mut_ptr().cast::<c_void>(),
+            &raw mut len,
+        )
+    };
+    if status == 0 { u64::from(stats[1]) } else { 0 }
+}
+
+/// How the kernel fills the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// A slot a packet, seen as soon as it is there (`TPACKET_V2`).
+    Slots,
+    /// Packets close together in blocks, seen when the block is full or a millisecond old (`TPACKET_V3`).
+    Blocks,
+}
+
+/// A packet in the ring that is ours until the next [`Ring::advance`].
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// From the beginning of the mapping; the virtio header lies before it.
+    at: usize,
+    len: usize,
+    /// It was longer than its room.
+    is_cut: bool,
+}
+
+/// The receive ring of a packet socket.
+///
+/// Invariant: `base .. base + len` is mapped, readable and writable as long as this lives; the kernel
+/// writes only to slots and blocks whose status says that they are its own. What `taken` describes lies in
+/// slots and blocks that are ours.
+pub(crate) struct Ring {
+    base: NonNull<u8>,
+    len: usize,
+    version: Version,
+    /// Slots or blocks.
+    count: usize,
+    /// The oldest one that is ours, and how many of them were taken.
+    first: usize,
+    held: usize,
+    taken: Vec<Taken>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Makes the ring of `fd`, of about `bytes`, with virtio headers.
+    pub fn new(fd: BorrowedFd<'_>, version: Version, bytes: usize) -> io::Result<Ring> {
+        let number = match version {
+            Version::Slots => libc::tpacket_versions::TPACKET_V2,
+            Version::Blocks => libc::tpacket_versions::TPACKET_V3,
+        };
+        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, number as c_int)?;
+        // The packet behind an Ethernet header lies at a multiple of 16.
+        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, 16 - VNET_BYTES as c_int)?;
+        let (block, frame, blocks, count) = match version {
+            Version::Slots => {
+                let blocks = bytes.div_ceil(BLOCK_BYTES).max(1);
+                (BLOCK_BYTES, SLOT_BYTES, blocks, blocks * (BLOCK_BYTES / SLOT_BYTES))
+            }
+            Version::Blocks => {
+                let blocks = bytes.div_ceil(CLOSED_BLOCK_BYTES).max(2);
+                (CLOSED_BLOCK_BYTES, 2048, blocks, blocks)
+            }
+        };
+        let request = libc::tpacket_req3 {
+            tp_block_size: block as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: frame as u32,
+            tp_frame_nr: (blocks * (block / frame)) as u32,
+            tp_retire_blk_tov: 1,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        // SAFETY: the option takes a `tpacket_req3`, of numbers, which begins with the `tpacket_req` that the
+        // older version takes: the kernel reads as much as it knows.
+        unsafe { sockopt::set_raw(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)? };
+        let len = blocks * block;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { mmap(ptr::null_mut(), len, protection, flags, fd, 0)? };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Ring { base, len, version, count, first: 0, held: 0, taken: Vec::with_capacity(2048) })
+    }
+
+    /// Where slot or block `index` begins.
+    fn place(&self, index: usize) -> usize {
+        let index = index % self.count;
+        match self.version {
+            Version::Slots => {
+                let a_block = BLOCK_BYTES / SLOT_BYTES;
+                index / a_block * BLOCK_BYTES + index % a_block * SLOT_BYTES
+            }
+            Version::Blocks => index * CLOSED_BLOCK_BYTES,
+        }
+    }
+
+    /// The word by which slot or block `index` changes hands.
+    fn status(&self, index: usize) -> &AtomicU32 {
+        let at = match self.version {
+            Version::Slots => 0,
+            Version::Blocks => 8,
+        };
+        // SAFETY: every place lies in the mapping, at a multiple of 16; the word is shared with the kernel and
+        // only touched atomically.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(self.place(index) + at).cast()) }
+    }
+
+    /// A number of the kernel's in a slot or block that is ours.
+    fn word(&self, at: usize) -> usize {
+        assert!(at + 4 <= self.len);
+        // SAFETY: in bounds; whoever calls has seen the status, so the kernel does not write here.
+        unsafe { self.base.as_ptr().add(at).cast::<u32>().read_unaligned() as usize }
+    }
+
+    /// Gives what was taken back to the kernel, and takes what is there: at most `most` slots, or a block.
+    /// Returns the number of packets.
+    pub fn advance(&mut self, most: usize) -> usize {
+        self.taken.clear();
+        for i in self.first..self.first + self.held {
+            self.status(i).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        }
+        self.first = (self.first + self.held) % self.count;
+        self.held = 0;
+        match self.version {
+            Version::Slots => {
+                while self.held < most.min(self.count) && self.is_ours(self.first + self.held) {
+                    let at = self.place(self.first + self.held);
+                    self.held += 1;
+                    // Of `tpacket2_hdr`.
+                    self.take(at, SLOT_BYTES, [8, 4, 12]);
+                }
+            }
+            Version::Blocks if self.is_ours(self.first) => {
+                self.held = 1;
+                self.take_block(self.place(self.first));
+            }
+            Version::Blocks => {}
+        }
+        self.taken.len()
+    }
+
+    fn is_ours(&self, index: usize) -> bool {
+        self.status(index).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Takes the packet whose header lies at `at`, with `room` bytes up to the next, and its fields for
+    /// captured and true length and its place at these offsets.
+    fn take(&mut self, at: usize, room: usize, [captured, len, place]: [usize; 3]) {
+        let (captured, len) = (self.word(at + captured), self.word(at + len));
+        let place = self.word(at + place) & 0xffff;
+        // The kernel made these; a wrong one would be its fault, and is dropped as a cut packet.
+        let fits = place >= VNET_BYTES && place + captured <= room;
+        let is_cut = !fits || captured < len;
+        let (at, len) = if fits { (at + place, captured) } else { (VNET_BYTES, 0) };
+        self.taken.push(Taken { at, len, is_cut });
+    }
+
+    fn take_block(&mut self, block: usize) {
+        let (count, mut at) = (self.word(block + 12), self.word(block + 16));
+        for _ in 0..count {
+            if at + 48 > CLOSED_BLOCK_BYTES {
+                break;
+            }
+            let next = self.word(block + at);
+            // Of `tpacket3_hdr`.
+            self.take(block + at, CLOSED_BLOCK_BYTES - at, [12, 16, 24]);
+            at += next;
+        }
+    }
+
+    /// The virtio header and the packet, of those that the last [`Ring::advance`] took; `None` for one that
+    /// was cut.
+    ///
+    /// # Panics
+    /// When there is none of this number.
+    pub fn packet(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let Taken { at, len, is_cut } = self.taken[index];
+        assert!(at >= VNET_BYTES && at + len <= self.len);
+        // SAFETY: in bounds; in a slot or block that is ours until `advance`, which needs `&mut self`.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().add(at - VNET_BYTES), VNET_BYTES + len)
+        };
+        (!is_cut).then(|| bytes.split_at(VNET_BYTES))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `new` made; every slice of it borrowed `self`.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,145 @@
+//! AF_PACKET against the kernel over a veth pair: the ring in both forms, super-frames, filters, queues.
+
+mod support;
+
+use std::io::IoSlice;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use fusewire_device::interface::flows::{Flows, Port, Protocol};
+use fusewire_device::interface::packet::{Config, Packet};
+use fusewire_device::interface::{Interface, Link};
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use support::{VETH, content, exchange, receive_until, udp_payload, veth_flow, whole};
+
+const LINK: Link = Link::Ethernet;
+
+#[test]
+fn packets_and_super_frames_go_both_ways() {
+    in_namespace("packets_and_super_frames_go_both_ways", Need::Namespace, VETH, || {
+        for (blocks, bypass_queue) in [(false, false), (true, false), (false, true)] {
+            let config = Config { blocks, bypass_queue, ..Config::new("fwb") };
+            let mut packet = Packet::open(&config).unwrap();
+            exchange::datagrams(&mut packet, veth_flow());
+            exchange::udp_super_frames(&mut packet, veth_flow());
+            exchange::tcp_super_frames(&mut packet, veth_flow());
+        }
+    });
+}
+
+#[test]
+fn the_ring_goes_round_and_what_does_not_fit_is_counted() {
+    let test = "the_ring_goes_round_and_what_does_not_fit_is_counted";
+    in_namespace(test, Need::Namespace, VETH, || {
+        for blocks in [false, true] {
+            let config = Config { blocks, ring_bytes: 1, ..Config::new("fwb") };
+            let mut packet = Packet::open(&config).unwrap();
+            let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
+            let payload = content(1400);
+            for n in 0..200u32 {
+                let numbered = [&n.to_be_bytes(), &payload[4..]].concat();
+                socket.send_to(&numbered, "10.78.0.2:7000").unwrap();
+                receive_until(&mut packet, |packet| {
+                    let got = udp_payload(LINK, packet.bytes, 7000);
+                    got.is_some_and(|got| got == numbered)
+                });
+            }
+            assert_eq!(packet.dropped(), 0);
+            for _ in 0..2000 {
+                socket.send_to(&payload, "10.78.0.2:7000").unwrap();
+            }
+            let mut got = 0;
+            while packet.wait(Some(Duration::from_millis(100)), false).unwrap() {
+                let count = packet.receive().unwrap();
+                let ours = |i| udp_payload(LINK, packet.packet(i).bytes, 7000);
+                got += (0..count).filter(|i| ours(*i).is_some()).count() as u64;
+            }
+            assert!(packet.dropped() >= 2000 - got && got < 2000, "{got} {}", packet.dropped());
+        }
+    });
+}
+
+#[test]
+fn a_filter_lets_only_our_flows_come_and_can_be_changed() {
+    let test = "a_filter_lets_only_our_flows_come_and_can_be_changed";
+    in_namespace(test, Need::Namespace, VETH, || {
+        let port = |port| Port { addr: [10, 78, 0, 2].into(), protocol: Protocol::Udp, port };
+        // Two users of one interface, each with a port.
+        let open = |n| {
+            let flows = Flows::ports([port(n)]);
+            Packet::open(&Config { flows, ..Config::new("fwb") }).unwrap()
+        };
+        let mut users = [open(7000), open(7100)];
+        let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
+        let all = [7000u16, 7100, 7200, 7300];
+        let came = |users: &mut [Packet; 2]| {
+            all.iter().for_each(|to| {
+                socket.send_to(&to.to_be_bytes(), ("10.78.0.2", *to)).unwrap();
+            });
+            users.each_mut().map(|user| {
+                let mut ports = Vec::new();
+                while user.wait(Some(Duration::from_millis(50)), false).unwrap() {
+                    let count = user.receive().unwrap();
+                    for bytes in (0..count).map(|i| user.packet(i).bytes) {
+                        let found = all.iter().find(|to| udp_payload(LINK, bytes, **to).is_some());
+                        ports.push(found.copied().unwrap_or(0));
+                    }
+                }
+                ports
+            })
+        };
+        assert_eq!(came(&mut users), [vec![7000], vec![7100]]);
+        users[1].steer(&Flows::ports([port(7200), port(7300)])).unwrap();
+        assert_eq!(came(&mut users), [vec![7000], vec![7200, 7300]]);
+        users[0].steer(&Flows::default()).unwrap();
+        assert_eq!(came(&mut users), [vec![], vec![7200, 7300]]);
+        users[1].steer(&Flows::everything()).unwrap();
+        let mut all_of_it = came(&mut users)[1].clone();
+        all_of_it.retain(|port| *port != 0);
+        assert_eq!(all_of_it, all);
+        let too_many = Flows::ports((0..3000).map(port));
+        let error = users[0].steer(&too_many).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn queues_of_a_group_split_the_flows() {
+    in_namespace("queues_of_a_group_split_the_flows", Need::Namespace, VETH, || {
+        let config = Config { fanout: Some(77), ..Config::new("fwb") };
+        let mut queues = [Packet::open(&config).unwrap(), Packet::open(&config).unwrap()];
+        let sockets: Vec<_> = (0..32).map(|_| UdpSocket::bind("10.78.0.1:0").unwrap()).collect();
+        for _ in 0..3 {
+            for socket in &sockets {
+                let from = socket.local_addr().unwrap().port();
+                socket.send_to(&from.to_be_bytes(), "10.78.0.2:7000").unwrap();
+            }
+        }
+        let came = queues.each_mut().map(|queue| {
+            let mut from = Vec::new();
+            while queue.wait(Some(Duration::from_millis(50)), false).unwrap() {
+                let count = queue.receive().unwrap();
+                from.extend((0..count).filter_map(|i| {
+                    udp_payload(LINK, queue.packet(i).bytes, 7000).map(<[u8]>::to_vec)
+                }));
+            }
+            from
+        });
+        assert_eq!(came[0].len() + came[1].len(), 96);
+        assert!(!came[0].is_empty() && !came[1].is_empty(), "all flows on one queue");
+        assert!(came[0].iter().all(|from| !came[1].contains(from)), "a flow on both queues");
+    });
+}
+
+#[test]
+fn a_deleted_interface_fails() {
+    in_namespace("a_deleted_interface_fails", Need::Namespace, VETH, || {
+        let mut packet = Packet::open(&Config::new("fwb")).unwrap();
+        sh("ip link del fwb");
+        packet.wait(Some(Duration::from_secs(5)), false).unwrap_err();
+        let header = [0; 60];
+        packet.transmit(&[whole(&header, &[IoSlice::new(b"x")])]).unwrap_err();
+        let error = Packet::open(&Config::new("fwb")).err().unwrap();
+        assert!(error.to_string().contains("fwb"), "{error}");
+    });
+}

@@ -1,0 +1,303 @@
+//! The IP layer of one interface, as a machine without I/O.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use fusewire_base::Instant;
+use fusewire_wire::ethernet::Address;
+
+use crate::Cidr;
+use crate::addresses::{self, Addresses, Begin, Change, Lifetimes, Origin};
+use crate::config::{Config, Link, Route};
+use crate::counters::{Cause, Counters};
+use crate::limit::Limiter;
+use crate::neighbors::{Lookup, Neighbors};
+use crate::outbox::Outbox;
+use crate::output::{NoPath, Stations, Via, group_station};
+use crate::random::Random;
+use crate::routes::{self, NextHop, Routes};
+
+/// Smallest MTU that a link may have: that of IPv6 (RFC 8200, section 5).
+pub const MIN_MTU: usize = 1280;
+
+/// The IP layer of one interface.
+///
+/// Whoever owns one drives it: frames go into [`Layer::handle`]; when that, [`Layer::route`] or
+/// [`Layer::handle_timeout`] was called, [`Layer::poll_transmit`] is asked until it gives nothing more;
+/// [`Layer::poll_timeout`] says when [`Layer::handle_timeout`] is due. Packets of the transport do not pass
+/// through it: they take the headers of a [`Via`].
+#[derive(Debug)]
+pub struct Layer {
+    pub(crate) config: Config,
+    pub(crate) random: Random,
+    pub(crate) addresses: Addresses,
+    pub(crate) routes: Routes,
+    pub(crate) neighbors: Neighbors,
+    pub(crate) limiter: Limiter,
+    pub(crate) outbox: Outbox,
+    pub(crate) counters: Counters,
+    pub(crate) hop_limit_v6: u8,
+    /// Tells own probes that come back.
+    pub(crate) nonce: [u8; 6],
+    changes: u64,
+}
+
+impl Layer {
+    /// A layer that begins at `now`. `seed` is secret randomness.
+    pub fn new(config: Config, seed: &[u8; 32], now: Instant) -> Layer {
+        let (mut random, keyed) = Random::new(seed);
+        let [nonce @ .., _, _] = random.bits().to_be_bytes();
+        let mut layer = Layer {
+            addresses: Addresses::new(),
+            routes: Routes::new(),
+            neighbors: Neighbors::new(config.limits.neighbors, keyed),
+            limiter: Limiter::new(now, config.limits.answers_per_s, keyed),
+            outbox: Outbox::new(),
+            counters: Counters::default(),
+            hop_limit_v6: config.hop_limit,
+            nonce,
+            random,
+            changes: 0,
+            config,
+        };
+        for at in 0..layer.config.addresses.len() {
+            let cidr = layer.config.addresses[at];
+            layer.add_address(now, cidr);
+        }
+        for at in 0..layer.config.routes.len() {
+            let route = layer.config.routes[at];
+            layer.routes.add(route, routes::Source::Static);
+        }
+        layer
+    }
+
+    /// What the layer was told.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What went through the layer and what did not.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Our addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = &addresses::Entry> {
+        self.addresses.iter()
+    }
+
+    /// Our routes.
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Neighbours that were found.
+    pub fn neighbors(&self) -> impl Iterator<Item = &crate::neighbors::Entry> {
+        self.neighbors.iter()
+    }
+
+    /// Changes whenever a [`Via`] may have become wrong, or [`NoPath::Resolving`] may have come to an end:
+    /// ask for all of them again.
+    pub fn generation(&self) -> u64 {
+        self.changes.wrapping_add(self.neighbors.changes())
+    }
+
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Whether packets to `address` are ours.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.addresses.is_own(address)
+    }
+
+    /// Gives the interface an address; false when there is no room.
+    pub fn add_address(&mut self, now: Instant, cidr: Cidr) -> bool {
+        let begin = match self.config.link {
+            _ if !self.config.answers => Begin::Silent,
+            Link::Ip => Begin::Silent,
+            Link::Ethernet(_) if cidr.address().is_ipv6() && self.config.duplicate_detection => {
+                Begin::Probed
+            }
+            Link::Ethernet(_) => Begin::Announced,
+        };
+        let forever = Lifetimes::default();
+        let random = &mut self.random;
+        let change = self.addresses.add(now, cidr, Origin::Static, forever, begin, random);
+        self.apply(change);
+        self.addresses.entry(cidr.address()).is_some()
+    }
+
+    /// Takes an address away.
+    pub fn remove_address(&mut self, address: IpAddr) {
+        let change = self.addresses.remove(address);
+        self.apply(change);
+    }
+
+    pub(crate) fn apply(&mut self, change: Option<Change>) {
+        if change.is_some() {
+            self.changed();
+        }
+    }
+
+    /// Adds a route; false when there is no room.
+    pub fn add_route(&mut self, route: Route) -> bool {
+        self.changed();
+        self.routes.add(route, routes::Source::Static)
+    }
+
+    /// Removes a route.
+    pub fn remove_route(&mut self, route: &Route) {
+        self.changed();
+        self.routes.remove(route);
+    }
+
+    /// A neighbour that is told, not found, as netlink says or the user. `None` forgets it.
+    pub fn set_neighbor(&mut self, address: IpAddr, station: Option<Address>) {
+        self.neighbors.set(address, station);
+    }
+
+    /// An upper layer has had an answer through this next hop (RFC 4861, section 7.3.1).
+    pub fn confirm(&mut self, now: Instant, next_hop: IpAddr) {
+        self.neighbors.confirm(now, next_hop, &mut self.random);
+    }
+
+    /// The link takes larger or smaller packets than before.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.config.mtu = mtu;
+        self.changed();
+    }
+
+    /// A path to `destination`, from `source` when that is fixed already.
+    ///
+    /// # Errors
+    /// See [`NoPath`].
+    pub fn route(
+        &mut self,
+        now: Instant,
+        destination: IpAddr,
+        source: Option<IpAddr>,
+    ) -> Result<Via, NoPath> {
+        if self.is_own(destination) {
+            return Err(NoPath::Own);
+        }
+        if source.is_some_and(|s| !self.is_own(s) || s.is_ipv4() != destination.is_ipv4()) {
+            return Err(NoPath::NotOurs);
+        }
+        if destination.is_unspecified() || destination.is_loopback() {
+            return Err(NoPath::NoRoute);
+        }
+        if self.is_group(destination) {
+            let source = source.or_else(|| self.addresses.source_for(destination));
+            let source = source.ok_or(NoPath::NoRoute)?;
+            let station = match destination {
+                IpAddr::V4(a) if !a.is_multicast() => Address::BROADCAST,
+                _ => group_station(destination),
+            };
+            return Ok(self.via(source, destination, destination, Some(station)));
+        }
+        let next_hop = self.next_hop(destination)?;
+        let source = source
+            .or_else(|| match next_hop {
+                IpAddr::V4(_) => Some(self.addresses.on_link(next_hop)?.cidr.address()),
+                IpAddr::V6(_) => None,
+            })
+            .or_else(|| self.addresses.source_for(destination))
+            .ok_or(NoPath::NoRoute)?;
+        let station = match self.config.link {
+            Link::Ip => None,
+            Link::Ethernet(_) => match self.neighbors.lookup(now, next_hop) {
+                Lookup::Station(station) => Some(station),
+                Lookup::Resolving => return Err(NoPath::Resolving),
+                Lookup::Failed => {
+                    if let IpAddr::V6(router) = next_hop {
+                        self.routes.rotate(router);
+                    }
+                    return Err(NoPath::Unreachable);
+                }
+            },
+        };
+        Ok(self.via(source, destination, next_hop, station))
+    }
+
+    fn next_hop(&self, destination: IpAddr) -> Result<IpAddr, NoPath> {
+        let link_local = matches!(destination, IpAddr::V6(a) if a.is_unicast_link_local());
+        let on_link = self.addresses.on_link(destination).map(|e| e.cidr.prefix_len());
+        let on_link = on_link.or(link_local.then_some(10));
+        let reaches = |router: Ipv6Addr| {
+            use crate::neighbors::State;
+            let entry = self.neighbors.entry(router.into());
+            entry.is_some_and(|e| !matches!(e.state, State::Incomplete | State::Failed))
+        };
+        match self.routes.lookup(destination, on_link, reaches) {
+            Some(NextHop::Link) => Ok(destination),
+            Some(NextHop::Gateway(gateway)) => Ok(gateway),
+            None => Err(NoPath::NoRoute),
+        }
+    }
+
+    /// For more than one receiver: multicast, or broadcast.
+    pub(crate) fn is_group(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(a) => {
+                a.is_multicast() || a == Ipv4Addr::BROADCAST || self.addresses.is_broadcast(a)
+            }
+            IpAddr::V6(a) => a.is_multicast(),
+        }
+    }
+
+    /// A path whose next hop is known.
+    pub(crate) fn via(
+        &self,
+        source: IpAddr,
+        destination: IpAddr,
+        next_hop: IpAddr,
+        station: Option<Address>,
+    ) -> Via {
+        let stations = match (self.config.link, station) {
+            (Link::Ethernet(own), Some(destination)) => Some(Stations { source: own, destination }),
+            _ => None,
+        };
+        let hop_limit = match destination {
+            // RFC 1112, section 6.1, and RFC 3493, section 5.2: groups do not leave the link unasked.
+            _ if destination.is_multicast() => 1,
+            IpAddr::V4(_) => self.config.hop_limit,
+            IpAddr::V6(_) => self.hop_limit_v6,
+        };
+        Via {
+            source,
+            destination,
+            next_hop,
+            stations,
+            mtu: self.config.mtu,
+            may_fragment: false,
+            hop_limit,
+            generation: self.generation(),
+        }
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.neighbors.handle_timeout(now);
+        while let Some(change) = self.addresses.handle_timeout(now) {
+            self.apply(Some(change));
+        }
+        if self.routes.handle_timeout(now) {
+            self.changed();
+        }
+        for _ in 0..self.outbox.handle_timeout(now) {
+            self.counters.drop(Cause::AnswerUnreachable);
+        }
+    }
+
+    /// When [`Layer::handle_timeout`] and [`Layer::poll_transmit`] are to be called, at the latest; may lie in
+    /// the past.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let times = [
+            self.neighbors.poll_timeout(),
+            self.addresses.poll_timeout(),
+            self.routes.poll_timeout(),
+            self.outbox.poll_timeout(self.neighbors.changes()),
+        ];
+        times.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,29 @@
+//! What lies between device and transport, without I/O: addresses, neighbours, routes, ICMP, fragments.
+//!
+//! [`Layer`] is the door: frames go in, the transport's datagrams come out, and the headers of packets that
+//! the transport sends are written for it. Time and randomness are arguments.
+#![forbid(unsafe_code)]
+
+pub mod addresses;
+mod arp;
+mod cidr;
+mod config;
+mod counters;
+mod icmp;
+mod input;
+mod layer;
+mod limit;
+mod ndp;
+pub mod neighbors;
+mod outbox;
+mod output;
+mod random;
+pub mod routes;
+mod transmit;
+
+pub use cidr::{Cidr, NotACidr};
+pub use config::{Config, Identifier, Limits, Link, Route};
+pub use counters::{Cause, Counters};
+pub use input::{Cast, Datagram, Input, PathError, PathErrorKind, Payload};
+pub use layer::{Layer, MIN_MTU};
+pub use output::{Fragment, MAX_HEADER_LEN, NoPath, Packet, Stations, Via, pseudo_header_sum};
