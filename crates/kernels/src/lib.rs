@@ -35,3 +35,8 @@ use fusewire_base::Sum;
 pub fn sum(level: Level, bytes: &[u8]) -> Sum {
     level.run(execution::Scan { stage: &stages::InternetSum, src: bytes })
 }
+
+/// Copies `src` to `dst`, which is as long, and sums it on the way.
+pub fn copy_sum(level: Level, src: &[u8], dst: &mut [u8]) -> Sum {
+    level.run(execution::Integrated { stage: &stages::InternetSum, src, dst })
+}

@@ -9,6 +9,7 @@ mod connection;
 mod endpoint;
 mod error;
 mod inbox;
+pub mod ip;
 pub mod kernel_tcp;
 mod path;
 mod send_ring;

@@ -1,7 +1,7 @@
 //! What is sent: the calls that queue it and the choice of the next segment (RFC 9293, sections 3.7.4 and
 //! 3.8.6; RFC 6675, NextSeg).
 
-use super::connection::{Connection, MIN_PAYLOAD, Probe, user_timeout_field};
+use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_timeout_field};
 use super::queue::{Segment, flag};
 use super::recovery::Phase;
 use super::timers::Timer;
@@ -151,6 +151,16 @@ impl Connection {
         self.send.max_payload = max_payload;
         self.cc.set_mss(max_payload);
         self.send.queue.recut(max_payload);
+    }
+
+    /// The path carries `mss` bytes of payload and options in a segment: as
+    /// [`set_max_payload`](Self::set_max_payload), whatever options were agreed upon.
+    pub fn set_send_mss(&mut self, mss: u16) {
+        self.settings.send_mss = mss;
+        if !matches!(self.state, State::Closed | State::SynSent) {
+            let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
+            self.set_max_payload(u32::from(mss.saturating_sub(options)));
+        }
     }
 
     // ---- output

@@ -172,6 +172,11 @@ impl Connection {
         }
     }
 
+    /// An acknowledgement should leave now.
+    pub fn wants_ack(&self) -> bool {
+        self.events.send_ack
+    }
+
     /// Payload may still come.
     pub(super) fn receives(&self) -> bool {
         matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
@@ -183,6 +188,13 @@ impl Connection {
         self.recv.unacked += 1;
         if self.recv.unacked == 1 {
             self.timers.set(Timer::DelayedAck, now + self.settings.delayed_ack);
+        }
+    }
+
+    /// The segment that was just accepted stood for so many more, which the device had joined.
+    pub fn note_merged(&mut self, more: u32) {
+        if self.recv.unacked > 0 {
+            self.recv.unacked = self.recv.unacked.saturating_add(more);
         }
     }
 

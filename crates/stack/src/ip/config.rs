@@ -1,0 +1,202 @@
+//! Settings of an IP stack and of its sockets, and what it counts.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use fusewire_kernels::Level;
+use fusewire_transport::tcp;
+
+/// Settings of an IP stack.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// CPU level of sums and copies.
+    pub level: Level,
+    /// TCP settings of connections that bring none of their own. `mss` and `send_mss` are what the
+    /// interface and the path allow, whatever stands here.
+    pub tcp: tcp::Config,
+    /// Sockets at once, those included that the application has closed and the network has not.
+    pub max_sockets: usize,
+    /// Sockets in TIME-WAIT; when there are more, the oldest is forgotten.
+    pub max_time_wait: usize,
+    /// How long a connection that the application has closed may wait for its peer.
+    pub orphan_timeout: Duration,
+    /// Ports that are given to sockets which ask for none (RFC 6056).
+    pub ephemeral_ports: RangeInclusive<u16>,
+    /// Bytes that wait in a UDP socket for its reader.
+    pub udp_queue_bytes: usize,
+    /// Datagrams or super-frames that wait in a UDP socket for its reader.
+    pub udp_queue_entries: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            level: Level::detect(),
+            tcp: tcp::Config { pacing: false, nagle: true, ..tcp::Config::default() },
+            max_sockets: 4096,
+            max_time_wait: 1024,
+            orphan_timeout: Duration::from_secs(60),
+            ephemeral_ports: 49152..=65535,
+            udp_queue_bytes: 1 << 20,
+            udp_queue_entries: 512,
+        }
+    }
+}
+
+/// Names a socket of a stack. A name is never used again while it is in use, and a stale one finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketId {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+/// What happened to a socket. Told once, however often it happened since it was last told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Event {
+    /// The handshake of `tcp_connect` is complete.
+    Connected,
+    /// A listener has a connection to accept.
+    Acceptable,
+    /// There is something to read.
+    Readable,
+    /// After a write that took less than all: there is room again.
+    Writable,
+    /// The peer's stream has ended; what came before may still be read.
+    PeerFinished,
+    /// The peer has sent urgent data; it lies in the stream.
+    Urgent,
+    /// Window, losses or marks have changed: see `tcp_info`.
+    Congestion,
+    /// The network told of an error: see `take_error`.
+    Error,
+    /// The connection is over; `take_error` says why if not in order.
+    Closed,
+}
+
+/// A set of [`Event`]s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Events(u16);
+
+impl Events {
+    pub fn add(&mut self, event: Event) {
+        self.0 |= 1 << event as u8;
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn pop(&mut self) -> Option<Event> {
+        use Event::*;
+        let all =
+            [Connected, Acceptable, Readable, Writable, PeerFinished, Urgent, Congestion, Error, Closed];
+        let next = all.into_iter().find(|event| self.0 >> *event as u8 & 1 == 1)?;
+        self.0 &= !(1 << next as u8);
+        Some(next)
+    }
+}
+
+/// Why a socket failed, or a call did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such socket, or it is of another kind.
+    #[error("there is no such socket")]
+    NoSocket,
+    /// The socket is not connected, or not yet.
+    #[error("the socket is not connected")]
+    NotConnected,
+    /// Nothing can be sent any more on this side.
+    #[error("this side of the stream was finished")]
+    Finished,
+    /// The address or port is taken.
+    #[error("{0} is in use")]
+    InUse(SocketAddr),
+    /// Not one of our addresses.
+    #[error("{0} is not an address of this stack")]
+    NotOurs(SocketAddr),
+    /// No ephemeral port is free.
+    #[error("no port is free")]
+    NoPort,
+    /// The table of sockets is full.
+    #[error("there are too many sockets")]
+    TooManySockets,
+    /// Longer than a datagram can be.
+    #[error("a message of {len} bytes is too long: at most {max} here")]
+    TooLong {
+        /// Its length.
+        len: usize,
+        /// The longest.
+        max: usize,
+    },
+    /// No way leads there, or a router said so.
+    #[error("the destination cannot be reached")]
+    Unreachable,
+    /// Nobody listens there.
+    #[error("connection refused")]
+    Refused,
+    /// The peer reset the connection.
+    #[error("the peer reset the connection")]
+    Reset,
+    /// We ended the connection at once.
+    #[error("the connection was aborted")]
+    Aborted,
+    /// Nobody answered in time.
+    #[error("timed out")]
+    TimedOut,
+    /// The interface is broken or gone.
+    #[error("the interface is gone")]
+    Interface,
+    /// The caller's arguments make no sense.
+    #[error("misuse: {0}")]
+    Misuse(&'static str),
+}
+
+/// Short for results of this module.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the stack counts, apart from what each connection and the IP layer count. Every packet that
+/// came and was not delivered is in one of these, or in theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets or super-frames that the interface gave.
+    pub received: u64,
+    /// Packets or super-frames that the interface took.
+    pub sent: u64,
+    /// Transport header malformed.
+    pub malformed: u64,
+    /// Wrong transport checksum, and for no connection (a connection counts its own).
+    pub checksum: u64,
+    /// UDP over IPv6 without a checksum.
+    pub no_checksum: u64,
+    /// The device's notes on checksum or segmentation do not fit the packet.
+    pub bad_offload: u64,
+    /// A protocol that we do not speak.
+    pub protocol: u64,
+    /// TCP for nobody's port; answered with RST.
+    pub tcp_stray: u64,
+    /// TCP from or to a broadcast or multicast address.
+    pub tcp_not_unicast: u64,
+    /// Refused by a listener: backlog, cookie, violation.
+    pub listener: u64,
+    /// The table of sockets is full.
+    pub full: u64,
+    /// UDP for nobody's port; answered with ICMP when it was for us alone.
+    pub udp_stray: u64,
+    /// The queue of a UDP socket was full, in messages.
+    pub udp_overflow: u64,
+    /// UDP from somebody else to a connected socket.
+    pub udp_not_peer: u64,
+    /// UDP messages delivered.
+    pub udp_messages_received: u64,
+    /// UDP messages sent.
+    pub udp_messages_sent: u64,
+    /// Answers that had no way to go.
+    pub unroutable: u64,
+    /// Answers that found the output queue full.
+    pub output_full: u64,
+    /// SYN cookies given out.
+    pub cookies: u64,
+}

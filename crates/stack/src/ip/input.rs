@@ -1,0 +1,365 @@
+//! Receiving: from the interface's packets to sockets (the initial step), each packet or super-frame once.
+
+use std::net::{IpAddr, SocketAddr};
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::interface::{Checksum, RxPacket, Segmentation};
+use fusewire_transport::tcp::{ListenerAction, State, Tuple, reset_for};
+use fusewire_wire::tcp::{Flags, Header};
+use fusewire_wire::udp;
+
+use super::config::Event;
+use super::layer::{Datagram, Input};
+use super::output::{TCP, pseudo_sum};
+use super::stack::Core;
+use super::table::{Flow, Protocol, Socket, bits};
+use super::tcp::{Place, Segment, Stream};
+use super::udp::{Incoming, Messages, Taker};
+
+/// Who takes what comes for one socket, in place of its queue.
+pub enum Direct<'a> {
+    /// Nobody.
+    None,
+    /// Datagrams of a socket.
+    Udp { index: u32, taker: &'a mut dyn Taker, taken: usize },
+    /// The stream of a connection.
+    Stream { index: u32, place: Place<'a> },
+}
+
+impl Core {
+    /// One packet or super-frame of the interface.
+    pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {
+        self.counters.received += 1;
+        let Input::Transport(datagram) = self.layer.handle(now, packet.bytes, self.link) else {
+            return;
+        };
+        let Some(bytes) = packet.bytes.get(datagram.payload.clone()) else { return };
+        let start = datagram.payload.start;
+        let field = match datagram.protocol {
+            TCP => 16,
+            udp::NUMBER => 6,
+            _ => {
+                self.counters.protocol += 1;
+                return;
+            }
+        };
+        // What is left of the checksum, and whether it is known to be right.
+        let unverified = match packet.checksum {
+            Checksum::Verified => false,
+            Checksum::InPlace => true,
+            Checksum::Partial { start: s, offset } => {
+                if (usize::from(s), usize::from(offset)) != (start, field) {
+                    self.counters.bad_offload += 1;
+                    return;
+                }
+                false
+            }
+        };
+        match (datagram.protocol, packet.segmentation) {
+            (TCP, Segmentation::None) => {
+                self.tcp_input(now, &datagram, bytes, unverified, None, direct);
+            }
+            (TCP, Segmentation::Tcp { segment_len, .. }) if segment_len > 0 => {
+                let segment_len = Some(u32::from(segment_len));
+                self.tcp_input(now, &datagram, bytes, unverified, segment_len, direct);
+            }
+            (udp::NUMBER, Segmentation::None) => {
+                self.udp_input(&datagram, bytes, unverified, None, direct);
+            }
+            (udp::NUMBER, Segmentation::Udp { segment_len }) if segment_len > 0 => {
+                let segment_len = Some(usize::from(segment_len));
+                self.udp_input(&datagram, bytes, unverified, segment_len, direct);
+            }
+            _ => self.counters.bad_offload += 1,
+        }
+    }
+
+    // ---- UDP
+
+    fn udp_input(
+        &mut self,
+        datagram: &Datagram,
+        bytes: &[u8],
+        unverified: bool,
+        segment_len: Option<usize>,
+        direct: &mut Direct<'_>,
+    ) {
+        let Ok(header) = udp::Header::parse(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let bytes = &bytes[..usize::from(header.len)];
+        let payload = &bytes[udp::HEADER_LEN..];
+        let head = match (unverified, header.checksum) {
+            (false, _) => None,
+            (true, 0) if datagram.src.is_ipv4() => None,
+            (true, 0) => {
+                self.counters.no_checksum += 1;
+                return;
+            }
+            (true, _) => {
+                let pseudo = pseudo_sum(datagram.src, datagram.dst, udp::NUMBER, bytes.len());
+                Some(pseudo + Sum::of(&bytes[..udp::HEADER_LEN]))
+            }
+        };
+        let incoming = Incoming {
+            messages: Messages {
+                from: SocketAddr::new(datagram.src, header.src_port),
+                to: datagram.dst,
+                ecn: datagram.ecn,
+                bytes: payload,
+                message_len: segment_len.unwrap_or(payload.len()).max(1),
+            },
+            head,
+        };
+        if !self.layer.is_local(datagram.dst) {
+            return self.udp_deliver_to_all(header.dst_port, &incoming, direct);
+        }
+        let from = incoming.messages.from;
+        let mut best = (0, 0);
+        let mut not_peer = false;
+        for index in self.table.bound(Protocol::Udp, header.dst_port) {
+            if let Some(Socket::Udp(udp)) = &self.table.slots[*index as usize].socket {
+                let fit = udp.fit(from, datagram.dst);
+                not_peer |= fit == 0;
+                if fit > best.0 {
+                    best = (fit, *index);
+                }
+            }
+        }
+        match best {
+            (0, _) if not_peer => self.counters.udp_not_peer += 1,
+            (0, _) => self.udp_stray(&incoming),
+            (_, index) => self.udp_deliver(index, &incoming, direct),
+        }
+    }
+
+    /// Broadcast and multicast: every socket that wants it.
+    fn udp_deliver_to_all(&mut self, port: u16, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+        let to = incoming.messages.to;
+        let mut delivered = false;
+        for at in 0..self.table.bound(Protocol::Udp, port).len() {
+            let index = self.table.bound(Protocol::Udp, port)[at];
+            let wants = self.table.udp_at(index).is_some_and(|udp| {
+                let member = !to.is_multicast() || udp.groups.contains(&to);
+                let bound = udp.local.ip().is_unspecified() || udp.local.ip() == to;
+                let peer = udp.remote.is_none_or(|remote| remote == incoming.messages.from);
+                member && peer && (bound || !to.is_multicast())
+            });
+            if wants {
+                delivered = true;
+                self.udp_deliver(index, incoming, direct);
+            }
+        }
+        if !delivered {
+            self.counters.udp_stray += 1;
+        }
+    }
+
+    #[inline]
+    fn udp_deliver(&mut self, index: u32, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+        let level = self.config.level;
+        let count = incoming.messages.count();
+        let Some(udp) = self.table.udp_at(index) else { return };
+        let verified = match direct {
+            Direct::Udp { index: wanted, taker, taken }
+                if *wanted == index && udp.queue.is_empty() =>
+            {
+                let right = taker.take(level, incoming);
+                *taken += if right { count } else { 0 };
+                right
+            }
+            _ => match udp.queue.push(level, incoming) {
+                Some(verified) => verified,
+                None => {
+                    udp.overflow += count as u64;
+                    self.counters.udp_overflow += count as u64;
+                    return;
+                }
+            },
+        };
+        if verified {
+            self.counters.udp_messages_received += count as u64;
+            self.tell(index, Event::Readable);
+        } else {
+            self.counters.checksum += 1;
+        }
+    }
+
+    /// For nobody: who sent it may be told, when it was for us alone and is what it says.
+    fn udp_stray(&mut self, incoming: &Incoming<'_>) {
+        let level = self.config.level;
+        let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
+        if !incoming.head.is_none_or(|head| sum(head).verifies()) {
+            self.counters.checksum += 1;
+            return;
+        }
+        self.counters.udp_stray += 1;
+    }
+
+    // ---- TCP
+
+    fn tcp_input(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram,
+        bytes: &[u8],
+        unverified: bool,
+        segment_len: Option<u32>,
+        direct: &mut Direct<'_>,
+    ) {
+        let Ok(header) = Header::parse(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        // RFC 9293, section 3.9.2.3: connections are between two stations.
+        let remote_is_one = !datagram.src.is_multicast()
+            && !datagram.src.is_unspecified()
+            && datagram.src != IpAddr::V4(std::net::Ipv4Addr::BROADCAST);
+        if !self.layer.is_local(datagram.dst) || !remote_is_one {
+            self.counters.tcp_not_unicast += 1;
+            return;
+        }
+        let (head, payload) = bytes.split_at(usize::from(header.header_len));
+        let head = unverified.then(|| {
+            pseudo_sum(datagram.src, datagram.dst, TCP, bytes.len()) + Sum::of(head)
+        });
+        let len = payload.len() as u32;
+        let segment = Segment {
+            header: &header,
+            head,
+            payload,
+            count: segment_len.map_or(1, |each| len.div_ceil(each)),
+            marked: datagram.ecn == 3,
+        };
+        let local = SocketAddr::new(datagram.dst, header.dst_port);
+        let remote = SocketAddr::new(datagram.src, header.src_port);
+        let flow = Flow::new(local, remote);
+        let index = match self.last {
+            Some((known, index)) if known == flow => Some(index),
+            _ => self.table.flows.get(&flow).copied(),
+        };
+        let index = index.filter(|index| !self.yields(*index, &header));
+        match index {
+            Some(index) => {
+                self.last = Some((flow, index));
+                if let Some(stream) = self.table.stream_at(index) {
+                    let place = match direct {
+                        Direct::Stream { index: wanted, place } if *wanted == index => Some(place),
+                        _ => None,
+                    };
+                    stream.handle_segment(now, &segment, place);
+                    self.mark(index);
+                }
+            }
+            None => self.tcp_stray(now, Tuple {
+                local,
+                remote,
+                local_port: local.port(),
+                remote_port: remote.port(),
+            }, &segment),
+        }
+    }
+
+    /// A connection in TIME-WAIT makes way for a new one (RFC 6191).
+    fn yields(&mut self, index: u32, header: &Header) -> bool {
+        if !header.flags.has(Flags::SYN) {
+            return false;
+        }
+        let yields = self.table.stream_at(index).is_some_and(|stream| {
+            stream.tcp.state() == State::TimeWait && stream.tcp.time_wait_yields_to(header)
+        });
+        if yields {
+            self.forget_flow(index);
+        }
+        yields
+    }
+
+    /// A segment for no connection: a listener's, or answered with RST.
+    fn tcp_stray(&mut self, now: Instant, tuple: Tuple, segment: &Segment<'_>) {
+        let level = self.config.level;
+        let sum = |head: Sum| head + fusewire_kernels::sum(level, segment.payload);
+        if !segment.head.is_none_or(|head| sum(head).verifies()) {
+            self.counters.checksum += 1;
+            return;
+        }
+        let len = segment.payload.len() as u32;
+        let Some(index) = self.listener_for(tuple.local) else {
+            self.counters.tcp_stray += 1;
+            if let Some(reset) = reset_for(segment.header, len) {
+                self.answer(now, &tuple, &reset);
+            }
+            return;
+        };
+        let Some(listener) = self.table.listener_at(index) else { return };
+        let machine = listener.machines[usize::from(tuple.local.is_ipv6())].as_mut();
+        let Some(machine) = machine else { return };
+        let before = machine.cookies().0;
+        let action = machine.handle_segment(now, &tuple, segment.header, len);
+        self.counters.cookies += machine.cookies().0 - before;
+        self.schedule_listener(index);
+        match action {
+            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
+                self.answer(now, &tuple, &reply);
+            }
+            ListenerAction::Accept(tcp) => self.accepted(now, index, tuple, *tcp, segment),
+            ListenerAction::Drop(_) => self.counters.listener += 1,
+        }
+    }
+
+    /// The listener of a port that is bound to this address, or to any.
+    fn listener_for(&self, local: SocketAddr) -> Option<u32> {
+        let mut any = None;
+        for index in self.table.bound(Protocol::Tcp, local.port()) {
+            if let Some(Socket::Listener(listener)) = &self.table.slots[*index as usize].socket {
+                let at = listener.local.ip();
+                if bits(at) == bits(local.ip()) {
+                    return Some(*index);
+                }
+                if at.is_unspecified() && (at.is_ipv6() || local.is_ipv4()) {
+                    any = Some(*index);
+                }
+            }
+        }
+        any
+    }
+
+    fn accepted(
+        &mut self,
+        now: Instant,
+        listener_index: u32,
+        tuple: Tuple,
+        tcp: fusewire_transport::tcp::Connection,
+        segment: &Segment<'_>,
+    ) {
+        let parent = self.table.id(listener_index);
+        let Some(listener) = self.table.listener_at(listener_index) else { return };
+        let mut stream = Stream::new(tuple, tcp, &listener.config, self.config.level);
+        stream.parent = Some(parent);
+        match self.insert_stream(stream) {
+            Ok(index) => {
+                if let Some(stream) = self.table.stream_at(index) {
+                    stream.handle_segment(now, segment, None);
+                }
+                self.mark(index);
+                let id = self.table.id(index);
+                if let Some(listener) = self.table.listener_at(listener_index) {
+                    listener.waiting.push_back(id);
+                }
+                self.tell(listener_index, Event::Acceptable);
+            }
+            Err(_) => {
+                self.counters.full += 1;
+                if let Some(listener) = self.table.listener_at(listener_index)
+                    && let Some(machine) =
+                        &mut listener.machines[usize::from(tuple.local.is_ipv6())]
+                {
+                    machine.taken();
+                }
+                if let Some(reset) = reset_for(segment.header, segment.payload.len() as u32) {
+                    self.answer(now, &tuple, &reset);
+                }
+            }
+        }
+    }
+}

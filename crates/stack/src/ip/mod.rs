@@ -1,0 +1,29 @@
+//! User-level IP: UDP and TCP straight on a network interface, with every peer that speaks them.
+//!
+//! ```text
+//!   Stack      sockets by name, time as an argument, nothing blocks
+//!     input    interface ──▶ IP layer ──▶ the socket: ring, queue, or the reader's own memory
+//!     output   sockets ──▶ super-frames ──▶ interface, in batches
+//!   table      sockets, connections by their addresses, ports
+//!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
+//! ```
+
+mod config;
+mod datagrams;
+mod input;
+mod layer;
+mod output;
+mod ring;
+mod stack;
+mod streams;
+mod table;
+mod tcp;
+mod trace;
+mod udp;
+
+pub use config::{Config, Counters, Error, Event, Result, SocketId};
+pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
+pub use layer::{Cidr, NetConfig};
+pub use stack::Stack;
+pub use trace::{Entry as TraceEntry, Kind as TraceKind};
+pub use udp::{Messages, Received};

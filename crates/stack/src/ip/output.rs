@@ -1,0 +1,335 @@
+//! Sending: segments become packets or super-frames, and packets leave in batches.
+//!
+//! A packet is planned first: its header is written, its payload stays in the connection's ring. A
+//! batch of plans is then given to the device, gathered from where the bytes lie.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::interface::{Capabilities, Checksum, Interface, Segmentation, TxPacket};
+use fusewire_kernels::{Level, sum};
+use fusewire_transport::tcp::{Transmit, TransmitKind};
+use fusewire_wire::tcp::{Flags, Header};
+use fusewire_wire::{ipv4, ipv6};
+
+use super::config::{Counters, SocketId};
+use super::layer::{Layer, Via};
+use super::table::{Socket, Table};
+use super::tcp::Stream;
+use super::trace::Kind;
+
+/// Packets planned at once.
+pub const SLOTS: usize = 64;
+/// Link header with tags, IPv6 header, TCP header with options.
+pub const HEADER_ROOM: usize = 128;
+/// TCP's number in an IP header.
+pub const TCP: u8 = 6;
+/// Longest IP packet.
+const PACKET_MAX: usize = 65_535;
+
+/// What the interface can do, by value.
+#[derive(Clone, Copy, Debug)]
+pub struct Offload {
+    pub checksum: bool,
+    pub tcp: bool,
+    pub udp: bool,
+    /// Most bytes of a super-frame's IP packet.
+    pub packet_max: usize,
+    pub mtu: usize,
+}
+
+impl Offload {
+    pub fn of(caps: &Capabilities) -> Offload {
+        Offload {
+            checksum: caps.checksum,
+            tcp: caps.tcp_segmentation && caps.checksum,
+            udp: caps.udp_segmentation && caps.checksum,
+            packet_max: caps.max_packet_bytes.saturating_sub(18).min(PACKET_MAX),
+            mtu: caps.mtu,
+        }
+    }
+}
+
+/// A packet that is to leave.
+#[derive(Clone, Debug)]
+struct Planned {
+    header_len: usize,
+    /// Whose ring the payload lies in.
+    socket: Option<SocketId>,
+    payload: Range<u64>,
+    checksum: Checksum,
+    segmentation: Segmentation,
+}
+
+/// The packets that are to leave.
+pub struct Output {
+    headers: Box<[[u8; HEADER_ROOM]]>,
+    planned: Vec<Planned>,
+    /// Those before it have left.
+    done: usize,
+    pub offload: Offload,
+    pub level: Level,
+}
+
+/// The sum of the pseudo-header of a packet from `src` to `dst`.
+pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8, len: usize) -> Sum {
+    match (src, dst) {
+        (IpAddr::V4(s), IpAddr::V4(d)) => ipv4::pseudo_header_sum(s, d, protocol, len as u16),
+        (IpAddr::V6(s), IpAddr::V6(d)) => ipv6::pseudo_header_sum(s, d, protocol, len as u32),
+        _ => Sum::ZERO,
+    }
+}
+
+impl Output {
+    pub fn new(caps: &Capabilities, level: Level) -> Output {
+        Output {
+            headers: vec![[0; HEADER_ROOM]; SLOTS].into_boxed_slice(),
+            planned: Vec::with_capacity(SLOTS),
+            done: 0,
+            offload: Offload::of(caps),
+            level,
+        }
+    }
+
+    /// Packets that may still be planned.
+    pub fn room(&self) -> usize {
+        SLOTS - self.planned.len()
+    }
+
+    /// Packets that wait for the device.
+    pub fn is_empty(&self) -> bool {
+        self.planned.is_empty()
+    }
+
+    /// Plans a TCP segment without payload that belongs to no connection; false without room.
+    pub fn control(&mut self, layer: &mut Layer, via: &Via, dst: IpAddr, header: &Header) -> bool {
+        self.room() > 0 && {
+            self.plan(layer, via, dst, header, 0, Sum::ZERO, 0);
+            true
+        }
+    }
+
+    /// Writes the header of a packet whose payload has a length and, when the device does not make
+    /// it, a sum.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one packet")]
+    fn plan(
+        &mut self,
+        layer: &Layer,
+        via: &Via,
+        dst: IpAddr,
+        header: &Header,
+        payload_len: usize,
+        payload_sum: Sum,
+        ecn: u8,
+    ) -> &mut Planned {
+        let slot = &mut self.headers[self.planned.len()];
+        let tcp_len = header.emit_len();
+        let start = layer.header(via, dst, TCP, tcp_len + payload_len, ecn, slot);
+        let pseudo = pseudo_sum(via.src, dst, TCP, tcp_len + payload_len);
+        let out = &mut slot[start..];
+        header.emit(out);
+        let partial = self.offload.checksum && payload_len > 0;
+        let field = if partial {
+            pseudo.folded()
+        } else {
+            out[16..18].fill(0);
+            (pseudo + Sum::of(&out[..tcp_len]) + payload_sum).checksum()
+        };
+        out[16..18].copy_from_slice(&field.to_be_bytes());
+        let checksum = if partial {
+            Checksum::Partial { start: start as u16, offset: 16 }
+        } else {
+            Checksum::InPlace
+        };
+        self.planned.push(Planned {
+            header_len: start + tcp_len,
+            socket: None,
+            payload: 0..0,
+            checksum,
+            segmentation: Segmentation::None,
+        });
+        let last = self.planned.len() - 1;
+        &mut self.planned[last]
+    }
+
+    /// Plans what a connection has to send; false when there was more than room.
+    pub fn collect(&mut self, now: Instant, layer: &Layer, via: &Via, id: SocketId, stream: &mut Stream) -> bool {
+        let dst = stream.tuple.remote.ip();
+        let mut held: Option<Transmit> = None;
+        loop {
+            if self.room() == 0 || (held.is_none() && self.room() < 2) {
+                debug_assert!(held.is_none());
+                return false;
+            }
+            let Some(mut transmit) = held.take().or_else(|| stream.tcp.poll_transmit(now)) else {
+                return true;
+            };
+            let ecn = if transmit.ecn_capable { 2 } else { 0 };
+            let Some(mut payload) = transmit.payload.clone() else {
+                stream.trace.segment(Kind::Sent, now, &transmit.header, 0);
+                self.plan(layer, via, dst, &transmit.header, 0, Sum::ZERO, ecn);
+                continue;
+            };
+            let segment_len = (payload.end - payload.start) as usize;
+            if self.offload.tcp && self.room() >= 2 {
+                held = self.merge(now, stream, &mut transmit, &mut payload, segment_len);
+            }
+            let len = (payload.end - payload.start) as usize;
+            let kind = if transmit.retransmission { Kind::Retransmitted } else { Kind::Sent };
+            stream.trace.segment(kind, now, &transmit.header, len as u32);
+            let payload_sum = if self.offload.checksum {
+                Sum::ZERO
+            } else {
+                let (a, b) = stream.send.slices(payload.clone());
+                sum(self.level, a).then(a.len(), sum(self.level, b))
+            };
+            let planned = self.plan(layer, via, dst, &transmit.header, len, payload_sum, ecn);
+            planned.socket = Some(id);
+            planned.payload = payload;
+            if len > segment_len {
+                planned.segmentation =
+                    Segmentation::Tcp { segment_len: segment_len as u16, ecn: false };
+            }
+        }
+    }
+
+    /// Joins segments that follow one another to a super-frame. Returns one that does not belong to it.
+    fn merge(
+        &self,
+        now: Instant,
+        stream: &mut Stream,
+        first: &mut Transmit,
+        payload: &mut Range<u64>,
+        segment_len: usize,
+    ) -> Option<Transmit> {
+        if first.header.flags.any(Flags::CWR | Flags::URG) {
+            return None;
+        }
+        let most = self.offload.packet_max - HEADER_ROOM;
+        loop {
+            let len = (payload.end - payload.start) as usize;
+            if !len.is_multiple_of(segment_len) || len + segment_len > most {
+                return None;
+            }
+            let next = stream.tcp.poll_transmit(now)?;
+            if !follows(first, payload, segment_len, &next) {
+                return Some(next);
+            }
+            first.header.flags |= next.header.flags;
+            payload.end = next.payload.as_ref().map_or(payload.end, |p| p.end);
+        }
+    }
+
+    /// Gives what is planned to the device; false when the device is full.
+    ///
+    /// # Errors
+    /// The interface's.
+    pub fn flush(&mut self, interface: &mut dyn Interface, table: &Table, counters: &mut Counters) -> io::Result<bool> {
+        while self.done < self.planned.len() {
+            let mut pieces = [[IoSlice::new(&[]); 2]; SLOTS];
+            let nothing = TxPacket {
+                header: &[],
+                payload: &[],
+                checksum: Checksum::InPlace,
+                segmentation: Segmentation::None,
+            };
+            let plans = &self.planned[self.done..];
+            // A connection that is gone has nothing to send any more.
+            let mut count = 0;
+            for (plan, pieces) in plans.iter().zip(&mut pieces) {
+                if let Some(id) = plan.socket {
+                    match table.slots[id.index as usize].socket.as_ref() {
+                        Some(Socket::Stream(stream)) if table.id(id.index) == id => {
+                            *pieces = stream.send.pieces(plan.payload.clone());
+                        }
+                        _ => break,
+                    }
+                }
+                count += 1;
+            }
+            if count == 0 {
+                self.done += 1;
+                continue;
+            }
+            let mut packets = [nothing; SLOTS];
+            let headers = &self.headers[self.done..];
+            for (((packet, plan), header), pieces) in
+                packets.iter_mut().zip(plans).zip(headers).zip(&pieces).take(count)
+            {
+                packet.header = &header[..plan.header_len];
+                let used = if pieces[1].is_empty() { 1 } else { 2 };
+                packet.payload = if pieces[0].is_empty() { &[] } else { &pieces[..used] };
+                (packet.checksum, packet.segmentation) = (plan.checksum, plan.segmentation);
+            }
+            let taken = interface.transmit(&packets[..count])?;
+            counters.sent += taken as u64;
+            self.done += taken;
+            if taken < count {
+                return Ok(false);
+            }
+        }
+        self.planned.clear();
+        self.done = 0;
+        Ok(true)
+    }
+}
+
+/// `next` goes on where the super-frame ends, and differs in nothing that segmentation does not make.
+fn follows(first: &Transmit, payload: &Range<u64>, segment_len: usize, next: &Transmit) -> bool {
+    let (a, b) = (&first.header, &next.header);
+    next.kind == TransmitKind::Data
+        && next.payload.as_ref().is_some_and(|p| {
+            p.start == payload.end && (p.end - p.start) as usize <= segment_len
+        })
+        && a.flags.without(Flags::PSH) == b.flags.without(Flags::PSH)
+        && (a.ack, a.window, a.options) == (b.ack, b.window, b.options)
+        && first.ecn_capable == next.ecn_capable
+}
+
+/// The peer and what a UDP packet is to look like.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpPacket {
+    pub src_port: u16,
+    pub dst: SocketAddr,
+}
+
+impl Output {
+    /// Writes the headers of a datagram or super-frame; returns their length and what is left for the device.
+    pub fn udp_header(
+        &self,
+        layer: &Layer,
+        via: &Via,
+        packet: UdpPacket,
+        payload: &[u8],
+        out: &mut [u8; HEADER_ROOM],
+    ) -> (usize, Checksum) {
+        let len = payload.len() + fusewire_wire::udp::HEADER_LEN;
+        let number = fusewire_wire::udp::NUMBER;
+        let start = layer.header(via, packet.dst.ip(), number, len, 0, out);
+        let pseudo = pseudo_sum(via.src, packet.dst.ip(), number, len);
+        let mut header = fusewire_wire::udp::Header {
+            src_port: packet.src_port,
+            dst_port: packet.dst.port(),
+            len: len as u16,
+            checksum: 0,
+        };
+        let at = &mut out[start..];
+        let checksum = if self.offload.checksum {
+            header.checksum = pseudo.folded();
+            Checksum::Partial { start: start as u16, offset: 6 }
+        } else {
+            header.emit(at);
+            let head = pseudo + Sum::of(&at[..8]);
+            // Zero would mean that there is none (RFC 768).
+            header.checksum = match (head + sum(self.level, payload)).checksum() {
+                0 => 0xffff,
+                checksum => checksum,
+            };
+            Checksum::InPlace
+        };
+        header.emit(at);
+        (start + 8, checksum)
+    }
+}

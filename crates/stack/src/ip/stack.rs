@@ -1,0 +1,547 @@
+//! The stack: an interface, the IP layer over it, and sockets. It reads no clock and never blocks but in
+//! [`Stack::wait`]; time is an argument.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::Waker;
+use fusewire_device::interface::{Capabilities, Interface, Link};
+use fusewire_transport::isn::Generator;
+use fusewire_transport::tcp::{Secrets, State, Tuple};
+use fusewire_transport::timer::Wheel;
+use fusewire_wire::tcp::Header;
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::config::{Config, Counters, Error, Event, Result, SocketId};
+use super::input::Direct;
+use super::layer::{Layer, NetConfig, NoRoute};
+use super::output::{Offload, Output};
+use super::table::{Flow, Protocol, Socket, Table};
+use super::tcp::Stream;
+
+/// Resolution of timers.
+const TICK: Duration = Duration::from_micros(250);
+/// How often a destination that is being resolved is tried again.
+const RESOLVE_RETRY: Duration = Duration::from_millis(10);
+
+/// An interface with IP, UDP and TCP over it.
+///
+/// How to drive it:
+/// - [`poll`](Stack::poll) when the interface has packets (its descriptor is readable), when
+///   [`poll_timeout`](Stack::poll_timeout) has come, and otherwise as often as is convenient: it
+///   receives what waits, runs timers, and sends.
+/// - Calls on sockets only queue what they send: [`transmit`](Stack::transmit) or the next `poll` puts
+///   it on the wire.
+/// - [`poll_event`](Stack::poll_event) until it gives nothing tells what happened to which socket.
+///
+/// Nothing is allocated for a packet. Sockets, queues, rings and tables have the bounds of [`Config`].
+pub struct Stack {
+    pub(super) interface: Box<dyn Interface>,
+    pub(super) core: Core,
+}
+
+/// A stack without its interface, so that a packet can lie in the one while it is handled by the other.
+pub(super) struct Core {
+    pub config: Config,
+    pub layer: Layer,
+    pub link: Link,
+    pub table: Table,
+    pub counters: Counters,
+    pub output: Output,
+    /// The connection that the last segment was for.
+    pub last: Option<(Flow, u32)>,
+    pub isn: Generator,
+    pub secrets: Secrets,
+    timers: Wheel,
+    /// Sockets that may have something to send.
+    dirty: VecDeque<u32>,
+    /// Sockets with events.
+    eventful: VecDeque<u32>,
+    /// Connections in TIME-WAIT, oldest first.
+    time_wait: VecDeque<SocketId>,
+    /// Connections whose next station is being asked for.
+    resolving: Vec<u32>,
+    resolve_at: Option<Instant>,
+    /// UDP sockets with staged messages.
+    pub staged: Vec<SocketId>,
+}
+
+impl Stack {
+    /// A stack on an interface. `seed` is secret and random: initial sequence numbers, cookies, ports and
+    /// hashes are keyed with it.
+    pub fn new(
+        interface: Box<dyn Interface>,
+        net: NetConfig,
+        config: Config,
+        seed: [u8; 32],
+        now: Instant,
+    ) -> Stack {
+        let caps = interface.capabilities();
+        let key = |purpose: u8| {
+            let (front, back) = seed.split_at(16);
+            let mut hasher = SipHasher13::new_with_key(front.try_into().unwrap_or(&[0; 16]));
+            std::hash::Hasher::write(&mut hasher, back);
+            std::hash::Hasher::write_u8(&mut hasher, purpose);
+            hasher.finish128().as_bytes()
+        };
+        let secrets = Secrets { isn: key(1), cookie: key(2) };
+        let max = config.max_sockets.max(1);
+        let core = Core {
+            layer: Layer::new(net),
+            link: caps.link,
+            table: Table::new(max, key(3)),
+            counters: Counters::default(),
+            output: Output::new(caps, config.level),
+            last: None,
+            isn: Generator::new(&secrets.isn),
+            secrets,
+            timers: Wheel::new(now, TICK, max),
+            dirty: VecDeque::with_capacity(max),
+            eventful: VecDeque::with_capacity(max),
+            time_wait: VecDeque::new(),
+            resolving: Vec::new(),
+            resolve_at: None,
+            staged: Vec::new(),
+            config,
+        };
+        Stack { interface, core }
+    }
+
+    // ---- driving
+
+    /// Receives what waits, runs timers, sends what may leave. True if there was work.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
+        let received = self.receive(now, &mut Direct::None)?;
+        let timed = self.core.run_timers(now);
+        let sent = self.transmit(now)?;
+        Ok(received > 0 || timed || sent)
+    }
+
+    /// Takes one batch of packets; returns how many there were.
+    pub(super) fn receive(&mut self, now: Instant, direct: &mut Direct<'_>) -> io::Result<usize> {
+        let count = self.interface.receive()?;
+        for i in 0..count {
+            self.core.input(now, &self.interface.packet(i), direct);
+        }
+        if count > 0 {
+            self.core.settle_dirty();
+        }
+        Ok(count)
+    }
+
+    /// Sends what may leave. True if there was something.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn transmit(&mut self, now: Instant) -> io::Result<bool> {
+        let before = self.core.counters.sent;
+        loop {
+            let all = self.core.collect(now);
+            let core = &mut self.core;
+            let drained =
+                core.output.flush(&mut *self.interface, &core.table, &mut core.counters)?;
+            if all || !drained {
+                break;
+            }
+        }
+        self.flush_staged(now)?;
+        Ok(self.core.counters.sent != before)
+    }
+
+    /// When to call [`Stack::poll`] at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timers = self.core.timers.next_deadline();
+        match (timers, self.core.resolve_at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// What happened to a socket; `None` when nothing new did.
+    pub fn poll_event(&mut self) -> Option<(SocketId, Event)> {
+        let core = &mut self.core;
+        while let Some(index) = core.eventful.front().copied() {
+            let slot = &mut core.table.slots[index as usize];
+            if let Some(event) = slot.events.pop() {
+                return Some((core.table.id(index), event));
+            }
+            slot.eventful = false;
+            core.eventful.pop_front();
+        }
+        None
+    }
+
+    /// Sleeps until there is something to do, or `timeout` has passed. `now` is the time at which it begins.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn wait(&mut self, now: Instant, timeout: Option<Duration>) -> io::Result<()> {
+        let due = self.poll_timeout().map(|at| at.saturating_since(now));
+        let timeout = match (timeout, due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let full = !self.core.output.is_empty();
+        self.interface.wait(timeout, full).map(|_| ())
+    }
+
+    /// Wakes [`Stack::wait`] from another thread.
+    pub fn waker(&self) -> Waker {
+        self.interface.waker()
+    }
+
+    /// What the interface got.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.interface.capabilities()
+    }
+
+    /// The interface itself.
+    pub fn interface_mut(&mut self) -> &mut dyn Interface {
+        &mut *self.interface
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters
+    }
+
+    /// The IP layer.
+    pub fn layer(&self) -> &Layer {
+        &self.core.layer
+    }
+
+    /// Sockets at present, those included that the application has closed and the network has not.
+    pub fn sockets(&self) -> usize {
+        self.core.table.len()
+    }
+
+    /// Ends the use of a socket. A connection sends what was written and then FIN, or RST when there is
+    /// something that nobody has read; a listener resets what nobody has accepted.
+    pub fn close(&mut self, now: Instant, id: SocketId) -> Result<()> {
+        match self.core.table.socket(id)? {
+            Socket::Udp(udp) => {
+                let port = udp.local.port();
+                self.core.table.unbind(Protocol::Udp, port, id.index);
+                self.core.table.remove(id.index);
+            }
+            Socket::Listener(listener) => {
+                let (port, waiting) = (listener.local.port(), std::mem::take(&mut listener.waiting));
+                self.core.table.unbind(Protocol::Tcp, port, id.index);
+                self.core.timers.cancel(id.index);
+                self.core.table.remove(id.index);
+                for stream in waiting {
+                    self.abort(now, stream)?;
+                    self.close(now, stream)?;
+                }
+            }
+            Socket::Stream(_) => self.core.close_stream(now, id)?,
+        }
+        Ok(())
+    }
+
+    /// Ends a connection at once: the peer is reset. The socket stays until it is closed.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn abort(&mut self, _now: Instant, id: SocketId) -> Result<()> {
+        self.core.table.stream(id)?.tcp.abort();
+        self.core.mark(id.index);
+        self.core.settle(id.index);
+        Ok(())
+    }
+
+    /// What failed on a socket since it was last asked.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn take_error(&mut self, id: SocketId) -> Result<Option<Error>> {
+        Ok(match self.core.table.socket(id)? {
+            Socket::Udp(udp) => udp.error.take(),
+            Socket::Stream(stream) => stream.error,
+            Socket::Listener(_) => None,
+        })
+    }
+
+    /// The address that a socket is bound to.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn local_addr(&mut self, id: SocketId) -> Result<SocketAddr> {
+        Ok(match self.core.table.socket(id)? {
+            Socket::Udp(udp) => udp.local,
+            Socket::Listener(listener) => listener.local,
+            Socket::Stream(stream) => stream.tuple.local,
+        })
+    }
+}
+
+impl Core {
+    /// There is an event for a socket's owner.
+    #[inline]
+    pub fn tell(&mut self, index: u32, event: Event) {
+        let slot = &mut self.table.slots[index as usize];
+        slot.events.add(event);
+        if !slot.eventful {
+            slot.eventful = true;
+            self.eventful.push_back(index);
+        }
+    }
+
+    /// A socket may have something to send, or events to tell.
+    #[inline]
+    pub fn mark(&mut self, index: u32) {
+        let slot = &mut self.table.slots[index as usize];
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.push_back(index);
+        }
+    }
+
+    fn settle_dirty(&mut self) {
+        for at in 0..self.dirty.len() {
+            self.settle(self.dirty[at]);
+        }
+    }
+
+    /// Takes a connection's events.
+    pub fn settle(&mut self, index: u32) {
+        let slot = &mut self.table.slots[index as usize];
+        let Some(Socket::Stream(stream)) = &mut slot.socket else { return };
+        stream.settle(&mut slot.events);
+        if !slot.events.is_empty() && !slot.eventful {
+            slot.eventful = true;
+            self.eventful.push_back(index);
+        }
+    }
+
+    /// A segment that belongs to no connection.
+    pub fn answer(&mut self, now: Instant, tuple: &Tuple, header: &Header) {
+        let dst = tuple.remote.ip();
+        match self.layer.route(now, dst, Some(tuple.local.ip())) {
+            Ok(via) => {
+                if !self.output.control(&mut self.layer, &via, dst, header) {
+                    self.counters.output_full += 1;
+                }
+            }
+            Err(_) => self.counters.unroutable += 1,
+        }
+    }
+
+    /// Plans what sockets have to send; false when there was more than room.
+    fn collect(&mut self, now: Instant) -> bool {
+        while let Some(index) = self.dirty.front().copied() {
+            if !self.collect_one(now, index) {
+                return false;
+            }
+            self.dirty.pop_front();
+            self.table.slots[index as usize].dirty = false;
+        }
+        true
+    }
+
+    fn collect_one(&mut self, now: Instant, index: u32) -> bool {
+        let id = self.table.id(index);
+        let Some(stream) = self.table.stream_at(index) else { return true };
+        let (local, remote) = (stream.tuple.local.ip(), stream.tuple.remote.ip());
+        let mut all = true;
+        match self.layer.route(now, remote, Some(local)) {
+            Ok(via) => {
+                if stream.via.is_none_or(|known| known.mtu != via.mtu) {
+                    stream.tcp.set_send_mss(mss(via.mtu, remote.is_ipv4()));
+                }
+                stream.via = Some(via);
+                all = self.output.collect(now, &self.layer, &via, id, stream);
+            }
+            Err(NoRoute::Resolving) => {
+                if !self.resolving.contains(&index) {
+                    self.resolving.push(index);
+                }
+                self.resolve_at = Some(now + RESOLVE_RETRY);
+            }
+            Err(NoRoute::Unreachable) => {
+                stream.soft_error = Some(Error::Unreachable);
+                if stream.tcp.state() == State::SynSent {
+                    stream.error = Some(Error::Unreachable);
+                    stream.tcp.abort();
+                }
+            }
+        }
+        if all {
+            self.settle(index);
+            self.after(now, index);
+        }
+        all
+    }
+
+    /// A connection has done what there was to do: when to look at it again, or that it is gone.
+    fn after(&mut self, now: Instant, index: u32) {
+        let id = self.table.id(index);
+        let Some(stream) = self.table.stream_at(index) else { return };
+        let state = stream.tcp.state();
+        if stream.over && (stream.orphaned.is_some() || state == State::Closed) {
+            self.timers.cancel(index);
+            self.forget_flow(index);
+            return;
+        }
+        let due = match (stream.tcp.poll_timeout(), stream.orphaned) {
+            (Some(a), Some(b)) if state != State::TimeWait => Some(a.min(b)),
+            (None, Some(b)) => Some(b),
+            (a, _) => a,
+        };
+        if state == State::TimeWait && stream.orphaned.is_some() && !stream.in_time_wait {
+            stream.in_time_wait = true;
+            stream.send.release();
+            stream.recv.release();
+            self.time_wait.push_back(id);
+        }
+        match due {
+            Some(at) => {
+                self.timers.schedule(index, at);
+            }
+            None => self.timers.cancel(index),
+        }
+        let _ = now;
+        while self.time_wait.len() > self.config.max_time_wait {
+            let Some(oldest) = self.time_wait.pop_front() else { break };
+            if self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait) {
+                self.forget_flow(oldest.index);
+            }
+        }
+    }
+
+    /// A connection's addresses are free again; so is its place, when the application has closed.
+    pub fn forget_flow(&mut self, index: u32) {
+        let Some(stream) = self.table.stream_at(index) else { return };
+        let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
+        let (orphaned, parent) = (stream.orphaned.is_some(), stream.parent);
+        if self.table.flows.get(&flow) == Some(&index) {
+            self.table.flows.remove(&flow);
+        }
+        if self.last.is_some_and(|(_, last)| last == index) {
+            self.last = None;
+        }
+        let id = self.table.id(index);
+        let mut unaccepted = false;
+        if let Some(parent) = parent {
+            // It died before it was accepted.
+            let v6 = self.table.stream_at(index).is_some_and(|s| s.tuple.local.is_ipv6());
+            if let Ok(listener) = self.table.listener(parent) {
+                let before = listener.waiting.len();
+                listener.waiting.retain(|waiting| *waiting != id);
+                unaccepted = listener.waiting.len() < before;
+                if unaccepted && let Some(machine) = &mut listener.machines[usize::from(v6)] {
+                    machine.taken();
+                }
+            }
+        }
+        if orphaned || unaccepted {
+            self.timers.cancel(index);
+            self.table.remove(index);
+        }
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// [`Error::TooManySockets`].
+    pub fn insert_stream(&mut self, stream: Stream) -> Result<u32> {
+        let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
+        if !self.table.has_room()
+            && let Some(oldest) = self.time_wait.pop_front()
+            && self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait)
+        {
+            self.forget_flow(oldest.index);
+        }
+        let index = self.table.insert(Socket::Stream(Box::new(stream)))?;
+        self.table.flows.insert(flow, index);
+        Ok(index)
+    }
+
+    fn close_stream(&mut self, now: Instant, id: SocketId) -> Result<()> {
+        let patience = self.config.orphan_timeout;
+        let stream = self.table.stream(id)?;
+        let over = stream.close(now, patience);
+        if over && stream.over {
+            stream.orphaned = Some(now);
+            self.forget_flow(id.index);
+            return Ok(());
+        }
+        stream.orphaned = Some(now + patience);
+        self.mark(id.index);
+        Ok(())
+    }
+
+    pub fn schedule_listener(&mut self, index: u32) {
+        let Some(listener) = self.table.listener_at(index) else { return };
+        let due = listener.machines.iter().flatten().filter_map(|m| m.poll_timeout()).min();
+        match due {
+            Some(at) => {
+                self.timers.schedule(index, at);
+            }
+            None => self.timers.cancel(index),
+        }
+    }
+
+    fn run_timers(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        self.timers.advance(now);
+        while let Some(index) = self.timers.pop_expired() {
+            any = true;
+            self.timer(now, index);
+        }
+        if self.resolve_at.is_some_and(|at| at <= now) {
+            self.resolve_at = None;
+            while let Some(index) = self.resolving.pop() {
+                self.mark(index);
+            }
+        }
+        any
+    }
+
+    fn timer(&mut self, now: Instant, index: u32) {
+        match &mut self.table.slots[index as usize].socket {
+            Some(Socket::Stream(stream)) => {
+                stream.tcp.handle_timeout(now);
+                let orphan = stream.orphaned.is_some_and(|at| at <= now);
+                if orphan && stream.tcp.state() != State::TimeWait {
+                    stream.tcp.abort();
+                }
+                self.mark(index);
+                self.settle(index);
+            }
+            Some(Socket::Listener(_)) => self.listener_timer(now, index),
+            _ => {}
+        }
+    }
+
+    fn listener_timer(&mut self, now: Instant, index: u32) {
+        for family in 0..2 {
+            while let Some((tuple, header)) = self
+                .table
+                .listener_at(index)
+                .and_then(|listener| listener.machines[family].as_mut())
+                .and_then(|machine| machine.poll_transmit(now))
+            {
+                self.answer(now, &tuple, &header);
+            }
+        }
+        self.schedule_listener(index);
+    }
+
+    /// The offload of the interface, which may change under way.
+    pub fn offload(&self) -> Offload {
+        self.output.offload
+    }
+}
+
+/// Payload and options of a TCP segment in an IP packet of `mtu` bytes.
+pub(super) fn mss(mtu: usize, ipv4: bool) -> u16 {
+    let headers = if ipv4 { 40 } else { 60 };
+    mtu.saturating_sub(headers).clamp(64, 65_535) as u16
+}

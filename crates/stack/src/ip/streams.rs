@@ -1,0 +1,350 @@
+//! Calls on TCP sockets.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use fusewire_base::Instant;
+use fusewire_transport::tcp::{self, Connection, Info, Listener, State, Tuple};
+
+use super::config::{Error, Result, SocketId};
+use super::input::Direct;
+use super::layer::NoRoute;
+use super::stack::{Stack, mss};
+use super::table::{Flow, Protocol, Socket};
+use super::tcp::{ListenerSocket, Place, Stream};
+use super::trace::Entry;
+
+impl Stack {
+    /// Takes connections to `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too. At
+    /// most `backlog` of them wait to be accepted.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
+    pub fn tcp_listen(&mut self, local: SocketAddr, backlog: usize) -> Result<SocketId> {
+        let config = self.core.config.tcp.clone();
+        self.tcp_listen_with(local, backlog, &config)
+    }
+
+    /// The same with settings of its own for the connections to come.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_listen`].
+    pub fn tcp_listen_with(
+        &mut self,
+        mut local: SocketAddr,
+        backlog: usize,
+        config: &tcp::Config,
+    ) -> Result<SocketId> {
+        self.check_local(local.ip())?;
+        let core = &mut self.core;
+        if local.port() == 0 {
+            let ports = core.config.ephemeral_ports.clone();
+            let port = core.table.ephemeral(&ports, local.ip(), local, |table, port| {
+                table.bound(Protocol::Tcp, port).is_empty()
+            })?;
+            local.set_port(port);
+        }
+        let mut bound = core.table.bound(Protocol::Tcp, local.port()).iter();
+        let taken = bound.any(|index| match &core.table.slots[*index as usize].socket {
+            Some(Socket::Listener(other)) => overlaps(other.local, local),
+            _ => false,
+        });
+        if taken {
+            return Err(Error::InUse(local));
+        }
+        let mtu = core.output.offload.mtu;
+        let machine = |ipv4: bool| {
+            let mss = mss(mtu, ipv4);
+            let config = tcp::Config { mss, send_mss: mss, ..config.clone() };
+            Listener::new(&config, backlog, &core.secrets)
+        };
+        let v4 = local.is_ipv4() || local.ip().is_unspecified();
+        let machines = [v4.then(|| machine(true)), local.is_ipv6().then(|| machine(false))];
+        let listener = ListenerSocket {
+            local,
+            machines,
+            config: config.clone(),
+            backlog,
+            waiting: VecDeque::with_capacity(backlog.clamp(1, 4096)),
+        };
+        let index = core.table.insert(Socket::Listener(Box::new(listener)))?;
+        core.table.bind(Protocol::Tcp, local.port(), index);
+        Ok(core.table.id(index))
+    }
+
+    /// A connection that waits, and its peer.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_accept(&mut self, id: SocketId) -> Result<Option<(SocketId, SocketAddr)>> {
+        loop {
+            let listener = self.core.table.listener(id)?;
+            let Some(accepted) = listener.waiting.pop_front() else { return Ok(None) };
+            let Ok(stream) = self.core.table.stream(accepted) else { continue };
+            stream.parent = None;
+            let tuple = stream.tuple;
+            let listener = self.core.table.listener(id)?;
+            if let Some(machine) = &mut listener.machines[usize::from(tuple.local.is_ipv6())] {
+                machine.taken();
+            }
+            return Ok(Some((accepted, tuple.remote)));
+        }
+    }
+
+    /// Begins a connection; `Event::Connected` or `Event::Closed` follows.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::InUse`], [`Error::NotOurs`], [`Error::NoPort`],
+    /// [`Error::TooManySockets`].
+    pub fn tcp_connect(&mut self, now: Instant, remote: SocketAddr) -> Result<SocketId> {
+        let config = self.core.config.tcp.clone();
+        self.tcp_connect_with(now, remote, None, &config)
+    }
+
+    /// The same from a chosen address (and port, unless it is 0), with settings of its own.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_connect`].
+    pub fn tcp_connect_with(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        config: &tcp::Config,
+    ) -> Result<SocketId> {
+        if remote.port() == 0 || remote.ip().is_multicast() || remote.ip().is_unspecified() {
+            return Err(Error::Unreachable);
+        }
+        let asked = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
+        if let Some(asked) = asked {
+            self.check_local(asked)?;
+        }
+        let core = &mut self.core;
+        let source = match core.layer.route(now, remote.ip(), asked) {
+            Ok(via) => via.src,
+            Err(NoRoute::Resolving) => {
+                core.layer.source(remote.ip(), asked).ok_or(Error::Unreachable)?
+            }
+            Err(NoRoute::Unreachable) => return Err(Error::Unreachable),
+        };
+        let is_free = |table: &super::table::Table, port: u16| {
+            let at = SocketAddr::new(source, port);
+            !table.flows.contains_key(&Flow::new(at, remote))
+                && table.bound(Protocol::Tcp, port).is_empty()
+        };
+        let port = match local.map_or(0, |l| l.port()) {
+            0 => {
+                let ports = core.config.ephemeral_ports.clone();
+                core.table.ephemeral(&ports, source, remote, is_free)?
+            }
+            port => port,
+        };
+        let local = SocketAddr::new(source, port);
+        if core.table.flows.contains_key(&Flow::new(local, remote)) {
+            return Err(Error::InUse(local));
+        }
+        let mss = mss(core.output.offload.mtu, remote.is_ipv4());
+        let config = tcp::Config { mss, send_mss: mss, ..config.clone() };
+        let tuple = Tuple { local, remote, local_port: port, remote_port: remote.port() };
+        let iss = core.isn.isn(now, &tuple);
+        let tcp = Connection::connect(&config, port, remote.port(), iss, now);
+        let index = core.insert_stream(Stream::new(tuple, tcp, &config, core.config.level))?;
+        core.mark(index);
+        Ok(core.table.id(index))
+    }
+
+    /// Takes up to `bytes.len()` bytes to be sent; 0 when there is no room: `Event::Writable` follows.
+    ///
+    /// # Errors
+    /// What ended the connection; [`Error::Finished`] after [`Stack::tcp_finish`].
+    pub fn tcp_write(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize> {
+        let written = self.core.table.stream(id)?.write(bytes)?;
+        if written > 0 {
+            self.core.mark(id.index);
+        }
+        Ok(written)
+    }
+
+    /// As [`Stack::tcp_write`], of a message of `len` bytes that `fill` writes straight into the
+    /// retransmission memory: it is given the offset in the message and the memory, once or twice.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_write`].
+    pub fn tcp_write_with(
+        &mut self,
+        id: SocketId,
+        len: usize,
+        fill: impl FnMut(usize, &mut [u8]),
+    ) -> Result<usize> {
+        let written = self.core.table.stream(id)?.write_with(len, fill)?;
+        if written > 0 {
+            self.core.mark(id.index);
+        }
+        Ok(written)
+    }
+
+    /// What was written last is urgent (RFC 6093).
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_mark_urgent(&mut self, id: SocketId) -> Result<()> {
+        self.core.table.stream(id)?.tcp.mark_urgent();
+        Ok(())
+    }
+
+    /// Copies what was received into `out`. `None`: nothing is there yet; `Some(0)`: the end of the stream.
+    ///
+    /// # Errors
+    /// What ended the connection before its end.
+    #[inline]
+    pub fn tcp_read(&mut self, id: SocketId, out: &mut [u8]) -> Result<Option<usize>> {
+        let stream = self.core.table.stream(id)?;
+        let len = stream.read(out);
+        if len > 0 {
+            if stream.tcp.wants_ack() {
+                self.core.mark(id.index);
+            }
+            return Ok(Some(len));
+        }
+        if out.is_empty() && stream.readable() > 0 {
+            return Ok(Some(0));
+        }
+        Self::end_of(stream)
+    }
+
+    fn end_of(stream: &Stream) -> Result<Option<usize>> {
+        if let Some(error) = stream.error {
+            return Err(error);
+        }
+        Ok(stream.at_end().then_some(0))
+    }
+
+    /// As [`Stack::tcp_read`], and when nothing is there receives a batch of packets whose next bytes of
+    /// this stream go straight from the interface to `out`, verified on the way.
+    ///
+    /// # Errors
+    /// The interface's, and what ended the connection as an error of the kind `Other`.
+    pub fn tcp_read_into(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        out: &mut [u8],
+    ) -> io::Result<Result<Option<usize>>> {
+        match self.tcp_read(id, out) {
+            Ok(None) => {}
+            done => return Ok(done),
+        }
+        let mut direct =
+            Direct::Stream { index: id.index, place: Place { memory: out, filled: 0 } };
+        self.receive(now, &mut direct)?;
+        let filled = match &direct {
+            Direct::Stream { place, .. } => place.filled,
+            _ => 0,
+        };
+        if filled > 0 {
+            if let Ok(stream) = self.core.table.stream(id) {
+                stream.consume(0);
+            }
+            return Ok(Ok(Some(filled)));
+        }
+        Ok(self.tcp_read(id, out))
+    }
+
+    /// What was received and not read, in one piece or two.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_peek(&mut self, id: SocketId) -> Result<(&[u8], &[u8])> {
+        Ok(self.core.table.stream(id)?.peek())
+    }
+
+    /// The application is done with the first `len` bytes of what [`Stack::tcp_peek`] shows.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_consume(&mut self, id: SocketId, len: usize) -> Result<()> {
+        self.core.table.stream(id)?.consume(len);
+        self.core.mark(id.index);
+        Ok(())
+    }
+
+    /// Bytes that may be read, and bytes that may be written.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_room(&mut self, id: SocketId) -> Result<(usize, usize)> {
+        let stream = self.core.table.stream(id)?;
+        Ok((stream.readable(), stream.room()))
+    }
+
+    /// No more will be written; reading goes on (half close).
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_finish(&mut self, id: SocketId) -> Result<()> {
+        self.core.table.stream(id)?.tcp.finish();
+        self.core.mark(id.index);
+        self.core.settle(id.index);
+        Ok(())
+    }
+
+    /// The state of a connection.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_state(&mut self, id: SocketId) -> Result<State> {
+        Ok(self.core.table.stream(id)?.tcp.state())
+    }
+
+    /// Estimates and counters of a connection.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_info(&mut self, id: SocketId) -> Result<Info> {
+        Ok(self.core.table.stream(id)?.tcp.info())
+    }
+
+    /// Both ends of a connection.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_tuple(&mut self, id: SocketId) -> Result<Tuple> {
+        Ok(self.core.table.stream(id)?.tuple)
+    }
+
+    /// What a connection did last, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_trace(&mut self, id: SocketId) -> Result<Vec<Entry>> {
+        Ok(self.core.table.stream(id)?.trace.iter().copied().collect())
+    }
+
+    /// The machine itself, for what no call of the stack gives. Whoever changes it calls
+    /// [`Stack::transmit`] afterwards.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_machine(&mut self, id: SocketId) -> Result<&mut Connection> {
+        self.core.mark(id.index);
+        Ok(&mut self.core.table.stream(id)?.tcp)
+    }
+
+    pub(super) fn check_local(&self, addr: IpAddr) -> Result<()> {
+        if addr.is_unspecified() || addr.is_multicast() || self.core.layer.is_local(addr) {
+            return Ok(());
+        }
+        Err(Error::NotOurs(SocketAddr::new(addr, 0)))
+    }
+}
+
+/// Two sockets of one port cannot both be bound so.
+pub(super) fn overlaps(a: SocketAddr, b: SocketAddr) -> bool {
+    let (a, b) = (a.ip(), b.ip());
+    a == b
+        || a == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        || b == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        || (a.is_ipv4() == b.is_ipv4()
+            && (a == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || b == IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+}

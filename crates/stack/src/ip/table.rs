@@ -1,0 +1,236 @@
+//! Who a packet is for: sockets by name, connections by their addresses, ports by number.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use siphasher::sip::SipHasher13;
+
+use super::config::{Error, Events, Result, SocketId};
+use super::tcp::{ListenerSocket, Stream};
+use super::udp::UdpState;
+
+/// Keys a table so that nobody outside can fill one bucket.
+#[derive(Clone, Copy)]
+pub struct Keyed(pub [u8; 16]);
+
+impl BuildHasher for Keyed {
+    type Hasher = SipHasher13;
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_key(&self.0)
+    }
+}
+
+/// An address as 128 bits, IPv4 mapped (RFC 4291, section 2.5.5.2).
+pub fn bits(addr: IpAddr) -> u128 {
+    match addr {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow {
+    local: u128,
+    remote: u128,
+    ports: u32,
+}
+
+impl Flow {
+    pub fn new(local: SocketAddr, remote: SocketAddr) -> Flow {
+        Flow {
+            local: bits(local.ip()),
+            remote: bits(remote.ip()),
+            ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
+        }
+    }
+}
+
+/// What has ports of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// A socket.
+pub enum Socket {
+    Udp(Box<UdpState>),
+    Listener(Box<ListenerSocket>),
+    Stream(Box<Stream>),
+}
+
+/// A place for a socket.
+#[derive(Default)]
+pub struct Slot {
+    generation: u32,
+    pub socket: Option<Socket>,
+    pub events: Events,
+    /// In the list of sockets with events.
+    pub eventful: bool,
+    /// In the list of sockets with something to send.
+    pub dirty: bool,
+}
+
+/// All sockets of a stack.
+pub struct Table {
+    pub slots: Vec<Slot>,
+    free: Vec<u32>,
+    pub flows: HashMap<Flow, u32, Keyed>,
+    /// Listeners and UDP sockets, a few a port.
+    bound: HashMap<(Protocol, u16), Vec<u32>, Keyed>,
+    /// How many connections use a port, so that an ephemeral one is not given twice without need.
+    key: [u8; 16],
+    /// RFC 6056, section 3.3.4: a counter for each of some sets of destinations.
+    counters: [u16; 64],
+}
+
+impl Table {
+    pub fn new(max: usize, key: [u8; 16]) -> Table {
+        let max = max.clamp(1, 1 << 24);
+        Table {
+            slots: (0..max).map(|_| Slot::default()).collect(),
+            free: (0..max as u32).rev().collect(),
+            flows: HashMap::with_hasher(Keyed(key)),
+            bound: HashMap::with_hasher(Keyed(key)),
+            key,
+            counters: [0; 64],
+        }
+    }
+
+    pub fn id(&self, index: u32) -> SocketId {
+        SocketId { index, generation: self.slots[index as usize].generation }
+    }
+
+    pub fn insert(&mut self, socket: Socket) -> Result<u32> {
+        let index = self.free.pop().ok_or(Error::TooManySockets)?;
+        let slot = &mut self.slots[index as usize];
+        slot.socket = Some(socket);
+        slot.events = Events::default();
+        Ok(index)
+    }
+
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Sockets at present.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn remove(&mut self, index: u32) -> Option<Socket> {
+        let slot = &mut self.slots[index as usize];
+        let socket = slot.socket.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.events = Events::default();
+        self.free.push(index);
+        Some(socket)
+    }
+
+    pub fn socket(&mut self, id: SocketId) -> Result<&mut Socket> {
+        match self.slots.get_mut(id.index as usize) {
+            Some(slot) if slot.generation == id.generation => {
+                slot.socket.as_mut().ok_or(Error::NoSocket)
+            }
+            _ => Err(Error::NoSocket),
+        }
+    }
+
+    pub fn udp(&mut self, id: SocketId) -> Result<&mut UdpState> {
+        match self.socket(id)? {
+            Socket::Udp(udp) => Ok(udp),
+            _ => Err(Error::NoSocket),
+        }
+    }
+
+    pub fn stream(&mut self, id: SocketId) -> Result<&mut Stream> {
+        match self.socket(id)? {
+            Socket::Stream(stream) => Ok(stream),
+            _ => Err(Error::NoSocket),
+        }
+    }
+
+    pub fn listener(&mut self, id: SocketId) -> Result<&mut ListenerSocket> {
+        match self.socket(id)? {
+            Socket::Listener(listener) => Ok(listener),
+            _ => Err(Error::NoSocket),
+        }
+    }
+
+    pub fn stream_at(&mut self, index: u32) -> Option<&mut Stream> {
+        match self.slots[index as usize].socket.as_mut() {
+            Some(Socket::Stream(stream)) => Some(stream),
+            _ => None,
+        }
+    }
+
+    pub fn udp_at(&mut self, index: u32) -> Option<&mut UdpState> {
+        match self.slots[index as usize].socket.as_mut() {
+            Some(Socket::Udp(udp)) => Some(udp),
+            _ => None,
+        }
+    }
+
+    pub fn listener_at(&mut self, index: u32) -> Option<&mut ListenerSocket> {
+        match self.slots[index as usize].socket.as_mut() {
+            Some(Socket::Listener(listener)) => Some(listener),
+            _ => None,
+        }
+    }
+
+    // ---- ports
+
+    /// The sockets that are bound to a port.
+    pub fn bound(&self, protocol: Protocol, port: u16) -> &[u32] {
+        self.bound.get(&(protocol, port)).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn bind(&mut self, protocol: Protocol, port: u16, index: u32) {
+        self.bound.entry((protocol, port)).or_default().push(index);
+    }
+
+    pub fn unbind(&mut self, protocol: Protocol, port: u16, index: u32) {
+        if let Some(list) = self.bound.get_mut(&(protocol, port)) {
+            list.retain(|other| *other != index);
+            if list.is_empty() {
+                self.bound.remove(&(protocol, port));
+            }
+        }
+    }
+
+    /// A port for a connection from `local` to `remote` (RFC 6056, algorithm 4: a keyed hash of the
+    /// three says where to begin, and another which counter goes on from there).
+    ///
+    /// # Errors
+    /// [`Error::NoPort`] when `is_free` says no to all.
+    pub fn ephemeral(
+        &mut self,
+        range: &RangeInclusive<u16>,
+        local: IpAddr,
+        remote: SocketAddr,
+        is_free: impl Fn(&Table, u16) -> bool,
+    ) -> Result<u16> {
+        let hash = |purpose: u8| {
+            let mut hasher = SipHasher13::new_with_key(&self.key);
+            hasher.write_u8(purpose);
+            hasher.write_u128(bits(local));
+            hasher.write_u128(bits(remote.ip()));
+            hasher.write_u16(remote.port());
+            hasher.finish()
+        };
+        let count = u64::from(range.end().saturating_sub(*range.start())) + 1;
+        let (offset, slot) = (hash(1), hash(2) as usize % self.counters.len());
+        for _ in 0..count {
+            let at = offset.wrapping_add(u64::from(self.counters[slot])) % count;
+            self.counters[slot] = self.counters[slot].wrapping_add(1);
+            let port = range.start() + at as u16;
+            if port != 0 && is_free(self, port) {
+                return Ok(port);
+            }
+        }
+        Err(Error::NoPort)
+    }
+}

@@ -1,0 +1,385 @@
+//! TCP sockets: a protocol machine and the two rings of memory that belong to it.
+//!
+//! ```text
+//!  write   bytes ──copy, sum──▶ send ring (is also the retransmission memory) ──▶ super-frames
+//!  receive payload ──copy, sum──▶ the reader's memory, when it waits and the bytes are the next
+//!                          └────▶ receive ring, at the place of their stream offset
+//! ```
+//! What fails its checksum is not accepted, so the ring's bytes are free to be written again; what the
+//! reader was given is wiped (Law 3).
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_kernels::{Level, copy_sum, sum};
+use fusewire_transport::tcp::{
+    self, Connection, Cut, DropCause, Initial, PayloadPlan, ResetCause, State, Tuple, Verdict,
+};
+use fusewire_wire::tcp::Header;
+
+use super::config::{Error, Event, Events, Result, SocketId};
+use super::layer::Via;
+use super::ring::Ring;
+use super::trace::{Kind, Trace};
+
+/// A port that takes connections.
+pub struct ListenerSocket {
+    /// What it is bound to; the address may be unspecified.
+    pub local: SocketAddr,
+    /// One machine a family: their MSS differ.
+    pub machines: [Option<tcp::Listener>; 2],
+    /// The settings of connections to come.
+    pub config: tcp::Config,
+    pub backlog: usize,
+    /// Accepted connections that the application has not taken.
+    pub waiting: VecDeque<SocketId>,
+}
+
+/// A segment, or several that came as one super-frame.
+pub struct Segment<'a> {
+    pub header: &'a Header,
+    /// Sum of pseudo-header and header when the checksum is still to be verified.
+    pub head: Option<Sum>,
+    pub payload: &'a [u8],
+    /// Segments on the wire.
+    pub count: u32,
+    /// It carried a congestion mark.
+    pub marked: bool,
+}
+
+/// The reader's memory, while it waits.
+pub struct Place<'a> {
+    pub memory: &'a mut [u8],
+    /// Bytes that are there, verified and in order.
+    pub filled: usize,
+}
+
+/// A connection.
+pub struct Stream {
+    pub tuple: Tuple,
+    pub tcp: Connection,
+    pub send: Ring,
+    pub recv: Ring,
+    /// Where the application reads next.
+    pub read_offset: u64,
+    /// One past the last byte in the ring.
+    recv_end: u64,
+    /// One past the last byte that was written.
+    send_end: u64,
+    /// The listener in whose queue it waits.
+    pub parent: Option<SocketId>,
+    pub via: Option<Via>,
+    /// Until when the peer may take to finish, once the application has closed.
+    pub orphaned: Option<Instant>,
+    /// What ended it, until it is told.
+    pub error: Option<Error>,
+    /// What a router said of the destination (RFC 5461): told when the connection times out.
+    pub soft_error: Option<Error>,
+    /// A write found no room.
+    wants_room: bool,
+    pub over: bool,
+    /// In the queue of sockets in TIME-WAIT.
+    pub in_time_wait: bool,
+    told: Told,
+    pub trace: Trace,
+    pub level: Level,
+}
+
+/// What was last told.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Told {
+    /// Up to where there is something to read.
+    next: u64,
+    recoveries: u32,
+    timeouts: u32,
+    echoes: u32,
+    marks: u32,
+}
+
+impl Stream {
+    pub fn new(tuple: Tuple, tcp: Connection, config: &tcp::Config, level: Level) -> Stream {
+        Stream {
+            tuple,
+            tcp,
+            send: Ring::new(config.send_buffer as usize),
+            recv: Ring::new(config.recv_window as usize),
+            read_offset: 0,
+            recv_end: 0,
+            send_end: 0,
+            parent: None,
+            via: None,
+            orphaned: None,
+            error: None,
+            soft_error: None,
+            wants_room: false,
+            over: false,
+            in_time_wait: false,
+            told: Told::default(),
+            trace: Trace::default(),
+            level,
+        }
+    }
+
+    // ---- sending
+
+    /// Takes what there is room for.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.write_with(bytes.len(), |offset, memory| {
+            memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
+        })
+    }
+
+    /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
+    /// called once or twice.
+    pub fn write_with(&mut self, len: usize, mut fill: impl FnMut(usize, &mut [u8])) -> Result<usize> {
+        if len == 0 {
+            return Ok(0);
+        }
+        match self.tcp.state() {
+            State::Closed => return Err(self.error.unwrap_or(Error::NotConnected)),
+            State::Established | State::CloseWait => {}
+            State::SynSent | State::SynReceived => {
+                self.wants_room = true;
+                return Ok(0);
+            }
+            _ => return Err(Error::Finished),
+        }
+        let una = self.tcp.snd_una_offset();
+        let free = self.send.capacity() - (self.send_end - una) as usize;
+        let room = free.min(self.tcp.send_room() as usize).min(len);
+        self.wants_room |= room < len;
+        let Some(reservation) = self.tcp.reserve(room as u32) else { return Ok(0) };
+        let offset = reservation.offset();
+        if una == offset {
+            self.send.restart(offset);
+        }
+        self.send_end = offset + room as u64;
+        let (a, b) = self.send.slices_mut(offset..self.send_end);
+        let first = a.len();
+        fill(0, a);
+        if !b.is_empty() {
+            fill(first, b);
+        }
+        self.tcp.commit(reservation, Cut::Stream);
+        Ok(room)
+    }
+
+    /// Bytes that `write` would take now.
+    pub fn room(&self) -> usize {
+        let free = self.send.capacity() - (self.send_end - self.tcp.snd_una_offset()) as usize;
+        free.min(self.tcp.send_room() as usize)
+    }
+
+    // ---- receiving
+
+    /// Bytes that may be read.
+    pub fn readable(&self) -> usize {
+        (self.tcp.rcv_nxt_offset() - self.read_offset.min(self.tcp.rcv_nxt_offset())) as usize
+    }
+
+    /// Copies out what is there; 0 at the end of the stream and when there is nothing.
+    #[inline]
+    pub fn read(&mut self, out: &mut [u8]) -> usize {
+        let len = self.readable().min(out.len());
+        if len > 0 {
+            self.recv.copy_to(self.read_offset, &mut out[..len]);
+            self.consume(len);
+        }
+        len
+    }
+
+    /// What is there, in one piece or two.
+    pub fn peek(&self) -> (&[u8], &[u8]) {
+        self.recv.slices(self.read_offset..self.read_offset + self.readable() as u64)
+    }
+
+    /// The application is done with `len` bytes of what [`Stream::peek`] shows.
+    pub fn consume(&mut self, len: usize) {
+        self.read_offset += len.min(self.readable()) as u64;
+        self.tcp.consumed(self.read_offset);
+    }
+
+    /// The peer has finished, and all was read.
+    pub fn at_end(&self) -> bool {
+        let finished = matches!(
+            self.tcp.state(),
+            State::CloseWait | State::Closing | State::LastAck | State::TimeWait | State::Closed
+        );
+        finished && self.readable() == 0
+    }
+
+    /// Initial, integrated and final step of a segment.
+    pub fn handle_segment(&mut self, now: Instant, s: &Segment<'_>, place: Option<&mut Place<'_>>) {
+        let initial = self.tcp.handle_initial(now, s.header, s.payload.len() as u32);
+        let verdict = match &initial {
+            Initial::Drop(_) => return,
+            Initial::Payload(plan) if !plan.duplicate => self.take(s, plan, place),
+            _ if s.head.is_none_or(|head| (head + sum(self.level, s.payload)).verifies()) => {
+                Verdict::Control
+            }
+            _ => Verdict::Reject(DropCause::Checksum),
+        };
+        self.trace.segment(Kind::Received, now, s.header, s.payload.len() as u32);
+        if matches!(verdict, Verdict::Reject(_)) {
+            self.tcp.handle_final(now, s.header, &initial, verdict);
+            return;
+        }
+        if s.marked {
+            self.tcp.note_congestion_mark();
+        }
+        self.tcp.handle_final(now, s.header, &initial, verdict);
+        if s.count > 1 {
+            self.tcp.note_merged(s.count - 1);
+        }
+    }
+
+    /// The integrated step: to the reader's memory or the ring, verified in the same pass.
+    fn take(&mut self, s: &Segment<'_>, plan: &PayloadPlan, place: Option<&mut Place<'_>>) -> Verdict {
+        if self.orphaned.is_some() {
+            // Nobody will read it (RFC 2525, section 2.17; RFC 9293, section 3.6.1).
+            self.tcp.abort();
+            return Verdict::Reject(DropCause::Closed);
+        }
+        let end = plan.offset + u64::from(plan.len);
+        if plan.offset < self.read_offset
+            || end - self.read_offset > self.recv.capacity() as u64
+        {
+            return Verdict::Reject(DropCause::NoMemory);
+        }
+        let front = plan.trim_front as usize;
+        let (skipped, rest) = s.payload.split_at(front);
+        let (bytes, behind) = rest.split_at(plan.len as usize);
+        if plan.in_order && self.recv_end <= self.read_offset && plan.offset == self.read_offset {
+            self.recv.restart(plan.offset);
+        }
+        let direct = place.filter(|_| plan.in_order && plan.offset == self.read_offset);
+        let (mut here, mut place_at) = (0, 0);
+        let mut mover = Mover { level: self.level, sum: s.head, len: 0 };
+        mover.pass(skipped);
+        let mut direct = direct;
+        if let Some(place) = direct.as_deref_mut() {
+            place_at = place.filled;
+            here = bytes.len().min(place.memory.len() - place.filled);
+            mover.copy(&bytes[..here], &mut place.memory[place_at..place_at + here]);
+        }
+        if here < bytes.len() {
+            let (a, b) = self.recv.slices_mut(plan.offset + here as u64..end);
+            let (x, y) = bytes[here..].split_at(a.len());
+            mover.copy(x, a);
+            mover.copy(y, b);
+        }
+        mover.pass(behind);
+        if mover.sum.is_some_and(|sum| !sum.verifies()) {
+            if let Some(place) = direct {
+                place.memory[place_at..place_at + here].fill(0);
+            }
+            return Verdict::Reject(DropCause::Checksum);
+        }
+        if let Some(place) = direct {
+            place.filled += here;
+            self.read_offset += here as u64;
+        }
+        self.recv_end = self.recv_end.max(end);
+        Verdict::Accept { len: plan.len }
+    }
+
+    // ---- ending
+
+    /// The application has closed: what was written is sent, then FIN. True when nothing is left to do.
+    pub fn close(&mut self, now: Instant, patience: std::time::Duration) -> bool {
+        if self.tcp.state() == State::Closed {
+            return true;
+        }
+        if self.readable() > 0 {
+            self.tcp.abort();
+        } else {
+            self.tcp.finish();
+        }
+        self.orphaned = Some(now + patience);
+        false
+    }
+
+    /// Takes what the machine tells; false when it is over.
+    pub fn settle(&mut self, events: &mut Events) -> bool {
+        while let Some(event) = self.tcp.poll_event() {
+            match event {
+                tcp::Event::Established => {
+                    events.add(Event::Connected);
+                    if std::mem::take(&mut self.wants_room) {
+                        events.add(Event::Writable);
+                    }
+                }
+                tcp::Event::Acked { .. } => {
+                    if self.wants_room && self.room() >= self.send.capacity() / 4 {
+                        self.wants_room = false;
+                        events.add(Event::Writable);
+                    }
+                }
+                tcp::Event::PeerFinished { .. } => events.add(Event::PeerFinished),
+                tcp::Event::Urgent { .. } => events.add(Event::Urgent),
+                tcp::Event::Reset(cause) => {
+                    self.error.get_or_insert(match cause {
+                        ResetCause::Peer => Error::Reset,
+                        ResetCause::Refused => Error::Refused,
+                        ResetCause::Local => Error::Aborted,
+                    });
+                }
+                tcp::Event::TimedOut => {
+                    self.error.get_or_insert(self.soft_error.unwrap_or(Error::TimedOut));
+                }
+                tcp::Event::Closed => {
+                    self.over = true;
+                    events.add(Event::Closed);
+                }
+            }
+        }
+        let next = self.tcp.rcv_nxt_offset();
+        if next > self.told.next {
+            self.told.next = next;
+            events.add(Event::Readable);
+        }
+        let counters = self.tcp.counters();
+        let news = Told {
+            next: self.told.next,
+            recoveries: counters.recoveries,
+            timeouts: counters.timeouts,
+            echoes: counters.ecn_echoes,
+            marks: counters.ecn_marks,
+        };
+        if news != self.told {
+            self.told = news;
+            events.add(Event::Congestion);
+        }
+        !self.over
+    }
+}
+
+/// Copies pieces of a payload, and sums them if somebody wants to know.
+struct Mover {
+    level: Level,
+    sum: Option<Sum>,
+    /// Bytes that were summed.
+    len: usize,
+}
+
+impl Mover {
+    fn add(&mut self, len: usize, next: impl FnOnce(Level) -> Sum) -> bool {
+        let Some(sum) = self.sum else { return false };
+        if len > 0 {
+            self.sum = Some(sum.then(self.len, next(self.level)));
+            self.len += len;
+        }
+        true
+    }
+
+    fn pass(&mut self, bytes: &[u8]) {
+        self.add(bytes.len(), |level| sum(level, bytes));
+    }
+
+    fn copy(&mut self, bytes: &[u8], to: &mut [u8]) {
+        if !self.add(bytes.len(), |level| copy_sum(level, bytes, to)) {
+            to.copy_from_slice(bytes);
+        }
+    }
+}

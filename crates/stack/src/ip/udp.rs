@@ -1,0 +1,309 @@
+//! UDP (RFC 768): what a socket holds, and the queue between the network and its reader.
+//!
+//! A super-frame of many messages goes through the queue as one piece; the reader takes it apart.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use fusewire_base::Sum;
+use fusewire_device::Region;
+use fusewire_kernels::Level;
+
+use super::config::Error;
+
+/// Messages of one sender that came together, all of one length but the last, which may be shorter.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages<'a> {
+    /// Who sent them.
+    pub from: SocketAddr,
+    /// The address that they were sent to: ours, or a group's.
+    pub to: IpAddr,
+    /// ECN bits of the IP header.
+    pub ecn: u8,
+    /// All of them, one after the other.
+    pub bytes: &'a [u8],
+    /// Bytes of each but the last; at least 1.
+    pub message_len: usize,
+}
+
+impl<'a> Messages<'a> {
+    /// How many there are; an empty message is one.
+    pub fn count(&self) -> usize {
+        self.bytes.len().div_ceil(self.message_len).max(1)
+    }
+
+    /// Each message.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let empty = self.bytes.is_empty().then_some(&[][..]);
+        empty.into_iter().chain(self.bytes.chunks(self.message_len))
+    }
+}
+
+/// Where one message was taken to, and who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of the message; more than the caller's memory holds means that the rest is lost.
+    pub len: usize,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address that it was sent to.
+    pub to: IpAddr,
+}
+
+/// A datagram as it lies in the device's memory.
+pub struct Incoming<'a> {
+    pub messages: Messages<'a>,
+    /// The sum of pseudo-header and header, when the checksum is still to be verified.
+    pub head: Option<Sum>,
+}
+
+/// Who takes datagrams of one socket as they come, in place of its queue.
+pub trait Taker {
+    /// Takes them in one pass, or says that the checksum is wrong and forgets them.
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> bool;
+}
+
+/// A [`Taker`] from a closure that sees messages once they are verified.
+pub struct Viewer<F>(pub F);
+
+impl<F: FnMut(Messages<'_>)> Taker for Viewer<F> {
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> bool {
+        let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
+        let right = incoming.head.is_none_or(|head| sum(head).verifies());
+        if right {
+            (self.0)(incoming.messages);
+        }
+        right
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    from: SocketAddr,
+    to: IpAddr,
+    ecn: u8,
+    start: u32,
+    len: u32,
+    message_len: u32,
+    /// Bytes that were read already.
+    read: u32,
+}
+
+/// Datagrams in the order of arrival; each lies in one piece.
+#[derive(Debug)]
+pub struct Queue {
+    memory: Region,
+    entries: VecDeque<Entry>,
+    entries_max: usize,
+    head: usize,
+}
+
+impl Queue {
+    pub fn new(bytes: usize, entries: usize) -> Queue {
+        Queue {
+            memory: Region::private(bytes.max(64 << 10)),
+            entries: VecDeque::new(),
+            entries_max: entries.max(1),
+            head: 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where `len` bytes have room.
+    fn slot(&self, len: usize) -> Option<usize> {
+        if self.entries.len() >= self.entries_max {
+            return None;
+        }
+        let Some(front) = self.entries.front() else {
+            return (len <= self.memory.len()).then_some(0);
+        };
+        let tail = front.start as usize;
+        if self.head > tail || (self.head == tail && front.len == 0) {
+            if self.head + len <= self.memory.len() {
+                return Some(self.head);
+            }
+            return (len < tail).then_some(0);
+        }
+        (self.head + len < tail).then_some(self.head)
+    }
+
+    /// Copies what came into the queue, verifying it in the same pass. `None`: no room. False: wrong.
+    pub fn push(&mut self, level: Level, incoming: &Incoming<'_>) -> Option<bool> {
+        let Messages { from, to, ecn, bytes, message_len } = incoming.messages;
+        let start = self.slot(bytes.len())?;
+        let place = &mut self.memory[start..start + bytes.len()];
+        match incoming.head {
+            None => place.copy_from_slice(bytes),
+            Some(head) => {
+                let sum = fusewire_kernels::copy_sum(level, bytes, place);
+                if !(head + sum).verifies() {
+                    return Some(false);
+                }
+            }
+        }
+        self.entries.push_back(Entry {
+            from,
+            to,
+            ecn,
+            start: start as u32,
+            len: bytes.len() as u32,
+            message_len: message_len as u32,
+            read: 0,
+        });
+        self.head = start + bytes.len();
+        Some(true)
+    }
+
+    /// The next message, copied out.
+    #[inline]
+    pub fn pop(&mut self, out: &mut [u8]) -> Option<Received> {
+        let entry = self.entries.front_mut()?;
+        let start = (entry.start + entry.read) as usize;
+        let len = (entry.len - entry.read).min(entry.message_len);
+        let received = Received { len: len as usize, from: entry.from, to: entry.to };
+        entry.read += len;
+        let over = entry.read >= entry.len;
+        let taken = received.len.min(out.len());
+        out[..taken].copy_from_slice(&self.memory[start..start + taken]);
+        if over {
+            self.entries.pop_front();
+        }
+        Some(received)
+    }
+
+    /// What is left of the front entry.
+    pub fn front(&self) -> Option<Messages<'_>> {
+        let entry = self.entries.front()?;
+        let start = (entry.start + entry.read) as usize;
+        Some(Messages {
+            from: entry.from,
+            to: entry.to,
+            ecn: entry.ecn,
+            bytes: &self.memory[start..(entry.start + entry.len) as usize],
+            message_len: entry.message_len as usize,
+        })
+    }
+
+    /// Forgets the front entry.
+    pub fn drop_front(&mut self) {
+        self.entries.pop_front();
+    }
+}
+
+/// A UDP socket.
+#[derive(Debug)]
+pub struct UdpState {
+    /// What it is bound to; the address may be unspecified.
+    pub local: SocketAddr,
+    /// The only peer, when connected.
+    pub remote: Option<SocketAddr>,
+    /// Groups that it has joined.
+    pub groups: Vec<IpAddr>,
+    pub queue: Queue,
+    /// What ICMP said.
+    pub error: Option<Error>,
+    /// Messages that found the queue full.
+    pub overflow: u64,
+    pub staged: Staged,
+}
+
+/// Messages of one length to one peer that leave together.
+#[derive(Debug, Default)]
+pub struct Staged {
+    pub to: Option<SocketAddr>,
+    pub message_len: usize,
+    pub bytes: Vec<u8>,
+}
+
+impl Staged {
+    /// Bytes that are staged at most.
+    pub const MAX: usize = 60 << 10;
+}
+
+impl UdpState {
+    /// How well it fits a datagram; 0 for not at all. The best fit takes it.
+    pub fn fit(&self, from: SocketAddr, to: IpAddr) -> u8 {
+        let mut fit = 1;
+        if self.local.ip() == to {
+            fit += 1;
+        } else if !self.local.ip().is_unspecified() || !self.takes_family(to) {
+            return 0;
+        }
+        match self.remote {
+            Some(remote) if remote != from => 0,
+            Some(_) => fit + 2,
+            None => fit,
+        }
+    }
+
+    /// An IPv6 socket bound to no address takes IPv4 too.
+    fn takes_family(&self, to: IpAddr) -> bool {
+        self.local.is_ipv6() || to.is_ipv4()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incoming(bytes: &[u8], message_len: usize) -> Incoming<'_> {
+        let from = ([192, 0, 2, 7], 7).into();
+        let to = [192, 0, 2, 1].into();
+        Incoming { messages: Messages { from, to, ecn: 0, bytes, message_len }, head: None }
+    }
+
+    #[test]
+    fn messages_come_out_as_they_went_in_over_many_turns() {
+        let mut queue = Queue::new(64 << 10, 64);
+        let mut model: VecDeque<Vec<u8>> = VecDeque::new();
+        let mut state = 1u64;
+        for turn in 0..20_000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let len = (state >> 33) as usize % 3000;
+            let message_len = 1 + (state >> 20) as usize % 700;
+            let bytes: Vec<u8> = (0..len).map(|i| (i as u32 ^ turn) as u8).collect();
+            if turn % 3 != 0 {
+                if queue.push(Level::PORTABLE, &incoming(&bytes, message_len)) == Some(true) {
+                    let one = incoming(&bytes, message_len);
+                    model.extend(one.messages.iter().map(<[u8]>::to_vec));
+                    assert_eq!(one.messages.count(), one.messages.iter().count());
+                }
+            } else {
+                for _ in 0..=(state >> 50) % 40 {
+                    let mut out = [0; 3000];
+                    let got = queue.pop(&mut out).map(|r| out[..r.len].to_vec());
+                    assert_eq!(got, model.pop_front());
+                }
+            }
+        }
+        while let Some(expected) = model.pop_front() {
+            let front = queue.front().unwrap();
+            assert_eq!(front.iter().next(), Some(&expected[..]));
+            let mut out = [0; 3000];
+            assert_eq!(queue.pop(&mut out).unwrap().len, expected.len());
+        }
+        assert!(queue.is_empty() && queue.pop(&mut []).is_none());
+    }
+
+    #[test]
+    fn what_does_not_verify_was_never_there() {
+        let mut queue = Queue::new(0, 2);
+        let bytes = [1, 2, 3];
+        let good = Incoming {
+            head: Some(Sum::from_folded(!Sum::of(&bytes).folded())),
+            ..incoming(&bytes, 3)
+        };
+        let bad = Incoming { head: Some(Sum::ZERO), ..incoming(&bytes, 3) };
+        assert_eq!(queue.push(Level::PORTABLE, &bad), Some(false));
+        assert!(queue.is_empty());
+        assert_eq!(queue.push(Level::PORTABLE, &good), Some(true));
+        assert_eq!(queue.push(Level::PORTABLE, &incoming(&[], 1)), Some(true));
+        assert_eq!(queue.push(Level::PORTABLE, &good), None, "two entries are all");
+        assert_eq!(queue.pop(&mut [0; 8]).unwrap().len, 3);
+        assert_eq!(queue.pop(&mut [0; 8]).unwrap().len, 0);
+    }
+}

@@ -1,0 +1,5 @@
+//! The IP stack: two of them over a pair of interfaces in memory, on a virtual clock.
+
+mod net;
+mod tcp;
+mod udp;

@@ -1,0 +1,130 @@
+//! Two stacks and a clock.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::interface::Link;
+use fusewire_device::interface::memory::{Config as Pair, pair};
+use fusewire_stack::ip::{Cidr, Config, Event, NetConfig, SocketId, Stack};
+
+/// Which kind of network.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub v6: bool,
+    pub link: Link,
+    pub checksum: bool,
+    pub segmentation: bool,
+}
+
+/// All of them.
+pub fn kinds() -> Vec<Kind> {
+    let mut all = Vec::new();
+    for v6 in [false, true] {
+        for link in [Link::Ip, Link::Ethernet] {
+            for (checksum, segmentation) in [(false, false), (true, false), (true, true)] {
+                all.push(Kind { v6, link, checksum, segmentation });
+            }
+        }
+    }
+    all
+}
+
+/// The address of stack 0 or 1.
+pub fn addr(v6: bool, which: usize) -> IpAddr {
+    if v6 {
+        IpAddr::V6(std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, which as u16 + 1))
+    } else {
+        IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, which as u8 + 1))
+    }
+}
+
+pub struct Net {
+    pub stacks: [Stack; 2],
+    pub now: Instant,
+    pub v6: bool,
+    pub events: [Vec<(SocketId, Event)>; 2],
+}
+
+fn mac(which: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 0, which as u8 + 1]
+}
+
+pub fn net_config(kind: Kind, which: usize, mtu: usize) -> NetConfig {
+    let ethernet = kind.link == Link::Ethernet;
+    NetConfig {
+        mac: ethernet.then(|| mac(which)),
+        addresses: [false, true]
+            .map(|v6| Cidr { addr: addr(v6, which), prefix: if v6 { 64 } else { 24 } })
+            .to_vec(),
+        neighbours: [false, true].map(|v6| (addr(v6, 1 - which), mac(1 - which))).to_vec(),
+        mtu,
+    }
+}
+
+impl Net {
+    pub fn new(kind: Kind, mtu: usize, config: Config) -> Net {
+        let (a, b) = pair(Pair {
+            link: kind.link,
+            mtu,
+            checksum: kind.checksum,
+            segmentation: kind.segmentation,
+            ..Pair::default()
+        })
+        .unwrap();
+        let now = Instant::from_ms(5);
+        let mut which = 0;
+        let stacks = [a, b].map(|interface| {
+            which += 1;
+            let net = net_config(kind, which - 1, mtu);
+            Stack::new(Box::new(interface), net, config.clone(), [which as u8; 32], now)
+        });
+        Net { stacks, now, v6: kind.v6, events: [Vec::new(), Vec::new()] }
+    }
+
+    pub fn addr(&self, which: usize, port: u16) -> SocketAddr {
+        SocketAddr::new(addr(self.v6, which), port)
+    }
+
+    /// Lets both work until nothing more happens at this time.
+    pub fn settle(&mut self) {
+        loop {
+            let mut worked = false;
+            for (stack, events) in self.stacks.iter_mut().zip(&mut self.events) {
+                worked |= stack.poll(self.now).unwrap();
+                while let Some(event) = stack.poll_event() {
+                    events.push(event);
+                }
+            }
+            if !worked {
+                return;
+            }
+        }
+    }
+
+    /// Goes on to the next timer, or by `most`.
+    pub fn step(&mut self, most: Duration) {
+        self.settle();
+        let due = self.stacks.iter().filter_map(Stack::poll_timeout).min();
+        let end = self.now + most;
+        self.now = due.map_or(end, |at| at.max(self.now + Duration::from_micros(1)).min(end));
+        self.settle();
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step(end - self.now);
+        }
+    }
+
+    pub fn had(&self, which: usize, id: SocketId, event: Event) -> bool {
+        self.events[which].contains(&(id, event))
+    }
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(seed: u64, at: usize, len: usize) -> Vec<u8> {
+    (at..at + len).map(|i| (i as u64 ^ (i as u64 >> 8) ^ seed) as u8).collect()
+}

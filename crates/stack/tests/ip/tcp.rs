@@ -1,0 +1,176 @@
+//! TCP between two stacks.
+
+use std::time::Duration;
+
+use fusewire_device::interface::Link;
+use fusewire_stack::ip::{Config, Error, Event, SocketId, State};
+
+use crate::net::{Kind, Net, kinds, pattern};
+
+const PLAIN: Kind = Kind { v6: false, link: Link::Ip, checksum: true, segmentation: true };
+
+/// A client of stack 0 and what stack 1 accepted.
+pub fn connected(net: &mut Net, port: u16) -> (SocketId, SocketId) {
+    let listener = net.stacks[1].tcp_listen(net.addr(1, port), 8).unwrap();
+    let client = net.stacks[0].tcp_connect(net.now, net.addr(1, port)).unwrap();
+    net.settle();
+    assert!(net.had(0, client, Event::Connected));
+    assert!(net.had(1, listener, Event::Acceptable));
+    let (server, remote) = net.stacks[1].tcp_accept(listener).unwrap().expect("a connection");
+    assert_eq!(remote, net.stacks[0].local_addr(client).unwrap());
+    (client, server)
+}
+
+/// Sends `len` bytes from stack `from` and checks what comes out of the other.
+pub fn transfer(net: &mut Net, from: usize, ids: (SocketId, SocketId), len: usize, piece: usize, direct: bool) {
+    let (mut written, mut read) = (0, 0);
+    let bytes = pattern(1, 0, len);
+    let mut out = vec![0; 100_000];
+    let end = net.now + Duration::from_secs(600);
+    while read < len {
+        let mut moved = false;
+        while written < len {
+            let next = &bytes[written..len.min(written + piece)];
+            match net.stacks[from].tcp_write(ids.0, next).unwrap() {
+                0 => break,
+                n => written += n,
+            }
+        }
+        net.stacks[from].transmit(net.now).unwrap();
+        let stack = &mut net.stacks[1 - from];
+        loop {
+            let got = if direct {
+                stack.tcp_read_into(net.now, ids.1, &mut out).unwrap().unwrap()
+            } else {
+                stack.tcp_read(ids.1, &mut out).unwrap()
+            };
+            let Some(n) = got else { break };
+            assert_eq!(out[..n], bytes[read..read + n], "at {read}");
+            (read, moved) = (read + n, true);
+        }
+        if moved {
+            net.settle();
+        } else {
+            net.step(Duration::from_secs(1));
+        }
+        assert!(net.now < end, "{read} of {len} bytes after ten minutes");
+    }
+}
+
+#[test]
+fn streams_of_all_kinds_arrive_whole() {
+    for kind in kinds() {
+        for mtu in [1500, 1280, 9000] {
+            for (len, piece, direct) in [(1, 1, false), (3_000_000, 65_536, true), (1_000_000, 777, false)] {
+                let mut net = Net::new(kind, mtu, Config::default());
+                let (client, server) = connected(&mut net, 80);
+                transfer(&mut net, 0, (client, server), len, piece, direct);
+                transfer(&mut net, 1, (server, client), len / 3 + 1, piece, direct);
+                for (which, id) in [(0, client), (1, server)] {
+                    let info = net.stacks[which].tcp_info(id).unwrap();
+                    assert_eq!(info.counters.retransmissions, 0, "{kind:?} {mtu}");
+                    assert_eq!(info.counters.drops.iter().sum::<u32>(), 0);
+                }
+                if kind.segmentation && len > 100_000 {
+                    let sent = net.stacks[0].counters().sent as usize;
+                    assert!(sent < len / mtu / 2, "{sent} packets for {len} bytes");
+                }
+                closes_in_order(&mut net, client, server);
+            }
+        }
+    }
+}
+
+fn closes_in_order(net: &mut Net, client: SocketId, server: SocketId) {
+    let mut out = [0; 10];
+    net.stacks[0].tcp_finish(client).unwrap();
+    net.settle();
+    assert!(net.had(1, server, Event::PeerFinished));
+    assert_eq!(net.stacks[1].tcp_read(server, &mut out), Ok(Some(0)));
+    assert_eq!(net.stacks[0].tcp_state(client), Ok(State::FinWait2));
+    assert_eq!(net.stacks[0].tcp_write(client, b"late"), Err(Error::Finished));
+    // Half closed: the other way goes on.
+    assert_eq!(net.stacks[1].tcp_write(server, b"still"), Ok(5));
+    net.settle();
+    assert_eq!(net.stacks[0].tcp_read(client, &mut out), Ok(Some(5)));
+    net.stacks[1].close(net.now, server).unwrap();
+    net.settle();
+    assert_eq!(net.stacks[1].sockets(), 1, "the listener");
+    assert_eq!(net.stacks[0].tcp_state(client), Ok(State::TimeWait));
+    net.stacks[0].close(net.now, client).unwrap();
+    assert_eq!(net.stacks[0].sockets(), 1);
+    net.run(Duration::from_secs(61));
+    assert_eq!(net.stacks[0].sockets(), 0);
+}
+
+#[test]
+fn nobodys_port_refuses() {
+    for v6 in [false, true] {
+        let mut net = Net::new(Kind { v6, ..PLAIN }, 1500, Config::default());
+        let client = net.stacks[0].tcp_connect(net.now, net.addr(1, 9)).unwrap();
+        net.settle();
+        assert!(net.had(0, client, Event::Closed));
+        assert_eq!(net.stacks[0].take_error(client), Ok(Some(Error::Refused)));
+        assert_eq!(net.stacks[0].tcp_read(client, &mut [0]), Err(Error::Refused));
+        assert_eq!(net.stacks[0].tcp_write(client, &[0]), Err(Error::Refused));
+        net.stacks[0].close(net.now, client).unwrap();
+        assert_eq!(net.stacks[0].sockets(), 0);
+        assert_eq!(net.stacks[1].counters().tcp_stray, 1);
+    }
+}
+
+#[test]
+fn abort_resets_the_peer() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let (client, server) = connected(&mut net, 80);
+    net.stacks[0].abort(net.now, client).unwrap();
+    net.settle();
+    assert_eq!(net.stacks[1].tcp_read(server, &mut [0]), Err(Error::Reset));
+    net.stacks[0].close(net.now, client).unwrap();
+    net.stacks[1].close(net.now, server).unwrap();
+    assert_eq!((net.stacks[0].sockets(), net.stacks[1].sockets()), (0, 1));
+}
+
+#[test]
+fn closing_with_unread_bytes_resets() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let (client, server) = connected(&mut net, 80);
+    net.stacks[0].tcp_write(client, b"never read").unwrap();
+    net.settle();
+    net.stacks[1].close(net.now, server).unwrap();
+    net.settle();
+    assert_eq!(net.stacks[0].tcp_read(client, &mut [0]), Err(Error::Reset));
+    assert_eq!(net.stacks[1].sockets(), 1);
+}
+
+#[test]
+fn a_listener_that_closes_resets_who_waits() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let listener = net.stacks[1].tcp_listen(net.addr(1, 80), 8).unwrap();
+    let client = net.stacks[0].tcp_connect(net.now, net.addr(1, 80)).unwrap();
+    net.settle();
+    net.stacks[1].close(net.now, listener).unwrap();
+    net.settle();
+    assert_eq!(net.stacks[0].tcp_read(client, &mut [0]), Err(Error::Reset));
+    assert_eq!(net.stacks[1].sockets(), 0);
+}
+
+#[test]
+fn backlog_bounds_and_many_connect() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let listener = net.stacks[1].tcp_listen(net.addr(1, 80), 4).unwrap();
+    let clients: Vec<_> =
+        (0..12).map(|_| net.stacks[0].tcp_connect(net.now, net.addr(1, 80)).unwrap()).collect();
+    let mut accepted = 0;
+    for _ in 0..40 {
+        net.run(Duration::from_millis(500));
+        while let Some((id, _)) = net.stacks[1].tcp_accept(listener).unwrap() {
+            accepted += 1;
+            net.stacks[1].tcp_write(id, b"hi").unwrap();
+        }
+    }
+    assert_eq!(accepted, 12);
+    for client in clients {
+        assert_eq!(net.stacks[0].tcp_read(client, &mut [0; 8]), Ok(Some(2)));
+    }
+}

@@ -1,0 +1,124 @@
+//! UDP between two stacks.
+
+use fusewire_device::interface::Link;
+use fusewire_stack::ip::{Config, Error};
+
+use crate::net::{Kind, Net, kinds, pattern};
+
+#[test]
+fn messages_of_all_sizes_arrive_as_they_were_sent() {
+    for kind in kinds() {
+        let mut net = Net::new(kind, 1500, Config::default());
+        let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        let from = net.stacks[0].local_addr(client).unwrap();
+        let to = net.addr(1, 7);
+        let most = if kind.v6 { 1452 } else { 1472 };
+        for len in (0..=most).step_by(13).chain([most]) {
+            let message = pattern(3, len, len);
+            assert_eq!(net.stacks[0].udp_send(net.now, client, &message, Some(to)).unwrap(), Ok(true));
+            net.settle();
+            let mut out = [0; 2000];
+            let got = net.stacks[1].udp_recv(server, &mut out).unwrap().expect("arrived");
+            assert_eq!((got.len, got.from, got.to), (len, from, to.ip()), "{kind:?}");
+            assert_eq!(out[..len], message, "{kind:?}");
+        }
+        let long = vec![0; most + 1];
+        let error = net.stacks[0].udp_send(net.now, client, &long, Some(to)).unwrap();
+        assert_eq!(error, Err(Error::TooLong { len: most + 1, max: most }));
+        let error = net.stacks[0].udp_send(net.now, client, &long, None).unwrap();
+        assert_eq!(error, Err(Error::NotConnected));
+    }
+}
+
+#[test]
+fn batches_leave_and_arrive_as_views() {
+    for kind in kinds() {
+        for (message_len, bytes) in [(1, 300), (10, 12_345), (200, 20_000), (1400, 65_000), (50, 0)] {
+            let mut net = Net::new(kind, 1500, Config::default());
+            let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+            let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+            net.stacks[0].udp_connect(client, Some(net.addr(1, 7))).unwrap();
+            let sent = pattern(9, 0, bytes);
+            let count = net.stacks[0]
+                .udp_send_batch(net.now, client, &sent, message_len, None)
+                .unwrap()
+                .unwrap();
+            assert_eq!(count, bytes.div_ceil(message_len).max(1));
+            let mut got = Vec::new();
+            let mut messages = 0;
+            for queued in [false, true] {
+                if queued {
+                    net.settle();
+                }
+                let (now, stack) = (net.now, &mut net.stacks[1]);
+                messages += stack
+                    .udp_recv_batch(now, server, |batch| {
+                        for message in batch.iter() {
+                            assert!(message.len() <= message_len);
+                            got.extend_from_slice(message);
+                        }
+                    })
+                    .unwrap()
+                    .unwrap();
+            }
+            if kind.segmentation || count < 64 {
+                assert_eq!((messages, got.len()), (count, bytes), "{kind:?} {message_len}");
+            }
+            assert_eq!(got, sent[..got.len()], "{kind:?} {message_len}");
+            let counters = *net.stacks[1].counters();
+            assert_eq!(counters.udp_messages_received, messages as u64);
+            assert_eq!(counters.udp_messages_received + counters.udp_overflow, count as u64);
+            if kind.segmentation {
+                assert!(counters.received <= count.div_ceil(20) as u64, "{counters:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn staged_messages_leave_together() {
+    let kind = Kind { v6: false, link: Link::Ethernet, checksum: true, segmentation: true };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    let to = Some(net.addr(1, 7));
+    let lens: Vec<usize> = (0..300).map(|i| if i % 100 < 90 { 64 } else { i }).collect();
+    for (i, len) in lens.iter().enumerate() {
+        let message = vec![i as u8; *len];
+        assert_eq!(net.stacks[0].udp_stage(net.now, client, &message, to).unwrap(), Ok(true));
+    }
+    net.settle();
+    for (i, len) in lens.iter().enumerate() {
+        let mut out = [0; 2000];
+        let got = net.stacks[1].udp_recv(server, &mut out).unwrap().expect("arrived");
+        assert_eq!(out[..got.len], vec![i as u8; *len]);
+    }
+    assert!(net.stacks[0].counters().sent <= 40, "{:?}", net.stacks[0].counters());
+}
+
+#[test]
+fn a_connected_socket_hears_its_peer_alone_and_ports_are_exclusive() {
+    let kind = Kind { v6: false, link: Link::Ip, checksum: true, segmentation: false };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    assert_eq!(net.stacks[1].udp_bind(net.addr(1, 7)), Err(Error::InUse(net.addr(1, 7))));
+    assert!(matches!(net.stacks[1].udp_bind(net.addr(0, 9)), Err(Error::NotOurs(_))));
+    let [friend, stranger] = [0, 0].map(|port| net.stacks[0].udp_bind(net.addr(0, port)).unwrap());
+    let peer = net.stacks[0].local_addr(friend).unwrap();
+    net.stacks[1].udp_connect(server, Some(peer)).unwrap();
+    for client in [stranger, friend] {
+        let to = Some(net.addr(1, 7));
+        net.stacks[0].udp_send(net.now, client, b"hello", to).unwrap().unwrap();
+    }
+    net.stacks[0].udp_send(net.now, friend, b"nobody", Some(net.addr(1, 8))).unwrap().unwrap();
+    net.settle();
+    let mut out = [0; 10];
+    assert_eq!(net.stacks[1].udp_recv(server, &mut out).unwrap().unwrap().from, peer);
+    assert_eq!(net.stacks[1].udp_recv(server, &mut out), Ok(None));
+    let counters = net.stacks[1].counters();
+    assert_eq!((counters.udp_not_peer, counters.udp_stray), (1, 1));
+    net.stacks[1].close(net.now, server).unwrap();
+    assert_eq!(net.stacks[1].udp_recv(server, &mut out), Err(Error::NoSocket));
+    assert_eq!(net.stacks[1].sockets(), 0);
+}
