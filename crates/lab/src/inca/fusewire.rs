@@ -1,7 +1,7 @@
 //! Fusewire over a TAP: an IP stack in this process, asked again and again (it never sleeps).
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fusewire_device::interface::Interface;
 use fusewire_device::interface::tap::{self, Tap};
@@ -9,13 +9,15 @@ use fusewire_stack::Clock;
 use fusewire_stack::ip::{Cidr, Config, NetConfig, SocketId, Stack, State};
 
 use super::task::{
-    BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, ask, look, ready,
-    stream_byte,
+    MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, stream_byte,
 };
 use crate::{Error, Result};
 
-/// Bytes of small writes after which they are sent, though there is room for more.
-const FLUSH_BYTES: usize = 64 << 10;
+/// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
+/// the peer is woken for all of them at once.
+const FLUSH_BYTES: usize = 256 << 10;
+/// How long a reader of bulk data sleeps when nothing is there, instead of being woken for each packet.
+const NAP: Duration = Duration::from_micros(30);
 /// Turns between two looks at the real clock while nothing happens.
 const TURNS: u32 = 1 << 12;
 
@@ -45,6 +47,7 @@ pub fn open(name: &str, cidr: Cidr, clock: &Clock) -> Result<Stack> {
     let mut net = NetConfig { mtu: tap.capabilities().mtu, ..NetConfig::default() };
     net.mac = tap.capabilities().mac;
     net.addresses.push(cidr);
+    net.neighbours.push((super::wires::TAP_KERNEL, super::wires::KERNEL_MAC));
     Ok(Stack::new(Box::new(tap), net, Config::default(), seed, clock.now()))
 }
 
@@ -258,6 +261,7 @@ impl<'a> Subject<'a> {
                     }
                 }
                 None if !self.turn()? => return meter.report(),
+                None if self.task.bulk => std::thread::sleep(NAP),
                 None => {}
             }
         }
@@ -313,5 +317,3 @@ impl<'a> Subject<'a> {
 fn failed(error: fusewire_stack::ip::Error) -> Error {
     Error::Unsupported(error.to_string())
 }
-
-const _: () = assert!(FLUSH_BYTES <= BULK_BYTES);

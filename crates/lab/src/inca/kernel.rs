@@ -29,7 +29,8 @@ pub fn work(task: &Task) -> Result<Report> {
 
 fn udp_socket(task: &Task) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(task.local).map_err(Error::os("opening a UDP socket"))?;
-    let spins = task.means == Means::KernelSpinning;
+    // Readers of messages that never stop do not sleep: waking them would burden the sender.
+    let spins = task.means == Means::KernelSpinning || task.role == Role::Receive;
     socket
         .set_nonblocking(spins)
         .and_then(|()| socket.set_read_timeout(Some(PATIENCE)))
@@ -79,7 +80,7 @@ fn udp_receive(task: &Task) -> Result<Report> {
     let mut meter = Meter::new(task);
     let mut bytes = vec![0; 1 << 16];
     loop {
-        let len = match socket.recv_from(&mut bytes) {
+        let len = match take(&socket, &mut bytes, false) {
             Ok((len, _)) => len,
             Err(_) => return meter.report(),
         };

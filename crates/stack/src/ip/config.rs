@@ -90,8 +90,17 @@ impl Events {
 
     pub fn pop(&mut self) -> Option<Event> {
         use Event::*;
-        let all =
-            [Connected, Acceptable, Readable, Writable, PeerFinished, Urgent, Congestion, Error, Closed];
+        let all = [
+            Connected,
+            Acceptable,
+            Readable,
+            Writable,
+            PeerFinished,
+            Urgent,
+            Congestion,
+            Error,
+            Closed,
+        ];
         let next = all.into_iter().find(|event| self.0 >> *event as u8 & 1 == 1)?;
         self.0 &= !(1 << next as u8);
         Some(next)

@@ -221,9 +221,8 @@ impl Core {
             return;
         }
         let (head, payload) = bytes.split_at(usize::from(header.header_len));
-        let head = unverified.then(|| {
-            pseudo_sum(datagram.src, datagram.dst, TCP, bytes.len()) + Sum::of(head)
-        });
+        let head = unverified
+            .then(|| pseudo_sum(datagram.src, datagram.dst, TCP, bytes.len()) + Sum::of(head));
         let len = payload.len() as u32;
         let segment = Segment {
             header: &header,
@@ -252,12 +251,11 @@ impl Core {
                     self.mark(index);
                 }
             }
-            None => self.tcp_stray(now, Tuple {
-                local,
-                remote,
-                local_port: local.port(),
-                remote_port: remote.port(),
-            }, &segment),
+            None => self.tcp_stray(
+                now,
+                Tuple { local, remote, local_port: local.port(), remote_port: remote.port() },
+                &segment,
+            ),
         }
     }
 

@@ -160,7 +160,12 @@ impl Layer {
     ///
     /// # Errors
     /// See [`NoRoute`].
-    pub fn route(&mut self, _now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Result<Via, NoRoute> {
+    pub fn route(
+        &mut self,
+        _now: Instant,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+    ) -> Result<Via, NoRoute> {
         let ours = self.config.addresses.iter().find(|c| c.addr.is_ipv4() == dst.is_ipv4());
         let src = src.or(ours.map(|c| c.addr)).ok_or(NoRoute::Unreachable)?;
         let mac = match self.config.mac {
@@ -171,7 +176,15 @@ impl Layer {
     }
 
     /// Writes link and IP header of a packet with `len` bytes of payload; returns their length.
-    pub fn header(&self, via: &Via, dst: IpAddr, protocol: u8, len: usize, ecn: u8, out: &mut [u8]) -> usize {
+    pub fn header(
+        &self,
+        via: &Via,
+        dst: IpAddr,
+        protocol: u8,
+        len: usize,
+        ecn: u8,
+        out: &mut [u8],
+    ) -> usize {
         let mut at = 0;
         if let (Some(source), Some(destination)) = (self.config.mac, via.mac) {
             let ethertype =

@@ -155,7 +155,14 @@ impl Output {
     }
 
     /// Plans what a connection has to send; false when there was more than room.
-    pub fn collect(&mut self, now: Instant, layer: &Layer, via: &Via, id: SocketId, stream: &mut Stream) -> bool {
+    pub fn collect(
+        &mut self,
+        now: Instant,
+        layer: &Layer,
+        via: &Via,
+        id: SocketId,
+        stream: &mut Stream,
+    ) -> bool {
         let dst = stream.tuple.remote.ip();
         let mut held: Option<Transmit> = None;
         loop {
@@ -226,7 +233,12 @@ impl Output {
     ///
     /// # Errors
     /// The interface's.
-    pub fn flush(&mut self, interface: &mut dyn Interface, table: &Table, counters: &mut Counters) -> io::Result<bool> {
+    pub fn flush(
+        &mut self,
+        interface: &mut dyn Interface,
+        table: &Table,
+        counters: &mut Counters,
+    ) -> io::Result<bool> {
         while self.done < self.planned.len() {
             let mut pieces = [[IoSlice::new(&[]); 2]; SLOTS];
             let nothing = TxPacket {
@@ -280,9 +292,10 @@ impl Output {
 fn follows(first: &Transmit, payload: &Range<u64>, segment_len: usize, next: &Transmit) -> bool {
     let (a, b) = (&first.header, &next.header);
     next.kind == TransmitKind::Data
-        && next.payload.as_ref().is_some_and(|p| {
-            p.start == payload.end && (p.end - p.start) as usize <= segment_len
-        })
+        && next
+            .payload
+            .as_ref()
+            .is_some_and(|p| p.start == payload.end && (p.end - p.start) as usize <= segment_len)
         && a.flags.without(Flags::PSH) == b.flags.without(Flags::PSH)
         && (a.ack, a.window, a.options) == (b.ack, b.window, b.options)
         && first.ecn_capable == next.ecn_capable

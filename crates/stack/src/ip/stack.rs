@@ -231,7 +231,8 @@ impl Stack {
                 self.core.table.remove(id.index);
             }
             Socket::Listener(listener) => {
-                let (port, waiting) = (listener.local.port(), std::mem::take(&mut listener.waiting));
+                let (port, waiting) =
+                    (listener.local.port(), std::mem::take(&mut listener.waiting));
                 self.core.table.unbind(Protocol::Tcp, port, id.index);
                 self.core.timers.cancel(id.index);
                 self.core.table.remove(id.index);

@@ -132,7 +132,11 @@ impl Stream {
 
     /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
     /// called once or twice.
-    pub fn write_with(&mut self, len: usize, mut fill: impl FnMut(usize, &mut [u8])) -> Result<usize> {
+    pub fn write_with(
+        &mut self,
+        len: usize,
+        mut fill: impl FnMut(usize, &mut [u8]),
+    ) -> Result<usize> {
         if len == 0 {
             return Ok(0);
         }
@@ -235,16 +239,19 @@ impl Stream {
     }
 
     /// The integrated step: to the reader's memory or the ring, verified in the same pass.
-    fn take(&mut self, s: &Segment<'_>, plan: &PayloadPlan, place: Option<&mut Place<'_>>) -> Verdict {
+    fn take(
+        &mut self,
+        s: &Segment<'_>,
+        plan: &PayloadPlan,
+        place: Option<&mut Place<'_>>,
+    ) -> Verdict {
         if self.orphaned.is_some() {
             // Nobody will read it (RFC 2525, section 2.17; RFC 9293, section 3.6.1).
             self.tcp.abort();
             return Verdict::Reject(DropCause::Closed);
         }
         let end = plan.offset + u64::from(plan.len);
-        if plan.offset < self.read_offset
-            || end - self.read_offset > self.recv.capacity() as u64
-        {
+        if plan.offset < self.read_offset || end - self.read_offset > self.recv.capacity() as u64 {
             return Verdict::Reject(DropCause::NoMemory);
         }
         let front = plan.trim_front as usize;

@@ -56,15 +56,8 @@ impl Trace {
     /// Notes a segment.
     #[inline]
     pub(super) fn segment(&mut self, kind: Kind, at: Instant, h: &Header, len: u32) {
-        self.entries[self.next % ENTRIES] = Entry {
-            at,
-            seq: h.seq.0,
-            ack: h.ack.0,
-            len,
-            window: h.window,
-            flags: h.flags.0,
-            kind,
-        };
+        self.entries[self.next % ENTRIES] =
+            Entry { at, seq: h.seq.0, ack: h.ack.0, len, window: h.window, flags: h.flags.0, kind };
         self.next = self.next.wrapping_add(1);
     }
 

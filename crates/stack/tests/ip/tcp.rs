@@ -22,7 +22,14 @@ pub fn connected(net: &mut Net, port: u16) -> (SocketId, SocketId) {
 }
 
 /// Sends `len` bytes from stack `from` and checks what comes out of the other.
-pub fn transfer(net: &mut Net, from: usize, ids: (SocketId, SocketId), len: usize, piece: usize, direct: bool) {
+pub fn transfer(
+    net: &mut Net,
+    from: usize,
+    ids: (SocketId, SocketId),
+    len: usize,
+    piece: usize,
+    direct: bool,
+) {
     let (mut written, mut read) = (0, 0);
     let bytes = pattern(1, 0, len);
     let mut out = vec![0; 100_000];
@@ -61,7 +68,9 @@ pub fn transfer(net: &mut Net, from: usize, ids: (SocketId, SocketId), len: usiz
 fn streams_of_all_kinds_arrive_whole() {
     for kind in kinds() {
         for mtu in [1500, 1280, 9000] {
-            for (len, piece, direct) in [(1, 1, false), (3_000_000, 65_536, true), (1_000_000, 777, false)] {
+            for (len, piece, direct) in
+                [(1, 1, false), (3_000_000, 65_536, true), (1_000_000, 777, false)]
+            {
                 let mut net = Net::new(kind, mtu, Config::default());
                 let (client, server) = connected(&mut net, 80);
                 transfer(&mut net, 0, (client, server), len, piece, direct);

@@ -16,7 +16,10 @@ fn messages_of_all_sizes_arrive_as_they_were_sent() {
         let most = if kind.v6 { 1452 } else { 1472 };
         for len in (0..=most).step_by(13).chain([most]) {
             let message = pattern(3, len, len);
-            assert_eq!(net.stacks[0].udp_send(net.now, client, &message, Some(to)).unwrap(), Ok(true));
+            assert_eq!(
+                net.stacks[0].udp_send(net.now, client, &message, Some(to)).unwrap(),
+                Ok(true)
+            );
             net.settle();
             let mut out = [0; 2000];
             let got = net.stacks[1].udp_recv(server, &mut out).unwrap().expect("arrived");
@@ -34,7 +37,8 @@ fn messages_of_all_sizes_arrive_as_they_were_sent() {
 #[test]
 fn batches_leave_and_arrive_as_views() {
     for kind in kinds() {
-        for (message_len, bytes) in [(1, 300), (10, 12_345), (200, 20_000), (1400, 65_000), (50, 0)] {
+        for (message_len, bytes) in [(1, 300), (10, 12_345), (200, 20_000), (1400, 65_000), (50, 0)]
+        {
             let mut net = Net::new(kind, 1500, Config::default());
             let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
             let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
