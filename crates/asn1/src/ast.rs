@@ -66,6 +66,8 @@ pub struct Import {
     pub module: Name,
     /// Its object identifier.
     pub oid: Option<Vec<OidPart>>,
+    /// The value that is its object identifier, where that is written.
+    pub oid_name: Option<Name>,
 }
 
 /// A part of an object identifier: `name`, `3`, `name(3)`, `name(value)` or `Module.value`.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use fusewire_asn1::tree::Event;
-use fusewire_asn1::{File, Source};
+use fusewire_asn1::{File, Source, check};
 
 /// Reads a text and checks that the tree holds all of it.
 fn parse(text: &str) -> File {
@@ -93,18 +93,76 @@ fn time_is_linear() {
         "} ) ",
         "A DEFINITIONS ::= BEGIN ",
         "A { ",
+        "a B ::= c D ::= SEQUENCE { COMPONENTS OF E } ",
+        "A ::= B{C} A{B, c} ::= A ",
     ];
     for pattern in patterns {
         let text = |bytes: usize| {
             format!("M DEFINITIONS ::= BEGIN {}", pattern.repeat(bytes / pattern.len()))
         };
         let time = |text: &str| {
-            let start = Instant::now();
-            File::parse(0, Source::new("large", text.as_bytes()));
-            start.elapsed().as_secs_f64()
+            let once = || {
+                let start = Instant::now();
+                check(vec![Source::new("large", text.as_bytes())]);
+                start.elapsed().as_secs_f64()
+            };
+            once().min(once())
         };
         let (small, large) = (text(1 << 17), text(1 << 20));
         let (small, large) = (time(&small), time(&large));
-        assert!(large < 60.0 * small.max(0.002), "{pattern:?}: {small} s and {large} s");
+        assert!(large < 40.0 * small.max(0.005), "{pattern:?}: {small} s and {large} s");
+    }
+}
+
+/// The same for what is checked: many names, tags, values and constraints of one type.
+#[test]
+fn checks_are_linear() {
+    let begin = "M DEFINITIONS ::= BEGIN ";
+    let list = |what: &str, n: usize| -> String {
+        (0..n).map(|i| what.replace('#', &i.to_string())).collect::<Vec<_>>().join(", ")
+    };
+    let texts: [&dyn Fn(usize) -> String; 6] = [
+        &|n| {
+            format!(
+                "A ::= SEQUENCE {{ {} }}",
+                list("a# [#] B OPTIONAL", n) + "} B ::= CHOICE {" + &list("b# [#] NULL", n)
+            )
+        },
+        &|n| {
+            format!(
+                "A ::= SEQUENCE {{ {} }} B ::= A (WITH COMPONENTS {{ {} }})",
+                list("a# [#] NULL OPTIONAL", n),
+                list("a# ABSENT", n)
+            )
+        },
+        &|n| {
+            format!(
+                "A ::= SEQUENCE {{ {} }} E ::= ENUMERATED {{ {} }}",
+                list("a# [#] E DEFAULT e#", n),
+                list("e#", n)
+            )
+        },
+        &|n| (0..n).map(|i| format!("A{i} ::= SEQUENCE {{ COMPONENTS OF B{} }} ", i / 2)).collect(),
+        &|n| {
+            format!(
+                "A ::= SEQUENCE {{ {} }} a A ::= {{ {} }}",
+                list("a# [#] B", n),
+                list("a# b#", n)
+            )
+        },
+        &|n| format!("A ::= CHOICE {{ {} }}", list("a# A", n)),
+    ];
+    for (which, text) in texts.iter().enumerate() {
+        let time = |n: usize| {
+            let text = format!("{begin}{} END", text(n));
+            let once = || {
+                let start = Instant::now();
+                check(vec![Source::new("large", text.as_bytes())]);
+                start.elapsed().as_secs_f64()
+            };
+            once().min(once())
+        };
+        let (small, large) = (time(2_500), time(20_000));
+        assert!(large < 30.0 * small.max(0.005), "{which}: {small} s and {large} s");
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::{Error, Problem};
 
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
 /// Takes the bytes of a message in order.
 pub trait Sink {
     /// Takes `bytes`.
@@ -12,10 +15,34 @@ pub trait Sink {
 
     /// Bytes taken so far.
     fn position(&self) -> usize;
+
+    /// Takes the elements of an array as they lie in memory, `width` bytes each (1, 2, 4 or 8), in network
+    /// byte order: what a pipeline does with a stage of its own.
+    ///
+    /// # Errors
+    /// As [`Sink::put`].
+    fn put_elements(&mut self, elements: &[u8], width: usize) -> Result<(), Error> {
+        if let Some(room) = self.lend(elements.len()) {
+            swap_to(room, elements, width);
+            return Ok(());
+        }
+        let mut strip = [0; STRIP];
+        for elements in elements.chunks(STRIP) {
+            let strip = &mut strip[..elements.len()];
+            swap_to(strip, elements, width);
+            self.put(strip)?;
+        }
+        Ok(())
+    }
+
+    /// The next `len` bytes to be written by the caller, if the sink is memory with room for them.
+    fn lend(&mut self, _len: usize) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 /// Gives the bytes of a message in order.
-pub trait Source {
+pub trait Source<'a> {
     /// Fills `into`.
     ///
     /// # Errors
@@ -27,16 +54,75 @@ pub trait Source {
 
     /// Bytes left. Nothing is allocated for a length that exceeds it.
     fn remaining(&self) -> usize;
+
+    /// Fills `into` with the elements of an array, `width` bytes each (1, 2, 4 or 8), in the machine's byte
+    /// order.
+    ///
+    /// # Errors
+    /// As [`Source::take`].
+    fn take_elements(&mut self, into: &mut [u8], width: usize) -> Result<(), Error> {
+        if let Some(bytes) = self.lend(into.len()) {
+            swap_to(into, bytes, width);
+            return Ok(());
+        }
+        self.take(into)?;
+        let mut strip = [0; STRIP];
+        for into in into.chunks_mut(STRIP) {
+            let strip = &mut strip[..into.len()];
+            strip.copy_from_slice(into);
+            swap_to(into, strip, width);
+        }
+        Ok(())
+    }
+
+    /// The next `len` bytes themselves, if the source is memory that outlives the decoder and has as many.
+    fn lend(&mut self, _len: usize) -> Option<&'a [u8]> {
+        None
+    }
 }
 
+/// What is converted at a time where memory is not lent.
+const STRIP: usize = 512;
+
+/// From `from` to `to`, which is as long, each `width` bytes from or to network order. These loops are what
+/// LLVM makes vectors of.
+#[inline]
+pub(crate) fn swap_to(to: &mut [u8], from: &[u8], width: usize) {
+    macro_rules! words {
+        ($type:ty) => {
+            for (to, from) in to.as_chunks_mut().0.iter_mut().zip(from.as_chunks().0) {
+                *to = <$type>::from_ne_bytes(*from).to_be_bytes();
+            }
+        };
+    }
+    debug_assert_eq!(to.len(), from.len());
+    debug_assert!(from.len().is_multiple_of(width));
+    match width {
+        2 => words!(u16),
+        4 => words!(u32),
+        8 => words!(u64),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+#[cfg(feature = "alloc")]
 impl Sink for Vec<u8> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.extend_from_slice(bytes);
         Ok(())
     }
 
+    #[inline]
     fn position(&self) -> usize {
         self.len()
+    }
+
+    #[inline]
+    fn lend(&mut self, len: usize) -> Option<&mut [u8]> {
+        let start = self.len();
+        self.resize(start + len, 0);
+        Some(&mut self[start..])
     }
 }
 
@@ -55,23 +141,32 @@ impl<'a> SliceSink<'a> {
 }
 
 impl Sink for SliceSink<'_> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let room = &mut self.slice[self.filled..];
         let left = room.len();
         match room.get_mut(..bytes.len()) {
-            Some(to) => to.copy_from_slice(bytes),
+            Some(to) => crate::ber::copy(to, bytes),
             None => return Err(Problem::Full { needed: bytes.len(), left }.at(self.filled)),
         }
         self.filled += bytes.len();
         Ok(())
     }
 
+    #[inline]
     fn position(&self) -> usize {
         self.filled
     }
+
+    #[inline]
+    fn lend(&mut self, len: usize) -> Option<&mut [u8]> {
+        let room = self.slice.get_mut(self.filled..)?.get_mut(..len)?;
+        self.filled += len;
+        Some(room)
+    }
 }
 
-/// A slice that is read from its start.
+/// A slice that is read from its start, and lends.
 #[derive(Clone, Debug)]
 pub struct SliceSource<'a> {
     slice: &'a [u8],
@@ -85,7 +180,8 @@ impl<'a> SliceSource<'a> {
     }
 }
 
-impl Source for SliceSource<'_> {
+impl<'a> Source<'a> for SliceSource<'a> {
+    #[inline]
     fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let rest = &self.slice[self.taken..];
         match rest.get(..into.len()) {
@@ -100,12 +196,22 @@ impl Source for SliceSource<'_> {
         Ok(())
     }
 
+    #[inline]
     fn position(&self) -> usize {
         self.taken
     }
 
+    #[inline]
     fn remaining(&self) -> usize {
         self.slice.len() - self.taken
+    }
+
+    #[inline]
+    fn lend(&mut self, len: usize) -> Option<&'a [u8]> {
+        let slice = self.slice;
+        let bytes = slice.get(self.taken..)?.get(..len)?;
+        self.taken += len;
+        Some(bytes)
     }
 }
 
@@ -117,9 +223,17 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     fn position(&self) -> usize {
         (**self).position()
     }
+
+    fn put_elements(&mut self, elements: &[u8], width: usize) -> Result<(), Error> {
+        (**self).put_elements(elements, width)
+    }
+
+    fn lend(&mut self, len: usize) -> Option<&mut [u8]> {
+        (**self).lend(len)
+    }
 }
 
-impl<S: Source + ?Sized> Source for &mut S {
+impl<'a, S: Source<'a> + ?Sized> Source<'a> for &mut S {
     fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
         (**self).take(into)
     }
@@ -130,5 +244,13 @@ impl<S: Source + ?Sized> Source for &mut S {
 
     fn remaining(&self) -> usize {
         (**self).remaining()
+    }
+
+    fn take_elements(&mut self, into: &mut [u8], width: usize) -> Result<(), Error> {
+        (**self).take_elements(into, width)
+    }
+
+    fn lend(&mut self, len: usize) -> Option<&'a [u8]> {
+        (**self).lend(len)
     }
 }

@@ -100,8 +100,6 @@ pub enum Change {
     Up(Entry),
     /// The address must not be used any more.
     Down(Entry),
-    /// Another station has the address that was to be ours.
-    Duplicate(Entry),
 }
 
 /// The addresses.
@@ -137,7 +135,12 @@ impl Addresses {
         self.entries.iter().find(|e| e.cidr.address() == address)
     }
 
-    /// Adds an address; false when it is there already or there is no room.
+    /// Whether there is no room for another.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() == MAX_ADDRESSES
+    }
+
+    /// Adds an address, unless it is there already or there is no room.
     pub fn add(
         &mut self,
         now: Instant,
@@ -147,7 +150,7 @@ impl Addresses {
         begin: Begin,
         random: &mut Random,
     ) -> Option<Change> {
-        if self.entries.len() == MAX_ADDRESSES || self.entry(cidr.address()).is_some() {
+        if self.is_full() || self.entry(cidr.address()).is_some() {
             return None;
         }
         let probes = if cidr.address().is_ipv4() { ARP_PROBES } else { DUP_ADDR_DETECT_TRANSMITS };

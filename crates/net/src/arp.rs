@@ -30,10 +30,10 @@ impl Layer {
         if sender.is_multicast() || sender.is_loopback() || sender == Ipv4Addr::BROADCAST {
             return Err(Cause::ArpIgnored);
         }
-        if !self.config.answers {
-            return Ok(Input::Consumed);
+        // Beside a kernel with our address it is the kernel that defends it, and its packets come by.
+        if self.config.answers {
+            self.arp_claims(now, &packet)?;
         }
-        self.arp_claims(now, &packet)?;
         let for_us = self.addresses.is_own(packet.target_ip.into());
         if !sender.is_unspecified() && self.addresses.on_link(sender.into()).is_some() {
             let evidence = match packet.operation {
@@ -47,7 +47,7 @@ impl Layer {
             // RFC 826 knows no networks, but an entry for another network is never looked up.
             return Err(Cause::ArpIgnored);
         }
-        if packet.operation == Operation::Request && for_us {
+        if packet.operation == Operation::Request && for_us && self.config.answers {
             let reply = Packet {
                 operation: Operation::Reply,
                 sender_mac: own,
@@ -77,7 +77,7 @@ impl Layer {
             Claim::Foreign => Ok(()),
             Claim::Conflict => Err(Cause::AddressConflict),
             Claim::Lost(entry) => {
-                self.apply(Some(crate::addresses::Change::Duplicate(entry)));
+                self.lost_address(now, &entry);
                 Err(Cause::AddressConflict)
             }
         }

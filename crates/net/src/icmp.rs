@@ -1,12 +1,80 @@
 //! ICMP and ICMPv6: echo answered, errors about our packets handed up, errors about others' packets sent.
 
-use fusewire_base::Instant;
-use fusewire_wire::{Error, icmp, icmpv6, ndp};
+use core::net::IpAddr;
+
+use fusewire_base::{Instant, Seq};
+use fusewire_wire::ipv6_extension::{Chain, Extension};
+use fusewire_wire::{Error, icmp, icmpv6, ipv4, ipv6, mld, ndp, tcp, udp};
 
 use crate::counters::Cause;
-use crate::input::{Cast, Datagram, Input, IpInput};
+use crate::input::{Cast, Datagram, Input, IpInput, PathError, PathErrorKind};
 use crate::layer::Layer;
 use crate::outbox::{IpAnswer, Kind};
+use crate::path_mtu::PathMtus;
+
+/// What an error says.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Plain(PathErrorKind),
+    TooBig(usize),
+}
+
+/// The beginning of a packet, as an error quotes it.
+struct Quoted<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    /// Of the whole packet.
+    len: usize,
+    /// Routers were allowed to cut it.
+    may_fragment: bool,
+    /// The first eight bytes of the header above IP.
+    upper: &'a [u8; 8],
+}
+
+impl Quoted<'_> {
+    fn v4(bytes: &[u8]) -> Result<Quoted<'_>, Cause> {
+        let header = ipv4::Header::parse_quoted(bytes).map_err(|_| Cause::IcmpMalformed)?;
+        if header.fragment_offset != 0 {
+            return Err(Cause::IcmpForeign);
+        }
+        if !matches!(header.protocol, tcp::NUMBER | udp::NUMBER) {
+            return Err(Cause::IcmpIgnored);
+        }
+        let upper = bytes.get(header.header_len.into()..).unwrap_or_default();
+        Ok(Quoted {
+            source: header.source.into(),
+            destination: header.destination.into(),
+            protocol: header.protocol,
+            len: header.total_len.into(),
+            may_fragment: !header.dont_fragment,
+            upper: upper.first_chunk().ok_or(Cause::IcmpMalformed)?,
+        })
+    }
+
+    fn v6(bytes: &[u8]) -> Result<Quoted<'_>, Cause> {
+        let header = ipv6::Header::parse_quoted(bytes).map_err(|_| Cause::IcmpMalformed)?;
+        let payload = &bytes[ipv6::HEADER_LEN..];
+        let mut chain = Chain::new(header.next_header);
+        while let Some(step) = chain.step(payload).map_err(|_| Cause::IcmpMalformed)? {
+            if matches!(step.extension, Extension::Fragment(f) if f.offset != 0) {
+                return Err(Cause::IcmpForeign);
+            }
+        }
+        if !matches!(chain.next_header, tcp::NUMBER | udp::NUMBER) {
+            return Err(Cause::IcmpIgnored);
+        }
+        let upper = payload.get(chain.offset..).unwrap_or_default();
+        Ok(Quoted {
+            source: header.source.into(),
+            destination: header.destination.into(),
+            protocol: chain.next_header,
+            len: ipv6::HEADER_LEN + usize::from(header.payload_len),
+            may_fragment: false,
+            upper: upper.first_chunk().ok_or(Cause::IcmpMalformed)?,
+        })
+    }
+}
 
 impl Layer {
     pub(crate) fn icmp(
@@ -28,6 +96,25 @@ impl Layer {
                 icmp::Message::EchoReply { id, seq }.emit(out);
                 Ok(Input::Consumed)
             }
+            icmp::Message::Unreachable { code, next_hop_mtu } => {
+                let verdict = match code {
+                    icmp::unreachable::FRAGMENTATION_NEEDED => Verdict::TooBig(next_hop_mtu.into()),
+                    icmp::unreachable::PROTOCOL | icmp::unreachable::PORT => {
+                        Verdict::Plain(PathErrorKind::Refused)
+                    }
+                    _ => Verdict::Plain(PathErrorKind::Unreachable(code)),
+                };
+                self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
+            }
+            icmp::Message::TimeExceeded { .. } => {
+                let verdict = Verdict::Plain(PathErrorKind::TimeExceeded);
+                self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
+            }
+            icmp::Message::ParameterProblem { .. } => {
+                let verdict = Verdict::Plain(PathErrorKind::ParameterProblem);
+                self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
+            }
+            // Redirects can be forged too easily; source quench is dead (RFC 6633); the rest is for others.
             _ => Err(Cause::IcmpIgnored),
         }
     }
@@ -58,8 +145,81 @@ impl Layer {
             {
                 self.ndp(now, input, bytes)
             }
+            icmpv6::Message::Other { kind: mld::QUERY..=mld::DONE, .. } => {
+                self.mld(now, input, bytes)
+            }
+            icmpv6::Message::Unreachable { code } => {
+                let kind = match code {
+                    icmpv6::unreachable::PORT => PathErrorKind::Refused,
+                    _ => PathErrorKind::Unreachable(code),
+                };
+                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], Verdict::Plain(kind))
+            }
+            icmpv6::Message::TooBig { mtu } => {
+                let verdict = Verdict::TooBig(mtu as usize);
+                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], verdict)
+            }
+            icmpv6::Message::TimeExceeded { .. } => {
+                let verdict = Verdict::Plain(PathErrorKind::TimeExceeded);
+                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], verdict)
+            }
+            icmpv6::Message::ParameterProblem { .. } => {
+                let verdict = Verdict::Plain(PathErrorKind::ParameterProblem);
+                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], verdict)
+            }
             _ => Err(Cause::IcmpIgnored),
         }
+    }
+
+    /// An error about the packet that `quoted` is the beginning of.
+    fn path_error(&self, input: &IpInput, quoted: &[u8], verdict: Verdict) -> Result<Input, Cause> {
+        let quoted = match input.source {
+            IpAddr::V4(_) => Quoted::v4(quoted),
+            IpAddr::V6(_) => Quoted::v6(quoted),
+        }?;
+        if input.cast != Cast::Unicast || quoted.source != input.destination {
+            return Err(Cause::IcmpForeign);
+        }
+        let remote = quoted.destination;
+        let kind = match verdict {
+            Verdict::Plain(kind) => kind,
+            Verdict::TooBig(mtu) => {
+                let current = self.path_mtu(remote).mtu;
+                let mtu = PathMtus::judge(remote.is_ipv6(), mtu, quoted.len, current);
+                let mtu = mtu.filter(|_| !quoted.may_fragment).ok_or(Cause::IcmpForgedMtu)?;
+                PathErrorKind::TooBig { mtu }
+            }
+        };
+        let &[a, b, c, d, e, f, g, h] = quoted.upper;
+        Ok(Input::Error(PathError {
+            kind,
+            protocol: quoted.protocol,
+            local: quoted.source,
+            local_port: u16::from_be_bytes([a, b]),
+            remote,
+            remote_port: u16::from_be_bytes([c, d]),
+            seq: (quoted.protocol == tcp::NUMBER).then(|| Seq(u32::from_be_bytes([e, f, g, h]))),
+            reporter: input.source,
+        }))
+    }
+
+    /// The transport has found that the packet which "too big" was said of is its own: the path is narrower
+    /// from now on.
+    pub fn accept_too_big(&mut self, now: Instant, error: &PathError) {
+        if let PathErrorKind::TooBig { mtu } = error.kind {
+            self.path_mtus.narrow(now, error.remote, mtu);
+        }
+    }
+
+    /// The transport has lost a packet of `len` bytes (IP header included) to `remote`. True when so many
+    /// were lost, and none delivered, that the path is taken for a black hole and believed to be narrower.
+    pub fn path_lost(&mut self, now: Instant, remote: IpAddr, len: usize) -> bool {
+        self.path_mtus.lost(now, remote, len)
+    }
+
+    /// A packet of `len` bytes (IP header included) has arrived at `remote`.
+    pub fn path_delivered(&mut self, remote: IpAddr, len: usize) {
+        self.path_mtus.delivered(remote, len);
     }
 
     /// A buffer for the answer to an echo request, the data in place.
@@ -78,7 +238,6 @@ impl Layer {
             protocol: input.protocol,
             traffic_class: input.traffic_class & !3,
             hop_limit: None,
-            identification: 0,
         };
         let out = self.outbox.push(now, Kind::Ip(answer, None), bytes.len());
         let out = out.ok_or(Cause::AnswerNoRoom)?;
@@ -104,7 +263,6 @@ impl Layer {
             protocol: datagram.protocol,
             traffic_class: 0,
             hop_limit: None,
-            identification: 0,
         };
         let out = self.outbox.push(now, Kind::Ip(answer, None), len);
         if out.is_none() {

@@ -1,16 +1,18 @@
 //! The initial step of IP: from a frame to the transport's datagram.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr};
 use core::ops::Range;
 
 use fusewire_base::{Instant, Seq, Sum};
 use fusewire_wire::ethernet::{self, Address, EtherType};
-use fusewire_wire::{Error, icmp, icmpv6, ipv4, ipv6, ipv6_extension as extension, tcp, udp};
+use fusewire_wire::{icmp, icmpv6, igmp, ipv6_extension as extension, tcp, udp};
 
 use crate::config::Link;
 use crate::counters::Cause;
+use crate::icmp_error::Report;
 use crate::layer::Layer;
-use crate::output::pseudo_header_sum;
+use crate::output::{Packet, pseudo_header_sum};
+use crate::reassembly::Whole;
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +151,12 @@ pub(crate) struct IpInput {
     pub payload: Payload,
     /// Bytes of the payload.
     pub len: usize,
+    /// It came in fragments.
+    pub reassembled: bool,
+    /// Routers were to look at it.
+    pub router_alert: bool,
+    /// Where the field lies that names the protocol, from the beginning of the IP header.
+    pub named_at: usize,
 }
 
 impl IpInput {
@@ -184,7 +192,9 @@ impl Layer {
     pub fn payload<'a>(&'a self, frame: &'a [u8], payload: &Payload) -> &'a [u8] {
         match *payload {
             Payload::Frame { start, end } => frame.get(start..end).unwrap_or_default(),
-            Payload::Reassembled => &[],
+            Payload::Reassembled => {
+                self.reassembly.bytes().get(self.whole.clone()).unwrap_or_default()
+            }
         }
     }
 
@@ -210,165 +220,104 @@ impl Layer {
         }
     }
 
-    fn ipv4(
+    /// A datagram was made whole: it takes the way of one that came whole.
+    pub(crate) fn reassembled(
         &mut self,
         now: Instant,
-        frame: &[u8],
-        ip_at: usize,
-        arrival: Arrival,
+        base: &IpInput,
+        whole: &Whole,
     ) -> Result<Input, Cause> {
-        let bytes = frame.get(ip_at..).unwrap_or_default();
-        let header = ipv4::Header::parse(bytes).map_err(|error| match error {
-            Error::Checksum { .. } => Cause::Ipv4Checksum,
-            _ => Cause::Ipv4Malformed,
-        })?;
-        let cast = self.cast_v4(header.destination)?;
-        self.check_source_v4(header.source)?;
-        if cast == Cast::Unicast && arrival.to_group {
-            return Err(Cause::DestinationBroadcastFrame);
-        }
-        let (start, end) = (usize::from(header.header_len), usize::from(header.total_len));
-        let input = IpInput {
-            arrival,
-            source: header.source.into(),
-            destination: header.destination.into(),
-            cast,
-            traffic_class: header.tos,
-            hop_limit: header.ttl,
-            protocol: header.protocol,
-            ip_at,
-            payload: Payload::Frame { start: ip_at + start, end: ip_at + end },
-            len: end - start,
+        self.counters.reassembled += 1;
+        let mut memory = core::mem::take(self.reassembly.memory());
+        let input = self.rebuild(&mut memory, base, whole);
+        let result = match base.source {
+            IpAddr::V4(_) => self.dispatch(now, &memory, &input),
+            IpAddr::V6(_) => self.ipv6_chain(now, &memory, input),
         };
-        if header.is_fragment() {
-            return Err(Cause::FragmentMany);
-        }
-        self.dispatch(now, &input, &bytes[start..end])
-    }
-
-    fn cast_v4(&self, destination: Ipv4Addr) -> Result<Cast, Cause> {
-        if self.addresses.is_own(destination.into()) {
-            return Ok(Cast::Unicast);
-        }
-        if destination == Ipv4Addr::BROADCAST || self.addresses.is_broadcast(destination) {
-            return Ok(Cast::Broadcast);
-        }
-        if destination.is_multicast() {
-            let all_systems = destination == Ipv4Addr::new(224, 0, 0, 1);
-            return if all_systems { Ok(Cast::Multicast) } else { Err(Cause::DestinationGroup) };
-        }
-        let first = destination.octets()[0];
-        let martian = first == 0 || first == 127 || first >= 240;
-        Err(if martian { Cause::DestinationMartian } else { Cause::DestinationForeign })
-    }
-
-    /// RFC 1122, sections 3.2.1.3 and 3.3.6.
-    fn check_source_v4(&self, source: Ipv4Addr) -> Result<(), Cause> {
-        let first = source.octets()[0];
-        if first == 0 || first == 127 || first >= 224 || self.addresses.is_broadcast(source) {
-            return Err(Cause::SourceMartian);
-        }
-        if self.addresses.is_own(source.into()) {
-            return Err(Cause::SourceOwn);
-        }
-        Ok(())
-    }
-
-    fn ipv6(
-        &mut self,
-        now: Instant,
-        frame: &[u8],
-        ip_at: usize,
-        arrival: Arrival,
-    ) -> Result<Input, Cause> {
-        let bytes = frame.get(ip_at..).unwrap_or_default();
-        let header = ipv6::Header::parse(bytes).map_err(|_| Cause::Ipv6Malformed)?;
-        let cast = self.cast_v6(header.destination)?;
-        self.check_source_v6(header.source, header.next_header)?;
-        if cast == Cast::Unicast && arrival.to_group {
-            return Err(Cause::DestinationBroadcastFrame);
-        }
-        let start = ip_at + ipv6::HEADER_LEN;
-        let len = usize::from(header.payload_len);
-        let input = IpInput {
-            arrival,
-            source: header.source.into(),
-            destination: header.destination.into(),
-            cast,
-            traffic_class: header.traffic_class,
-            hop_limit: header.hop_limit,
-            protocol: header.next_header,
-            ip_at,
-            payload: Payload::Frame { start, end: start + len },
-            len,
-        };
-        match header.next_header {
-            tcp::NUMBER | udp::NUMBER | icmpv6::NUMBER => {
-                self.dispatch(now, &input, header.payload(bytes))
+        *self.reassembly.memory() = memory;
+        result.map(|input| match input {
+            Input::Transport(datagram) => {
+                self.whole = datagram.payload.in_frame().unwrap_or_default();
+                Input::Transport(Datagram { payload: Payload::Reassembled, ..datagram })
             }
-            extension::FRAGMENT => Err(Cause::FragmentMany),
-            _ => Err(Cause::Ipv6Extension),
-        }
+            other => other,
+        })
     }
 
-    fn cast_v6(&self, destination: Ipv6Addr) -> Result<Cast, Cause> {
-        if destination.is_multicast() {
-            let own = self.is_joined_v6(destination);
-            return if own { Ok(Cast::Multicast) } else { Err(Cause::DestinationGroup) };
-        }
-        if self.addresses.is_own(destination.into()) {
-            return Ok(Cast::Unicast);
-        }
-        let martian = destination.is_unspecified()
-            || destination.is_loopback()
-            || destination.to_ipv4_mapped().is_some();
-        Err(if martian { Cause::DestinationMartian } else { Cause::DestinationForeign })
-    }
-
-    /// The unspecified address is a source for ICMPv6 alone (duplicate detection, first reports).
-    fn check_source_v6(&self, source: Ipv6Addr, next_header: u8) -> Result<(), Cause> {
-        let nobody = source.is_unspecified()
-            && !matches!(next_header, icmpv6::NUMBER | extension::HOP_BY_HOP);
-        let mapped = source.to_ipv4_mapped().is_some();
-        if nobody || source.is_multicast() || source.is_loopback() || mapped {
-            return Err(Cause::SourceMartian);
-        }
-        if self.addresses.is_own(source.into()) {
-            return Err(Cause::SourceOwn);
-        }
-        Ok(())
-    }
-
-    fn is_joined_v6(&self, group: Ipv6Addr) -> bool {
-        if matches!(group.segments(), [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1]) {
-            return true;
-        }
-        let solicited = |a: &crate::addresses::Entry| match a.cidr.address() {
-            IpAddr::V6(a) => solicited_node(a) == group,
-            IpAddr::V4(_) => false,
+    /// Writes an IP header in front of a datagram that was made whole, or of the beginning of one.
+    pub(crate) fn rebuild(&self, memory: &mut [u8], base: &IpInput, whole: &Whole) -> IpInput {
+        let len = whole.place.len();
+        let via = self.via(base.source, base.destination, base.destination, None);
+        let packet = Packet {
+            traffic_class: whole.traffic_class,
+            hop_limit: Some(whole.hop_limit),
+            dont_fragment: false,
+            ..Packet::new(whole.next_header, len)
         };
-        self.addresses.iter().any(solicited)
+        let ip_at = whole.place.start - via.ip_header_len();
+        via.emit(&packet, &mut memory[ip_at..whole.place.start]);
+        IpInput {
+            traffic_class: whole.traffic_class,
+            hop_limit: whole.hop_limit,
+            protocol: whole.next_header,
+            ip_at,
+            payload: Payload::Frame { start: whole.place.start, end: whole.place.end },
+            len,
+            reassembled: true,
+            ..*base
+        }
     }
 
     /// A whole packet for us.
-    fn dispatch(&mut self, now: Instant, input: &IpInput, bytes: &[u8]) -> Result<Input, Cause> {
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        frame: &[u8],
+        input: &IpInput,
+    ) -> Result<Input, Cause> {
+        let place = input.payload.in_frame().unwrap_or_default();
+        let bytes = frame.get(place).unwrap_or_default();
         match (input.protocol, input.source) {
             (tcp::NUMBER, _) if input.cast != Cast::Unicast => Err(Cause::TcpToGroup),
-            (tcp::NUMBER | udp::NUMBER, _) => Ok(Input::Transport(Datagram {
-                protocol: input.protocol,
-                source: input.source,
-                destination: input.destination,
-                cast: input.cast,
-                traffic_class: input.traffic_class,
-                hop_limit: input.hop_limit,
-                pseudo_header: input.pseudo_header(),
-                payload: input.payload,
-                ip_at: input.ip_at,
-            })),
+            (udp::NUMBER, IpAddr::V4(_)) if self.dhcp.is_some() => {
+                match self.dhcp_input(now, frame, input) {
+                    Some(result) => result,
+                    None => Ok(Input::Transport(datagram(input))),
+                }
+            }
+            (tcp::NUMBER | udp::NUMBER, _) => Ok(Input::Transport(datagram(input))),
             (icmp::NUMBER, IpAddr::V4(_)) => self.icmp(now, input, bytes),
             (icmpv6::NUMBER, IpAddr::V6(_)) => self.icmpv6(now, input, bytes),
-            _ => Err(Cause::ProtocolUnknown),
+            (igmp::NUMBER, IpAddr::V4(_)) => self.igmp(now, input, bytes),
+            (extension::NO_NEXT_HEADER, IpAddr::V6(_)) => Ok(Input::Consumed),
+            (_, IpAddr::V4(_)) => {
+                let code = icmp::unreachable::PROTOCOL;
+                let report = icmp::Message::Unreachable { code, next_hop_mtu: 0 };
+                self.report(now, frame, input, Report::V4(report));
+                Err(Cause::ProtocolUnknown)
+            }
+            (_, IpAddr::V6(_)) => {
+                let code = icmpv6::parameter_problem::NEXT_HEADER;
+                let pointer = input.named_at as u32;
+                let report = icmpv6::Message::ParameterProblem { code, pointer };
+                self.report(now, frame, input, Report::V6(report));
+                Err(Cause::ProtocolUnknown)
+            }
         }
+    }
+}
+
+fn datagram(input: &IpInput) -> Datagram {
+    Datagram {
+        protocol: input.protocol,
+        source: input.source,
+        destination: input.destination,
+        cast: input.cast,
+        traffic_class: input.traffic_class,
+        hop_limit: input.hop_limit,
+        pseudo_header: input.pseudo_header(),
+        payload: input.payload,
+        ip_at: input.ip_at,
     }
 }
 

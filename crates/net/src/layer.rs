@@ -1,6 +1,7 @@
 //! The IP layer of one interface, as a machine without I/O.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
 
 use fusewire_base::Instant;
 use fusewire_wire::ethernet::Address;
@@ -9,15 +10,24 @@ use crate::Cidr;
 use crate::addresses::{self, Addresses, Begin, Change, Lifetimes, Origin};
 use crate::config::{Config, Link, Route};
 use crate::counters::{Cause, Counters};
+use crate::dhcp::Dhcp;
+use crate::groups::Groups;
+use crate::identification::Identifications;
+use crate::input::solicited_node;
 use crate::limit::Limiter;
 use crate::neighbors::{Lookup, Neighbors};
 use crate::outbox::Outbox;
 use crate::output::{NoPath, Stations, Via, group_station};
-use crate::random::Random;
+use crate::path_mtu::{Known, PathMtus};
+use crate::random::{Keyed, Random};
+use crate::reassembly::Reassembly;
 use crate::routes::{self, NextHop, Routes};
+use crate::slaac::Slaac;
 
 /// Smallest MTU that a link may have: that of IPv6 (RFC 8200, section 5).
 pub const MIN_MTU: usize = 1280;
+/// Smallest MTU that a DHCP server may give a link.
+pub(crate) const LEAST_MTU_V4: usize = 576;
 
 /// The IP layer of one interface.
 ///
@@ -35,7 +45,18 @@ pub struct Layer {
     pub(crate) limiter: Limiter,
     pub(crate) outbox: Outbox,
     pub(crate) counters: Counters,
+    pub(crate) path_mtus: PathMtus,
+    pub(crate) reassembly: Reassembly,
+    pub(crate) groups: Groups,
+    pub(crate) dhcp: Option<Dhcp>,
+    pub(crate) slaac: Option<Slaac>,
+    pub(crate) keyed: Keyed,
+    identifications: Identifications,
     pub(crate) hop_limit_v6: u8,
+    pub(crate) mtu_v4: usize,
+    pub(crate) mtu_v6: usize,
+    /// Where the last reassembled datagram lies.
+    pub(crate) whole: Range<usize>,
     /// Tells own probes that come back.
     pub(crate) nonce: [u8; 6],
     changes: u64,
@@ -53,7 +74,21 @@ impl Layer {
             limiter: Limiter::new(now, config.limits.answers_per_s, keyed),
             outbox: Outbox::new(),
             counters: Counters::default(),
+            path_mtus: PathMtus::new(config.limits.path_mtus, keyed),
+            reassembly: Reassembly::new(
+                config.limits.reassemblies,
+                config.reassembly_timeout,
+                keyed,
+            ),
+            groups: Groups::new(config.limits.groups),
+            dhcp: None,
+            slaac: None,
+            identifications: Identifications::new(keyed, &mut random),
+            keyed,
             hop_limit_v6: config.hop_limit,
+            mtu_v4: config.mtu,
+            mtu_v6: config.mtu,
+            whole: 0..0,
             nonce,
             random,
             changes: 0,
@@ -66,6 +101,14 @@ impl Layer {
         for at in 0..layer.config.routes.len() {
             let route = layer.config.routes[at];
             layer.routes.add(route, routes::Source::Static);
+        }
+        if let Link::Ethernet(station) = layer.config.link {
+            if layer.config.slaac {
+                layer.begin_slaac(now);
+            }
+            if layer.config.dhcp {
+                layer.dhcp = Some(Dhcp::new(now, station, &mut layer.random));
+            }
         }
         layer
     }
@@ -98,7 +141,7 @@ impl Layer {
     /// Changes whenever a [`Via`] may have become wrong, or [`NoPath::Resolving`] may have come to an end:
     /// ask for all of them again.
     pub fn generation(&self) -> u64 {
-        self.changes.wrapping_add(self.neighbors.changes())
+        self.changes + self.neighbors.changes() + self.path_mtus.changes()
     }
 
     pub(crate) fn changed(&mut self) {
@@ -108,6 +151,11 @@ impl Layer {
     /// Whether packets to `address` are ours.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.addresses.is_own(address)
+    }
+
+    /// The address of ours that packets to `destination` come from, unless a path says otherwise.
+    pub fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
+        self.addresses.source_for(destination)
     }
 
     /// Gives the interface an address; false when there is no room.
@@ -120,22 +168,68 @@ impl Layer {
             }
             Link::Ethernet(_) => Begin::Announced,
         };
-        let forever = Lifetimes::default();
-        let random = &mut self.random;
-        let change = self.addresses.add(now, cidr, Origin::Static, forever, begin, random);
-        self.apply(change);
+        self.new_address(now, cidr, Origin::Static, Lifetimes::default(), begin);
         self.addresses.entry(cidr.address()).is_some()
     }
 
-    /// Takes an address away.
-    pub fn remove_address(&mut self, address: IpAddr) {
-        let change = self.addresses.remove(address);
-        self.apply(change);
+    /// An address begins: its group is joined first (RFC 4862, section 5.4.2).
+    pub(crate) fn new_address(
+        &mut self,
+        now: Instant,
+        cidr: Cidr,
+        origin: Origin,
+        lifetimes: Lifetimes,
+        begin: Begin,
+    ) {
+        if self.addresses.entry(cidr.address()).is_some() || self.addresses.is_full() {
+            return;
+        }
+        if let (IpAddr::V6(address), Link::Ethernet(_)) = (cidr.address(), self.config.link) {
+            self.groups.join(now, solicited_node(address).into());
+        }
+        let change = self.addresses.add(now, cidr, origin, lifetimes, begin, &mut self.random);
+        self.apply(now, change);
     }
 
-    pub(crate) fn apply(&mut self, change: Option<Change>) {
-        if change.is_some() {
-            self.changed();
+    /// Takes an address away.
+    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
+        let change = self.addresses.remove(address);
+        self.apply(now, change);
+    }
+
+    fn apply(&mut self, now: Instant, change: Option<Change>) {
+        let Some(change) = change else { return };
+        self.changed();
+        match change {
+            Change::Up(entry) => {
+                if entry.origin == Origin::LinkLocal
+                    && let Some(slaac) = &mut self.slaac
+                {
+                    slaac.begin(now, &mut self.random);
+                }
+            }
+            Change::Down(entry) => {
+                if let (IpAddr::V6(address), Link::Ethernet(_)) =
+                    (entry.cidr.address(), self.config.link)
+                {
+                    self.groups.leave(now, solicited_node(address).into());
+                }
+            }
+        }
+    }
+
+    /// Another station has an address that was to be ours.
+    pub(crate) fn lost_address(&mut self, now: Instant, entry: &addresses::Entry) {
+        self.changed();
+        match entry.origin {
+            Origin::Static => {}
+            Origin::LinkLocal | Origin::Slaac => self.reform_address(now, entry),
+            Origin::Dhcp => {
+                self.drop_lease(now);
+                if let Some(dhcp) = &mut self.dhcp {
+                    dhcp.decline(now, &mut self.random);
+                }
+            }
         }
     }
 
@@ -164,6 +258,7 @@ impl Layer {
     /// The link takes larger or smaller packets than before.
     pub fn set_mtu(&mut self, mtu: usize) {
         self.config.mtu = mtu;
+        (self.mtu_v4, self.mtu_v6) = (mtu, mtu);
         self.changed();
     }
 
@@ -263,24 +358,47 @@ impl Layer {
             IpAddr::V4(_) => self.config.hop_limit,
             IpAddr::V6(_) => self.hop_limit_v6,
         };
+        let known = self.path_mtu(destination);
         Via {
             source,
             destination,
             next_hop,
             stations,
-            mtu: self.config.mtu,
-            may_fragment: false,
+            mtu: known.mtu,
+            may_fragment: known.may_fragment,
             hop_limit,
             generation: self.generation(),
         }
+    }
+
+    /// What is known of the path to `remote`, at most the link's.
+    pub(crate) fn path_mtu(&self, remote: IpAddr) -> Known {
+        let link = if remote.is_ipv6() { self.mtu_v6 } else { self.mtu_v4 };
+        match self.path_mtus.lookup(remote) {
+            Some(known) => Known { mtu: known.mtu.min(link), ..known },
+            None => Known { mtu: link, may_fragment: false },
+        }
+    }
+
+    /// An identification for a packet that may be cut, or goes in fragments (RFC 6864; RFC 8200, section
+    /// 4.5): IPv4 takes its lower 16 bits.
+    pub fn identification(&mut self, via: &Via) -> u32 {
+        self.identifications.next(via.source, via.destination, &mut self.random)
     }
 
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.neighbors.handle_timeout(now);
         while let Some(change) = self.addresses.handle_timeout(now) {
-            self.apply(Some(change));
+            self.apply(now, Some(change));
         }
+        self.path_mtus.handle_timeout(now);
+        self.groups.handle_timeout(now);
+        if let Some(dhcp) = &mut self.dhcp {
+            let outcome = dhcp.handle_timeout(now, &mut self.random);
+            self.dhcp_outcome(now, outcome);
+        }
+        self.reassembly_timeout(now);
         if self.routes.handle_timeout(now) {
             self.changed();
         }
@@ -297,6 +415,11 @@ impl Layer {
             self.addresses.poll_timeout(),
             self.routes.poll_timeout(),
             self.outbox.poll_timeout(self.neighbors.changes()),
+            self.path_mtus.poll_timeout(),
+            self.groups.poll_timeout().filter(|_| self.config.answers),
+            self.reassembly.poll_timeout(),
+            self.dhcp.as_ref().and_then(Dhcp::poll_timeout),
+            self.slaac.as_ref().and_then(Slaac::poll_timeout),
         ];
         times.into_iter().flatten().min()
     }

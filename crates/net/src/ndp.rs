@@ -51,16 +51,15 @@ impl Layer {
         let (Link::Ethernet(_), IpAddr::V6(source)) = (self.config.link, input.source) else {
             return Err(Cause::NdpIgnored);
         };
-        if input.hop_limit != HOP_LIMIT || input.payload.in_frame().is_none() {
+        if input.hop_limit != HOP_LIMIT || input.reassembled {
             return Err(Cause::NdpForeign);
         }
         let parsed = Message::parse(bytes).map_err(|_| Cause::NdpMalformed)?;
         let (message, len) = parsed.ok_or(Cause::NdpMalformed)?;
         let stations = stations(&bytes[len..])?;
-        if !self.config.answers {
-            return Ok(Input::Consumed);
-        }
         match message {
+            // Beside a kernel with our address it is the kernel that answers.
+            Message::NeighborSolicitation { .. } if !self.config.answers => Ok(Input::Consumed),
             Message::NeighborSolicitation { target } => {
                 self.neighbor_solicitation(now, input, source, target, stations)
             }
@@ -68,7 +67,9 @@ impl Layer {
                 if input.cast != crate::input::Cast::Unicast && solicited {
                     return Err(Cause::NdpMalformed);
                 }
-                self.claimed(now, target.into())?;
+                if self.config.answers {
+                    self.claimed(now, target.into())?;
+                }
                 if self.neighbors.set_router(target.into(), router) {
                     // RFC 4861, section 7.3.3: it is none any more.
                     self.routes.advertise(now, target, core::time::Duration::ZERO);
@@ -86,6 +87,10 @@ impl Layer {
                 self.learn(now, target.into(), station, evidence)?;
                 Ok(Input::Consumed)
             }
+            Message::RouterAdvertisement(router) => {
+                self.router_advertisement(now, input, &router, &bytes[len..])
+            }
+            // A redirect can be forged too easily (RFC 4861, section 11.2); the rest is for routers.
             _ => Err(Cause::NdpIgnored),
         }
     }
@@ -144,7 +149,6 @@ impl Layer {
             protocol: icmpv6::NUMBER,
             traffic_class: 0,
             hop_limit: Some(HOP_LIMIT),
-            identification: 0,
         };
         // Who asks bears its own station; asking it for that in turn would go round for ever.
         let station = if to.is_multicast() { Some(group_station(to.into())) } else { None };

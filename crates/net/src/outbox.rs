@@ -47,8 +47,6 @@ pub struct IpAnswer {
     pub traffic_class: u8,
     /// Hop limit or time to live; `None`: the layer's.
     pub hop_limit: Option<u8>,
-    /// Identification for all of its fragments, when it goes in some.
-    pub identification: u32,
 }
 
 /// An answer.
@@ -58,6 +56,8 @@ pub struct Slot {
     pub kind: Kind,
     /// Bytes behind the header that went in fragments already.
     pub sent: usize,
+    /// Of all of its fragments.
+    pub identification: u32,
     /// The table of neighbours had changed so often when it began to wait for one.
     pub waits: Option<u64>,
     order: u64,
@@ -87,7 +87,19 @@ impl Outbox {
         let kind = Kind::Link { destination: Address::default(), ethertype: EtherType::ARP };
         let slot = |len: usize| {
             let (until, buffer) = (Instant::ZERO, vec![0; len].into_boxed_slice());
-            (false, Slot { kind, sent: 0, waits: None, order: 0, until, len: 0, buffer })
+            (
+                false,
+                Slot {
+                    kind,
+                    sent: 0,
+                    identification: 0,
+                    waits: None,
+                    order: 0,
+                    until,
+                    len: 0,
+                    buffer,
+                },
+            )
         };
         let small = (0..SMALL).map(|_| slot(SMALL_LEN));
         let slots = small.chain((0..LARGE).map(|_| slot(LARGE_LEN))).collect();

@@ -74,6 +74,11 @@ impl core::fmt::Debug for Keyed {
 }
 
 impl Keyed {
+    /// The same hashes under another key, one that lasts.
+    pub fn rekeyed(&self, key: &[u8; 16]) -> Keyed {
+        Keyed { hasher: SipHasher24::new_with_key(key) }
+    }
+
     /// The hash of `value`.
     pub fn hash<T: Hash>(&self, purpose: Purpose, value: &T) -> u64 {
         let mut hasher = self.hasher;

@@ -20,12 +20,17 @@ impl Layer {
     /// # Panics
     /// When `out` is shorter than the link's MTU with its header.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
-        let len = self.poll_questions(now, out).or_else(|| self.poll_answers(now, out))?;
+        let len = self
+            .poll_questions(now, out)
+            .or_else(|| self.poll_dhcp(now, out))
+            .or_else(|| self.poll_slaac(now, out))
+            .or_else(|| self.poll_groups(now, out))
+            .or_else(|| self.poll_answers(now, out))?;
         self.counters.transmitted += 1;
         Some(len)
     }
 
-    fn poll_questions(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
+    pub(crate) fn poll_questions(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         let Link::Ethernet(own) = self.config.link else { return None };
         while let Some(question) = self.neighbors.poll_solicitation(now) {
             if let Some(len) = self.emit_question(own, &question, out) {
@@ -93,7 +98,13 @@ impl Layer {
                 None => self.route(now, answer.destination, Some(answer.source)),
             };
             match via {
-                Ok(via) => return Some(self.emit_answer(at, &answer, &via, out)),
+                Ok(via) => {
+                    if self.outbox.slot(at).sent == 0 {
+                        let identification = self.identification(&via);
+                        self.outbox.slot(at).identification = identification;
+                    }
+                    return Some(self.emit_answer(at, &answer, &via, out));
+                }
                 Err(NoPath::Resolving) => {
                     self.outbox.slot(at).waits = Some(changes);
                     // The question goes first.
@@ -116,11 +127,11 @@ impl Layer {
         let packet = Packet {
             traffic_class: answer.traffic_class,
             hop_limit: answer.hop_limit,
-            identification: answer.identification as u16,
+            identification: slot.identification as u16,
             dont_fragment: false,
             ..Packet::new(answer.protocol, body.len())
         };
-        let fragment = via.fragment(body.len(), slot.sent, answer.identification);
+        let fragment = via.fragment(body.len(), slot.sent, slot.identification);
         let header_len = via.emit_fragment(&packet, &fragment, out);
         let piece = &body[fragment.offset..fragment.offset + fragment.len];
         out[header_len..header_len + piece.len()].copy_from_slice(piece);

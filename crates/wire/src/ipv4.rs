@@ -1,6 +1,6 @@
 //! The IPv4 header (RFC 791, section 3.1), with ECN (RFC 3168).
 //!
-//! Options are passed over. Fragments are told, not put together.
+//! Options are told, not obeyed. Fragments are told, not put together.
 
 use core::net::Ipv4Addr;
 
@@ -10,8 +10,15 @@ use crate::Error;
 
 /// Length of a header without options, in bytes.
 pub const MIN_HEADER_LEN: usize = 20;
+/// Length of a header that carries the router alert and nothing else, in bytes.
+pub const ROUTER_ALERT_LEN: usize = 24;
 
 const PROTOCOL: &str = "ipv4";
+const END: u8 = 0;
+const NOP: u8 = 1;
+const LOOSE_ROUTE: u8 = 131;
+const STRICT_ROUTE: u8 = 137;
+const ROUTER_ALERT: u8 = 148;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -50,6 +57,23 @@ impl Header {
     /// `Truncated`, `Value` for another version, `Length` for a header or total length that cannot
     /// be, `Checksum`.
     pub fn parse(bytes: &[u8]) -> Result<Header, Error> {
+        let header = Header::parse_quoted(bytes)?;
+        if !Sum::of(&bytes[..header.header_len.into()]).verifies() {
+            return Err(Error::Checksum { protocol: PROTOCOL });
+        }
+        if usize::from(header.total_len) > bytes.len() {
+            return Err(truncated(header.total_len.into(), bytes.len()));
+        }
+        Ok(header)
+    }
+
+    /// Reads the header of a packet whose beginning an ICMP error quotes: its payload may be cut off, and a
+    /// router may have changed it.
+    ///
+    /// # Errors
+    /// `Truncated`, `Value` for another version, `Length` for a header or total length that cannot
+    /// be.
+    pub fn parse_quoted(bytes: &[u8]) -> Result<Header, Error> {
         let Some(fixed) = bytes.first_chunk::<MIN_HEADER_LEN>() else {
             return Err(truncated(MIN_HEADER_LEN, bytes.len()));
         };
@@ -65,18 +89,12 @@ impl Header {
         if header_len < MIN_HEADER_LEN {
             return Err(length("ihl", header_len / 4));
         }
-        let Some(header) = bytes.get(..header_len) else {
+        if header_len > bytes.len() {
             return Err(truncated(header_len, bytes.len()));
-        };
-        if !Sum::of(header).verifies() {
-            return Err(Error::Checksum { protocol: PROTOCOL });
         }
         let total_len = half(fixed, 2);
         if usize::from(total_len) < header_len {
             return Err(length("total length", total_len.into()));
-        }
-        if usize::from(total_len) > bytes.len() {
-            return Err(truncated(total_len.into(), bytes.len()));
         }
         let fragment = half(fixed, 6);
         Ok(Header {
@@ -132,6 +150,45 @@ impl Header {
         out[10..12].copy_from_slice(&checksum.to_be_bytes());
         MIN_HEADER_LEN
     }
+
+    /// Writes the header with the option that makes routers look (RFC 2113); returns its length.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`ROUTER_ALERT_LEN`].
+    pub fn emit_router_alert(&self, out: &mut [u8]) -> usize {
+        self.emit(out);
+        let out = &mut out[..ROUTER_ALERT_LEN];
+        out[0] = 0x46;
+        out[10..12].fill(0);
+        out[20..24].copy_from_slice(&[ROUTER_ALERT, 4, 0, 0]);
+        let checksum = Sum::of(out).checksum();
+        out[10..12].copy_from_slice(&checksum.to_be_bytes());
+        ROUTER_ALERT_LEN
+    }
+}
+
+/// Whether the options of the header that `bytes` begin with, of `header_len` bytes, lay down a route.
+///
+/// # Errors
+/// `OptionLength`.
+pub fn is_source_routed(bytes: &[u8], header_len: usize) -> Result<bool, Error> {
+    let mut at = MIN_HEADER_LEN;
+    while let Some(&kind) = bytes.get(at..header_len).and_then(<[u8]>::first) {
+        match kind {
+            END => break,
+            NOP => at += 1,
+            LOOSE_ROUTE | STRICT_ROUTE => return Ok(true),
+            _ => {
+                let found = bytes.get(at + 1).copied().unwrap_or(0);
+                let end = at + usize::from(found);
+                if found < 2 || end > header_len {
+                    return Err(Error::OptionLength { protocol: PROTOCOL, kind, at, found });
+                }
+                at = end;
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// The sum of the pseudo-header of TCP and UDP over IPv4 (RFC 9293, section 3.1).
@@ -251,5 +308,38 @@ mod tests {
         let sum =
             pseudo_header_sum(Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(10, 9, 8, 7), 6, 0x1234);
         assert_eq!(sum, Sum::of(&[10, 1, 2, 3, 10, 9, 8, 7, 0, 6, 0x12, 0x34]));
+    }
+
+    #[test]
+    fn options_are_walked_and_every_illegal_length_is_told() {
+        let header = Header { total_len: 24, ..Header::parse(&packet()).unwrap() };
+        let mut bytes = [0; 60];
+        assert_eq!(header.emit_router_alert(&mut bytes), ROUTER_ALERT_LEN);
+        assert_eq!(Header::parse(&bytes), Ok(Header { header_len: 24, ..header }));
+        assert_eq!(is_source_routed(&bytes, 24), Ok(false));
+        for kind in [LOOSE_ROUTE, STRICT_ROUTE] {
+            bytes[20..24].copy_from_slice(&[NOP, kind, 3, 4]);
+            assert_eq!(is_source_routed(&bytes, 24), Ok(true));
+        }
+        for found in [0, 1, 4, 255] {
+            bytes[20..24].copy_from_slice(&[NOP, 7, found, LOOSE_ROUTE]);
+            let error = Error::OptionLength { protocol: PROTOCOL, kind: 7, at: 21, found };
+            assert_eq!(is_source_routed(&bytes, 24), Err(error));
+        }
+        bytes[20..24].copy_from_slice(&[END, LOOSE_ROUTE, 0, 0]);
+        assert_eq!(is_source_routed(&bytes, 24), Ok(false));
+    }
+
+    #[test]
+    fn a_quoted_header_may_lack_its_payload() {
+        let mut bytes = [0; 28];
+        Header { total_len: 1500, ..Header::parse(&packet()).unwrap() }.emit(&mut bytes);
+        assert!(matches!(Header::parse(&bytes), Err(Error::Truncated { needed: 1500, .. })));
+        bytes[8] = 1;
+        let quoted = Header::parse_quoted(&bytes).unwrap();
+        assert_eq!((quoted.total_len, quoted.ttl), (1500, 1));
+        for len in 0..20 {
+            assert!(Header::parse_quoted(&bytes[..len]).is_err());
+        }
     }
 }

@@ -46,6 +46,19 @@ impl Header {
     /// # Errors
     /// `Truncated`, also when the payload is; `Value` for another version.
     pub fn parse(bytes: &[u8]) -> Result<Header, Error> {
+        let header = Header::parse_quoted(bytes)?;
+        let needed = HEADER_LEN + usize::from(header.payload_len);
+        if needed > bytes.len() {
+            return Err(truncated(needed, bytes.len()));
+        }
+        Ok(header)
+    }
+
+    /// Reads the header of a packet whose beginning an ICMPv6 error quotes: its payload may be cut off.
+    ///
+    /// # Errors
+    /// `Truncated`; `Value` for another version.
+    pub fn parse_quoted(bytes: &[u8]) -> Result<Header, Error> {
         let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(truncated(HEADER_LEN, bytes.len()));
         };
@@ -58,10 +71,6 @@ impl Header {
             });
         }
         let payload_len = u16::from_be_bytes([fixed[4], fixed[5]]);
-        let needed = HEADER_LEN + usize::from(payload_len);
-        if needed > bytes.len() {
-            return Err(truncated(needed, bytes.len()));
-        }
         let word = u32::from_be_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
         Ok(Header {
             traffic_class: (word >> 20) as u8,

@@ -5,13 +5,16 @@
 #![forbid(unsafe_code)]
 
 pub mod arp;
+pub mod dhcp;
 mod error;
 pub mod ethernet;
 pub mod icmp;
 pub mod icmpv6;
+pub mod igmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod ipv6_extension;
+pub mod mld;
 pub mod ndp;
 pub mod tcp;
 pub mod udp;

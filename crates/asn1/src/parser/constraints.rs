@@ -106,6 +106,9 @@ impl Parser<'_> {
         if self.kind(0) == TokenKind::Ellipsis {
             spec.is_extensible = true;
             self.bump();
+        } else if self.is_at_end() || self.sign(0, b'}') {
+            let span = self.span();
+            self.warn(span, "a set without elements", "write `{...}` if they come later");
         } else {
             spec.root = Some(self.set()?);
             if self.sign(0, b',') && self.kind(1) == TokenKind::Ellipsis {
@@ -206,8 +209,7 @@ impl Parser<'_> {
                 _ => !(self.sign(1, b'.') && self.kind(2) == TokenKind::Lower),
             },
             TokenKind::Lower => {
-                self.sign(1, b'<') && self.kind(2) != TokenKind::Range
-                    || (self.sign(1, b'.') && self.kind(2) == TokenKind::FieldUpper)
+                self.sign(1, b'<') && self.kind(2) != TokenKind::Range || self.is_field_type()
             }
             _ => false,
         };

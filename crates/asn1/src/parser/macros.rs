@@ -105,13 +105,12 @@ impl Parser<'_> {
         }
     }
 
-    fn begins_line(&self, ahead: usize) -> bool {
-        let (Some(token), Some(before)) = (self.token(ahead), self.token(ahead.wrapping_sub(1)))
-        else {
-            return false;
-        };
-        let source = &self.file.source;
-        source.line_index(token.span.start) != source.line_index(before.span.end)
+    /// Whether a token is on another line than the one before it.
+    pub(super) fn begins_line(&self, ahead: usize) -> bool {
+        let before = (self.at + ahead).checked_sub(1).and_then(|n| self.file.significant.get(n));
+        let (Some(token), Some(&before)) = (self.token(ahead), before) else { return false };
+        let (source, before) = (&self.file.source, self.file.tree.tokens[before as usize].span);
+        source.line_index(token.span.start) != source.line_index(before.end)
     }
 
     /// A macro's definition, from the word MACRO to its END.

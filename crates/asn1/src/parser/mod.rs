@@ -10,8 +10,9 @@ mod types;
 mod values;
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
-use crate::ast::{Braced, Module, Name};
+use crate::ast::{Braced, Module, Name, OidPart, SetSpec, Value};
 use crate::diagnostic::{Diagnostic, shortened};
 use crate::lexer::{self, Token, TokenKind};
 use crate::source::{FileId, Source, Span};
@@ -47,6 +48,18 @@ pub struct File {
     closes: Vec<u32>,
     /// Macros that it defines.
     macros: HashSet<String>,
+    /// What was read in braces so far, by the number of the opening brace among the significant.
+    readings: Vec<OnceLock<Box<Readings>>>,
+}
+
+/// What lies between two braces, read as one thing or another; nothing where it could not be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readings {
+    pub(crate) object: OnceLock<Option<Vec<Setting>>>,
+    pub(crate) set: OnceLock<Option<SetSpec>>,
+    pub(crate) list: OnceLock<Option<Vec<ListItem>>>,
+    pub(crate) oid: OnceLock<Option<Vec<OidPart>>>,
+    pub(crate) value: OnceLock<Value>,
 }
 
 impl File {
@@ -63,8 +76,10 @@ impl File {
             .map(|n| word(n).to_owned())
             .collect();
         let tree = Tree { tokens, events: Vec::new() };
+        let readings = significant.iter().map(|_| OnceLock::new()).collect();
         let mut file = File {
             id,
+            readings,
             source,
             tree,
             modules: Vec::new(),
@@ -86,6 +101,11 @@ impl File {
     /// A parser of what lies between two braces, whose errors are its own.
     pub fn within(&self, braced: Braced) -> Parser<'_> {
         Parser::new(self, braced.open as usize + 1, braced.close as usize)
+    }
+
+    /// What was read of what lies between two braces.
+    pub(crate) fn readings(&self, braced: Braced) -> &Readings {
+        self.readings[braced.open as usize].get_or_init(Box::default)
     }
 
     /// The words of the tokens that a span begins with, for messages.
@@ -145,6 +165,8 @@ pub struct Parser<'a> {
     depth: u32,
     /// Whether the module may hold encoding instructions in its tags' place.
     instructions: bool,
+    /// Whether the type at hand stands in front of `::=`.
+    is_governor: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -158,6 +180,7 @@ impl<'a> Parser<'a> {
             diagnostics: Vec::new(),
             depth: 0,
             instructions: true,
+            is_governor: false,
         }
     }
 
@@ -296,6 +319,10 @@ impl<'a> Parser<'a> {
         let apart = self.at > 0 && source.line_index(previous) != source.line_index(span.start);
         let place = if apart { Span::new(previous - 1, previous) } else { span };
         let message = format!("expected {what}, found {found}");
+        // Lists within lists, all of them open, end at the same place: once is enough.
+        if self.diagnostics.last().is_some_and(|d| d.span == place && d.message == message) {
+            return Err(Failed);
+        }
         let error = Diagnostic::error(self.file.id, place, message).help(help);
         let error = error.about(self.text(0));
         self.report(error);
@@ -395,12 +422,19 @@ impl<'a> Parser<'a> {
         if !self.sign(0, b'{') {
             return self.expected("`{`", "open a list with `{`");
         }
-        let Some(close) = self.partner() else {
-            return self.fail(start, "this `{` is not closed", "close it with `}`");
-        };
         let open = self.at as u32;
-        self.bump_to(close + 1);
-        Ok(Braced { open, close: close as u32, span: self.since(start) })
+        if let Some(close) = self.partner() {
+            self.bump_to(close + 1);
+            return Ok(Braced { open, close: close as u32, span: self.since(start) });
+        }
+        // It ends at the latest where the next definition begins.
+        self.bump();
+        while !self.is_at_end() && !self.word(0, "END") && !self.is_at_definition() {
+            self.bump();
+        }
+        let close = self.at as u32;
+        let _ = self.unclosed::<()>(start, "braces");
+        Ok(Braced { open, close, span: self.since(start) })
     }
 
     /// A list in braces, its parts separated by commas. A part that fails is reported and passed over.
@@ -440,7 +474,9 @@ impl<'a> Parser<'a> {
                 return Err(Failed);
             }
             if close.is_none() {
-                return self.unclosed(open, what);
+                let ends = self.is_at_end() || self.word(0, "END") || self.is_at_definition();
+                let _ = self.unclosed::<()>(open, what);
+                return if ends { Ok(parts) } else { Err(Failed) };
             }
             let _ = self.expected::<()>("`,` or `}`", &format!("separate the {what} with commas"));
             let Some(close) = close else { return Err(Failed) };
@@ -454,7 +490,7 @@ impl<'a> Parser<'a> {
     /// A list has no end: it ends where the next definition begins, or before something that is no part of it.
     fn unclosed<T>(&mut self, open: Span, what: &str) -> Parsed<T> {
         let line = self.file.source.line_index(open.start) + 1;
-        self.expected("`,` or `}`", &format!("the {what} opened in line {line} are not closed"))
+        self.expected("`}`", &format!("the {what} opened in line {line} are not closed"))
     }
 
     /// Passes what is left of a part: up to a comma at this level, or to `close`.

@@ -6,6 +6,9 @@ use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::tree::NodeKind;
 
+/// A definition with more parameters is refused.
+const PARAMETERS_MAX: usize = 64;
+
 impl Parser<'_> {
     /// A file: one module or more.
     pub(super) fn file(&mut self) -> Vec<Module> {
@@ -303,7 +306,9 @@ impl Parser<'_> {
             }
             let from = self.module_name();
             match from {
-                Ok((module, oid)) => imports.push(Import { symbols, module, oid }),
+                Ok((module, oid, oid_name)) => {
+                    imports.push(Import { symbols, module, oid, oid_name });
+                }
                 Err(Failed) => {
                     self.skip_clause();
                     return Ok(imports);
@@ -320,20 +325,32 @@ impl Parser<'_> {
         }
     }
 
-    fn module_name(&mut self) -> Parsed<(Name, Option<Vec<OidPart>>)> {
+    fn module_name(&mut self) -> Parsed<(Name, Option<Vec<OidPart>>, Option<Name>)> {
         let module = self.upper("a module's name", "write `FROM Module`")?;
-        let mut oid = None;
+        let (mut oid, mut oid_name) = (None, None);
         if self.sign(0, b'{') {
             oid = Some(self.oid()?);
         } else if self.kind(0) == TokenKind::Lower && !self.sign(1, b',') && !self.word(1, "FROM") {
             // A value's name in the identifier's place, unless it is the first symbol of what comes next.
-            self.value()?;
+            let goes_on = match self.kind(1) {
+                TokenKind::Lower => {
+                    self.sign(2, b',') || self.word(2, "FROM") || self.sign(2, b'{')
+                }
+                kind => matches!(kind, TokenKind::Upper | TokenKind::Sign(b';' | b'{')),
+            };
+            if !goes_on {
+                return self.expected("`{`", "an identifier of numbers stands in braces");
+            }
+            oid_name = Some(self.take_name());
+            if self.sign(0, b'{') {
+                self.braced()?;
+            }
         }
         if self.word(0, "WITH") && matches!(self.text(1), "SUCCESSORS" | "DESCENDANTS") {
             self.bump();
             self.bump();
         }
-        Ok((module, oid))
+        Ok((module, oid, oid_name))
     }
 
     /// Whether a definition begins here: a name and `::=`, or a name, the name of a type, and `::=`.
@@ -346,6 +363,18 @@ impl Parser<'_> {
                     || (self.sign(1, b'{') && self.assign_behind_braces())
             }
             TokenKind::Lower => self.is_at_value_definition(),
+            _ => false,
+        }
+    }
+
+    /// Whether a definition begins in this line where something else should stand: `name Type ::=` on one
+    /// line, for a name alone may end one definition in front of the next, or `Name ::=`.
+    pub(super) fn is_at_next_definition(&self) -> bool {
+        match self.kind(0) {
+            TokenKind::Lower => {
+                self.begins_line(0) && !self.begins_line(1) && self.is_at_definition()
+            }
+            TokenKind::Upper => self.kind(1) == TokenKind::Assign,
             _ => false,
         }
     }
@@ -443,7 +472,7 @@ impl Parser<'_> {
             if self.kind(0) == TokenKind::Assign {
                 return self.expected("a type", "a value is defined as `name Type ::= value`");
             }
-            let governor = self.ty()?;
+            let governor = self.governor()?;
             self.expect_assign(help)?;
             if upper {
                 AssignmentKind::Set(governor, self.node(NodeKind::Set, Self::set_in_braces)?)
@@ -482,6 +511,10 @@ impl Parser<'_> {
                 _ => p.expected("a parameter's name", "a parameter is `Name` or `Governor : name`"),
             }
         })?;
+        if parameters.len() > PARAMETERS_MAX {
+            let help = "give them together, as a type or a class";
+            return self.fail(self.span(), "too many parameters", help);
+        }
         Ok(parameters)
     }
 }

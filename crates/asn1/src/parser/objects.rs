@@ -9,8 +9,8 @@ use crate::tree::NodeKind;
 /// What an object says of one field.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The field, by its place in the class.
-    pub field: usize,
+    /// The field's name, with its `&`.
+    pub field: String,
     /// What it is set to.
     pub to: Argument,
     /// Where.
@@ -28,6 +28,9 @@ pub struct ListItem {
     pub span: Span,
 }
 
+/// A class with more fields is refused.
+const FIELDS_MAX: usize = 500;
+
 impl Parser<'_> {
     /// `CLASS { … } WITH SYNTAX { … }`.
     pub(super) fn class(&mut self) -> Parsed<Class> {
@@ -40,6 +43,9 @@ impl Parser<'_> {
                 p.expect_sign(b'{', "the syntax stands in braces")?;
                 p.syntax_items(b'}')
             })?);
+        }
+        if fields.len() > FIELDS_MAX {
+            return self.fail(self.span(), "too many fields", "make several classes of it");
         }
         if let Some(syntax) = &syntax {
             self.check_syntax(&fields, syntax);
@@ -233,7 +239,7 @@ impl Parser<'_> {
             FieldKind::Value(_) | FieldKind::VariableValue(_) => Argument::Value(self.value()?),
             FieldKind::Set(_) | FieldKind::VariableSet(_) => self.argument()?,
         };
-        settings.push(Setting { field, to, span: self.since(start) });
+        settings.push(Setting { field: name.text.clone(), to, span: self.since(start) });
         Ok(())
     }
 
@@ -277,5 +283,12 @@ impl Parser<'_> {
             parts.push(self.oid_part()?);
         }
         Ok(parts)
+    }
+}
+
+impl Parser<'_> {
+    /// That nothing is left.
+    pub(crate) fn expect_end(&mut self) -> Parsed<()> {
+        if self.is_at_end() { Ok(()) } else { self.expected("`}`", "remove what is too much") }
     }
 }

@@ -6,8 +6,19 @@ use crate::lexer::TokenKind;
 use crate::tree::NodeKind;
 
 impl Parser<'_> {
+    /// A type in front of `::=`.
+    pub(super) fn governor(&mut self) -> Parsed<Type> {
+        self.is_governor = true;
+        let result = self.deeper(|p| p.node(NodeKind::Type, Self::ty_here));
+        self.is_governor = false;
+        result
+    }
+
     /// A type.
     pub fn ty(&mut self) -> Parsed<Type> {
+        if !self.is_governor && self.is_at_next_definition() {
+            return self.expected("a type", "the next definition begins here");
+        }
         self.deeper(|p| p.node(NodeKind::Type, Self::ty_here))
     }
 
@@ -88,9 +99,7 @@ impl Parser<'_> {
                 self.bump();
                 return Ok(TypeKind::Selection(name, Box::new(self.ty()?)));
             }
-            TokenKind::Lower if self.sign(1, b'.') && self.kind(2) == TokenKind::FieldUpper => {
-                return self.reference_or_field();
-            }
+            TokenKind::Lower if self.is_field_type() => return self.reference_or_field(),
             _ => return self.expected("a type", help),
         }
         if let Some(simple) = Simple::from_word(self.text(0)) {
@@ -170,7 +179,9 @@ impl Parser<'_> {
             constraints.push(self.node(NodeKind::Constraint, Self::constraint)?);
         } else if !self.word(0, "OF") {
             // In 1984 the word alone is a structure of which nothing is known.
-            if matches!(self.kind(0), TokenKind::Sign(b',' | b'}')) || self.is_at_definition() {
+            if matches!(self.kind(0), TokenKind::Sign(b',' | b'}'))
+                || (self.is_at_definition() && self.begins_line(0))
+            {
                 let span = self.span();
                 self.warn(span, "a structure without components", "say what it holds: `{ … }`");
                 let unknown = vec![Item::Extension(span)];
@@ -218,12 +229,22 @@ impl Parser<'_> {
             return Ok(Vec::new());
         }
         self.list("names", |p| {
+            p.expect_no_component()?;
             let name = p.lower("a name", "name a number: `name(3)`")?;
             p.expect_sign(b'(', "give the number in parentheses: `name(3)`")?;
             let value = p.value()?;
             p.expect_sign(b')', "close the number with `)`")?;
             Ok(NamedNumber { name, value })
         })
+    }
+
+    /// That no component stands where a list without components should have been closed.
+    fn expect_no_component(&mut self) -> Parsed<()> {
+        let next = matches!(self.kind(1), TokenKind::Upper | TokenKind::Sign(b'['));
+        if self.kind(0) == TokenKind::Lower && next {
+            return self.expected("`}`", "close the list before the next component");
+        }
+        Ok(())
     }
 
     fn enumerated(&mut self) -> Parsed<TypeKind> {
@@ -234,6 +255,7 @@ impl Parser<'_> {
                 p.exception()?;
                 return Ok(EnumItem::Extension);
             }
+            p.expect_no_component()?;
             let name = p.lower("an item's name", "an item is `name` or `name(3)`")?;
             let mut value = None;
             if p.eat_sign(b'(') {
@@ -347,6 +369,17 @@ impl Parser<'_> {
         Ok(Reference { module, name, arguments })
     }
 
+    /// Whether `object.&field.&Type` stands here.
+    pub(super) fn is_field_type(&self) -> bool {
+        let mut ahead = 1;
+        let mut last = TokenKind::End;
+        while self.sign(ahead, b'.') && ahead < 16 {
+            last = self.kind(ahead + 1);
+            ahead += 2;
+        }
+        last == TokenKind::FieldUpper
+    }
+
     fn reference_or_field(&mut self) -> Parsed<TypeKind> {
         let reference = if self.kind(0) == TokenKind::Lower {
             Reference { module: None, name: self.take_name(), arguments: None }
@@ -379,6 +412,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn argument(&mut self) -> Parsed<Argument> {
+        self.expect_no_component()?;
         match self.kind(0) {
             TokenKind::Sign(b'{') => Ok(Argument::Braced(self.braced()?)),
             TokenKind::Upper
@@ -398,9 +432,7 @@ impl Parser<'_> {
                 Ok(Argument::Type(ty))
             }
             TokenKind::Lower if self.sign(1, b'<') => Ok(Argument::Type(self.ty()?)),
-            TokenKind::Lower if self.sign(1, b'.') && self.kind(2) == TokenKind::FieldUpper => {
-                Ok(Argument::Type(self.ty()?))
-            }
+            TokenKind::Lower if self.is_field_type() => Ok(Argument::Type(self.ty()?)),
             TokenKind::End => Err(Failed),
             _ => Ok(Argument::Value(self.value()?)),
         }

@@ -9,6 +9,9 @@ use crate::tree::NodeKind;
 impl Parser<'_> {
     /// A value.
     pub fn value(&mut self) -> Parsed<Value> {
+        if self.is_at_next_definition() {
+            return self.expected("a value", "the next definition begins here");
+        }
         self.deeper(|p| {
             p.node(NodeKind::Value, |p| {
                 let start = p.span();

@@ -1,60 +1,50 @@
 //! Bytes into values (RFC 4506, section 4), totally and within limits.
 
 use super::fill_len;
-use crate::{Error, Problem, SliceSource, Source};
+use crate::limits::Budget;
+use crate::types::Octets;
+use crate::{Error, Limits, Problem, SliceSource, Source};
+use alloc::{boxed::Box, vec, vec::Vec};
 
 /// A type that has an XDR form.
-pub trait Decode: Sized {
+pub trait Decode<'a>: Sized {
     /// Reads a value.
     ///
     /// # Errors
     /// The input is no XDR form of `Self`; the error says what is wrong and where.
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error>;
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error>;
+
+    /// Reads `count` values, which the limits have been asked about.
+    ///
+    /// # Errors
+    /// As [`Decode::decode`].
+    fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
+        from.elements(count, Self::decode)
+    }
 }
 
 /// Reads one value that takes up all of `bytes`, with the default [`Limits`].
 ///
 /// # Errors
 /// As [`Decode::decode`], and [`Problem::LeftOver`].
-pub fn from_bytes<T: Decode>(bytes: &[u8]) -> Result<T, Error> {
+pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
     let mut decoder = Decoder::new(SliceSource::new(bytes), Limits::default());
     let value = T::decode(&mut decoder)?;
     decoder.finish()?;
     Ok(value)
 }
 
-/// Bounds on what one message may ask for, whatever its types allow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// How deep nested types may go; see [`Decoder::nested`].
-    pub depth: u32,
-    /// Bytes of all variable-length data together.
-    pub size: u64,
-    /// Elements of all variable-length arrays together.
-    pub count: u64,
-}
-
-impl Default for Limits {
-    /// 32 levels, 16 MiB and 65,536 elements.
-    fn default() -> Self {
-        Limits { depth: 32, size: 16 << 20, count: 1 << 16 }
-    }
-}
-
 /// Reads XDR from a source.
 #[derive(Debug)]
 pub struct Decoder<S> {
     source: S,
-    limits: Limits,
-    depth: u32,
-    size: u64,
-    count: u64,
+    budget: Budget,
 }
 
-impl<S: Source> Decoder<S> {
+impl<'a, S: Source<'a>> Decoder<S> {
     /// Reads from `source` within `limits`.
     pub fn new(source: S, limits: Limits) -> Self {
-        Decoder { source, limits, depth: 0, size: 0, count: 0 }
+        Decoder { source, budget: Budget::new(limits) }
     }
 
     /// Bytes read so far.
@@ -86,13 +76,23 @@ impl<S: Source> Decoder<S> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.depth >= self.limits.depth {
-            return Err(Problem::TooDeep { bound: self.limits.depth }.at(self.position()));
-        }
-        self.depth += 1;
+        self.budget.enter(self.position())?;
         let value = read(self);
-        self.depth -= 1;
+        self.budget.leave();
         value
+    }
+
+    /// What `read` reads, as the component `name`.
+    ///
+    /// # Errors
+    /// As `read`'s own, which has `name` in its path.
+    #[inline(always)]
+    pub fn field<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        read(self).map_err(|e| e.in_field(name))
     }
 
     /// Integer (4.1).
@@ -122,7 +122,7 @@ impl<S: Source> Decoder<S> {
     ) -> Result<T, Error> {
         let offset = self.position();
         let found = self.uint()?;
-        known(found).ok_or(Problem::Discriminant { found, type_name }.at(offset))
+        known(found).ok_or(Problem::Discriminant { found: found.into(), type_name }.at(offset))
     }
 
     /// Boolean (4.4).
@@ -180,25 +180,41 @@ impl<S: Source> Decoder<S> {
         Ok(bytes)
     }
 
-    /// Variable-length opaque data (4.10) of at most `bound` bytes.
+    /// Variable-length opaque data (4.10) of at most `bound` bytes, in a vector of its own.
+    ///
+    /// # Errors
+    /// As [`Decoder::octets`].
+    pub fn opaque(&mut self, bound: u32) -> Result<Vec<u8>, Error> {
+        let offset = self.position();
+        let octets = self.octets(bound)?;
+        self.budget.bytes(octets.len() as u64, offset)?;
+        Ok(octets.into_vec())
+    }
+
+    /// Variable-length opaque data (4.10) or a string (4.11) of at most `bound` bytes, lent where the source
+    /// lends.
     ///
     /// # Errors
     /// Truncated, longer than `bound`, beyond the limit on size, or a fill byte that is not zero.
-    pub fn opaque(&mut self, bound: u32) -> Result<Vec<u8>, Error> {
+    #[inline]
+    pub fn octets(&mut self, bound: u32) -> Result<Octets<'a>, Error> {
         let offset = self.position();
         let len = self.length(bound)?;
-        self.size += len as u64;
-        if self.size > self.limits.size {
-            return Err(Problem::TooLarge { bound: self.limits.size }.at(offset));
-        }
         let left = self.remaining();
         if len > left {
             return Err(Problem::Truncated { needed: len, left }.at(self.position()));
         }
-        let mut bytes = vec![0; len];
-        self.source.take(&mut bytes)?;
+        let octets = match self.source.lend(len) {
+            Some(bytes) => Octets::new(bytes),
+            None => {
+                self.budget.bytes(len as u64, offset)?;
+                let mut bytes = vec![0; len];
+                self.source.take(&mut bytes)?;
+                Octets::from(bytes)
+            }
+        };
         self.fill(len)?;
-        Ok(bytes)
+        Ok(octets)
     }
 
     /// String (4.11) of at most `bound` bytes. RFC 4506 says nothing of the character set, so these are bytes.
@@ -213,7 +229,7 @@ impl<S: Source> Decoder<S> {
     ///
     /// # Errors
     /// As an element's own.
-    pub fn array_fixed<T: Decode + Copy + Default, const N: usize>(
+    pub fn array_fixed<T: Decode<'a> + Copy + Default, const N: usize>(
         &mut self,
     ) -> Result<[T; N], Error> {
         let mut elements = [T::default(); N];
@@ -227,26 +243,70 @@ impl<S: Source> Decoder<S> {
     ///
     /// # Errors
     /// As an element's own, more than `bound`, or beyond the limit on the count.
-    pub fn array<T: Decode>(&mut self, bound: u32) -> Result<Vec<T>, Error> {
-        let offset = self.position();
-        let count = self.length(bound)?;
-        self.count += count as u64;
-        if self.count > self.limits.count {
-            return Err(Problem::TooMany { bound: self.limits.count }.at(offset));
-        }
-        // Elements that take no bytes cannot be made by the million: what is reserved is bounded by the input.
-        let mut elements = Vec::with_capacity(count.min(self.remaining() / super::UNIT));
-        for _ in 0..count {
-            elements.push(T::decode(self)?);
+    pub fn array<T: Decode<'a>>(&mut self, bound: u32) -> Result<Vec<T>, Error> {
+        let count = self.count(bound)?;
+        T::decode_all(count, self)
+    }
+
+    /// Variable-length array (4.13) of at most `bound` elements, each read by `read`.
+    ///
+    /// # Errors
+    /// As `read`'s own, more than `bound`, or beyond the limit on the count.
+    pub fn array_of<T>(
+        &mut self,
+        bound: u32,
+        read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let count = self.count(bound)?;
+        self.elements(count, read)
+    }
+
+    /// Exactly `count` elements, each read by `read`.
+    ///
+    /// # Errors
+    /// As `read`'s own.
+    pub fn elements<T>(
+        &mut self,
+        count: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        // What is reserved is bounded by the input, whatever the count says.
+        let most = 4 * self.remaining() / size_of::<T>().max(1) + 1;
+        let mut elements = Vec::with_capacity(count.min(most));
+        for i in 0..count {
+            elements.push(read(self).map_err(|e| e.in_element(i))?);
         }
         Ok(elements)
+    }
+
+    /// The count of a variable-length array (4.13) of at most `bound` elements.
+    ///
+    /// # Errors
+    /// Truncated, more than `bound`, or beyond the limit on the count.
+    pub fn count(&mut self, bound: u32) -> Result<usize, Error> {
+        let offset = self.position();
+        let count = self.length(bound)?;
+        self.budget.elements(count as u64, offset)?;
+        Ok(count)
+    }
+
+    /// `count` numbers as they lie in the message, all at once.
+    fn numbers<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
+        let left = self.remaining();
+        let needed = count.saturating_mul(size_of::<T>());
+        if needed > left {
+            return Err(Problem::Truncated { needed, left }.at(self.position()));
+        }
+        let mut numbers = vec![T::zeroed(); count];
+        self.source.take_elements(bytemuck::cast_slice_mut(&mut numbers), size_of::<T>())?;
+        Ok(numbers)
     }
 
     /// Optional data (4.19), one level deeper.
     ///
     /// # Errors
     /// As the value's own, or nested too deep.
-    pub fn optional<T: Decode>(&mut self) -> Result<Option<T>, Error> {
+    pub fn optional<T: Decode<'a>>(&mut self) -> Result<Option<T>, Error> {
         if !self.bool()? {
             return Ok(None);
         }
@@ -280,38 +340,52 @@ impl<S: Source> Decoder<S> {
     }
 }
 
-impl Decode for u32 {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.uint()
-    }
+/// Types that an array of is numbers in network order.
+macro_rules! numbers {
+    ($($type:ty, $read:ident;)*) => {$(
+        impl<'a> Decode<'a> for $type {
+            #[inline]
+            fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
+                from.$read()
+            }
+            fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
+                from.numbers(count)
+            }
+        }
+    )*};
 }
 
-impl Decode for i32 {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.int()
-    }
-}
+numbers! { u32, uint; i32, int; u64, uhyper; i64, hyper; f32, float; f64, double; }
 
-impl Decode for u64 {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.uhyper()
-    }
-}
-
-impl Decode for i64 {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.hyper()
-    }
-}
-
-impl Decode for bool {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error> {
+impl<'a> Decode<'a> for bool {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
         from.bool()
     }
 }
 
-impl<const N: usize> Decode for [u8; N] {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, Error> {
+/// Optional data (4.19).
+impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
+        from.optional()
+    }
+}
+
+/// What a type contains itself through (4.19).
+impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
+        T::decode(from).map(Box::new)
+    }
+}
+
+impl<'a, const N: usize> Decode<'a> for [u8; N] {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
         from.opaque_fixed()
+    }
+}
+
+/// Void (4.16).
+impl<'a> Decode<'a> for () {
+    fn decode<S: Source<'a>>(_: &mut Decoder<S>) -> Result<Self, Error> {
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fill_len;
 use crate::{Error, Problem, Sink};
+use alloc::{boxed::Box, vec::Vec};
 
 /// A type that has an XDR form.
 pub trait Encode {
@@ -10,6 +11,20 @@ pub trait Encode {
     /// # Errors
     /// The sink is full, or a variable length exceeds its bound.
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error>;
+
+    /// Writes the XDR forms of all values, one after the other.
+    ///
+    /// # Errors
+    /// As [`Encode::encode`].
+    fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        values
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, value)| value.encode(to).map_err(|e| e.in_element(i)))
+    }
 }
 
 /// The XDR form of `value` in a new vector.
@@ -131,7 +146,7 @@ impl<S: Sink> Encoder<S> {
     /// # Errors
     /// As an element's own.
     pub fn array_fixed<T: Encode>(&mut self, elements: &[T]) -> Result<(), Error> {
-        elements.iter().try_for_each(|element| element.encode(self))
+        T::encode_all(elements, self)
     }
 
     /// Variable-length array (4.13) of at most `bound` elements.
@@ -141,6 +156,23 @@ impl<S: Sink> Encoder<S> {
     pub fn array<T: Encode>(&mut self, elements: &[T], bound: u32) -> Result<(), Error> {
         self.count(elements.len(), bound)?;
         self.array_fixed(elements)
+    }
+
+    /// Variable-length array (4.13) of at most `bound` elements, each written by `write`.
+    ///
+    /// # Errors
+    /// As `write`'s own, or there are more elements than `bound`.
+    pub fn array_of<T>(
+        &mut self,
+        elements: &[T],
+        bound: u32,
+        mut write: impl FnMut(&mut Self, &T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.count(elements.len(), bound)?;
+        elements
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, element)| write(self, element).map_err(|e| e.in_element(i)))
     }
 
     /// Optional data (4.19).
@@ -163,29 +195,22 @@ impl<S: Sink> Encoder<S> {
     }
 }
 
-impl Encode for u32 {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.uint(*self)
-    }
+/// Types that an array of is numbers in network order.
+macro_rules! numbers {
+    ($($type:ty, $write:ident;)*) => {$(
+        impl Encode for $type {
+            #[inline]
+            fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+                to.$write(*self)
+            }
+            fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error> {
+                to.sink.put_elements(bytemuck::cast_slice(values), size_of::<Self>())
+            }
+        }
+    )*};
 }
 
-impl Encode for i32 {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.int(*self)
-    }
-}
-
-impl Encode for u64 {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.uhyper(*self)
-    }
-}
-
-impl Encode for i64 {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.hyper(*self)
-    }
-}
+numbers! { u32, uint; i32, int; u64, uhyper; i64, hyper; f32, float; f64, double; }
 
 impl Encode for bool {
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
@@ -197,5 +222,26 @@ impl<const N: usize> Encode for [u8; N] {
     /// Fixed-length opaque data (4.9).
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
         to.opaque_fixed(self)
+    }
+}
+
+/// Optional data (4.19).
+impl<T: Encode> Encode for Option<T> {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        to.optional(self.as_ref())
+    }
+}
+
+/// What a type contains itself through (4.19).
+impl<T: Encode> Encode for Box<T> {
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
+        (**self).encode(to)
+    }
+}
+
+/// Void (4.16).
+impl Encode for () {
+    fn encode<S: Sink>(&self, _: &mut Encoder<S>) -> Result<(), Error> {
+        Ok(())
     }
 }

@@ -8,7 +8,8 @@
 mod decode;
 mod encode;
 
-pub use decode::{Decode, Decoder, Limits, from_bytes};
+pub use crate::Limits;
+pub use decode::{Decode, Decoder, from_bytes};
 pub use encode::{Encode, Encoder, to_vec};
 
 /// All items are multiples of this many bytes (RFC 4506, section 3).

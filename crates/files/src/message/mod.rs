@@ -65,8 +65,10 @@ pub trait Body: Sized {
     ///
     /// # Errors
     /// Malformed.
-    fn decode_body<S: Source>(kind: u32, from: &mut Decoder<S>)
-    -> Result<Option<Self>, CodecError>;
+    fn decode_body<'a, S: Source<'a>>(
+        kind: u32,
+        from: &mut Decoder<S>,
+    ) -> Result<Option<Self>, CodecError>;
 }
 
 /// The whole message, ready for the channel.
@@ -127,8 +129,8 @@ impl Encode for Kind {
     }
 }
 
-impl Decode for Kind {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
+impl<'a> Decode<'a> for Kind {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
         from.enumeration("kind of file", |n| match n {
             0 => Some(Kind::File),
             1 => Some(Kind::Folder),
@@ -151,8 +153,8 @@ impl Encode for Meta {
     }
 }
 
-impl Decode for Meta {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
+impl<'a> Decode<'a> for Meta {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
         let kind = Kind::decode(from)?;
         let mode = bounded(from, 0o777, "permission bits")?;
         let s = from.hyper()?;
@@ -179,8 +181,8 @@ impl Encode for Entry {
     }
 }
 
-impl Decode for Entry {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
+impl<'a> Decode<'a> for Entry {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
         Ok(Entry {
             depth: from.uint()?,
             name: from.opaque(NAME_BOUND)?,
@@ -191,7 +193,7 @@ impl Decode for Entry {
     }
 }
 
-fn bounded<S: Source>(
+fn bounded<'a, S: Source<'a>>(
     from: &mut Decoder<S>,
     bound: u32,
     field: &'static str,

@@ -199,7 +199,7 @@ impl Body for Reply {
         }
     }
 
-    fn decode_body<S: Source>(
+    fn decode_body<'a, S: Source<'a>>(
         kind: u32,
         from: &mut Decoder<S>,
     ) -> Result<Option<Self>, CodecError> {
@@ -237,8 +237,8 @@ impl fusewire_codec::xdr::Encode for Piece {
     }
 }
 
-impl fusewire_codec::xdr::Decode for Piece {
-    fn decode<S: Source>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
+impl<'a> fusewire_codec::xdr::Decode<'a> for Piece {
+    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
         Ok(Piece(from.uhyper()?, from.uhyper()?))
     }
 }

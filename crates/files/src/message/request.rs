@@ -146,7 +146,7 @@ impl Body for Request {
         }
     }
 
-    fn decode_body<S: Source>(
+    fn decode_body<'a, S: Source<'a>>(
         kind: u32,
         from: &mut Decoder<S>,
     ) -> Result<Option<Self>, CodecError> {
@@ -168,7 +168,7 @@ impl Body for Request {
     }
 }
 
-fn decode_read<S: Source>(from: &mut Decoder<S>) -> Result<Read, CodecError> {
+fn decode_read<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<Read, CodecError> {
     let path = from.opaque(PATH_BOUND)?;
     let version = Version(from.opaque_fixed()?);
     let (position, len) = decode_range(from)?;
@@ -181,7 +181,7 @@ fn decode_read<S: Source>(from: &mut Decoder<S>) -> Result<Read, CodecError> {
     Ok(Read { path, version, position, len, copies, reply_bytes, bytes_per_s, growing })
 }
 
-fn decode_create<S: Source>(from: &mut Decoder<S>) -> Result<Create, CodecError> {
+fn decode_create<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<Create, CodecError> {
     let path = from.opaque(PATH_BOUND)?;
     let meta = Meta::decode(from)?;
     let target = from.opaque(PATH_BOUND)?;
@@ -191,7 +191,7 @@ fn decode_create<S: Source>(from: &mut Decoder<S>) -> Result<Create, CodecError>
 }
 
 /// A position and a length whose sum is at most 2^63 - 1.
-fn decode_range<S: Source>(from: &mut Decoder<S>) -> Result<(u64, u64), CodecError> {
+fn decode_range<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<(u64, u64), CodecError> {
     let offset = from.position();
     let (position, len) = (from.uhyper()?, from.uhyper()?);
     match position.checked_add(len) {

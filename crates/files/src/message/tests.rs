@@ -141,7 +141,7 @@ fn illegal_data_headers_are_refused() {
         let mut bytes = header.emit(Element::Octets);
         bytes[at] = 1;
         let error = DataHeader::parse(&bytes, Element::Octets).unwrap_err();
-        assert_eq!(error.offset, at);
+        assert_eq!(error.offset(), at);
     }
     let tail = [0u8; 3 + 32];
     assert_eq!(header.tail(&tail, Element::Octets).unwrap(), Some([0; 32]));

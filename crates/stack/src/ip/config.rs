@@ -186,8 +186,6 @@ pub struct Counters {
     pub protocol: u64,
     /// TCP for nobody's port; answered with RST.
     pub tcp_stray: u64,
-    /// TCP from or to a broadcast or multicast address.
-    pub tcp_not_unicast: u64,
     /// Refused by a listener: backlog, cookie, violation.
     pub listener: u64,
     /// The table of sockets is full.
@@ -198,6 +196,8 @@ pub struct Counters {
     pub udp_overflow: u64,
     /// UDP from somebody else to a connected socket.
     pub udp_not_peer: u64,
+    /// UDP messages whose next station did not answer, or that were too many while it was asked for.
+    pub udp_unresolved: u64,
     /// UDP messages delivered.
     pub udp_messages_received: u64,
     /// UDP messages sent.

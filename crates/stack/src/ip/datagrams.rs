@@ -1,16 +1,18 @@
 //! Calls on UDP sockets.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::interface::{Checksum, Segmentation, TxPacket};
+use fusewire_net::{NoPath, Via};
 
-use super::config::{Error, Result, SocketId};
+use super::config::{Error, Event, Result, SocketId};
 use super::input::Direct;
-use super::layer::NoRoute;
 use super::output::{HEADER_ROOM, UdpPacket};
-use super::stack::Stack;
+use super::stack::{Core, Stack};
 use super::streams::overlaps;
 use super::table::{Protocol, Socket};
 use super::udp::{Messages, Queue, Received, Staged, Taker, UdpState, Viewer};
@@ -19,6 +21,60 @@ use super::udp::{Messages, Queue, Received, Staged, Taker, UdpState, Viewer};
 const MESSAGES_MAX: usize = 128;
 /// Packets of a batch without super-frames.
 const BATCH: usize = 32;
+/// Bytes and calls that wait for a neighbour's answer.
+const PENDING_BYTES: usize = 256 << 10;
+const PENDING_CALLS: usize = 64;
+/// How long they wait.
+const PENDING_TIME: Duration = Duration::from_secs(3);
+
+/// Messages whose next station is being asked for.
+#[derive(Default)]
+pub struct Pending {
+    calls: VecDeque<PendingCall>,
+    bytes: usize,
+    /// The IP layer's generation when they were last tried.
+    generation: u64,
+}
+
+struct PendingCall {
+    id: SocketId,
+    to: SocketAddr,
+    message_len: usize,
+    bytes: Vec<u8>,
+    until: Instant,
+}
+
+impl Pending {
+    /// When the oldest is given up.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.calls.front().map(|call| call.until)
+    }
+}
+
+impl Core {
+    /// Keeps messages until the way is known; returns how many. Those for which there is no room are lost.
+    fn pend(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        message_len: usize,
+        to: SocketAddr,
+    ) -> usize {
+        let count = bytes.len().div_ceil(message_len.max(1)).max(1);
+        let pending = &mut self.pending;
+        let full = pending.calls.len() >= PENDING_CALLS;
+        if full || pending.bytes + bytes.len() > PENDING_BYTES {
+            self.counters.udp_unresolved += count as u64;
+            return count;
+        }
+        pending.bytes += bytes.len();
+        pending.generation = self.layer.generation();
+        let until = now + PENDING_TIME;
+        pending.calls.push_back(PendingCall { id, to, message_len, bytes: bytes.to_vec(), until });
+        count
+    }
+}
 
 impl Stack {
     /// A socket at `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too.
@@ -110,8 +166,10 @@ impl Stack {
         let packet = UdpPacket { src_port, dst };
         let via = match self.core.layer.route(now, dst.ip(), source) {
             Ok(via) => via,
-            Err(NoRoute::Resolving) => return Ok(Ok(0)),
-            Err(NoRoute::Unreachable) => return Ok(Err(Error::Unreachable)),
+            Err(NoPath::Resolving) => {
+                return Ok(Ok(self.core.pend(now, id, bytes, message_len, dst)));
+            }
+            Err(_) => return Ok(Err(Error::Unreachable)),
         };
         let max = via.mtu.saturating_sub(if dst.is_ipv4() { 28 } else { 48 });
         if message_len > max {
@@ -141,14 +199,14 @@ impl Stack {
 
     fn udp_super_frame(
         &mut self,
-        via: &super::layer::Via,
+        via: &Via,
         packet: UdpPacket,
         bytes: &[u8],
         message_len: usize,
     ) -> io::Result<bool> {
         let core = &mut self.core;
         let mut header = [0; HEADER_ROOM];
-        let (len, checksum) = core.output.udp_header(&core.layer, via, packet, bytes, &mut header);
+        let (len, checksum) = core.output.udp_header(via, packet, bytes, &mut header);
         let payload = [IoSlice::new(bytes)];
         let segmentation = if bytes.len() > message_len {
             Segmentation::Udp { segment_len: message_len as u16 }
@@ -167,7 +225,7 @@ impl Stack {
     /// A packet a message, a call of the interface for [`BATCH`] of them.
     fn udp_packets(
         &mut self,
-        via: &super::layer::Via,
+        via: &Via,
         packet: UdpPacket,
         bytes: &[u8],
         message_len: usize,
@@ -188,8 +246,7 @@ impl Stack {
         loop {
             let mut count = 0;
             for message in messages.by_ref().take(BATCH) {
-                lens[count] =
-                    core.output.udp_header(&core.layer, via, packet, message, &mut headers[count]);
+                lens[count] = core.output.udp_header(via, packet, message, &mut headers[count]);
                 payloads[count] = [IoSlice::new(message)];
                 count += 1;
             }
@@ -275,6 +332,43 @@ impl Stack {
             udp.staged.to = None;
         }
         Ok(udp.staged.to.is_none())
+    }
+
+    /// Tries again to send what waits for a neighbour.
+    pub(super) fn flush_pending(&mut self, now: Instant) -> io::Result<()> {
+        let generation = self.core.layer.generation();
+        let late = self.core.pending.deadline().is_some_and(|until| until <= now);
+        if self.core.pending.calls.is_empty()
+            || (generation == self.core.pending.generation && !late)
+        {
+            return Ok(());
+        }
+        let mut calls = std::mem::take(&mut self.core.pending.calls);
+        (self.core.pending.bytes, self.core.pending.generation) = (0, generation);
+        while let Some(call) = calls.pop_front() {
+            let count = call.bytes.len().div_ceil(call.message_len.max(1)).max(1) as u64;
+            let resolving =
+                matches!(self.core.layer.route(now, call.to.ip(), None), Err(NoPath::Resolving));
+            if resolving && call.until > now {
+                self.core.pending.bytes += call.bytes.len();
+                self.core.pending.calls.push_back(call);
+                continue;
+            }
+            if resolving {
+                self.core.counters.udp_unresolved += count;
+                continue;
+            }
+            let sent =
+                self.udp_send_batch(now, call.id, &call.bytes, call.message_len, Some(call.to))?;
+            if let Err(error) = sent {
+                self.core.counters.udp_unresolved += count;
+                if let Ok(udp) = self.core.table.udp(call.id) {
+                    udp.error = Some(error);
+                    self.core.tell(call.id.index, Event::Error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Sends what is staged in all sockets.

@@ -1,16 +1,15 @@
 //! Receiving: from the interface's packets to sockets (the initial step), each packet or super-frame once.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::{Checksum, RxPacket, Segmentation};
+use fusewire_net::{Cast, Datagram, Input, PathError, PathErrorKind};
 use fusewire_transport::tcp::{ListenerAction, State, Tuple, reset_for};
 use fusewire_wire::tcp::{Flags, Header};
-use fusewire_wire::udp;
+use fusewire_wire::{tcp, udp};
 
-use super::config::Event;
-use super::layer::{Datagram, Input};
-use super::output::{TCP, pseudo_sum};
+use super::config::{Error, Event};
 use super::stack::Core;
 use super::table::{Flow, Protocol, Socket, bits};
 use super::tcp::{Place, Segment, Stream};
@@ -30,13 +29,18 @@ impl Core {
     /// One packet or super-frame of the interface.
     pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {
         self.counters.received += 1;
-        let Input::Transport(datagram) = self.layer.handle(now, packet.bytes, self.link) else {
-            return;
+        let datagram = match self.layer.handle(now, packet.bytes) {
+            Input::Transport(datagram) => datagram,
+            Input::Error(error) => return self.path_error(now, &error),
+            Input::Consumed | Input::Dropped(_) => return,
         };
-        let Some(bytes) = packet.bytes.get(datagram.payload.clone()) else { return };
-        let start = datagram.payload.start;
+        let Some(place) = datagram.payload.in_frame() else {
+            return self.reassembled(now, packet, &datagram, direct);
+        };
+        let Some(bytes) = packet.bytes.get(place.clone()) else { return };
+        let start = place.start;
         let field = match datagram.protocol {
-            TCP => 16,
+            tcp::NUMBER => 16,
             udp::NUMBER => 6,
             _ => {
                 self.counters.protocol += 1;
@@ -56,21 +60,93 @@ impl Core {
             }
         };
         match (datagram.protocol, packet.segmentation) {
-            (TCP, Segmentation::None) => {
+            (tcp::NUMBER, Segmentation::None) => {
                 self.tcp_input(now, &datagram, bytes, unverified, None, direct);
             }
-            (TCP, Segmentation::Tcp { segment_len, .. }) if segment_len > 0 => {
+            (tcp::NUMBER, Segmentation::Tcp { segment_len, .. }) if segment_len > 0 => {
                 let segment_len = Some(u32::from(segment_len));
                 self.tcp_input(now, &datagram, bytes, unverified, segment_len, direct);
             }
             (udp::NUMBER, Segmentation::None) => {
-                self.udp_input(&datagram, bytes, unverified, None, direct);
+                self.udp_input(now, &datagram, bytes, unverified, None, direct);
             }
             (udp::NUMBER, Segmentation::Udp { segment_len }) if segment_len > 0 => {
                 let segment_len = Some(usize::from(segment_len));
-                self.udp_input(&datagram, bytes, unverified, segment_len, direct);
+                self.udp_input(now, &datagram, bytes, unverified, segment_len, direct);
             }
             _ => self.counters.bad_offload += 1,
+        }
+    }
+
+    /// A datagram that was put together from fragments; it lies in the layer.
+    fn reassembled(
+        &mut self,
+        now: Instant,
+        packet: &RxPacket<'_>,
+        datagram: &Datagram,
+        direct: &mut Direct<'_>,
+    ) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        bytes.extend_from_slice(self.layer.payload(packet.bytes, &datagram.payload));
+        match datagram.protocol {
+            tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
+            udp::NUMBER => self.udp_input(now, datagram, &bytes, true, None, direct),
+            _ => self.counters.protocol += 1,
+        }
+        self.scratch = bytes;
+    }
+
+    /// A router or host says that a packet of ours met with an error.
+    fn path_error(&mut self, now: Instant, error: &PathError) {
+        let local = SocketAddr::new(error.local, error.local_port);
+        let remote = SocketAddr::new(error.remote, error.remote_port);
+        let what = match error.kind {
+            PathErrorKind::Refused => Error::Refused,
+            PathErrorKind::Unreachable(_) => Error::Unreachable,
+            PathErrorKind::TimeExceeded => Error::TimedOut,
+            PathErrorKind::TooBig { .. } | PathErrorKind::ParameterProblem => return,
+        };
+        if error.protocol == udp::NUMBER {
+            for at in 0..self.table.bound(Protocol::Udp, local.port()).len() {
+                let index = self.table.bound(Protocol::Udp, local.port())[at];
+                if let Some(udp) = self.table.udp_at(index)
+                    && udp.remote == Some(remote)
+                {
+                    udp.error = Some(what);
+                    self.tell(index, Event::Error);
+                }
+            }
+            return;
+        }
+        let Some(index) = self.table.flows.get(&Flow::new(local, remote)).copied() else { return };
+        if let Some(stream) = self.table.stream_at(index) {
+            // Anyone can send it: what is open goes on (RFC 5927, section 5; RFC 5461).
+            stream.soft_error = Some(what);
+            if stream.tcp.state() == State::SynSent && what != Error::TimedOut {
+                stream.error = Some(what);
+                stream.tcp.abort();
+                self.mark(index);
+                self.settle(index);
+            }
+        }
+        let _ = now;
+    }
+
+    /// Answers a segment that belongs to nobody with RST.
+    fn reset(&mut self, now: Instant, datagram: &Datagram, segment: &Segment<'_>) {
+        let Some(reset) = reset_for(segment.header, segment.payload.len() as u32) else { return };
+        let len = reset.emit_len();
+        let sum = fusewire_net::pseudo_header_sum(
+            datagram.source,
+            datagram.destination,
+            tcp::NUMBER,
+            len,
+        );
+        if let Some(out) = self.layer.answer(now, datagram, len) {
+            reset.emit(out);
+            let checksum = (sum + Sum::of(out)).checksum();
+            out[16..18].copy_from_slice(&checksum.to_be_bytes());
         }
     }
 
@@ -78,6 +154,7 @@ impl Core {
 
     fn udp_input(
         &mut self,
+        now: Instant,
         datagram: &Datagram,
         bytes: &[u8],
         unverified: bool,
@@ -92,27 +169,24 @@ impl Core {
         let payload = &bytes[udp::HEADER_LEN..];
         let head = match (unverified, header.checksum) {
             (false, _) => None,
-            (true, 0) if datagram.src.is_ipv4() => None,
+            (true, 0) if datagram.source.is_ipv4() => None,
             (true, 0) => {
                 self.counters.no_checksum += 1;
                 return;
             }
-            (true, _) => {
-                let pseudo = pseudo_sum(datagram.src, datagram.dst, udp::NUMBER, bytes.len());
-                Some(pseudo + Sum::of(&bytes[..udp::HEADER_LEN]))
-            }
+            (true, _) => Some(datagram.pseudo_header + Sum::of(&bytes[..udp::HEADER_LEN])),
         };
         let incoming = Incoming {
             messages: Messages {
-                from: SocketAddr::new(datagram.src, header.src_port),
-                to: datagram.dst,
-                ecn: datagram.ecn,
+                from: SocketAddr::new(datagram.source, header.src_port),
+                to: datagram.destination,
+                ecn: datagram.traffic_class & 3,
                 bytes: payload,
                 message_len: segment_len.unwrap_or(payload.len()).max(1),
             },
             head,
         };
-        if !self.layer.is_local(datagram.dst) {
+        if datagram.cast != Cast::Unicast {
             return self.udp_deliver_to_all(header.dst_port, &incoming, direct);
         }
         let from = incoming.messages.from;
@@ -120,7 +194,7 @@ impl Core {
         let mut not_peer = false;
         for index in self.table.bound(Protocol::Udp, header.dst_port) {
             if let Some(Socket::Udp(udp)) = &self.table.slots[*index as usize].socket {
-                let fit = udp.fit(from, datagram.dst);
+                let fit = udp.fit(from, datagram.destination);
                 not_peer |= fit == 0;
                 if fit > best.0 {
                     best = (fit, *index);
@@ -129,7 +203,7 @@ impl Core {
         }
         match best {
             (0, _) if not_peer => self.counters.udp_not_peer += 1,
-            (0, _) => self.udp_stray(&incoming),
+            (0, _) => self.udp_stray(now, datagram, &incoming),
             (_, index) => self.udp_deliver(index, &incoming, direct),
         }
     }
@@ -187,7 +261,7 @@ impl Core {
     }
 
     /// For nobody: who sent it may be told, when it was for us alone and is what it says.
-    fn udp_stray(&mut self, incoming: &Incoming<'_>) {
+    fn udp_stray(&mut self, _now: Instant, _datagram: &Datagram, incoming: &Incoming<'_>) {
         let level = self.config.level;
         let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
         if !incoming.head.is_none_or(|head| sum(head).verifies()) {
@@ -212,27 +286,23 @@ impl Core {
             self.counters.malformed += 1;
             return;
         };
-        // RFC 9293, section 3.9.2.3: connections are between two stations.
-        let remote_is_one = !datagram.src.is_multicast()
-            && !datagram.src.is_unspecified()
-            && datagram.src != IpAddr::V4(std::net::Ipv4Addr::BROADCAST);
-        if !self.layer.is_local(datagram.dst) || !remote_is_one {
-            self.counters.tcp_not_unicast += 1;
-            return;
-        }
         let (head, payload) = bytes.split_at(usize::from(header.header_len));
+<<<<<<< HEAD
         let head = unverified
             .then(|| pseudo_sum(datagram.src, datagram.dst, TCP, bytes.len()) + Sum::of(head));
+=======
+        let head = unverified.then(|| datagram.pseudo_header + Sum::of(head));
+>>>>>>> ip
         let len = payload.len() as u32;
         let segment = Segment {
             header: &header,
             head,
             payload,
             count: segment_len.map_or(1, |each| len.div_ceil(each)),
-            marked: datagram.ecn == 3,
+            marked: datagram.traffic_class & 3 == 3,
         };
-        let local = SocketAddr::new(datagram.dst, header.dst_port);
-        let remote = SocketAddr::new(datagram.src, header.src_port);
+        let local = SocketAddr::new(datagram.destination, header.dst_port);
+        let remote = SocketAddr::new(datagram.source, header.src_port);
         let flow = Flow::new(local, remote);
         let index = match self.last {
             Some((known, index)) if known == flow => Some(index),
@@ -251,11 +321,19 @@ impl Core {
                     self.mark(index);
                 }
             }
+<<<<<<< HEAD
             None => self.tcp_stray(
                 now,
                 Tuple { local, remote, local_port: local.port(), remote_port: remote.port() },
                 &segment,
             ),
+=======
+            None => {
+                let (local_port, remote_port) = (local.port(), remote.port());
+                let tuple = Tuple { local, remote, local_port, remote_port };
+                self.tcp_stray(now, tuple, datagram, &segment);
+            }
+>>>>>>> ip
         }
     }
 
@@ -274,7 +352,13 @@ impl Core {
     }
 
     /// A segment for no connection: a listener's, or answered with RST.
-    fn tcp_stray(&mut self, now: Instant, tuple: Tuple, segment: &Segment<'_>) {
+    fn tcp_stray(
+        &mut self,
+        now: Instant,
+        tuple: Tuple,
+        datagram: &Datagram,
+        segment: &Segment<'_>,
+    ) {
         let level = self.config.level;
         let sum = |head: Sum| head + fusewire_kernels::sum(level, segment.payload);
         if !segment.head.is_none_or(|head| sum(head).verifies()) {
@@ -284,9 +368,7 @@ impl Core {
         let len = segment.payload.len() as u32;
         let Some(index) = self.listener_for(tuple.local) else {
             self.counters.tcp_stray += 1;
-            if let Some(reset) = reset_for(segment.header, len) {
-                self.answer(now, &tuple, &reset);
-            }
+            self.reset(now, datagram, segment);
             return;
         };
         let Some(listener) = self.table.listener_at(index) else { return };
@@ -300,7 +382,9 @@ impl Core {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
                 self.answer(now, &tuple, &reply);
             }
-            ListenerAction::Accept(tcp) => self.accepted(now, index, tuple, *tcp, segment),
+            ListenerAction::Accept(tcp) => {
+                self.accepted(now, index, tuple, *tcp, datagram, segment)
+            }
             ListenerAction::Drop(_) => self.counters.listener += 1,
         }
     }
@@ -328,6 +412,7 @@ impl Core {
         listener_index: u32,
         tuple: Tuple,
         tcp: fusewire_transport::tcp::Connection,
+        datagram: &Datagram,
         segment: &Segment<'_>,
     ) {
         let parent = self.table.id(listener_index);
@@ -354,9 +439,7 @@ impl Core {
                 {
                     machine.taken();
                 }
-                if let Some(reset) = reset_for(segment.header, segment.payload.len() as u32) {
-                    self.answer(now, &tuple, &reset);
-                }
+                self.reset(now, datagram, segment);
             }
         }
     }

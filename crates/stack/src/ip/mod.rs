@@ -11,7 +11,6 @@
 mod config;
 mod datagrams;
 mod input;
-mod layer;
 mod output;
 mod ring;
 mod stack;
@@ -22,8 +21,8 @@ mod trace;
 mod udp;
 
 pub use config::{Config, Counters, Error, Event, Result, SocketId};
+pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
-pub use layer::{Cidr, NetConfig};
 pub use stack::Stack;
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};
 pub use udp::{Messages, Received};

@@ -4,18 +4,18 @@
 //! batch of plans is then given to the device, gathered from where the bytes lie.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::{Capabilities, Checksum, Interface, Segmentation, TxPacket};
 use fusewire_kernels::{Level, sum};
+use fusewire_net::{Packet, Via};
 use fusewire_transport::tcp::{Transmit, TransmitKind};
-use fusewire_wire::tcp::{Flags, Header};
-use fusewire_wire::{ipv4, ipv6};
+use fusewire_wire::tcp::{self, Flags, Header};
+use fusewire_wire::udp;
 
 use super::config::{Counters, SocketId};
-use super::layer::{Layer, Via};
 use super::table::{Socket, Table};
 use super::tcp::Stream;
 use super::trace::Kind;
@@ -24,8 +24,6 @@ use super::trace::Kind;
 pub const SLOTS: usize = 64;
 /// Link header with tags, IPv6 header, TCP header with options.
 pub const HEADER_ROOM: usize = 128;
-/// TCP's number in an IP header.
-pub const TCP: u8 = 6;
 /// Longest IP packet.
 const PACKET_MAX: usize = 65_535;
 
@@ -73,15 +71,6 @@ pub struct Output {
     pub level: Level,
 }
 
-/// The sum of the pseudo-header of a packet from `src` to `dst`.
-pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8, len: usize) -> Sum {
-    match (src, dst) {
-        (IpAddr::V4(s), IpAddr::V4(d)) => ipv4::pseudo_header_sum(s, d, protocol, len as u16),
-        (IpAddr::V6(s), IpAddr::V6(d)) => ipv6::pseudo_header_sum(s, d, protocol, len as u32),
-        _ => Sum::ZERO,
-    }
-}
-
 impl Output {
     pub fn new(caps: &Capabilities, level: Level) -> Output {
         Output {
@@ -104,21 +93,18 @@ impl Output {
     }
 
     /// Plans a TCP segment without payload that belongs to no connection; false without room.
-    pub fn control(&mut self, layer: &mut Layer, via: &Via, dst: IpAddr, header: &Header) -> bool {
+    pub fn control(&mut self, via: &Via, header: &Header) -> bool {
         self.room() > 0 && {
-            self.plan(layer, via, dst, header, 0, Sum::ZERO, 0);
+            self.plan(via, header, 0, Sum::ZERO, 0);
             true
         }
     }
 
     /// Writes the header of a packet whose payload has a length and, when the device does not make
     /// it, a sum.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one packet")]
     fn plan(
         &mut self,
-        layer: &Layer,
         via: &Via,
-        dst: IpAddr,
         header: &Header,
         payload_len: usize,
         payload_sum: Sum,
@@ -126,8 +112,10 @@ impl Output {
     ) -> &mut Planned {
         let slot = &mut self.headers[self.planned.len()];
         let tcp_len = header.emit_len();
-        let start = layer.header(via, dst, TCP, tcp_len + payload_len, ecn, slot);
-        let pseudo = pseudo_sum(via.src, dst, TCP, tcp_len + payload_len);
+        let packet =
+            Packet { traffic_class: ecn, ..Packet::new(tcp::NUMBER, tcp_len + payload_len) };
+        let start = via.emit(&packet, slot);
+        let pseudo = via.pseudo_header_sum(tcp::NUMBER, tcp_len + payload_len);
         let out = &mut slot[start..];
         header.emit(out);
         let partial = self.offload.checksum && payload_len > 0;
@@ -155,6 +143,7 @@ impl Output {
     }
 
     /// Plans what a connection has to send; false when there was more than room.
+<<<<<<< HEAD
     pub fn collect(
         &mut self,
         now: Instant,
@@ -164,6 +153,9 @@ impl Output {
         stream: &mut Stream,
     ) -> bool {
         let dst = stream.tuple.remote.ip();
+=======
+    pub fn collect(&mut self, now: Instant, via: &Via, id: SocketId, stream: &mut Stream) -> bool {
+>>>>>>> ip
         let mut held: Option<Transmit> = None;
         loop {
             if self.room() == 0 || (held.is_none() && self.room() < 2) {
@@ -176,7 +168,7 @@ impl Output {
             let ecn = if transmit.ecn_capable { 2 } else { 0 };
             let Some(mut payload) = transmit.payload.clone() else {
                 stream.trace.segment(Kind::Sent, now, &transmit.header, 0);
-                self.plan(layer, via, dst, &transmit.header, 0, Sum::ZERO, ecn);
+                self.plan(via, &transmit.header, 0, Sum::ZERO, ecn);
                 continue;
             };
             let segment_len = (payload.end - payload.start) as usize;
@@ -192,7 +184,7 @@ impl Output {
                 let (a, b) = stream.send.slices(payload.clone());
                 sum(self.level, a).then(a.len(), sum(self.level, b))
             };
-            let planned = self.plan(layer, via, dst, &transmit.header, len, payload_sum, ecn);
+            let planned = self.plan(via, &transmit.header, len, payload_sum, ecn);
             planned.socket = Some(id);
             planned.payload = payload;
             if len > segment_len {
@@ -312,17 +304,15 @@ impl Output {
     /// Writes the headers of a datagram or super-frame; returns their length and what is left for the device.
     pub fn udp_header(
         &self,
-        layer: &Layer,
         via: &Via,
         packet: UdpPacket,
         payload: &[u8],
         out: &mut [u8; HEADER_ROOM],
     ) -> (usize, Checksum) {
-        let len = payload.len() + fusewire_wire::udp::HEADER_LEN;
-        let number = fusewire_wire::udp::NUMBER;
-        let start = layer.header(via, packet.dst.ip(), number, len, 0, out);
-        let pseudo = pseudo_sum(via.src, packet.dst.ip(), number, len);
-        let mut header = fusewire_wire::udp::Header {
+        let len = payload.len() + udp::HEADER_LEN;
+        let start = via.emit(&Packet::new(udp::NUMBER, len), out);
+        let pseudo = via.pseudo_header_sum(udp::NUMBER, len);
+        let mut header = udp::Header {
             src_port: packet.src_port,
             dst_port: packet.dst.port(),
             len: len as u16,

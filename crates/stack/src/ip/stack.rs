@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::Waker;
-use fusewire_device::interface::{Capabilities, Interface, Link};
+use fusewire_device::interface::{Capabilities, Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_net::{Config as NetConfig, Layer, NoPath};
 use fusewire_transport::isn::Generator;
 use fusewire_transport::tcp::{Secrets, State, Tuple};
 use fusewire_transport::timer::Wheel;
@@ -16,8 +17,8 @@ use fusewire_wire::tcp::Header;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
+use super::datagrams::Pending;
 use super::input::Direct;
-use super::layer::{Layer, NetConfig, NoRoute};
 use super::output::{Offload, Output};
 use super::table::{Flow, Protocol, Socket, Table};
 use super::tcp::Stream;
@@ -47,7 +48,6 @@ pub struct Stack {
 pub(super) struct Core {
     pub config: Config,
     pub layer: Layer,
-    pub link: Link,
     pub table: Table,
     pub counters: Counters,
     pub output: Output,
@@ -65,8 +65,17 @@ pub(super) struct Core {
     /// Connections whose next station is being asked for.
     resolving: Vec<u32>,
     resolve_at: Option<Instant>,
+    /// The IP layer's, when it was last looked at.
+    generation: u64,
     /// UDP sockets with staged messages.
     pub staged: Vec<SocketId>,
+    /// A datagram that was put together from fragments.
+    pub scratch: Vec<u8>,
+    /// A frame of the IP layer's own, and how long it is while the device has no room for it.
+    frame: Vec<u8>,
+    frame_len: usize,
+    /// Messages whose next station is being asked for.
+    pub pending: Pending,
 }
 
 impl Stack {
@@ -90,8 +99,7 @@ impl Stack {
         let secrets = Secrets { isn: key(1), cookie: key(2) };
         let max = config.max_sockets.max(1);
         let core = Core {
-            layer: Layer::new(net),
-            link: caps.link,
+            layer: Layer::new(net, &seed, now),
             table: Table::new(max, key(3)),
             counters: Counters::default(),
             output: Output::new(caps, config.level),
@@ -104,7 +112,12 @@ impl Stack {
             time_wait: VecDeque::new(),
             resolving: Vec::new(),
             resolve_at: None,
+            generation: 0,
             staged: Vec::new(),
+            scratch: Vec::new(),
+            frame: vec![0; caps.max_packet_bytes.clamp(1600, 65_600)],
+            frame_len: 0,
+            pending: Pending::default(),
             config,
         };
         Stack { interface, core }
@@ -151,16 +164,57 @@ impl Stack {
             }
         }
         self.flush_staged(now)?;
+        self.flush_pending(now)?;
+        self.transmit_layer(now)?;
         Ok(self.core.counters.sent != before)
+    }
+
+    /// Sends the IP layer's own frames: questions for neighbours, answers, errors.
+    fn transmit_layer(&mut self, now: Instant) -> io::Result<()> {
+        let core = &mut self.core;
+        loop {
+            if core.frame_len == 0 {
+                let Some(len) = core.layer.poll_transmit(now, &mut core.frame) else {
+                    return Ok(());
+                };
+                core.frame_len = len;
+            }
+            let packet = TxPacket {
+                header: &core.frame[..core.frame_len],
+                payload: &[],
+                checksum: Checksum::InPlace,
+                segmentation: Segmentation::None,
+            };
+            if self.interface.transmit(&[packet])? == 0 {
+                return Ok(());
+            }
+            core.counters.sent += 1;
+            core.frame_len = 0;
+        }
     }
 
     /// When to call [`Stack::poll`] at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let timers = self.core.timers.next_deadline();
-        match (timers, self.core.resolve_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let core = &self.core;
+        let times = [
+            core.timers.next_deadline(),
+            core.resolve_at,
+            core.layer.poll_timeout(),
+            core.pending.deadline(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// Settings of an IP layer for an interface: its link, station and MTU, and nothing else.
+    pub fn net_config(interface: &dyn Interface) -> NetConfig {
+        let caps = interface.capabilities();
+        let link = match (caps.link, caps.mac) {
+            (Link::Ethernet, Some(mac)) => {
+                fusewire_net::Link::Ethernet(fusewire_wire::ethernet::Address(mac))
+            }
+            _ => fusewire_net::Link::Ip,
+        };
+        NetConfig { mtu: caps.mtu, ..NetConfig::new(link) }
     }
 
     /// What happened to a socket; `None` when nothing new did.
@@ -214,6 +268,11 @@ impl Stack {
     /// The IP layer.
     pub fn layer(&self) -> &Layer {
         &self.core.layer
+    }
+
+    /// What it was told.
+    pub fn config(&self) -> &Config {
+        &self.core.config
     }
 
     /// Sockets at present, those included that the application has closed and the network has not.
@@ -323,10 +382,9 @@ impl Core {
 
     /// A segment that belongs to no connection.
     pub fn answer(&mut self, now: Instant, tuple: &Tuple, header: &Header) {
-        let dst = tuple.remote.ip();
-        match self.layer.route(now, dst, Some(tuple.local.ip())) {
+        match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
             Ok(via) => {
-                if !self.output.control(&mut self.layer, &via, dst, header) {
+                if !self.output.control(&via, header) {
                     self.counters.output_full += 1;
                 }
             }
@@ -357,15 +415,15 @@ impl Core {
                     stream.tcp.set_send_mss(mss(via.mtu, remote.is_ipv4()));
                 }
                 stream.via = Some(via);
-                all = self.output.collect(now, &self.layer, &via, id, stream);
+                all = self.output.collect(now, &via, id, stream);
             }
-            Err(NoRoute::Resolving) => {
+            Err(NoPath::Resolving) => {
                 if !self.resolving.contains(&index) {
                     self.resolving.push(index);
                 }
                 self.resolve_at = Some(now + RESOLVE_RETRY);
             }
-            Err(NoRoute::Unreachable) => {
+            Err(_) => {
                 stream.soft_error = Some(Error::Unreachable);
                 if stream.tcp.state() == State::SynSent {
                     stream.error = Some(Error::Unreachable);
@@ -468,12 +526,12 @@ impl Core {
         let patience = self.config.orphan_timeout;
         let stream = self.table.stream(id)?;
         let over = stream.close(now, patience);
-        if over && stream.over {
-            stream.orphaned = Some(now);
+        stream.orphaned = Some(now + patience);
+        if over && stream.over && !self.table.slots[id.index as usize].dirty {
             self.forget_flow(id.index);
             return Ok(());
         }
-        stream.orphaned = Some(now + patience);
+        // What it has to send goes first, a reset too.
         self.mark(id.index);
         Ok(())
     }
@@ -491,6 +549,14 @@ impl Core {
 
     fn run_timers(&mut self, now: Instant) -> bool {
         let mut any = false;
+        if self.layer.poll_timeout().is_some_and(|at| at <= now) {
+            any = true;
+            self.layer.handle_timeout(now);
+        }
+        if self.generation != self.layer.generation() {
+            self.generation = self.layer.generation();
+            self.resolve_at = self.resolve_at.map(|_| now);
+        }
         self.timers.advance(now);
         while let Some(index) = self.timers.pop_expired() {
             any = true;
@@ -533,6 +599,25 @@ impl Core {
             }
         }
         self.schedule_listener(index);
+    }
+
+    /// Our address towards `remote`.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    pub fn source(
+        &mut self,
+        now: Instant,
+        remote: IpAddr,
+        asked: Option<IpAddr>,
+    ) -> Result<IpAddr> {
+        match self.layer.route(now, remote, asked) {
+            Ok(via) => Ok(via.source),
+            Err(NoPath::Resolving) => {
+                asked.or_else(|| self.layer.source_for(remote)).ok_or(Error::Unreachable)
+            }
+            Err(_) => Err(Error::Unreachable),
+        }
     }
 
     /// The offload of the interface, which may change under way.

@@ -9,7 +9,6 @@ use fusewire_transport::tcp::{self, Connection, Info, Listener, State, Tuple};
 
 use super::config::{Error, Result, SocketId};
 use super::input::Direct;
-use super::layer::NoRoute;
 use super::stack::{Stack, mss};
 use super::table::{Flow, Protocol, Socket};
 use super::tcp::{ListenerSocket, Place, Stream};
@@ -65,7 +64,6 @@ impl Stack {
             local,
             machines,
             config: config.clone(),
-            backlog,
             waiting: VecDeque::with_capacity(backlog.clamp(1, 4096)),
         };
         let index = core.table.insert(Socket::Listener(Box::new(listener)))?;
@@ -121,13 +119,7 @@ impl Stack {
             self.check_local(asked)?;
         }
         let core = &mut self.core;
-        let source = match core.layer.route(now, remote.ip(), asked) {
-            Ok(via) => via.src,
-            Err(NoRoute::Resolving) => {
-                core.layer.source(remote.ip(), asked).ok_or(Error::Unreachable)?
-            }
-            Err(NoRoute::Unreachable) => return Err(Error::Unreachable),
-        };
+        let source = core.source(now, remote.ip(), asked)?;
         let is_free = |table: &super::table::Table, port: u16| {
             let at = SocketAddr::new(source, port);
             !table.flows.contains_key(&Flow::new(at, remote))
@@ -332,7 +324,7 @@ impl Stack {
     }
 
     pub(super) fn check_local(&self, addr: IpAddr) -> Result<()> {
-        if addr.is_unspecified() || addr.is_multicast() || self.core.layer.is_local(addr) {
+        if addr.is_unspecified() || addr.is_multicast() || self.core.layer.is_own(addr) {
             return Ok(());
         }
         Err(Error::NotOurs(SocketAddr::new(addr, 0)))

@@ -13,13 +13,13 @@ use std::net::SocketAddr;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_kernels::{Level, copy_sum, sum};
+use fusewire_net::Via;
 use fusewire_transport::tcp::{
     self, Connection, Cut, DropCause, Initial, PayloadPlan, ResetCause, State, Tuple, Verdict,
 };
 use fusewire_wire::tcp::Header;
 
 use super::config::{Error, Event, Events, Result, SocketId};
-use super::layer::Via;
 use super::ring::Ring;
 use super::trace::{Kind, Trace};
 
@@ -31,7 +31,6 @@ pub struct ListenerSocket {
     pub machines: [Option<tcp::Listener>; 2],
     /// The settings of connections to come.
     pub config: tcp::Config,
-    pub backlog: usize,
     /// Accepted connections that the application has not taken.
     pub waiting: VecDeque<SocketId>,
 }

@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fusewire_base::Instant;
+use fusewire_device::interface::Interface;
 use fusewire_device::interface::Link;
 use fusewire_device::interface::memory::{Config as Pair, pair};
-use fusewire_stack::ip::{Cidr, Config, Event, NetConfig, SocketId, Stack};
+use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
+use fusewire_stack::ip::{Config, Event, SocketId, Stack};
 
 /// Which kind of network.
 #[derive(Clone, Copy, Debug)]
@@ -46,20 +48,11 @@ pub struct Net {
     pub events: [Vec<(SocketId, Event)>; 2],
 }
 
-fn mac(which: usize) -> [u8; 6] {
-    [2, 0, 0, 0, 0, which as u8 + 1]
-}
-
-pub fn net_config(kind: Kind, which: usize, mtu: usize) -> NetConfig {
-    let ethernet = kind.link == Link::Ethernet;
-    NetConfig {
-        mac: ethernet.then(|| mac(which)),
-        addresses: [false, true]
-            .map(|v6| Cidr { addr: addr(v6, which), prefix: if v6 { 64 } else { 24 } })
-            .to_vec(),
-        neighbours: [false, true].map(|v6| (addr(v6, 1 - which), mac(1 - which))).to_vec(),
-        mtu,
-    }
+pub fn net_config(interface: &dyn Interface, which: usize) -> NetConfig {
+    let addresses = [(false, 24), (true, 64)]
+        .map(|(v6, prefix)| Cidr::new(addr(v6, which), prefix).unwrap())
+        .to_vec();
+    NetConfig { addresses, duplicate_detection: false, ..Stack::net_config(interface) }
 }
 
 impl Net {
@@ -76,7 +69,7 @@ impl Net {
         let mut which = 0;
         let stacks = [a, b].map(|interface| {
             which += 1;
-            let net = net_config(kind, which - 1, mtu);
+            let net = net_config(&interface, which - 1);
             Stack::new(Box::new(interface), net, config.clone(), [which as u8; 32], now)
         });
         Net { stacks, now, v6: kind.v6, events: [Vec::new(), Vec::new()] }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fusewire_device::interface::Link;
 use fusewire_stack::ip::{Config, Error, Event, SocketId, State};
+use fusewire_transport::tcp::DropCause;
 
 use crate::net::{Kind, Net, kinds, pattern};
 
@@ -77,8 +78,15 @@ fn streams_of_all_kinds_arrive_whole() {
                 transfer(&mut net, 1, (server, client), len / 3 + 1, piece, direct);
                 for (which, id) in [(0, client), (1, server)] {
                     let info = net.stacks[which].tcp_info(id).unwrap();
-                    assert_eq!(info.counters.retransmissions, 0, "{kind:?} {mtu}");
-                    assert_eq!(info.counters.drops.iter().sum::<u32>(), 0);
+                    assert_eq!(
+                        (info.counters.timeouts, info.counters.recoveries),
+                        (0, 0),
+                        "{kind:?} {mtu}"
+                    );
+                    // A tail loss probe may come twice.
+                    let drops: u32 = info.counters.drops.iter().sum();
+                    let known = info.counters.dropped(DropCause::OutOfWindow);
+                    assert!(drops == known && known < 5, "{kind:?} {mtu} {:?}", info.counters);
                 }
                 if kind.segmentation && len > 100_000 {
                     let sent = net.stacks[0].counters().sent as usize;
@@ -168,18 +176,23 @@ fn a_listener_that_closes_resets_who_waits() {
 fn backlog_bounds_and_many_connect() {
     let mut net = Net::new(PLAIN, 1500, Config::default());
     let listener = net.stacks[1].tcp_listen(net.addr(1, 80), 4).unwrap();
-    let clients: Vec<_> =
-        (0..12).map(|_| net.stacks[0].tcp_connect(net.now, net.addr(1, 80)).unwrap()).collect();
-    let mut accepted = 0;
-    for _ in 0..40 {
-        net.run(Duration::from_millis(500));
-        while let Some((id, _)) = net.stacks[1].tcp_accept(listener).unwrap() {
-            accepted += 1;
-            net.stacks[1].tcp_write(id, b"hi").unwrap();
+    let mut greeted = 0;
+    for _ in 0..3 {
+        let clients: Vec<_> =
+            (0..12).map(|_| net.stacks[0].tcp_connect(net.now, net.addr(1, 80)).unwrap()).collect();
+        for _ in 0..20 {
+            net.run(Duration::from_millis(500));
+            while let Some((id, _)) = net.stacks[1].tcp_accept(listener).unwrap() {
+                net.stacks[1].tcp_write(id, b"hi").unwrap();
+            }
+        }
+        for client in clients {
+            match net.stacks[0].tcp_read(client, &mut [0; 8]) {
+                Ok(Some(2)) => greeted += 1,
+                refused => assert_eq!(refused, Err(Error::Reset)),
+            }
         }
     }
-    assert_eq!(accepted, 12);
-    for client in clients {
-        assert_eq!(net.stacks[0].tcp_read(client, &mut [0; 8]), Ok(Some(2)));
-    }
+    assert!((12..36).contains(&greeted), "{greeted}");
+    assert!(net.stacks[1].counters().cookies > 0);
 }

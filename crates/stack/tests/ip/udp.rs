@@ -16,10 +16,8 @@ fn messages_of_all_sizes_arrive_as_they_were_sent() {
         let most = if kind.v6 { 1452 } else { 1472 };
         for len in (0..=most).step_by(13).chain([most]) {
             let message = pattern(3, len, len);
-            assert_eq!(
-                net.stacks[0].udp_send(net.now, client, &message, Some(to)).unwrap(),
-                Ok(true)
-            );
+            let sent = net.stacks[0].udp_send(net.now, client, &message, Some(to)).unwrap();
+            assert_eq!(sent, Ok(true));
             net.settle();
             let mut out = [0; 2000];
             let got = net.stacks[1].udp_recv(server, &mut out).unwrap().expect("arrived");
@@ -70,11 +68,12 @@ fn batches_leave_and_arrive_as_views() {
                 assert_eq!((messages, got.len()), (count, bytes), "{kind:?} {message_len}");
             }
             assert_eq!(got, sent[..got.len()], "{kind:?} {message_len}");
+            // The first leave when the neighbour has answered.
             let counters = *net.stacks[1].counters();
             assert_eq!(counters.udp_messages_received, messages as u64);
             assert_eq!(counters.udp_messages_received + counters.udp_overflow, count as u64);
             if kind.segmentation {
-                assert!(counters.received <= count.div_ceil(20) as u64, "{counters:?}");
+                assert!(counters.received <= count.div_ceil(20) as u64 + 8, "{counters:?}");
             }
         }
     }

@@ -1,0 +1,236 @@
+//! SEQUENCE OF and SET OF, and their loops over integers.
+
+use super::{Encode, EncodeContents, Encoder, Tag, Tagged};
+use crate::Error;
+use crate::types::integer::signed_len;
+
+#[cfg(feature = "alloc")]
+use super::{Decode, DecodeContents, Decoder, Header};
+#[cfg(feature = "alloc")]
+use crate::{Problem, types::SetOf};
+#[cfg(feature = "alloc")]
+use alloc::{boxed::Box, vec::Vec};
+
+/// All values as INTEGERs, each with one store.
+#[inline]
+pub(super) fn encode_integers<T: Copy + Into<i64>>(
+    values: &[T],
+    to: &mut Encoder<'_>,
+) -> Result<(), Error> {
+    let free = to.free();
+    let mut at = free.len();
+    let mut rest = values.len();
+    for (left, &value) in values.iter().enumerate().rev() {
+        let value: i64 = value.into();
+        let len = signed_len(value);
+        let Some(place) = free.get_mut(..at).and_then(<[u8]>::last_chunk_mut::<8>) else { break };
+        if len > 6 {
+            break;
+        }
+        let head = u64::from(Tag::INTEGER.number()) << 8 | len as u64;
+        *place = (head << (8 * len) | value as u64 & !(u64::MAX << (8 * len))).to_be_bytes();
+        at -= len + 2;
+        rest = left;
+    }
+    to.advance_to(at);
+    // Long ones, and the last room there is.
+    if let [before @ .., value] = &values[..rest] {
+        to.integer(Tag::INTEGER, (*value).into())?;
+        return encode_rest(before, to);
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn encode_rest<T: Copy + Into<i64>>(values: &[T], to: &mut Encoder<'_>) -> Result<(), Error> {
+    values.iter().rev().try_for_each(|&value| to.integer(Tag::INTEGER, value.into()))
+}
+
+/// All INTEGERs up to the end of the contents.
+#[cfg(feature = "alloc")]
+pub(super) fn decode_integers<'a, T>(from: &mut Decoder<'a>) -> Result<Vec<T>, Error>
+where
+    T: DecodeContents<'a> + TryFrom<i64>,
+{
+    let most = from.budget.elements_left().min(from.remaining() as u64 / 3 + 1) as usize;
+    let mut elements: Vec<T> = Vec::with_capacity(most);
+    if from.rules() == super::Rules::Ber {
+        let (data, end) = (from.data, from.end);
+        let mut at = from.at;
+        // Tag, length and contents are one load; contents of up to six bytes are in it.
+        while elements.len() < elements.capacity().min(most)
+            && let Some(chunk) = data.get(at..).and_then(<[u8]>::first_chunk::<8>)
+        {
+            let word = u64::from_le_bytes(*chunk);
+            let len = (word >> 8) as u8 as usize;
+            let next = at + 2 + len;
+            if word as u8 != 2 || len.wrapping_sub(1) > 5 || next > end {
+                break;
+            }
+            let value = ((word.swap_bytes() << 16) as i64) >> (64 - 8 * len);
+            let Ok(value) = T::try_from(value) else { break };
+            elements.push(value);
+            at = next;
+        }
+        from.at = at;
+        from.budget.elements(elements.len() as u64, at)?;
+    }
+    while from.more()? {
+        from.budget.elements(1, from.at)?;
+        elements.push(T::decode(from).map_err(|e| e.in_element(elements.len()))?);
+    }
+    Ok(elements)
+}
+
+#[cfg(feature = "alloc")]
+impl<T> Tagged for Vec<T> {
+    const TAG: Tag = Tag::SEQUENCE;
+    const CONSTRUCTED: bool = true;
+}
+
+#[cfg(feature = "alloc")]
+impl<T: Encode> Encode for Vec<T> {
+    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        self.encode_as(Tag::SEQUENCE, to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: Encode> EncodeContents for Vec<T> {
+    #[inline]
+    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        T::encode_all(self, to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
+    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
+        Self::decode_as(Tag::SEQUENCE, from)
+    }
+    fn begins_with(tag: Tag) -> bool {
+        tag == Tag::SEQUENCE
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> DecodeContents<'a> for Vec<T> {
+    #[inline]
+    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
+        from.constructed(header, T::decode_all)
+    }
+}
+
+/// A slice is a SEQUENCE OF, too, so that what is encoded need not be a vector.
+impl<T> Tagged for &[T] {
+    const TAG: Tag = Tag::SEQUENCE;
+    const CONSTRUCTED: bool = true;
+}
+
+impl<T: Encode> Encode for &[T] {
+    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        self.encode_as(Tag::SEQUENCE, to)
+    }
+}
+
+impl<T: Encode> EncodeContents for &[T] {
+    #[inline]
+    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        T::encode_all(self, to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T> Tagged for SetOf<T> {
+    const TAG: Tag = Tag::SET;
+    const CONSTRUCTED: bool = true;
+}
+
+#[cfg(feature = "alloc")]
+impl<T: Encode> Encode for SetOf<T> {
+    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        self.encode_as(Tag::SET, to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: Encode> EncodeContents for SetOf<T> {
+    #[inline]
+    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        to.set_of(self)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> Decode<'a> for SetOf<T> {
+    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
+        Self::decode_as(Tag::SET, from)
+    }
+    fn begins_with(tag: Tag) -> bool {
+        tag == Tag::SET
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> DecodeContents<'a> for SetOf<T> {
+    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
+        if from.rules() == super::Rules::Ber {
+            return from.constructed(header, T::decode_all).map(SetOf);
+        }
+        // DER: each encoding is at least the one before it.
+        let mut last: &[u8] = &[];
+        from.constructed(header, |from| {
+            from.elements(|from| {
+                let (data, start) = (from.data, from.at);
+                let element = T::decode(from)?;
+                let encoding = &data[start..from.at];
+                if encoding < last {
+                    return Err(
+                        Problem::NotCanonical("the elements of a SET OF in order").at(start)
+                    );
+                }
+                last = encoding;
+                Ok(element)
+            })
+        })
+        .map(SetOf)
+    }
+}
+
+/// What a type contains itself through.
+#[cfg(feature = "alloc")]
+impl<T: Tagged> Tagged for Box<T> {
+    const TAG: Tag = T::TAG;
+    const CONSTRUCTED: bool = T::CONSTRUCTED;
+}
+
+#[cfg(feature = "alloc")]
+impl<T: Encode> Encode for Box<T> {
+    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        (**self).encode(to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: EncodeContents> EncodeContents for Box<T> {
+    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        (**self).encode_contents(to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
+    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
+        T::decode(from).map(Box::new)
+    }
+    fn begins_with(tag: Tag) -> bool {
+        T::begins_with(tag)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: DecodeContents<'a>> DecodeContents<'a> for Box<T> {
+    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
+        T::decode_contents(from, header).map(Box::new)
+    }
+}

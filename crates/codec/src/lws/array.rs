@@ -1,0 +1,137 @@
+//! Arrays of numbers: elements of one size, as close as their alignment allows, so that a loop over them is a
+//! copy that reverses bytes.
+
+use super::{Encoder, Word};
+use crate::{Error, Sink};
+
+#[cfg(feature = "alloc")]
+use super::Decoder;
+#[cfg(feature = "alloc")]
+use crate::{Problem, Source};
+#[cfg(feature = "alloc")]
+use alloc::{vec, vec::Vec};
+
+/// Elements that are narrowed on the stack at a time, where a sink does not lend.
+const STRIP: usize = 64;
+
+impl<S: Sink, W: Word> Encoder<S, W> {
+    /// Numbers of the size that their type has, filled to a word.
+    #[inline]
+    pub(super) fn numbers<T: bytemuck::NoUninit>(&mut self, values: &[T]) -> Result<(), Error> {
+        self.sink.put_elements(bytemuck::cast_slice(values), size_of::<T>())?;
+        self.fill(size_of_val(values))
+    }
+
+    /// INTEGERs that their type does not constrain: a word that says how many words each has, and they.
+    #[inline]
+    pub(super) fn integers(&mut self, values: &[i64]) -> Result<(), Error> {
+        let words = words::<W>(values);
+        self.fixed(words as i64, 1)?;
+        match words * W::BYTES {
+            2 => self.narrow(values, |value| (value as i16).to_be_bytes()),
+            4 => self.narrow(values, |value| (value as i32).to_be_bytes()),
+            8 => self.sink.put_elements(bytemuck::cast_slice(values), 8),
+            // Three words of 16 bits.
+            _ => self
+                .narrow::<6>(values, |value| core::array::from_fn(|i| value.to_be_bytes()[2 + i])),
+        }
+    }
+
+    #[inline(always)]
+    fn narrow<const N: usize>(
+        &mut self,
+        values: &[i64],
+        octets: impl Fn(i64) -> [u8; N],
+    ) -> Result<(), Error> {
+        if let Some(room) = self.sink.lend(N * values.len()) {
+            for (to, value) in room.as_chunks_mut().0.iter_mut().zip(values) {
+                *to = octets(*value);
+            }
+            return Ok(());
+        }
+        let mut strip = [[0; N]; STRIP];
+        for values in values.chunks(STRIP) {
+            for (to, value) in strip.iter_mut().zip(values) {
+                *to = octets(*value);
+            }
+            self.sink.put(strip[..values.len()].as_flattened())?;
+        }
+        Ok(())
+    }
+}
+
+/// The fewest words that hold each of the values.
+#[inline]
+fn words<W: Word>(values: &[i64]) -> usize {
+    // Bits in which a value differs from its sign, in halves, which vectors have shifts for.
+    let (mut high, mut low) = (0u32, 0u32);
+    for value in values {
+        let (upper, lower) = ((value >> 32) as i32, *value as i32);
+        high |= (upper ^ (lower >> 31)) as u32;
+        low |= (lower ^ (lower >> 31)) as u32;
+    }
+    let bits = match high {
+        0 => 33 - low.leading_zeros(),
+        _ => {
+            let all = values.iter().fold(0, |all, value| all | (value ^ (value >> 63)));
+            65 - all.leading_zeros()
+        }
+    };
+    (bits as usize).div_ceil(8 * W::BYTES)
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
+    /// Numbers of the size that their type has, filled to a word.
+    pub(super) fn numbers<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
+        self.available(count, size_of::<T>())?;
+        let mut values = vec![T::zeroed(); count];
+        self.source.take_elements(bytemuck::cast_slice_mut(&mut values), size_of::<T>())?;
+        self.fill(size_of_val(&*values))?;
+        Ok(values)
+    }
+
+    /// INTEGERs that their type does not constrain, if 64 bits hold them.
+    pub(super) fn integers(&mut self, count: usize) -> Result<Vec<i64>, Error> {
+        let offset = self.position();
+        let words = self.word()? as usize;
+        match words.checked_mul(W::BYTES) {
+            Some(2) => self.widen(count, |bytes| i64::from(i16::from_be_bytes(bytes))),
+            Some(4) => self.widen(count, |bytes| i64::from(i32::from_be_bytes(bytes))),
+            Some(6) => self.widen(count, |[a, b, rest @ ..]: [u8; 6]| {
+                let low = u64::from(u32::from_be_bytes(rest)) as i64;
+                i64::from(i16::from_be_bytes([a, b])) << 32 | low
+            }),
+            Some(8) => self.numbers(count),
+            None | Some(0) => Err(Problem::Contents("a number of words").at(offset)),
+            Some(bytes) => Err(Problem::IntegerTooWide { bytes }.at(offset)),
+        }
+    }
+
+    #[inline(always)]
+    fn widen<const N: usize>(
+        &mut self,
+        count: usize,
+        value: impl Fn([u8; N]) -> i64,
+    ) -> Result<Vec<i64>, Error> {
+        self.available(count, N)?;
+        if let Some(bytes) = self.source.lend(N * count) {
+            return Ok(bytes.as_chunks().0.iter().map(|bytes| value(*bytes)).collect());
+        }
+        let (mut values, mut strip) = (Vec::with_capacity(count), [[0; N]; STRIP]);
+        while values.len() < count {
+            let strip = &mut strip[..STRIP.min(count - values.len())];
+            self.source.take(strip.as_flattened_mut())?;
+            values.extend(strip.iter().map(|bytes| value(*bytes)));
+        }
+        Ok(values)
+    }
+
+    fn available(&self, count: usize, bytes: usize) -> Result<(), Error> {
+        let (needed, left) = (count.saturating_mul(bytes), self.remaining());
+        match needed <= left {
+            true => Ok(()),
+            false => Err(self.error(Problem::Truncated { needed, left })),
+        }
+    }
+}

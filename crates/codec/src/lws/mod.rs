@@ -1,0 +1,95 @@
+//! LWS: the light-weight syntax, of 16, 32 or 64-bit words. `docs/lws.md` in the repository is its
+//! specification.
+//!
+//! Nothing that the types say already is in the encoding: no tags, no lengths of what has one length. All
+//! begins at a word; bytes that do not fill the last word are followed by zeros. [`Encoder`] writes forwards
+//! into a [`Sink`], [`Decoder`] reads from a [`Source`]; both are generic over the word, so a type implements
+//! [`Encode`] and [`Decode`] once.
+//!
+//! The Rust type says which form an INTEGER has: `u8` to `u64` and `i8` to `i32` are of a type that is
+//! constrained to them, and take as many bytes; `i64` and [`Integer`](crate::types::Integer) are of one that
+//! is not, and have an escape for what exceeds a word. [`Encoder::fixed`] is for an INTEGER that is constrained
+//! to 64 signed bits.
+
+mod array;
+mod decode;
+mod encode;
+mod value;
+
+pub use decode::{Decode, Decoder};
+pub use encode::{Encode, Encoder};
+
+use crate::{Error, Limits, Sink, SliceSource, Source};
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+/// The word of the syntax: `u16`, `u32` or `u64`.
+pub trait Word: sealed::Sealed + Copy + 'static {
+    /// Bytes of it.
+    const BYTES: usize;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! words {
+    ($($word:ty),*) => {$(
+        impl sealed::Sealed for $word {}
+        impl Word for $word {
+            const BYTES: usize = size_of::<$word>();
+        }
+    )*};
+}
+
+words!(u16, u32, u64);
+
+/// Zero bytes behind `len` bytes, to the end of a word.
+pub const fn fill_len<W: Word>(len: usize) -> usize {
+    len.wrapping_neg() % W::BYTES
+}
+
+/// The encoding of `value` in a new vector.
+///
+/// # Errors
+/// The value is none of its type.
+#[cfg(feature = "alloc")]
+pub fn to_vec<W: Word, T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut encoder = Encoder::<_, W>::new(Vec::new());
+    value.encode(&mut encoder)?;
+    Ok(encoder.into_inner())
+}
+
+/// Encodes `value` into a sink.
+///
+/// # Errors
+/// The value is none of its type, or the sink is full.
+pub fn encode_to<W: Word, T: Encode + ?Sized>(
+    value: &T,
+    sink: &mut impl Sink,
+) -> Result<(), Error> {
+    value.encode(&mut Encoder::<_, W>::new(sink))
+}
+
+/// Decodes a value that takes up all of `bytes`, within the default [`Limits`].
+///
+/// # Errors
+/// The bytes are no encoding of one.
+pub fn from_bytes<'a, W: Word, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+    from_source::<W, T>(SliceSource::new(bytes), Limits::default())
+}
+
+/// Decodes a value that is all that `source` gives.
+///
+/// # Errors
+/// The bytes are no encoding of one.
+pub fn from_source<'a, W: Word, T: Decode<'a>>(
+    source: impl Source<'a>,
+    limits: Limits,
+) -> Result<T, Error> {
+    let mut decoder = Decoder::<_, W>::new(source, limits);
+    let value = T::decode(&mut decoder)?;
+    decoder.finish()?;
+    Ok(value)
+}

@@ -1,0 +1,361 @@
+//! Values one at a time.
+
+use super::{Decode, Decoder, Encode, Encoder, Word};
+use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text, character};
+use crate::{Error, Problem, Sink, Source};
+
+#[cfg(feature = "alloc")]
+use crate::types::SetOf;
+#[cfg(feature = "alloc")]
+use alloc::{boxed::Box, vec::Vec};
+
+impl<S: Sink, W: Word> Encoder<S, W> {
+    /// An INTEGER that its type does not constrain: a word; or the word that is only a sign bit, a count of
+    /// words, and that many.
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn integer(&mut self, value: i64) -> Result<(), Error> {
+        let shift = 64 - 8 * W::BYTES as u32;
+        let fits = (value << shift) >> shift == value && value != i64::MIN >> shift;
+        match fits {
+            true => self.fixed(value, 1),
+            false => self.wide(&value.to_be_bytes()),
+        }
+    }
+
+    /// An INTEGER that does not fit a word, as two's complement.
+    #[inline(never)]
+    fn wide(&mut self, value: &[u8]) -> Result<(), Error> {
+        let sign = if value[0] & 0x80 == 0 { 0 } else { 0xff };
+        let excess = value.iter().take_while(|byte| **byte == sign).count();
+        // The byte behind what only repeats the sign must have it, too.
+        let needless = match value.get(excess) {
+            Some(next) if (next ^ sign) & 0x80 == 0 => excess,
+            _ => excess.saturating_sub(1),
+        };
+        let value = &value[needless..];
+        let words = value.len().div_ceil(W::BYTES);
+        self.fixed(i64::MIN >> (64 - 8 * W::BYTES), 1)?;
+        self.count(words)?;
+        self.sink.put(&[sign; 8][..words * W::BYTES - value.len()])?;
+        self.sink.put(value)
+    }
+}
+
+impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
+    /// An INTEGER that its type does not constrain, if 64 bits hold it.
+    ///
+    /// # Errors
+    /// Truncated, or wider than 64 bits.
+    #[inline(always)]
+    pub fn integer(&mut self) -> Result<i64, Error> {
+        let value = self.fixed(1)?;
+        match value == i64::MIN >> (64 - 8 * W::BYTES) {
+            false => Ok(value),
+            true => self.wide(),
+        }
+    }
+
+    #[inline(never)]
+    fn wide(&mut self) -> Result<i64, Error> {
+        let offset = self.position();
+        let words = self.count(W::BYTES)?;
+        if words == 0 {
+            return Err(Problem::Contents("an INTEGER").at(offset));
+        }
+        let mut value = self.fixed(1)?;
+        for _ in 1..words {
+            let next = self.word()?;
+            let shift = 8 * W::BYTES as u32;
+            let kept = value.checked_shl(shift).filter(|kept| kept >> shift == value);
+            let kept = if shift == 64 { (value == next as i64 >> 63).then_some(0) } else { kept };
+            let Some(kept) = kept else {
+                return Err(Problem::IntegerTooWide { bytes: words * W::BYTES }.at(offset));
+            };
+            value = kept | next as i64;
+        }
+        Ok(value)
+    }
+}
+
+/// The machine's integers, which INTEGERs are constrained to.
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Encode for $type {
+            #[inline(always)]
+            fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+                to.fixed(*self as i64, size_of::<$type>())
+            }
+            fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
+                to.numbers(values)
+            }
+        }
+
+        impl<'a> Decode<'a> for $type {
+            #[inline(always)]
+            fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+                let offset = from.position();
+                let value = from.fixed(size_of::<$type>())?;
+                let narrow = value as $type;
+                // What has as many bytes as were read is itself; of what has fewer, the word repeats the sign.
+                match size_of::<$type>() >= W::BYTES || narrow as i64 == value {
+                    true => Ok(narrow),
+                    false => Err(Problem::IntegerTooWide { bytes: W::BYTES }.at(offset)),
+                }
+            }
+            #[cfg(feature = "alloc")]
+            fn decode_all<S: Source<'a>, W: Word>(
+                count: usize,
+                from: &mut Decoder<S, W>,
+            ) -> Result<Vec<Self>, Error> {
+                from.numbers(count)
+            }
+        }
+    )*};
+}
+
+integers!(i8, i16, i32, u8, u16, u32, u64);
+
+impl Encode for i64 {
+    #[inline(always)]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.integer(*self)
+    }
+    fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.integers(values)
+    }
+}
+
+impl<'a> Decode<'a> for i64 {
+    #[inline(always)]
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.integer()
+    }
+    #[cfg(feature = "alloc")]
+    fn decode_all<S: Source<'a>, W: Word>(
+        count: usize,
+        from: &mut Decoder<S, W>,
+    ) -> Result<Vec<Self>, Error> {
+        from.integers(count)
+    }
+}
+
+/// REAL: binary64 (IEEE 754).
+impl Encode for f64 {
+    #[inline(always)]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.fixed(self.to_bits() as i64, 8)
+    }
+    fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.numbers(values)
+    }
+}
+
+impl<'a> Decode<'a> for f64 {
+    #[inline(always)]
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.fixed(8).map(|bits| f64::from_bits(bits as u64))
+    }
+    #[cfg(feature = "alloc")]
+    fn decode_all<S: Source<'a>, W: Word>(
+        count: usize,
+        from: &mut Decoder<S, W>,
+    ) -> Result<Vec<Self>, Error> {
+        from.numbers(count)
+    }
+}
+
+impl Encode for bool {
+    #[inline(always)]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.bool(*self)
+    }
+}
+
+impl<'a> Decode<'a> for bool {
+    #[inline(always)]
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.bool()
+    }
+}
+
+/// NULL: nothing.
+impl Encode for () {
+    fn encode<S: Sink, W: Word>(&self, _: &mut Encoder<S, W>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<'a> Decode<'a> for () {
+    fn decode<S: Source<'a>, W: Word>(_: &mut Decoder<S, W>) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+impl Encode for Integer<'_> {
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        match self.to_i64() {
+            Some(value) => to.integer(value),
+            None => to.wide(self.as_be_bytes()),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a> Decode<'a> for Integer<'a> {
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        let value = from.fixed(1)?;
+        if value != i64::MIN >> (64 - 8 * W::BYTES) {
+            return Ok(Integer::from(value));
+        }
+        let offset = from.position();
+        let words = from.count(W::BYTES)?;
+        if words == 0 {
+            return Err(Problem::Contents("an INTEGER").at(offset));
+        }
+        Ok(Integer::of(from.octets_fixed(words * W::BYTES)?))
+    }
+}
+
+impl Encode for Octets<'_> {
+    #[inline(always)]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.octets(self)
+    }
+}
+
+impl<'a> Decode<'a> for Octets<'a> {
+    #[inline(always)]
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.octets()
+    }
+}
+
+/// Character strings: a count of the bytes of their encoding, and those.
+impl<A: Alphabet> Encode for Text<'_, A> {
+    #[inline(always)]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.octets(self.as_bytes())
+    }
+}
+
+impl<'a, A: Alphabet> Decode<'a> for Text<'a, A> {
+    #[inline(always)]
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        let offset = from.position();
+        let octets = from.octets()?;
+        match A::holds(&octets) {
+            true => Ok(Text::checked(octets)),
+            false => Err(character::<A>(&octets).at(offset)),
+        }
+    }
+}
+
+/// BIT STRING: a count of bits, and the bits.
+impl Encode for BitString<'_> {
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.count(self.len())?;
+        to.octets_fixed(self.as_bytes())
+    }
+}
+
+impl<'a> Decode<'a> for BitString<'a> {
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        let offset = from.position();
+        let bits = from.count(0)?;
+        let bytes = from.octets_fixed(bits.div_ceil(8))?;
+        BitString::new(bytes, (bits.wrapping_neg() % 8) as u8)
+            .ok_or_else(|| Problem::Contents("a BIT STRING").at(offset))
+    }
+}
+
+/// OBJECT IDENTIFIER and RELATIVE-OID: counted, as BER has their contents.
+macro_rules! oids {
+    ($($oid:ident, $name:literal;)*) => {$(
+        impl Encode for $oid<'_> {
+            fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+                to.octets(self.as_contents())
+            }
+        }
+
+        impl<'a> Decode<'a> for $oid<'a> {
+            fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+                let offset = from.position();
+                $oid::from_contents(from.octets()?)
+                    .ok_or_else(|| Problem::Contents($name).at(offset))
+            }
+        }
+    )*};
+}
+
+oids! { Oid, "an OBJECT IDENTIFIER"; RelativeOid, "a RELATIVE-OID"; }
+
+/// ANY and open types: counted, as they are.
+impl Encode for Any<'_> {
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.octets(self.as_bytes())
+    }
+}
+
+impl<'a> Decode<'a> for Any<'a> {
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.octets().map(Any)
+    }
+}
+
+/// SEQUENCE OF: a count, and the elements.
+impl<T: Encode> Encode for &[T] {
+    #[inline]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        to.count(self.len())?;
+        T::encode_all(self, to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: Encode> Encode for Vec<T> {
+    #[inline]
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        self.as_slice().encode(to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
+    #[inline]
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.sequence_of()
+    }
+}
+
+/// SET OF: as SEQUENCE OF, in the order at hand.
+#[cfg(feature = "alloc")]
+impl<T: Encode> Encode for SetOf<T> {
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        self.0.encode(to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> Decode<'a> for SetOf<T> {
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.sequence_of().map(SetOf)
+    }
+}
+
+/// What a type contains itself through: one level deeper.
+#[cfg(feature = "alloc")]
+impl<T: Encode> Encode for Box<T> {
+    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
+        (**self).encode(to)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
+    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
+        from.nested(T::decode).map(Box::new)
+    }
+}

@@ -1,0 +1,54 @@
+//! The values that ASN.1 types have and Rust has no type for; all of them borrow from the input where they
+//! can.
+
+mod bits;
+pub(crate) mod integer;
+mod octets;
+mod oid;
+pub mod real;
+mod text;
+
+pub use bits::BitString;
+pub use integer::Integer;
+pub use octets::{Any, Octets};
+pub use oid::{Oid, RelativeOid};
+pub use text::{
+    Alphabet, Bmp, BmpString, GeneralString, GeneralizedTime, GraphicString, Ia5, Ia5String,
+    Numeric, NumericString, ObjectDescriptor, Printable, PrintableString, TeletexString, Text,
+    Universal, UniversalString, UtcTime, Utf8, Utf8String, VideotexString, Visible, VisibleString,
+};
+pub(crate) use text::{canonical_time, character};
+
+/// The elements of a SET OF: as a vector, but DER sorts their encodings.
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SetOf<T>(pub alloc::vec::Vec<T>);
+
+#[cfg(feature = "alloc")]
+impl<T> core::ops::Deref for SetOf<T> {
+    type Target = alloc::vec::Vec<T>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T> core::ops::DerefMut for SetOf<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T> From<alloc::vec::Vec<T>> for SetOf<T> {
+    fn from(elements: alloc::vec::Vec<T>) -> Self {
+        SetOf(elements)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T> FromIterator<T> for SetOf<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
+        SetOf(elements.into_iter().collect())
+    }
+}

@@ -1,0 +1,196 @@
+//! ICMP errors that we send (RFC 1122, section 3.2.2; RFC 4443, section 2.4): rate-limited, and never about
+//! errors, groups, or what came to all.
+
+use core::net::IpAddr;
+
+use fusewire_base::Instant;
+use fusewire_wire::{icmp, icmpv6, ipv4, ipv6, ndp};
+
+use crate::counters::Cause;
+use crate::input::{Arrival, Cast, Datagram, IpInput, Payload};
+use crate::layer::Layer;
+use crate::outbox::{IpAnswer, Kind};
+use crate::output::pseudo_header_sum;
+use crate::reassembly::Expired;
+
+/// Longest error with its header over IPv4 (RFC 1812, section 4.3.2.3).
+const MAX_V4: usize = 576;
+/// Longest error with its header over IPv6 (RFC 4443, section 2.4 (c)).
+const MAX_V6: usize = 1280;
+
+/// An error, of either version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Report {
+    V4(icmp::Message),
+    V6(icmpv6::Message),
+}
+
+/// The packet that an error is about.
+struct About<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    cast: Cast,
+    protocol: u8,
+    /// Type, when it is ICMP.
+    first: u8,
+    /// From its IP header on.
+    quote: &'a [u8],
+}
+
+impl Layer {
+    /// Tells the sender of a datagram that nobody listens on its port: queues a "port unreachable". `frame` is
+    /// the one that it came in. False when none is to be sent: the datagram was for more than us, or there were
+    /// too many.
+    pub fn answer_unreachable_port(
+        &mut self,
+        now: Instant,
+        frame: &[u8],
+        datagram: &Datagram,
+    ) -> bool {
+        let report = match datagram.source {
+            IpAddr::V4(_) => {
+                let code = icmp::unreachable::PORT;
+                Report::V4(icmp::Message::Unreachable { code, next_hop_mtu: 0 })
+            }
+            IpAddr::V6(_) => {
+                Report::V6(icmpv6::Message::Unreachable { code: icmpv6::unreachable::PORT })
+            }
+        };
+        let memory = core::mem::take(self.reassembly.memory());
+        let quote = match datagram.payload {
+            Payload::Frame { end, .. } => frame.get(datagram.ip_at..end),
+            Payload::Reassembled => memory.get(datagram.ip_at..self.whole.end),
+        };
+        let sent = self.report_about(
+            now,
+            &About {
+                source: datagram.source,
+                destination: datagram.destination,
+                cast: datagram.cast,
+                protocol: datagram.protocol,
+                first: 0,
+                quote: quote.unwrap_or_default(),
+            },
+            report,
+        );
+        *self.reassembly.memory() = memory;
+        sent
+    }
+
+    /// Queues an error about the packet `input` in `frame`, if one may be sent.
+    pub(crate) fn report(&mut self, now: Instant, frame: &[u8], input: &IpInput, report: Report) {
+        let place = input.payload.in_frame().unwrap_or_default();
+        let about = About {
+            source: input.source,
+            destination: input.destination,
+            cast: input.cast,
+            protocol: input.protocol,
+            first: frame.get(place.start).copied().unwrap_or(0),
+            quote: frame.get(input.ip_at..place.end).unwrap_or_default(),
+        };
+        self.report_about(now, &about, report);
+    }
+
+    fn report_about(&mut self, now: Instant, about: &About<'_>, report: Report) -> bool {
+        if !self.config.answers {
+            return false;
+        }
+        let Err(cause) = self.try_report(now, about, report) else { return true };
+        self.counters.drop(cause);
+        false
+    }
+
+    fn try_report(&mut self, now: Instant, about: &About<'_>, report: Report) -> Result<(), Cause> {
+        // An option that wants it is reported to a group's sender too (RFC 4443, section 2.4 (e.3)).
+        let to_group = about.cast != Cast::Unicast
+            && !matches!(
+                report,
+                Report::V6(icmpv6::Message::ParameterProblem {
+                    code: icmpv6::parameter_problem::OPTION,
+                    ..
+                })
+            );
+        let error = match about.protocol {
+            icmp::NUMBER => icmp::is_error_type(about.first),
+            icmpv6::NUMBER => icmpv6::is_error_type(about.first) || about.first == ndp::REDIRECT,
+            _ => false,
+        };
+        if to_group || error || about.source.is_unspecified() {
+            return Err(Cause::AnswerForbidden);
+        }
+        if !self.limiter.allow(now, about.source, &mut self.random) {
+            return Err(Cause::AnswerLimited);
+        }
+        let source = match about.cast {
+            Cast::Unicast => about.destination,
+            _ => self.addresses.source_for(about.source).ok_or(Cause::AnswerUnreachable)?,
+        };
+        let (protocol, header_len, most) = match report {
+            Report::V4(_) => (icmp::NUMBER, icmp::HEADER_LEN, MAX_V4 - ipv4::MIN_HEADER_LEN),
+            Report::V6(_) => (icmpv6::NUMBER, icmpv6::HEADER_LEN, MAX_V6 - ipv6::HEADER_LEN),
+        };
+        let quote = &about.quote[..about.quote.len().min(most - header_len)];
+        let len = header_len + quote.len();
+        let answer = IpAnswer {
+            source,
+            destination: about.source,
+            protocol,
+            // RFC 1812, section 4.3.2.5: internetwork control.
+            traffic_class: if protocol == icmp::NUMBER { 0xc0 } else { 0 },
+            hop_limit: None,
+        };
+        let out = self.outbox.push(now, Kind::Ip(answer, None), len);
+        let out = out.ok_or(Cause::AnswerNoRoom)?;
+        out[header_len..].copy_from_slice(quote);
+        match report {
+            Report::V4(message) => message.emit(out),
+            Report::V6(message) => {
+                message.emit(pseudo_header_sum(source, about.source, protocol, len), out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up datagrams that are not whole in time, and says so where their beginning came (RFC 1122, section
+    /// 3.3.2; RFC 8200, section 4.5).
+    pub(crate) fn reassembly_timeout(&mut self, now: Instant) {
+        while let Some((expired, counts)) = self.reassembly.handle_timeout(now) {
+            if counts {
+                self.counters.drop(Cause::FragmentTimeout);
+            }
+            let Some(Expired { key, whole }) = expired else { continue };
+            if self.is_group(key.destination) {
+                continue;
+            }
+            let input = IpInput {
+                arrival: Arrival { station: None, to_group: false },
+                source: key.source,
+                destination: key.destination,
+                cast: Cast::Unicast,
+                traffic_class: 0,
+                hop_limit: 0,
+                protocol: whole.next_header,
+                ip_at: 0,
+                payload: Payload::Reassembled,
+                len: 0,
+                reassembled: true,
+                router_alert: false,
+                named_at: 0,
+            };
+            let mut memory = core::mem::take(self.reassembly.memory());
+            let input = self.rebuild(&mut memory, &input, &whole);
+            let report = match key.source {
+                IpAddr::V4(_) => {
+                    let code = icmp::time_exceeded::REASSEMBLY;
+                    Report::V4(icmp::Message::TimeExceeded { code })
+                }
+                IpAddr::V6(_) => {
+                    let code = icmpv6::time_exceeded::REASSEMBLY;
+                    Report::V6(icmpv6::Message::TimeExceeded { code })
+                }
+            };
+            self.report(now, &memory, &input, report);
+            *self.reassembly.memory() = memory;
+        }
+    }
+}
