@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fusewire_device::interface::Interface;
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
-use fusewire_stack::ip::{Cidr, Config, NetConfig, SocketId, Stack, State};
+use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
+use fusewire_stack::ip::{Config, SocketId, Stack, State};
 
 use super::task::{
     MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, stream_byte,
@@ -44,10 +44,11 @@ pub fn open(name: &str, cidr: Cidr, clock: &Clock) -> Result<Stack> {
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Error::os("random bytes")(e.into()))?;
-    let mut net = NetConfig { mtu: tap.capabilities().mtu, ..NetConfig::default() };
-    net.mac = tap.capabilities().mac;
-    net.addresses.push(cidr);
-    net.neighbours.push((super::wires::TAP_KERNEL, super::wires::KERNEL_MAC));
+    let net = NetConfig {
+        addresses: vec![cidr],
+        duplicate_detection: false,
+        ..Stack::net_config(&tap)
+    };
     Ok(Stack::new(Box::new(tap), net, Config::default(), seed, clock.now()))
 }
 
@@ -79,7 +80,8 @@ impl Quiet {
 impl<'a> Subject<'a> {
     fn open(task: &'a Task) -> Result<Self> {
         let clock = Clock::new();
-        let cidr = Cidr { addr: task.local.ip(), prefix: task.prefix() };
+        let cidr = Cidr::new(task.local.ip(), task.prefix())
+            .ok_or_else(|| Error::Unsupported("not an address and a prefix".into()))?;
         let stack = open(&task.tap, cidr, &clock)?;
         Ok(Subject { task, stack, clock, quiet: Quiet { turns: 0, since: None } })
     }

@@ -287,12 +287,7 @@ impl Core {
             return;
         };
         let (head, payload) = bytes.split_at(usize::from(header.header_len));
-<<<<<<< HEAD
-        let head = unverified
-            .then(|| pseudo_sum(datagram.src, datagram.dst, TCP, bytes.len()) + Sum::of(head));
-=======
         let head = unverified.then(|| datagram.pseudo_header + Sum::of(head));
->>>>>>> ip
         let len = payload.len() as u32;
         let segment = Segment {
             header: &header,
@@ -321,19 +316,11 @@ impl Core {
                     self.mark(index);
                 }
             }
-<<<<<<< HEAD
-            None => self.tcp_stray(
-                now,
-                Tuple { local, remote, local_port: local.port(), remote_port: remote.port() },
-                &segment,
-            ),
-=======
             None => {
                 let (local_port, remote_port) = (local.port(), remote.port());
                 let tuple = Tuple { local, remote, local_port, remote_port };
                 self.tcp_stray(now, tuple, datagram, &segment);
             }
->>>>>>> ip
         }
     }
 

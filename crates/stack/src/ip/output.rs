@@ -143,19 +143,7 @@ impl Output {
     }
 
     /// Plans what a connection has to send; false when there was more than room.
-<<<<<<< HEAD
-    pub fn collect(
-        &mut self,
-        now: Instant,
-        layer: &Layer,
-        via: &Via,
-        id: SocketId,
-        stream: &mut Stream,
-    ) -> bool {
-        let dst = stream.tuple.remote.ip();
-=======
     pub fn collect(&mut self, now: Instant, via: &Via, id: SocketId, stream: &mut Stream) -> bool {
->>>>>>> ip
         let mut held: Option<Transmit> = None;
         loop {
             if self.room() == 0 || (held.is_none() && self.room() < 2) {
