@@ -1,7 +1,7 @@
 //! Fusewire over a TAP: an IP stack in this process, asked again and again (it never sleeps).
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
@@ -9,15 +9,15 @@ use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Config, SocketId, Stack, State};
 
 use super::task::{
-    MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, stream_byte,
+    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, stream_byte,
 };
 use crate::{Error, Result};
 
 /// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
 /// the peer is woken for all of them at once.
-const FLUSH_BYTES: usize = 256 << 10;
-/// How long a reader of bulk data sleeps when nothing is there, instead of being woken for each packet.
-const NAP: Duration = Duration::from_micros(30);
+const FLUSH_BYTES: usize = 1 << 20;
+/// Super-frames sent between two turns of the stack.
+const SENDS_A_TURN: u32 = 16;
 /// Turns between two looks at the real clock while nothing happens.
 const TURNS: u32 = 1 << 12;
 
@@ -44,11 +44,8 @@ pub fn open(name: &str, cidr: Cidr, clock: &Clock) -> Result<Stack> {
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Error::os("random bytes")(e.into()))?;
-    let net = NetConfig {
-        addresses: vec![cidr],
-        duplicate_detection: false,
-        ..Stack::net_config(&tap)
-    };
+    let net =
+        NetConfig { addresses: vec![cidr], duplicate_detection: false, ..Stack::net_config(&tap) };
     Ok(Stack::new(Box::new(tap), net, Config::default(), seed, clock.now()))
 }
 
@@ -138,37 +135,51 @@ impl<'a> Subject<'a> {
 
     fn udp_send(&mut self) -> Result<Report> {
         let id = self.bind()?;
-        let mut meter = Meter::new(self.task);
         let size = self.task.size;
         let peer = Some(self.task.peer);
+        self.find_peer(id)?;
+        let mut meter = Meter::new(self.task);
         if self.task.means == Means::Fusewire {
             let bytes = vec![MARK; size];
             let mut now = self.clock.now();
-            loop {
+            for sent in 1u32.. {
                 let staged = self.stack.udp_stage(now, id, &bytes, peer);
-                if !staged.map_err(Error::os("sending"))?.map_err(failed)? {
+                let taken = staged.map_err(Error::os("sending"))?.map_err(failed)?;
+                if !taken || sent.is_multiple_of(SENDS_A_TURN * 64) {
                     now = self.clock.now();
-                    if !self.turn()? {
-                        return meter.report();
-                    }
-                } else if !meter.count_one_sent() {
+                    self.turn()?;
+                }
+                if taken && !meter.count_one_sent() {
                     return meter.report();
                 }
             }
         }
         let count = self.task.messages_per_super_frame();
         let bytes = vec![MARK; size * count];
-        loop {
+        for turn in 0u32.. {
             let now = self.clock.now();
             let sent = self.stack.udp_send_batch(now, id, &bytes, size, peer);
             let sent = sent.map_err(Error::os("sending"))?.map_err(failed)?;
-            if sent == 0 && !self.turn()? {
-                return meter.report();
+            // Whoever only sends has to look now and then at what comes too: who asks for our address.
+            if sent == 0 || turn.is_multiple_of(SENDS_A_TURN) {
+                self.turn()?;
             }
             if sent > 0 && !meter.count_sent(sent as u64) {
-                return meter.report();
+                break;
             }
         }
+        meter.report()
+    }
+
+    /// Sends one message, and waits until it has left: until the peer's station is known.
+    fn find_peer(&mut self, id: SocketId) -> Result<()> {
+        self.send_surely(id, &vec![MARK; self.task.size], self.task.peer)?;
+        while self.stack.counters().udp_messages_sent == 0 {
+            if !self.turn()? {
+                return Err(Error::Unsupported("there is no way to the peer".into()));
+            }
+        }
+        Ok(())
     }
 
     fn udp_ask(&mut self) -> Result<Report> {
@@ -239,6 +250,9 @@ impl<'a> Subject<'a> {
             } else {
                 self.stack.tcp_read(id, &mut bytes[filled..])
             };
+            if read.is_err() && meter.is_done() {
+                return meter.report();
+            }
             match read.map_err(failed)? {
                 Some(0) => return meter.report(),
                 Some(len) if self.task.bulk => {
@@ -284,6 +298,9 @@ impl<'a> Subject<'a> {
         loop {
             let start = (at - written) % 251;
             let len = self.stack.tcp_write(id, &bytes[start + written..start + stride]);
+            if len.is_err() && meter.is_done() {
+                return meter.report();
+            }
             let len = len.map_err(failed)?;
             at += len;
             written += len;

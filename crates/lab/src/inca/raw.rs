@@ -11,7 +11,9 @@ use fusewire_device::interface::{Checksum, Interface, Segmentation, TxPacket};
 use fusewire_wire::tcp::{self, Flags};
 use fusewire_wire::{ethernet, ipv4, udp};
 
-use super::task::{MARK, Meter, PATIENCE, Protocol, Report, Role, Task, ask, ready, stream_byte};
+use super::task::{
+    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, ready, stream_byte,
+};
 use crate::{Error, Result};
 
 /// Ethernet and IPv4.
@@ -294,6 +296,9 @@ impl Wire<'_> {
                     let payload = bytes.len() - NETWORK_LEN - usize::from(header.header_len);
                     into.push((header, payload));
                 }
+            }
+            if count == 0 && self.task.role == Role::Receive {
+                std::thread::sleep(NAP);
             }
             asked += 1;
             let is_time = asked.is_multiple_of(1 << 12) && started.elapsed() > PATIENCE;

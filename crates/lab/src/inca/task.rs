@@ -18,6 +18,8 @@ const TAIL: Duration = Duration::from_millis(60);
 pub const PATIENCE: Duration = Duration::from_millis(2500);
 /// Largest message that an IP packet of 1500 bytes carries over UDP.
 const PACKET_BYTES: usize = 1472;
+/// How long a reader of a stream sleeps when nothing is there, instead of being woken for each packet.
+pub const NAP: Duration = Duration::from_micros(30);
 /// Bytes of one write of bulk data, and of one read.
 pub const BULK_BYTES: usize = 64 << 10;
 /// Messages between two looks at the clock, where they are counted one by one.
