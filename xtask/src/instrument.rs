@@ -19,9 +19,11 @@ pub enum Mode {
     Fuzz,
     /// AddressSanitizer.
     Address,
+    /// ThreadSanitizer.
+    Thread,
 }
 
-const MODES: [Mode; 2] = [Mode::Fuzz, Mode::Address];
+const MODES: [Mode; 3] = [Mode::Fuzz, Mode::Address, Mode::Thread];
 /// How the wrapper's name begins.
 const PREFIX: &str = "rustc-for-";
 const COVERAGE: &[&str] = &[
@@ -39,6 +41,7 @@ impl Mode {
         match self {
             Mode::Fuzz => "fuzz",
             Mode::Address => "address",
+            Mode::Thread => "thread",
         }
     }
 
@@ -46,6 +49,8 @@ impl Mode {
         let mut flags = match self {
             Mode::Fuzz => vec!["-Zsanitizer=address", "--cfg", "fuzzing", "-Adead_code"],
             Mode::Address => vec!["-Zsanitizer=address"],
+            // The standard library is not built so. What it does by itself is not seen; calls agree.
+            Mode::Thread => vec!["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer"],
         };
         if self == Mode::Fuzz && crate_name != WITHOUT_COVERAGE {
             flags.extend(COVERAGE);

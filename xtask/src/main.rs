@@ -36,7 +36,8 @@ enum Task {
     Tidy,
     /// One fuzz target, or all, with libFuzzer and AddressSanitizer.
     Fuzz(fuzz::Options),
-    /// Tests of the crates that have unsafe code, with AddressSanitizer. Takes minutes.
+    /// Tests of the crates that have unsafe code with AddressSanitizer, of the shared rings with
+    /// ThreadSanitizer. Takes minutes.
     Sanitize(sanitize::Options),
     /// What takes too long for `test`: many seeds, a million files, the rate of the hot path.
     Soak,

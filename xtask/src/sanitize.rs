@@ -1,4 +1,5 @@
-//! `cargo xtask sanitize`: tests of the crates that have unsafe code, with AddressSanitizer built in.
+//! `cargo xtask sanitize`: tests of the crates that have unsafe code with AddressSanitizer built in, and those
+//! of the rings in shared memory with ThreadSanitizer. It ends with a line for each run: how many tests, of what.
 //!
 //! It takes minutes, most of them for the kernels' loops, so it is no part of `cargo xtask test`; there the
 //! kernels' own test at the end of a page and the fuzz targets, which have AddressSanitizer, look for the same.
@@ -6,27 +7,78 @@
 use clap::Args;
 
 use crate::instrument::{Mode, cargo_for};
-use crate::shell::{Result, step};
+use crate::shell::{Result, Tests, root, tests};
 
-/// Which crates.
+/// Which runs.
 #[derive(Args)]
 pub struct Options {
-    /// The crates; those that have unsafe code when absent.
-    crates: Vec<String>,
+    /// Runs by name (`kernels`, `device`, `rings`); all of them when absent.
+    runs: Vec<String>,
 }
 
-const WITH_UNSAFE: [&str; 2] = ["kernels", "device"];
+/// Some tests of a crate with a sanitizer.
+struct Run {
+    name: &'static str,
+    mode: Mode,
+    /// Arguments of `cargo test`.
+    args: &'static [&'static str],
+}
 
-/// Runs the tests of each crate: unit tests and those in `tests/`.
+const RUNS: [Run; 3] = [
+    Run {
+        name: "device",
+        mode: Mode::Address,
+        args: &["--package", "fusewire-device", "--lib", "--tests"],
+    },
+    Run {
+        name: "kernels",
+        mode: Mode::Address,
+        args: &["--package", "fusewire-kernels", "--lib", "--tests"],
+    },
+    Run {
+        name: "rings",
+        mode: Mode::Thread,
+        // This one alone: the sanitizer does not see that another test's memory was unmapped.
+        args: &["--package", "fusewire-device", "--lib", "no_byte_is_read_while_it_is_written"],
+    },
+];
+
+/// What a sanitizer tells of other people's code, and need not.
+const KNOWN_LEAKS: &str = "xtask/known-leaks.txt";
+const KNOWN_RACES: &str = "xtask/known-races.txt";
+
+/// Goes through the runs; each has to pass, and to have run something.
 pub fn run(options: &Options) -> Result {
-    let chosen: Vec<&str> = match options.crates.is_empty() {
-        true => WITH_UNSAFE.to_vec(),
-        false => options.crates.iter().map(String::as_str).collect(),
-    };
-    for name in chosen {
-        let package = format!("fusewire-{name}");
-        let args = ["test", "--lib", "--tests", "--no-fail-fast", "--package", &package];
-        step(&format!("{name} with AddressSanitizer"), cargo_for(Mode::Address)?.args(args))?;
+    let chosen = |run: &&Run| options.runs.is_empty() || options.runs.iter().any(|r| r == run.name);
+    if let Some(name) = options.runs.iter().find(|r| !RUNS.iter().any(|run| run.name == *r)) {
+        let names = RUNS.map(|run| run.name).join(", ");
+        return Err(format!("no run {name:?}; there are: {names}"));
     }
-    Ok(())
+    let results: Vec<_> = RUNS.iter().filter(chosen).map(|run| (run, one(run))).collect();
+    for (run, result) in &results {
+        match result {
+            Ok(tests) => println!("{}, {}: nothing found; {tests}", run.name, sanitizer(run)),
+            Err(message) => println!("{}, {}: {message}", run.name, sanitizer(run)),
+        }
+    }
+    match results.iter().filter(|(_, result)| result.is_err()).count() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} of {} runs failed", results.len())),
+    }
+}
+
+fn sanitizer(run: &Run) -> &'static str {
+    match run.mode {
+        Mode::Thread => "ThreadSanitizer",
+        Mode::Address | Mode::Fuzz => "AddressSanitizer",
+    }
+}
+
+fn one(run: &Run) -> Result<Tests> {
+    let mut command = cargo_for(run.mode)?;
+    let known = |file| format!("print_suppressions=0:suppressions={}", root().join(file).display());
+    command.env("LSAN_OPTIONS", known(KNOWN_LEAKS)).env("TSAN_OPTIONS", known(KNOWN_RACES));
+    command.args(["test", "--no-fail-fast"]).args(run.args);
+    let tests = tests(&format!("{} with {}", run.name, sanitizer(run)), &mut command)?;
+    if tests.passed == 0 { Err("no test ran".into()) } else { Ok(tests) }
 }

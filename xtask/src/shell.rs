@@ -1,5 +1,7 @@
 //! Running other programs, loudly.
 
+use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -33,6 +35,59 @@ pub fn step(name: &str, command: &mut Command) -> Result {
         start.elapsed().as_secs_f64()
     );
     if status.success() { Ok(()) } else { Err(format!("{name} failed ({status})")) }
+}
+
+/// What a run of `cargo test` ran.
+#[derive(Debug, Default)]
+pub struct Tests {
+    /// Tests that passed.
+    pub passed: usize,
+    /// Programs that had one.
+    pub programs: usize,
+    /// Tests that are left out unless asked for.
+    pub ignored: usize,
+}
+
+impl Tests {
+    /// Adds what a line of a test program's output says, if it is the one that counts.
+    fn count(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix("test result: ok. ") else { return };
+        for count in counts.split("; ") {
+            match count.split_once(' ').map(|(n, what)| (n.parse::<usize>(), what)) {
+                Some((Ok(n), "passed")) => {
+                    self.passed += n;
+                    self.programs += usize::from(n > 0);
+                }
+                Some((Ok(n), "ignored")) => self.ignored += n,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tests { passed, programs, ignored } = self;
+        write!(f, "tests: {passed}, programs: {programs}, left out: {ignored}")
+    }
+}
+
+/// Runs `cargo test` as a step and counts.
+pub fn tests(name: &str, command: &mut Command) -> Result<Tests> {
+    let (read, write) = std::io::pipe().map_err(|e| format!("{name}: no pipe: {e}"))?;
+    let reader = std::thread::spawn(move || {
+        let mut tests = Tests::default();
+        for line in BufReader::new(read).lines().map_while(std::result::Result::ok) {
+            println!("{line}");
+            tests.count(&line);
+        }
+        tests
+    });
+    let result = step(name, command.stdout(write));
+    // The command keeps our end of the pipe open.
+    command.stdout(Stdio::null());
+    let tests = reader.join().map_err(|_| format!("{name}: its output cannot be shown"))?;
+    result.map(|()| tests)
 }
 
 /// True if a program of this name is on the PATH.
@@ -76,5 +131,26 @@ pub fn install(wanted: &[(&str, &str)]) {
     install.extend(&packages);
     if !(apt(&install) || (apt(&["update"]) && apt(&install))) {
         println!("   could not install them: what needs them is skipped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_ran() {
+        let mut tests = Tests::default();
+        for line in [
+            "running 3 tests",
+            "test a ... ok",
+            "test result: ok. 39 passed; 0 failed; 2 ignored; 0 measured; 5 filtered out; finished in 13.29s",
+            "test result: FAILED. 7 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+            "test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+        ] {
+            tests.count(line);
+        }
+        assert_eq!(tests.to_string(), "tests: 43, programs: 2, left out: 3");
     }
 }

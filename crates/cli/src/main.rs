@@ -9,6 +9,7 @@ mod asn1;
 mod bench;
 mod connect;
 mod demo;
+mod devices;
 mod get;
 mod key;
 mod ls;
@@ -52,6 +53,8 @@ enum Command {
     /// Shows, replaces and forgets keys.
     #[command(subcommand)]
     Key(key::Key),
+    /// Lists network interfaces and what each would give.
+    Devices(devices::Devices),
     /// Checks modules of ASN.1.
     #[command(subcommand)]
     Asn1(asn1::Asn1),
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Put(put) => put::run(&put),
         Command::Ls(ls) => ls::run(&ls),
         Command::Key(key) => key::run(&key),
+        Command::Devices(devices) => devices::run(&devices),
         Command::Asn1(asn1) => asn1::run(&asn1),
         Command::Bench(bench) => bench::run(bench),
     };

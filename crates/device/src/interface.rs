@@ -4,11 +4,18 @@
 //! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
+pub mod devices;
+mod features;
 pub mod flows;
+pub mod hold;
+pub mod host;
 pub mod memory;
 pub mod packet;
+mod steer;
 pub mod tap;
+mod unfinished;
 mod vnet;
+pub mod xdp;
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;

@@ -64,11 +64,43 @@ pub(crate) fn wait_for(
         PollFd::from_borrowed_fd(writable.unwrap_or(readable), PollFlags::OUT),
     ];
     let count = if writable.is_some() { 3 } else { 2 };
+    sleep(&mut fds[..count], waker, timeout)
+}
+
+/// What ended a sleep on two descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// Anything, and not the time.
+    pub any: bool,
+    /// The second descriptor can be read.
+    pub second: bool,
+}
+
+/// As [`wait`], or until `second` can be read.
+pub(crate) fn wait_for_either(
+    fd: BorrowedFd<'_>,
+    second: BorrowedFd<'_>,
+    waker: &Waker,
+    timeout: Option<Duration>,
+    want_write: bool,
+) -> io::Result<Woken> {
+    let flags = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let mut fds = [
+        PollFd::from_borrowed_fd(fd, flags),
+        PollFd::new(waker, PollFlags::IN),
+        PollFd::from_borrowed_fd(second, PollFlags::IN),
+    ];
+    let any = sleep(&mut fds, waker, timeout)?;
+    Ok(Woken { any, second: !fds[2].revents().is_empty() })
+}
+
+/// Sleeps on `fds`, the second of which is `waker`.
+fn sleep(fds: &mut [PollFd<'_>], waker: &Waker, timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map(|t| Timespec {
         tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
     });
-    match poll(&mut fds[..count], timeout.as_ref()) {
+    match poll(fds, timeout.as_ref()) {
         Ok(ready) => {
             if !fds[1].revents().is_empty() {
                 waker.drain();

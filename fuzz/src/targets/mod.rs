@@ -2,10 +2,13 @@
 
 use crate::Target;
 
+mod capture;
 mod handshake;
 mod record;
 mod request_messages;
 mod server_requests;
+mod shm_hello;
+mod shm_ring;
 mod stack_frames;
 mod tcp_input;
 mod text;
@@ -14,10 +17,13 @@ mod wire_headers;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
+    Target { name: "shm_hello", run: shm_hello::run, seeds: shm_hello::seeds },
+    Target { name: "shm_ring", run: shm_ring::run, seeds: shm_ring::seeds },
     Target { name: "stack_frames", run: stack_frames::run, seeds: stack_frames::seeds },
     Target { name: "tcp_input", run: tcp_input::run, seeds: tcp_input::seeds },
     Target { name: "text", run: text::run, seeds: text::seeds },

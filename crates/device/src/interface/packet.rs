@@ -13,13 +13,14 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::flows::{self, Flows};
+use super::host::Watch;
 use super::vnet;
-use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use crate::Waker;
 use crate::kernel::Version;
 use crate::sys::gather::{Gather, MAX_PACKETS, MAX_PIECES};
 use crate::sys::packet::{self as sys, Ring};
 use crate::sys::{ifreq, sockopt};
-use crate::{Waker, wake};
 
 /// Packets that one `receive` takes.
 const BATCH_PACKETS: usize = 64;
@@ -69,6 +70,7 @@ pub struct Packet {
     capabilities: Capabilities,
     malformed: u64,
     dropped: Cell<u64>,
+    watch: Watch,
     waker: Waker,
 }
 
@@ -151,6 +153,7 @@ impl Packet {
             capabilities,
             malformed: 0,
             dropped: Cell::new(0),
+            watch: Watch::new(index)?,
             waker: Waker::new()?,
         })
     }
@@ -257,7 +260,7 @@ impl Interface for Packet {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        let ready = wake::wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
         // What ended the sleep may be that the interface is gone.
         match rustix::net::sockopt::socket_error(&self.fd)? {
             Ok(()) => Ok(ready),
@@ -275,6 +278,14 @@ impl Interface for Packet {
 
     fn steer(&mut self, flows: &Flows) -> io::Result<()> {
         steer(self.fd.as_fd(), flows)
+    }
+
+    fn poll_change(&mut self) -> Option<Change> {
+        let change = self.watch.poll()?;
+        if let Change::Mtu(mtu) = change {
+            self.capabilities.mtu = mtu;
+        }
+        Some(change)
     }
 
     fn dropped(&self) -> u64 {

@@ -12,10 +12,11 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use super::host::Watch;
 use super::vnet::{self, HEADER_BYTES};
-use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use crate::Waker;
 use crate::sys::{ifreq, tun};
-use crate::{Waker, wake};
 
 /// Most bytes of a packet: IPv4 and IPv6 end at 64 KiB, and Ethernet and two tags come before them.
 const PACKET_BYTES: usize = 65_536 + 64;
@@ -70,6 +71,7 @@ pub struct Tap {
     /// Pieces of the packet that is being sent; empty between calls.
     pieces: Vec<IoSlice<'static>>,
     malformed: u64,
+    watch: Watch,
     waker: Waker,
 }
 
@@ -135,6 +137,8 @@ impl Tap {
             Link::Ethernet => ifreq::mac(any.as_fd(), &name)?.map(other_end),
             Link::Ip => None,
         };
+        let index = rustix::net::netdevice::name_to_index(&any, &name)?;
+        let watch = Watch::new(index)?;
         let link_bytes = if config.link == Link::Ethernet { 14 } else { 0 };
         let capabilities = Capabilities {
             name: "tap",
@@ -157,6 +161,7 @@ impl Tap {
             batch: Vec::with_capacity(BATCH_PACKETS),
             pieces: Vec::new(),
             malformed: 0,
+            watch,
             waker: Waker::new()?,
         })
     }
@@ -295,7 +300,7 @@ impl Interface for Tap {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        wake::wait(self.fd.as_fd(), &self.waker, timeout, want_write)
+        self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)
     }
 
     fn waker(&self) -> Waker {
@@ -304,6 +309,18 @@ impl Interface for Tap {
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.fd.as_fd())
+    }
+
+    fn poll_change(&mut self) -> Option<Change> {
+        let change = self.watch.poll()?;
+        if let Change::Mtu(mtu) = change {
+            self.capabilities.mtu = mtu;
+            if !self.offload {
+                let link_bytes = if self.capabilities.link == Link::Ethernet { 14 } else { 0 };
+                self.capabilities.max_packet_bytes = link_bytes + mtu;
+            }
+        }
+        Some(change)
     }
 
     fn dropped(&self) -> u64 {

@@ -14,6 +14,7 @@
 //! With a TCP header of 32 bytes and a record header of 16 the ciphertext starts on a cache line.
 
 mod half;
+mod hostile;
 mod rendezvous;
 pub(crate) mod ring;
 
@@ -27,6 +28,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 pub use half::{OLDEST_KERNEL, RING_BYTES};
+pub use hostile::Hostile;
 pub use rendezvous::{Call, Caller, Listener, Token, pair, same};
 pub use ring::Violation;
 

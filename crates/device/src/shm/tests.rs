@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
 use super::*;
 
 const RING: usize = 1 << 16;
@@ -102,10 +104,34 @@ fn send_all(a: &mut Shm, peer: SocketAddr, count: usize) {
     }
 }
 
+/// As `pair`, with each ring at one address for both ends.
+fn pair_at_one_address() -> (Shm, Shm) {
+    let (_, a) = half::create(RING).unwrap();
+    let (_, b) = half::create(RING).unwrap();
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (left, right) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let (local, peer) = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
+    let (views, ends) = ((a.peer_view(), b.peer_view()), Ends { local, peer });
+    (
+        Shm::new(left, a, views.1, ends).unwrap(),
+        Shm::new(right, b, views.0, Ends { local: peer, peer: local }).unwrap(),
+    )
+}
+
 #[test]
 fn two_threads_sleep_and_wake_each_other_and_lose_nothing() {
-    let (mut a, mut b) = pair(RING).unwrap();
-    let (count, peer) = (20_000, b.ends.local);
+    pass_from_thread_to_thread(pair(RING).unwrap(), 20_000);
+}
+
+/// `cargo xtask sanitize` runs this with ThreadSanitizer.
+#[test]
+fn no_byte_is_read_while_it_is_written() {
+    pass_from_thread_to_thread(pair_at_one_address(), 2000);
+}
+
+fn pass_from_thread_to_thread((mut a, mut b): (Shm, Shm), count: usize) {
+    let peer = b.ends.local;
     let sender = thread::spawn(move || {
         send_all(&mut a, peer, count);
         a

@@ -58,7 +58,7 @@ pub(crate) fn set_up(socket: BorrowedFd<'_>, name: &str, up: bool) -> io::Result
     ask(socket, request, libc::SIOCSIFFLAGS as _).map(drop)
 }
 
-fn ask(
+pub(super) fn ask(
     socket: BorrowedFd<'_>,
     mut request: libc::ifreq,
     what: libc::Ioctl,

@@ -9,6 +9,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -25,7 +26,21 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     ring_bytes: usize,
     writable: bool,
+    /// Keeps it mapped.
+    _reservation: Arc<Reservation>,
 }
+
+/// Addresses that are ours, whatever is mapped there.
+#[derive(Debug)]
+struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: addresses of the process; they are not accessed by it, and given back once.
+unsafe impl Send for Reservation {}
+// SAFETY: as above.
+unsafe impl Sync for Reservation {}
 
 // SAFETY: the mapping belongs to the process, not to a thread; what it gives out by `&self` is atomic
 // or read-only.
@@ -47,9 +62,9 @@ impl Mapping {
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE)? };
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // From here on dropping `mapping` unmaps everything, whatever was mapped over it.
-        let mapping = Mapping { base, ring_bytes, writable };
-        let ring = mapping.base.as_ptr().wrapping_add(CONTROL_BYTES);
+        // From here on dropping it unmaps everything, whatever was mapped over it.
+        let reservation = Arc::new(Reservation { base, len });
+        let ring = base.as_ptr().wrapping_add(CONTROL_BYTES);
         let second = ring.wrapping_add(ring_bytes);
         // SAFETY: MAP_FIXED replaces only pages of the reservation just made, which nobody uses yet:
         // `CONTROL_BYTES + ring_bytes` from its start, and `ring_bytes` from there to its end.
@@ -57,7 +72,19 @@ impl Mapping {
             mmap(base.as_ptr().cast(), CONTROL_BYTES + ring_bytes, protection, flags, fd, 0)?;
             mmap(second.cast(), ring_bytes, protection, flags, fd, CONTROL_BYTES as u64)?;
         }
-        Ok(mapping)
+        Ok(Mapping { base, ring_bytes, writable, _reservation: reservation })
+    }
+
+    /// The peer's view of this mapping at the same addresses. By them ThreadSanitizer tells which accesses
+    /// meet; two mappings of one file have none in common.
+    #[cfg(test)]
+    pub fn peer_view(&self) -> Self {
+        Mapping {
+            base: self.base,
+            ring_bytes: self.ring_bytes,
+            writable: false,
+            _reservation: Arc::clone(&self._reservation),
+        }
     }
 
     /// Length of the ring in bytes.
@@ -130,10 +157,10 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` reserved; every slice of it borrowed `self`.
+        // SAFETY: exactly the range that `Mapping::new` reserved; every slice of it borrowed a mapping.
         // Failing would only leak address space.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), CONTROL_BYTES + 2 * self.ring_bytes) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

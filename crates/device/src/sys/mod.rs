@@ -2,6 +2,8 @@
 //!
 //! Every function here is safe to call with any arguments; what makes it so stands at each block.
 
+pub(crate) mod bpf;
+pub(crate) mod ethtool;
 pub(crate) mod gather;
 pub(crate) mod ifreq;
 pub(crate) mod map;
@@ -10,3 +12,4 @@ pub(crate) mod packet;
 pub(crate) mod region;
 pub(crate) mod sockopt;
 pub(crate) mod tun;
+pub(crate) mod xsk;

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use etherparse::{PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
 use fusewire_device::interface::{Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
 
+/// What most interfaces here begin with.
+pub const ETHERNET: Link = Link::Ethernet;
+
 /// Both ends of a flow, and the Ethernet addresses where there are some.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {

@@ -1,0 +1,357 @@
+//! The XDP program that gives an AF_XDP socket our flows and leaves the kernel all else, assembled here:
+//! nothing has to be compiled for it, and the verifier checks it each time that it is loaded.
+//!
+//! ```text
+//! ARP       target in flows?                    ─┐
+//! IPv4, v6  (destination, protocol, port) or     ├─▶ the socket of this queue, else the kernel
+//!           (destination) in flows?              │
+//! ICMPv6    solicited target in flows?          ─┘
+//! ```
+//! Flows are a hash map, so that they change under way. Fragments, IP options and IPv6 extension headers have
+//! no port where the program looks: with flows by port they stay the kernel's.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+
+use super::flows::Flows;
+use crate::sys::bpf::{self, Map};
+
+/// Bytes of a key: address (IPv4 mapped), port, protocol, and one of zero. No port and no protocol stand for
+/// all that is sent to the address.
+const KEY_BYTES: usize = 20;
+type Key = [u8; KEY_BYTES];
+/// Most flows at a time.
+const MAX_FLOWS: u32 = 1 << 16;
+/// Most queues of an interface.
+const MAX_QUEUES: u32 = 256;
+
+fn key(addr: IpAddr, port: u16, protocol: u8) -> Key {
+    let addr = match addr {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    let mut key = [0; KEY_BYTES];
+    key[..16].copy_from_slice(&addr.octets());
+    key[16..18].copy_from_slice(&port.to_be_bytes());
+    key[18] = protocol;
+    key
+}
+
+/// A loaded program and its maps; it hangs on an interface until it is dropped or the process ends, however
+/// it ends.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    flows: Map,
+    sockets: Map,
+    present: Mutex<HashSet<Key>>,
+    everything: bool,
+    /// The interface runs the program as long as this is open.
+    _link: OwnedFd,
+    /// In the driver, and not where the kernel's stack begins.
+    pub is_native: bool,
+}
+
+impl Steering {
+    /// Hangs a program on the interface: in the driver if it can, unless `generic` is asked for.
+    pub fn attach(interface: u32, wanted: &Flows, generic: bool) -> io::Result<Steering> {
+        let flows =
+            bpf::create_map(bpf::MAP_HASH, KEY_BYTES as u32, 1, MAX_FLOWS, bpf::NO_PREALLOC)?;
+        let sockets = bpf::create_map(bpf::MAP_XSK, 4, 4, MAX_QUEUES, 0)?;
+        let program = bpf::load_xdp(&assemble(wanted.everything, &flows, &sockets))?;
+        let link = |mode| bpf::link_xdp(program.as_fd(), interface, mode);
+        let (link, is_native) = match if generic { None } else { Some(link(bpf::NATIVE)) } {
+            Some(Ok(link)) => (link, true),
+            // Somebody else's program is there; another mode would not change that.
+            Some(Err(e)) if e.kind() == io::ErrorKind::ResourceBusy => return Err(e),
+            _ => (link(bpf::GENERIC)?, false),
+        };
+        let everything = wanted.everything;
+        let present = Mutex::default();
+        let steering = Steering { flows, sockets, present, everything, _link: link, is_native };
+        steering.set(wanted)?;
+        Ok(steering)
+    }
+
+    /// From now on these flows are ours.
+    pub fn set(&self, wanted: &Flows) -> io::Result<()> {
+        if wanted.everything != self.everything {
+            let what =
+                "an XDP program takes everything or chosen flows from its beginning to its end";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let ports = wanted.ports.iter().map(|p| key(p.addr, p.port, p.protocol as u8));
+        let addrs = wanted.addrs.iter().map(|addr| key(*addr, 0, 0));
+        let wanted: HashSet<Key> = ports.chain(addrs).collect();
+        let mut present = self.present.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for key in &wanted {
+            if !present.contains(key) {
+                self.flows.put(key, &[1])?;
+                present.insert(*key);
+            }
+        }
+        let gone: Vec<Key> = present.difference(&wanted).copied().collect();
+        for key in gone {
+            self.flows.remove(&key)?;
+            present.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Packets of our flows that come on this queue go to this socket.
+    pub fn socket(&self, queue: u32, socket: i32) -> io::Result<()> {
+        self.sockets.put(&queue.to_ne_bytes(), &socket.to_ne_bytes())
+    }
+}
+
+// Registers (BPF instruction set, RFC 9669, section 2.1).
+const R0: u8 = 0;
+const R1: u8 = 1;
+const R2: u8 = 2;
+const R3: u8 = 3;
+const R4: u8 = 4;
+/// The context, over calls.
+const CONTEXT: u8 = 6;
+/// The packet's begin and end, over calls.
+const DATA: u8 = 7;
+const END: u8 = 8;
+/// The protocol, over calls.
+const PROTOCOL: u8 = 9;
+const FRAME: u8 = 10;
+
+const PASS: i32 = 2;
+const LOOKUP: i32 = 1;
+const REDIRECT: i32 = 51;
+/// Where on the stack the key lies.
+const KEY: i16 = -24;
+
+/// Sizes of loads and stores.
+const W: u8 = 0x00;
+const H: u8 = 0x08;
+const B: u8 = 0x10;
+const DW: u8 = 0x18;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Label {
+    V4,
+    V6,
+    Address,
+    Found,
+    Pass,
+}
+
+/// Instructions, and jumps whose target is known later.
+#[derive(Default)]
+struct Assembler {
+    code: Vec<u64>,
+    jumps: Vec<(usize, Label)>,
+    labels: Vec<(Label, usize)>,
+}
+
+impl Assembler {
+    fn push(&mut self, opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) {
+        let registers = from << 4 | to;
+        let [low, high] = offset.to_le_bytes();
+        let [a, b, c, d] = immediate.to_le_bytes();
+        self.code.push(u64::from_le_bytes([opcode, registers, low, high, a, b, c, d]));
+    }
+
+    /// `to = *(from + offset)`
+    fn load(&mut self, size: u8, to: u8, from: u8, offset: i16) {
+        self.push(0x61 | size, to, from, offset, 0);
+    }
+
+    /// `*(to + offset) = from`
+    fn store(&mut self, size: u8, to: u8, offset: i16, from: u8) {
+        self.push(0x63 | size, to, from, offset, 0);
+    }
+
+    /// `*(to + offset) = value`
+    fn store_value(&mut self, size: u8, to: u8, offset: i16, value: i32) {
+        self.push(0x62 | size, to, 0, offset, value);
+    }
+
+    fn copy(&mut self, to: u8, from: u8) {
+        self.push(0xbf, to, from, 0, 0);
+    }
+
+    fn set(&mut self, to: u8, value: i32) {
+        self.push(0xb7, to, 0, 0, value);
+    }
+
+    fn add(&mut self, to: u8, value: i32) {
+        self.push(0x07, to, 0, 0, value);
+    }
+
+    fn and(&mut self, to: u8, value: i32) {
+        self.push(0x57, to, 0, 0, value);
+    }
+
+    /// `to = map`: an instruction of two halves.
+    fn map(&mut self, to: u8, map: &Map) {
+        self.push(0x18, to, 1, 0, map.number());
+        self.push(0, 0, 0, 0, 0);
+    }
+
+    fn call(&mut self, function: i32) {
+        self.push(0x85, 0, 0, 0, function);
+    }
+
+    fn exit(&mut self) {
+        self.push(0x95, 0, 0, 0, 0);
+    }
+
+    fn label(&mut self, label: Label) {
+        self.labels.push((label, self.code.len()));
+    }
+
+    fn jump(&mut self, opcode: u8, to: u8, from: u8, value: i32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.push(opcode, to, from, 0, value);
+    }
+
+    fn goto(&mut self, label: Label) {
+        self.jump(0x05, 0, 0, 0, label);
+    }
+
+    fn if_equal(&mut self, register: u8, value: i32, label: Label) {
+        self.jump(0x15, register, 0, value, label);
+    }
+
+    fn if_differs(&mut self, register: u8, value: i32, label: Label) {
+        self.jump(0x55, register, 0, value, label);
+    }
+
+    /// To the kernel with packets that have not this many bytes.
+    fn need(&mut self, bytes: i32) {
+        self.copy(R2, DATA);
+        self.add(R2, bytes);
+        self.jump(0x2d, R2, END, 0, Label::Pass);
+    }
+
+    /// The IPv4 address at this place, mapped, becomes the key's.
+    fn key_v4(&mut self, at: i16) {
+        self.load(W, R3, DATA, at);
+        self.store_value(H, FRAME, KEY + 10, 0xffff);
+        self.store(W, FRAME, KEY + 12, R3);
+    }
+
+    /// The IPv6 address at this place becomes the key's.
+    fn key_v6(&mut self, at: i16) {
+        for word in [0, 4, 8, 12] {
+            self.load(W, R3, DATA, at + word);
+            self.store(W, FRAME, KEY + word, R3);
+        }
+    }
+
+    /// To [`Label::Found`] when the key is in the map.
+    fn lookup(&mut self, flows: &Map) {
+        self.map(R1, flows);
+        self.copy(R2, FRAME);
+        self.add(R2, i32::from(KEY));
+        self.call(LOOKUP);
+        self.if_differs(R0, 0, Label::Found);
+    }
+
+    fn finish(mut self) -> Vec<u64> {
+        for (at, label) in &self.jumps {
+            let found = self.labels.iter().find(|(name, _)| name == label);
+            let target = found.expect("every label that is jumped to is set").1;
+            let offset =
+                i16::try_from(target as isize - *at as isize - 1).expect("a short program");
+            let [low, high] = offset.to_le_bytes();
+            let mut bytes = self.code[*at].to_le_bytes();
+            (bytes[2], bytes[3]) = (low, high);
+            self.code[*at] = u64::from_le_bytes(bytes);
+        }
+        // The kernel wants instructions in memory as they are written here, byte by byte.
+        self.code.iter().map(|i| u64::from_ne_bytes(i.to_le_bytes())).collect()
+    }
+}
+
+/// Two bytes of the network, as a load of two bytes gives them.
+fn net(value: u16) -> i32 {
+    i32::from(u16::from_ne_bytes(value.to_be_bytes()))
+}
+
+fn assemble(everything: bool, flows: &Map, sockets: &Map) -> Vec<u64> {
+    let mut a = Assembler::default();
+    a.copy(CONTEXT, R1);
+    if !everything {
+        classify(&mut a, flows);
+    }
+    a.label(Label::Found);
+    a.map(R1, sockets);
+    // `rx_queue_index`
+    a.load(W, R2, CONTEXT, 16);
+    // Where the queue has no socket.
+    a.set(R3, PASS);
+    a.call(REDIRECT);
+    a.exit();
+    // The verifier takes no instruction that is never reached.
+    if !everything {
+        a.label(Label::Pass);
+        a.set(R0, PASS);
+        a.exit();
+    }
+    a.finish()
+}
+
+fn classify(a: &mut Assembler, flows: &Map) {
+    // `data` and `data_end`
+    a.load(W, DATA, CONTEXT, 0);
+    a.load(W, END, CONTEXT, 4);
+    a.store_value(DW, FRAME, KEY, 0);
+    a.store_value(DW, FRAME, KEY + 8, 0);
+    a.store_value(W, FRAME, KEY + 16, 0);
+    // No more than any packet has, and enough for ARP.
+    a.need(42);
+    a.load(H, R4, DATA, 12);
+    a.if_equal(R4, net(0x0800), Label::V4);
+    a.if_equal(R4, net(0x86dd), Label::V6);
+    a.if_differs(R4, net(0x0806), Label::Pass);
+    a.key_v4(38);
+    a.goto(Label::Address);
+
+    a.label(Label::V4);
+    a.key_v4(30);
+    // Options, or a fragment: no ports here.
+    a.load(B, R4, DATA, 14);
+    a.if_differs(R4, 0x45, Label::Address);
+    a.load(H, R4, DATA, 20);
+    a.and(R4, net(0x3fff));
+    a.if_differs(R4, 0, Label::Address);
+    a.load(B, PROTOCOL, DATA, 23);
+    a.load(H, R4, DATA, 36);
+    ports(a, flows);
+    a.goto(Label::Address);
+
+    a.label(Label::V6);
+    a.need(58);
+    a.key_v6(38);
+    a.load(B, PROTOCOL, DATA, 20);
+    a.load(H, R4, DATA, 56);
+    ports(a, flows);
+    // Of ICMPv6 a neighbour solicitation: its target.
+    a.if_differs(PROTOCOL, 58, Label::Address);
+    a.need(78);
+    a.load(B, R4, DATA, 54);
+    a.if_differs(R4, 135, Label::Address);
+    a.key_v6(62);
+
+    a.label(Label::Address);
+    a.lookup(flows);
+    a.goto(Label::Pass);
+}
+
+/// Looks for the key with the port in `R4`, where the protocol has ports, and puts the key back.
+fn ports(a: &mut Assembler, flows: &Map) {
+    // Others have no such key: the map holds TCP and UDP only. An address alone has protocol 0, which is
+    // an IPv6 hop-by-hop header: it is found by its address all the same.
+    a.store(H, FRAME, KEY + 16, R4);
+    a.store(B, FRAME, KEY + 18, PROTOCOL);
+    a.lookup(flows);
+    a.store_value(W, FRAME, KEY + 16, 0);
+}

@@ -1,0 +1,352 @@
+//! AF_XDP: packets of chosen flows, from one queue of an interface, before the kernel's own stack sees them.
+//! They are received into memory that is ours, and handed on where they lie.
+//!
+//! The best that driver and kernel give is taken: program in the driver or where the stack begins, frames
+//! filled by the card itself or copied. [`Capabilities::notes`] says which, and why not more. The program
+//! hangs on the interface as long as we live and not longer (`bpf_link`). One process has a queue: a second
+//! one is refused, and lives on AF_PACKET beside it ([`super::packet`]).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpOptionsFlags};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with, sockopt as options,
+};
+
+use super::flows::Flows;
+use super::host::Watch;
+use super::steer::Steering;
+use super::{
+    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket, unfinished,
+};
+use crate::Waker;
+use crate::sys::xsk::Memory;
+use crate::sys::{ethtool, ifreq, sockopt};
+
+/// Frames to receive into, and as many to send from.
+const FRAMES: u32 = 2048;
+/// Packets that one `receive` takes.
+const BATCH_PACKETS: usize = 64;
+/// What the kernel keeps free in a frame before the packet and behind it, and Ethernet's header with a tag.
+const FRAME_OVERHEAD: usize = 256 + 64 + 18;
+/// The largest MTU of small frames.
+const SMALL_MTU: usize = 2048 - FRAME_OVERHEAD;
+/// The largest MTU: a packet lies in one frame.
+pub const MOST_MTU: usize = 4096 - FRAME_OVERHEAD;
+
+/// How long a queue may take to come free.
+const QUEUE_WAIT: Duration = Duration::from_millis(500);
+
+/// How the interface is used.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its name.
+    pub name: String,
+    /// Which of its queues, from 0.
+    pub queue: u32,
+    /// What of it is ours. Packets to Ethernet groups stay the kernel's.
+    pub flows: Flows,
+    /// Not in the driver, even if it could.
+    pub generic: bool,
+    /// Copied, even if the card could fill frames of ours.
+    pub copy: bool,
+    /// The kernel is called when it sleeps, and not always.
+    pub need_wakeup: bool,
+    /// Microseconds that a call may spin on the card's queue instead of waiting for its interrupt.
+    pub busy_poll_us: Option<u32>,
+}
+
+impl Config {
+    /// Everything on the first queue of the interface of this name.
+    pub fn new(name: &str) -> Config {
+        Config {
+            name: name.into(),
+            queue: 0,
+            flows: Flows::everything(),
+            generic: false,
+            copy: false,
+            need_wakeup: true,
+            busy_poll_us: None,
+        }
+    }
+}
+
+/// One queue of an interface, as far as our flows come by it.
+pub struct Xdp {
+    /// Unmapped before the socket is closed.
+    memory: Memory,
+    fd: OwnedFd,
+    steering: Arc<Steering>,
+    capabilities: Capabilities,
+    /// The driver hands over packets of this host before their checksum is made.
+    is_unfinished: bool,
+    watch: Watch,
+    waker: Waker,
+}
+
+/// All the queues of one interface from 0 to below `count`, under one program.
+///
+/// # Errors
+/// As [`Xdp::open`].
+pub fn open_queues(config: &Config, count: u32) -> io::Result<Vec<Xdp>> {
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let index = rustix::net::netdevice::name_to_index(&any, &config.name)
+        .map_err(|e| explain(e.into(), config))?;
+    let steering =
+        Steering::attach(index, &config.flows, config.generic).map_err(|e| explain(e, config))?;
+    let steering = Arc::new(steering);
+    (0..count)
+        .map(|queue| {
+            let config = Config { queue, ..config.clone() };
+            Xdp::with(&config, index, steering.clone()).map_err(|e| explain(e, &config))
+        })
+        .collect()
+}
+
+impl Xdp {
+    /// Takes its flows from one queue of the interface.
+    ///
+    /// # Errors
+    /// `PermissionDenied`, with what is missing; `ResourceBusy`, when another program is on the interface or
+    /// another process has the queue; `Unsupported`, when its packets do not fit into frames; what the
+    /// kernel says.
+    pub fn open(config: &Config) -> io::Result<Xdp> {
+        let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let index = rustix::net::netdevice::name_to_index(&any, &config.name)
+            .map_err(|e| explain(e.into(), config))?;
+        let steering = Steering::attach(index, &config.flows, config.generic);
+        let steering = Arc::new(steering.map_err(|e| explain(e, config))?);
+        Xdp::with(config, index, steering).map_err(|e| explain(e, config))
+    }
+
+    fn with(config: &Config, index: u32, steering: Arc<Steering>) -> io::Result<Xdp> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)?;
+        let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let Some(mac) = ifreq::mac(any.as_fd(), &config.name)? else {
+            let what = format!("{} is no Ethernet interface", config.name);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        };
+        let mtu = ifreq::mtu(any.as_fd(), &config.name)?;
+        let driver = ethtool::driver(any.as_fd(), &config.name).unwrap_or_default();
+        if mtu > MOST_MTU {
+            let what = format!("its MTU is {mtu}, and at most {MOST_MTU} fits into a frame");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        let frame_bytes = if mtu <= SMALL_MTU { 2048 } else { 4096 };
+        let memory = Memory::new(fd.as_fd(), FRAMES, frame_bytes)?;
+        let mut notes = vec![format!("AF_XDP on {} queue {}", config.name, config.queue)];
+        let is_zero_copy = bind(&fd, index, config, steering.is_native)?;
+        notes.push(match (steering.is_native, config.generic) {
+            (true, _) => format!("program in the driver {driver}"),
+            (false, true) => "program where the stack begins (generic), as asked for".into(),
+            (false, false) => format!(
+                "program where the stack begins (generic): the driver {driver} runs none itself"
+            ),
+        });
+        notes.push(match (is_zero_copy, config.copy, steering.is_native) {
+            (true, ..) => "the card fills our frames (zero-copy)".into(),
+            (_, true, _) => "frames are copied, as asked for".into(),
+            (_, _, true) => format!("frames are copied: the driver {driver} has no zero-copy here"),
+            (_, _, false) => "frames are copied: zero-copy needs the program in the driver".into(),
+        });
+        if let Some(us) = config.busy_poll_us {
+            notes.push(busy_poll(fd.as_fd(), us));
+        }
+        notes.push("no segmentation: every packet is one frame".into());
+        let is_unfinished = matches!(driver.as_str(), "veth" | "virtio_net" | "tun" | "bridge");
+        if is_unfinished {
+            notes.push(format!("{driver} hands over packets of this host with partial checksums"));
+        }
+        steering.socket(config.queue, fd.as_raw_fd())?;
+        let capabilities = Capabilities {
+            name: "xdp",
+            link: Link::Ethernet,
+            mac: Some(mac),
+            mtu,
+            checksum: false,
+            tcp_segmentation: false,
+            udp_segmentation: false,
+            receive_offload: false,
+            max_packet_bytes: 14 + mtu,
+            notes,
+        };
+        let (watch, waker) = (Watch::new(index)?, Waker::new()?);
+        Ok(Xdp { memory, fd, steering, capabilities, is_unfinished, watch, waker })
+    }
+
+    /// Calls the kernel until it has taken what is to be sent, or cannot for now.
+    fn push_out(&mut self) -> io::Result<()> {
+        // It takes 32 packets a call where it copies.
+        for _ in 0..=FRAMES / 32 {
+            match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
+                Err(e) => return Err(e.into()),
+            }
+            if self.memory.is_drained() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Joins the socket to its queue; true when the card fills frames itself.
+fn bind(fd: &OwnedFd, index: u32, config: &Config, is_native: bool) -> io::Result<bool> {
+    let wakeup = if config.need_wakeup {
+        SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
+    } else {
+        SocketAddrXdpFlags::empty()
+    };
+    if is_native && !config.copy {
+        match join(fd, index, config.queue, SocketAddrXdpFlags::XDP_ZEROCOPY | wakeup) {
+            Ok(()) => {
+                let got = options::xdp_options(fd)?;
+                return Ok(got.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
+            }
+            Err(Errno::BUSY) => return Err(Errno::BUSY.into()),
+            Err(_) => {}
+        }
+    }
+    join(fd, index, config.queue, SocketAddrXdpFlags::XDP_COPY | wakeup)?;
+    Ok(false)
+}
+
+/// The kernel takes a queue from a socket that was closed some time later: who comes next waits for it.
+fn join(fd: &OwnedFd, index: u32, queue: u32, flags: SocketAddrXdpFlags) -> Result<(), Errno> {
+    let end = Instant::now() + QUEUE_WAIT;
+    loop {
+        match rustix::net::bind(fd, &SocketAddrXdp::new(flags, index, queue)) {
+            Err(Errno::BUSY) if Instant::now() < end => std::thread::sleep(QUEUE_WAIT / 50),
+            other => return other,
+        }
+    }
+}
+
+/// Asks for busy polling, and says what came of it.
+fn busy_poll(fd: BorrowedFd<'_>, us: u32) -> String {
+    /// `SO_BUSY_POLL`, `SO_PREFER_BUSY_POLL`.
+    const BUSY_POLL: [i32; 2] = [46, 69];
+    let us = i32::try_from(us).unwrap_or(i32::MAX);
+    let all = [(BUSY_POLL[1], 1), (BUSY_POLL[0], us)];
+    match all.iter().try_for_each(|(name, v)| sockopt::set(fd, libc::SOL_SOCKET, *name, *v)) {
+        Ok(()) => format!("busy polling for {us} µs a call"),
+        Err(e) => format!("no busy polling: {e}"),
+    }
+}
+
+fn explain(error: io::Error, config: &Config) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; it takes CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF \
+             (setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM, or run as root)"
+        }
+        io::ErrorKind::ResourceBusy => {
+            "; another XDP program is on the interface, or another process has the queue: use AF_PACKET, \
+             or another queue"
+        }
+        io::ErrorKind::InvalidInput => "; the interface may have no such queue",
+        _ if error.raw_os_error() == Some(libc::ENOBUFS) => {
+            "; raise the limit of locked memory (ulimit -l)"
+        }
+        _ => "",
+    };
+    let what = format!("AF_XDP on {} queue {}: {error}{advice}", config.name, config.queue);
+    io::Error::new(error.kind(), what)
+}
+
+impl Interface for Xdp {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        self.memory.reclaim();
+        let mut sent = 0;
+        for packet in packets {
+            let len = match packet.admit(&self.capabilities) {
+                Ok(len) => len,
+                Err(e) if sent == 0 => return Err(e),
+                // It comes again when the rest is sent.
+                Err(_) => break,
+            };
+            let took = self.memory.send(len, |frame| {
+                let (head, mut rest) = frame.split_at_mut(packet.header.len());
+                head.copy_from_slice(packet.header);
+                for piece in packet.payload {
+                    let (to, after) = rest.split_at_mut(piece.len());
+                    to.copy_from_slice(piece);
+                    rest = after;
+                }
+            });
+            if !took {
+                break;
+            }
+            sent += 1;
+        }
+        if self.memory.publish() && (sent > 0 || !self.memory.is_drained()) {
+            self.push_out()?;
+        }
+        Ok(sent)
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        let count = self.memory.receive(BATCH_PACKETS);
+        if self.memory.receive_wants_call() {
+            match rustix::net::recv(&self.fd, &mut [0u8; 0], RecvFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
+                Err(e) if count == 0 => return Err(e.into()),
+                Err(_) => {}
+            }
+        }
+        Ok(count)
+    }
+
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        let bytes = self.memory.packet(index);
+        let checksum = match self.is_unfinished {
+            true => unfinished::checksum(bytes),
+            false => Checksum::InPlace,
+        };
+        RxPacket { bytes, checksum, segmentation: Segmentation::None }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        match options::socket_error(&self.fd)? {
+            Ok(()) => Ok(ready),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
+        self.steering.set(flows)
+    }
+
+    fn poll_change(&mut self) -> Option<Change> {
+        let change = self.watch.poll()?;
+        if let Change::Mtu(mtu) = change {
+            self.capabilities.mtu = mtu;
+            self.capabilities.max_packet_bytes = (14 + mtu).min(self.memory.frame_bytes());
+        }
+        Some(change)
+    }
+
+    fn dropped(&self) -> u64 {
+        let Ok(stats) = options::xdp_statistics(&self.fd) else { return 0 };
+        let full = stats.rx_ring_full.unwrap_or(0);
+        stats.rx_dropped + full + stats.rx_fill_ring_empty_descs.unwrap_or(0)
+    }
+}

@@ -1,0 +1,274 @@
+//! The memory that an AF_XDP socket shares with the kernel (Linux `Documentation/networking/af_xdp.rst`): frames,
+//! and four rings of places in them.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
+    XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
+};
+
+/// `struct xdp_desc`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Descriptor {
+    pub at: u64,
+    pub len: u32,
+    pub options: u32,
+}
+
+/// A mapping, undone when dropped.
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped; nothing that points into it outlives its owner.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// One ring of `T`, one side of which is ours.
+///
+/// Invariant: the mapping holds both indices, the flags and `mask + 1` entries at these places, for as long
+/// as this lives. Between the indices lie entries of whoever consumes.
+struct Ring<T> {
+    mapping: Mapping,
+    offsets: XdpRingOffset,
+    mask: u32,
+    /// Our index, which the kernel only reads.
+    own: u32,
+    _entries: std::marker::PhantomData<T>,
+}
+
+impl<T: Copy> Ring<T> {
+    fn new(
+        fd: BorrowedFd<'_>,
+        entries: u32,
+        offsets: XdpRingOffset,
+        page: u64,
+    ) -> io::Result<Self> {
+        assert!(entries.is_power_of_two());
+        let len = offsets.desc as usize + entries as usize * size_of::<T>();
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            mmap(ptr::null_mut(), len, protection, flags | MapFlags::POPULATE, fd, page)?
+        };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = Mapping { base, len };
+        Ok(Ring { mapping, offsets, mask: entries - 1, own: 0, _entries: std::marker::PhantomData })
+    }
+
+    fn word(&self, at: u64) -> &AtomicU32 {
+        debug_assert!(at as usize + 4 <= self.mapping.len);
+        // SAFETY: the kernel gave these places, aligned and inside the mapping; the words are shared with it
+        // and only touched atomically.
+        unsafe { AtomicU32::from_ptr(self.mapping.base.as_ptr().add(at as usize).cast()) }
+    }
+
+    fn entry(&self, index: u32) -> *mut T {
+        let at = self.offsets.desc as usize + (index & self.mask) as usize * size_of::<T>();
+        // In bounds by the mask.
+        self.mapping.base.as_ptr().wrapping_add(at).cast()
+    }
+
+    /// How many entries a producer can put.
+    fn room(&self) -> u32 {
+        let consumer = self.word(self.offsets.consumer).load(Ordering::Acquire);
+        (self.mask + 1) - self.own.wrapping_sub(consumer).min(self.mask + 1)
+    }
+
+    /// Puts an entry, seen after [`Ring::publish`]. False when there is no room.
+    fn put(&mut self, entry: T) -> bool {
+        if self.room() == 0 {
+            return false;
+        }
+        // SAFETY: in bounds and aligned; there is room, so the entry is the producer's, who we are.
+        unsafe { self.entry(self.own).write(entry) };
+        self.own = self.own.wrapping_add(1);
+        true
+    }
+
+    fn publish(&self) {
+        self.word(self.offsets.producer).store(self.own, Ordering::Release);
+    }
+
+    /// Takes an entry, if there is one; the kernel has its place back after [`Ring::release`].
+    fn take(&mut self) -> Option<T> {
+        let producer = self.word(self.offsets.producer).load(Ordering::Acquire);
+        if producer == self.own {
+            return None;
+        }
+        // SAFETY: in bounds and aligned; the producer has published it, so it is ours until `release`, and
+        // every `T` here is of numbers.
+        let entry = unsafe { self.entry(self.own).read() };
+        self.own = self.own.wrapping_add(1);
+        Some(entry)
+    }
+
+    fn release(&self) {
+        self.word(self.offsets.consumer).store(self.own, Ordering::Release);
+    }
+
+    /// Nothing that we put waits to be consumed.
+    fn is_drained(&self) -> bool {
+        self.word(self.offsets.consumer).load(Ordering::Acquire) == self.own
+    }
+
+    /// The kernel sleeps until it is called.
+    fn wants_call(&self) -> bool {
+        let flags = self.offsets.flags;
+        flags.is_none_or(|at| self.word(at).load(Ordering::Relaxed) & 1 != 0)
+    }
+}
+
+/// Frames, and who has them: the kernel, to fill or to send; we, free or with a received packet in it.
+///
+/// Invariant: each frame is at one place only: in the fill ring or on its way through the kernel to `taken`; in
+/// `free`; or sent and not completed.
+pub(crate) struct Memory {
+    frames: Mapping,
+    frame_bytes: usize,
+    fill: Ring<u64>,
+    completion: Ring<u64>,
+    rx: Ring<Descriptor>,
+    tx: Ring<Descriptor>,
+    /// Received, ours until the next `receive`.
+    taken: Vec<Descriptor>,
+    free: Vec<u64>,
+}
+
+// SAFETY: mappings belong to the process, not to a thread.
+unsafe impl Send for Memory {}
+
+/// Bytes before a received packet, so that what follows an Ethernet header is aligned.
+const HEADROOM: u32 = 2;
+
+impl Memory {
+    /// Gives the socket `2 * entries` frames: half to receive, half to send.
+    pub fn new(fd: BorrowedFd<'_>, entries: u32, frame_bytes: usize) -> io::Result<Memory> {
+        let len = 2 * entries as usize * frame_bytes;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, flags)? };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let frames = Mapping { base, len };
+        let region = XdpUmemReg {
+            addr: base.as_ptr() as u64,
+            len: len as u64,
+            chunk_size: frame_bytes as u32,
+            headroom: HEADROOM,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        sockopt::set_xdp_umem_reg(fd, region)?;
+        sockopt::set_xdp_umem_fill_ring_size(fd, entries)?;
+        sockopt::set_xdp_umem_completion_ring_size(fd, entries)?;
+        sockopt::set_xdp_rx_ring_size(fd, entries)?;
+        sockopt::set_xdp_tx_ring_size(fd, entries)?;
+        let offsets = sockopt::xdp_mmap_offsets(fd)?;
+        let mut fill = Ring::new(fd, entries, offsets.fr, XDP_UMEM_PGOFF_FILL_RING)?;
+        for frame in 0..u64::from(entries) {
+            fill.put(frame * frame_bytes as u64);
+        }
+        fill.publish();
+        Ok(Memory {
+            frames,
+            frame_bytes,
+            fill,
+            completion: Ring::new(fd, entries, offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING)?,
+            rx: Ring::new(fd, entries, offsets.rx, XDP_PGOFF_RX_RING)?,
+            tx: Ring::new(fd, entries, offsets.tx, XDP_PGOFF_TX_RING)?,
+            taken: Vec::with_capacity(entries as usize),
+            free: (entries..2 * entries).map(|n| u64::from(n) * frame_bytes as u64).collect(),
+        })
+    }
+
+    /// Gives the last packets' frames back and takes at most `most` that came; returns how many.
+    pub fn receive(&mut self, most: usize) -> usize {
+        if !self.taken.is_empty() {
+            for packet in self.taken.drain(..) {
+                // The fill ring has room for every frame that came out of it.
+                self.fill.put(packet.at - packet.at % self.frame_bytes as u64);
+            }
+            self.fill.publish();
+        }
+        while self.taken.len() < most {
+            let Some(packet) = self.rx.take() else { break };
+            self.taken.push(packet);
+        }
+        if !self.taken.is_empty() {
+            self.rx.release();
+        }
+        self.taken.len()
+    }
+
+    /// The kernel fills no frame before it is called.
+    pub fn receive_wants_call(&self) -> bool {
+        self.fill.offsets.flags.is_some() && self.fill.wants_call()
+    }
+
+    /// A packet of the last `receive`.
+    ///
+    /// # Panics
+    /// When there is none of this number.
+    pub fn packet(&self, index: usize) -> &[u8] {
+        let Descriptor { at, len, .. } = self.taken[index];
+        let (at, len) = (at as usize, len as usize);
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.frames.len));
+        // SAFETY: in bounds; the frame came out of the receive ring, so the kernel does not write to it until
+        // it is back in the fill ring, which takes `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.frames.base.as_ptr().add(at), len) }
+    }
+
+    /// Room of one frame.
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    /// Takes back frames that were sent.
+    pub fn reclaim(&mut self) {
+        let before = self.free.len();
+        while let Some(at) = self.completion.take() {
+            self.free.push(at - at % self.frame_bytes as u64);
+        }
+        if self.free.len() > before {
+            self.completion.release();
+        }
+    }
+
+    /// Puts a packet of `len` bytes, which `write` fills, among those to send. False when there is no room.
+    pub fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        assert!(len <= self.frame_bytes);
+        if self.tx.room() == 0 {
+            return false;
+        }
+        let Some(at) = self.free.pop() else { return false };
+        debug_assert!(at as usize + len <= self.frames.len);
+        // SAFETY: a frame in `free` lies in the mapping and nobody else has it, nor a slice of it.
+        write(unsafe {
+            std::slice::from_raw_parts_mut(self.frames.base.as_ptr().add(at as usize), len)
+        });
+        self.tx.put(Descriptor { at, len: len as u32, options: 0 })
+    }
+
+    /// Shows the kernel what [`Memory::send`] put; true when it has to be called.
+    pub fn publish(&self) -> bool {
+        self.tx.publish();
+        self.tx.wants_call()
+    }
+
+    /// The kernel has taken all that is to be sent.
+    pub fn is_drained(&self) -> bool {
+        self.tx.is_drained()
+    }
+}

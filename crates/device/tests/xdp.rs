@@ -1,0 +1,124 @@
+//! AF_XDP against the kernel over a veth pair: packets both ways, steering, and what is left behind.
+
+mod support;
+
+use std::io::{ErrorKind, IoSlice};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use fusewire_device::interface::Interface;
+use fusewire_device::interface::flows::{Flows, Port, Protocol};
+use fusewire_device::interface::xdp::{Config, Xdp, open_queues};
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use support::{VETH, content, exchange, receive_until, udp_payload, veth_flow, whole};
+
+#[test]
+fn packets_go_both_ways_in_every_mode() {
+    in_namespace("packets_go_both_ways_in_every_mode", Need::Root, VETH, || {
+        for (generic, copy, need_wakeup, busy_poll_us) in [
+            (false, false, true, None),
+            (false, true, false, None),
+            (true, false, true, Some(20)),
+            (true, false, false, None),
+        ] {
+            let config = Config { generic, copy, need_wakeup, busy_poll_us, ..Config::new("fwb") };
+            let mut xdp = Xdp::open(&config).unwrap();
+            let notes = xdp.capabilities().notes.join("; ");
+            eprintln!("{notes}");
+            assert_eq!(notes.contains("generic"), generic);
+            exchange::datagrams(&mut xdp, veth_flow());
+        }
+        assert!(!sh("ip link show fwb").contains("xdp"), "the program is gone");
+    });
+}
+
+#[test]
+fn rings_go_round() {
+    in_namespace("rings_go_round", Need::Root, VETH, || {
+        let mut xdp = Xdp::open(&Config::new("fwb")).unwrap();
+        let flow = veth_flow();
+        let socket = UdpSocket::bind(flow.to).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut buffer = [0; 2000];
+        // More than there are frames.
+        for n in 0..250u8 {
+            let payload = [&[n][..], &content(1000)].concat();
+            let header = flow.udp(&payload);
+            let pieces = [IoSlice::new(&payload[..300]), IoSlice::new(&payload[300..])];
+            assert_eq!(xdp.transmit(&[whole(&header, &pieces); 20]).unwrap(), 20);
+            for _ in 0..20 {
+                let len = socket.recv(&mut buffer).unwrap();
+                assert!(buffer[..len] == payload[..]);
+            }
+            let mut came = 0;
+            for _ in 0..20 {
+                socket.send_to(&payload, flow.from).unwrap();
+            }
+            receive_until(&mut xdp, |packet| {
+                if let Some(got) = udp_payload(support::ETHERNET, packet.bytes, 7000) {
+                    assert!(got == payload);
+                    came += 1;
+                }
+                came == 20
+            });
+        }
+        assert_eq!(xdp.dropped(), 0);
+    });
+}
+
+#[test]
+fn our_flows_come_and_the_rest_stays_the_kernels() {
+    let test = "our_flows_come_and_the_rest_stays_the_kernels";
+    in_namespace(test, Need::Root, VETH, || {
+        let port = |port| Port { addr: [10, 78, 0, 2].into(), protocol: Protocol::Udp, port };
+        let flows = Flows::ports([port(7000), port(7100)]);
+        let mut xdp = Xdp::open(&Config { flows, ..Config::new("fwb") }).unwrap();
+        let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
+        let came = |xdp: &mut Xdp| {
+            let all = [7000u16, 7100, 7200];
+            all.iter().for_each(|to| {
+                socket.send_to(&to.to_be_bytes(), ("10.78.0.2", *to)).unwrap();
+            });
+            let mut ports = Vec::new();
+            while xdp.wait(Some(Duration::from_millis(100)), false).unwrap() {
+                for i in 0..xdp.receive().unwrap() {
+                    let bytes = xdp.packet(i).bytes;
+                    let ours = |to: &&u16| udp_payload(support::ETHERNET, bytes, **to).is_some();
+                    ports.push(*all.iter().find(ours).expect("nothing but our flows"));
+                }
+            }
+            ports
+        };
+        assert_eq!(came(&mut xdp), [7000, 7100]);
+        xdp.steer(&Flows::ports([port(7200)])).unwrap();
+        assert_eq!(came(&mut xdp), [7200]);
+        let error = xdp.steer(&Flows::everything()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        // An address of our own: everything for it, and ARP.
+        xdp.steer(&Flows::addrs([[10, 78, 0, 2].into()])).unwrap();
+        assert_eq!(came(&mut xdp), [7000, 7100, 7200]);
+        sh("ip neigh del 10.78.0.2 dev fwa");
+        socket.send_to(b"who has it", "10.78.0.2:7000").unwrap();
+        receive_until(&mut xdp, |packet| packet.bytes[12..14] == [8, 6]);
+    });
+}
+
+#[test]
+fn a_second_user_of_the_interface_is_refused_with_advice() {
+    let test = "a_second_user_of_the_interface_is_refused_with_advice";
+    in_namespace(test, Need::Root, VETH, || {
+        let first = Xdp::open(&Config::new("fwb")).unwrap();
+        let error = Xdp::open(&Config::new("fwb")).err().unwrap();
+        assert!(error.kind() == ErrorKind::ResourceBusy, "{error}");
+        assert!(error.to_string().contains("AF_PACKET"), "{error}");
+        drop(first);
+        assert_eq!(open_queues(&Config::new("fwb"), 1).unwrap().len(), 1);
+        let error = Xdp::open(&Config { queue: 9, ..Config::new("fwb") }).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let error = Xdp::open(&Config::new("fwnone")).err().unwrap();
+        assert!(error.to_string().contains("fwnone"));
+        sh("ip link set fwa mtu 9000\nip link set fwb mtu 9000");
+        let error = Xdp::open(&Config::new("fwb")).err().unwrap();
+        assert!(error.kind() == ErrorKind::Unsupported, "{error}");
+    });
+}
