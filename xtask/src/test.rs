@@ -14,7 +14,14 @@ pub struct Options {
 }
 
 /// Programs that tests talk to, and the Debian packages that have them.
-const PEERS: [(&str, &str); 3] = [("tshark", "tshark"), ("cc", "gcc"), ("g++", "g++")];
+const PEERS: [(&str, &str); 6] = [
+    ("tshark", "tshark"),
+    ("cc", "gcc"),
+    ("g++", "g++"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+    ("bash", "bash"),
+];
 
 /// Runs every step, stops at the first that fails.
 pub fn run(options: &Options) -> Result {

@@ -5,11 +5,7 @@ mod support;
 use std::fs;
 use std::time::Duration;
 
-use support::{Done, World, bytes, wait_for_part};
-
-/// Long enough to be caught in the middle at the rate below.
-const LEN: usize = 24 << 20;
-const RATE: &str = "16M";
+use support::{BIG, World, bytes, wait_for_part};
 
 #[test]
 fn files_and_folders_go_both_ways_unchanged() {
@@ -93,64 +89,9 @@ fn only_whom_the_session_allows_comes_to_the_memory() {
 }
 
 #[test]
-fn a_server_that_vanishes_is_an_error_and_the_next_one_goes_on() {
-    let world = World::new();
-    let content = bytes(LEN, 3);
-    fs::write(world.served("big"), &content).unwrap();
-    let server = world.serve(&[]);
-    let (address, url) = (server.address.clone(), server.url("big"));
-    let args = ["get", &url, "--rate", RATE, "--device", "shm"];
-    let child = world.command("alice", &args).spawn().unwrap();
-    wait_for_part(&world.path("here"), 6 << 20);
-    server.kill();
-    Done::of(child).failed(4, "run the same command again");
-    assert!(!world.here("big").exists());
-    let _server = world.serve_again(&address, &[]);
-    let args = ["get", &url, "--json", "--device", "shm"];
-    let summary = world.run("alice", &args).ok().summary();
-    assert!(summary["bytes_resumed"].as_u64().unwrap() >= 1 << 20, "{summary}");
-    assert!(fs::read(world.here("big")).unwrap() == content);
-}
-
-#[test]
-fn a_killed_client_costs_the_server_nothing_and_goes_on_where_it_was() {
-    let world = World::new();
-    let content = bytes(LEN, 1);
-    fs::write(world.served("big"), &content).unwrap();
-    let server = world.serve(&[]);
-    let url = server.url("big");
-    let args = ["get", &url, "--rate", RATE, "--device", "shm"];
-    let mut child = world.command("alice", &args).spawn().unwrap();
-    wait_for_part(&world.path("here"), 6 << 20);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let args = ["get", &url, "--json", "--device", "shm"];
-    let summary = world.run("alice", &args).ok().summary();
-    assert!(summary["bytes_resumed"].as_u64().unwrap() >= 1 << 20, "{summary}");
-    assert!(fs::read(world.here("big")).unwrap() == content);
-    // Nothing is left of the killed one that a drain would have to wait for.
-    server.stop().ok();
-}
-
-#[test]
-fn sigterm_lets_transfers_end() {
-    let world = World::new();
-    let content = bytes(LEN / 2, 4);
-    fs::write(world.served("big"), &content).unwrap();
-    let server = world.serve(&[]);
-    let args = ["get", &server.url("big"), "--rate", RATE, "--device", "shm"];
-    let child = world.command("alice", &args).spawn().unwrap();
-    wait_for_part(&world.path("here"), 2 << 20);
-    server.terminate();
-    Done::of(child).ok();
-    server.wait().ok();
-    assert!(fs::read(world.here("big")).unwrap() == content);
-}
-
-#[test]
 fn waiting_costs_no_time_of_the_processor() {
     let world = World::new();
-    fs::write(world.served("big"), bytes(LEN, 4)).unwrap();
+    fs::write(world.served("big"), bytes(BIG, 4)).unwrap();
     let server = world.serve(&[]);
     // A client that asks for little: the connection is idle nearly all the time.
     let args = ["get", &server.url("big"), "--rate", "1k", "--device", "shm"];

@@ -2,8 +2,9 @@
 //! long a message of 64 bytes is under way and back: the raw device, no protocol.
 //!
 //! `cargo run --release -p fusewire-device --example interface_rate [DEVICE] [SECONDS]` with DEVICE one of
-//! `tap`, `packet`, `packet-blocks`, `packet-bypass`, or `all`. It runs in a network namespace of its own, as root or
-//! where unprivileged ones are allowed; TAP stands alone, the others have one end of a veth pair.
+//! `tap`, `tun`, `packet`, `packet-blocks`, `packet-bypass`, `xdp`, `xdp-generic` or `all`. It runs in a network namespace
+//! of its own, as root or, but for XDP, where unprivileged ones are allowed; TAP stands alone, the others
+//! have one end of a veth pair.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::tap::{self, Tap};
+use fusewire_device::interface::xdp::{self, Xdp};
 use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
 use fusewire_device::udp::{self, Udp};
 use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
@@ -25,8 +27,9 @@ use fusewire_testkit::namespace::sh;
 use support::{Flow, VETH, mac_of, udp_payload, veth_flow};
 
 const INSIDE: &str = "FUSEWIRE_RATE_INSIDE";
-const ALL: [&str; 5] = ["tap", "tun", "packet", "packet-blocks", "packet-bypass"];
-/// Most datagrams of a super-frame that the kernel takes and gives.
+const ALL: [&str; 7] =
+    ["tap", "tun", "packet", "packet-blocks", "packet-bypass", "xdp", "xdp-generic"];
+/// Most datagrams of a super-frame that every kernel with segmentation offload sends.
 const MOST_SEGMENTS: usize = 64;
 
 fn open(name: &str) -> (Box<dyn Interface>, Flow) {
@@ -42,6 +45,10 @@ fn open(name: &str) -> (Box<dyn Interface>, Flow) {
         return (Box::new(tap), flow);
     }
     sh(&format!("ip link del fwa 2>/dev/null || true\n{VETH}"));
+    if name.starts_with("xdp") {
+        let config = xdp::Config { generic: name == "xdp-generic", ..xdp::Config::new("fwb") };
+        return (Box::new(Xdp::open(&config).unwrap()), veth_flow());
+    }
     let config = packet::Config {
         blocks: name == "packet-blocks",
         bypass_queue: name == "packet-bypass",
@@ -53,7 +60,11 @@ fn open(name: &str) -> (Box<dyn Interface>, Flow) {
 /// Messages that our end sends in a second, as counted by a kernel socket with `UDP_GRO`.
 fn send(interface: &mut dyn Interface, flow: Flow, size: usize, time: Duration) -> f64 {
     let capabilities = interface.capabilities().clone();
-    let segments = if capabilities.udp_segmentation { MOST_SEGMENTS.min(65_000 / size) } else { 1 };
+    let segments = if capabilities.udp_segmentation {
+        capabilities.udp_segments_max().min(65_000 / size)
+    } else {
+        1
+    };
     let payload = vec![7; segments * size];
     let mut header = flow.udp(&payload);
     let pieces = [IoSlice::new(&payload)];

@@ -13,16 +13,18 @@ pub mod memory;
 pub mod packet;
 mod steer;
 pub mod tap;
-mod unfinished;
-mod vnet;
+pub mod unfinished;
+pub mod vnet;
 pub mod xdp;
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::Waker;
+use crate::kernel::Version;
 use flows::Flows;
 
 pub(crate) use vnet::HEADER_BYTES as VNET_HEADER_BYTES;
@@ -106,7 +108,11 @@ impl TxPacket<'_> {
         let offered = match self.segmentation {
             Segmentation::None => true,
             Segmentation::Tcp { .. } => capabilities.tcp_segmentation,
-            Segmentation::Udp { .. } => capabilities.udp_segmentation,
+            Segmentation::Udp { segment_len } => {
+                let payload: usize = self.payload.iter().map(|piece| piece.len()).sum();
+                let segments = payload.div_ceil(usize::from(segment_len).max(1));
+                capabilities.udp_segmentation && segments <= capabilities.udp_segments_max()
+            }
         };
         let complete = match self.checksum {
             Checksum::Partial { start, offset } => {
@@ -117,14 +123,15 @@ impl TxPacket<'_> {
         if len == 0 || len > capabilities.max_packet_bytes || !offered || !complete {
             let what = format!(
                 "a packet of {len} bytes, {:?}, {:?}, for {}, which takes {} bytes, checksum {}, TCP \
-                 segmentation {}, UDP segmentation {}",
+                 segmentation {}, UDP segmentation {} up to {} datagrams",
                 self.checksum,
                 self.segmentation,
                 capabilities.name,
                 capabilities.max_packet_bytes,
                 capabilities.checksum,
                 capabilities.tcp_segmentation,
-                capabilities.udp_segmentation
+                capabilities.udp_segmentation,
+                capabilities.udp_segments_max()
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
@@ -166,6 +173,23 @@ pub struct Capabilities {
     pub max_packet_bytes: usize,
     /// What was asked for, what was got, and why, in sentences for the user.
     pub notes: Vec<String>,
+}
+
+/// Linux that takes 128 datagrams in a UDP super-frame, and not 64 (`UDP_MAX_SEGMENTS`).
+const MORE_SEGMENTS: Version = Version { major: 6, minor: 9 };
+
+impl Capabilities {
+    /// The most datagrams that a UDP super-frame may have: the kernel refuses one with more.
+    pub fn udp_segments_max(&self) -> usize {
+        static KERNEL: OnceLock<usize> = OnceLock::new();
+        match self.name {
+            "memory" => usize::MAX,
+            _ => *KERNEL.get_or_init(|| {
+                let runs_more = Version::running().is_some_and(|v| v >= MORE_SEGMENTS);
+                if runs_more { 128 } else { 64 }
+            }),
+        }
+    }
 }
 
 /// What happened to an interface, its addresses, neighbours and routes while it was in use.

@@ -29,7 +29,7 @@ impl Waker {
     }
 
     /// Forgets wakes that came until now.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 }

@@ -107,6 +107,17 @@ fn a_persistent_interface_stays_and_another_does_not() {
 #[test]
 fn what_was_not_offered_is_refused() {
     in_namespace("what_was_not_offered_is_refused", Need::Namespace, "", || {
+        let (mut tap, flow) = open(Link::Ip);
+        let most = tap.capabilities().udp_segments_max();
+        let pieces = [IoSlice::new(&[7; 200])];
+        for (segments, taken) in [(most, true), (most + 1, false)] {
+            let mut header = flow.udp(&[7; 200][..segments]);
+            let checksum = flow.partial(&mut header, segments, 17);
+            let segmentation = Segmentation::Udp { segment_len: 1 };
+            let pieces = [IoSlice::new(&pieces[0][..segments])];
+            let packet = TxPacket { header: &header, payload: &pieces, checksum, segmentation };
+            assert_eq!(tap.transmit(&[packet]).is_ok(), taken, "{segments} datagrams");
+        }
         let config = Config { name: "fwtest%d".into(), offload: false, ..Config::default() };
         let mut tap = Tap::open(&config).unwrap();
         let partial = Checksum::Partial { start: 34, offset: 6 };

@@ -6,9 +6,10 @@ use std::io::{ErrorKind, IoSlice};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use fusewire_device::interface::Interface;
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
+use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::xdp::{Config, Xdp, open_queues};
+use fusewire_device::interface::{Checksum, Interface};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 use support::{VETH, content, exchange, receive_until, udp_payload, veth_flow, whole};
 
@@ -120,5 +121,48 @@ fn a_second_user_of_the_interface_is_refused_with_advice() {
         sh("ip link set fwa mtu 9000\nip link set fwb mtu 9000");
         let error = Xdp::open(&Config::new("fwb")).err().unwrap();
         assert!(error.kind() == ErrorKind::Unsupported, "{error}");
+    });
+}
+
+#[test]
+fn ipv6_is_steered_by_port_and_by_address() {
+    in_namespace("ipv6_is_steered_by_port_and_by_address", Need::Root, VETH, || {
+        let ours: std::net::IpAddr = "fd00:78::2".parse().unwrap();
+        let port = |port| Port { addr: ours, protocol: Protocol::Udp, port };
+        let xdp_flows = Flows::ports([port(7000)]);
+        let mut xdp = Xdp::open(&Config { flows: xdp_flows, ..Config::new("fwb") }).unwrap();
+        let flows = Flows::ports([port(7100)]);
+        let mut packet =
+            Packet::open(&packet::Config { flows, ..packet::Config::new("fwb") }).unwrap();
+        let text = support::mac_of("fwb").map(|b| format!("{b:02x}")).join(":");
+        sh(&format!("ip neigh add fd00:78::2 lladdr {text} dev fwa"));
+        let socket = UdpSocket::bind("[fd00:78::1]:7001").unwrap();
+        let came = |interface: &mut dyn Interface| {
+            for to in [7000u16, 7100, 7200] {
+                socket.send_to(b"six", (ours, to)).unwrap();
+            }
+            let mut ports = Vec::new();
+            while interface.wait(Some(Duration::from_millis(100)), false).unwrap() {
+                for i in 0..interface.receive().unwrap() {
+                    let packet = interface.packet(i);
+                    assert!(matches!(packet.checksum, Checksum::Partial { start: 54, offset: 6 }));
+                    let port = [7000, 7100, 7200].into_iter().find(|port| {
+                        udp_payload(support::ETHERNET, packet.bytes, *port) == Some(b"six")
+                    });
+                    ports.push(port.expect("nothing but our flows"));
+                }
+            }
+            ports
+        };
+        assert_eq!(came(&mut xdp), [7000]);
+        // The first went to XDP before: the socket of AF_PACKET sees what is left.
+        assert_eq!(came(&mut packet), [7100, 7100]);
+        xdp.receive().unwrap();
+        xdp.steer(&Flows::addrs([ours])).unwrap();
+        assert_eq!(came(&mut xdp), [7000, 7100, 7200]);
+        // A solicitation for our address is ours too.
+        sh("ip neigh del fd00:78::2 dev fwa");
+        socket.send_to(b"who has it", (ours, 7000)).unwrap();
+        receive_until(&mut xdp, |packet| packet.bytes[54] == 135);
     });
 }

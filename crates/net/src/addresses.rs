@@ -175,9 +175,13 @@ impl Addresses {
     }
 
     /// Gives an address new lifetimes.
-    pub fn refresh(&mut self, address: IpAddr, lifetimes: Lifetimes) {
+    pub fn refresh(&mut self, now: Instant, address: IpAddr, lifetimes: Lifetimes) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.cidr.address() == address) {
             entry.lifetimes = lifetimes;
+            let preferred = lifetimes.preferred_until.is_none_or(|at| at > now);
+            if entry.state == State::Deprecated && preferred {
+                entry.state = State::Preferred;
+            }
         }
     }
 
@@ -282,11 +286,6 @@ impl Addresses {
             if entry.state == State::Preferred && due(entry.lifetimes.preferred_until) {
                 entry.state = State::Deprecated;
             }
-            if entry.state == State::Deprecated
-                && entry.lifetimes.preferred_until.is_none_or(|at| at > now)
-            {
-                entry.state = State::Preferred;
-            }
             if entry.state == State::Tentative && entry.probes == 0 && due(entry.next) {
                 entry.state = State::Preferred;
                 entry.next = Some(now);
@@ -326,6 +325,12 @@ impl Entry {
     pub const fn is_usable(&self) -> bool {
         matches!(self.state, State::Preferred | State::Deprecated)
     }
+}
+
+/// Whether packets from `source` may go as far as `destination` is: those of a link-local address pass no
+/// router (RFC 4291, section 2.5.6; RFC 3927, section 2.6.2).
+pub(crate) fn reaches(source: IpAddr, destination: IpAddr) -> bool {
+    scope(source) >= scope(destination)
 }
 
 /// How far an address reaches: 2 the link, 14 everywhere (RFC 4291, section 2.7; RFC 6724, section 3.1).

@@ -297,6 +297,7 @@ impl Layer {
                 IpAddr::V6(_) => None,
             })
             .or_else(|| self.addresses.source_for(destination))
+            .filter(|&source| addresses::reaches(source, destination))
             .ok_or(NoPath::NoRoute)?;
         let station = match self.config.link {
             Link::Ip => None,

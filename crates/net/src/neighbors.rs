@@ -9,8 +9,8 @@
 //!    └─3 unanswered─▶ Failed ──1 s──▶ gone
 //! ```
 //! The table is an array of sets of [`WAYS`] entries, the set chosen by a keyed hash: it never grows, and
-//! nobody can aim at a set. In a full set the entry that was used longest ago makes room, but one that a
-//! stranger's packet makes never displaces one that we send to.
+//! nobody can aim at a set. In a full set one that never answered makes room, else the one that was used
+//! longest ago; but one that a stranger's packet makes never displaces one that we send to.
 //!
 //! Against poisoning: an entry that we use changes its station only when the old station does not answer a
 //! question of ours. RFC 4861, section 7.2.5, and RFC 826 would follow every claim at once; here a claim costs
@@ -282,7 +282,7 @@ impl Neighbors {
                 Learned::Nothing
             }
             _ if evidence == Evidence::WeakAnswer => Learned::Contested,
-            State::Stale if !entry.used => {
+            State::Stale if entry.last_use.is_none() => {
                 entry.mac = mac;
                 Learned::Nothing
             }
@@ -367,7 +367,10 @@ impl Neighbors {
         let victim = set
             .filter_map(|at| self.entries[at].map(|e| (at, e)))
             .filter(|(_, e)| wanted || e.last_use.is_none())
-            .min_by_key(|(_, e)| (e.last_use.is_some(), e.is_router, e.last_use, e.seen))?;
+            .min_by_key(|(_, e)| {
+                let silent = matches!(e.state, State::Incomplete | State::Failed);
+                (e.last_use.is_some(), !silent, e.is_router, e.last_use, e.seen)
+            })?;
         self.unsolicit(victim.0);
         if victim.1.used {
             self.changes += 1;

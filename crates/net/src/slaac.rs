@@ -232,7 +232,7 @@ impl Layer {
                 (false, false) => Some(now + TWO_HOURS),
             };
             let lifetimes = Lifetimes { preferred_until, valid_until };
-            self.addresses.refresh(entry.cidr.address(), lifetimes);
+            self.addresses.refresh(now, entry.cidr.address(), lifetimes);
         } else if prefix.valid_lifetime_s > 0 {
             let lifetimes = Lifetimes { preferred_until, valid_until: valid };
             self.form_address(now, address, Origin::Slaac, lifetimes);

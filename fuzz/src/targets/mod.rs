@@ -4,6 +4,10 @@ use crate::Target;
 
 mod capture;
 mod handshake;
+mod interface_packets;
+mod neighbors;
+mod net_layer;
+mod reassembly;
 mod record;
 mod request_messages;
 mod server_requests;
@@ -19,6 +23,14 @@ mod wire_headers;
 pub const TARGETS: &[Target] = &[
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
+    Target {
+        name: "interface_packets",
+        run: interface_packets::run,
+        seeds: interface_packets::seeds,
+    },
+    Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
+    Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
+    Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },

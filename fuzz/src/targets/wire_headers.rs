@@ -1,6 +1,8 @@
 //! The parsers of `wire`: what parses is emitted and parses again as the same.
 use fusewire_base::Sum;
-use fusewire_wire::{ethernet, ipv4, ipv6, tcp, udp};
+use fusewire_wire::{
+    arp, dhcp, ethernet, icmp, icmpv6, igmp, ipv4, ipv6, ipv6_extension, mld, ndp, tcp, udp,
+};
 
 /// Runs one input.
 pub fn run(data: &[u8]) {
@@ -9,6 +11,10 @@ pub fn run(data: &[u8]) {
     ipv4_header(data);
     ipv6_header(data);
     ethernet_header(data);
+    link_messages(data);
+    group_messages(data);
+    dhcp_message(data);
+    extension_headers(data);
 }
 
 /// Segments as the stack sends them, cut short, and the same below the other headers.
@@ -41,6 +47,87 @@ pub fn seeds() -> Vec<Vec<u8>> {
     (ip[0], ip[3], ip[8], ip[9]) = (0x45, 40, 64, 6);
     seeds.push(ip.to_vec());
     seeds
+}
+
+fn link_messages(data: &[u8]) {
+    if let Ok(packet) = arp::Packet::parse(data) {
+        let mut out = [0; arp::PACKET_LEN];
+        packet.emit(&mut out);
+        assert_eq!(out, data[..arp::PACKET_LEN]);
+    }
+    if let Ok(Some((message, len))) = ndp::Message::parse(data) {
+        let mut out = [0; 40];
+        assert_eq!(message.emit(&mut out), len);
+        assert_eq!(ndp::Message::parse(&out), Ok(Some((message, len))));
+        for option in ndp::options(&data[len..]).flatten() {
+            let mut out = [0; 32];
+            let len = option.emit(&mut out);
+            assert_eq!(ndp::options(&out[..len]).next(), Some(Ok(option)));
+        }
+    }
+    let mut sealed = data.to_vec();
+    if sealed.len() < icmp::HEADER_LEN {
+        return;
+    }
+    icmpv6::emit_checksum(Sum::ZERO, &mut sealed);
+    let message = icmp::Message::parse(&sealed).expect("its checksum is right");
+    let mut out = sealed.clone();
+    message.emit(&mut out);
+    assert_eq!(icmp::Message::parse(&out), Ok(message));
+    let message = icmpv6::Message::parse(Sum::ZERO, &sealed).expect("its checksum is right");
+    let mut out = sealed.clone();
+    message.emit(Sum::ZERO, &mut out);
+    assert_eq!(icmpv6::Message::parse(Sum::ZERO, &out), Ok(message));
+}
+
+fn group_messages(data: &[u8]) {
+    let mut sealed = data.to_vec();
+    if sealed.len() >= igmp::HEADER_LEN {
+        icmpv6::emit_checksum(Sum::ZERO, &mut sealed);
+        if let Ok(igmp::Message::Report(group)) = igmp::Message::parse(&sealed) {
+            let mut out = [0; igmp::HEADER_LEN];
+            igmp::emit_report(igmp::Version::V2, group, &mut out);
+            assert_eq!(igmp::Message::parse(&out), Ok(igmp::Message::Report(group)));
+        }
+    }
+    if let Ok(mld::Message::Query(query)) = mld::Message::parse(data) {
+        assert!(query.max_response.as_secs() <= 8387 && query.robustness <= 7);
+    }
+}
+
+fn dhcp_message(data: &[u8]) {
+    // The magic cookie is hard to guess.
+    let mut bytes = vec![0; dhcp::FIXED_LEN];
+    let mut head = [0; dhcp::EMIT_LEN];
+    let kind = dhcp::Kind::Ack;
+    dhcp::Message::new(kind, 7, ethernet::Address([2; 6])).emit(&mut head);
+    bytes.copy_from_slice(&head[..dhcp::FIXED_LEN]);
+    bytes.extend(data);
+    let Ok(message) = dhcp::Message::parse(&bytes) else { return };
+    let mut out = [0; dhcp::EMIT_LEN];
+    message.emit(&mut out);
+    let again = dhcp::Message::parse(&out).expect("what we emit is legal");
+    assert_eq!(
+        (again.kind, again.lease_s, again.server),
+        (message.kind, message.lease_s, message.server)
+    );
+    assert_eq!(again.prefix_len, message.prefix_len);
+}
+
+fn extension_headers(data: &[u8]) {
+    let Some((&first, payload)) = data.split_first() else { return };
+    let mut chain = ipv6_extension::Chain::new(first);
+    for n in 0.. {
+        let Ok(Some(step)) = chain.step(payload) else { break };
+        assert!(n < ipv6_extension::MAX_EXTENSIONS && step.offset + step.len == chain.offset);
+        assert!(chain.offset <= payload.len());
+        let header = &payload[step.offset..chain.offset];
+        for option in ipv6_extension::options(header).flatten() {
+            assert!(option.offset < header.len());
+        }
+    }
+    let header_len = usize::from(first) % 64;
+    let _ = ipv4::is_source_routed(payload, header_len);
 }
 
 fn tcp_header(data: &[u8]) {

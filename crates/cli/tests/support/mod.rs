@@ -67,6 +67,42 @@ impl World {
     }
 }
 
+/// A file of [`BIG`] bytes on its way to `here`, slow enough to be caught in the middle.
+pub struct UnderWay {
+    pub content: Vec<u8>,
+    pub server: Server,
+    pub url: String,
+    pub child: Child,
+}
+
+/// Length of the file of [`World::get_big`], and its bytes a second.
+pub const BIG: usize = 24 << 20;
+pub const RATE: &str = "16M";
+
+impl World {
+    /// Serves a file and gets it as `alice` over `device`, until more than `until` bytes have come.
+    pub fn get_big(&self, device: &str, until: u64) -> UnderWay {
+        let content = bytes(BIG, 1);
+        fs::write(self.served("big"), &content).unwrap();
+        let server = self.serve(&[]);
+        let url = server.url("big");
+        let args = ["get", &url, "--rate", RATE, "--device", device];
+        let child = self.command("alice", &args).spawn().unwrap();
+        wait_for_part(&self.path("here"), until);
+        UnderWay { content, server, url, child }
+    }
+
+    /// Gets it again, with what has come already, and compares it.
+    pub fn goes_on(&self, device: &str, url: &str, content: &[u8]) {
+        assert!(!self.here("big").exists(), "an unfinished file has its name");
+        let args = ["get", url, "--json", "--device", device];
+        let summary = self.run("alice", &args).ok().summary();
+        assert!(summary["bytes_resumed"].as_u64().unwrap() >= 1 << 20, "{summary}");
+        assert!(fs::read(self.here("big")).unwrap() == content);
+        fs::remove_file(self.here("big")).unwrap();
+    }
+}
+
 /// What a run of the program left.
 #[derive(Debug)]
 pub struct Done {

@@ -162,6 +162,12 @@ impl Xdp {
         if is_unfinished {
             notes.push(format!("{driver} hands over packets of this host with partial checksums"));
         }
+        if !steering.is_native && is_unfinished {
+            notes.push(format!(
+                "{driver} with a generic program also hands over super-frames of this host, without saying \
+                 so: switch them off at its other end (ethtool -K NAME tso off gso off)"
+            ));
+        }
         steering.socket(config.queue, fd.as_raw_fd())?;
         let capabilities = Capabilities {
             name: "xdp",

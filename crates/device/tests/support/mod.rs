@@ -137,6 +137,7 @@ pub fn mac_of(name: &str) -> [u8; 6] {
 pub const VETH: &str = "\
 ip link add fwa type veth peer name fwb
 ip addr add 10.78.0.1/24 dev fwa
+ip addr add fd00:78::1/64 dev fwa nodad
 ip link set fwa up
 ip link set fwb up
 ip neigh add 10.78.0.2 lladdr $(ip -o link show fwb | sed 's/.*ether \\([^ ]*\\) .*/\\1/') dev fwa

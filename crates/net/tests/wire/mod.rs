@@ -1,10 +1,12 @@
 //! Layers on one Ethernet without loss, and a clock that stands still until it is told.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_net::{Config, Input, Layer, Link};
+use fusewire_net::{Config, Fragment, Input, Layer, Link, MAX_HEADER_LEN, Packet, Stations, Via};
 use fusewire_wire::ethernet::Address;
+use fusewire_wire::{icmpv6, udp};
 
 /// A station of the tests by its number.
 pub fn station(n: u8) -> Address {
@@ -83,5 +85,88 @@ impl Wire {
         }
         self.now = end;
         up
+    }
+}
+
+/// Builds frames that no layer would send.
+#[derive(Clone, Copy)]
+#[allow(dead_code, reason = "each test uses a part of it")]
+pub struct Craft {
+    /// The sender's station.
+    pub from: Address,
+    /// The receiver's.
+    pub to: Address,
+    /// The IP header's source.
+    pub source: IpAddr,
+    /// The IP header's destination.
+    pub destination: IpAddr,
+    /// Its hop limit.
+    pub hop_limit: u8,
+}
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+impl Craft {
+    /// From station `from` to station `to`.
+    pub fn new(from: u8, to: u8, source: &str, destination: &str) -> Craft {
+        Craft {
+            from: station(from),
+            to: station(to),
+            source: source.parse().expect("an address"),
+            destination: destination.parse().expect("an address"),
+            hop_limit: 64,
+        }
+    }
+
+    fn via(&self) -> Via {
+        Via {
+            source: self.source,
+            destination: self.destination,
+            next_hop: self.destination,
+            stations: Some(Stations { source: self.from, destination: self.to }),
+            mtu: 1500,
+            may_fragment: false,
+            hop_limit: self.hop_limit,
+            generation: 0,
+        }
+    }
+
+    /// A packet of any protocol.
+    pub fn packet(&self, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; self.via().header_len()];
+        self.via().emit(&Packet::new(protocol, payload.len()), &mut frame);
+        frame.extend(payload);
+        frame
+    }
+
+    /// A piece of one.
+    pub fn piece(&self, protocol: u8, id: u32, payload: &[u8], at: usize, more: bool) -> Vec<u8> {
+        let piece = Fragment { offset: at, len: payload.len(), more, identification: id };
+        let mut frame = vec![0; MAX_HEADER_LEN];
+        let packet = Packet { dont_fragment: false, ..Packet::new(protocol, payload.len()) };
+        let len = self.via().emit_fragment(&packet, &piece, &mut frame);
+        frame.truncate(len);
+        frame.extend(payload);
+        frame
+    }
+
+    /// An ICMPv6 message whose checksum is still to be made.
+    pub fn icmpv6(&self, message: &[u8]) -> Vec<u8> {
+        let mut message = message.to_vec();
+        let sum = self.via().pseudo_header_sum(icmpv6::NUMBER, message.len());
+        icmpv6::emit_checksum(sum, &mut message);
+        self.packet(icmpv6::NUMBER, &message)
+    }
+
+    /// A UDP datagram.
+    pub fn udp(&self, ports: (u16, u16), data: &[u8]) -> Vec<u8> {
+        let len = udp::HEADER_LEN + data.len();
+        let header =
+            udp::Header { src_port: ports.0, dst_port: ports.1, len: len as u16, checksum: 0 };
+        let mut body = vec![0; udp::HEADER_LEN];
+        header.emit(&mut body);
+        body.extend(data);
+        let sum = self.via().pseudo_header_sum(udp::NUMBER, len);
+        udp::Header { checksum: udp::checksum(sum, &body), ..header }.emit(&mut body);
+        self.packet(udp::NUMBER, &body)
     }
 }

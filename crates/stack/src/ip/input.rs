@@ -13,7 +13,7 @@ use super::config::{Error, Event};
 use super::stack::Core;
 use super::table::{Flow, Protocol, Socket, bits};
 use super::tcp::{Place, Segment, Stream};
-use super::udp::{Incoming, Messages, Taker};
+use super::udp::{Incoming, Messages, Taken, Taker};
 
 /// Who takes what comes for one socket, in place of its queue.
 pub enum Direct<'a> {
@@ -68,11 +68,19 @@ impl Core {
                 self.tcp_input(now, &datagram, bytes, unverified, segment_len, direct);
             }
             (udp::NUMBER, Segmentation::None) => {
-                self.udp_input(now, &datagram, bytes, unverified, None, direct);
+                self.udp_input(now, packet.bytes, &datagram, bytes, unverified, None, direct);
             }
             (udp::NUMBER, Segmentation::Udp { segment_len }) if segment_len > 0 => {
                 let segment_len = Some(usize::from(segment_len));
-                self.udp_input(now, &datagram, bytes, unverified, segment_len, direct);
+                self.udp_input(
+                    now,
+                    packet.bytes,
+                    &datagram,
+                    bytes,
+                    unverified,
+                    segment_len,
+                    direct,
+                );
             }
             _ => self.counters.bad_offload += 1,
         }
@@ -91,7 +99,7 @@ impl Core {
         bytes.extend_from_slice(self.layer.payload(packet.bytes, &datagram.payload));
         match datagram.protocol {
             tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
-            udp::NUMBER => self.udp_input(now, datagram, &bytes, true, None, direct),
+            udp::NUMBER => self.udp_input(now, packet.bytes, datagram, &bytes, true, None, direct),
             _ => self.counters.protocol += 1,
         }
         self.scratch = bytes;
@@ -105,7 +113,8 @@ impl Core {
             PathErrorKind::Refused => Error::Refused,
             PathErrorKind::Unreachable(_) => Error::Unreachable,
             PathErrorKind::TimeExceeded => Error::TimedOut,
-            PathErrorKind::TooBig { .. } | PathErrorKind::ParameterProblem => return,
+            PathErrorKind::TooBig { .. } => return self.too_big(now, error, local, remote),
+            PathErrorKind::ParameterProblem => return,
         };
         if error.protocol == udp::NUMBER {
             for at in 0..self.table.bound(Protocol::Udp, local.port()).len() {
@@ -130,7 +139,23 @@ impl Core {
                 self.settle(index);
             }
         }
-        let _ = now;
+    }
+
+    /// A packet of ours did not fit: believed when it is one that is under way (RFC 5927, section 7).
+    fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
+        if error.protocol == udp::NUMBER {
+            if !self.table.bound(Protocol::Udp, local.port()).is_empty() {
+                self.layer.accept_too_big(now, error);
+            }
+            return;
+        }
+        let Some(index) = self.table.flows.get(&Flow::new(local, remote)).copied() else { return };
+        let Some(stream) = self.table.stream_at(index) else { return };
+        if error.seq.is_some_and(|seq| stream.tcp.is_in_flight(seq)) {
+            self.layer.accept_too_big(now, error);
+            stream.narrowed = true;
+            self.mark(index);
+        }
     }
 
     /// Answers a segment that belongs to nobody with RST.
@@ -152,9 +177,11 @@ impl Core {
 
     // ---- UDP
 
+    #[expect(clippy::too_many_arguments, reason = "what the steps before have found")]
     fn udp_input(
         &mut self,
         now: Instant,
+        frame: &[u8],
         datagram: &Datagram,
         bytes: &[u8],
         unverified: bool,
@@ -203,7 +230,7 @@ impl Core {
         }
         match best {
             (0, _) if not_peer => self.counters.udp_not_peer += 1,
-            (0, _) => self.udp_stray(now, datagram, &incoming),
+            (0, _) => self.udp_stray(now, frame, datagram, &incoming),
             (_, index) => self.udp_deliver(index, &incoming, direct),
         }
     }
@@ -235,33 +262,42 @@ impl Core {
         let level = self.config.level;
         let count = incoming.messages.count();
         let Some(udp) = self.table.udp_at(index) else { return };
-        let verified = match direct {
-            Direct::Udp { index: wanted, taker, taken }
-                if *wanted == index && udp.queue.is_empty() =>
-            {
-                let right = taker.take(level, incoming);
-                *taken += if right { count } else { 0 };
-                right
+        let mut result = Taken::NoRoom;
+        if let Direct::Udp { index: wanted, taker, taken } = direct
+            && *wanted == index
+            && udp.queue.is_empty()
+        {
+            result = taker.take(level, incoming);
+            *taken += if result == Taken::Verified { count } else { 0 };
+        }
+        if result == Taken::NoRoom {
+            result = match udp.queue.push(level, incoming) {
+                Some(true) => Taken::Verified,
+                Some(false) => Taken::Wrong,
+                None => Taken::NoRoom,
+            };
+        }
+        match result {
+            Taken::Verified => {
+                self.counters.udp_messages_received += count as u64;
+                self.tell(index, Event::Readable);
             }
-            _ => match udp.queue.push(level, incoming) {
-                Some(verified) => verified,
-                None => {
-                    udp.overflow += count as u64;
-                    self.counters.udp_overflow += count as u64;
-                    return;
-                }
-            },
-        };
-        if verified {
-            self.counters.udp_messages_received += count as u64;
-            self.tell(index, Event::Readable);
-        } else {
-            self.counters.checksum += 1;
+            Taken::Wrong => self.counters.checksum += 1,
+            Taken::NoRoom => {
+                udp.overflow += count as u64;
+                self.counters.udp_overflow += count as u64;
+            }
         }
     }
 
     /// For nobody: who sent it may be told, when it was for us alone and is what it says.
-    fn udp_stray(&mut self, _now: Instant, _datagram: &Datagram, incoming: &Incoming<'_>) {
+    fn udp_stray(
+        &mut self,
+        now: Instant,
+        frame: &[u8],
+        datagram: &Datagram,
+        incoming: &Incoming<'_>,
+    ) {
         let level = self.config.level;
         let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
         if !incoming.head.is_none_or(|head| sum(head).verifies()) {
@@ -269,6 +305,7 @@ impl Core {
             return;
         }
         self.counters.udp_stray += 1;
+        self.layer.answer_unreachable_port(now, frame, datagram);
     }
 
     // ---- TCP

@@ -4,17 +4,22 @@
 //!   Stack      sockets by name, time as an argument, nothing blocks
 //!     input    interface ──▶ IP layer ──▶ the socket: ring, queue, or the reader's own memory
 //!     output   sockets ──▶ super-frames ──▶ interface, in batches
+//!   Host       blocking and async handles, driven by a thread or by whoever waits
 //!   table      sockets, connections by their addresses, ports
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
 mod config;
 mod datagrams;
+mod host;
 mod input;
 mod output;
 mod ring;
+mod send;
+mod snapshot;
 mod stack;
 mod streams;
+mod sums;
 mod table;
 mod tcp;
 mod trace;
@@ -23,6 +28,8 @@ mod udp;
 pub use config::{Config, Counters, Error, Event, Result, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
+pub use host::{Connect, Host, HostConfig, TcpListener, TcpStream, UdpSocket};
+pub use snapshot::{Snapshot, SocketKind, SocketView};
 pub use stack::Stack;
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};
 pub use udp::{Messages, Received};

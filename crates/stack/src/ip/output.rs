@@ -166,12 +166,8 @@ impl Output {
             let len = (payload.end - payload.start) as usize;
             let kind = if transmit.retransmission { Kind::Retransmitted } else { Kind::Sent };
             stream.trace.segment(kind, now, &transmit.header, len as u32);
-            let payload_sum = if self.offload.checksum {
-                Sum::ZERO
-            } else {
-                let (a, b) = stream.send.slices(payload.clone());
-                sum(self.level, a).then(a.len(), sum(self.level, b))
-            };
+            let payload_sum =
+                if self.offload.checksum { Sum::ZERO } else { stream.payload_sum(&payload) };
             let planned = self.plan(via, &transmit.header, len, payload_sum, ecn);
             planned.socket = Some(id);
             planned.payload = payload;
@@ -295,6 +291,7 @@ impl Output {
         via: &Via,
         packet: UdpPacket,
         payload: &[u8],
+        payload_sum: Option<Sum>,
         out: &mut [u8; HEADER_ROOM],
     ) -> (usize, Checksum) {
         let len = payload.len() + udp::HEADER_LEN;
@@ -313,14 +310,19 @@ impl Output {
         } else {
             header.emit(at);
             let head = pseudo + Sum::of(&at[..8]);
-            // Zero would mean that there is none (RFC 768).
-            header.checksum = match (head + sum(self.level, payload)).checksum() {
-                0 => 0xffff,
-                checksum => checksum,
-            };
+            let payload_sum = payload_sum.unwrap_or_else(|| sum(self.level, payload));
+            header.checksum = udp_checksum(head + payload_sum);
             Checksum::InPlace
         };
         header.emit(at);
         (start + 8, checksum)
+    }
+}
+
+/// The checksum field for a sum; zero would mean that there is none (RFC 768).
+pub fn udp_checksum(sum: Sum) -> u16 {
+    match sum.checksum() {
+        0 => 0xffff,
+        checksum => checksum,
     }
 }

@@ -17,14 +17,17 @@ use fusewire_wire::tcp::Header;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
-use super::datagrams::Pending;
 use super::input::Direct;
 use super::output::{Offload, Output};
+use super::send::Pending;
+use super::sums::Sums;
 use super::table::{Flow, Protocol, Socket, Table};
 use super::tcp::Stream;
 
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(250);
+/// How often an answer of the peer is taken as news of the next hop.
+const CONFIRM: Duration = Duration::from_secs(1);
 /// How often a destination that is being resolved is tried again.
 const RESOLVE_RETRY: Duration = Duration::from_millis(10);
 
@@ -69,8 +72,14 @@ pub(super) struct Core {
     generation: u64,
     /// UDP sockets with staged messages.
     pub staged: Vec<SocketId>,
+    /// When they have to leave, where that was promised.
+    pub flush_at: Option<Instant>,
+    /// When a message was last gathered.
+    pub gathered_at: Instant,
     /// A datagram that was put together from fragments.
     pub scratch: Vec<u8>,
+    /// What a pipeline makes of a message.
+    pub message: Vec<u8>,
     /// A frame of the IP layer's own, and how long it is while the device has no room for it.
     frame: Vec<u8>,
     frame_len: usize,
@@ -114,7 +123,10 @@ impl Stack {
             resolve_at: None,
             generation: 0,
             staged: Vec::new(),
+            flush_at: None,
+            gathered_at: Instant::ZERO,
             scratch: Vec::new(),
+            message: Vec::new(),
             frame: vec![0; caps.max_packet_bytes.clamp(1600, 65_600)],
             frame_len: 0,
             pending: Pending::default(),
@@ -201,6 +213,7 @@ impl Stack {
             core.resolve_at,
             core.layer.poll_timeout(),
             core.pending.deadline(),
+            core.flush_at,
         ];
         times.into_iter().flatten().min()
     }
@@ -286,6 +299,9 @@ impl Stack {
         match self.core.table.socket(id)? {
             Socket::Udp(udp) => {
                 let port = udp.local.port();
+                for group in std::mem::take(&mut udp.groups) {
+                    self.core.layer.leave(now, group);
+                }
                 self.core.table.unbind(Protocol::Udp, port, id.index);
                 self.core.table.remove(id.index);
             }
@@ -408,13 +424,27 @@ impl Core {
         let id = self.table.id(index);
         let Some(stream) = self.table.stream_at(index) else { return true };
         let (local, remote) = (stream.tuple.local.ip(), stream.tuple.remote.ip());
+        let known = stream.via.filter(|via| via.generation == self.layer.generation());
+        let via = match known {
+            Some(via) => Ok(via),
+            None => self.layer.route(now, remote, Some(local)),
+        };
         let mut all = true;
-        match self.layer.route(now, remote, Some(local)) {
+        match via {
             Ok(via) => {
                 if stream.via.is_none_or(|known| known.mtu != via.mtu) {
                     stream.tcp.set_send_mss(mss(via.mtu, remote.is_ipv4()));
                 }
                 stream.via = Some(via);
+                if std::mem::take(&mut stream.narrowed) {
+                    stream.tcp.resend_all();
+                }
+                let una = stream.tcp.snd_una_offset();
+                if una > stream.confirmed && now.saturating_since(stream.confirmed_at) > CONFIRM {
+                    (stream.confirmed, stream.confirmed_at) = (una, now);
+                    self.layer.confirm(now, via.next_hop);
+                    self.layer.path_delivered(remote, via.mtu);
+                }
                 all = self.output.collect(now, &via, id, stream);
             }
             Err(NoPath::Resolving) => {
@@ -509,7 +539,8 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::TooManySockets`].
-    pub fn insert_stream(&mut self, stream: Stream) -> Result<u32> {
+    pub fn insert_stream(&mut self, mut stream: Stream) -> Result<u32> {
+        stream.sums = (!self.output.offload.checksum).then(Sums::default);
         let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
         if !self.table.has_room()
             && let Some(oldest) = self.time_wait.pop_front()
@@ -575,6 +606,15 @@ impl Core {
         match &mut self.table.slots[index as usize].socket {
             Some(Socket::Stream(stream)) => {
                 stream.tcp.handle_timeout(now);
+                let timeouts = stream.tcp.counters().timeouts;
+                if timeouts > stream.timeouts {
+                    stream.timeouts = timeouts;
+                    if let (Some(via), State::Established) = (stream.via, stream.tcp.state())
+                        && self.layer.path_lost(now, via.destination, via.mtu)
+                    {
+                        stream.narrowed = true;
+                    }
+                }
                 let orphan = stream.orphaned.is_some_and(|at| at <= now);
                 if orphan && stream.tcp.state() != State::TimeWait {
                     stream.tcp.abort();

@@ -21,6 +21,7 @@ use fusewire_wire::tcp::Header;
 
 use super::config::{Error, Event, Events, Result, SocketId};
 use super::ring::Ring;
+use super::sums::Sums;
 use super::trace::{Kind, Trace};
 
 /// A port that takes connections.
@@ -82,6 +83,16 @@ pub struct Stream {
     pub in_time_wait: bool,
     told: Told,
     pub trace: Trace,
+    /// Sums of what lies in the send ring, where the interface does not make them.
+    pub sums: Option<Sums>,
+    /// When the next hop was last confirmed.
+    pub confirmed_at: Instant,
+    /// `snd_una` when it was.
+    pub confirmed: u64,
+    /// Timeouts that the path was told of.
+    pub timeouts: u32,
+    /// What is in flight does not fit the path.
+    pub narrowed: bool,
     pub level: Level,
 }
 
@@ -116,6 +127,11 @@ impl Stream {
             in_time_wait: false,
             told: Told::default(),
             trace: Trace::default(),
+            sums: None,
+            confirmed_at: Instant::ZERO,
+            confirmed: 0,
+            timeouts: 0,
+            narrowed: false,
             level,
         }
     }
@@ -124,9 +140,28 @@ impl Stream {
 
     /// Takes what there is room for.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.write_with(bytes.len(), |offset, memory| {
-            memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
-        })
+        let level = self.level;
+        let Some(mut sums) = self.sums.take() else {
+            return self.write_with(bytes.len(), |offset, memory| {
+                memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
+            });
+        };
+        // Pieces as the machine will cut them, so that each segment's sum is ready.
+        let (join, each) = (self.tcp.join_room() as usize, self.tcp.max_payload() as usize);
+        sums.free(self.tcp.snd_una_offset());
+        let start = self.send_end;
+        let written = self.write_with(bytes.len(), |mut at, mut memory| {
+            while !memory.is_empty() {
+                let piece = if at < join { join - at } else { each - (at - join) % each };
+                let (now, rest) = memory.split_at_mut(piece.min(memory.len()));
+                let sum = copy_sum(level, &bytes[at..at + now.len()], now);
+                let begins = at == join || (at > join && (at - join).is_multiple_of(each));
+                sums.push(start + at as u64, now.len(), sum, begins);
+                (at, memory) = (at + now.len(), rest);
+            }
+        });
+        self.sums = Some(sums);
+        written
     }
 
     /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
@@ -166,6 +201,15 @@ impl Stream {
         }
         self.tcp.commit(reservation, Cut::Stream);
         Ok(room)
+    }
+
+    /// The sum of what lies in the send ring: ready, or made now.
+    pub fn payload_sum(&mut self, range: &std::ops::Range<u64>) -> Sum {
+        if let Some(sum) = self.sums.as_mut().and_then(|sums| sums.of(range)) {
+            return sum;
+        }
+        let (a, b) = self.send.slices(range.clone());
+        sum(self.level, a).then(a.len(), sum(self.level, b))
     }
 
     /// Bytes that `write` would take now.

@@ -4,10 +4,15 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use fusewire_base::Sum;
 use fusewire_device::Region;
 use fusewire_kernels::Level;
+use fusewire_kernels::execution::Integrated;
+use fusewire_kernels::stage::{AnyStage, then};
+use fusewire_kernels::stages::InternetSum;
+use fusewire_net::Via;
 
 use super::config::Error;
 
@@ -58,23 +63,96 @@ pub struct Incoming<'a> {
     pub head: Option<Sum>,
 }
 
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was delivered.
+    Verified,
+    /// Its checksum is wrong: as though it had never come.
+    Wrong,
+    /// There is no room for it here.
+    NoRoom,
+}
+
 /// Who takes datagrams of one socket as they come, in place of its queue.
 pub trait Taker {
-    /// Takes them in one pass, or says that the checksum is wrong and forgets them.
-    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> bool;
+    /// Takes them in one pass.
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken;
 }
 
 /// A [`Taker`] from a closure that sees messages once they are verified.
 pub struct Viewer<F>(pub F);
 
 impl<F: FnMut(Messages<'_>)> Taker for Viewer<F> {
-    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> bool {
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken {
         let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
-        let right = incoming.head.is_none_or(|head| sum(head).verifies());
-        if right {
-            (self.0)(incoming.messages);
+        if !incoming.head.is_none_or(|head| sum(head).verifies()) {
+            return Taken::Wrong;
         }
-        right
+        (self.0)(incoming.messages);
+        Taken::Verified
+    }
+}
+
+/// A [`Taker`] that runs a pipeline over each message on its way into the application's memory: sum ▸
+/// pipeline ▸ store in one loop, as in section 3.3.2 of the INCA paper.
+pub struct Through<'a, S, F> {
+    pub pipeline: &'a S,
+    /// The application's memory; messages lie in it one after the other.
+    pub memory: &'a mut [u8],
+    /// Bytes of it that are in use.
+    pub filled: usize,
+    /// Is told of each message and where it lies.
+    pub told: F,
+}
+
+impl<S: AnyStage, F: FnMut(SocketAddr, Range<usize>)> Through<'_, S, F> {
+    /// Runs the pipeline over verified messages.
+    pub fn take_verified(&mut self, level: Level, messages: &Messages<'_>) -> bool {
+        let Some(memory) = self.memory.get_mut(self.filled..self.filled + messages.bytes.len())
+        else {
+            return false;
+        };
+        let mut at = self.filled;
+        let mut rest = memory;
+        for message in messages.iter() {
+            let (dst, after) = rest.split_at_mut(message.len());
+            level.run(Integrated { stage: self.pipeline, src: message, dst });
+            (self.told)(messages.from, at..at + message.len());
+            (at, rest) = (at + message.len(), after);
+        }
+        self.filled = at;
+        true
+    }
+}
+
+impl<S: AnyStage, F: FnMut(SocketAddr, Range<usize>)> Taker for Through<'_, S, F> {
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken {
+        let messages = &incoming.messages;
+        let Some(head) = incoming.head else {
+            let room = self.take_verified(level, messages);
+            return if room { Taken::Verified } else { Taken::NoRoom };
+        };
+        let end = self.filled + messages.bytes.len();
+        let Some(memory) = self.memory.get_mut(self.filled..end) else { return Taken::NoRoom };
+        let stage = then(InternetSum, self.pipeline);
+        let (mut sum, mut summed) = (head, 0);
+        let mut rest = &mut *memory;
+        for src in messages.iter() {
+            let (dst, after) = rest.split_at_mut(src.len());
+            let (next, _) = level.run(Integrated { stage: &stage, src, dst });
+            (sum, summed) = (sum.then(summed, next), summed + src.len());
+            rest = after;
+        }
+        if !sum.verifies() {
+            memory.fill(0);
+            return Taken::Wrong;
+        }
+        for message in messages.iter() {
+            (self.told)(messages.from, self.filled..self.filled + message.len());
+            self.filled += message.len();
+        }
+        Taken::Verified
     }
 }
 
@@ -111,6 +189,11 @@ impl Queue {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Datagrams or super-frames that wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Where `len` bytes have room.
@@ -209,6 +292,8 @@ pub struct UdpState {
     /// Messages that found the queue full.
     pub overflow: u64,
     pub staged: Staged,
+    /// The way to whom was last sent to.
+    pub via: Option<(SocketAddr, Via)>,
 }
 
 /// Messages of one length to one peer that leave together.

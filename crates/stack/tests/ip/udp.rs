@@ -24,9 +24,17 @@ fn messages_of_all_sizes_arrive_as_they_were_sent() {
             assert_eq!((got.len, got.from, got.to), (len, from, to.ip()), "{kind:?}");
             assert_eq!(out[..len], message, "{kind:?}");
         }
-        let long = vec![0; most + 1];
+        for len in [most + 1, 3000, 65_507] {
+            let long = pattern(3, len, len);
+            assert_eq!(net.stacks[0].udp_send(net.now, client, &long, Some(to)).unwrap(), Ok(true));
+            net.settle();
+            let mut out = vec![0; 65_536];
+            let got = net.stacks[1].udp_recv(server, &mut out).unwrap().expect("put together");
+            assert!(got.len == len && out[..len] == long, "{kind:?} {len}");
+        }
+        let long = vec![0; 65_508];
         let error = net.stacks[0].udp_send(net.now, client, &long, Some(to)).unwrap();
-        assert_eq!(error, Err(Error::TooLong { len: most + 1, max: most }));
+        assert_eq!(error, Err(Error::TooLong { len: 65_508, max: 65_507 }));
         let error = net.stacks[0].udp_send(net.now, client, &long, None).unwrap();
         assert_eq!(error, Err(Error::NotConnected));
     }

@@ -453,6 +453,12 @@ impl Connection {
         self.send.una.saturating_sub(1 + fin)
     }
 
+    /// Whether `seq` is of something that was sent and not acknowledged.
+    pub fn is_in_flight(&self, seq: Seq) -> bool {
+        let position = seq.to_offset(self.send.iss, self.send.una);
+        position.is_some_and(|at| self.send.una <= at && at < self.send.nxt)
+    }
+
     /// RFC 6191: a SYN in TIME-WAIT may begin a new connection when its sequence number or timestamp
     /// is beyond the old one's. The caller then drops this machine and asks the listener.
     pub fn time_wait_yields_to(&self, h: &Header) -> bool {

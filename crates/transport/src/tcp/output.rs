@@ -163,6 +163,37 @@ impl Connection {
         }
     }
 
+    /// What is in flight was too long for the path and did not arrive; that is no sign of congestion. It is
+    /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss).
+    pub fn resend_all(&mut self) {
+        self.send.queue.mark_all_lost();
+    }
+
+    /// Bytes that the last segment which was not sent yet still takes: what is committed next begins there.
+    pub fn join_room(&self) -> u32 {
+        self.send.queue.join_room(self.send.max_payload)
+    }
+
+    /// Nagle's algorithm, on or off (RFC 9293, section 3.7.4).
+    pub fn set_nagle(&mut self, on: bool) {
+        self.settings.nagle = on;
+    }
+
+    /// The user timeout (RFC 5482), from now on.
+    pub fn set_user_timeout(&mut self, timeout: Option<core::time::Duration>) {
+        self.settings.user_timeout = timeout;
+    }
+
+    /// Probes on an idle connection, or none, from `now` on.
+    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<super::KeepAlive>) {
+        self.settings.keep_alive = keep_alive;
+        match self.state {
+            State::Closed | State::SynSent | State::SynReceived | State::TimeWait => {}
+            _ if keep_alive.is_some() => self.arm_keep_alive(now),
+            _ => self.timers.clear(Timer::KeepAlive),
+        }
+    }
+
     // ---- output
 
     /// The next segment to put on the wire; `None` until something happens or `poll_timeout` comes.

@@ -153,6 +153,16 @@ impl SendQueue {
         }
     }
 
+    /// How many bytes [`join`](Self::join) would take.
+    pub fn join_room(&self, max_payload: u32) -> u32 {
+        match self.ring.back() {
+            Some(last) if self.unsent() > 0 && last.has(flag::STREAM) => {
+                max_payload.saturating_sub(last.len)
+            }
+            _ => 0,
+        }
+    }
+
     /// The first unsent segment goes out. Returns it as it was.
     pub fn mark_sent(&mut self, now: Instant) -> Segment {
         let segment = &mut self.ring[self.sent];

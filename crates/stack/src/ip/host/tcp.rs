@@ -1,0 +1,397 @@
+//! TCP handles.
+
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_kernels::execution::Integrated;
+use fusewire_kernels::stage::AnyStage;
+use fusewire_transport::tcp::{Config as TcpConfig, Info, State};
+
+use super::wait::Attempt;
+use super::{Host, Way};
+use crate::ip::config::{Error, SocketId};
+use crate::ip::stack::Stack;
+use crate::ip::trace::Entry;
+
+/// A port that takes connections.
+pub struct TcpListener {
+    host: Host,
+    id: SocketId,
+}
+
+/// A connection. Dropping it closes it.
+pub struct TcpStream {
+    host: Host,
+    id: SocketId,
+    timeouts: Mutex<Timeouts>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Timeouts {
+    read: Option<Duration>,
+    write: Option<Duration>,
+}
+
+/// What [`TcpListener::accept`] gives.
+pub type Accept = (TcpStream, SocketAddr);
+
+/// How [`TcpStream::connect_with`] connects.
+#[derive(Clone, Debug, Default)]
+pub struct Connect {
+    /// Address and port to come from.
+    pub local: Option<SocketAddr>,
+    /// Settings of its own.
+    pub config: Option<TcpConfig>,
+    /// How long to wait.
+    pub timeout: Option<Duration>,
+}
+
+impl TcpListener {
+    /// Takes connections to `local`.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_listen`].
+    pub fn bind(host: &Host, local: SocketAddr, backlog: usize) -> io::Result<TcpListener> {
+        let id = host.with(|stack, _| stack.tcp_listen(local, backlog))??;
+        Ok(TcpListener { host: host.clone(), id })
+    }
+
+    /// The address that it is bound to.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.host.shared.lock().stack.local_addr(self.id)?)
+    }
+
+    /// The name of the socket, for the stack's own calls.
+    pub fn id(&self) -> SocketId {
+        self.id
+    }
+
+    fn attempt(&self, stack: &mut Stack) -> Attempt<Accept> {
+        let accepted = stack.tcp_accept(self.id)?;
+        Ok(accepted.map(|(id, remote)| (TcpStream::of(&self.host, id), remote)))
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn accept(&self) -> io::Result<Accept> {
+        self.accept_timeout(None)
+    }
+
+    /// The same, not longer than `timeout`.
+    ///
+    /// # Errors
+    /// `TimedOut`; the interface is gone.
+    pub fn accept_timeout(&self, timeout: Option<Duration>) -> io::Result<Accept> {
+        let shared = &self.host.shared;
+        shared.block_on(self.id, Way::Read, timeout, |stack, _| self.attempt(stack))
+    }
+
+    /// The next connection, when there is one.
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Accept>> {
+        let shared = &self.host.shared;
+        shared.poll_on(context, self.id, Way::Read, |stack, _| self.attempt(stack))
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub async fn accept_async(&self) -> io::Result<Accept> {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        // A stack whose interface is gone has nobody to tell.
+        let _ = self.host.with(|stack, now| stack.close(now, self.id));
+    }
+}
+
+impl TcpStream {
+    fn of(host: &Host, id: SocketId) -> TcpStream {
+        TcpStream { host: host.clone(), id, timeouts: Mutex::default() }
+    }
+
+    /// Connects, and waits until that is done.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_connect`], and what the peer says.
+    pub fn connect(host: &Host, remote: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect_with(host, remote, &Connect::default())
+    }
+
+    fn begin(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
+        let id = host.with(|stack, now| {
+            let config = how.config.clone().unwrap_or_else(|| stack.config().tcp.clone());
+            stack.tcp_connect_with(now, remote, how.local, &config)
+        })??;
+        Ok(TcpStream::of(host, id))
+    }
+
+    /// The same with a choice of address, settings and patience.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`], and `TimedOut`.
+    pub fn connect_with(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
+        let stream = TcpStream::begin(host, remote, how)?;
+        let shared = &host.shared;
+        shared.block_on(stream.id, Way::Write, how.timeout, |stack, _| stream.connected(stack))?;
+        Ok(stream)
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`].
+    pub async fn connect_async(host: &Host, remote: SocketAddr) -> io::Result<TcpStream> {
+        let stream = TcpStream::begin(host, remote, &Connect::default())?;
+        let shared = &host.shared;
+        poll_fn(|context| {
+            shared.poll_on(context, stream.id, Way::Write, |stack, _| stream.connected(stack))
+        })
+        .await?;
+        Ok(stream)
+    }
+
+    fn connected(&self, stack: &mut Stack) -> Attempt<()> {
+        match stack.tcp_state(self.id)? {
+            State::SynSent | State::SynReceived => Ok(None),
+            State::Closed => {
+                let error = stack.take_error(self.id)?;
+                Err(error.unwrap_or(Error::NotConnected).into())
+            }
+            _ => Ok(Some(())),
+        }
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        *self.timeouts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// How long `read` and `write` wait; `None`: for as long as it takes.
+    pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) {
+        let mut timeouts = self.timeouts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *timeouts = Timeouts { read, write };
+    }
+
+    /// The name of the socket, for the stack's own calls.
+    pub fn id(&self) -> SocketId {
+        self.id
+    }
+
+    /// Our address.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.host.shared.lock().stack.local_addr(self.id)?)
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.host.shared.lock().stack.tcp_tuple(self.id)?.remote)
+    }
+
+    /// Estimates and counters, in the manner of `TCP_INFO`.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn info(&self) -> io::Result<Info> {
+        Ok(self.host.shared.lock().stack.tcp_info(self.id)?)
+    }
+
+    /// What the connection did last, oldest first.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn trace(&self) -> io::Result<Vec<Entry>> {
+        Ok(self.host.shared.lock().stack.tcp_trace(self.id)?)
+    }
+
+    /// Turns Nagle's algorithm off, or on again.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.host
+            .with(|stack, _| stack.tcp_machine(self.id).map(|tcp| tcp.set_nagle(!nodelay)))??;
+        Ok(())
+    }
+
+    fn attempt_read(
+        &self,
+        stack: &mut Stack,
+        now: Instant,
+        out: &mut [u8],
+        direct: bool,
+    ) -> Attempt<usize> {
+        if direct {
+            return Ok(stack.tcp_read_into(now, self.id, out)??);
+        }
+        Ok(stack.tcp_read(self.id, out)?)
+    }
+
+    /// Reads what is there, waiting for something to be there. 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// What ended the connection; `TimedOut`.
+    pub fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
+        let shared = &self.host.shared;
+        let timeout = self.timeouts().read;
+        let mut first = true;
+        shared.block_on(self.id, Way::Read, timeout, |stack, now| {
+            // Once we wait, bytes go straight from the interface to `out`.
+            let direct = !std::mem::take(&mut first);
+            self.attempt_read(stack, now, out, direct)
+        })
+    }
+
+    /// Writes what there is room for, waiting for room.
+    ///
+    /// # Errors
+    /// What ended the connection; `TimedOut`.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let shared = &self.host.shared;
+        let timeout = self.timeouts().write;
+        shared.block_on(self.id, Way::Write, timeout, |stack, _| self.attempt_write(stack, bytes))
+    }
+
+    fn attempt_write(&self, stack: &mut Stack, bytes: &[u8]) -> Attempt<usize> {
+        let written = stack.tcp_write(self.id, bytes)?;
+        Ok((written > 0).then_some(written))
+    }
+
+    /// Writes a whole message through `pipeline`, which runs once over it on its way into the
+    /// retransmission memory: a byte swap, a cipher. The message is in `units` of bytes that no call splits.
+    ///
+    /// # Errors
+    /// What ended the connection; `TimedOut`.
+    pub fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
+        let shared = &self.host.shared;
+        let timeout = self.timeouts().write;
+        let level = shared.config.stack.level;
+        // Pieces keep to whole blocks, so that each is as it would be in the whole.
+        let unit = 64;
+        let mut done = 0;
+        while done < message.len() {
+            done += shared.block_on(self.id, Way::Write, timeout, |stack, _| {
+                let left = &message[done..];
+                let (_, room) = stack.tcp_room(self.id)?;
+                let len = if room >= left.len() { left.len() } else { room - room % unit };
+                let written = stack.tcp_write_with(self.id, len, |at, memory| {
+                    let src = &left[at..at + memory.len()];
+                    level.run(Integrated { stage: pipeline, src, dst: memory });
+                })?;
+                Ok((written > 0).then_some(written))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads when there is something.
+    pub fn poll_read(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        let shared = &self.host.shared;
+        shared.poll_on(context, self.id, Way::Read, |stack, now| {
+            self.attempt_read(stack, now, out, false)
+        })
+    }
+
+    /// Writes when there is room.
+    pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let shared = &self.host.shared;
+        shared.poll_on(context, self.id, Way::Write, |stack, _| self.attempt_write(stack, bytes))
+    }
+
+    /// Reads what is there. 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub async fn recv_async(&self, out: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|context| self.poll_read(context, out)).await
+    }
+
+    /// Writes what there is room for.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub async fn send_async(&self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|context| self.poll_write(context, bytes)).await
+    }
+
+    /// Ends our stream; what was written arrives, then its end. Reading goes on unless `how` says otherwise.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        if how != Shutdown::Read {
+            self.host.with(|stack, _| stack.tcp_finish(self.id))??;
+        }
+        Ok(())
+    }
+
+    /// Ends the connection at once: the peer is reset.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn abort(&self) -> io::Result<()> {
+        self.host.with(|stack, now| stack.abort(now, self.id))??;
+        Ok(())
+    }
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        // A stack whose interface is gone has nobody to tell.
+        let _ = self.host.with(|stack, now| stack.close(now, self.id));
+    }
+}
+
+impl Read for &TcpStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.recv(out)
+    }
+}
+
+impl Write for &TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.recv(out)
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! How a caller waits: it drives the stack, first without sleeping, then asleep on the interface.
+
+use std::cell::OnceCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::Waker as DeviceWaker;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Inner, Shared, Way};
+use crate::ip::config::{Error, SocketId};
+use crate::ip::stack::Stack;
+
+/// What a thread sleeps on.
+struct Parker(DeviceWaker);
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+thread_local! {
+    static PARKER: OnceCell<Arc<Parker>> = const { OnceCell::new() };
+}
+
+fn parker() -> io::Result<Arc<Parker>> {
+    PARKER.with(|cell| {
+        if let Some(parker) = cell.get() {
+            return Ok(parker.clone());
+        }
+        let parker = Arc::new(Parker(DeviceWaker::new()?));
+        Ok(cell.get_or_init(|| parker).clone())
+    })
+}
+
+/// Sleeps until `fd` can be read, `wake` wakes, or the time has passed.
+pub(super) fn sleep(fd: Option<&OwnedFd>, wake: &DeviceWaker, timeout: Option<Duration>) {
+    let timeout = timeout.map(|t| Timespec {
+        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    let mut fds = [
+        PollFd::new(wake, PollFlags::IN),
+        PollFd::from_borrowed_fd(fd.map_or(wake.as_fd(), |fd| fd.as_fd()), PollFlags::IN),
+    ];
+    let count = if fd.is_some() { 2 } else { 1 };
+    let ready = poll(&mut fds[..count], timeout.as_ref());
+    if ready.is_ok() && !fds[0].revents().is_empty() {
+        wake.drain();
+    }
+}
+
+/// Counts a caller that drives, as long as it does.
+struct Driving<'a>(&'a Shared);
+
+impl<'a> Driving<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.driving.fetch_add(1, Ordering::AcqRel);
+        Driving(shared)
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.0.drove_at.store(self.0.clock.now().as_ns(), Ordering::Relaxed);
+        self.0.driving.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The answer to "is it done?".
+pub(super) type Attempt<T> = io::Result<Option<T>>;
+
+impl Shared {
+    /// Tries until it is done, or `timeout` has passed.
+    pub(super) fn block_on<T>(
+        &self,
+        id: SocketId,
+        way: Way,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+    ) -> io::Result<T> {
+        let begin = self.clock.now();
+        if let Some(done) = self.attempt(&mut self.lock(), begin, &mut attempt)? {
+            return Ok(done);
+        }
+        let _driving = Driving::begin(self);
+        let parker = parker()?;
+        let waker = Waker::from(parker.clone());
+        let mut spin_until = begin + self.config.spin;
+        let deadline = timeout.map(|timeout| begin + timeout);
+        loop {
+            let now = self.clock.now();
+            let due = {
+                let mut inner = self.lock();
+                let worked = inner.drive(now);
+                if let Some(done) = self.attempt(&mut inner, now, &mut attempt)? {
+                    return Ok(done);
+                }
+                if deadline.is_some_and(|at| at <= now) {
+                    return Err(Error::TimedOut.into());
+                }
+                if worked {
+                    spin_until = now + self.config.spin;
+                }
+                if now >= spin_until {
+                    inner.register(id, way, &waker);
+                }
+                inner.due()
+            };
+            if now < spin_until {
+                std::hint::spin_loop();
+                continue;
+            }
+            let until = [deadline, due].into_iter().flatten().min();
+            let mut timeout = until.map(|at| at.saturating_since(self.clock.now()));
+            if self.fd.is_none() {
+                let most = Duration::from_millis(1);
+                timeout = Some(timeout.map_or(most, |t| t.min(most)));
+            }
+            sleep(self.fd.as_ref(), &parker.0, timeout);
+        }
+    }
+
+    /// One attempt, and what it left to send.
+    fn attempt<T>(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        attempt: &mut impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+    ) -> Attempt<T> {
+        inner.check()?;
+        match attempt(&mut inner.stack, now)? {
+            None => Ok(None),
+            Some(done) => {
+                inner.after(self, now)?;
+                Ok(Some(done))
+            }
+        }
+    }
+
+    /// Tries once; when it is not done, the task is woken when it may be.
+    pub(super) fn poll_on<T>(
+        &self,
+        context: &mut Context<'_>,
+        id: SocketId,
+        way: Way,
+        mut attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+    ) -> Poll<io::Result<T>> {
+        let now = self.clock.now();
+        let mut inner = self.lock();
+        match self.attempt(&mut inner, now, &mut attempt) {
+            Ok(Some(done)) => Poll::Ready(Ok(done)),
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(None) => {
+                inner.register(id, way, context.waker());
+                inner.schedule(self);
+                if !self.is_async.swap(true, Ordering::AcqRel) {
+                    self.wake.wake();
+                }
+                Poll::Pending
+            }
+        }
+    }
+}

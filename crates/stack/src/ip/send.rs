@@ -1,0 +1,500 @@
+//! Sending UDP: super-frames, batches, fragments; what waits for a neighbour's answer, and what is staged.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::interface::{Checksum, Segmentation, TxPacket};
+use fusewire_kernels::execution::Integrated;
+use fusewire_kernels::stage::{AnyStage, then};
+use fusewire_kernels::stages::InternetSum;
+use fusewire_net::{NoPath, Packet, Via};
+use fusewire_wire::udp;
+
+use super::config::{Error, Event, Result, SocketId};
+use super::output::{HEADER_ROOM, UdpPacket, udp_checksum};
+use super::stack::{Core, Stack};
+use super::udp::Staged;
+
+/// Messages of a super-frame: what Linux takes from a sender.
+const MESSAGES_MAX: usize = 128;
+/// The longest UDP message.
+const MESSAGE_MAX: usize = 65_507;
+/// Packets of a batch without super-frames.
+const BATCH: usize = 32;
+/// Bytes and calls that wait for a neighbour's answer.
+const PENDING_BYTES: usize = 256 << 10;
+const PENDING_CALLS: usize = 64;
+/// How long they wait.
+const PENDING_TIME: Duration = Duration::from_secs(3);
+
+/// Messages whose next station is being asked for.
+#[derive(Default)]
+pub struct Pending {
+    calls: VecDeque<PendingCall>,
+    bytes: usize,
+    /// The IP layer's generation when they were last tried.
+    generation: u64,
+}
+
+struct PendingCall {
+    id: SocketId,
+    to: SocketAddr,
+    message_len: usize,
+    bytes: Vec<u8>,
+    until: Instant,
+}
+
+impl Pending {
+    /// When the oldest is given up.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.calls.front().map(|call| call.until)
+    }
+}
+
+impl Core {
+    /// Where messages of a socket go: to `to`, or to whom it is connected.
+    fn udp_way(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        to: Option<SocketAddr>,
+    ) -> Result<(UdpPacket, std::result::Result<Via, NoPath>)> {
+        let udp = self.table.udp(id)?;
+        if let Some(error) = udp.error.take() {
+            return Err(error);
+        }
+        let dst = to.or(udp.remote).ok_or(Error::NotConnected)?;
+        let packet = UdpPacket { src_port: udp.local.port(), dst };
+        if let Some((known, via)) = &udp.via
+            && *known == dst
+            && via.generation == self.layer.generation()
+        {
+            return Ok((packet, Ok(*via)));
+        }
+        let source = Some(udp.local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+        let via = self.layer.route(now, dst.ip(), source);
+        udp.via = via.ok().map(|via| (dst, via));
+        Ok((packet, via))
+    }
+
+    /// Keeps messages until the way is known; returns how many. Those for which there is no room are lost.
+    fn pend(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        message_len: usize,
+        to: SocketAddr,
+    ) -> usize {
+        let count = bytes.len().div_ceil(message_len.max(1)).max(1);
+        let pending = &mut self.pending;
+        let full = pending.calls.len() >= PENDING_CALLS;
+        if full || pending.bytes + bytes.len() > PENDING_BYTES {
+            self.counters.udp_unresolved += count as u64;
+            return count;
+        }
+        pending.bytes += bytes.len();
+        pending.generation = self.layer.generation();
+        let until = now + PENDING_TIME;
+        pending.calls.push_back(PendingCall { id, to, message_len, bytes: bytes.to_vec(), until });
+        count
+    }
+}
+
+impl Stack {
+    /// Sends one message at once. False: the interface is full, or the way is not known yet.
+    ///
+    /// # Errors
+    /// Inner: [`Error::TooLong`], [`Error::Unreachable`], [`Error::NotConnected`]. Outer: the interface's.
+    pub fn udp_send(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+    ) -> io::Result<Result<bool>> {
+        let sent = self.udp_send_batch(now, id, bytes, bytes.len(), to)?;
+        Ok(sent.map(|sent| sent > 0))
+    }
+
+    /// Sends messages of `message_len` bytes each (the last may be shorter) that lie one after the other.
+    /// They leave as super-frames where the interface takes them, else as many packets in one call.
+    /// Returns how many were sent: fewer when the interface is full or the way is not known yet.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send`].
+    pub fn udp_send_batch(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        message_len: usize,
+        to: Option<SocketAddr>,
+    ) -> io::Result<Result<usize>> {
+        let (packet, via) = match self.core.udp_way(now, id, to) {
+            Ok((packet, Ok(via))) => (packet, via),
+            Ok((packet, Err(NoPath::Resolving))) => {
+                return Ok(Ok(self.core.pend(now, id, bytes, message_len, packet.dst)));
+            }
+            Ok((_, Err(_))) => return Ok(Err(Error::Unreachable)),
+            Err(error) => return Ok(Err(error)),
+        };
+        if message_len > MESSAGE_MAX {
+            return Ok(Err(Error::TooLong { len: message_len, max: MESSAGE_MAX }));
+        }
+        let whole = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
+        if message_len > whole {
+            let mut sent = 0;
+            for message in bytes.chunks(message_len) {
+                if !self.udp_fragments(&via, packet, message)? {
+                    break;
+                }
+                sent += 1;
+            }
+            return Ok(Ok(sent));
+        }
+        if bytes.is_empty() {
+            return self.udp_packets(&via, packet, bytes, 1).map(Ok);
+        }
+        if message_len == 0 {
+            return Ok(Err(Error::Misuse("messages of no bytes have no number")));
+        }
+        let offload = self.core.offload();
+        if !offload.udp || bytes.len() <= message_len {
+            return self.udp_packets(&via, packet, bytes, message_len).map(Ok);
+        }
+        let most = (offload.packet_max - HEADER_ROOM) / message_len;
+        let run = most.clamp(1, MESSAGES_MAX) * message_len;
+        let mut sent = 0;
+        for run in bytes.chunks(run) {
+            if !self.udp_super_frame(&via, packet, run, message_len)? {
+                break;
+            }
+            sent += run.len().div_ceil(message_len);
+        }
+        Ok(Ok(sent))
+    }
+
+    fn udp_super_frame(
+        &mut self,
+        via: &Via,
+        packet: UdpPacket,
+        bytes: &[u8],
+        message_len: usize,
+    ) -> io::Result<bool> {
+        let core = &mut self.core;
+        let mut header = [0; HEADER_ROOM];
+        let (len, checksum) = core.output.udp_header(via, packet, bytes, None, &mut header);
+        let payload = [IoSlice::new(bytes)];
+        let segmentation = if bytes.len() > message_len {
+            Segmentation::Udp { segment_len: message_len as u16 }
+        } else {
+            Segmentation::None
+        };
+        let frame = TxPacket { header: &header[..len], payload: &payload, checksum, segmentation };
+        let taken = self.interface.transmit(&[frame])?;
+        core.counters.sent += taken as u64;
+        if taken > 0 {
+            core.counters.udp_messages_sent += bytes.len().div_ceil(message_len).max(1) as u64;
+        }
+        Ok(taken > 0)
+    }
+
+    /// A message that is longer than the path takes, in fragments. False: the interface is full, and the
+    /// message is lost as a whole when that happens under way.
+    fn udp_fragments(&mut self, via: &Via, packet: UdpPacket, message: &[u8]) -> io::Result<bool> {
+        let core = &mut self.core;
+        let len = udp::HEADER_LEN + message.len();
+        let mut head = [0; udp::HEADER_LEN];
+        let mut header = udp::Header {
+            src_port: packet.src_port,
+            dst_port: packet.dst.port(),
+            len: len as u16,
+            checksum: 0,
+        };
+        header.emit(&mut head);
+        let sum = via.pseudo_header_sum(udp::NUMBER, len)
+            + Sum::of(&head)
+            + fusewire_kernels::sum(core.config.level, message);
+        header.checksum = udp_checksum(sum);
+        header.emit(&mut head);
+        let identification = core.layer.identification(via);
+        let ip = Packet { dont_fragment: false, ..Packet::new(udp::NUMBER, len) };
+        let mut offset = 0;
+        loop {
+            let piece = via.fragment(len, offset, identification);
+            let mut out = [0; HEADER_ROOM];
+            let mut header_len = via.emit_fragment(&ip, &piece, &mut out);
+            let mut range = offset..offset + piece.len;
+            if offset == 0 {
+                out[header_len..header_len + head.len()].copy_from_slice(&head);
+                header_len += head.len();
+                range.start = head.len();
+            }
+            let bytes = &message[range.start - head.len()..range.end - head.len()];
+            let payload = [IoSlice::new(bytes)];
+            let frame = TxPacket {
+                header: &out[..header_len],
+                payload: &payload,
+                checksum: Checksum::InPlace,
+                segmentation: Segmentation::None,
+            };
+            if self.interface.transmit(&[frame])? == 0 {
+                return Ok(false);
+            }
+            core.counters.sent += 1;
+            offset += piece.len;
+            if !piece.more {
+                core.counters.udp_messages_sent += 1;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Sends one message of which `pipeline` makes the bytes on the wire, in the loop that sums and stores
+    /// them. False: the interface is full.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send`]; [`Error::TooLong`] when it does not fit one packet.
+    pub fn udp_send_with<S: AnyStage>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        pipeline: &S,
+        message: &[u8],
+        to: Option<SocketAddr>,
+    ) -> io::Result<Result<bool>> {
+        let (packet, via) = match self.core.udp_way(now, id, to) {
+            Ok((packet, Ok(via))) => (packet, via),
+            Ok((_, Err(NoPath::Resolving))) => {
+                // Nothing was manipulated yet; the plain way keeps what the pipeline makes of it.
+                let mut bytes = vec![0; message.len()];
+                let level = self.core.config.level;
+                level.run(Integrated { stage: pipeline, src: message, dst: &mut bytes });
+                return self.udp_send(now, id, &bytes, to);
+            }
+            Ok((_, Err(_))) => return Ok(Err(Error::Unreachable)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let max = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
+        if message.len() > max {
+            return Ok(Err(Error::TooLong { len: message.len(), max }));
+        }
+        let core = &mut self.core;
+        let mut bytes = std::mem::take(&mut core.message);
+        if bytes.len() < message.len() {
+            bytes.resize(message.len(), 0);
+        }
+        let (level, dst) = (core.config.level, &mut bytes[..message.len()]);
+        let sum = if core.output.offload.checksum {
+            level.run(Integrated { stage: pipeline, src: message, dst });
+            None
+        } else {
+            let stage = then(pipeline, InternetSum);
+            Some(level.run(Integrated { stage: &stage, src: message, dst }).1)
+        };
+        let mut header = [0; HEADER_ROOM];
+        let payload = &bytes[..message.len()];
+        let (len, checksum) = core.output.udp_header(&via, packet, payload, sum, &mut header);
+        let pieces = [IoSlice::new(payload)];
+        let segmentation = Segmentation::None;
+        let frame = TxPacket { header: &header[..len], payload: &pieces, checksum, segmentation };
+        let taken = self.interface.transmit(&[frame]);
+        core.message = bytes;
+        let taken = taken?;
+        core.counters.sent += taken as u64;
+        core.counters.udp_messages_sent += taken as u64;
+        Ok(Ok(taken > 0))
+    }
+
+    /// A packet a message, a call of the interface for [`BATCH`] of them.
+    fn udp_packets(
+        &mut self,
+        via: &Via,
+        packet: UdpPacket,
+        bytes: &[u8],
+        message_len: usize,
+    ) -> io::Result<usize> {
+        let core = &mut self.core;
+        let mut headers = [[0; HEADER_ROOM]; BATCH];
+        let mut lens = [(0, Checksum::InPlace); BATCH];
+        let mut payloads = [[IoSlice::new(&[])]; BATCH];
+        let nothing = TxPacket {
+            header: &[],
+            payload: &[],
+            checksum: Checksum::InPlace,
+            segmentation: Segmentation::None,
+        };
+        let mut sent = 0;
+        let empty = bytes.is_empty().then_some(bytes);
+        let mut messages = empty.into_iter().chain(bytes.chunks(message_len));
+        loop {
+            let mut count = 0;
+            for message in messages.by_ref().take(BATCH) {
+                lens[count] =
+                    core.output.udp_header(via, packet, message, None, &mut headers[count]);
+                payloads[count] = [IoSlice::new(message)];
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(sent);
+            }
+            let mut frames = [nothing; BATCH];
+            for (i, frame) in frames[..count].iter_mut().enumerate() {
+                frame.header = &headers[i][..lens[i].0];
+                frame.checksum = lens[i].1;
+                frame.payload = &payloads[i];
+            }
+            let taken = self.interface.transmit(&frames[..count])?;
+            sent += taken;
+            core.counters.sent += taken as u64;
+            core.counters.udp_messages_sent += taken as u64;
+            if taken < count {
+                return Ok(sent);
+            }
+        }
+    }
+
+    /// Queues one message: messages of one length to one peer leave together, at the latest with the next
+    /// [`Stack::transmit`] or [`Stack::poll`]. False: there is no room; transmit first.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send`].
+    #[inline]
+    pub fn udp_stage(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+    ) -> io::Result<Result<bool>> {
+        let udp = match self.core.table.udp(id) {
+            Ok(udp) => udp,
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(dst) = to.or(udp.remote) else { return Ok(Err(Error::NotConnected)) };
+        let staged = &mut udp.staged;
+        let goes_on = staged.to == Some(dst)
+            && staged.message_len == bytes.len()
+            && staged.bytes.len() + bytes.len() <= Staged::MAX
+            && !bytes.is_empty();
+        if !goes_on {
+            if staged.to.is_some() && !self.flush_udp(now, id)? {
+                return Ok(Ok(false));
+            }
+            if bytes.is_empty() || bytes.len() > Staged::MAX {
+                return self.udp_send(now, id, bytes, to);
+            }
+            let Ok(udp) = self.core.table.udp(id) else { return Ok(Err(Error::NoSocket)) };
+            udp.staged.to = Some(dst);
+            udp.staged.message_len = bytes.len();
+            udp.staged.bytes.reserve(Staged::MAX);
+            udp.staged.bytes.extend_from_slice(bytes);
+            self.core.staged.push(id);
+            return Ok(Ok(true));
+        }
+        staged.bytes.extend_from_slice(bytes);
+        Ok(Ok(true))
+    }
+
+    /// As [`Stack::udp_stage`] when messages come fast, with the promise that none waits longer than `most`.
+    /// False: send it alone.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send`].
+    pub fn udp_gather(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        most: Duration,
+    ) -> io::Result<Result<bool>> {
+        let idle = now.saturating_since(self.core.gathered_at) > most;
+        self.core.gathered_at = now;
+        if idle && self.core.staged.is_empty() {
+            return Ok(Ok(false));
+        }
+        let first = self.core.staged.is_empty();
+        let staged = self.udp_stage(now, id, bytes, to)?;
+        if first && !self.core.staged.is_empty() {
+            self.core.flush_at = Some(now + most);
+        }
+        Ok(staged)
+    }
+
+    /// Sends what is staged in a socket; false when it has to wait.
+    fn flush_udp(&mut self, now: Instant, id: SocketId) -> io::Result<bool> {
+        let Ok(udp) = self.core.table.udp(id) else { return Ok(true) };
+        let Some(to) = udp.staged.to else { return Ok(true) };
+        let bytes = std::mem::take(&mut udp.staged.bytes);
+        let message_len = udp.staged.message_len;
+        let sent = self.udp_send_batch(now, id, &bytes, message_len, Some(to));
+        let Ok(udp) = self.core.table.udp(id) else { return Ok(true) };
+        udp.staged.bytes = bytes;
+        let done = match sent? {
+            Ok(sent) => (sent * message_len).min(udp.staged.bytes.len()),
+            Err(error) => {
+                udp.error = Some(error);
+                udp.staged.bytes.len()
+            }
+        };
+        udp.staged.bytes.drain(..done);
+        if udp.staged.bytes.is_empty() {
+            udp.staged.to = None;
+        }
+        Ok(udp.staged.to.is_none())
+    }
+
+    /// Tries again to send what waits for a neighbour.
+    pub(super) fn flush_pending(&mut self, now: Instant) -> io::Result<()> {
+        let generation = self.core.layer.generation();
+        let late = self.core.pending.deadline().is_some_and(|until| until <= now);
+        if self.core.pending.calls.is_empty()
+            || (generation == self.core.pending.generation && !late)
+        {
+            return Ok(());
+        }
+        let mut calls = std::mem::take(&mut self.core.pending.calls);
+        (self.core.pending.bytes, self.core.pending.generation) = (0, generation);
+        while let Some(call) = calls.pop_front() {
+            let count = call.bytes.len().div_ceil(call.message_len.max(1)).max(1) as u64;
+            let resolving =
+                matches!(self.core.layer.route(now, call.to.ip(), None), Err(NoPath::Resolving));
+            if resolving && call.until > now {
+                self.core.pending.bytes += call.bytes.len();
+                self.core.pending.calls.push_back(call);
+                continue;
+            }
+            if resolving {
+                self.core.counters.udp_unresolved += count;
+                continue;
+            }
+            let sent =
+                self.udp_send_batch(now, call.id, &call.bytes, call.message_len, Some(call.to))?;
+            if let Err(error) = sent {
+                self.core.counters.udp_unresolved += count;
+                if let Ok(udp) = self.core.table.udp(call.id) {
+                    udp.error = Some(error);
+                    self.core.tell(call.id.index, Event::Error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is staged in all sockets.
+    pub(super) fn flush_staged(&mut self, now: Instant) -> io::Result<()> {
+        self.core.flush_at = None;
+        while let Some(id) = self.core.staged.last().copied() {
+            if !self.flush_udp(now, id)? {
+                return Ok(());
+            }
+            self.core.staged.pop();
+        }
+        Ok(())
+    }
+}

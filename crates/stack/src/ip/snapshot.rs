@@ -1,0 +1,114 @@
+//! What a live view shows: every socket with its counters, at one moment.
+
+use std::net::SocketAddr;
+
+use fusewire_transport::tcp::{Info, State};
+
+use super::config::{Counters, SocketId};
+use super::stack::Stack;
+use super::table::Socket;
+
+/// A stack at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The stack's counters.
+    pub counters: Counters,
+    /// The IP layer's.
+    pub layer: fusewire_net::Counters,
+    /// Packets that the interface dropped before the stack saw them.
+    pub interface_dropped: u64,
+    /// All sockets.
+    pub sockets: Vec<SocketView>,
+}
+
+/// A socket at one moment.
+#[derive(Clone, Debug)]
+pub struct SocketView {
+    /// Its name.
+    pub id: SocketId,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other.
+    pub remote: Option<SocketAddr>,
+    /// What kind it is.
+    pub kind: SocketKind,
+}
+
+/// What kind of socket, and what it counts.
+#[derive(Clone, Debug)]
+pub enum SocketKind {
+    /// UDP.
+    Udp {
+        /// Messages or super-frames that wait.
+        waiting: usize,
+        /// Messages that found the queue full.
+        overflow: u64,
+    },
+    /// A port that takes connections.
+    Listener {
+        /// Connections that wait to be accepted.
+        waiting: usize,
+        /// Connections whose handshake is not complete.
+        half_open: usize,
+        /// Segments dropped without an answer.
+        drops: u64,
+    },
+    /// A connection.
+    Stream {
+        /// Its state.
+        state: State,
+        /// Bytes that nobody has read.
+        unread: usize,
+        /// The application has closed it.
+        closed: bool,
+        /// Estimates and counters.
+        info: Box<Info>,
+    },
+}
+
+impl Stack {
+    /// Everything at one moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let table = &self.core.table;
+        let sockets = (0..table.slots.len() as u32)
+            .filter_map(|index| {
+                let socket = table.slots[index as usize].socket.as_ref()?;
+                let (local, remote, kind) = view(socket);
+                Some(SocketView { id: table.id(index), local, remote, kind })
+            })
+            .collect();
+        Snapshot {
+            counters: *self.counters(),
+            layer: self.core.layer.counters().clone(),
+            interface_dropped: self.interface.dropped(),
+            sockets,
+        }
+    }
+}
+
+fn view(socket: &Socket) -> (SocketAddr, Option<SocketAddr>, SocketKind) {
+    match socket {
+        Socket::Udp(udp) => {
+            let kind = SocketKind::Udp { waiting: udp.queue.len(), overflow: udp.overflow };
+            (udp.local, udp.remote, kind)
+        }
+        Socket::Listener(listener) => {
+            let machines = || listener.machines.iter().flatten();
+            let kind = SocketKind::Listener {
+                waiting: listener.waiting.len(),
+                half_open: machines().map(|m| m.half_open()).sum(),
+                drops: machines().map(|m| m.drops()).sum(),
+            };
+            (listener.local, None, kind)
+        }
+        Socket::Stream(stream) => {
+            let kind = SocketKind::Stream {
+                state: stream.tcp.state(),
+                unread: stream.readable(),
+                closed: stream.orphaned.is_some(),
+                info: Box::new(stream.tcp.info()),
+            };
+            (stream.tuple.local, Some(stream.tuple.remote), kind)
+        }
+    }
+}
