@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use fusewire_lab::inca::{self, Bulk, Line, Messages, Plan, Protocol, RoundTrip, Task};
+use fusewire_lab::inca::{self, Bulk, Line, Messages, Plan, Processing, Protocol, RoundTrip, Task};
 
 use crate::output::{Result, json};
 
@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     sizes: Vec<u32>,
     /// What to measure.
-    #[arg(long, value_delimiter = ',', default_value = "messages,bulk,round-trip")]
+    #[arg(long, value_delimiter = ',', default_value = "processing,messages,bulk,round-trip")]
     parts: Vec<Part>,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -48,6 +48,8 @@ enum DirectionName {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Part {
+    /// Protocol processing alone, by size.
+    Processing,
     /// Messages of each size.
     Messages,
     /// A stream over TCP.
@@ -78,6 +80,7 @@ pub fn run(options: &Options) -> Result {
         sizes,
         messages: options.parts.contains(&Part::Messages),
         bulk: options.parts.contains(&Part::Bulk),
+        processing: options.parts.contains(&Part::Processing),
         round_trip: options.parts.contains(&Part::RoundTrip),
         rounds: options.rounds as usize,
         seconds: f64::from(options.milliseconds) / 1000.0,
@@ -110,6 +113,7 @@ impl Table {
             Line::Messages(line) => self.messages(line),
             Line::Bulk(line) => self.bulk(line),
             Line::RoundTrip(line) => self.round_trip(line),
+            Line::Processing(line) => self.processing(line),
         }
     }
 
@@ -154,6 +158,25 @@ impl Table {
             ratio(line.ratio_to_raw),
             ns(&line.kernel),
             ns(&line.fusewire)
+        )?;
+        Ok(())
+    }
+
+    fn processing(&mut self, line: &Processing) -> Result {
+        self.heading(
+            "processing alone, frame in memory to application: ns (cycles) a packet\n\
+             bytes           one loop     a pass for each    ratio",
+        )?;
+        let cycles = |c: Option<f64>| c.map_or("–".into(), |c| format!("{c:.0}"));
+        writeln!(
+            std::io::stdout(),
+            "{:>5} {:>10.1} ({:>6}) {:>10.1} ({:>6}) {:>8.2}",
+            line.size_bytes,
+            line.integrated_ns,
+            cycles(line.integrated_cycles),
+            line.sequential_ns,
+            cycles(line.sequential_cycles),
+            line.ratio
         )?;
         Ok(())
     }

@@ -13,6 +13,7 @@ mod fusewire;
 mod iperf;
 mod kernel;
 mod pair;
+mod processing;
 mod raw;
 mod run;
 mod task;
@@ -60,6 +61,8 @@ pub enum Line {
     Bulk(Bulk),
     /// A message there and back.
     RoundTrip(RoundTrip),
+    /// Protocol processing alone.
+    Processing(Processing),
 }
 
 /// Rates of one means.
@@ -143,4 +146,24 @@ pub struct RoundTrip {
     pub round_trip_ns: std::collections::BTreeMap<&'static str, f64>,
     /// Fusewire by raw device.
     pub ratio_to_raw: Option<f64>,
+}
+
+/// See [`Line::Processing`]: from the frame in memory to the application's buffer, with the checksum
+/// verified and XDR's byte order undone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Processing {
+    /// UDP.
+    pub protocol: Protocol,
+    /// Bytes of the message.
+    pub size_bytes: usize,
+    /// Nanoseconds a packet in one loop.
+    pub integrated_ns: f64,
+    /// Nanoseconds a packet with a pass for the sum, one for the copy, one for the byte order.
+    pub sequential_ns: f64,
+    /// The same in cycles, where the kernel tells the processor's clock.
+    pub integrated_cycles: Option<f64>,
+    /// See `integrated_cycles`.
+    pub sequential_cycles: Option<f64>,
+    /// Sequential by integrated.
+    pub ratio: f64,
 }

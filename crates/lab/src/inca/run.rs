@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::pair::{Between, Pair, Reports, Runner};
 use super::task::{Means, Protocol, Role};
 use super::wires::Wires;
-use super::{Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, iperf};
+use super::{Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, iperf, processing};
 use crate::Result;
 
 /// Bytes of a message that goes there and back.
@@ -29,6 +29,8 @@ pub struct Plan {
     pub bulk: bool,
     /// Round trips too.
     pub round_trip: bool,
+    /// Protocol processing alone too.
+    pub processing: bool,
     /// Rounds; the result is the median.
     pub rounds: usize,
     /// Seconds that count, of one round of one means.
@@ -42,6 +44,15 @@ pub struct Plan {
 /// # Errors
 /// When the wires cannot be made: not root. A measurement that fails is told and left out.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
+    for &size in plan.sizes.iter().filter(|_| plan.processing) {
+        match processing::measure(size, plan.rounds) {
+            Ok(line) => tell(Ok(&Line::Processing(line))),
+            Err(e) => tell(Err(&format!("processing {size} bytes: {e}"))),
+        }
+    }
+    if !(plan.messages || plan.bulk || plan.round_trip) {
+        return Ok(());
+    }
     let wires = Wires::new()?;
     let runner = Runner::new(&wires, plan.program.clone(), plan.seconds);
     let mut bench = Bench { plan, runner, tell };
@@ -119,6 +130,10 @@ impl Bench<'_> {
         line.kernel.application_ns = application(line.kernel_messages_per_s);
         line.fusewire.application_ns = application(line.fusewire_messages_per_s);
         line.fusewire.device_ns = device_ns(&rounds);
+        if protocol == Protocol::Udp {
+            let alone = processing::measure(size, self.plan.rounds);
+            line.fusewire.protocol_ns = alone.ok().map(|p| p.integrated_ns);
+        }
         if protocol == Protocol::Udp && direction != Direction::Both {
             self.kernel_times(&mut line, direction, &rounds);
         }
@@ -301,7 +316,7 @@ fn ratios(rounds: &Rounds, a: &str, b: &str) -> Vec<f64> {
     a.iter().zip(b).filter_map(ratio).filter(|r| r.is_finite()).collect()
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let n = values.len();

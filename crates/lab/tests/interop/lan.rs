@@ -91,6 +91,11 @@ impl Lan {
         if link.mtu >= 1280 {
             namespace.ip(&format!("address add {}/64 dev {TAP} nodad", kernel(true))).unwrap();
         }
+        Lan::over(namespace, tap, config)
+    }
+
+    /// Over a TAP that is there.
+    pub fn over(namespace: Namespace, tap: Tap, config: Config) -> Lan {
         let clock = Clock::new();
         let addresses =
             vec![Cidr::new(ours(false), 24).unwrap(), Cidr::new(ours(true), 64).unwrap()];
@@ -209,7 +214,7 @@ impl Capture {
     pub fn check(mut self, packets: usize) {
         let pid = rustix::process::Pid::from_child(&self.child.0);
         // What the kernel has queued for it is written first.
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(700));
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         let _ = self.child.0.wait();
         let ours = format!("ip.src == {} || ipv6.src == {}", ours(false), ours(true));

@@ -4,7 +4,9 @@
 //! Frames go over a TAP without offloads, as on a wire, and what tshark finds wrong with one fails the test.
 
 mod datagrams;
+mod floods;
 mod lan;
 mod options;
 mod programs;
 mod services;
+mod vanish;

@@ -9,6 +9,7 @@
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
+mod changes;
 mod config;
 mod datagrams;
 mod host;

@@ -45,6 +45,8 @@ const RESOLVE_RETRY: Duration = Duration::from_millis(10);
 pub struct Stack {
     pub(super) interface: Box<dyn Interface>,
     pub(super) core: Core,
+    /// When to look for changes of the interface; at once when there is none.
+    pub(super) look_at: Option<Instant>,
 }
 
 /// A stack without its interface, so that a packet can lie in the one while it is handled by the other.
@@ -132,7 +134,7 @@ impl Stack {
             pending: Pending::default(),
             config,
         };
-        Stack { interface, core }
+        Stack { interface, core, look_at: None }
     }
 
     // ---- driving
@@ -142,6 +144,7 @@ impl Stack {
     /// # Errors
     /// The interface's, when it is broken or gone.
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
+        self.follow(now)?;
         let received = self.receive(now, &mut Direct::None)?;
         let timed = self.core.run_timers(now);
         let sent = self.transmit(now)?;
@@ -255,6 +258,8 @@ impl Stack {
             (a, b) => a.or(b),
         };
         let full = !self.core.output.is_empty();
+        // It wakes for changes too.
+        self.look_at = None;
         self.interface.wait(timeout, full).map(|_| ())
     }
 
