@@ -233,7 +233,7 @@ impl Wire<'_> {
         let mut bytes = self.network(6, len, None);
         bytes.resize(NETWORK_LEN + header.emit_len(), 0);
         let checksum = self.pseudo_header(6, len);
-        tcp::Header { checksum, ..header.clone() }.emit(&mut bytes[NETWORK_LEN..]);
+        tcp::Header { checksum, ..*header }.emit(&mut bytes[NETWORK_LEN..]);
         Prepared {
             header: bytes,
             payload: Vec::new(),
@@ -330,7 +330,7 @@ impl Wire<'_> {
             let mut fresh = 0;
             for (header, payload) in &taken {
                 if header.seq == next {
-                    next = next + *payload as u32;
+                    next += *payload as u32;
                     fresh += payload;
                 }
             }

@@ -80,8 +80,11 @@ struct Bench<'a> {
     tell: &'a mut dyn FnMut(std::result::Result<&Line, &str>),
 }
 
-/// Results of the rounds of one means: rate, and the measured side's report.
-type Rounds = BTreeMap<&'static str, Vec<Option<(f64, Reports)>>>;
+/// Result of a round: the rate, and both reports; none when it failed.
+type Round = Option<(f64, Reports)>;
+
+/// The rounds of each means.
+type Rounds = BTreeMap<&'static str, Vec<Round>>;
 
 impl Bench<'_> {
     fn rounds(&mut self, pairs: &[(&'static str, Pair)], what: &str) -> Rounds {
@@ -241,7 +244,7 @@ impl Bench<'_> {
             ("fusewire", pair(Between::KernelAndTap, Means::Fusewire, spinning)),
         ];
         let rounds = self.rounds(&pairs, "round trip");
-        let of = |r: &[Option<(f64, Reports)>]| {
+        let of = |r: &[Round]| {
             let ns = r.iter().flatten().filter_map(|(_, r)| r.subject.round_trip_ns);
             median(&ns.collect::<Vec<_>>())
         };
@@ -301,7 +304,7 @@ fn device_ns(rounds: &Rounds) -> Option<f64> {
     })
 }
 
-fn rates(rounds: &[Option<(f64, Reports)>]) -> Option<Rates> {
+fn rates(rounds: &[Round]) -> Option<Rates> {
     let rates: Vec<f64> = rounds.iter().flatten().map(|(rate, _)| *rate).collect();
     let cpu: Vec<f64> = rounds.iter().flatten().map(|(_, r)| r.subject.cpu_ns()).collect();
     Some(Rates { messages_per_s: median(&rates)?, range: range(&rates)?, cpu_ns: median(&cpu)? })
@@ -310,9 +313,7 @@ fn rates(rounds: &[Option<(f64, Reports)>]) -> Option<Rates> {
 /// Rates of `a` by those of `b` in the same round.
 fn ratios(rounds: &Rounds, a: &str, b: &str) -> Vec<f64> {
     let (Some(a), Some(b)) = (rounds.get(a), rounds.get(b)) else { return Vec::new() };
-    let ratio = |(a, b): (&Option<(f64, Reports)>, &Option<(f64, Reports)>)| {
-        Some(a.as_ref()?.0 / b.as_ref()?.0)
-    };
+    let ratio = |(a, b): (&Round, &Round)| Some(a.as_ref()?.0 / b.as_ref()?.0);
     a.iter().zip(b).filter_map(ratio).filter(|r| r.is_finite()).collect()
 }
 
