@@ -149,9 +149,38 @@ impl Stack {
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
         self.follow(now)?;
         let received = self.receive(now, &mut Direct::None)?;
+        Ok(self.poll_rest(now)? || received > 0)
+    }
+
+    /// As [`Stack::poll`], for who has just received by [`Stack::tcp_read_into`] or
+    /// [`Stack::udp_recv_batch`]: runs timers and sends.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn poll_rest(&mut self, now: Instant) -> io::Result<bool> {
+        let mtu = self.interface.capabilities().mtu;
+        if mtu != self.core.output.offload.mtu {
+            self.core.output.offload = Offload::of(self.interface.capabilities());
+            self.core.layer.set_mtu(mtu);
+        }
         let timed = self.core.run_timers(now);
         let sent = self.transmit(now)?;
-        Ok(received > 0 || timed || sent)
+        Ok(timed || sent)
+    }
+
+    /// Packets wait because the interface is full: look again soon, or when it can be written to.
+    pub fn is_blocked(&self) -> bool {
+        !self.core.output.is_empty() || self.core.frame_len > 0
+    }
+
+    /// Connections that are neither over nor in TIME-WAIT.
+    pub fn unfinished(&self) -> usize {
+        let slots = self.core.table.slots.iter();
+        let streams = slots.filter_map(|slot| match &slot.socket {
+            Some(Socket::Stream(stream)) => Some(stream),
+            _ => None,
+        });
+        streams.filter(|s| !s.over && s.tcp.state() != State::TimeWait).count()
     }
 
     /// Takes one batch of packets; returns how many there were.
@@ -301,6 +330,33 @@ impl Stack {
         &self.core.layer
     }
 
+    /// Adds a route; false when there is no room.
+    pub fn add_route(&mut self, route: fusewire_net::Route) -> bool {
+        self.core.layer.add_route(route)
+    }
+
+    /// Takes a route away.
+    pub fn remove_route(&mut self, route: &fusewire_net::Route) {
+        self.core.layer.remove_route(route);
+    }
+
+    /// Gives the interface an address; false when there is no room.
+    pub fn add_address(&mut self, now: Instant, address: fusewire_net::Cidr) -> bool {
+        self.core.layer_speaks = true;
+        self.core.layer.add_address(now, address)
+    }
+
+    /// Takes an address away: connections from it end.
+    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
+        self.core.layer_speaks = true;
+        self.core.layer.remove_address(now, address);
+        for index in 0..self.core.table.slots.len() as u32 {
+            if self.core.table.stream_at(index).is_some_and(|s| s.tuple.local.ip() == address) {
+                self.core.mark(index);
+            }
+        }
+    }
+
     /// What it was told.
     pub fn config(&self) -> &Config {
         &self.core.config
@@ -331,8 +387,10 @@ impl Stack {
                 self.core.timers.cancel(id.index);
                 self.core.table.remove(id.index);
                 for stream in waiting {
-                    self.abort(now, stream)?;
-                    self.close(now, stream)?;
+                    // One that died meanwhile has nothing to end.
+                    if self.abort(now, stream).is_ok() {
+                        self.close(now, stream)?;
+                    }
                 }
             }
             Socket::Stream(_) => self.core.close_stream(now, id)?,
@@ -460,7 +518,7 @@ impl Core {
                 }
                 stream.via = Some(via);
                 if std::mem::take(&mut stream.narrowed) {
-                    stream.tcp.resend_all();
+                    stream.tcp.resend_all(now);
                 }
                 let una = stream.tcp.snd_una_offset();
                 if una > stream.confirmed && now.saturating_since(stream.confirmed_at) > CONFIRM {
@@ -476,10 +534,11 @@ impl Core {
                 }
                 self.resolve_at = Some(now + RESOLVE_RETRY);
             }
-            Err(_) => {
+            Err(why) => {
                 stream.soft_error = Some(Error::Unreachable);
-                if stream.tcp.state() == State::SynSent {
-                    stream.error = Some(Error::Unreachable);
+                // Without its address a connection has no way to go on.
+                if stream.tcp.state() == State::SynSent || why == NoPath::NotOurs {
+                    stream.error.get_or_insert(Error::Unreachable);
                     stream.tcp.abort();
                 }
             }

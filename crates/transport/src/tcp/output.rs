@@ -164,9 +164,15 @@ impl Connection {
     }
 
     /// What is in flight was too long for the path and did not arrive; that is no sign of congestion. It is
-    /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss).
-    pub fn resend_all(&mut self) {
+    /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss), and patience begins anew.
+    pub fn resend_all(&mut self, now: Instant) {
+        if self.send.queue.sent() == 0 {
+            return;
+        }
         self.send.queue.mark_all_lost();
+        self.send.timeouts = 0;
+        self.rtt.reset_back_off();
+        self.arm_rto(now);
     }
 
     /// Bytes that the last segment which was not sent yet still takes: what is committed next begins there.

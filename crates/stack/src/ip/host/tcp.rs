@@ -262,12 +262,8 @@ impl TcpStream {
             }
         }
         let timeout = self.timeouts().read;
-        let mut first = true;
-        shared.block_on(self.id, Way::Read, timeout, |stack, now| {
-            // Once we wait, bytes go straight from the interface to `out`.
-            let direct = !std::mem::take(&mut first);
-            self.attempt_read(stack, now, out, direct)
-        })
+        // Now that we wait, bytes go straight from the interface to `out`.
+        shared.receive_on(self.id, timeout, |stack, now| self.attempt_read(stack, now, out, true))
     }
 
     /// Writes what there is room for, waiting for room.
