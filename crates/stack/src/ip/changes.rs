@@ -8,7 +8,6 @@ use fusewire_base::Instant;
 use fusewire_device::interface::Change;
 
 use super::config::{Error, Event};
-use super::output::Offload;
 use super::stack::Stack;
 use super::table::Socket;
 
@@ -30,13 +29,11 @@ impl Stack {
                 Change::Gone => {
                     return Err(io::Error::new(io::ErrorKind::NotFound, "the link was deleted"));
                 }
-                Change::Mtu(mtu) => {
-                    self.core.layer.set_mtu(mtu);
-                    self.core.output.offload = Offload::of(self.interface.capabilities());
-                }
-                // Addresses, neighbours and routes of the kernel's are not ours; what cannot be sent
-                // while the link is down waits, or is lost as on any network.
-                Change::Running(_)
+                // The interface's capabilities have the MTU, which `poll_rest` compares. Addresses,
+                // neighbours and routes of the kernel's are not ours; what cannot be sent while the
+                // link is down waits, or is lost as on any network.
+                Change::Mtu(_)
+                | Change::Running(_)
                 | Change::AddressAdded(..)
                 | Change::AddressRemoved(_)
                 | Change::Neighbour(..)
@@ -70,6 +67,7 @@ impl Stack {
             }
         }
         self.transmit(now)?;
+        self.core.layer_speaks = true;
         self.core.layer.remove_address(now, address);
         Ok(())
     }

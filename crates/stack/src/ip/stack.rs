@@ -346,17 +346,6 @@ impl Stack {
         self.core.layer.add_address(now, address)
     }
 
-    /// Takes an address away: connections from it end.
-    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
-        self.core.layer_speaks = true;
-        self.core.layer.remove_address(now, address);
-        for index in 0..self.core.table.slots.len() as u32 {
-            if self.core.table.stream_at(index).is_some_and(|s| s.tuple.local.ip() == address) {
-                self.core.mark(index);
-            }
-        }
-    }
-
     /// What it was told.
     pub fn config(&self) -> &Config {
         &self.core.config
