@@ -9,11 +9,13 @@
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
+mod backlog;
 mod changes;
 mod config;
 mod datagrams;
 mod host;
 mod input;
+mod options;
 mod output;
 mod ring;
 mod send;
@@ -26,10 +28,12 @@ mod tcp;
 mod trace;
 mod udp;
 
+pub use backlog::SendLimit;
 pub use config::{Config, Counters, Error, Event, Result, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
 pub use host::{Connect, Host, HostConfig, TcpListener, TcpStream, UdpSocket};
+pub use options::SendFlags;
 pub use snapshot::{Snapshot, SocketKind, SocketView};
 pub use stack::Stack;
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};

@@ -533,6 +533,9 @@ impl Core {
             }
         }
         if all {
+            if let Some(stream) = self.table.stream_at(index) {
+                stream.settle_backlog(now);
+            }
             self.settle(index);
             self.after(now, index);
         }
