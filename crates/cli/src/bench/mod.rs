@@ -1,5 +1,6 @@
 //! `fusewire bench …`.
 
+mod codec;
 mod connections;
 mod inca;
 mod kernels;
@@ -26,6 +27,8 @@ pub enum Bench {
     /// One side of one measurement (what `bench inca` starts).
     #[command(hide = true)]
     IncaWorker(inca::Worker),
+    /// Each encoding of the performance object, beside other codecs.
+    Codec(codec::Options),
     /// One side of one transfer (what `bench transfer` starts).
     #[command(hide = true)]
     Worker(transfer::Worker),
@@ -40,6 +43,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),
         Bench::IncaWorker(worker) => inca::work(&worker),
+        Bench::Codec(options) => codec::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }
 }

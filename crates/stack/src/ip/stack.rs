@@ -47,6 +47,9 @@ pub struct Stack {
     pub(super) core: Core,
     /// When to look for changes of the interface; at once when there is none.
     pub(super) look_at: Option<Instant>,
+    /// The packet of the interface's batch that comes next, and how many there are.
+    next: usize,
+    batch: usize,
 }
 
 /// A stack without its interface, so that a packet can lie in the one while it is handled by the other.
@@ -137,7 +140,7 @@ impl Stack {
             pending: Pending::default(),
             config,
         };
-        Stack { interface, core, look_at: None }
+        Stack { interface, core, look_at: None, next: 0, batch: 0 }
     }
 
     // ---- driving
@@ -183,16 +186,32 @@ impl Stack {
         streams.filter(|s| !s.over && s.tcp.state() != State::TimeWait).count()
     }
 
-    /// Takes one batch of packets; returns how many there were.
+    /// Takes one batch of packets, or what was left of the last, as far as the reader's memory takes it;
+    /// returns how many there were.
     pub(super) fn receive(&mut self, now: Instant, direct: &mut Direct<'_>) -> io::Result<usize> {
-        let count = self.interface.receive()?;
-        for i in 0..count {
-            self.core.input(now, &self.interface.packet(i), direct);
+        if !self.has_unread() {
+            (self.next, self.batch) = (0, 0);
+            self.batch = self.interface.receive()?;
         }
+        let first = self.next;
+        while self.next < self.batch {
+            let packet = self.interface.packet(self.next);
+            if direct.is_full_for(&packet) {
+                break;
+            }
+            self.next += 1;
+            self.core.input(now, &packet, direct);
+        }
+        let count = self.next - first;
         if count > 0 {
             self.core.settle_dirty();
         }
         Ok(count)
+    }
+
+    /// Packets of the last batch were left for the next call: there is something to do at once.
+    pub fn has_unread(&self) -> bool {
+        self.next < self.batch
     }
 
     /// Sends what may leave. True if there was something.
@@ -299,6 +318,9 @@ impl Stack {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+        if self.has_unread() {
+            return Ok(());
+        }
         let full = !self.core.output.is_empty();
         // It wakes for changes too.
         self.look_at = None;

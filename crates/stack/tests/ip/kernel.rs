@@ -203,3 +203,36 @@ fn a_router_says_what_is_too_big() {
         far.wait().unwrap();
     });
 }
+
+/// Messages that are sent one by one leave together, and the last does not stay behind.
+#[test]
+fn messages_are_gathered_and_none_is_left() {
+    let test = "kernel::messages_are_gathered_and_none_is_left";
+    in_namespace(test, Need::Namespace, "", || {
+        let config =
+            HostConfig { udp_gather: Some(Duration::from_micros(100)), ..HostConfig::default() };
+        let host = host(true, 1500, config);
+        // One socket for both versions of IP.
+        let socket = host.udp_bind(at("[::]", 7)).unwrap();
+        for (_, theirs) in ENDS {
+            let kernel = UdpSocket::bind(at(theirs, 0)).unwrap();
+            kernel.set_read_timeout(Some(SECONDS)).unwrap();
+            let to = kernel.local_addr().unwrap();
+            socket.send_to(b"find the way", to).unwrap();
+            kernel.recv_from(&mut [0; 100]).unwrap();
+            let before = host.counters().sent;
+            for round in 0..20u8 {
+                for i in 0..100u8 {
+                    socket.send_to(&[round, i], to).unwrap();
+                }
+                for i in 0..100 {
+                    let mut out = [0; 100];
+                    assert_eq!(kernel.recv_from(&mut out).unwrap().0, 2);
+                    assert_eq!(out[..2], [round, i]);
+                }
+            }
+            let sent = host.counters().sent - before;
+            assert!(sent < 1500, "{sent} packets for 2000 messages");
+        }
+    });
+}

@@ -310,6 +310,9 @@ impl Shared {
 impl Inner {
     /// When the stack has to be polled next.
     fn due(&self, now: Instant) -> Option<Instant> {
+        if self.stack.has_unread() {
+            return Some(now);
+        }
         let due = self.stack.poll_timeout();
         if !self.stack.is_blocked() {
             return due;
@@ -368,7 +371,7 @@ impl Inner {
         if asleep == 0 {
             return;
         }
-        let blocked = self.stack.is_blocked();
+        let blocked = self.stack.is_blocked() || self.stack.has_unread();
         let due = self.stack.poll_timeout();
         if blocked || due.is_some_and(|due| due.as_ns() < asleep) {
             shared.asleep_until.store(0, Ordering::Release);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::AnyStage;
-use fusewire_transport::tcp::{Config as TcpConfig, Info, State};
+use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State};
 
 use super::wait::Attempt;
 use super::{Host, Way};
@@ -230,6 +230,28 @@ impl TcpStream {
         self.host
             .with(|stack, _| stack.tcp_machine(self.id).map(|tcp| tcp.set_nagle(!nodelay)))??;
         Ok(())
+    }
+
+    /// Probes on an idle connection (RFC 9293, section 3.8.4), or none.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_keep_alive(&self, keep_alive: Option<KeepAlive>) -> io::Result<()> {
+        let set = |stack: &mut Stack, now| {
+            stack.tcp_machine(self.id).map(|tcp| tcp.set_keep_alive(now, keep_alive))
+        };
+        Ok(self.host.with(set)??)
+    }
+
+    /// How long what was sent may stay unacknowledged (RFC 5482).
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let set = |stack: &mut Stack, _| {
+            stack.tcp_machine(self.id).map(|tcp| tcp.set_user_timeout(timeout))
+        };
+        Ok(self.host.with(set)??)
     }
 
     fn attempt_read(
