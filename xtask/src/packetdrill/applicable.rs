@@ -7,8 +7,8 @@ use super::{Ip, Tests};
 /// What a script's text holds, and why it is then not for us.
 const NOT_OURS: &[(&str, &str)] = &[
     ("FASTOPEN", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
+    ("TFO_COOKIE", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
     (",FO", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
-    ("<FO", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
     ("tcp_fastopen", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
     ("MSG_ERRQUEUE", "the error queue of the kernel's sockets"),
     ("SO_TIMESTAMPING", "the error queue of the kernel's sockets"),
@@ -43,6 +43,11 @@ pub fn tests(text: &str) -> Tests {
 pub fn reason(text: &str) -> Option<&'static str> {
     let code: String = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
     NOT_OURS.iter().find(|(word, _)| code.contains(word)).map(|(_, reason)| *reason)
+}
+
+/// Where the kernel is known to differ, as the script's head says.
+pub fn kernel_differs(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("// Linux: "))
 }
 
 /// It runs shell commands.

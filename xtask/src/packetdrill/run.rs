@@ -102,6 +102,11 @@ impl Bench {
         {
             return Outcome::NotApplicable(reason.into());
         }
+        if self.library.is_none()
+            && let Some(how) = applicable::kernel_differs(text)
+        {
+            return Outcome::NotApplicable(format!("Linux: {how}"));
+        }
         if commands && self.namespace.is_none() {
             return Outcome::NotApplicable("shell commands, and no namespace can be had".into());
         }
@@ -128,6 +133,11 @@ impl Bench {
         words.extend(["env".to_string(), format!("PATH={}", self.path())]);
         if let Some(library) = &self.library {
             words.push(format!("LD_PRELOAD={}", library.display()));
+        }
+        if self.library.is_none() {
+            let settings = root().join("conformance/kernel.sh").display().to_string();
+            words.extend(["sh", "-c", "\"$0\" && exec \"$@\""].map(String::from));
+            words.push(settings);
         }
         words.push(self.program.display().to_string());
         let mtu = if ip == Ip::Ipv6 { 1520 } else { 1500 };

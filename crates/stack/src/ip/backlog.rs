@@ -99,14 +99,14 @@ impl Backlog {
             }
             _ => {}
         }
-        let Some(limit) = self.limit.as_mut().filter(|limit| limit.bytes < limit.most) else {
-            return;
-        };
+        let Some(limit) = self.limit.as_mut() else { return };
         let (window, in_flight, mss) = tcp.congestion_window();
-        if self.wants_room && in_flight + mss <= window {
+        if self.wants_room && limit.bytes < limit.most && in_flight + mss <= window {
             let segment = (mss + 600).next_power_of_two() + SEGMENT_COST;
             limit.bytes = limit.bytes.max((window / mss * segment * 2).min(limit.most));
         }
+        // The writer is woken now: nothing grows for it before it has written again.
+        self.wants_room &= !self.is_writable(tcp, end);
     }
 
     /// For how long the writer's bound alone kept the connection from sending.

@@ -291,6 +291,11 @@ impl Connection {
             }
             if plan.trim_front > 0 {
                 self.events.send_ack = true;
+                if self.recv.sack {
+                    // RFC 2883, section 4.1.2: of a segment that was here in part, that part.
+                    let front = start - u64::from(plan.trim_front);
+                    self.recv.ranges.note_duplicate(front, start);
+                }
             }
         } else {
             recv.ranges.insert(start, end);
