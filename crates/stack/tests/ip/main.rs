@@ -1,6 +1,7 @@
 //! The IP stack: two of them over a pair of interfaces in memory, on a virtual clock.
 
 mod kernel;
+mod lossy;
 mod net;
 mod tcp;
 mod udp;

@@ -1,6 +1,7 @@
 //! Two stacks and a clock.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -9,6 +10,8 @@ use fusewire_device::interface::Link;
 use fusewire_device::interface::memory::{Config as Pair, pair};
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Config, Event, SocketId, Stack};
+
+use crate::lossy::Wire;
 
 /// Which kind of network.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,8 @@ pub struct Net {
     pub now: Instant,
     pub v6: bool,
     pub events: [Vec<(SocketId, Event)>; 2],
+    /// What is between them, when it is no plain pair.
+    pub wire: Option<Arc<Mutex<Wire>>>,
 }
 
 pub fn net_config(interface: &dyn Interface, which: usize) -> NetConfig {
@@ -72,7 +77,7 @@ impl Net {
             let net = net_config(&interface, which - 1);
             Stack::new(Box::new(interface), net, config.clone(), [which as u8; 32], now)
         });
-        Net { stacks, now, v6: kind.v6, events: [Vec::new(), Vec::new()] }
+        Net { stacks, now, v6: kind.v6, events: [Vec::new(), Vec::new()], wire: None }
     }
 
     pub fn addr(&self, which: usize, port: u16) -> SocketAddr {
@@ -98,9 +103,13 @@ impl Net {
     /// Goes on to the next timer, or by `most`.
     pub fn step(&mut self, most: Duration) {
         self.settle();
-        let due = self.stacks.iter().filter_map(Stack::poll_timeout).min();
+        let arrival = self.wire.as_ref().and_then(|wire| wire.lock().unwrap().next_arrival());
+        let due = self.stacks.iter().filter_map(Stack::poll_timeout).chain(arrival).min();
         let end = self.now + most;
         self.now = due.map_or(end, |at| at.max(self.now + Duration::from_micros(1)).min(end));
+        if let Some(wire) = &self.wire {
+            wire.lock().unwrap().now = self.now;
+        }
         self.settle();
     }
 
