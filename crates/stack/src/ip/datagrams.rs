@@ -175,6 +175,7 @@ impl Stack {
             return Ok(());
         }
         udp.groups.push(group);
+        self.core.layer_speaks = true;
         if !self.core.layer.join(now, group) {
             self.core.table.udp(id)?.groups.pop();
             return Err(Error::Misuse("no group, or one too many"));
@@ -190,6 +191,7 @@ impl Stack {
         let groups = &mut self.core.table.udp(id)?.groups;
         if let Some(at) = groups.iter().position(|known| *known == group) {
             groups.swap_remove(at);
+            self.core.layer_speaks = true;
             self.core.layer.leave(now, group);
         }
         Ok(())

@@ -32,7 +32,10 @@ impl Core {
         let datagram = match self.layer.handle(now, packet.bytes) {
             Input::Transport(datagram) => datagram,
             Input::Error(error) => return self.path_error(now, &error),
-            Input::Consumed | Input::Dropped(_) => return,
+            Input::Consumed | Input::Dropped(_) => {
+                self.layer_speaks = true;
+                return;
+            }
         };
         let Some(place) = datagram.payload.in_frame() else {
             return self.reassembled(now, packet, &datagram, direct);
@@ -168,6 +171,7 @@ impl Core {
             tcp::NUMBER,
             len,
         );
+        self.layer_speaks = true;
         if let Some(out) = self.layer.answer(now, datagram, len) {
             reset.emit(out);
             let checksum = (sum + Sum::of(out)).checksum();
@@ -305,6 +309,7 @@ impl Core {
             return;
         }
         self.counters.udp_stray += 1;
+        self.layer_speaks = true;
         self.layer.answer_unreachable_port(now, frame, datagram);
     }
 

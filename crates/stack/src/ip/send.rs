@@ -74,6 +74,7 @@ impl Core {
         {
             return Ok((packet, Ok(*via)));
         }
+        self.layer_speaks = true;
         let source = Some(udp.local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
         let via = self.layer.route(now, dst.ip(), source);
         udp.via = via.ok().map(|via| (dst, via));
@@ -459,6 +460,7 @@ impl Stack {
             return Ok(());
         }
         let mut calls = std::mem::take(&mut self.core.pending.calls);
+        self.core.layer_speaks = true;
         (self.core.pending.bytes, self.core.pending.generation) = (0, generation);
         while let Some(call) = calls.pop_front() {
             let count = call.bytes.len().div_ceil(call.message_len.max(1)).max(1) as u64;

@@ -83,6 +83,8 @@ pub(super) struct Core {
     /// A frame of the IP layer's own, and how long it is while the device has no room for it.
     frame: Vec<u8>,
     frame_len: usize,
+    /// The IP layer may have frames of its own to send.
+    pub layer_speaks: bool,
     /// Messages whose next station is being asked for.
     pub pending: Pending,
 }
@@ -129,6 +131,7 @@ impl Stack {
             message: Vec::new(),
             frame: vec![0; caps.max_packet_bytes.clamp(1600, 65_600)],
             frame_len: 0,
+            layer_speaks: true,
             pending: Pending::default(),
             config,
         };
@@ -184,9 +187,13 @@ impl Stack {
     /// Sends the IP layer's own frames: questions for neighbours, answers, errors.
     fn transmit_layer(&mut self, now: Instant) -> io::Result<()> {
         let core = &mut self.core;
+        if !core.layer_speaks {
+            return Ok(());
+        }
         loop {
             if core.frame_len == 0 {
                 let Some(len) = core.layer.poll_transmit(now, &mut core.frame) else {
+                    core.layer_speaks = false;
                     return Ok(());
                 };
                 core.frame_len = len;
@@ -203,6 +210,12 @@ impl Stack {
             core.counters.sent += 1;
             core.frame_len = 0;
         }
+    }
+
+    /// [`Stack::transmit`] has something to do.
+    pub fn wants_transmit(&self) -> bool {
+        let core = &self.core;
+        core.layer_speaks || !core.dirty.is_empty() || !core.output.is_empty()
     }
 
     /// When to call [`Stack::poll`] at the latest.
@@ -299,6 +312,7 @@ impl Stack {
         match self.core.table.socket(id)? {
             Socket::Udp(udp) => {
                 let port = udp.local.port();
+                self.core.layer_speaks = true;
                 for group in std::mem::take(&mut udp.groups) {
                     self.core.layer.leave(now, group);
                 }
@@ -398,6 +412,7 @@ impl Core {
 
     /// A segment that belongs to no connection.
     pub fn answer(&mut self, now: Instant, tuple: &Tuple, header: &Header) {
+        self.layer_speaks = true;
         match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
             Ok(via) => {
                 if !self.output.control(&via, header) {
@@ -427,7 +442,10 @@ impl Core {
         let known = stream.via.filter(|via| via.generation == self.layer.generation());
         let via = match known {
             Some(via) => Ok(via),
-            None => self.layer.route(now, remote, Some(local)),
+            None => {
+                self.layer_speaks = true;
+                self.layer.route(now, remote, Some(local))
+            }
         };
         let mut all = true;
         match via {
@@ -582,6 +600,7 @@ impl Core {
         let mut any = false;
         if self.layer.poll_timeout().is_some_and(|at| at <= now) {
             any = true;
+            self.layer_speaks = true;
             self.layer.handle_timeout(now);
         }
         if self.generation != self.layer.generation() {
@@ -651,6 +670,7 @@ impl Core {
         remote: IpAddr,
         asked: Option<IpAddr>,
     ) -> Result<IpAddr> {
+        self.layer_speaks = true;
         match self.layer.route(now, remote, asked) {
             Ok(via) => Ok(via.source),
             Err(NoPath::Resolving) => {

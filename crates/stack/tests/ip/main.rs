@@ -1,5 +1,6 @@
 //! The IP stack: two of them over a pair of interfaces in memory, on a virtual clock.
 
+mod bounds;
 mod kernel;
 mod lossy;
 mod net;

@@ -294,7 +294,9 @@ impl Inner {
     /// After calls on sockets: sends what is to be sent, sees to it that the driver wakes in time.
     pub fn after(&mut self, shared: &Shared, now: Instant) -> io::Result<()> {
         self.check()?;
-        if let Err(error) = self.stack.transmit(now) {
+        if self.stack.wants_transmit()
+            && let Err(error) = self.stack.transmit(now)
+        {
             self.fail(&error);
             return Err(error);
         }

@@ -1,0 +1,324 @@
+//! What is bounded, what is counted, and what happens when the interface goes.
+
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fusewire_base::{Instant, Seq, Sum};
+use fusewire_device::Waker;
+use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
+use fusewire_device::interface::{
+    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
+};
+use fusewire_kernels::stages::Swap;
+use fusewire_stack::ip::net::{Packet, Route, Via};
+use fusewire_stack::ip::{Config, Error, Event, Host, HostConfig, SocketKind, Stack};
+use fusewire_wire::tcp::{self, Flags, Header};
+
+use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
+use crate::tcp::{connected, transfer};
+
+const PLAIN: Kind = Kind { v6: false, link: Link::Ip, checksum: true, segmentation: true };
+
+/// A stack and the bare other end of its interface.
+fn alone(config: Config) -> (Stack, Memory, Instant) {
+    let link = Link::Ip;
+    let (a, b) = pair(Pair { link, queue_packets: 100_000, ..Pair::default() }).unwrap();
+    let now = Instant::from_ms(5);
+    let mut net = net_config(&a, 1);
+    net.routes.push(Route { destination: "0.0.0.0/0".parse().unwrap(), gateway: None });
+    (Stack::new(Box::new(a), net, config, [7; 32], now), b, now)
+}
+
+/// A segment from `source` to the stack, on the wire.
+fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> Vec<u8> {
+    let via = Via {
+        source,
+        destination: addr(false, 1),
+        next_hop: addr(false, 1),
+        stations: None,
+        mtu: 1500,
+        may_fragment: false,
+        hop_limit: 64,
+        generation: 0,
+    };
+    let mut out = [0; 200];
+    let len = header.emit_len() + payload.len();
+    let start = via.emit(&Packet::new(tcp::NUMBER, len), &mut out);
+    let header_len = header.emit(&mut out[start..]);
+    let head = Sum::of(&out[start..start + header_len]);
+    let sum = via.pseudo_header_sum(tcp::NUMBER, len) + head + Sum::of(payload);
+    let checksum = sum.checksum() ^ u16::from(spoil);
+    out[start + 16..start + 18].copy_from_slice(&checksum.to_be_bytes());
+    [&out[..start + header_len], payload].concat()
+}
+
+fn send(from: &mut Memory, packet: &[u8]) {
+    let packet = TxPacket {
+        header: packet,
+        payload: &[],
+        checksum: Checksum::InPlace,
+        segmentation: Segmentation::None,
+    };
+    assert_eq!(from.transmit(&[packet]).unwrap(), 1);
+}
+
+fn drive(stack: &mut Stack, now: Instant) {
+    while stack.poll(now).unwrap() {}
+}
+
+#[test]
+fn a_flood_of_syns_costs_cookies_and_nothing_else() {
+    let (mut stack, mut other, mut now) = alone(Config { max_sockets: 64, ..Config::default() });
+    let listener = stack.tcp_listen((addr(false, 1), 80).into(), 16).unwrap();
+    let mut answers = 0;
+    for i in 0..20_000u32 {
+        let source = IpAddr::from((0x0a00_0000 + i).to_be_bytes());
+        let header = Header {
+            src_port: 1000 + (i % 50_000) as u16,
+            dst_port: 80,
+            seq: Seq(i),
+            flags: Flags::SYN,
+            window: 1000,
+            ..Header::default()
+        };
+        send(&mut other, &segment(source, &header, &[], i % 10 == 9));
+        if i % 50 == 0 {
+            now += Duration::from_micros(100);
+            drive(&mut stack, now);
+            answers += other.receive().unwrap();
+        }
+    }
+    drive(&mut stack, now);
+    assert_eq!(stack.sockets(), 1, "no half-open connection is a socket");
+    let counters = *stack.counters();
+    assert_eq!(counters.checksum, 2000);
+    assert!(counters.cookies > 15_000 && answers > 0, "{counters:?}");
+    let snapshot = stack.snapshot();
+    match &snapshot.sockets[..] {
+        [one] if one.id == listener => match one.kind {
+            SocketKind::Listener { half_open, .. } => assert!(half_open <= 16),
+            _ => panic!("{one:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn strays_are_answered_within_limits() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    for i in 0..20_000u16 {
+        let header =
+            Header { src_port: i.max(1), dst_port: 9, flags: Flags::ACK, ..Header::default() };
+        send(&mut other, &segment(addr(false, 0), &header, b"x", false));
+        if i % 50 == 0 {
+            drive(&mut stack, now);
+        }
+    }
+    drive(&mut stack, now);
+    let mut answers = 0;
+    while let n @ 1.. = other.receive().unwrap() {
+        answers += n;
+    }
+    assert_eq!(stack.counters().tcp_stray, 20_000);
+    assert!((1..=2000).contains(&answers), "{answers} resets in no time at all");
+}
+
+#[test]
+fn a_socket_table_that_is_full_says_so() {
+    let mut net = Net::new(PLAIN, 1500, Config { max_sockets: 4, ..Config::default() });
+    let listener = net.stacks[1].tcp_listen(net.addr(1, 80), 100).unwrap();
+    let clients: Vec<_> =
+        (0..4).map(|_| net.stacks[0].tcp_connect(net.now, net.addr(1, 80)).unwrap()).collect();
+    assert_eq!(net.stacks[0].tcp_connect(net.now, net.addr(1, 80)), Err(Error::TooManySockets));
+    net.settle();
+    let reset =
+        clients.iter().filter(|id| net.stacks[0].tcp_read(**id, &mut [0]) == Err(Error::Reset));
+    assert_eq!(reset.count(), 1, "three fit beside the listener");
+    assert_eq!((net.stacks[1].counters().full, net.stacks[1].sockets()), (1, 4));
+    for _ in 0..3 {
+        assert!(net.stacks[1].tcp_accept(listener).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_udp_queue_that_is_full_drops_and_counts() {
+    let config = Config { udp_queue_bytes: 64 << 10, udp_queue_entries: 8, ..Config::default() };
+    let mut net = Net::new(PLAIN, 1500, config);
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    let to = Some(net.addr(1, 7));
+    for _ in 0..20 {
+        net.stacks[0].udp_send_batch(net.now, client, &[1; 1000], 10, to).unwrap().unwrap();
+    }
+    net.settle();
+    let counters = *net.stacks[1].counters();
+    assert_eq!((counters.udp_overflow, counters.udp_messages_received), (1200, 800));
+    let mut read = 0;
+    while net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().is_some() {
+        read += 1;
+    }
+    assert_eq!(read, 800);
+}
+
+#[test]
+fn pipelines_run_while_messages_move() {
+    for kind in kinds() {
+        let mut net = Net::new(kind, 1500, Config::default());
+        let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        let to = Some(net.addr(1, 7));
+        let (swap, sent) = (Swap::<4>, pattern(2, 0, 4000));
+        let swapped: Vec<u8> = sent.chunks(4).flat_map(|w| [w[3], w[2], w[1], w[0]]).collect();
+        for queued in [true, false] {
+            // Through the pipeline when it leaves, and plain in a batch.
+            for message in sent.chunks(400) {
+                let (now, stack) = (net.now, &mut net.stacks[0]);
+                stack.udp_send_with(now, client, &swap, message, to).unwrap().unwrap();
+            }
+            net.stacks[0].udp_send_batch(net.now, client, &sent, 400, to).unwrap().unwrap();
+            if queued {
+                net.settle();
+            }
+            let mut memory = vec![0; 8000];
+            let mut places = Vec::new();
+            let mut filled = 0;
+            while filled < 8000 {
+                let (now, stack) = (net.now, &mut net.stacks[1]);
+                let more = stack
+                    .udp_recv_with(now, server, &swap, &mut memory[filled..], |_, range| {
+                        places.push(range);
+                    })
+                    .unwrap()
+                    .unwrap();
+                assert!(more > 0, "{kind:?}: {filled} bytes");
+                filled += more;
+            }
+            assert_eq!(places.len(), 20, "{kind:?}");
+            assert!(memory[..4000] == sent && memory[4000..] == swapped, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn groups_are_joined_and_left() {
+    for v6 in [false, true] {
+        let group: IpAddr =
+            if v6 { "ff02::1234".parse().unwrap() } else { "239.1.2.3".parse().unwrap() };
+        let mut net = Net::new(Kind { v6, link: Link::Ethernet, ..PLAIN }, 1500, Config::default());
+        let any = if v6 { "[::]:7" } else { "0.0.0.0:7" }.parse().unwrap();
+        let server = net.stacks[1].udp_bind(any).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        let heard = |net: &mut Net| {
+            let sent = net.stacks[0].udp_send(net.now, client, b"all", Some((group, 7).into()));
+            assert_eq!(sent.unwrap(), Ok(true));
+            net.settle();
+            net.stacks[1].udp_recv(server, &mut [0; 8]).unwrap().map(|received| received.to)
+        };
+        assert_eq!(heard(&mut net), None);
+        net.stacks[1].udp_join(net.now, server, group).unwrap();
+        assert_eq!(heard(&mut net), Some(group));
+        net.stacks[1].udp_leave(net.now, server, group).unwrap();
+        assert_eq!(heard(&mut net), None);
+        let error = net.stacks[1].udp_join(net.now, server, addr(v6, 0));
+        assert!(matches!(error, Err(Error::Misuse(_))));
+    }
+}
+
+#[test]
+fn a_live_view_shows_what_there_is() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let (client, server) = connected(&mut net, 80);
+    transfer(&mut net, 0, (client, server), 100_000, 5000, false);
+    net.run(Duration::from_millis(100));
+    let snapshot = net.stacks[0].snapshot();
+    let view = snapshot.sockets.iter().find(|view| view.id == client).unwrap();
+    assert_eq!(view.remote, Some(net.addr(1, 80)));
+    match &view.kind {
+        SocketKind::Stream { info, closed: false, unread: 0, .. } => {
+            assert_eq!(info.counters.bytes_acked, 100_000);
+        }
+        other => panic!("{other:?}"),
+    }
+    let trace = net.stacks[0].tcp_trace(client).unwrap();
+    assert!(trace.len() > 10 && trace.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    net.stacks[0].abort(net.now, client).unwrap();
+    assert!(net.had(0, client, Event::Connected));
+}
+
+/// An interface that can go.
+struct Mortal {
+    inner: Memory,
+    gone: Arc<AtomicBool>,
+}
+
+impl Mortal {
+    fn check(&self) -> io::Result<()> {
+        if self.gone.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::NetworkDown.into());
+        }
+        Ok(())
+    }
+}
+
+impl Interface for Mortal {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        self.check()?;
+        self.inner.transmit(packets)
+    }
+    fn receive(&mut self) -> io::Result<usize> {
+        self.check()?;
+        self.inner.receive()
+    }
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        self.inner.packet(index)
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.inner.wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn nothing_hangs_when_the_interface_goes() {
+    let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
+    let gone = Arc::new(AtomicBool::new(false));
+    let net = net_config(&a, 1);
+    let mortal = Mortal { inner: a, gone: gone.clone() };
+    let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
+    let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
+    let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| socket.recv_from(&mut [0; 8]).map(|_| ()));
+        let accepts = scope.spawn(|| listener.accept().map(|_| ()));
+        std::thread::sleep(Duration::from_millis(50));
+        gone.store(true, Ordering::Release);
+        // Whoever sleeps on it is woken, as by a TAP that was deleted.
+        let pieces = [IoSlice::new(&[])];
+        let packet = TxPacket {
+            header: &[0x45; 20],
+            payload: &pieces,
+            checksum: Checksum::InPlace,
+            segmentation: Segmentation::None,
+        };
+        b.transmit(&[packet]).unwrap();
+        for result in [waits.join().unwrap(), accepts.join().unwrap()] {
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::NetworkDown);
+        }
+    });
+    assert!(host.udp_bind((addr(false, 1), 8).into()).is_err());
+}
