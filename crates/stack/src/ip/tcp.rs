@@ -218,6 +218,11 @@ impl Stream {
         free.min(self.tcp.send_room() as usize)
     }
 
+    /// The application wants to hear of room.
+    pub fn ask_room(&mut self) {
+        self.wants_room = true;
+    }
+
     // ---- receiving
 
     /// Bytes that may be read.
