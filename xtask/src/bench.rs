@@ -10,13 +10,18 @@ use crate::shell::{Result, cargo, install, root, step};
 /// What goes on to `fusewire bench transfer`.
 #[derive(Args)]
 pub struct Options {
-    /// Arguments for `fusewire bench transfer`.
+    /// Arguments for `fusewire bench transfer`; or `codec` and arguments for `fusewire bench codec`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 /// Builds product and peers, then runs the bench with the peers in it.
 pub fn run(options: &Options) -> Result {
+    if let Some((first, rest)) = options.rest.split_first()
+        && first == "codec"
+    {
+        return codecs(rest);
+    }
     install(&[("nginx", "nginx-light"), ("curl", "curl"), ("openssl", "openssl")]);
     let peers = root().join("peers");
     step("peers", cargo().current_dir(&peers).args(["build", "--release"]))?;
@@ -24,4 +29,15 @@ pub fn run(options: &Options) -> Result {
     let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
     fusewire.env("FUSEWIRE_PEERS", peers.join("target/release/fusewire-peers"));
     step("bench", fusewire.args(["bench", "transfer"]).args(&options.rest))
+}
+
+/// Builds the other codecs and the program, then runs `fusewire bench codec` with them in it.
+fn codecs(rest: &[String]) -> Result {
+    install(&[("asn1c", "asn1c"), ("rpcgen", "libtirpc-dev")]);
+    let peers = root().join("peers/codec");
+    step("peers", cargo().current_dir(&peers).args(["build", "--release"]))?;
+    step("program", cargo().args(["build", "--release"]))?;
+    let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
+    fusewire.env("FUSEWIRE_CODEC_PEERS", peers.join("target/release/fusewire-codec-peers"));
+    step("bench", fusewire.args(["bench", "codec"]).args(rest))
 }

@@ -1,4 +1,4 @@
-//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|sanitize|soak|bench`.
+//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|packetdrill|sanitize|soak|bench`.
 //!
 //! Nothing of the product depends on this crate, and it needs nothing installed by hand: what a
 //! step lacks it installs (as root, from Debian's packages) or skips, and says which.
@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod fuzz;
 mod instrument;
+mod packetdrill;
 mod sanitize;
 mod shell;
 mod soak;
@@ -36,6 +37,8 @@ enum Task {
     Tidy,
     /// One fuzz target, or all, with libFuzzer and AddressSanitizer.
     Fuzz(fuzz::Options),
+    /// packetdrill scripts on Fusewire's TCP: our own, or those of the given paths.
+    Packetdrill(packetdrill::Options),
     /// Tests of the crates that have unsafe code with AddressSanitizer, of the shared rings with
     /// ThreadSanitizer. Takes minutes.
     Sanitize(sanitize::Options),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Packetdrill(options) => packetdrill::run(&options),
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Soak => soak::run(),
         Task::Bench(options) => bench::run(&options),

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::shell::{Result, cargo, install, is_root, step};
-use crate::{fuzz, tidy};
+use crate::{fuzz, packetdrill, tidy};
 
 /// How much of it.
 #[derive(Args)]
@@ -37,6 +37,7 @@ pub fn run(options: &Options) -> Result {
     )?;
     step("program", cargo().args(["build", "--release"]))?;
     step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
+    packetdrill::own()?;
     step(
         "documentation",
         cargo().env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links").args([

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+pub mod build;
 mod check;
 pub mod diagnostic;
 pub mod lexer;
@@ -13,6 +14,7 @@ pub mod names;
 pub mod objects;
 pub mod parser;
 pub mod resolve;
+pub mod rust;
 mod simple;
 pub mod source;
 pub mod tree;

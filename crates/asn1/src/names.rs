@@ -61,7 +61,8 @@ struct Imported<'a> {
     is_exact: bool,
 }
 
-/// The classes that X.681 annexes A and B define for everyone.
+/// What the standards define for everyone: classes (X.681 annexes A and B), and the structures that some
+/// types without parts are made of (X.680 clauses 33 to 36, X.681 annex C).
 static BUILT_IN: LazyLock<File> = LazyLock::new(|| {
     let text = "BuiltIn DEFINITIONS ::= BEGIN
 TYPE-IDENTIFIER ::= CLASS { &id OBJECT IDENTIFIER UNIQUE, &Type }
@@ -69,6 +70,23 @@ TYPE-IDENTIFIER ::= CLASS { &id OBJECT IDENTIFIER UNIQUE, &Type }
 ABSTRACT-SYNTAX ::= CLASS { &id OBJECT IDENTIFIER, &Type,
     &property BIT STRING { handles-invalid-encodings(0) } DEFAULT {} }
     WITH SYNTAX { &Type IDENTIFIED BY &id [HAS PROPERTY &property] }
+External ::= [UNIVERSAL 8] IMPLICIT SEQUENCE {
+    direct-reference OBJECT IDENTIFIER OPTIONAL, indirect-reference INTEGER OPTIONAL,
+    data-value-descriptor ObjectDescriptor OPTIONAL,
+    encoding CHOICE { single-ASN1-type [0] EXPLICIT ANY, octet-aligned [1] IMPLICIT OCTET STRING,
+        arbitrary [2] IMPLICIT BIT STRING } }
+Identification ::= CHOICE {
+    syntaxes [0] IMPLICIT SEQUENCE { abstract [0] IMPLICIT OBJECT IDENTIFIER,
+        transfer [1] IMPLICIT OBJECT IDENTIFIER },
+    syntax [1] IMPLICIT OBJECT IDENTIFIER, presentation-context-id [2] IMPLICIT INTEGER,
+    context-negotiation [3] IMPLICIT SEQUENCE { presentation-context-id [0] IMPLICIT INTEGER,
+        transfer-syntax [1] IMPLICIT OBJECT IDENTIFIER },
+    transfer-syntax [4] IMPLICIT OBJECT IDENTIFIER, fixed [5] IMPLICIT NULL }
+EmbeddedPdv ::= [UNIVERSAL 11] IMPLICIT SEQUENCE { identification [0] EXPLICIT Identification,
+    data-value [2] IMPLICIT OCTET STRING }
+UnrestrictedString ::= [UNIVERSAL 29] IMPLICIT SEQUENCE { identification [0] EXPLICIT Identification,
+    string-value [2] IMPLICIT OCTET STRING }
+InstanceOf ::= [UNIVERSAL 8] IMPLICIT SEQUENCE { type-id OBJECT IDENTIFIER, value [0] EXPLICIT ANY }
 END";
     File::parse(FileId::MAX, Source::new("built in", text.as_bytes()))
 });
@@ -127,6 +145,12 @@ impl<'a> World<'a> {
             world.modules[id].imports = world.imports_of(id);
         }
         world
+    }
+
+    /// The definition of what the standards define for everyone.
+    pub fn built_in(&self, name: &str) -> Option<Def> {
+        let index = *self.modules[self.built_in].symbols.get(name)?;
+        Some(Def { module: self.built_in, index })
     }
 
     /// The modules of the files, without the built-in one.
@@ -315,8 +339,10 @@ impl<'a> World<'a> {
             imported.is_used.set(true);
             return Some(imported.target);
         }
-        let index = *self.modules[self.built_in].symbols.get(name)?;
-        Some(Target::Def(Def { module: self.built_in, index }))
+        // Its structures are not for others to name.
+        let is_class = matches!(name, "TYPE-IDENTIFIER" | "ABSTRACT-SYNTAX");
+        let inside = is_class || module == self.built_in;
+        inside.then(|| self.built_in(name)).flatten().map(Target::Def)
     }
 
     /// What a reference means; an error is said where it means nothing.

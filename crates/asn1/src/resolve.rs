@@ -122,6 +122,16 @@ impl<'a> Env<'a> {
         }
     }
 
+    /// Whether actual parameters are known here.
+    pub fn is_instance(&self) -> bool {
+        self.arguments.is_some()
+    }
+
+    /// The actual parameters, and where their names are looked up.
+    pub fn actual(&self) -> Option<(&[&'a Argument], &Env<'a>)> {
+        self.arguments.as_ref().map(|a| (a.list.as_slice(), &a.env))
+    }
+
     /// A definition's own surroundings, with actual parameters from these.
     fn instance(
         &self,
@@ -177,6 +187,24 @@ impl<'a> World<'a> {
             AssignmentKind::Class(_) => Step::Class,
             _ => Step::Unknown,
         }
+    }
+
+    /// The definition of a type that a name means, where it is no parameter.
+    pub fn type_definition(
+        &self,
+        reference: &'a Reference,
+        env: &Env<'a>,
+    ) -> Option<(Def, Ty<'a>)> {
+        if reference.module.is_none() && env.parameter(&reference.name.text).is_some() {
+            return None;
+        }
+        let Some(Target::Def(def)) = self.resolve(env.module, reference) else { return None };
+        let assignment = self.assignment(def);
+        let (AssignmentKind::Type(ty) | AssignmentKind::Set(ty, _)) = &assignment.kind else {
+            return None;
+        };
+        let env = env.instance(def, assignment, reference.arguments.as_deref())?;
+        Some((def, Ty { ty, env }))
     }
 
     /// One step nearer to what a type is: what it refers to, if it refers to a type.

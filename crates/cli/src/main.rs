@@ -55,7 +55,7 @@ enum Command {
     Key(key::Key),
     /// Lists network interfaces and what each would give.
     Devices(devices::Devices),
-    /// Checks modules of ASN.1.
+    /// Checks modules of ASN.1, and compiles them to Rust.
     #[command(subcommand)]
     Asn1(asn1::Asn1),
     /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.

@@ -39,6 +39,9 @@ pub trait Sink {
     fn lend(&mut self, _len: usize) -> Option<&mut [u8]> {
         None
     }
+
+    /// Takes back the last `len` bytes, which were lent.
+    fn take_back(&mut self, _len: usize) {}
 }
 
 /// Gives the bytes of a message in order.
@@ -78,6 +81,12 @@ pub trait Source<'a> {
     /// The next `len` bytes themselves, if the source is memory that outlives the decoder and has as many.
     fn lend(&mut self, _len: usize) -> Option<&'a [u8]> {
         None
+    }
+
+    /// All bytes that are left, not taken yet, if the source is memory that outlives the decoder; otherwise
+    /// none.
+    fn ahead(&self) -> &'a [u8] {
+        &[]
     }
 }
 
@@ -124,6 +133,10 @@ impl Sink for Vec<u8> {
         self.resize(start + len, 0);
         Some(&mut self[start..])
     }
+
+    fn take_back(&mut self, len: usize) {
+        self.truncate(self.len().saturating_sub(len));
+    }
 }
 
 /// A slice that is filled from its start.
@@ -163,6 +176,10 @@ impl Sink for SliceSink<'_> {
         let room = self.slice.get_mut(self.filled..)?.get_mut(..len)?;
         self.filled += len;
         Some(room)
+    }
+
+    fn take_back(&mut self, len: usize) {
+        self.filled = self.filled.saturating_sub(len);
     }
 }
 
@@ -213,6 +230,11 @@ impl<'a> Source<'a> for SliceSource<'a> {
         self.taken += len;
         Some(bytes)
     }
+
+    #[inline]
+    fn ahead(&self) -> &'a [u8] {
+        &self.slice[self.taken..]
+    }
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
@@ -230,6 +252,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 
     fn lend(&mut self, len: usize) -> Option<&mut [u8]> {
         (**self).lend(len)
+    }
+
+    fn take_back(&mut self, len: usize) {
+        (**self).take_back(len);
     }
 }
 
@@ -252,5 +278,9 @@ impl<'a, S: Source<'a> + ?Sized> Source<'a> for &mut S {
 
     fn lend(&mut self, len: usize) -> Option<&'a [u8]> {
         (**self).lend(len)
+    }
+
+    fn ahead(&self) -> &'a [u8] {
+        (**self).ahead()
     }
 }

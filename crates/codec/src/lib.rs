@@ -335,6 +335,7 @@ mod error;
 mod io;
 mod limits;
 pub mod lws;
+pub mod oer;
 pub mod types;
 #[cfg(feature = "alloc")]
 pub mod xdr;

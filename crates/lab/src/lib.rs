@@ -4,6 +4,7 @@
 //! result that was not verified is an error, never a figure.
 #![forbid(unsafe_code)]
 
+pub mod codec;
 pub mod connections;
 mod error;
 pub mod parts;

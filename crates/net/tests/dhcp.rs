@@ -143,6 +143,7 @@ fn renewed_at_half_time_with_its_server_and_rebound_with_any() {
     let waits: Vec<_> =
         asked.windows(2).filter(|w| w[0].2 == w[1].2).map(|w| w[1].0 - w[0].0).collect();
     assert!(waits.iter().all(|w| *w >= Duration::from_secs(59)), "{waits:?}");
+    assert!(waits[0] > Duration::from_secs(600), "half of what is left (section 4.4.5): {waits:?}");
     let other = Message { server: Some(Ipv4Addr::new(10, 0, 0, 8)), ..reply(Kind::Ack, &last.1) };
     tell(&mut wire, &other);
     assert_eq!(wire.layers[0].lease().map(|l| l.server), Some(Ipv4Addr::new(10, 0, 0, 8)));

@@ -102,6 +102,11 @@ impl Ecn {
         true
     }
 
+    /// The window was reduced for a mark or a loss, and what was under way then is not yet acknowledged.
+    pub fn is_reduced(&self, snd_una: u64) -> bool {
+        self.enabled && snd_una < self.reduced_until
+    }
+
     /// The window was reduced, by a mark or a loss: marks of data below `snd_nxt` are no news.
     pub fn on_reduced(&mut self, snd_nxt: u64) {
         if self.enabled {

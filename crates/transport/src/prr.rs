@@ -41,9 +41,9 @@ impl Recovery {
                 .div_ceil(u128::from(self.recover_fs));
             u64::try_from(out).unwrap_or(u64::MAX).saturating_sub(self.prr_out)
         } else {
-            let conserved = self.prr_delivered.saturating_sub(self.prr_out);
-            let limit =
-                if advanced && lost == 0 { conserved.max(delivered) + self.mss } else { conserved };
+            // RFC 9937: what is delivered may always leave, also when the fast retransmit came early.
+            let conserved = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+            let limit = if advanced && lost == 0 { conserved + self.mss } else { conserved };
             limit.min(self.ssthresh - pipe)
         };
         // The fast retransmit leaves whatever the sum says.
@@ -111,9 +111,13 @@ mod tests {
         assert_eq!(recovery.room(), 2 * MSS, "slow start: delivered and one more");
         recovery.on_sent(2 * MSS);
         recovery.on_ack(MSS, 5 * MSS, 15 * MSS, true);
-        assert_eq!(recovery.room(), 0, "further loss: packet conservation, 3 out for 2 delivered");
+        assert_eq!(
+            recovery.room(),
+            MSS,
+            "further loss: packet conservation, as much as was delivered"
+        );
         recovery.on_ack(4 * MSS, 0, 15 * MSS, false);
-        assert_eq!(recovery.room(), 3 * MSS, "6 delivered, 3 out");
+        assert_eq!(recovery.room(), 4 * MSS, "4 delivered");
         recovery.on_ack(100 * MSS, 0, 48 * MSS, true);
         assert_eq!(recovery.room(), 2 * MSS, "never beyond the threshold");
     }

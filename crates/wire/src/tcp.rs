@@ -336,9 +336,6 @@ fn emit_options(options: &Options, out: &mut [u8]) {
         let [a, b] = mss.to_be_bytes();
         put(&[MSS, 4, a, b]);
     }
-    if let Some(shift) = options.window_scale {
-        put(&[NOP, WINDOW_SCALE, 3, shift]);
-    }
     if let Some((value, echo)) = options.timestamps {
         put(if options.sack_permitted {
             &[SACK_PERMITTED, 2, TIMESTAMPS, 10]
@@ -349,6 +346,9 @@ fn emit_options(options: &Options, out: &mut [u8]) {
         put(&echo.to_be_bytes());
     } else if options.sack_permitted {
         put(&[NOP, NOP, SACK_PERMITTED, 2]);
+    }
+    if let Some(shift) = options.window_scale {
+        put(&[NOP, WINDOW_SCALE, 3, shift]);
     }
     if let Some(timeout) = options.user_timeout {
         let [a, b] = timeout.to_be_bytes();

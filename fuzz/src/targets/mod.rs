@@ -2,11 +2,15 @@
 
 use crate::Target;
 
+mod ber;
 mod capture;
 mod handshake;
 mod interface_packets;
+mod ip_stack;
+mod lws;
 mod neighbors;
 mod net_layer;
+mod oer;
 mod reassembly;
 mod record;
 mod request_messages;
@@ -18,9 +22,11 @@ mod tcp_input;
 mod text;
 mod transfer;
 mod wire_headers;
+mod xdr;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "ber", run: ber::run, seeds: ber::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
     Target {
@@ -28,8 +34,11 @@ pub const TARGETS: &[Target] = &[
         run: interface_packets::run,
         seeds: interface_packets::seeds,
     },
+    Target { name: "ip_stack", run: ip_stack::run, seeds: ip_stack::seeds },
+    Target { name: "lws", run: lws::run, seeds: lws::seeds },
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
     Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
+    Target { name: "oer", run: oer::run, seeds: oer::seeds },
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
@@ -41,4 +50,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text", run: text::run, seeds: text::seeds },
     Target { name: "transfer", run: transfer::run, seeds: transfer::seeds },
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
+    Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
 ];

@@ -3,7 +3,7 @@
 
 mod constraints;
 mod objects;
-mod tags;
+pub(crate) mod tags;
 mod types;
 mod values;
 

@@ -1,5 +1,6 @@
 //! `fusewire bench …`.
 
+mod codec;
 mod connections;
 mod kernels;
 mod parts;
@@ -20,6 +21,8 @@ pub enum Bench {
     Kernels(kernels::Options),
     /// A message whose length is in its encrypted part, beside one whose length is known first.
     Parts(parts::Options),
+    /// Each encoding of the performance object, beside other codecs.
+    Codec(codec::Options),
     /// One side of one transfer (what `bench transfer` starts).
     #[command(hide = true)]
     Worker(transfer::Worker),
@@ -32,6 +35,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Connections(options) => connections::run(&options),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
+        Bench::Codec(options) => codec::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }
 }

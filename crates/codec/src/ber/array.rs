@@ -54,27 +54,28 @@ where
 {
     let most = from.budget.elements_left().min(from.remaining() as u64 / 3 + 1) as usize;
     let mut elements: Vec<T> = Vec::with_capacity(most);
-    if from.rules() == super::Rules::Ber {
-        let (data, end) = (from.data, from.end);
-        let mut at = from.at;
-        // Tag, length and contents are one load; contents of up to six bytes are in it.
-        while elements.len() < elements.capacity().min(most)
-            && let Some(chunk) = data.get(at..).and_then(<[u8]>::first_chunk::<8>)
-        {
-            let word = u64::from_le_bytes(*chunk);
-            let len = (word >> 8) as u8 as usize;
-            let next = at + 2 + len;
-            if word as u8 != 2 || len.wrapping_sub(1) > 5 || next > end {
-                break;
-            }
-            let value = ((word.swap_bytes() << 16) as i64) >> (64 - 8 * len);
-            let Ok(value) = T::try_from(value) else { break };
-            elements.push(value);
-            at = next;
+    let (data, end, canonical) = (from.data, from.end, from.rules() == super::Rules::Der);
+    let mut at = from.at;
+    // Tag, length and contents are one load; contents of up to six bytes are in it.
+    while elements.len() < elements.capacity().min(most)
+        && let Some(chunk) = data.get(at..).and_then(<[u8]>::first_chunk::<8>)
+    {
+        let word = u64::from_le_bytes(*chunk);
+        let len = (word >> 8) as u8 as usize;
+        let next = at + 2 + len;
+        if word as u8 != 2 || len.wrapping_sub(1) > 5 || next > end {
+            break;
         }
-        from.at = at;
-        from.budget.elements(elements.len() as u64, at)?;
+        let value = ((word.swap_bytes() << 16) as i64) >> (64 - 8 * len);
+        if canonical && signed_len(value) != len {
+            break;
+        }
+        let Ok(value) = T::try_from(value) else { break };
+        elements.push(value);
+        at = next;
     }
+    from.at = at;
+    from.budget.elements(elements.len() as u64, at)?;
     while from.more()? {
         from.budget.elements(1, from.at)?;
         elements.push(T::decode(from).map_err(|e| e.in_element(elements.len()))?);

@@ -264,7 +264,7 @@ impl<'a> Decoder<'a> {
     /// As the component's own, which has `name` in its path.
     #[inline(always)]
     pub fn optional<T: Decode<'a>>(&mut self, name: &'static str) -> Result<Option<T>, Error> {
-        if self.at == self.end || !T::begins_with(self.peek()?) || !self.more()? {
+        if self.at == self.end || !T::begins_with(self.peek()?) || (self.open && !self.more()?) {
             return Ok(None);
         }
         self.required(name).map(Some)
@@ -472,12 +472,12 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// How many elements there will be if all are as long as the first, which began at `start`; no more
-    /// than take up a few times the input.
+    /// How many elements there will be if all are half as long as the first, which began at `start`: room for
+    /// too many costs less than moving them. No more than take up a few times the input.
     #[cfg(feature = "alloc")]
     fn expect_more<T>(&self, start: usize) -> usize {
         let rest = self.end - self.at;
-        let alike = rest / (self.at - start).max(1) + 1;
+        let alike = 2 * rest / (self.at - start).max(1) + 1;
         alike.min(4 * rest / size_of::<T>().max(1) + 1)
     }
 }

@@ -105,8 +105,17 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// There is none, or it is malformed.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&self) -> Result<Tag, Error> {
+        match self.data[..self.end].get(self.at) {
+            Some(&identifier) if identifier & 0x1f != 0x1f => Ok(Tag::of_octet(identifier)),
+            _ => self.slow_peek(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow_peek(&self) -> Result<Tag, Error> {
         self.identifier().map(|(tag, ..)| tag)
     }
 
@@ -115,13 +124,12 @@ impl<'a> Decoder<'a> {
     pub fn next_is(&self, tag: Tag) -> bool {
         match (self.data[..self.end].get(self.at), tag.single()) {
             (Some(identifier), Some(single)) => identifier & !0x20 == single,
-            (Some(identifier), None) if identifier & 0x1f == 0x1f => self.peek() == Ok(tag),
+            (Some(identifier), None) if identifier & 0x1f == 0x1f => self.slow_peek() == Ok(tag),
             _ => false,
         }
     }
 
     /// Tag, form, and how many octets they take.
-    #[inline]
     fn identifier(&self) -> Result<(Tag, bool, usize), Error> {
         let rest = &self.data[self.at..self.end];
         let Some(&first) = rest.first() else {
@@ -129,8 +137,7 @@ impl<'a> Decoder<'a> {
         };
         let (class, constructed) = (first >> 6, first & 0x20 != 0);
         if first & 0x1f != 0x1f {
-            let tag = Tag::from_parts(class, u32::from(first & 0x1f)).unwrap_or(Tag::INTEGER);
-            return Ok((tag, constructed, 1));
+            return Ok((Tag::of_octet(first), constructed, 1));
         }
         let (mut number, mut len) = (0u32, 1);
         loop {

@@ -40,6 +40,7 @@ impl Tag {
     /// CHARACTER STRING.
     pub const CHARACTER_STRING: Tag = Tag::universal(29);
 
+    #[inline(always)]
     const fn new(class: u32, number: u32) -> Tag {
         assert!(number <= MAX_NUMBER, "a tag number of at most 30 bits");
         Tag(class << 30 | number)
@@ -49,31 +50,37 @@ impl Tag {
     ///
     /// # Panics
     /// This and the other three: when the number is larger than [`MAX_NUMBER`].
+    #[inline(always)]
     pub const fn universal(number: u32) -> Tag {
         Tag::new(0, number)
     }
 
     /// `[APPLICATION number]`.
+    #[inline(always)]
     pub const fn application(number: u32) -> Tag {
         Tag::new(1, number)
     }
 
     /// `[number]`.
+    #[inline(always)]
     pub const fn context(number: u32) -> Tag {
         Tag::new(2, number)
     }
 
     /// `[PRIVATE number]`.
+    #[inline(always)]
     pub const fn private(number: u32) -> Tag {
         Tag::new(3, number)
     }
 
     /// Universal 0, application 1, context-specific 2, private 3.
+    #[inline(always)]
     pub const fn class(self) -> u8 {
         (self.0 >> 30) as u8
     }
 
     /// The number.
+    #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0 & MAX_NUMBER
     }
@@ -83,6 +90,12 @@ impl Tag {
         if number > MAX_NUMBER { None } else { Some(Tag((class as u32) << 30 | number)) }
     }
 
+    /// The tag of an identifier octet that is not the first of several.
+    #[inline(always)]
+    pub(crate) const fn of_octet(identifier: u8) -> Tag {
+        Tag((identifier as u32 & 0xc0) << 24 | identifier as u32 & 0x1f)
+    }
+
     /// The identifier octet without the bit of the form, if there is but one.
     #[inline(always)]
     pub(crate) const fn single(self) -> Option<u8> {
@@ -90,6 +103,7 @@ impl Tag {
     }
 
     /// The identifier octets, at the end of the array, and how many they are.
+    #[inline]
     pub(crate) const fn octets(self, constructed: bool) -> ([u8; 6], usize) {
         let form = if constructed { 0x20 } else { 0 };
         let mut octets = [0; 6];

@@ -25,6 +25,9 @@ impl<S: Sink, W: Word> Encoder<S, W> {
     /// INTEGERs that their type does not constrain: a word that says how many words each has, and they.
     #[inline]
     pub(super) fn integers(&mut self, values: &[i64]) -> Result<(), Error> {
+        if W::BYTES == 4 && self.all_narrow(values) {
+            return Ok(());
+        }
         let words = words::<W>(values);
         self.fixed(words as i64, 1)?;
         match words * W::BYTES {
@@ -35,6 +38,28 @@ impl<S: Sink, W: Word> Encoder<S, W> {
             _ => self
                 .narrow::<6>(values, |value| core::array::from_fn(|i| value.to_be_bytes()[2 + i])),
         }
+    }
+
+    /// Writes INTEGERs that each fit a word of 32 bits into memory that is lent, in one loop that also finds
+    /// out whether they do; otherwise writes nothing.
+    #[inline]
+    fn all_narrow(&mut self, values: &[i64]) -> bool {
+        let len = 4 + 4 * values.len();
+        let Some((count, room)) = self.sink.lend(len).and_then(<[u8]>::split_first_chunk_mut)
+        else {
+            return false;
+        };
+        *count = 1u32.to_be_bytes();
+        let mut wide = 0;
+        for (to, value) in room.as_chunks_mut().0.iter_mut().zip(values) {
+            let (upper, lower) = ((value >> 32) as i32, *value as i32);
+            wide |= upper ^ (lower >> 31);
+            *to = lower.to_be_bytes();
+        }
+        if wide != 0 {
+            self.sink.take_back(len);
+        }
+        wide == 0
     }
 
     #[inline(always)]

@@ -122,13 +122,47 @@ pub(crate) fn character<A: Alphabet>(bytes: &[u8]) -> crate::Problem {
     }
 }
 
-/// All bytes have the property: by sixteen, which LLVM makes vectors of, the last sixteen overlapping.
+/// All bytes have the property. They are asked in blocks of sixteen, which LLVM makes vectors of; a block at
+/// the end, or of a short string, has some of them twice.
 #[inline(always)]
 fn all(bytes: &[u8], property: impl Fn(u8) -> bool) -> bool {
-    let of = |block: &[u8]| block.iter().fold(true, |all, &byte| all & property(byte));
-    let Some(last) = bytes.last_chunk::<16>() else { return of(bytes) };
-    let (blocks, _) = bytes.as_chunks::<16>();
-    blocks.iter().fold(true, |all, block| all & of(block)) & of(last)
+    if let Some(last) = bytes.last_chunk::<16>() {
+        let (blocks, _) = bytes.as_chunks::<16>();
+        let mut found = bad(last, &property);
+        for block in blocks {
+            found |= bad(block, &property);
+        }
+        return found == 0;
+    }
+    let mut block = [0; 16];
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        block[..8].copy_from_slice(first);
+        block[8..].copy_from_slice(last);
+        return bad(&block, &property) == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        for (at, half) in [first, last, first, last].into_iter().enumerate() {
+            block[4 * at..4 * at + 4].copy_from_slice(half);
+        }
+        return bad(&block, &property) == 0;
+    }
+    bytes.iter().all(|&byte| property(byte))
+}
+
+/// What a closure says, its argument's type being known.
+#[inline(always)]
+fn ask(holds: impl Fn(&[u8]) -> bool, bytes: &[u8]) -> bool {
+    holds(bytes)
+}
+
+/// Not zero when one of the bytes does not have the property.
+#[inline(always)]
+fn bad(block: &[u8; 16], property: impl Fn(u8) -> bool) -> u8 {
+    let mut bad = 0;
+    for &byte in block {
+        bad |= u8::from(!property(byte));
+    }
+    bad
 }
 
 /// Declares an alphabet and its string.
@@ -141,10 +175,9 @@ macro_rules! alphabets {
         impl Alphabet for $alphabet {
             const TAG: u32 = $tag;
             const NAME: &'static str = $name;
-            #[inline]
+            #[inline(always)]
             fn holds(bytes: &[u8]) -> bool {
-                let holds: fn(&[u8]) -> bool = $holds;
-                holds(bytes)
+                ask($holds, bytes)
             }
         }
 
@@ -153,6 +186,7 @@ macro_rules! alphabets {
     )*};
 }
 
+#[inline(always)]
 const fn printable(byte: u8) -> bool {
     let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
     // The plus sign to the colon, and the apostrophe to the closing parenthesis.

@@ -25,6 +25,19 @@ pub enum Direct<'a> {
     Stream { index: u32, place: Place<'a> },
 }
 
+impl Direct<'_> {
+    /// The reader has something, and no room for all of this packet: it comes first the next time, and goes
+    /// to its place without a stop in the ring.
+    pub fn is_full_for(&self, packet: &RxPacket<'_>) -> bool {
+        match self {
+            Direct::Stream { place, .. } => {
+                place.filled > 0 && packet.bytes.len() > place.memory.len() - place.filled
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Core {
     /// One packet or super-frame of the interface.
     pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {

@@ -9,10 +9,12 @@
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
+mod backlog;
 mod config;
 mod datagrams;
 mod host;
 mod input;
+mod options;
 mod output;
 mod readiness;
 mod ring;
@@ -26,10 +28,12 @@ mod tcp;
 mod trace;
 mod udp;
 
+pub use backlog::SendLimit;
 pub use config::{Config, Counters, Error, Event, Result, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
 pub use host::{Connect, Host, HostConfig, TcpListener, TcpStream, UdpSocket, Way};
+pub use options::SendFlags;
 pub use readiness::Readiness;
 pub use snapshot::{Snapshot, SocketKind, SocketView};
 pub use stack::Stack;

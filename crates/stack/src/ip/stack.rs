@@ -45,6 +45,9 @@ const RESOLVE_RETRY: Duration = Duration::from_millis(10);
 pub struct Stack {
     pub(super) interface: Box<dyn Interface>,
     pub(super) core: Core,
+    /// The packet of the interface's batch that comes next, and how many there are.
+    next: usize,
+    batch: usize,
 }
 
 /// A stack without its interface, so that a packet can lie in the one while it is handled by the other.
@@ -135,7 +138,7 @@ impl Stack {
             pending: Pending::default(),
             config,
         };
-        Stack { interface, core }
+        Stack { interface, core, next: 0, batch: 0 }
     }
 
     // ---- driving
@@ -146,21 +149,66 @@ impl Stack {
     /// The interface's, when it is broken or gone.
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
         let received = self.receive(now, &mut Direct::None)?;
-        let timed = self.core.run_timers(now);
-        let sent = self.transmit(now)?;
-        Ok(received > 0 || timed || sent)
+        Ok(self.poll_rest(now)? || received > 0)
     }
 
-    /// Takes one batch of packets; returns how many there were.
-    pub(super) fn receive(&mut self, now: Instant, direct: &mut Direct<'_>) -> io::Result<usize> {
-        let count = self.interface.receive()?;
-        for i in 0..count {
-            self.core.input(now, &self.interface.packet(i), direct);
+    /// As [`Stack::poll`], for who has just received by [`Stack::tcp_read_into`] or
+    /// [`Stack::udp_recv_batch`]: runs timers and sends.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn poll_rest(&mut self, now: Instant) -> io::Result<bool> {
+        let mtu = self.interface.capabilities().mtu;
+        if mtu != self.core.output.offload.mtu {
+            self.core.output.offload = Offload::of(self.interface.capabilities());
+            self.core.layer.set_mtu(mtu);
         }
+        let timed = self.core.run_timers(now);
+        let sent = self.transmit(now)?;
+        Ok(timed || sent)
+    }
+
+    /// Packets wait because the interface is full: look again soon, or when it can be written to.
+    pub fn is_blocked(&self) -> bool {
+        !self.core.output.is_empty() || self.core.frame_len > 0
+    }
+
+    /// Connections that are neither over nor in TIME-WAIT.
+    pub fn unfinished(&self) -> usize {
+        let slots = self.core.table.slots.iter();
+        let streams = slots.filter_map(|slot| match &slot.socket {
+            Some(Socket::Stream(stream)) => Some(stream),
+            _ => None,
+        });
+        streams.filter(|s| !s.over && s.tcp.state() != State::TimeWait).count()
+    }
+
+    /// Takes one batch of packets, or what was left of the last, as far as the reader's memory takes it;
+    /// returns how many there were.
+    pub(super) fn receive(&mut self, now: Instant, direct: &mut Direct<'_>) -> io::Result<usize> {
+        if !self.has_unread() {
+            (self.next, self.batch) = (0, 0);
+            self.batch = self.interface.receive()?;
+        }
+        let first = self.next;
+        while self.next < self.batch {
+            let packet = self.interface.packet(self.next);
+            if direct.is_full_for(&packet) {
+                break;
+            }
+            self.next += 1;
+            self.core.input(now, &packet, direct);
+        }
+        let count = self.next - first;
         if count > 0 {
             self.core.settle_dirty();
         }
         Ok(count)
+    }
+
+    /// Packets of the last batch were left for the next call: there is something to do at once.
+    pub fn has_unread(&self) -> bool {
+        self.next < self.batch
     }
 
     /// Sends what may leave. True if there was something.
@@ -267,6 +315,9 @@ impl Stack {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+        if self.has_unread() {
+            return Ok(());
+        }
         let full = !self.core.output.is_empty();
         self.interface.wait(timeout, full).map(|_| ())
     }
@@ -294,6 +345,33 @@ impl Stack {
     /// The IP layer.
     pub fn layer(&self) -> &Layer {
         &self.core.layer
+    }
+
+    /// Adds a route; false when there is no room.
+    pub fn add_route(&mut self, route: fusewire_net::Route) -> bool {
+        self.core.layer.add_route(route)
+    }
+
+    /// Takes a route away.
+    pub fn remove_route(&mut self, route: &fusewire_net::Route) {
+        self.core.layer.remove_route(route);
+    }
+
+    /// Gives the interface an address; false when there is no room.
+    pub fn add_address(&mut self, now: Instant, address: fusewire_net::Cidr) -> bool {
+        self.core.layer_speaks = true;
+        self.core.layer.add_address(now, address)
+    }
+
+    /// Takes an address away: connections from it end.
+    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
+        self.core.layer_speaks = true;
+        self.core.layer.remove_address(now, address);
+        for index in 0..self.core.table.slots.len() as u32 {
+            if self.core.table.stream_at(index).is_some_and(|s| s.tuple.local.ip() == address) {
+                self.core.mark(index);
+            }
+        }
     }
 
     /// What it was told.
@@ -326,8 +404,10 @@ impl Stack {
                 self.core.timers.cancel(id.index);
                 self.core.table.remove(id.index);
                 for stream in waiting {
-                    self.abort(now, stream)?;
-                    self.close(now, stream)?;
+                    // One that died meanwhile has nothing to end.
+                    if self.abort(now, stream).is_ok() {
+                        self.close(now, stream)?;
+                    }
                 }
             }
             Socket::Stream(_) => self.core.close_stream(now, id)?,
@@ -455,7 +535,7 @@ impl Core {
                 }
                 stream.via = Some(via);
                 if std::mem::take(&mut stream.narrowed) {
-                    stream.tcp.resend_all();
+                    stream.tcp.resend_all(now);
                 }
                 let una = stream.tcp.snd_una_offset();
                 if una > stream.confirmed && now.saturating_since(stream.confirmed_at) > CONFIRM {
@@ -471,15 +551,19 @@ impl Core {
                 }
                 self.resolve_at = Some(now + RESOLVE_RETRY);
             }
-            Err(_) => {
+            Err(why) => {
                 stream.soft_error = Some(Error::Unreachable);
-                if stream.tcp.state() == State::SynSent {
-                    stream.error = Some(Error::Unreachable);
+                // Without its address a connection has no way to go on.
+                if stream.tcp.state() == State::SynSent || why == NoPath::NotOurs {
+                    stream.error.get_or_insert(Error::Unreachable);
                     stream.tcp.abort();
                 }
             }
         }
         if all {
+            if let Some(stream) = self.table.stream_at(index) {
+                stream.settle_backlog(now);
+            }
             self.settle(index);
             self.after(now, index);
         }

@@ -54,9 +54,7 @@ impl Stack {
         }
         let mtu = core.output.offload.mtu;
         let machine = |ipv4: bool| {
-            let mss = mss(mtu, ipv4);
-            let config = tcp::Config { mss, send_mss: mss, ..config.clone() };
-            Listener::new(&config, backlog, &core.secrets)
+            Listener::new(&config.for_path(mss(mtu, ipv4), ipv4), backlog, &core.secrets)
         };
         let v4 = local.is_ipv4() || local.ip().is_unspecified();
         let machines = [v4.then(|| machine(true)), local.is_ipv6().then(|| machine(false))];
@@ -136,8 +134,10 @@ impl Stack {
         if core.table.flows.contains_key(&Flow::new(local, remote)) {
             return Err(Error::InUse(local));
         }
-        let mss = mss(core.output.offload.mtu, remote.is_ipv4());
-        let config = tcp::Config { mss, send_mss: mss, ..config.clone() };
+        let config = {
+            let ipv4 = remote.is_ipv4();
+            config.for_path(mss(core.output.offload.mtu, ipv4), ipv4)
+        };
         let tuple = Tuple { local, remote, local_port: port, remote_port: remote.port() };
         let iss = core.isn.isn(now, &tuple);
         let tcp = Connection::connect(&config, port, remote.port(), iss, now);

@@ -19,6 +19,7 @@ use fusewire_transport::tcp::{
 };
 use fusewire_wire::tcp::Header;
 
+use super::backlog::Backlog;
 use super::config::{Error, Event, Events, Result, SocketId};
 use super::ring::Ring;
 use super::sums::Sums;
@@ -78,6 +79,8 @@ pub struct Stream {
     pub soft_error: Option<Error>,
     /// A write found no room.
     wants_room: bool,
+    /// What its writer may queue.
+    pub backlog: Backlog,
     pub over: bool,
     /// In the queue of sockets in TIME-WAIT.
     pub in_time_wait: bool,
@@ -123,6 +126,7 @@ impl Stream {
             error: None,
             soft_error: None,
             wants_room: false,
+            backlog: Backlog::default(),
             over: false,
             in_time_wait: false,
             told: Told::default(),
@@ -166,9 +170,15 @@ impl Stream {
 
     /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
     /// called once or twice.
-    pub fn write_with(
+    pub fn write_with(&mut self, len: usize, fill: impl FnMut(usize, &mut [u8])) -> Result<usize> {
+        self.write_cut(len, Cut::Stream, fill)
+    }
+
+    /// The same; with [`Cut::StreamEnd`] what is written next begins a segment of its own.
+    pub fn write_cut(
         &mut self,
         len: usize,
+        cut: Cut,
         mut fill: impl FnMut(usize, &mut [u8]),
     ) -> Result<usize> {
         if len == 0 {
@@ -186,6 +196,7 @@ impl Stream {
         let una = self.tcp.snd_una_offset();
         let free = self.send.capacity() - (self.send_end - una) as usize;
         let room = free.min(self.tcp.send_room() as usize).min(len);
+        let room = self.backlog.room(&self.tcp, self.send_end.max(una), room);
         self.wants_room |= room < len;
         let Some(reservation) = self.tcp.reserve(room as u32) else { return Ok(0) };
         let offset = reservation.offset();
@@ -199,7 +210,11 @@ impl Stream {
         if !b.is_empty() {
             fill(first, b);
         }
-        self.tcp.commit(reservation, Cut::Stream);
+        let whole = room == len;
+        self.tcp.commit(reservation, if whole { cut } else { Cut::Stream });
+        if whole && cut == Cut::StreamEnd {
+            self.backlog.close_piece();
+        }
         Ok(room)
     }
 
@@ -221,6 +236,23 @@ impl Stream {
     /// The application wants to hear of room.
     pub fn ask_room(&mut self) {
         self.wants_room = true;
+    }
+
+    /// A writer should be woken.
+    pub fn is_writable(&self) -> bool {
+        let end = self.send_end.max(self.tcp.snd_una_offset());
+        self.room() > 0 && self.backlog.is_writable(&self.tcp, end)
+    }
+
+    /// What could leave has left.
+    pub fn settle_backlog(&mut self, now: Instant) {
+        let end = self.send_end.max(self.tcp.snd_una_offset());
+        self.backlog.settle(now, &self.tcp, end);
+    }
+
+    /// Bytes that were written and not sent.
+    pub fn unsent(&self) -> u64 {
+        self.send_end.saturating_sub(self.tcp.snd_nxt_offset())
     }
 
     // ---- receiving
@@ -295,7 +327,7 @@ impl Stream {
     ) -> Verdict {
         if self.orphaned.is_some() {
             // Nobody will read it (RFC 2525, section 2.17; RFC 9293, section 3.6.1).
-            self.tcp.abort();
+            self.tcp.refuse_data(s.header);
             return Verdict::Reject(DropCause::Closed);
         }
         let end = plan.offset + u64::from(plan.len);
@@ -346,7 +378,8 @@ impl Stream {
         if self.tcp.state() == State::Closed {
             return true;
         }
-        if self.readable() > 0 {
+        if self.readable() > 0 || self.tcp.state() == State::SynSent {
+            // In SYN-SENT nobody knows of it (RFC 9293, section 3.10.4).
             self.tcp.abort();
         } else {
             self.tcp.finish();
@@ -366,7 +399,8 @@ impl Stream {
                     }
                 }
                 tcp::Event::Acked { .. } => {
-                    if self.wants_room && self.room() >= self.send.capacity() / 4 {
+                    let room = self.room() >= self.send.capacity() / 4;
+                    if self.wants_room && room && self.is_writable() {
                         self.wants_room = false;
                         events.add(Event::Writable);
                     }

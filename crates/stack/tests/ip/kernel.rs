@@ -139,3 +139,100 @@ fn both(ours: &fusewire_stack::ip::TcpStream, kernel: &TcpStream, bytes: &[u8]) 
     let info = ours.info().unwrap();
     assert!(info.counters.timeouts < 5, "{info:?}");
 }
+
+/// Behind the kernel a network takes smaller packets, and the kernel as its router says so.
+#[test]
+fn a_router_says_what_is_too_big() {
+    in_namespace("kernel::a_router_says_what_is_too_big", Need::Root, "", || {
+        let host = host(true, 1500, HostConfig::default());
+        let name = format!("fwip{}", std::process::id());
+        // The far network: a namespace of its own, which goes with the last process in it.
+        let far = std::process::Command::new("unshare")
+            .args(["--net", "sh", "-c", "echo ready; read end; exec sh -c \"$end\""])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn();
+        let Ok(mut far) = far else { return eprintln!("skipped: unshare cannot be run") };
+        let mut out = std::io::BufReader::new(far.stdout.take().unwrap());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        let pid = far.id();
+        sh(&format!(
+            "ip link add {name}a mtu 1300 type veth peer name {name}b mtu 1500
+             ip link set {name}b netns {pid}
+             ip addr add 10.80.0.1/24 dev {name}a; ip addr add fd80::1/64 dev {name}a nodad
+             ip link set {name}a up
+             sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+             nsenter --net=/proc/{pid}/ns/net sh -ec '
+                 ip link set lo up; ip link set {name}b up
+                 ip addr add 10.80.0.2/24 dev {name}b; ip addr add fd80::2/64 dev {name}b nodad
+                 ip route add default via 10.80.0.1 mtu 1300 advmss 1460
+                 ip -6 route add default via fd80::1 mtu 1300 advmss 1440'"
+        ));
+        for (gateway, theirs) in [("10.78.0.1", "10.80.0.2"), ("fd78::1", "[fd80::2]")] {
+            let any = if theirs.starts_with('[') { "::/0" } else { "0.0.0.0/0" };
+            let route = fusewire_stack::ip::net::Route {
+                destination: any.parse().unwrap(),
+                gateway: Some(gateway.parse().unwrap()),
+            };
+            assert!(host.with(|stack, _| stack.add_route(route)).unwrap());
+            let far = std::thread::scope(|scope| {
+                let addr = at(theirs, 81);
+                let listening = scope.spawn(move || {
+                    let ns = std::fs::File::open(format!("/proc/{pid}/ns/net")).unwrap();
+                    rustix::thread::move_into_link_name_space(
+                        std::os::fd::AsFd::as_fd(&ns),
+                        Some(rustix::thread::LinkNameSpaceType::Network),
+                    )
+                    .unwrap();
+                    TcpListener::bind(addr).unwrap()
+                });
+                listening.join().unwrap()
+            });
+            let bytes = pattern(13, 0, 4 << 20);
+            let stream = host.tcp_connect(at(theirs, 81)).unwrap();
+            let (kernel, _) = far.accept().unwrap();
+            both(&stream, &kernel, &bytes);
+            let info = stream.info().unwrap();
+            assert!(info.max_payload <= 1300 - 40, "{info:?}");
+            // Told, not found out: that takes four timeouts.
+            assert!(info.counters.timeouts < 3, "{info:?}");
+        }
+        // It ends when its input does.
+        drop(far.stdin.take());
+        far.wait().unwrap();
+    });
+}
+
+/// Messages that are sent one by one leave together, and the last does not stay behind.
+#[test]
+fn messages_are_gathered_and_none_is_left() {
+    let test = "kernel::messages_are_gathered_and_none_is_left";
+    in_namespace(test, Need::Namespace, "", || {
+        let config =
+            HostConfig { udp_gather: Some(Duration::from_micros(100)), ..HostConfig::default() };
+        let host = host(true, 1500, config);
+        // One socket for both versions of IP.
+        let socket = host.udp_bind(at("[::]", 7)).unwrap();
+        for (_, theirs) in ENDS {
+            let kernel = UdpSocket::bind(at(theirs, 0)).unwrap();
+            kernel.set_read_timeout(Some(SECONDS)).unwrap();
+            let to = kernel.local_addr().unwrap();
+            socket.send_to(b"find the way", to).unwrap();
+            kernel.recv_from(&mut [0; 100]).unwrap();
+            let before = host.counters().sent;
+            for round in 0..20u8 {
+                for i in 0..100u8 {
+                    socket.send_to(&[round, i], to).unwrap();
+                }
+                for i in 0..100 {
+                    let mut out = [0; 100];
+                    assert_eq!(kernel.recv_from(&mut out).unwrap().0, 2);
+                    assert_eq!(out[..2], [round, i]);
+                }
+            }
+            let sent = host.counters().sent - before;
+            assert!(sent < 1500, "{sent} packets for 2000 messages");
+        }
+    });
+}

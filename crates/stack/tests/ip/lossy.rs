@@ -304,3 +304,24 @@ fn messages_arrive_whole_or_not_at_all() {
         assert!(got > sent / 2 && got <= sent * 2, "{got} of {sent}");
     }
 }
+
+#[test]
+fn a_path_that_swallows_large_packets_is_found_narrow() {
+    for v6 in [false, true] {
+        for offload in [false, true] {
+            let swallows = Impairments {
+                delay: Duration::from_millis(5),
+                mtu_bytes: 1300,
+                ..Impairments::default()
+            };
+            let mut net = lossy(v6, 1500, offload, &swallows, 3);
+            let (client, server) = connected(&mut net, 80);
+            let begin = net.now;
+            transfer(&mut net, 0, (client, server), 500_000, 50_000, false);
+            let took = net.now - begin;
+            assert!(took < Duration::from_secs(60), "{took:?}");
+            let info = net.stacks[0].tcp_info(client).unwrap();
+            assert!(info.max_payload <= 1300 - 40, "{}", info.max_payload);
+        }
+    }
+}

@@ -27,7 +27,7 @@ pub struct Acked {
     pub now: Instant,
     /// Bytes newly delivered (cumulatively or by SACK).
     pub bytes: u64,
-    /// Bytes in the network before this acknowledgement was counted.
+    /// Bytes in the network before this acknowledgement was counted, or the most of this round.
     pub in_flight_before: u64,
     /// Cumulative acknowledgement as stream offset (SND.UNA).
     pub snd_una: u64,
@@ -269,8 +269,8 @@ impl Controller for State {
             self.hystart = None;
         }
         if self.in_slow_start() {
-            // Half a window in use is enough: slow start doubles it (RFC 7661, section 4.1).
-            if acked.window_limited || self.window.cwnd <= 2 * acked.in_flight_before {
+            // More than half a window in use is enough: slow start doubles it (RFC 7661, section 4.1).
+            if acked.window_limited || self.window.cwnd < 2 * acked.in_flight_before {
                 self.slow_start(acked, phase);
             }
         } else if acked.window_limited {

@@ -13,7 +13,7 @@ const DUPLICATE_ACKS: u32 = 3;
 
 impl Connection {
     /// Processes the acknowledgement of a segment that passed the checks; `ack` is its position,
-    /// `una <= ack <= nxt`.
+    /// `una <= ack <= nxt`, or SND.UNA when it is older and only its reports count.
     pub(super) fn process_ack(&mut self, now: Instant, h: &Header, ack: u64, payload_len: u32) {
         let una = self.send.una;
         let in_flight_before = self.send.queue.in_flight();
@@ -27,13 +27,15 @@ impl Connection {
             self.send.timeouts = 0;
             self.send.progress_at = now;
             self.send.duplicate_acks = 0;
+            self.send.hold.more = false;
         }
         let rtt = self.sample_rtt(now, h, &delivered, advanced);
         if advanced && rtt.is_none() {
             self.rtt.ease_back_off();
         }
         if h.options.sack_count > 0 {
-            self.take_dsack(now, h, ack);
+            let named = h.ack.to_offset(self.send.iss, self.send.una).unwrap_or(0);
+            self.take_dsack(now, h, named);
         }
         if advanced {
             self.detect_spurious(
@@ -43,6 +45,12 @@ impl Connection {
             self.resolve_tail_loss_probe(now, ack);
         }
         let mut delivered = delivered;
+        if advanced {
+            // What duplicate acknowledgements stood for has been counted.
+            let counted = core::mem::take(&mut self.send.duplicate_bytes);
+            let mss = u64::from(self.send.max_payload);
+            delivered.bytes -= counted.min(delivered.bytes.saturating_sub(mss));
+        }
         let lost = if self.settings.sack {
             self.detect_losses(now)
         } else {
@@ -69,7 +77,9 @@ impl Connection {
             self.leave_recovery(now);
         }
         if delivered.bytes > 0 {
-            if !recovering {
+            // Reports alone open no window (RFC 5681, section 3.2, step 1), unless segments are known to
+            // overtake each other here, and a report is no sign of a loss.
+            if !recovering && (advanced || self.rack.reordering() > DUPLICATE_ACKS) {
                 self.grow_window(now, delivered.bytes, in_flight_before, rtt);
             }
             if self.settings.pacing
@@ -94,7 +104,7 @@ impl Connection {
         self.cc.on_acked(&Acked {
             now,
             bytes,
-            in_flight_before,
+            in_flight_before: in_flight_before.max(self.send.in_flight_max),
             snd_una: self.send.una,
             snd_nxt: self.send.nxt,
             rtt,
@@ -109,6 +119,9 @@ impl Connection {
     fn update_send_window(&mut self, h: &Header, ack: u64) -> bool {
         let seq = self.recv.position_of(h.seq).unwrap_or(0);
         let s = &mut self.send;
+        if h.ack.to_offset(s.iss, s.una).is_none_or(|ack| ack < s.una) {
+            return false;
+        }
         if ack > s.una || s.wl1 < seq || (s.wl1 == seq && s.wl2 <= ack) {
             (s.wl1, s.wl2) = (seq, ack);
             let wnd = u32::from(h.window) << s.shift;
@@ -162,6 +175,7 @@ impl Connection {
                 }
             }
         }
+        self.rack.end_ack(self.send.max_payload);
         delivered
     }
 
@@ -245,6 +259,7 @@ impl Connection {
             delivered.bytes = delivered
                 .bytes
                 .max(u64::from(self.send.max_payload.min(self.send.queue.at(0).seq_len())));
+            self.send.duplicate_bytes += delivered.bytes;
         }
         match self.phase {
             Phase::Open if duplicate && self.send.duplicate_acks == DUPLICATE_ACKS => {

@@ -12,6 +12,11 @@ pub struct Config {
     pub mss: u16,
     /// Most payload plus options that we send in one TPDU until path MTU discovery says otherwise.
     pub send_mss: u16,
+    /// MSS of a peer that names none: 536 over IPv4, 1220 over IPv6 (RFC 9293, section 3.7.1).
+    pub default_mss: u16,
+    /// Neither says nor sends more than this, when the application asks for less than the path carries
+    /// (`TCP_MAXSEG`).
+    pub mss_limit: Option<u16>,
     /// Bytes that may be reserved, queued and in flight together.
     pub send_buffer: u32,
     /// Entries of the ring of queued and in-flight segments; when full, `reserve` gives nothing.
@@ -41,12 +46,28 @@ pub struct Config {
     pub nagle: bool,
     /// Longest time that an acknowledgement is held back (RFC 9293, section 3.8.6.3).
     pub delayed_ack: Duration,
+    /// Segments that are acknowledged one by one when a connection begins, so that the peer's slow start
+    /// need not wait for delayed acknowledgements.
+    pub quick_acks: u8,
+    /// How long a peer may hold back an acknowledgement: a tail loss probe for a single segment waits so much
+    /// longer (RFC 8985, section 7.2: WCDelAckT).
+    pub peer_delayed_ack: Duration,
+    /// Send tail loss probes (RFC 8985, section 7).
+    pub tail_loss_probe: bool,
+    /// Begin anew with slow start after a pause (RFC 5681, section 4.1).
+    pub slow_start_after_idle: bool,
+    /// Set PSH where a burst of segments ends, so that a receiver which merges them hands them on: bursts of
+    /// about a millisecond at the path's rate, at least so many segments, at most half a window.
+    pub push_bursts: Option<u32>,
     /// Probes on an idle connection (RFC 9293, section 3.8.4).
     pub keep_alive: Option<KeepAlive>,
     /// Longest time that data may stay unacknowledged (RFC 5482); also offered to the peer.
     pub user_timeout: Option<Duration>,
     /// Smallest retransmission timeout. RFC 6298 says one second; hosts of today use 200 ms.
     pub rto_min: Duration,
+    /// The retransmission timeout is longer than the smoothed round-trip time by at least so much: G of RFC
+    /// 6298, rule 2.3. As long as peers delay acknowledgements, it leaves time for one.
+    pub rto_variance_min: Duration,
     /// Largest retransmission timeout.
     pub rto_max: Duration,
     /// Transmissions of SYN before `TimedOut`.
@@ -68,6 +89,8 @@ impl Default for Config {
         Config {
             mss: 1452,
             send_mss: 1452,
+            default_mss: 536,
+            mss_limit: None,
             send_buffer: 4 << 20,
             max_segments_in_flight: 4096,
             recv_window: 4 << 20,
@@ -82,9 +105,15 @@ impl Default for Config {
             pacing: true,
             nagle: false,
             delayed_ack: Duration::from_millis(25),
+            quick_acks: 0,
+            peer_delayed_ack: Duration::from_millis(50),
+            tail_loss_probe: true,
+            push_bursts: None,
+            slow_start_after_idle: true,
             keep_alive: None,
             user_timeout: None,
             rto_min: Duration::from_millis(200),
+            rto_variance_min: Duration::from_millis(1),
             rto_max: Duration::from_secs(60),
             syn_transmissions: 6,
             max_retransmissions: 15,
@@ -92,6 +121,17 @@ impl Default for Config {
             fin_wait_2: None,
             reserve_within_window: false,
         }
+    }
+}
+
+impl Config {
+    /// With `mss` as what the path carries, unless the application wants less, and the default of the
+    /// version of IP.
+    #[must_use]
+    pub fn for_path(&self, mss: u16, ipv4: bool) -> Config {
+        let mss = self.mss_limit.map_or(mss, |limit| mss.min(limit));
+        let default_mss = if ipv4 { 536 } else { 1220 };
+        Config { mss, send_mss: mss, default_mss, ..self.clone() }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The connection's state, how it begins, and what can be asked of it.
 
 use super::config::Config;
+use super::info::Stopwatch;
+use super::options::Hold;
 use super::queue::{Segment, SendQueue, flag};
 use super::recovery::{Phase, Rack, TailLossProbe, Undo};
 use super::timers::Timers;
-use super::types::{Counters, Event, Info, ResetCause, State};
+use super::types::{Counters, Event, ResetCause, State};
 use super::window::Receive;
 use crate::congestion::{self, Controller};
 use crate::ecn::Ecn;
@@ -16,8 +18,6 @@ use fusewire_wire::tcp::Header;
 
 /// Smallest segment payload that path MTU discovery may lead to.
 pub const MIN_PAYLOAD: u32 = 64;
-/// MSS of a peer that names none (RFC 9293, section 3.7.1).
-pub(super) const DEFAULT_MSS: u16 = 536;
 /// Bytes that the timestamps option takes from each segment.
 pub(super) const TIMESTAMPS_LEN: u16 = 12;
 /// Largest window shift (RFC 7323, section 2.3).
@@ -41,7 +41,7 @@ const PACING_QUANTUM: Duration = Duration::from_millis(1);
 /// Positions inside are 64-bit: 0 is SYN, 1 + n is the stream offset n, FIN follows the last byte.
 /// `snd_una <= snd_nxt <= end` and `rcv_nxt <= adv`, always.
 ///
-/// Its size is under 1.7 KiB (a test says so), and 24 bytes more for each segment that was ever queued at
+/// Its size is under 2 KiB (a test says so), and 24 bytes more for each segment that was ever queued at
 /// once, 16 for each range received beyond a hole. Rings grow no further than [`Config`] says.
 #[derive(Debug)]
 pub struct Connection {
@@ -64,6 +64,7 @@ pub struct Connection {
     pub(super) events: Pending,
     pub(super) settings: Settings,
     pub(super) counters: Counters,
+    pub(super) stopwatch: Stopwatch,
 }
 
 /// The send half.
@@ -109,6 +110,18 @@ pub(super) struct Send {
     pub probe: Probe,
     /// Unanswered zero-window or keep-alive probes.
     pub probes: u8,
+    /// Why a segment that is not full waits.
+    pub hold: Hold,
+    /// Segments of the burst that is leaving, and where it ends so far.
+    pub burst: u32,
+    pub burst_end: u64,
+    /// Bytes that duplicate acknowledgements of a peer without SACK stood for.
+    pub duplicate_bytes: u64,
+    /// Most that was under way in this round, and where the round ends (RFC 7661).
+    pub in_flight_max: u64,
+    pub in_flight_round: u64,
+    /// One past what leaves whether it fills a segment or not.
+    pub pushed: u64,
 }
 
 /// A segment that a timer asked for.
@@ -182,6 +195,8 @@ pub(super) struct Settings {
     pub initial_window_segments: u32,
     pub send_mss: u16,
     pub mss: u16,
+    pub mss_limit: u16,
+    pub default_mss: u16,
     pub congestion: congestion::Algorithm,
     pub syn_transmissions: u8,
     pub max_retransmissions: u8,
@@ -193,6 +208,11 @@ pub(super) struct Settings {
     pub nagle: bool,
     pub pacing: bool,
     pub reserve_within_window: bool,
+    pub tail_loss_probe: bool,
+    pub slow_start_after_idle: bool,
+    pub quick_acks: u8,
+    pub peer_delayed_ack: Duration,
+    pub push_bursts: Option<u32>,
 }
 
 /// What the peer's SYN said.
@@ -226,12 +246,12 @@ fn user_timeout_of(field: u16) -> Option<Duration> {
 
 impl Offer {
     /// From a SYN; `ecn` is what its flags say about ECN, which differs with ACK.
-    pub fn from_syn(h: &Header, ecn: bool) -> Offer {
+    pub fn from_syn(h: &Header, ecn: bool, default_mss: u16) -> Offer {
         let o = &h.options;
         Offer {
             irs: h.seq,
             window: h.window,
-            mss: o.mss.unwrap_or(DEFAULT_MSS),
+            mss: o.mss.unwrap_or(default_mss),
             window_scale: o.window_scale.map(|s| s.min(MAX_SHIFT)),
             timestamp: o.timestamps.map(|t| t.0),
             sack: o.sack_permitted,
@@ -267,7 +287,7 @@ impl Connection {
         let mut c = Connection::new(cfg, ports.0, ports.1, iss, now);
         c.state = State::SynReceived;
         c.send.nxt = 1;
-        c.send.queue.mark_sent(now);
+        c.send.queue.mark_sent(now, false);
         c.apply_offer(offer, now);
         c.arm_rto(now);
         c
@@ -282,8 +302,12 @@ impl Connection {
         let max_payload = u32::from(cfg.send_mss.min(cfg.mss)).max(MIN_PAYLOAD);
         let mut queue = SendQueue::new(cfg.max_segments_in_flight);
         queue.push(Segment { start: 0, sent_at: now, len: 0, flags: flag::SYN });
-        let rtt_config =
-            crate::rtt::Config { rto_min: cfg.rto_min, rto_max: cfg.rto_max, ..Default::default() };
+        let rtt_config = crate::rtt::Config {
+            rto_min: cfg.rto_min,
+            rto_max: cfg.rto_max,
+            granularity: cfg.rto_variance_min,
+            ..Default::default()
+        };
         Connection {
             state: State::Closed,
             local_port,
@@ -311,6 +335,13 @@ impl Connection {
                 sent_at: now,
                 probe: Probe::None,
                 probes: 0,
+                hold: Hold::default(),
+                burst: 0,
+                burst_end: u64::MAX,
+                duplicate_bytes: 0,
+                in_flight_max: 0,
+                in_flight_round: 0,
+                pushed: 0,
             },
             recv: Receive::new(cfg, now),
             ts: Timestamps {
@@ -332,6 +363,7 @@ impl Connection {
             events: Pending::default(),
             settings: Settings::new(cfg),
             counters: Counters::default(),
+            stopwatch: Stopwatch::default(),
         }
     }
 
@@ -419,24 +451,6 @@ impl Connection {
         (self.local_port, self.remote_port)
     }
 
-    /// Estimates and counters.
-    pub fn info(&self) -> Info {
-        Info {
-            srtt: self.rtt.srtt().unwrap_or_default(),
-            rttvar: self.rtt.rttvar(),
-            min_rtt: self.rtt.min().unwrap_or_default(),
-            rto: self.rtt.rto(),
-            cwnd: self.cc.window(),
-            ssthresh: self.cc.slow_start_threshold(),
-            in_flight: self.send.queue.in_flight(),
-            unacked: self.send.end - self.send.una,
-            send_window: self.send.wnd,
-            recv_window: (self.recv.adv - self.recv.nxt) as u32,
-            max_payload: self.send.max_payload,
-            counters: self.counters,
-        }
-    }
-
     /// The counters alone: cheap.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -451,6 +465,12 @@ impl Connection {
     pub fn snd_una_offset(&self) -> u64 {
         let fin = u64::from(self.send.fin_queued && self.send.una == self.send.end);
         self.send.una.saturating_sub(1 + fin)
+    }
+
+    /// Everything below this stream offset of ours has been sent.
+    pub fn snd_nxt_offset(&self) -> u64 {
+        let fin = u64::from(self.send.fin_queued && self.send.nxt == self.send.end);
+        self.send.nxt.saturating_sub(1 + fin)
     }
 
     /// Whether `seq` is of something that was sent and not acknowledged.
@@ -554,6 +574,8 @@ impl Settings {
             initial_window_segments: cfg.initial_window_segments,
             send_mss: cfg.send_mss,
             mss: cfg.mss,
+            default_mss: cfg.default_mss,
+            mss_limit: cfg.mss_limit.unwrap_or(u16::MAX),
             congestion: cfg.congestion,
             syn_transmissions: cfg.syn_transmissions.max(1),
             max_retransmissions: cfg.max_retransmissions,
@@ -564,6 +586,11 @@ impl Settings {
             nagle: cfg.nagle,
             pacing: cfg.pacing,
             reserve_within_window: cfg.reserve_within_window,
+            tail_loss_probe: cfg.tail_loss_probe,
+            slow_start_after_idle: cfg.slow_start_after_idle,
+            quick_acks: cfg.quick_acks,
+            peer_delayed_ack: cfg.peer_delayed_ack,
+            push_bursts: cfg.push_bursts,
         }
     }
 }
@@ -575,7 +602,7 @@ mod tests {
     #[test]
     fn the_state_is_small_and_flat() {
         println!("Connection {} B, Segment {} B", size_of::<Connection>(), size_of::<Segment>());
-        assert!(size_of::<Connection>() <= 1728, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 1984, "{}", size_of::<Connection>());
         assert_eq!(size_of::<Segment>(), 24);
     }
 }

@@ -20,7 +20,10 @@ impl Connection {
         let rst = h.flags.has(Flags::RST);
         if !rst && !self.timestamp_is_fresh(now, h) {
             self.counters.drop(DropCause::Paws);
-            self.answer(now, payload_len);
+            // Without the timestamp that was agreed: dropped in silence (RFC 7323, section 3.2).
+            if h.options.timestamps.is_some() {
+                self.answer(now, payload_len);
+            }
             return None;
         }
         if !self.is_in_window(h, payload_len) {
@@ -179,7 +182,7 @@ impl Connection {
         } else {
             h.flags.has(Flags::ECE | Flags::CWR)
         };
-        self.apply_offer(&Offer::from_syn(h, ecn), now);
+        self.apply_offer(&Offer::from_syn(h, ecn, self.settings.default_mss), now);
         if acked {
             self.establish(now);
             self.process_ack(now, &Header { window: 0, ..*h }, 1, 0);
@@ -199,6 +202,7 @@ impl Connection {
     pub(super) fn establish(&mut self, now: Instant) {
         self.state = if self.send.fin_queued { State::FinWait1 } else { State::Established };
         self.events.established = true;
+        self.recv.data_at = now;
         self.send.timeouts = 0;
         self.arm_keep_alive(now);
     }

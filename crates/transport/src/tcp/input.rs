@@ -152,6 +152,14 @@ impl Connection {
         }
     }
 
+    /// The segment brings data that nobody will read: the application has closed. The peer learns it from a
+    /// reset that it must accept, whatever of ours it has received (RFC 9293, section 3.6.1).
+    pub fn refuse_data(&mut self, h: &Header) {
+        self.events.send_reset = Some((h.ack, None));
+        self.events.reset = Some(super::types::ResetCause::Local);
+        self.enter_closed();
+    }
+
     /// The final step: takes the segment with what the integrated step found, or forgets it.
     #[inline]
     pub fn handle_final(&mut self, now: Instant, h: &Header, plan: &Initial, verdict: Verdict) {
@@ -180,7 +188,8 @@ impl Connection {
     #[inline]
     fn final_in_order(&mut self, now: Instant, h: &Header, len: u32) {
         self.counters.segments_received += 1;
-        self.recv.heard_at = now;
+        self.counters.data_segments_received += 1;
+        (self.recv.heard_at, self.recv.data_at) = (now, now);
         self.update_ts_recent(now, h);
         let window = u32::from(h.window) << self.send.shift;
         let ack = h.ack.to_offset(self.send.iss, self.send.una);
@@ -204,6 +213,10 @@ impl Connection {
             Initial::Control => (None, 0),
             Initial::Drop(_) => return,
         };
+        if payload_len > 0 {
+            self.counters.data_segments_received += 1;
+            self.recv.data_at = now;
+        }
         match self.state {
             State::Closed => return self.counters.drop(DropCause::Closed),
             State::SynSent => return self.final_syn_sent(now, h),
@@ -217,6 +230,9 @@ impl Connection {
         }
         if ack >= self.send.una {
             self.process_ack(now, h, ack, payload_len);
+        } else if self.recv.sack && h.options.sack_count > 0 {
+            // Overtaken on its way: what it reports is still true (RFC 6675, section 5.1).
+            self.process_ack(now, h, self.send.una, payload_len);
         }
         if self.after_ack(now) {
             return;
@@ -275,6 +291,11 @@ impl Connection {
             }
             if plan.trim_front > 0 {
                 self.events.send_ack = true;
+                if self.recv.sack {
+                    // RFC 2883, section 4.1.2: of a segment that was here in part, that part.
+                    let front = start - u64::from(plan.trim_front);
+                    self.recv.ranges.note_duplicate(front, start);
+                }
             }
         } else {
             recv.ranges.insert(start, end);

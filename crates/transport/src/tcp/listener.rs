@@ -4,7 +4,7 @@
 //! A half-open connection costs one flat entry; a [`Connection`] is made when the handshake is complete.
 
 use super::config::{Config, Tuple};
-use super::connection::{Connection, DEFAULT_MSS, Offer, timestamp_offset, user_timeout_field};
+use super::connection::{Connection, Offer, timestamp_offset, user_timeout_field};
 use super::types::DropCause;
 use super::window::window_shift;
 use crate::isn::{Generator, Key};
@@ -19,6 +19,8 @@ const WAYS: usize = 4;
 const SYN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// A cookie is looked for so long after the last one was given.
 const COOKIE_LIFETIME: Duration = Duration::from_secs(128);
+/// A cookie says no smaller MSS.
+const COOKIE_MSS_MIN: u16 = 536;
 const NEVER: Instant = Instant::from_ns(u64::MAX);
 
 /// The secrets of a listener, drawn at random once for a process.
@@ -104,6 +106,11 @@ impl Listener {
         }
     }
 
+    /// Connections to come are made with `cfg`.
+    pub fn set_config(&mut self, cfg: &Config) {
+        self.cfg = cfg.clone();
+    }
+
     /// A segment came that belongs to no connection. Its checksum was verified.
     pub fn handle_segment(
         &mut self,
@@ -144,7 +151,8 @@ impl Listener {
         if self.waiting >= self.backlog {
             return self.dropped(DropCause::Backlog);
         }
-        let offer = Offer::from_syn(h, h.flags.has(Flags::ECE | Flags::CWR));
+        let ecn = h.flags.has(Flags::ECE | Flags::CWR);
+        let offer = Offer::from_syn(h, ecn, self.cfg.default_mss);
         let mut entry = HalfOpen {
             tuple: *tuple,
             offer,
@@ -238,7 +246,7 @@ impl Listener {
     fn cookie_offer(&self, offer: &Offer) -> syn_cookie::Offer {
         let timestamps = offer.timestamp.is_some() && self.cfg.timestamps;
         syn_cookie::Offer {
-            mss: offer.mss.max(DEFAULT_MSS),
+            mss: offer.mss.max(COOKIE_MSS_MIN),
             window_scale: offer.window_scale.filter(|_| timestamps && self.cfg.window_scaling),
             sack: timestamps && offer.sack && self.cfg.sack,
             ecn: timestamps && offer.ecn && self.cfg.ecn,

@@ -11,14 +11,18 @@
 //! | `timers` | deadlines, zero-window and keep-alive probes |
 //! | `window` | the receive window and delayed acknowledgements |
 //! | `queue`, `ranges` | the flat tables behind sending and receiving |
+//! | `info` | what it tells of itself |
+//! | `options` | what may be changed while it is open |
 //! | `listener` | passive open: half-open connections, SYN cookies |
 
 mod ack;
 mod config;
 mod connection;
 mod control;
+mod info;
 mod input;
 mod listener;
+mod options;
 mod output;
 mod queue;
 mod ranges;
@@ -31,6 +35,6 @@ pub use config::{Config, KeepAlive, Tuple};
 pub use connection::{Connection, MIN_PAYLOAD};
 pub use listener::{Listener, ListenerAction, Secrets, reset_for};
 pub use types::{
-    Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial, PayloadPlan, Reservation,
-    ResetCause, State, Transmit, TransmitKind, Verdict,
+    CongestionPhase, Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial, PayloadPlan,
+    Reservation, ResetCause, State, Transmit, TransmitKind, Verdict,
 };

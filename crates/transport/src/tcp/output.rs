@@ -2,6 +2,7 @@
 //! 3.8.6; RFC 6675, NextSeg).
 
 use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_timeout_field};
+use super::info::Condition;
 use super::queue::{Segment, flag};
 use super::recovery::Phase;
 use super::timers::Timer;
@@ -75,17 +76,18 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        let stream = if cut == Cut::Stream { flag::STREAM } else { 0 };
+        let stream = if cut == Cut::Record { 0 } else { flag::STREAM };
         let mut left = reservation.len;
+        let pushes = !self.send.hold.more;
         if stream != 0 {
-            let joined = self.send.queue.join(left, self.send.max_payload);
+            let joined = self.send.queue.join(left, self.send.max_payload, pushes);
             self.send.end += u64::from(joined);
             left -= joined;
         }
         while left > 0 {
             let len = left.min(self.send.max_payload);
             left -= len;
-            let flags = stream | if left == 0 { flag::PUSH } else { 0 };
+            let flags = stream | if left == 0 && pushes { flag::PUSH } else { 0 };
             self.send.queue.push(Segment {
                 start: self.send.end,
                 sent_at: Instant::ZERO,
@@ -93,6 +95,9 @@ impl Connection {
                 flags,
             });
             self.send.end += u64::from(len);
+        }
+        if cut == Cut::StreamEnd {
+            self.send.queue.end_stream();
         }
     }
 
@@ -111,12 +116,14 @@ impl Connection {
             return self.enter_closed();
         }
         self.send.fin_queued = true;
-        self.send.queue.push(Segment {
-            start: self.send.end,
-            sent_at: Instant::ZERO,
-            len: 0,
-            flags: flag::FIN,
-        });
+        if !self.send.queue.join_fin() {
+            self.send.queue.push(Segment {
+                start: self.send.end,
+                sent_at: Instant::ZERO,
+                len: 0,
+                flags: flag::FIN,
+            });
+        }
         self.send.end += 1;
         match self.state {
             State::Established => self.state = State::FinWait1,
@@ -156,6 +163,7 @@ impl Connection {
     /// The path carries `mss` bytes of payload and options in a segment: as
     /// [`set_max_payload`](Self::set_max_payload), whatever options were agreed upon.
     pub fn set_send_mss(&mut self, mss: u16) {
+        let mss = mss.min(self.settings.mss_limit);
         self.settings.send_mss = mss;
         if !matches!(self.state, State::Closed | State::SynSent) {
             let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
@@ -164,9 +172,15 @@ impl Connection {
     }
 
     /// What is in flight was too long for the path and did not arrive; that is no sign of congestion. It is
-    /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss).
-    pub fn resend_all(&mut self) {
+    /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss), and patience begins anew.
+    pub fn resend_all(&mut self, now: Instant) {
+        if self.send.queue.sent() == 0 {
+            return;
+        }
         self.send.queue.mark_all_lost();
+        self.send.timeouts = 0;
+        self.rtt.reset_back_off();
+        self.arm_rto(now);
     }
 
     /// Bytes that the last segment which was not sent yet still takes: what is committed next begins there.
@@ -218,7 +232,23 @@ impl Connection {
             self.send.probe = Probe::None;
             return Some(self.empty_probe(now));
         }
+        self.stopwatch.set(now, self.condition());
+        (self.send.burst, self.send.burst_end) = (0, u64::MAX);
         None
+    }
+
+    /// What holds the sender, now that it sends no more.
+    fn condition(&self) -> Condition {
+        if self.send.una == self.send.end || self.send.una == 0 {
+            return Condition::Idle;
+        }
+        let edge = self.send.una + u64::from(self.send.wnd);
+        match self.send.queue.next_unsent() {
+            Some(next) if next.end() > edge && !self.send.window_limited => {
+                Condition::ReceiverLimited
+            }
+            _ => Condition::Busy,
+        }
     }
 
     /// SACK blocks, or for a peer without them one duplicate acknowledgement for each segment that came
@@ -281,7 +311,13 @@ impl Connection {
         let in_flight = self.send.queue.in_flight();
         let room = match &self.phase {
             Phase::Recovery { prr, .. } => prr.room() > 0,
-            _ => in_flight == 0 || in_flight + u64::from(s.seq_len()) <= self.cc.window(),
+            // A FIN alone weighs nothing.
+            _ => {
+                in_flight == 0
+                    || s.len == 0
+                    || in_flight + u64::from(s.seq_len())
+                        <= self.cc.window() + self.limited_transmit()
+            }
         };
         if !room {
             self.send.window_limited = true;
@@ -296,6 +332,13 @@ impl Connection {
         true
     }
 
+    /// RFC 3042: each of the first two duplicate acknowledgements lets a new segment out. With SACK the
+    /// reported segment itself makes the room.
+    fn limited_transmit(&self) -> u64 {
+        let duplicates = if self.settings.sack { 0 } else { self.send.duplicate_acks.min(2) };
+        u64::from(duplicates * self.send.max_payload)
+    }
+
     /// State, the peer's window, silly windows and Nagle, for a segment that was never sent.
     fn may_send_new(&mut self, now: Instant, s: &Segment) -> bool {
         if s.has(flag::SYN) {
@@ -306,6 +349,11 @@ impl Connection {
         }
         let edge = self.send.una + u64::from(self.send.wnd);
         if s.end() > edge {
+            if s.has(flag::FIN) && s.len > 0 && s.end() == edge + 1 {
+                // FIN alone does not fit: the data goes without it.
+                self.send.queue.split_unsent(s.len);
+                return true;
+            }
             self.send.window_limited = false;
             let open = edge.saturating_sub(self.send.nxt) as u32;
             if self.send.queue.sent() > 0 {
@@ -318,30 +366,84 @@ impl Connection {
             self.arm_persist(now);
             return false;
         }
-        if self.settings.nagle && self.send.queue.sent() > 0 && !s.has(flag::FIN) {
-            let last = self.send.queue.unsent() == 1
-                || self.send.fin_queued && self.send.queue.unsent() == 2;
-            return s.len >= self.send.max_payload || !last;
+        self.is_worth_sending(now, s)
+    }
+
+    /// Nagle's algorithm, and what the application holds back: about a segment that is not full.
+    fn is_worth_sending(&mut self, now: Instant, s: &Segment) -> bool {
+        let last = self.send.queue.unsent() == 1;
+        if !last
+            || s.len >= self.send.max_payload
+            || s.has(flag::FIN)
+            || s.end() <= self.send.pushed
+        {
+            return true;
         }
-        true
+        let waits = self.send.queue.sent() > 0;
+        if self.send.hold.holds() {
+            if !waits {
+                self.arm_persist(now);
+            }
+            return false;
+        }
+        !(self.settings.nagle && waits)
     }
 
     fn transmit_new(&mut self, now: Instant) -> Transmit {
         if self.send.una == self.send.nxt {
             // From idle.
             let idle = now - self.send.sent_at;
-            if idle > self.rtt.rto() && self.state != State::SynSent {
+            let pause = self.settings.slow_start_after_idle && idle > self.rtt.rto();
+            if pause && self.state != State::SynSent {
                 self.cc.on_idle(now, idle);
             }
             self.send.progress_at = now;
         }
-        let s = self.send.queue.mark_sent(now);
+        let ends_burst = self.burst_ends();
+        let s = self.send.queue.mark_sent(now, ends_burst);
         self.send.nxt = s.end();
+        let in_flight = self.send.queue.in_flight();
+        if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
+            (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
+        }
         if !self.timers.is_set(Timer::Rto) {
             self.arm_rto(now);
         }
         self.arm_tail_loss_probe(now);
         self.transmit(now, &s, false)
+    }
+
+    /// The next unsent segment is the last of several that leave together.
+    fn burst_ends(&mut self) -> bool {
+        let Some(least) = self.settings.push_bursts else { return false };
+        let mss = u64::from(self.send.max_payload);
+        let rtt_us = self.rtt.srtt().map_or(u64::MAX, |srtt| srtt.as_micros() as u64).max(1);
+        let gain = if self.cc.in_slow_start() { 20 } else { 12 };
+        let a_millisecond = (self.cc.window() * gain * 100 / rtt_us).min(64 << 10) / mss;
+        let most = (self.cc.window() / mss / 2).max(1);
+        let burst = a_millisecond.max(u64::from(least)).min(most);
+        self.send.burst += 1;
+        let queue = &self.send.queue;
+        let next = (queue.unsent() > 1).then(|| *queue.at(queue.sent() + 1));
+        let ends = u64::from(self.send.burst) >= burst
+            || next.is_none_or(|next| {
+                let in_flight = queue.in_flight() + mss + u64::from(next.seq_len());
+                let room = match &self.phase {
+                    Phase::Recovery { prr, .. } => prr.room() > mss,
+                    _ => in_flight <= self.cc.window(),
+                };
+                let edge = self.send.una + u64::from(self.send.wnd);
+                let waits = queue.unsent() == 2
+                    && next.len < self.send.max_payload
+                    && !next.has(flag::FIN)
+                    && (self.settings.nagle || self.send.hold.holds());
+                !room || next.end() > edge || waits
+            });
+        let pushes = ends && self.send.burst > 1;
+        if ends {
+            self.send.burst = 0;
+        }
+        pushes
     }
 
     fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
@@ -380,6 +482,7 @@ impl Connection {
         if open < s.len {
             self.send.queue.split_unsent(open);
         }
+        self.send.queue.push_next();
         Some(self.transmit_new(now))
     }
 
@@ -393,8 +496,11 @@ impl Connection {
         if self.settings.pacing {
             self.pacer.on_sent(now, bytes);
         }
-        self.send.sent_at = now;
         self.counters.segments_sent += 1;
+        if s.len > 0 {
+            self.send.sent_at = now;
+            self.counters.data_segments_sent += 1;
+        }
         if s.has(flag::SYN) {
             return Transmit {
                 header: self.syn_header(now),
@@ -405,7 +511,9 @@ impl Connection {
             };
         }
         let mut flags = Flags::ACK;
-        if s.has(flag::PUSH) {
+        // The end of a burst is pushed when what leaves before it is a part of it.
+        let follows = core::mem::replace(&mut self.send.burst_end, s.end()) == s.start;
+        if s.has(flag::PUSH) || s.has(flag::BURST_END) && follows {
             flags |= Flags::PSH;
         }
         if s.has(flag::FIN) {

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 pub(super) mod flag {
     /// Holds SYN and nothing else.
     pub const SYN: u8 = 1;
-    /// Holds FIN and nothing else.
+    /// Ends with FIN.
     pub const FIN: u8 = 1 << 1;
     /// Last piece of what was committed at once.
     pub const PUSH: u8 = 1 << 2;
@@ -28,6 +28,8 @@ pub(super) mod flag {
     pub const LOST: u8 = 1 << 5;
     /// Sent more than once.
     pub const RETRANSMITTED: u8 = 1 << 6;
+    /// Was the last of several that left together.
+    pub const BURST_END: u8 = 1 << 7;
 }
 
 /// One segment of the send stream.
@@ -119,6 +121,21 @@ impl SendQueue {
         self.sacked
     }
 
+    /// Segments taken for lost and not sent again yet.
+    pub fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// Segments that were sent again and may be in the network. Takes time in proportion to what is under
+    /// way when there are any.
+    pub fn resent(&self) -> u32 {
+        if self.retransmitted == 0 {
+            return 0;
+        }
+        let under_way = |s: &&Segment| s.has(flag::RETRANSMITTED) && s.counts_in_flight();
+        self.ring.iter().take(self.sent).filter(under_way).count() as u32
+    }
+
     /// Something sent is sacked or was sent again: order of sending is no longer order of offset.
     pub fn is_disordered(&self) -> bool {
         self.sacked | self.retransmitted != 0
@@ -139,7 +156,7 @@ impl SendQueue {
     }
 
     /// Lengthens the last unsent segment by up to `len` bytes when it is joinable; returns how many.
-    pub fn join(&mut self, len: u32, max_payload: u32) -> u32 {
+    pub fn join(&mut self, len: u32, max_payload: u32, pushes: bool) -> u32 {
         if self.unsent() == 0 {
             return 0;
         }
@@ -147,9 +164,42 @@ impl SendQueue {
             Some(last) if last.has(flag::STREAM) && last.len < max_payload => {
                 let joined = len.min(max_payload - last.len);
                 last.len += joined;
+                // The push moves to where the bytes end.
+                last.flags &= !flag::PUSH;
+                if joined == len && pushes {
+                    last.flags |= flag::PUSH;
+                }
                 joined
             }
             _ => 0,
+        }
+    }
+
+    /// FIN rides on the last segment when that was not sent yet; false when it was, or there is none.
+    pub fn join_fin(&mut self) -> bool {
+        if self.unsent() == 0 {
+            return false;
+        }
+        match self.ring.back_mut() {
+            Some(last) if !last.has(flag::SYN) => {
+                last.flags |= flag::FIN | flag::PUSH;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The next unsent segment is pushed.
+    pub fn push_next(&mut self) {
+        if let Some(segment) = self.ring.get_mut(self.sent) {
+            segment.flags |= flag::PUSH;
+        }
+    }
+
+    /// What is committed next begins a segment of its own.
+    pub fn end_stream(&mut self) {
+        if let Some(last) = self.ring.back_mut() {
+            last.flags &= !flag::STREAM;
         }
     }
 
@@ -164,9 +214,12 @@ impl SendQueue {
     }
 
     /// The first unsent segment goes out. Returns it as it was.
-    pub fn mark_sent(&mut self, now: Instant) -> Segment {
+    pub fn mark_sent(&mut self, now: Instant, ends_burst: bool) -> Segment {
         let segment = &mut self.ring[self.sent];
         segment.sent_at = now;
+        if ends_burst {
+            segment.flags |= flag::BURST_END;
+        }
         let copy = *segment;
         self.sent += 1;
         self.in_flight += u64::from(copy.seq_len());
@@ -368,10 +421,10 @@ impl SendQueue {
     pub fn split_unsent(&mut self, len: u32) {
         let index = self.sent;
         let segment = &mut self.ring[index];
-        debug_assert!(0 < len && len < segment.len);
+        debug_assert!(0 < len && len < segment.seq_len());
         let mut rest = *segment;
         segment.len = len;
-        segment.flags &= !flag::PUSH;
+        segment.flags &= !(flag::PUSH | flag::FIN);
         rest.start += u64::from(len);
         rest.len -= len;
         self.ring.insert(index + 1, rest);
@@ -396,7 +449,7 @@ impl SendQueue {
             loop {
                 piece.len = left.min(max_payload);
                 left -= piece.len;
-                piece.flags = segment.flags & if left > 0 { !flag::PUSH } else { !0 };
+                piece.flags = segment.flags & if left > 0 { !(flag::PUSH | flag::FIN) } else { !0 };
                 if index < old_sent {
                     if too_long && !piece.has(flag::SACKED) {
                         piece.flags |= flag::LOST;

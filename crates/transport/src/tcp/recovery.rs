@@ -17,6 +17,9 @@ const REORDER_PERSIST: u8 = 16;
 /// Tail loss probe before there is a round-trip time.
 const PROBE_TIMEOUT_INITIAL: Duration = Duration::from_secs(1);
 
+/// A timer of a busy host is late by so much.
+const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(2);
+
 /// What the sender is doing about losses.
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -41,6 +44,11 @@ pub(super) struct Rack {
     fack: u64,
     fack_before: u64,
     reordering_seen: bool,
+    /// Lowest position that this acknowledgement delivered late.
+    late: u64,
+    /// How far reordering went, in segments, and how many acknowledgements showed some.
+    reordering: u32,
+    reorderings: u32,
     /// Extra quarters of the minimum round-trip time to wait.
     extra_quarters: u8,
     persist: u8,
@@ -83,6 +91,24 @@ impl Rack {
     /// The deliveries of another acknowledgement follow.
     pub fn begin_ack(&mut self) {
         self.fack_before = self.fack;
+        self.late = u64::MAX;
+    }
+
+    /// These were all.
+    pub fn end_ack(&mut self, max_payload: u32) {
+        if self.late < self.fack_before {
+            let distance = (self.fack_before - self.late).div_ceil(u64::from(max_payload.max(1)));
+            self.reordering = self.reordering.max(distance.min(300) as u32);
+            self.reorderings += 1;
+        }
+    }
+
+    pub fn reordering(&self) -> u32 {
+        self.reordering
+    }
+
+    pub fn reorderings(&self) -> u32 {
+        self.reorderings
     }
 
     /// Steps 2 and 3 of RFC 8985, section 6.2, for one newly delivered segment. `echo_is_older` says
@@ -91,6 +117,7 @@ impl Rack {
         let end = s.end();
         if !s.has(flag::RETRANSMITTED) && end < self.fack_before {
             self.reordering_seen = true;
+            self.late = self.late.min(s.start);
         }
         self.fack = self.fack.max(end);
         let rtt = now - s.sent_at;
@@ -285,6 +312,7 @@ impl Connection {
     pub(super) fn arm_tail_loss_probe(&mut self, now: Instant) {
         let q = &self.send.queue;
         let may = self.settings.sack
+            && self.settings.tail_loss_probe
             && matches!(self.phase, Phase::Open)
             && self.tlp.end == 0
             && q.sent() > 0
@@ -295,15 +323,14 @@ impl Connection {
             self.timers.clear(Timer::TailLoss);
             return;
         }
-        let mut wait = self.rtt.srtt().map_or(PROBE_TIMEOUT_INITIAL, |srtt| 2 * srtt);
+        let mut wait =
+            self.rtt.srtt().map_or(PROBE_TIMEOUT_INITIAL, |srtt| 2 * srtt + PROBE_TIMEOUT_MIN);
         if q.sent() == 1 {
-            // The peer's delayed acknowledgement: it is taken to be as patient as we are.
-            wait += 2 * self.settings.delayed_ack;
+            wait += self.settings.peer_delayed_ack;
         }
-        match self.timers.at(Timer::Rto) {
-            Some(rto) if now + wait >= rto => self.timers.clear(Timer::TailLoss),
-            _ => self.timers.set(Timer::TailLoss, now + wait),
-        }
+        // In place of the retransmission timeout when that would come first.
+        let rto = self.timers.at(Timer::Rto).unwrap_or(now + wait);
+        self.timers.set(Timer::TailLoss, rto.min(now + wait));
     }
 
     /// An acknowledgement came while a probe was open (RFC 8985, section 7.4).

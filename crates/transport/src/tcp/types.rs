@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use fusewire_base::Instant;
 use fusewire_wire::tcp::Header;
 
 /// State of a connection (RFC 9293, section 3.3.2). LISTEN is a [`Listener`](super::Listener).
@@ -57,8 +58,10 @@ pub enum Cut {
     /// One ADU record: one segment when it fits, never joined with its neighbours.
     #[default]
     Record,
-    /// Bytes without boundaries (the handshake's): may be joined with what was committed before.
+    /// Bytes without boundaries: may be joined with what was committed before.
     Stream,
+    /// The same, but what is committed next begins a segment of its own.
+    StreamEnd,
 }
 
 /// Why a segment is sent.
@@ -247,8 +250,70 @@ pub struct Info {
     pub recv_window: u32,
     /// Effective send payload in bytes.
     pub max_payload: u32,
+    /// Largest window that the peer ever offered, in bytes.
+    pub send_window_max: u32,
+    /// What goes into our MSS option.
+    pub advertised_mss: u16,
+    /// Most payload in one received segment.
+    pub recv_segment: u32,
+    /// Shifts of the peer's window and of ours.
+    pub send_shift: u8,
+    /// See `send_shift`.
+    pub recv_shift: u8,
+    /// Windows are scaled both ways.
+    pub window_scaling: bool,
+    /// Timestamps were agreed.
+    pub timestamps: bool,
+    /// Selective acknowledgements were agreed.
+    pub sack: bool,
+    /// Explicit congestion notification was agreed.
+    pub ecn: bool,
+    /// What the sender does about congestion.
+    pub phase: CongestionPhase,
+    /// Segments that were sent and are not acknowledged.
+    pub segments_out: u32,
+    /// Those of them that the receiver reported.
+    pub segments_sacked: u32,
+    /// Those that are taken for lost, sent again or not.
+    pub segments_lost: u32,
+    /// Those that were sent again and may be in the network.
+    pub segments_resent: u32,
+    /// Retransmission timeouts in a row.
+    pub timeouts_in_a_row: u8,
+    /// Unanswered probes.
+    pub probes_in_a_row: u8,
+    /// How often the retransmission timeout was doubled.
+    pub back_off: u32,
+    /// How far reordering went, in segments; 3 before there was any.
+    pub reordering: u32,
+    /// Acknowledgements that showed reordering.
+    pub reorderings: u32,
+    /// When data last left.
+    pub data_sent_at: Instant,
+    /// When data last came.
+    pub data_received_at: Instant,
+    /// When anything last came.
+    pub heard_at: Instant,
+    /// Bytes a second, when paced.
+    pub pacing_rate: Option<u64>,
     /// Counters.
     pub counters: Counters,
+}
+
+/// What the sender does about congestion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionPhase {
+    /// Nothing to do.
+    #[default]
+    Open,
+    /// Reports of something missing that may only be late.
+    Disorder,
+    /// The window was reduced for a congestion mark, less than a round trip ago.
+    Reduced,
+    /// Fast recovery.
+    Recovery,
+    /// Slow start after a timeout.
+    Loss,
 }
 
 /// Counters of a connection. They wrap never in practice.
@@ -284,6 +349,10 @@ pub struct Counters {
     pub probes: u32,
     /// Payload segments accepted out of order.
     pub out_of_order: u64,
+    /// Segments with payload that came and were not rejected.
+    pub data_segments_received: u64,
+    /// Segments with payload that left, retransmissions included.
+    pub data_segments_sent: u64,
     /// Dropped segments by [`DropCause`].
     pub drops: [u32; DROP_CAUSES],
 }

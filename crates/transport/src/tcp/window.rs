@@ -44,8 +44,12 @@ pub(super) struct Receive {
     pub sack: bool,
     /// Most payload in one segment so far.
     pub segment_len_max: u32,
+    /// In-order segments that are still acknowledged one by one.
+    pub quick_acks: u8,
     /// When something last came.
     pub heard_at: Instant,
+    /// When payload last came.
+    pub data_at: Instant,
     /// A window's length of data is the autotuner's round: its end, and what was consumed at its start.
     round_end: u64,
     round_consumed: u64,
@@ -82,7 +86,9 @@ impl Receive {
             scaling: cfg.window_scaling,
             sack: false,
             segment_len_max: 0,
+            quick_acks: cfg.quick_acks,
             heard_at: now,
+            data_at: now,
             round_end: 0,
             round_consumed: 0,
         }
@@ -186,7 +192,10 @@ impl Connection {
     /// batch when there are two or more.
     pub(super) fn owe_ack(&mut self, now: Instant) {
         self.recv.unacked += 1;
-        if self.recv.unacked == 1 {
+        if self.recv.quick_acks > 0 {
+            self.recv.quick_acks -= 1;
+            self.events.send_ack = true;
+        } else if self.recv.unacked == 1 {
             self.timers.set(Timer::DelayedAck, now + self.settings.delayed_ack);
         }
     }

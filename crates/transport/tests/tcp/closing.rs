@@ -98,8 +98,9 @@ fn a_fin_before_its_data_waits() {
     let mut pair = open();
     pair.a.send(1000);
     pair.a.send(1000);
+    let mut out = pair.a.output(pair.now);
     pair.a.tcp.finish();
-    let out = pair.a.output(pair.now);
+    out.extend(pair.a.output(pair.now));
     assert_eq!(out[2].kind, TransmitKind::Fin);
     pair.b.take(pair.now, &out[2]);
     pair.b.take(pair.now, &out[1]);
@@ -210,8 +211,9 @@ fn abort_resets_the_peer() {
 fn data_after_fin_is_not_taken() {
     let mut pair = open();
     pair.a.send(100);
+    let mut out = pair.a.output(pair.now);
     pair.a.tcp.finish();
-    let out = pair.a.output(pair.now);
+    out.extend(pair.a.output(pair.now));
     for p in &out {
         pair.b.take(pair.now, p);
     }
@@ -222,6 +224,36 @@ fn data_after_fin_is_not_taken() {
     assert_eq!(pair.received(), 100);
     assert_eq!(pair.b.accepted.len(), 1);
     assert_eq!(pair.b.tcp.counters().dropped(fusewire_transport::tcp::DropCause::AfterFin), 1);
+}
+
+#[test]
+fn fin_rides_on_data_that_was_not_sent_yet() {
+    let mut pair = open();
+    pair.a.send(1000);
+    pair.a.send(500);
+    pair.a.tcp.finish();
+    let out = pair.a.output(pair.now);
+    assert_eq!(out.len(), 2);
+    assert!(out[1].header.flags.has(Flags::FIN | Flags::PSH) && out[1].kind == TransmitKind::Data);
+    for p in &out {
+        pair.b.take(pair.now, p);
+    }
+    assert_eq!(pair.b.tcp.state(), State::CloseWait);
+    assert_eq!(pair.received(), 1500);
+    pair.settle();
+    assert_eq!(pair.a.tcp.state(), State::FinWait2);
+}
+
+#[test]
+fn fin_does_not_hold_back_data_that_fills_the_window() {
+    let small = Config { recv_window: 2000, initial_recv_window: 2000, ..Config::default() };
+    let mut pair = Pair::open(&Config::default(), &small);
+    pair.a.send(1000);
+    pair.a.send(1000);
+    pair.a.tcp.finish();
+    let out = pair.a.output(pair.now);
+    assert_eq!(out.len(), 2, "all the data, without the FIN");
+    assert!(out.iter().all(|p| !p.header.flags.has(Flags::FIN)));
 }
 
 #[test]

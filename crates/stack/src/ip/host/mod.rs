@@ -16,7 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,6 +35,8 @@ use crate::clock::Clock;
 
 /// How often the driver looks in while others drive.
 const LOOK_IN: Duration = Duration::from_millis(2);
+/// How soon an interface that was full is tried again.
+const RETRY: Duration = Duration::from_micros(500);
 const NEVER: u64 = u64::MAX;
 
 /// Settings of a [`Host`].
@@ -47,11 +49,18 @@ pub struct HostConfig {
     /// How long a message that was given to `UdpSocket::send_to` may wait for others to leave with it;
     /// `None`: each leaves at once.
     pub udp_gather: Option<Duration>,
+    /// How long connections that were closed may go on sending once the host is gone.
+    pub linger: Duration,
 }
 
 impl Default for HostConfig {
     fn default() -> Self {
-        HostConfig { stack: Config::default(), spin: Duration::from_micros(50), udp_gather: None }
+        HostConfig {
+            stack: Config::default(),
+            spin: Duration::from_micros(50),
+            udp_gather: None,
+            linger: Duration::from_secs(1),
+        }
     }
 }
 
@@ -82,6 +91,8 @@ pub enum Way {
 
 pub(super) struct Shared {
     inner: Mutex<Inner>,
+    /// Callers that wait for it.
+    contenders: AtomicU32,
     pub clock: Clock,
     pub config: HostConfig,
     /// Wakes the driver.
@@ -144,6 +155,7 @@ impl Host {
         let inner = Inner { stack, waiters: Vec::new(), broken: None };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
+            contenders: AtomicU32::new(0),
             clock,
             config,
             wake: DeviceWaker::new()?,
@@ -209,8 +221,27 @@ impl Host {
 }
 
 impl Shared {
+    #[inline]
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.inner.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        self.contenders.fetch_add(1, Ordering::Relaxed);
+        let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.contenders.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// Who looks again and again lets those in who have something to do.
+    pub fn give_way(&self) {
+        for _ in 0..100 {
+            if self.contenders.load(Ordering::Relaxed) == 0 {
+                return std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Somebody drives, or did a moment ago.
@@ -226,13 +257,20 @@ impl Shared {
     /// The driver thread.
     fn run(&self) {
         let mut busy_until = Instant::ZERO;
-        while !self.stop.load(Ordering::Acquire) {
+        let mut end = None;
+        loop {
             let now = self.clock.now();
-            let others = self.others_drive(now);
+            if self.stop.load(Ordering::Acquire) {
+                let end = *end.get_or_insert(now + self.config.linger);
+                if now >= end || self.lock().stack.unfinished() == 0 {
+                    return;
+                }
+            }
+            let others = end.is_none() && self.others_drive(now);
             let due = {
                 let mut inner = self.lock();
                 if others {
-                    inner.due()
+                    inner.due(now)
                 } else {
                     let worked = inner.drive(now);
                     if worked && self.is_async.load(Ordering::Relaxed) {
@@ -241,7 +279,8 @@ impl Shared {
                     if inner.broken.is_some() {
                         return;
                     }
-                    let due = inner.due();
+                    let due = inner.due(now);
+                    let due = if end.is_some() { Some(now + LOOK_IN) } else { due };
                     // Whoever arms an earlier timer, or stages a message, wakes us.
                     let until = due.map_or(NEVER, Instant::as_ns);
                     self.asleep_until.store(until, Ordering::Release);
@@ -272,16 +311,37 @@ impl Shared {
 
 impl Inner {
     /// When the stack has to be polled next.
-    fn due(&self) -> Option<Instant> {
-        self.stack.poll_timeout()
+    fn due(&self, now: Instant) -> Option<Instant> {
+        if self.stack.has_unread() {
+            return Some(now);
+        }
+        let due = self.stack.poll_timeout();
+        if !self.stack.is_blocked() {
+            return due;
+        }
+        let retry = now + RETRY;
+        Some(due.map_or(retry, |due| due.min(retry)))
     }
 
     /// Polls the stack and wakes who waits; true if there was work.
     pub fn drive(&mut self, now: Instant) -> bool {
+        self.drive_by(now, Stack::poll)
+    }
+
+    /// The same when packets were just received.
+    pub fn drive_rest(&mut self, now: Instant) -> bool {
+        self.drive_by(now, Stack::poll_rest)
+    }
+
+    fn drive_by(
+        &mut self,
+        now: Instant,
+        poll: impl FnOnce(&mut Stack, Instant) -> io::Result<bool>,
+    ) -> bool {
         if self.broken.is_some() {
             return false;
         }
-        match self.stack.poll(now) {
+        match poll(&mut self.stack, now) {
             Ok(worked) => {
                 self.dispatch();
                 worked
@@ -310,7 +370,12 @@ impl Inner {
     /// The driver sleeps no longer than it may.
     pub fn schedule(&self, shared: &Shared) {
         let asleep = shared.asleep_until.load(Ordering::Acquire);
-        if asleep > 0 && self.due().is_some_and(|due| due.as_ns() < asleep) {
+        if asleep == 0 {
+            return;
+        }
+        let blocked = self.stack.is_blocked() || self.stack.has_unread();
+        let due = self.stack.poll_timeout();
+        if blocked || due.is_some_and(|due| due.as_ns() < asleep) {
             shared.asleep_until.store(0, Ordering::Release);
             shared.wake.wake();
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::AnyStage;
-use fusewire_transport::tcp::{Config as TcpConfig, Info, State};
+use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State};
 
 use super::wait::Attempt;
 use super::{Host, Way};
@@ -232,6 +232,28 @@ impl TcpStream {
         Ok(())
     }
 
+    /// Probes on an idle connection (RFC 9293, section 3.8.4), or none.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_keep_alive(&self, keep_alive: Option<KeepAlive>) -> io::Result<()> {
+        let set = |stack: &mut Stack, now| {
+            stack.tcp_machine(self.id).map(|tcp| tcp.set_keep_alive(now, keep_alive))
+        };
+        Ok(self.host.with(set)??)
+    }
+
+    /// How long what was sent may stay unacknowledged (RFC 5482).
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let set = |stack: &mut Stack, _| {
+            stack.tcp_machine(self.id).map(|tcp| tcp.set_user_timeout(timeout))
+        };
+        Ok(self.host.with(set)??)
+    }
+
     fn attempt_read(
         &self,
         stack: &mut Stack,
@@ -262,12 +284,8 @@ impl TcpStream {
             }
         }
         let timeout = self.timeouts().read;
-        let mut first = true;
-        shared.block_on(self.id, Way::Read, timeout, |stack, now| {
-            // Once we wait, bytes go straight from the interface to `out`.
-            let direct = !std::mem::take(&mut first);
-            self.attempt_read(stack, now, out, direct)
-        })
+        // Now that we wait, bytes go straight from the interface to `out`.
+        shared.receive_on(self.id, timeout, |stack, now| self.attempt_read(stack, now, out, true))
     }
 
     /// Writes what there is room for, waiting for room.

@@ -194,7 +194,7 @@ impl UdpSocket {
     /// What ICMP said, once; `TimedOut`.
     pub fn recv_batch(&self, mut view: impl FnMut(Messages<'_>)) -> io::Result<usize> {
         let shared = &self.host.shared;
-        shared.block_on(self.id, Way::Read, self.timeout(), |stack, now| {
+        shared.receive_on(self.id, self.timeout(), |stack, now| {
             let count = stack.udp_recv_batch(now, self.id, &mut view)??;
             Ok((count > 0).then_some(count))
         })
@@ -212,7 +212,7 @@ impl UdpSocket {
         mut told: impl FnMut(SocketAddr, Range<usize>),
     ) -> io::Result<usize> {
         let shared = &self.host.shared;
-        shared.block_on(self.id, Way::Read, self.timeout(), |stack, now| {
+        shared.receive_on(self.id, self.timeout(), |stack, now| {
             let mut count = 0;
             let filled =
                 stack.udp_recv_with(now, self.id, pipeline, memory, |from, range| {

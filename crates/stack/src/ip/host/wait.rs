@@ -88,6 +88,27 @@ impl Shared {
         id: SocketId,
         way: Way,
         timeout: Option<Duration>,
+        attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+    ) -> io::Result<T> {
+        self.block(id, way, timeout, false, attempt)
+    }
+
+    /// The same when each attempt takes packets from the interface itself.
+    pub(super) fn receive_on<T>(
+        &self,
+        id: SocketId,
+        timeout: Option<Duration>,
+        attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+    ) -> io::Result<T> {
+        self.block(id, Way::Read, timeout, true, attempt)
+    }
+
+    fn block<T>(
+        &self,
+        id: SocketId,
+        way: Way,
+        timeout: Option<Duration>,
+        receives: bool,
         mut attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
     ) -> io::Result<T> {
         let begin = self.clock.now();
@@ -103,7 +124,7 @@ impl Shared {
             let now = self.clock.now();
             let due = {
                 let mut inner = self.lock();
-                let worked = inner.drive(now);
+                let worked = if receives { inner.drive_rest(now) } else { inner.drive(now) };
                 if let Some(done) = self.attempt(&mut inner, now, &mut attempt)? {
                     return Ok(done);
                 }
@@ -116,10 +137,10 @@ impl Shared {
                 if now >= spin_until {
                     inner.register(id, way, &waker);
                 }
-                inner.due()
+                inner.due(now)
             };
             if now < spin_until {
-                std::hint::spin_loop();
+                self.give_way();
                 continue;
             }
             let until = [deadline, due].into_iter().flatten().min();

@@ -41,7 +41,8 @@ impl Host {
                     return Ok(Some(done));
                 }
                 if deadline.is_some_and(|at| at <= now) {
-                    inner.check()?;
+                    // An attempt may have done a part.
+                    inner.after(shared, now)?;
                     return Ok(None);
                 }
                 if worked {
@@ -52,15 +53,16 @@ impl Host {
                         inner.register(*id, *way, &waker);
                     }
                 }
-                inner.stack.poll_timeout()
+                inner.due(now)
             };
             if now < spin_until {
-                std::thread::yield_now();
+                shared.give_way();
                 continue;
             }
             let until = [deadline, due].into_iter().flatten().min();
             let most = if shared.fd.is_some() { SLEEP_MAX } else { Duration::from_millis(1) };
-            let timeout = until.map_or(most, |at| at.saturating_since(shared.clock.now()).min(most));
+            let timeout =
+                until.map_or(most, |at| at.saturating_since(shared.clock.now()).min(most));
             sleep(shared.fd.as_ref(), &parker.0, Some(timeout));
         }
     }

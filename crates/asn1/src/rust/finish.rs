@@ -1,0 +1,227 @@
+//! What the model as a whole decides: where a pointer must stand, what borrows, which names of types would
+//! go in circles.
+
+use super::model::*;
+use super::write::Writer;
+
+impl Model {
+    /// Decides it.
+    pub(super) fn finish(&mut self) {
+        self.break_aliases();
+        self.box_cycles();
+        self.find_borrows();
+        self.drop_defaults();
+    }
+
+    /// A default that cannot be written as an expression makes its component one that may be missing; a table
+    /// needs a key that can be looked at.
+    fn drop_defaults(&mut self) {
+        for id in 0..self.defs.len() {
+            let writer = Writer { model: self, module: self.defs[id].module, out: String::new() };
+            let Shape::Struct(of) = &self.defs[id].shape else { continue };
+            let is_kept = |field: &Field| match &field.presence {
+                Presence::Default(constant) => {
+                    !matches!(field.ty.tagging, Tagging::Raw(_))
+                        && writer.expression(constant, &field.ty).is_some()
+                }
+                _ => true,
+            };
+            let kept: Vec<bool> = of.fields.iter().map(is_kept).collect();
+            let keyed: Vec<bool> = of.tables.iter().map(|t| self.has_key(of, t)).collect();
+            let Shape::Struct(of) = &mut self.defs[id].shape else { continue };
+            for (field, kept) in of.fields.iter_mut().zip(kept) {
+                if !kept {
+                    field.presence = Presence::Optional;
+                }
+            }
+            let mut keyed = keyed.into_iter();
+            of.tables.retain(|_| keyed.next().unwrap_or(false));
+        }
+    }
+
+    fn has_key(&self, of: &Struct, table: &Table) -> bool {
+        let mut ty = &of.fields[table.by].ty;
+        while let Kind::Named(id) = &ty.kind {
+            let Shape::Alias(next) = &self.defs[*id].shape else { return false };
+            ty = next;
+        }
+        let by_oid = table.rows.iter().all(|r| matches!(r.1, Constant::Oid(_)));
+        let by_number = table.rows.iter().all(|r| matches!(r.1, Constant::Integer(_)));
+        match ty.kind {
+            Kind::Plain("types::Oid", _) => by_oid,
+            Kind::Plain("i64", _) => by_number,
+            _ => false,
+        }
+    }
+
+    /// Another name that leads back to itself through others is a struct instead: Rust has no such names.
+    fn break_aliases(&mut self) {
+        let mut state = vec![0_u8; self.defs.len()];
+        for start in 0..self.defs.len() {
+            let mut path = Vec::new();
+            let mut at = start;
+            loop {
+                if state[at] == 2 {
+                    break;
+                }
+                if state[at] == 1 {
+                    if let Shape::Alias(inner) = &self.defs[at].shape {
+                        let (inner, names) = (inner.clone(), Vec::new());
+                        let newtype = Newtype { inner, is_implicit: true, names, are_bits: false };
+                        self.defs[at].shape = Shape::Newtype(newtype);
+                    }
+                    break;
+                }
+                state[at] = 1;
+                path.push(at);
+                let Shape::Alias(of) = &self.defs[at].shape else { break };
+                let mut held = Vec::new();
+                self.held(of, &mut held);
+                let Some(&(next, _)) = held.first() else { break };
+                at = next;
+            }
+            path.into_iter().for_each(|at| state[at] = 2);
+        }
+    }
+
+    /// A component whose type holds the component's own stands behind a pointer.
+    fn box_cycles(&mut self) {
+        let components = self.components(false);
+        let circles = self.components(true);
+        for id in 0..self.defs.len() {
+            let mut boxed = Vec::new();
+            for (n, part) in self.parts(id).into_iter().enumerate() {
+                let mut held = Vec::new();
+                self.held(part, &mut held);
+                if held.iter().any(|&(to, behind)| !behind && components[to] == components[id]) {
+                    boxed.push(n);
+                }
+            }
+            // A number below the count is of definitions that hold each other.
+            self.defs[id].is_recursive = circles[id] < circles.len();
+            let fields = match &mut self.defs[id].shape {
+                Shape::Struct(s) => &mut s.fields,
+                Shape::Choice(c) => &mut c.alternatives,
+                _ => continue,
+            };
+            boxed.into_iter().for_each(|n| fields[n].ty.is_boxed = true);
+        }
+    }
+
+    /// Which definitions hold each other: the strongly connected components, by Tarjan's algorithm without
+    /// recursion. A definition that does not hold itself is alone in one; those get a number nobody shares.
+    fn components(&self, behind_too: bool) -> Vec<usize> {
+        let edges: Vec<Vec<DefId>> = (0..self.defs.len())
+            .map(|id| {
+                let mut held = Vec::new();
+                self.parts(id).into_iter().for_each(|p| self.held(p, &mut held));
+                held.into_iter().filter(|h| behind_too || !h.1).map(|h| h.0).collect()
+            })
+            .collect();
+        let mut search = Search {
+            index: vec![usize::MAX; edges.len()],
+            low: vec![0; edges.len()],
+            on_stack: vec![false; edges.len()],
+            stack: Vec::new(),
+            found: (0..edges.len()).collect(),
+            next: 0,
+        };
+        for root in 0..edges.len() {
+            if search.index[root] == usize::MAX {
+                search.from(root, &edges);
+            }
+        }
+        // Numbers of components, and one of its own for each that is alone and does not hold itself.
+        let mut sizes = vec![0_usize; edges.len()];
+        search.found.iter().for_each(|&c| sizes[c] += 1);
+        let count = edges.len();
+        (0..count)
+            .map(|id| {
+                let alone = sizes[search.found[id]] == 1 && !edges[id].contains(&id);
+                if alone { count + id } else { search.found[id] }
+            })
+            .collect()
+    }
+
+    /// What borrows: what holds something that does.
+    fn find_borrows(&mut self) {
+        let mut holders: Vec<Vec<DefId>> = vec![Vec::new(); self.defs.len()];
+        let mut open = Vec::new();
+        for id in 0..self.defs.len() {
+            let mut borrows = matches!(&self.defs[id].shape, Shape::Choice(c) if c.is_extensible);
+            for part in self.parts(id) {
+                let mut held = Vec::new();
+                self.held(part, &mut held);
+                held.into_iter().for_each(|(to, _)| holders[to].push(id));
+                borrows |= plain_borrows(part);
+            }
+            if borrows {
+                self.defs[id].borrows = true;
+                open.push(id);
+            }
+        }
+        while let Some(id) = open.pop() {
+            for &holder in &holders[id] {
+                if !std::mem::replace(&mut self.defs[holder].borrows, true) {
+                    open.push(holder);
+                }
+            }
+        }
+    }
+}
+
+struct Search {
+    index: Vec<usize>,
+    low: Vec<usize>,
+    on_stack: Vec<bool>,
+    stack: Vec<usize>,
+    found: Vec<usize>,
+    next: usize,
+}
+
+impl Search {
+    fn enter(&mut self, id: usize) {
+        (self.index[id], self.low[id]) = (self.next, self.next);
+        self.next += 1;
+        self.stack.push(id);
+        self.on_stack[id] = true;
+    }
+
+    fn from(&mut self, root: usize, edges: &[Vec<DefId>]) {
+        let mut work = vec![(root, 0_usize)];
+        self.enter(root);
+        while let Some(&mut (id, ref mut edge)) = work.last_mut() {
+            if let Some(&to) = edges[id].get(*edge) {
+                *edge += 1;
+                if self.index[to] == usize::MAX {
+                    self.enter(to);
+                    work.push((to, 0));
+                } else if self.on_stack[to] {
+                    self.low[id] = self.low[id].min(self.index[to]);
+                }
+                continue;
+            }
+            work.pop();
+            if let Some(&(above, _)) = work.last() {
+                self.low[above] = self.low[above].min(self.low[id]);
+            }
+            if self.low[id] == self.index[id] {
+                while let Some(member) = self.stack.pop() {
+                    self.on_stack[member] = false;
+                    self.found[member] = id;
+                    if member == id {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn plain_borrows(ty: &Use) -> bool {
+    match &ty.kind {
+        Kind::Plain(_, borrows) => *borrows,
+        Kind::Named(_) => false,
+        Kind::Vec(of) | Kind::SetOf(of) => plain_borrows(of),
+    }
+}

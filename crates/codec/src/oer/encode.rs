@@ -1,0 +1,227 @@
+//! Values into octets.
+
+use crate::ber::Tag;
+use crate::types::integer::signed_len;
+use crate::{Error, Problem, Sink};
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+/// A type that OER can write.
+pub trait Encode {
+    /// Writes the value.
+    ///
+    /// # Errors
+    /// The sink is full, or the value is none of its type.
+    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error>;
+
+    /// Writes the elements of a SEQUENCE OF, which their quantity is in front of.
+    ///
+    /// # Errors
+    /// As [`Encode::encode`].
+    fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        values
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, value)| value.encode(to).map_err(|e| e.in_element(i)))
+    }
+}
+
+/// Writes COER to a sink.
+#[derive(Debug)]
+pub struct Encoder<S> {
+    pub(super) sink: S,
+}
+
+impl<S: Sink> Encoder<S> {
+    /// Writes to `sink`.
+    pub fn new(sink: S) -> Self {
+        Encoder { sink }
+    }
+
+    /// The sink.
+    pub fn into_inner(self) -> S {
+        self.sink
+    }
+
+    /// Bytes written so far.
+    pub fn position(&self) -> usize {
+        self.sink.position()
+    }
+
+    /// An error at this point.
+    #[cold]
+    pub fn error(&self, problem: Problem) -> Error {
+        problem.at(self.position())
+    }
+
+    /// Octets without a length, whose number the type says.
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.sink.put(bytes)
+    }
+
+    /// A length determinant in its shortest form (8.6).
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn length(&mut self, len: usize) -> Result<(), Error> {
+        if len < 0x80 {
+            return self.sink.put(&[len as u8]);
+        }
+        self.long_length(len as u64)
+    }
+
+    #[inline(never)]
+    fn long_length(&mut self, len: u64) -> Result<(), Error> {
+        let count = 8 - len.leading_zeros() as usize / 8;
+        self.sink.put(&[0x80 | count as u8])?;
+        self.sink.put(&len.to_be_bytes()[8 - count..])
+    }
+
+    /// Octets behind their length: OCTET STRING (14), open types (30), most character strings (27).
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn octets(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.length(bytes.len())?;
+        self.sink.put(bytes)
+    }
+
+    /// An INTEGER whose bounds make it `bytes` octets (10.2): 1, 2, 4 or 8.
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn fixed(&mut self, value: i64, bytes: usize) -> Result<(), Error> {
+        let octets = value.to_be_bytes();
+        match bytes {
+            1 => self.sink.put(&octets[7..]),
+            2 => self.sink.put(&octets[6..]),
+            4 => self.sink.put(&octets[4..]),
+            _ => self.sink.put(&octets),
+        }
+    }
+
+    /// An INTEGER without bounds, or with one that may be below zero (10.4).
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn integer(&mut self, value: i64) -> Result<(), Error> {
+        let len = signed_len(value);
+        let mut octets = [0; 9];
+        octets[0] = len as u8;
+        octets[1..].copy_from_slice(&((value as u64) << (64 - 8 * len)).to_be_bytes());
+        self.sink.put(&octets[..=len])
+    }
+
+    /// An INTEGER that is not below zero and has no upper bound (10.3); also the quantity of a SEQUENCE OF (17.2).
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline]
+    pub fn natural(&mut self, value: u64) -> Result<(), Error> {
+        let len = 8 - (value | 1).leading_zeros() as usize / 8;
+        self.sink.put(&[len as u8])?;
+        self.sink.put(&value.to_be_bytes()[8 - len..])
+    }
+
+    /// An ENUMERATED (11).
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline]
+    pub fn enumerated(&mut self, value: i64) -> Result<(), Error> {
+        if (0..0x80).contains(&value) {
+            return self.sink.put(&[value as u8]);
+        }
+        let len = signed_len(value);
+        self.sink.put(&[0x80 | len as u8])?;
+        self.sink.put(&value.to_be_bytes()[8 - len..])
+    }
+
+    /// A SEQUENCE's preamble (16.2): a bit for the extension marker if there is one, then one for each
+    /// component of the root that is OPTIONAL or has a DEFAULT; `count` of them, 64 at most, the first in the
+    /// highest of the `count` bits.
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline(always)]
+    pub fn presence(&mut self, bits: u64, count: u32) -> Result<(), Error> {
+        debug_assert!((1..=64).contains(&count));
+        let octets = (bits << (64 - count)).to_be_bytes();
+        self.sink.put(&octets[..count.div_ceil(8) as usize])
+    }
+
+    /// Which extension additions follow (16.4): as [`Encoder::presence`], but as a BIT STRING of variable size.
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn additions(&mut self, bits: u64, count: u32) -> Result<(), Error> {
+        self.length(1 + count.div_ceil(8) as usize)?;
+        self.sink.put(&[(count.wrapping_neg() % 8) as u8])?;
+        self.presence(bits, count)
+    }
+
+    /// The tag of a CHOICE's alternative (20.1 and 8.7).
+    ///
+    /// # Errors
+    /// The sink is full.
+    #[inline]
+    pub fn tag(&mut self, tag: Tag) -> Result<(), Error> {
+        let (class, number) = (tag.class() << 6, tag.number());
+        if number < 63 {
+            return self.sink.put(&[class | number as u8]);
+        }
+        let groups = (32 - number.leading_zeros()).div_ceil(7);
+        self.sink.put(&[class | 63])?;
+        (0..groups).rev().try_for_each(|group| {
+            let more = if group == 0 { 0 } else { 0x80 };
+            self.sink.put(&[(number >> (7 * group)) as u8 & 0x7f | more])
+        })
+    }
+
+    /// What `write` writes, behind its length: an extension addition, or an open type whose type is known.
+    ///
+    /// # Errors
+    /// As `write`'s own.
+    #[cfg(feature = "alloc")]
+    pub fn counted(
+        &mut self,
+        write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut inner = Encoder::new(Vec::new());
+        write(&mut inner)?;
+        self.octets(&inner.into_inner())
+    }
+
+    /// INTEGERs without bounds, some at a time on the stack.
+    #[inline]
+    pub(super) fn integers(&mut self, values: &[i64]) -> Result<(), Error> {
+        const SOME: usize = 64;
+        let mut strip = [0; 9 * SOME + 8];
+        for values in values.chunks(SOME) {
+            let mut at = 0;
+            for &value in values {
+                let len = signed_len(value);
+                strip[at] = len as u8;
+                if let Some(place) = strip[at + 1..].first_chunk_mut() {
+                    // Octets behind the value are overwritten by the next.
+                    *place = ((value as u64) << (64 - 8 * len)).to_be_bytes();
+                }
+                at += 1 + len;
+            }
+            self.sink.put(&strip[..at])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! OER and COER (X.696): octet-aligned, without tags but those of a CHOICE.
+//!
+//! [`Encoder`] writes forwards into a [`Sink`], [`Decoder`] reads from a [`Source`]. What is written is COER;
+//! [`Rules`] says whether what is read must be.
+//!
+//! The Rust type says which form an INTEGER has (clause 10): `u8` to `u64` and `i8` to `i32` are of a type that
+//! is constrained to them and have no length; `i64` and [`Integer`](crate::types::Integer) are of one without
+//! bounds. [`Encoder::fixed`] is for the bounds of 64 signed bits, [`Encoder::natural`] for 0 and above.
+
+mod decode;
+mod encode;
+mod value;
+
+pub use decode::{Decode, Decoder};
+pub use encode::{Encode, Encoder};
+
+use crate::{Error, Limits, Sink, SliceSource, Source};
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+/// Which of the rules of X.696 hold when reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// The basic ones.
+    Oer,
+    /// The canonical ones: one encoding for each value.
+    Coer,
+}
+
+/// The encoding of `value` in a new vector.
+///
+/// # Errors
+/// The value is none of its type.
+#[cfg(feature = "alloc")]
+pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut encoder = Encoder::new(Vec::new());
+    value.encode(&mut encoder)?;
+    Ok(encoder.into_inner())
+}
+
+/// Encodes `value` into a sink.
+///
+/// # Errors
+/// The value is none of its type, or the sink is full.
+pub fn encode_to<T: Encode + ?Sized>(value: &T, sink: &mut impl Sink) -> Result<(), Error> {
+    value.encode(&mut Encoder::new(sink))
+}
+
+/// Decodes a value that takes up all of `bytes`, within the default [`Limits`].
+///
+/// # Errors
+/// The bytes are no encoding of one.
+pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8], rules: Rules) -> Result<T, Error> {
+    from_source(SliceSource::new(bytes), rules, Limits::default())
+}
+
+/// Decodes a value that is all that `source` gives.
+///
+/// # Errors
+/// The bytes are no encoding of one.
+pub fn from_source<'a, T: Decode<'a>>(
+    source: impl Source<'a>,
+    rules: Rules,
+    limits: Limits,
+) -> Result<T, Error> {
+    let mut decoder = Decoder::new(source, rules, limits);
+    let value = T::decode(&mut decoder)?;
+    decoder.finish()?;
+    Ok(value)
+}

@@ -1,0 +1,182 @@
+//! The performance object of Dabbous (section 3) through every encoding, beside the codecs of others.
+//!
+//! All cases take turns, round by round; those of others in a process that waits while ours run. A case's
+//! figure is the median of its rounds.
+
+mod fused;
+mod ours;
+mod p1;
+mod peers;
+mod values;
+
+use crate::Result;
+use ours::Typed;
+use peers::Peers;
+use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use values::Values;
+
+pub use fused::Fused;
+
+/// What to measure.
+pub struct Plan<'a> {
+    /// A folder with `ints.ber`, `strings.ber` and `mpdus.ber`; otherwise values are made.
+    pub values: Option<&'a Path>,
+    /// The program of the peers.
+    pub peers: Option<&'a Path>,
+    /// Rounds of each case.
+    pub rounds: usize,
+    /// How long a round takes.
+    pub round: Duration,
+    /// The CPU level of the pipelines.
+    pub level: fusewire_kernels::Level,
+}
+
+/// One codec, one type, one direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Whose, and which encoding.
+    pub codec: String,
+    /// `ints`, `ints32` (constrained to 32 bits, as XDR has them), `reals`, `strings` or `mpdus`.
+    #[serde(rename = "type")]
+    pub of: String,
+    /// `encode` or `decode`.
+    pub direction: &'static str,
+    /// Elements of the value.
+    pub elements: usize,
+    /// Nanoseconds for an element: the median.
+    pub ns_per_element: f64,
+    /// The fastest and the slowest round.
+    pub ns_per_element_range: [f64; 2],
+    /// Bytes of the encoding.
+    pub bytes: usize,
+    /// Bytes of the encoding in a second.
+    pub bytes_per_s: f64,
+}
+
+/// What is run, and how large it is.
+struct Case<'v> {
+    codec: String,
+    of: String,
+    direction: &'static str,
+    elements: usize,
+    bytes: usize,
+    round: Box<dyn FnMut() + 'v>,
+}
+
+impl Case<'_> {
+    fn time(&mut self, rounds: u64) -> u64 {
+        let begin = Instant::now();
+        (0..rounds).for_each(|_| (self.round)());
+        begin.elapsed().as_nanos() as u64
+    }
+}
+
+/// Runs all cases, and the pipelines.
+///
+/// # Errors
+/// The values are none, a codec does not read what it wrote, or the peers fail.
+pub fn run(plan: &Plan<'_>) -> Result<(Vec<Line>, Vec<Fused>)> {
+    let values = match plan.values {
+        Some(folder) => Values::read(folder)?,
+        None => Values::made(1),
+    };
+    let typed = Typed::of(&values)?;
+    let mut cases = Vec::new();
+    typed.cases(&mut cases)?;
+    let ours = cases.len();
+    let mut peers = match plan.peers {
+        Some(program) => Some(Peers::start(program, &values, &typed)?),
+        None => None,
+    };
+    cases.extend(peers.iter().flat_map(|peers| &peers.cases).map(Case::from));
+    let mut time = |case: usize, rounds: u64, cases: &mut [Case<'_>]| match &mut peers {
+        Some(peers) if case >= ours => peers.time(case - ours, rounds),
+        _ => Ok(cases[case].time(rounds)),
+    };
+    // How often each fits into a round.
+    let mut repeats = Vec::new();
+    for case in 0..cases.len() {
+        let mut rounds = 1;
+        let ns = loop {
+            let ns = time(case, rounds, &mut cases)?;
+            if ns > 50_000 {
+                break ns;
+            }
+            rounds *= 2;
+        };
+        let wanted = plan.round.as_nanos() as u64 * rounds / ns.max(1);
+        repeats.push(wanted.max(1));
+    }
+    let mut times = vec![Vec::new(); cases.len()];
+    for _ in 0..plan.rounds.max(1) {
+        for (case, &repeats) in repeats.iter().enumerate() {
+            let ns = time(case, repeats, &mut cases)?;
+            times[case].push(ns as f64 / repeats as f64);
+        }
+    }
+    let lines = cases.iter().zip(&mut times).map(|(case, times)| line(case, times)).collect();
+    Ok((lines, fused::run(plan)?))
+}
+
+fn line(case: &Case<'_>, times: &mut [f64]) -> Line {
+    times.sort_by(f64::total_cmp);
+    let elements = case.elements.max(1) as f64;
+    let median = times[times.len() / 2];
+    Line {
+        codec: case.codec.clone(),
+        of: case.of.clone(),
+        direction: case.direction,
+        elements: case.elements,
+        ns_per_element: median / elements,
+        ns_per_element_range: [times[0] / elements, times[times.len() - 1] / elements],
+        bytes: case.bytes,
+        bytes_per_s: case.bytes as f64 / median * 1e9,
+    }
+}
+
+/// What the issue asks of us: the ratio of `against` to `of`, at least `wanted`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Target {
+    /// Ours.
+    pub codec: &'static str,
+    /// What it is compared with.
+    pub against: &'static str,
+    /// The type.
+    #[serde(rename = "type")]
+    pub of: &'static str,
+    /// The direction.
+    pub direction: &'static str,
+    /// The ratio to reach.
+    pub wanted: f64,
+    /// How many times as fast ours is; nothing when one of both was not measured.
+    pub ratio: Option<f64>,
+}
+
+/// The table of targets.
+pub fn targets(lines: &[Line]) -> Vec<Target> {
+    const WANTED: &[(&str, &str, &str, f64, f64)] = &[
+        ("BER", "rasn BER", "ints", 4.0, 4.0),
+        ("BER", "rasn BER", "strings", 1.5, 5.0),
+        ("BER", "rasn BER", "mpdus", 2.0, 5.0),
+        ("BER", "asn1c", "reals", 20.0, 10.0),
+        ("LWS32", "BER", "ints", 5.8, 5.8),
+        ("LWS32", "BER", "ints32", 5.8, 5.8),
+        ("LWS32", "libtirpc XDR", "ints32", 8.0, 8.0),
+        ("XDR", "libtirpc XDR", "ints32", 8.0, 8.0),
+        ("OER", "rasn OER", "ints", 3.0, 3.0),
+    ];
+    let ns = |codec: &str, of: &str, direction: &str| {
+        let is = |line: &&Line| line.codec == codec && line.of == of && line.direction == direction;
+        lines.iter().find(is).map(|line| line.ns_per_element)
+    };
+    let both = WANTED.iter().flat_map(|&(codec, against, of, encode, decode)| {
+        [("encode", encode), ("decode", decode)].map(|(direction, wanted)| {
+            let (theirs, own) = (ns(against, of, direction), ns(codec, of, direction));
+            let ratio = theirs.zip(own).map(|(theirs, own)| theirs / own);
+            Target { codec, against, of, direction, wanted, ratio }
+        })
+    });
+    both.collect()
+}

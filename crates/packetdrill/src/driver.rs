@@ -1,0 +1,346 @@
+//! Who may move the virtual clock, and when.
+//!
+//! packetdrill runs a script on its main thread and calls that the script expects to block on a second one;
+//! one of the two at a time moves the clock: by sleeping, by waiting for a packet, and by a microsecond for
+//! each look at the time. Whenever something happened that a sleeping call may wait for, it hands over to the second
+//! thread and goes on when that sleeps again, or has returned **and** looked at the time: packetdrill takes
+//! the end of a blocking call from the clock after the return.
+
+use std::net::SocketAddr;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use libc::pollfd;
+
+use crate::errno::{Errno, Result};
+use crate::file::{Events, Files, Received};
+use crate::settings::Settings;
+
+/// The clock's start: any time of a plausible year.
+const EPOCH_US: u64 = 1_700_000_000_000_000;
+/// Nothing that a script waits for takes longer.
+const PATIENCE_US: u64 = 600_000_000;
+/// The second thread gets so long, in real time, to come to rest.
+const HANDOVER: Duration = Duration::from_millis(500);
+
+/// One run of packetdrill.
+pub struct Driver {
+    world: Mutex<World>,
+    changed: Condvar,
+    main: ThreadId,
+}
+
+struct World {
+    now_us: u64,
+    files: Files,
+    /// The second thread is in a call and awake, or has returned and not yet looked at the time.
+    busy: bool,
+    /// The second thread sleeps in a call.
+    asleep: bool,
+    /// When its call ends for want of events.
+    gives_up_us: Option<u64>,
+}
+
+impl World {
+    fn now(&self) -> Instant {
+        Instant::from_us(self.now_us - EPOCH_US)
+    }
+
+    /// The next time at which something happens by itself.
+    fn next_us(&self) -> Option<u64> {
+        let timer = self.files.host.next_timeout().map(|at| {
+            // Rounded up: a timer never fires early.
+            (EPOCH_US + at.as_ns().div_ceil(1000)).max(self.now_us)
+        });
+        match (timer, self.gives_up_us.filter(|_| self.asleep)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+impl Driver {
+    /// A stack as `flags` describes it.
+    pub fn new(flags: &str) -> Driver {
+        let files = Files::new(Settings::parse(flags));
+        Driver {
+            world: Mutex::new(World {
+                now_us: EPOCH_US,
+                files,
+                busy: false,
+                asleep: false,
+                gives_up_us: None,
+            }),
+            changed: Condvar::new(),
+            main: thread::current().id(),
+        }
+    }
+
+    fn is_main(&self) -> bool {
+        thread::current().id() == self.main
+    }
+
+    /// Enters a call.
+    fn enter(&self) -> MutexGuard<'_, World> {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_main() {
+            return self.wait_until_idle(world);
+        }
+        world.busy = true;
+        world
+    }
+
+    fn wait_until_idle<'a>(&'a self, world: MutexGuard<'a, World>) -> MutexGuard<'a, World> {
+        self.changed
+            .wait_timeout_while(world, HANDOVER, |world| world.busy)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
+    /// Lets the second thread look whether it can go on.
+    fn hand_over<'a>(&'a self, mut world: MutexGuard<'a, World>) -> MutexGuard<'a, World> {
+        if world.asleep {
+            (world.asleep, world.busy) = (false, true);
+            self.changed.notify_all();
+            world = self.wait_until_idle(world);
+        }
+        world
+    }
+
+    /// Moves the clock to `to_us`; what is due before happens on the way.
+    fn advance<'a>(
+        &'a self,
+        mut world: MutexGuard<'a, World>,
+        to_us: u64,
+    ) -> MutexGuard<'a, World> {
+        while let Some(next_us) = world.next_us().filter(|next| *next <= to_us) {
+            world.now_us = world.now_us.max(next_us);
+            let now = world.now();
+            world.files.host.poll(now);
+            world = self.hand_over(world);
+            if world.next_us() == Some(next_us) && next_us == to_us {
+                // A timer that stays due must not hold the clock.
+                break;
+            }
+        }
+        world.now_us = world.now_us.max(to_us);
+        world
+    }
+
+    /// A call that does not block.
+    fn call<T>(&self, f: impl FnOnce(&mut Files, Instant) -> Result<T>) -> Result<T> {
+        let mut world = self.enter();
+        let now = world.now();
+        let result = f(&mut world.files, now);
+        world.files.host.poll(now);
+        if self.is_main() {
+            drop(self.hand_over(world));
+        }
+        result
+    }
+
+    /// A call that may block: `attempt` gives `None` as long as it has to wait.
+    fn blocking<T>(
+        &self,
+        timeout_us: Option<u64>,
+        mut attempt: impl FnMut(&mut Files, Instant) -> Option<Result<T>>,
+    ) -> Option<Result<T>> {
+        let mut world = self.enter();
+        let gives_up_us = world.now_us + timeout_us.unwrap_or(PATIENCE_US);
+        loop {
+            let now = world.now();
+            let result = attempt(&mut world.files, now);
+            world.files.host.poll(now);
+            if result.is_some() || world.now_us >= gives_up_us {
+                return result;
+            }
+            if self.is_main() {
+                // The script says that this call returns at once; the kernel would wait, and so do we.
+                let next_us = world.next_us().filter(|next| *next < gives_up_us);
+                world = self.advance(world, next_us.unwrap_or(gives_up_us));
+                continue;
+            }
+            (world.asleep, world.busy) = (true, false);
+            world.gives_up_us = Some(gives_up_us);
+            self.changed.notify_all();
+            world = self
+                .changed
+                .wait_while(world, |world| world.asleep)
+                .unwrap_or_else(PoisonError::into_inner);
+            world.gives_up_us = None;
+        }
+    }
+
+    // ---- clock and packets
+
+    /// The virtual time in microseconds; each look moves it by one.
+    pub fn now_us(&self) -> u64 {
+        let mut world = self.enter();
+        if !self.is_main() {
+            world.busy = false;
+            self.changed.notify_all();
+        }
+        let next = world.now_us + 1;
+        self.advance(world, next).now_us
+    }
+
+    /// Time passes. The second thread sleeps before it makes its call, while the main thread waits for that.
+    pub fn sleep(&self, us: u64) {
+        let mut world = self.enter();
+        world.busy &= self.is_main();
+        let to = world.now_us + us;
+        drop(self.advance(world, to));
+    }
+
+    /// A packet comes in.
+    pub fn inject(&self, packet: &[u8]) {
+        let mut world = self.enter();
+        let now = world.now();
+        world.files.host.handle(now, packet);
+        world.files.host.poll(now);
+        drop(self.hand_over(world));
+    }
+
+    /// The next packet that leaves, and when it did; empty when none ever will.
+    pub fn departure(&self) -> (Vec<u8>, u64) {
+        let mut world = self.enter();
+        let gives_up_us = world.now_us + PATIENCE_US;
+        loop {
+            if let Some((at, packet)) = world.files.host.departure() {
+                return (packet, EPOCH_US + at.as_ns() / 1000);
+            }
+            match world.next_us().filter(|next| *next < gives_up_us) {
+                Some(next_us) => world = self.advance(world, next_us),
+                None => return (Vec::new(), 0),
+            }
+        }
+    }
+
+    // ---- sockets
+
+    /// True for a descriptor that this stack gave out.
+    pub fn owns(&self, fd: i32) -> bool {
+        self.call(|files, _| Ok(files.owns(fd))).unwrap_or(false)
+    }
+
+    /// The end of the run.
+    pub fn free(&self) {
+        let _ = self.call(|files, _| {
+            files.forget();
+            Ok(())
+        });
+    }
+
+    /// `socket(2)`.
+    pub fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
+        self.call(|files, _| files.socket(domain, kind, protocol))
+    }
+
+    /// `bind(2)`.
+    pub fn bind(&self, fd: i32, address: SocketAddr) -> Result<i32> {
+        self.call(|files, _| files.bind(fd, address))
+    }
+
+    /// `listen(2)`.
+    pub fn listen(&self, fd: i32, backlog: i32) -> Result<i32> {
+        self.call(|files, _| files.listen(fd, backlog))
+    }
+
+    /// `accept(2)`: the descriptor and the peer.
+    pub fn accept(&self, fd: i32) -> Result<(i32, SocketAddr)> {
+        self.blocking(None, |files, now| files.accept(now, fd)).unwrap_or(Err(Errno(libc::EAGAIN)))
+    }
+
+    /// `connect(2)`.
+    pub fn connect(&self, fd: i32, to: SocketAddr) -> Result<i32> {
+        self.call(|files, now| files.connect(now, fd, to))?;
+        self.blocking(None, |files, _| files.connected(fd)).unwrap_or(Err(Errno(libc::EINPROGRESS)))
+    }
+
+    /// `recvmsg(2)` and all its simpler forms.
+    pub fn receive(&self, fd: i32, into: &mut [&mut [u8]], flags: i32) -> Result<Received> {
+        self.blocking(None, |files, now| files.receive(now, fd, into, flags))
+            .unwrap_or(Err(Errno(libc::EAGAIN)))
+    }
+
+    /// `sendmsg(2)` and all its simpler forms.
+    pub fn send(&self, fd: i32, from: &[u8], flags: i32) -> Result<usize> {
+        let mut done = 0;
+        self.blocking(None, |files, now| files.send(now, fd, from, &mut done, flags))
+            .unwrap_or(Err(Errno(libc::EAGAIN)))
+    }
+
+    /// `fcntl(2)`: F_GETFL and F_SETFL.
+    pub fn fcntl(&self, fd: i32, command: i32, argument: i32) -> Result<i32> {
+        self.call(|files, _| files.fcntl(fd, command, argument))
+    }
+
+    /// `ioctl(2)`: SIOCINQ, SIOCOUTQ, SIOCOUTQNSD; what it writes through its pointer.
+    pub fn ioctl(&self, fd: i32, request: u64) -> Result<i32> {
+        self.call(|files, _| files.ioctl(fd, request))
+    }
+
+    /// `close(2)`. With SO_LINGER and a time it blocks.
+    pub fn close(&self, fd: i32) -> Result<i32> {
+        self.call(|files, now| files.close(now, fd))
+    }
+
+    /// `shutdown(2)`.
+    pub fn shutdown(&self, fd: i32, how: i32) -> Result<i32> {
+        self.call(|files, now| files.shutdown(now, fd, how))
+    }
+
+    /// `getsockopt(2)`: the option's bytes.
+    pub fn option(&self, fd: i32, level: i32, name: i32) -> Result<Vec<u8>> {
+        self.call(|files, now| files.option(now, fd, level, name))
+    }
+
+    /// `setsockopt(2)`.
+    pub fn set_option(&self, fd: i32, level: i32, name: i32, value: &[u8]) -> Result<i32> {
+        self.call(|files, now| files.set_option(now, fd, level, name, value))
+    }
+
+    /// The peer's address.
+    pub fn peer(&self, fd: i32) -> Option<SocketAddr> {
+        self.call(|files, _| Ok(files.peer(fd))).ok().flatten()
+    }
+
+    /// `poll(2)`: how many descriptors have events.
+    pub fn poll(&self, list: &mut [pollfd], timeout_ms: i32) -> Result<i32> {
+        let result = self.blocking(timeout(timeout_ms), |files, _| {
+            let mut ready = 0;
+            for entry in &mut *list {
+                entry.revents = files.poll(entry.fd, entry.events);
+                ready += i32::from(entry.revents != 0);
+            }
+            (ready > 0).then_some(Ok(ready))
+        });
+        result.unwrap_or(Ok(0))
+    }
+
+    /// `epoll_create(2)`.
+    pub fn epoll_create(&self) -> Result<i32> {
+        self.call(|files, _| files.epoll_create())
+    }
+
+    /// `epoll_ctl(2)`.
+    pub fn epoll_control(&self, epoll: i32, operation: i32, fd: i32, event: Events) -> Result<i32> {
+        self.call(|files, _| files.epoll_control(epoll, operation, fd, event))
+    }
+
+    /// `epoll_wait(2)`.
+    pub fn epoll_wait(&self, epoll: i32, most: usize, timeout_ms: i32) -> Result<Vec<Events>> {
+        self.blocking(timeout(timeout_ms), |files, _| match files.epoll_events(epoll, most) {
+            Ok(events) if events.is_empty() => None,
+            result => Some(result),
+        })
+        .unwrap_or(Ok(Vec::new()))
+    }
+}
+
+/// Milliseconds as poll(2) takes them: negative for ever.
+fn timeout(ms: i32) -> Option<u64> {
+    u64::try_from(ms).ok().map(|ms| ms * 1000)
+}

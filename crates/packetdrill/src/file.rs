@@ -1,0 +1,561 @@
+//! What a descriptor stands for, and the calls on it. `None` from a call means: it would block.
+//!
+//! packetdrill closes with the kernel's `close(2)` whatever is open at the end, so each descriptor is a real
+//! one of `/dev/null`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::Arc;
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::{SendFlags, State};
+
+use crate::errno::{Errno, Result};
+use crate::host::{Host, Id};
+use crate::option::Options;
+use crate::settings::{Role, Settings};
+
+/// `TCP_INQ` and `TCP_CM_INQ`, which the C library's headers lack.
+pub const TCP_INQ: i32 = 36;
+
+/// Event bits and the user's data, as `struct epoll_event` has them.
+pub type Events = (u32, u64);
+
+/// What `recvmsg` gives besides bytes.
+pub struct Received {
+    /// Bytes.
+    pub len: usize,
+    /// `msg_flags`.
+    pub flags: i32,
+    /// With `TCP_INQ`: bytes that are left.
+    pub queued: Option<u32>,
+}
+
+/// A socket.
+pub struct Socket {
+    /// IPv6, perhaps with mapped addresses.
+    v6: bool,
+    pub kind: Kind,
+    bound: Option<SocketAddr>,
+    nonblocking: bool,
+    shut_read: bool,
+    shut_write: bool,
+    error_was_told: bool,
+    pub options: Options,
+}
+
+/// What a socket has become.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    New,
+    /// Listens.
+    Listener(Id),
+    Stream(Id),
+}
+
+#[derive(Default)]
+struct Epoll {
+    interests: BTreeMap<i32, Interest>,
+}
+
+struct Interest {
+    events: u32,
+    data: u64,
+    /// Edge-triggered: what was reported, and what had come by then.
+    seen: Option<(u32, u64)>,
+}
+
+enum Entry {
+    Socket(Box<Socket>),
+    Epoll(Epoll),
+}
+
+/// All descriptors, and the stack below.
+pub struct Files {
+    entries: BTreeMap<i32, (File, Entry)>,
+    pub host: Host,
+    pub settings: Arc<Settings>,
+}
+
+fn fail<T>(errno: i32) -> Result<T> {
+    Err(Errno(errno))
+}
+
+/// A mapped address as the IPv4 address that it is.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl Files {
+    /// None open.
+    pub fn new(settings: Settings) -> Files {
+        let settings = Arc::new(settings);
+        Files { entries: BTreeMap::new(), host: Host::new(Arc::clone(&settings)), settings }
+    }
+
+    fn open(&mut self, entry: Entry) -> Result<i32> {
+        let file = File::open("/dev/null").or(fail(libc::EMFILE))?;
+        let fd = file.as_raw_fd();
+        self.entries.insert(fd, (file, entry));
+        Ok(fd)
+    }
+
+    /// True for a descriptor of ours.
+    pub fn owns(&self, fd: i32) -> bool {
+        self.entries.contains_key(&fd)
+    }
+
+    /// Leaves every descriptor to the kernel.
+    pub fn forget(&mut self) {
+        for (_, (file, _)) in std::mem::take(&mut self.entries) {
+            let _ = file.into_raw_fd();
+        }
+    }
+
+    pub fn get(&self, fd: i32) -> Result<&Socket> {
+        match self.entries.get(&fd) {
+            Some((_, Entry::Socket(socket))) => Ok(socket),
+            Some(_) => fail(libc::ENOTSOCK),
+            None => fail(libc::EBADF),
+        }
+    }
+
+    pub fn get_mut(&mut self, fd: i32) -> Result<&mut Socket> {
+        match self.entries.get_mut(&fd) {
+            Some((_, Entry::Socket(socket))) => Ok(socket),
+            Some(_) => fail(libc::ENOTSOCK),
+            None => fail(libc::EBADF),
+        }
+    }
+
+    /// `socket(2)`: TCP alone.
+    pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
+        let v6 = match domain {
+            libc::AF_INET => false,
+            libc::AF_INET6 => true,
+            _ => return fail(libc::EAFNOSUPPORT),
+        };
+        if kind & 0xf != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
+            return fail(libc::EPROTONOSUPPORT);
+        }
+        self.open(Entry::Socket(Box::new(Socket {
+            v6,
+            kind: Kind::New,
+            bound: None,
+            nonblocking: kind & libc::SOCK_NONBLOCK != 0,
+            shut_read: false,
+            shut_write: false,
+            error_was_told: false,
+            options: Options::default(),
+        })))
+    }
+
+    /// `bind(2)`.
+    pub fn bind(&mut self, fd: i32, address: SocketAddr) -> Result<i32> {
+        let socket = self.get_mut(fd)?;
+        if socket.bound.is_some() || socket.kind != Kind::New {
+            return fail(libc::EINVAL);
+        }
+        socket.bound = Some(canonical(address));
+        Ok(0)
+    }
+
+    /// `listen(2)`.
+    pub fn listen(&mut self, fd: i32, backlog: i32) -> Result<i32> {
+        let socket = self.get(fd)?;
+        let Some(bound) = socket.bound.filter(|_| socket.kind == Kind::New) else {
+            return fail(libc::EINVAL);
+        };
+        let cfg = socket.options.config(&self.settings, Role::Server);
+        let id = self.host.listen(bound, backlog.max(1) as usize + 1, &cfg)?;
+        self.get_mut(fd)?.kind = Kind::Listener(id);
+        Ok(0)
+    }
+
+    /// `accept(2)`.
+    pub fn accept(&mut self, now: Instant, fd: i32) -> Option<Result<(i32, SocketAddr)>> {
+        let listener = match self.get(fd) {
+            Ok(socket) => socket,
+            Err(error) => return Some(Err(error)),
+        };
+        let Kind::Listener(id) = listener.kind else { return Some(fail(libc::EINVAL)) };
+        let (v6, nonblocking) = (listener.v6, listener.nonblocking);
+        let options = listener.options.clone();
+        let Some((id, peer)) = self.host.accept(id) else {
+            return nonblocking.then(|| fail(libc::EAGAIN));
+        };
+        options.apply(now, &self.settings, &mut self.host, id);
+        let opened = self.open(Entry::Socket(Box::new(Socket {
+            v6,
+            kind: Kind::Stream(id),
+            bound: None,
+            nonblocking: false,
+            shut_read: false,
+            shut_write: false,
+            error_was_told: false,
+            options,
+        })));
+        Some(opened.map(|fd| (fd, outward(v6, peer))))
+    }
+
+    /// The first half of `connect(2)`: SYN leaves.
+    pub fn connect(&mut self, now: Instant, fd: i32, to: SocketAddr) -> Result<i32> {
+        let to = canonical(to);
+        let socket = self.get(fd)?;
+        let (kind, bound) = (socket.kind, socket.bound);
+        match kind {
+            Kind::New => {}
+            Kind::Stream(id) if self.host.state(id) == State::SynSent => {
+                return fail(libc::EALREADY);
+            }
+            _ => return fail(libc::EISCONN),
+        }
+        let socket = self.get(fd)?;
+        let options = socket.options.clone();
+        let cfg = options.config(&self.settings, Role::Client);
+        let id = self.host.connect(now, bound, to, &cfg)?;
+        options.apply(now, &self.settings, &mut self.host, id);
+        self.get_mut(fd)?.kind = Kind::Stream(id);
+        Ok(0)
+    }
+
+    /// The second half of `connect(2)`.
+    pub fn connected(&mut self, fd: i32) -> Option<Result<i32>> {
+        let socket = match self.get(fd) {
+            Ok(socket) => socket,
+            Err(error) => return Some(Err(error)),
+        };
+        let Kind::Stream(id) = socket.kind else { return Some(fail(libc::EINVAL)) };
+        let nonblocking = socket.nonblocking;
+        if let Some(error) = self.take_error(fd, id) {
+            return Some(Err(error));
+        }
+        if self.host.is_open(id) {
+            return Some(Ok(0));
+        }
+        nonblocking.then(|| fail(libc::EINPROGRESS))
+    }
+
+    /// What ended the connection, once (`SO_ERROR`).
+    pub fn take_error(&mut self, fd: i32, id: Id) -> Option<Errno> {
+        let error = self.host.error(id)?;
+        let socket = self.get_mut(fd).ok()?;
+        (!std::mem::replace(&mut socket.error_was_told, true)).then_some(error)
+    }
+
+    /// `recvmsg(2)`.
+    pub fn receive(
+        &mut self,
+        _now: Instant,
+        fd: i32,
+        into: &mut [&mut [u8]],
+        flags: i32,
+    ) -> Option<Result<Received>> {
+        let socket = match self.get(fd) {
+            Ok(socket) => socket,
+            Err(error) => return Some(Err(error)),
+        };
+        let Kind::Stream(id) = socket.kind else { return Some(fail(libc::ENOTCONN)) };
+        let wait_all = flags & libc::MSG_WAITALL != 0;
+        let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let (shut, inq) = (socket.shut_read, socket.options.inq);
+        let room: usize = into.iter().map(|piece| piece.len()).sum();
+        let finished = self.host.peer_has_finished(id);
+        let over = finished || shut || self.host.state(id) == State::Closed;
+        let readable = self.host.readable(id);
+        if readable > 0 && (!wait_all || readable >= room || over || nonblocking) {
+            let peek = flags & libc::MSG_PEEK != 0;
+            let len = into.iter_mut().map(|piece| self.host.read(id, piece, peek)).sum();
+            let left = self.host.readable(id) as u32;
+            let queued = if left == 0 && finished { 1 } else { left };
+            return Some(Ok(Received { len, flags: 0, queued: inq.then_some(queued) }));
+        }
+        if let Some(error) = self.take_error(fd, id) {
+            return Some(Err(error));
+        }
+        if over || room == 0 {
+            return Some(Ok(Received { len: 0, flags: 0, queued: None }));
+        }
+        if self.host.state(id) == State::SynSent {
+            return Some(fail(libc::ENOTCONN));
+        }
+        nonblocking.then(|| fail(libc::EAGAIN))
+    }
+
+    /// `sendmsg(2)`; `done` bytes of `from` were taken before it had to wait.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        fd: i32,
+        from: &[u8],
+        done: &mut usize,
+        flags: i32,
+    ) -> Option<Result<usize>> {
+        let socket = match self.get(fd) {
+            Ok(socket) => socket,
+            Err(error) => return Some(Err(error)),
+        };
+        let Kind::Stream(id) = socket.kind else { return Some(fail(libc::EPIPE)) };
+        let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let shut = socket.shut_write;
+        if let Some(error) = self.take_error(fd, id) {
+            return Some(Err(error));
+        }
+        if shut || self.host.state(id) == State::Closed {
+            return Some(fail(libc::EPIPE));
+        }
+        if *done > 0 && !self.host.is_writable(id) {
+            return None;
+        }
+        let flags = SendFlags {
+            more: flags & libc::MSG_MORE != 0,
+            end_of_record: flags & libc::MSG_EOR != 0,
+        };
+        while *done < from.len() {
+            match self.host.send(id, &from[*done..], flags) {
+                Ok(0) => break,
+                Ok(taken) => *done += taken,
+                Err(error) => return Some(Err(error)),
+            }
+            // What was taken may leave at once, which makes room for more that is not yet sent.
+            if !flags.more || *done < from.len() {
+                self.host.poll(now);
+            }
+        }
+        if *done == from.len() {
+            return Some(Ok(*done));
+        }
+        self.await_room(fd);
+        match nonblocking {
+            true if *done > 0 => Some(Ok(*done)),
+            true => Some(fail(libc::EAGAIN)),
+            false => None,
+        }
+    }
+
+    /// `fcntl(2)`.
+    pub fn fcntl(&mut self, fd: i32, command: i32, argument: i32) -> Result<i32> {
+        let socket = self.get_mut(fd)?;
+        match command {
+            libc::F_GETFL => {
+                Ok(libc::O_RDWR | if socket.nonblocking { libc::O_NONBLOCK } else { 0 })
+            }
+            libc::F_SETFL => {
+                socket.nonblocking = argument & libc::O_NONBLOCK != 0;
+                Ok(0)
+            }
+            _ => fail(libc::EINVAL),
+        }
+    }
+
+    /// `ioctl(2)`.
+    pub fn ioctl(&mut self, fd: i32, request: u64) -> Result<i32> {
+        let Kind::Stream(id) = self.get(fd)?.kind else { return fail(libc::EINVAL) };
+        const SIOCOUTQNSD: u64 = 0x894b;
+        match request {
+            // SIOCINQ and SIOCOUTQ are these.
+            r if r == libc::FIONREAD => Ok(self.host.readable(id) as i32),
+            r if r == libc::TIOCOUTQ => Ok(self.host.info(id).unacked as i32),
+            SIOCOUTQNSD => Ok(self.host.unsent(id) as i32),
+            _ => fail(libc::ENOTTY),
+        }
+    }
+
+    /// `close(2)`.
+    pub fn close(&mut self, now: Instant, fd: i32) -> Result<i32> {
+        let Some((_, entry)) = self.entries.remove(&fd) else { return fail(libc::EBADF) };
+        for (_, other) in self.entries.values_mut() {
+            if let Entry::Epoll(epoll) = other {
+                epoll.interests.remove(&fd);
+            }
+        }
+        if let Entry::Socket(socket) = entry {
+            match socket.kind {
+                Kind::New => {}
+                Kind::Listener(id) => self.host.close(now, id),
+                Kind::Stream(id) if socket.options.linger == Some(0) => {
+                    self.host.abort(now, id);
+                    self.host.close(now, id);
+                }
+                Kind::Stream(id) => self.host.close(now, id),
+            }
+        }
+        Ok(0)
+    }
+
+    /// `shutdown(2)`.
+    pub fn shutdown(&mut self, _now: Instant, fd: i32, how: i32) -> Result<i32> {
+        let socket = self.get_mut(fd)?;
+        let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
+        let (read, write) = match how {
+            libc::SHUT_RD => (true, false),
+            libc::SHUT_WR => (false, true),
+            libc::SHUT_RDWR => (true, true),
+            _ => return fail(libc::EINVAL),
+        };
+        socket.shut_read |= read;
+        socket.shut_write |= write;
+        if write {
+            self.host.finish(id);
+        }
+        Ok(0)
+    }
+
+    /// The peer, as the socket's family shows it.
+    pub fn peer(&mut self, fd: i32) -> Option<SocketAddr> {
+        let socket = self.get(fd).ok()?;
+        let Kind::Stream(id) = socket.kind else { return None };
+        let v6 = socket.v6;
+        self.host.peer(id).map(|peer| outward(v6, peer))
+    }
+
+    // ---- readiness
+
+    /// A write found no room: that there is room again will be news.
+    fn await_room(&mut self, fd: i32) {
+        for (_, entry) in self.entries.values_mut() {
+            if let Entry::Epoll(epoll) = entry
+                && let Some(Interest { seen: Some((events, _)), .. }) = epoll.interests.get_mut(&fd)
+            {
+                *events &= !(libc::EPOLLOUT as u32);
+            }
+        }
+    }
+
+    fn ready(&mut self, fd: i32) -> u32 {
+        let Ok(socket) = self.get(fd) else { return 0 };
+        let (kind, told) = (socket.kind, socket.error_was_told);
+        let (shut_read, shut_write) = (socket.shut_read, socket.shut_write);
+        let mut events = 0;
+        match kind {
+            Kind::New => events = libc::EPOLLOUT | libc::EPOLLHUP,
+            Kind::Listener(id) if self.host.is_acceptable(id) => events = libc::EPOLLIN,
+            Kind::Listener(_) => {}
+            Kind::Stream(id) => {
+                let state = self.host.state(id);
+                let closed = state == State::Closed;
+                let over = self.host.peer_has_finished(id) || closed || shut_read;
+                if self.host.readable(id) > 0 || over {
+                    events |= libc::EPOLLIN;
+                }
+                if over {
+                    events |= libc::EPOLLRDHUP;
+                }
+                if closed || (over && shut_write) {
+                    events |= libc::EPOLLHUP;
+                }
+                if !told && self.host.error(id).is_some() {
+                    events |= libc::EPOLLERR;
+                }
+                if closed || shut_write || self.host.is_writable(id) {
+                    events |= libc::EPOLLOUT;
+                }
+                if state == State::SynSent {
+                    events = 0;
+                }
+            }
+        }
+        events as u32
+    }
+
+    /// `poll(2)` for one descriptor.
+    pub fn poll(&mut self, fd: i32, wanted: i16) -> i16 {
+        if !self.owns(fd) {
+            return libc::POLLNVAL;
+        }
+        let always = libc::POLLERR | libc::POLLHUP;
+        self.ready(fd) as i16 & (wanted | always)
+    }
+
+    /// Bytes and FIN that have come: what makes an edge.
+    fn received(&mut self, fd: i32) -> u64 {
+        match self.get(fd).map(|socket| socket.kind) {
+            Ok(Kind::Stream(id)) => {
+                let finished = u64::from(self.host.peer_has_finished(id));
+                self.host.machine(id).map_or(0, |tcp| tcp.rcv_nxt_offset()) + finished
+            }
+            _ => 0,
+        }
+    }
+
+    /// `epoll_create(2)`.
+    pub fn epoll_create(&mut self) -> Result<i32> {
+        self.open(Entry::Epoll(Epoll::default()))
+    }
+
+    /// `epoll_ctl(2)`.
+    pub fn epoll_control(
+        &mut self,
+        epoll: i32,
+        operation: i32,
+        fd: i32,
+        (events, data): Events,
+    ) -> Result<i32> {
+        self.get(fd)?;
+        let Some((_, Entry::Epoll(epoll))) = self.entries.get_mut(&epoll) else {
+            return fail(libc::EBADF);
+        };
+        let known = epoll.interests.contains_key(&fd);
+        match operation {
+            libc::EPOLL_CTL_ADD if known => return fail(libc::EEXIST),
+            libc::EPOLL_CTL_ADD => {}
+            _ if !known => return fail(libc::ENOENT),
+            libc::EPOLL_CTL_DEL => {
+                epoll.interests.remove(&fd);
+                return Ok(0);
+            }
+            libc::EPOLL_CTL_MOD => {}
+            _ => return fail(libc::EINVAL),
+        }
+        epoll.interests.insert(fd, Interest { events, data, seen: None });
+        Ok(0)
+    }
+
+    /// `epoll_wait(2)` without the waiting.
+    pub fn epoll_events(&mut self, epoll: i32, most: usize) -> Result<Vec<Events>> {
+        let Some((_, Entry::Epoll(set))) = self.entries.get(&epoll) else {
+            return fail(libc::EBADF);
+        };
+        let fds: Vec<i32> = set.interests.keys().copied().collect();
+        let states: Vec<_> = fds.iter().map(|fd| (self.ready(*fd), self.received(*fd))).collect();
+        let Some((_, Entry::Epoll(set))) = self.entries.get_mut(&epoll) else {
+            return fail(libc::EBADF);
+        };
+        let always = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+        let mut found = Vec::new();
+        for (fd, (ready, received)) in fds.into_iter().zip(states) {
+            let Some(interest) = set.interests.get_mut(&fd) else { continue };
+            let events = ready & (interest.events | always);
+            if interest.events & libc::EPOLLET as u32 != 0 {
+                let news = match interest.seen {
+                    None => events != 0,
+                    Some((before, then)) => {
+                        events & !before != 0
+                            || (events & libc::EPOLLIN as u32 != 0 && received != then)
+                    }
+                };
+                interest.seen = Some((ready, received));
+                if !news {
+                    continue;
+                }
+            }
+            if events != 0 && found.len() < most {
+                found.push((events, interest.data));
+                if interest.events & libc::EPOLLONESHOT as u32 != 0 {
+                    interest.events &= always;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// An address as a socket of this family shows it.
+fn outward(v6: bool, address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+        _ => address,
+    }
+}

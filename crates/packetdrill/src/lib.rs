@@ -1,0 +1,24 @@
+//! Fusewire's TCP behind packetdrill's interface for user-level stacks: a shared library that
+//! `packetdrill --so_filename=…` loads. No root, no network interface, and a virtual clock: a script of ten
+//! seconds takes as long as its packets take to compute.
+//!
+//! | file | what |
+//! |---|---|
+//! | `border` | the C functions: pointers in, `errno` out; the only `unsafe` |
+//! | `driver` | the virtual clock, blocking calls, who waits for whom |
+//! | `file` | what a descriptor stands for: sockets, epoll |
+//! | `option` | socket options |
+//! | `info` | `struct tcp_info` |
+//! | `host`, `tape` | `stack::ip::Stack` on an interface in memory |
+//! | `settings` | `--so_flags`, and the kernel's `net.ipv4.tcp_*` as our configuration |
+#![deny(unsafe_code)]
+
+mod border;
+mod driver;
+mod errno;
+mod file;
+mod host;
+mod info;
+mod option;
+mod settings;
+mod tape;
