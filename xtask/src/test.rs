@@ -14,13 +14,18 @@ pub struct Options {
 }
 
 /// Programs that tests talk to, and the Debian packages that have them.
-const PEERS: [(&str, &str); 6] = [
+const PEERS: [(&str, &str); 11] = [
     ("tshark", "tshark"),
     ("cc", "gcc"),
     ("g++", "g++"),
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
     ("bash", "bash"),
+    ("curl", "curl"),
+    ("iperf3", "iperf3"),
+    ("ping", "iputils-ping"),
+    ("socat", "socat"),
+    ("tracepath", "iputils-tracepath"),
 ];
 
 /// Runs every step, stops at the first that fails.

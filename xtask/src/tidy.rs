@@ -21,7 +21,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("device", &["base", "wire"]),
     ("stack", &["base", "kernels", "wire", "net", "transport", "session", "device"]),
     ("files", &["base", "codec", "kernels", "session", "stack"]),
-    ("lab", &["base", "codec", "device", "files", "kernels", "session", "stack", "transport"]),
+    (
+        "lab",
+        &["base", "codec", "device", "files", "kernels", "session", "stack", "transport", "wire"],
+    ),
     (
         "cli",
         &[

@@ -108,6 +108,8 @@ pub struct World<'a> {
     pub(crate) known_names: RefCell<HashMap<(usize, usize), HashSet<&'a str>>>,
     /// How many components may still be taken from other types.
     pub(crate) inclusions: Cell<u32>,
+    /// How many selections are being followed, one from within another.
+    pub(crate) selecting: Cell<u32>,
 }
 
 impl<'a> World<'a> {
@@ -126,6 +128,7 @@ impl<'a> World<'a> {
             known_members: RefCell::default(),
             known_names: RefCell::default(),
             inclusions: Cell::new(INCLUSIONS_MAX),
+            selecting: Cell::new(0),
         };
         for file in files {
             for ast in &file.modules {

@@ -101,6 +101,9 @@ impl<'a> std::ops::Deref for Members<'a> {
 /// References may go through so many others.
 const HOPS_MAX: u32 = 64;
 
+/// Selections may be of selections, so deep.
+const SELECTIONS_MAX: u32 = 16;
+
 /// Parameterised definitions may use so many others.
 const INSTANCES_MAX: u32 = 24;
 
@@ -242,9 +245,13 @@ impl<'a> World<'a> {
     }
 
     fn selected(&self, name: &Name, of: &'a Type, env: &Env<'a>) -> Result<Ty<'a>, Base<'a>> {
-        let Base::Known(choice) = self.base(&Ty { ty: of, env: env.clone() }) else {
-            return Err(Base::Unknown);
-        };
+        if self.selecting.get() >= SELECTIONS_MAX {
+            return Err(Base::Cycle);
+        }
+        self.selecting.set(self.selecting.get() + 1);
+        let base = self.base(&Ty { ty: of, env: env.clone() });
+        self.selecting.set(self.selecting.get() - 1);
+        let Base::Known(choice) = base else { return Err(base) };
         let TypeKind::Choice(items) = &choice.ty.kind else {
             self.error(env.module, of.span, "a selection from what is no CHOICE", "name a CHOICE");
             return Err(Base::Unknown);

@@ -54,21 +54,20 @@ impl Error {
     }
 
     /// The same error, seen from one value further out.
-    #[cfg(feature = "alloc")]
     #[cold]
-    #[inline(never)]
     #[must_use]
     pub fn within(mut self, step: Step) -> Error {
-        self.detail.path.push(step);
+        self.push(step);
         self
     }
 
-    /// The same error, seen from one value further out.
-    #[cfg(not(feature = "alloc"))]
+    /// Sees the error from one value further out.
     #[cold]
-    #[must_use]
-    pub fn within(self, _: Step) -> Error {
-        self
+    #[inline(never)]
+    #[cfg_attr(not(feature = "alloc"), allow(unused_variables, reason = "there is no path"))]
+    pub fn push(&mut self, step: Step) {
+        #[cfg(feature = "alloc")]
+        self.detail.path.push(step);
     }
 
     /// The same error, seen from the value of which the wrong one is component `name`.

@@ -16,6 +16,7 @@ pub mod impair;
 pub mod interface;
 pub mod kernel;
 pub mod kernel_tcp;
+pub mod kernel_udp;
 pub mod memory;
 pub mod shm;
 #[allow(unsafe_code)]

@@ -7,6 +7,8 @@
 pub mod codec;
 pub mod connections;
 mod error;
+pub mod inca;
+pub mod namespace;
 pub mod parts;
 mod scratch;
 pub mod transfer;

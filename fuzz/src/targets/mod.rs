@@ -2,6 +2,7 @@
 
 use crate::Target;
 
+mod asn1;
 mod ber;
 mod capture;
 mod handshake;
@@ -26,6 +27,7 @@ mod xdr;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "asn1", run: asn1::run, seeds: asn1::seeds },
     Target { name: "ber", run: ber::run, seeds: ber::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },

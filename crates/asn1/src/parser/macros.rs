@@ -174,6 +174,8 @@ impl Parser<'_> {
             TokenKind::Assign | TokenKind::End => true,
             TokenKind::Sign(b',' | b'}' | b')') => true,
             TokenKind::Upper if self.text(0) == "END" => true,
+            // `PARAMETER INTEGER ::=` is no definition of a set.
+            TokenKind::Upper if BEFORE_TYPES.contains(&self.text(0)) => false,
             // `ERRORS { … } ::=` is no definition with parameters.
             TokenKind::Upper if self.sign(1, b'{') => {
                 self.text(0).contains(|c: char| c.is_ascii_lowercase()) && self.is_at_definition()

@@ -12,6 +12,9 @@ use crate::resolve::{Base, Bound, Env, Ty};
 /// References may go through so many others.
 const HOPS_MAX: usize = 64;
 
+/// Types that have their name from where they stand get no longer one.
+const NAME_MAX: usize = 160;
+
 /// More types than these are not generated.
 const DEFS_MAX: usize = 100_000;
 
@@ -27,6 +30,7 @@ pub struct Lower<'w, 'a> {
     pub(super) world: &'w World<'a>,
     pub(super) model: Model,
     known: HashMap<(Def, String), DefId>,
+    hoisted: HashMap<(usize, String, Vec<WireTag>), DefId>,
     taken: Vec<HashSet<String>>,
     queue: VecDeque<Job<'a>>,
     /// Whether an INTEGER without bounds has 64 bits.
@@ -46,6 +50,7 @@ impl<'w, 'a> Lower<'w, 'a> {
             world,
             model: Model::default(),
             known: HashMap::new(),
+            hoisted: HashMap::new(),
             taken: vec![HashSet::new(); modules],
             queue: VecDeque::new(),
             narrow,
@@ -144,7 +149,8 @@ impl<'w, 'a> Lower<'w, 'a> {
     }
 
     fn new_def(&mut self, module: usize, rust: String, asn: String, wire: &[WireTag]) -> DefId {
-        let rust = unique(rust, &mut self.taken[module]);
+        // Names are ASCII.
+        let rust = unique(rust[..rust.len().min(NAME_MAX)].to_owned(), &mut self.taken[module]);
         let (tag, shape) = (wire.first().copied(), Shape::Pending);
         self.model.defs.push(DefModel {
             module,
@@ -232,10 +238,16 @@ impl<'w, 'a> Lower<'w, 'a> {
 
     /// A type of its own for what has no name.
     fn hoist(&mut self, ty: &Ty<'a>, wire: Vec<WireTag>, owner: DefId, hint: &str) -> DefId {
+        // One type is one, however often it is met: it may be among its own components.
+        let key = (std::ptr::from_ref(ty.ty) as usize, self.key(&ty.env, 0), wire.clone());
+        if let Some(&id) = self.hoisted.get(&key) {
+            return id;
+        }
         let module = self.model.defs[owner].module;
         let rust = format!("{}{}", self.model.defs[owner].rust, camel(hint));
         let asn = format!("{}.{hint}", self.model.defs[owner].asn);
         let id = self.new_def(module, rust, asn, &wire);
+        self.hoisted.insert(key, id);
         if self.model.defs.len() < DEFS_MAX {
             self.queue.push_back(Job { id, ty: ty.clone(), wire });
         } else {

@@ -2,6 +2,7 @@
 
 mod codec;
 mod connections;
+mod inca;
 mod kernels;
 mod parts;
 mod transfer;
@@ -21,6 +22,11 @@ pub enum Bench {
     Kernels(kernels::Options),
     /// A message whose length is in its encrypted part, beside one whose length is known first.
     Parts(parts::Options),
+    /// User-level UDP and TCP beside the kernel's, over one wire. Needs root.
+    Inca(inca::Options),
+    /// One side of one measurement (what `bench inca` starts).
+    #[command(hide = true)]
+    IncaWorker(inca::Worker),
     /// Each encoding of the performance object, beside other codecs.
     Codec(codec::Options),
     /// One side of one transfer (what `bench transfer` starts).
@@ -35,6 +41,8 @@ pub fn run(bench: Bench) -> Result {
         Bench::Connections(options) => connections::run(&options),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
+        Bench::Inca(options) => inca::run(&options),
+        Bench::IncaWorker(worker) => inca::work(&worker),
         Bench::Codec(options) => codec::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }

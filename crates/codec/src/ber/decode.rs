@@ -6,7 +6,7 @@
 
 use super::{Header, Rules, Tag, Tagged};
 use crate::limits::Budget;
-use crate::{Error, Limits, Problem};
+use crate::{Error, Limits, Problem, Step};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -171,13 +171,16 @@ impl<'a> Decoder<'a> {
         self.budget.enter(self.at)?;
         let around = (self.end, self.open);
         (self.end, self.open) = (header.end, header.indefinite);
-        let value = read(self)?;
-        if self.open || self.at != self.end {
-            self.close()?;
+        // The result stays where it is made: large values are not moved.
+        let result = read(self);
+        if result.is_ok() {
+            if self.open || self.at != self.end {
+                self.close()?;
+            }
+            (self.end, self.open) = around;
+            self.budget.leave();
         }
-        (self.end, self.open) = around;
-        self.budget.leave();
-        Ok(value)
+        result
     }
 
     /// The end of contents.
@@ -219,7 +222,11 @@ impl<'a> Decoder<'a> {
     /// As the component's own, which has `name` in its path.
     #[inline(always)]
     pub fn required<T: Decode<'a>>(&mut self, name: &'static str) -> Result<T, Error> {
-        T::decode(self).map_err(|e| e.in_field(name))
+        let mut result = T::decode(self);
+        if let Err(error) = &mut result {
+            error.push(Step::Field(name));
+        }
+        result
     }
 
     /// A component that must be there, its tag replaced: IMPLICIT.
@@ -232,7 +239,11 @@ impl<'a> Decoder<'a> {
         name: &'static str,
         tag: Tag,
     ) -> Result<T, Error> {
-        T::decode_as(tag, self).map_err(|e| e.in_field(name))
+        let mut result = T::decode_as(tag, self);
+        if let Err(error) = &mut result {
+            error.push(Step::Field(name));
+        }
+        result
     }
 
     /// A component that must be there, within a value of `tag`: EXPLICIT.
@@ -241,7 +252,11 @@ impl<'a> Decoder<'a> {
     /// As the component's own, which has `name` in its path.
     #[inline(always)]
     pub fn explicit<T: Decode<'a>>(&mut self, name: &'static str, tag: Tag) -> Result<T, Error> {
-        self.within(tag, T::decode).map_err(|e| e.in_field(name))
+        let mut result = self.within(tag, T::decode);
+        if let Err(error) = &mut result {
+            error.push(Step::Field(name));
+        }
+        result
     }
 
     /// What `read` reads, within a value of `tag`.

@@ -3,7 +3,7 @@
 use super::{Word, fill_len};
 use crate::limits::Budget;
 use crate::types::Octets;
-use crate::{Error, Limits, Problem, Source};
+use crate::{Error, Limits, Problem, Source, Step};
 use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
@@ -95,7 +95,11 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         name: &'static str,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        read(self).map_err(|e| e.in_field(name))
+        let mut result = read(self);
+        if let Err(error) = &mut result {
+            error.push(Step::Field(name));
+        }
+        result
     }
 
     /// What `read` reads if `present`, as the component `name`.

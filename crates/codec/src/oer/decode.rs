@@ -5,7 +5,7 @@ use crate::ber::Tag;
 use crate::limits::Budget;
 use crate::types::Octets;
 use crate::types::integer::{needless, signed_len};
-use crate::{Error, Limits, Problem, Source};
+use crate::{Error, Limits, Problem, Source, Step};
 
 #[cfg(feature = "alloc")]
 use alloc::{vec, vec::Vec};
@@ -99,7 +99,11 @@ impl<'a, S: Source<'a>> Decoder<S> {
         name: &'static str,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        read(self).map_err(|e| e.in_field(name))
+        let mut result = read(self);
+        if let Err(error) = &mut result {
+            error.push(Step::Field(name));
+        }
+        result
     }
 
     /// What `read` reads if `present`, as the component `name`.

@@ -126,7 +126,14 @@ pub(crate) fn character<A: Alphabet>(bytes: &[u8]) -> crate::Problem {
 /// the end, or of a short string, has some of them twice.
 #[inline(always)]
 fn all(bytes: &[u8], property: impl Fn(u8) -> bool) -> bool {
-    if let Some(last) = bytes.last_chunk::<16>() {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
+        if bytes.len() <= 32 {
+            let mut bad = 0;
+            for (&first, &last) in first.iter().zip(last) {
+                bad |= u8::from(!(property(first) & property(last)));
+            }
+            return bad == 0;
+        }
         let (blocks, _) = bytes.as_chunks::<16>();
         let mut found = bad(last, &property);
         for block in blocks {
@@ -186,7 +193,19 @@ macro_rules! alphabets {
     )*};
 }
 
+/// The characters that most strings are of, which are asked for first.
 #[inline(always)]
+const fn usual(byte: u8) -> bool {
+    let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+    letter | (byte.wrapping_sub(b'+') < 16) | (byte == b' ')
+}
+
+#[cold]
+#[inline(never)]
+fn all_printable(bytes: &[u8]) -> bool {
+    all(bytes, printable)
+}
+
 const fn printable(byte: u8) -> bool {
     let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
     // The plus sign to the colon, and the apostrophe to the closing parenthesis.
@@ -202,7 +221,8 @@ alphabets! {
     Numeric, NumericString, 18, "NumericString",
         |bytes| all(bytes, |byte| (byte.wrapping_sub(b'0') < 10) | (byte == b' '));
     /// PrintableString: letters, digits, space and `'()+,-./:=?`.
-    Printable, PrintableString, 19, "PrintableString", |bytes| all(bytes, printable);
+    Printable, PrintableString, 19, "PrintableString",
+        |bytes| all(bytes, usual) || all_printable(bytes);
     /// TeletexString (T61String), whose sets are switched by escape sequences: any bytes.
     Teletex, TeletexString, 20, "TeletexString", |_| true;
     /// VideotexString: any bytes.

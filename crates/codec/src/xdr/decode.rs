@@ -3,7 +3,7 @@
 use super::fill_len;
 use crate::limits::Budget;
 use crate::types::Octets;
-use crate::{Error, Limits, Problem, SliceSource, Source};
+use crate::{Error, Limits, Problem, SliceSource, Source, Step};
 use alloc::{boxed::Box, vec, vec::Vec};
 
 /// A type that has an XDR form.
@@ -92,7 +92,11 @@ impl<'a, S: Source<'a>> Decoder<S> {
         name: &'static str,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        read(self).map_err(|e| e.in_field(name))
+        let mut result = read(self);
+        if let Err(error) = &mut result {
+            error.push(Step::Field(name));
+        }
+        result
     }
 
     /// Integer (4.1).

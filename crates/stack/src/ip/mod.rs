@@ -10,6 +10,7 @@
 //! ```
 
 mod backlog;
+mod changes;
 mod config;
 mod datagrams;
 mod host;

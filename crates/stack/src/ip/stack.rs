@@ -45,6 +45,8 @@ const RESOLVE_RETRY: Duration = Duration::from_millis(10);
 pub struct Stack {
     pub(super) interface: Box<dyn Interface>,
     pub(super) core: Core,
+    /// When to look for changes of the interface; at once when there is none.
+    pub(super) look_at: Option<Instant>,
     /// The packet of the interface's batch that comes next, and how many there are.
     next: usize,
     batch: usize,
@@ -138,7 +140,7 @@ impl Stack {
             pending: Pending::default(),
             config,
         };
-        Stack { interface, core, next: 0, batch: 0 }
+        Stack { interface, core, look_at: None, next: 0, batch: 0 }
     }
 
     // ---- driving
@@ -148,6 +150,7 @@ impl Stack {
     /// # Errors
     /// The interface's, when it is broken or gone.
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
+        self.follow(now)?;
         let received = self.receive(now, &mut Direct::None)?;
         Ok(self.poll_rest(now)? || received > 0)
     }
@@ -319,6 +322,8 @@ impl Stack {
             return Ok(());
         }
         let full = !self.core.output.is_empty();
+        // It wakes for changes too.
+        self.look_at = None;
         self.interface.wait(timeout, full).map(|_| ())
     }
 
@@ -361,17 +366,6 @@ impl Stack {
     pub fn add_address(&mut self, now: Instant, address: fusewire_net::Cidr) -> bool {
         self.core.layer_speaks = true;
         self.core.layer.add_address(now, address)
-    }
-
-    /// Takes an address away: connections from it end.
-    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
-        self.core.layer_speaks = true;
-        self.core.layer.remove_address(now, address);
-        for index in 0..self.core.table.slots.len() as u32 {
-            if self.core.table.stream_at(index).is_some_and(|s| s.tuple.local.ip() == address) {
-                self.core.mark(index);
-            }
-        }
     }
 
     /// What it was told.

@@ -159,3 +159,19 @@ pub struct Tuple {
     /// The peer's TCP port.
     pub remote_port: u16,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_sets_the_segment_size_unless_the_application_wants_less() {
+        let sizes = |cfg: &Config| (cfg.mss, cfg.send_mss, cfg.default_mss);
+        let free = Config::default();
+        assert_eq!(sizes(&free.for_path(1460, true)), (1460, 1460, 536));
+        assert_eq!(sizes(&free.for_path(1440, false)), (1440, 1440, 1220));
+        let limited = Config { mss_limit: Some(700), ..Config::default() };
+        assert_eq!(sizes(&limited.for_path(1460, true)), (700, 700, 536));
+        assert_eq!(sizes(&limited.for_path(600, true)), (600, 600, 536), "the path carries less");
+    }
+}

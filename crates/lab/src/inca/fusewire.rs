@@ -1,0 +1,338 @@
+//! Fusewire over a TAP: an IP stack in this process, asked again and again (it never sleeps).
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use fusewire_device::interface::tap::{self, Tap};
+use fusewire_stack::Clock;
+use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
+use fusewire_stack::ip::{Config, SocketId, Stack, State};
+
+use super::task::{
+    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, stream_byte,
+};
+use crate::{Error, Result};
+
+/// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
+/// the peer is woken for all of them at once.
+const FLUSH_BYTES: usize = 1 << 20;
+/// Super-frames sent between two turns of the stack.
+const SENDS_A_TURN: u32 = 16;
+/// Turns between two looks at the real clock while nothing happens.
+const TURNS: u32 = 1 << 12;
+
+pub fn work(task: &Task) -> Result<Report> {
+    let mut subject = Subject::open(task)?;
+    match (task.protocol, task.role) {
+        (Protocol::Udp, Role::Send) => subject.udp_send(),
+        (Protocol::Udp, Role::Receive) => subject.udp_receive(),
+        (Protocol::Udp, Role::Ask) => subject.udp_ask(),
+        (Protocol::Udp, Role::Answer) => subject.udp_answer(),
+        (Protocol::Tcp, Role::Send) => subject.tcp_send(),
+        (Protocol::Tcp, Role::Receive) => subject.tcp_receive(),
+        (Protocol::Tcp, _) => Err(Error::Unsupported("round trips are UDP's".into())),
+    }
+}
+
+/// A stack of one address on a TAP.
+///
+/// # Errors
+/// What the TAP says, and the system when it has no random bytes.
+pub fn open(name: &str, cidr: Cidr, clock: &Clock) -> Result<Stack> {
+    let config = tap::Config { name: name.into(), ..tap::Config::default() };
+    let tap = Tap::open(&config).map_err(Error::os("opening a TAP"))?;
+    let mut seed = [0; 32];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::os("random bytes")(e.into()))?;
+    let net =
+        NetConfig { addresses: vec![cidr], duplicate_detection: false, ..Stack::net_config(&tap) };
+    Ok(Stack::new(Box::new(tap), net, Config::default(), seed, clock.now()))
+}
+
+struct Subject<'a> {
+    task: &'a Task,
+    stack: Stack,
+    clock: Clock,
+    quiet: Quiet,
+}
+
+/// Ends a wait that has lasted too long, without a look at the clock each time.
+struct Quiet {
+    turns: u32,
+    since: Option<Instant>,
+}
+
+impl Quiet {
+    fn is_over(&mut self, worked: bool) -> bool {
+        if worked {
+            (self.turns, self.since) = (0, None);
+            return false;
+        }
+        self.turns += 1;
+        self.turns.is_multiple_of(TURNS)
+            && self.since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+    }
+}
+
+impl<'a> Subject<'a> {
+    fn open(task: &'a Task) -> Result<Self> {
+        let clock = Clock::new();
+        let cidr = Cidr::new(task.local.ip(), task.prefix())
+            .ok_or_else(|| Error::Unsupported("not an address and a prefix".into()))?;
+        let stack = open(&task.tap, cidr, &clock)?;
+        Ok(Subject { task, stack, clock, quiet: Quiet { turns: 0, since: None } })
+    }
+
+    /// Drives the stack once; false when nothing has happened for too long.
+    fn turn(&mut self) -> Result<bool> {
+        let worked = self.stack.poll(self.clock.now()).map_err(Error::os("driving the stack"))?;
+        Ok(!self.quiet.is_over(worked))
+    }
+
+    fn bind(&mut self) -> Result<SocketId> {
+        self.stack.udp_bind(self.task.local).map_err(failed)
+    }
+
+    fn udp_receive(&mut self) -> Result<Report> {
+        let id = self.bind()?;
+        ready()?;
+        let mut meter = Meter::new(self.task);
+        let size = self.task.size;
+        if self.task.means == Means::Fusewire {
+            let mut bytes = vec![0; 1 << 16];
+            loop {
+                match self.stack.udp_recv(id, &mut bytes).map_err(failed)? {
+                    Some(received) => {
+                        meter.wrong += look(&bytes[..received.len], size).1;
+                        if !meter.count_one() {
+                            return meter.report();
+                        }
+                    }
+                    None if !self.turn()? => return meter.report(),
+                    None => {}
+                }
+            }
+        }
+        loop {
+            let mut seen = (0, 0);
+            let now = self.clock.now();
+            let taken = self.stack.udp_recv_batch(now, id, |messages| {
+                let (count, wrong) = look(messages.bytes, size);
+                seen = (seen.0 + count, seen.1 + wrong);
+            });
+            taken.map_err(Error::os("receiving"))?.map_err(failed)?;
+            meter.wrong += seen.1;
+            if seen.0 > 0 {
+                self.quiet.is_over(true);
+                if !meter.count(seen.0) {
+                    return meter.report();
+                }
+            } else if !self.turn()? {
+                return meter.report();
+            }
+        }
+    }
+
+    fn udp_send(&mut self) -> Result<Report> {
+        let id = self.bind()?;
+        let size = self.task.size;
+        let peer = Some(self.task.peer);
+        self.find_peer(id)?;
+        let mut meter = Meter::new(self.task);
+        if self.task.means == Means::Fusewire {
+            let bytes = vec![MARK; size];
+            let mut now = self.clock.now();
+            for sent in 1u32.. {
+                let staged = self.stack.udp_stage(now, id, &bytes, peer);
+                let taken = staged.map_err(Error::os("sending"))?.map_err(failed)?;
+                if !taken || sent.is_multiple_of(SENDS_A_TURN * 64) {
+                    now = self.clock.now();
+                    self.turn()?;
+                }
+                if taken && !meter.count_one_sent() {
+                    return meter.report();
+                }
+            }
+        }
+        let count = self.task.messages_per_super_frame();
+        let bytes = vec![MARK; size * count];
+        for turn in 0u32.. {
+            let now = self.clock.now();
+            let sent = self.stack.udp_send_batch(now, id, &bytes, size, peer);
+            let sent = sent.map_err(Error::os("sending"))?.map_err(failed)?;
+            // Whoever only sends has to look now and then at what comes too: who asks for our address.
+            if sent == 0 || turn.is_multiple_of(SENDS_A_TURN) {
+                self.turn()?;
+            }
+            if sent > 0 && !meter.count_sent(sent as u64) {
+                break;
+            }
+        }
+        meter.report()
+    }
+
+    /// Sends one message, and waits until it has left: until the peer's station is known.
+    fn find_peer(&mut self, id: SocketId) -> Result<()> {
+        self.send_surely(id, &vec![MARK; self.task.size], self.task.peer)?;
+        while self.stack.counters().udp_messages_sent == 0 {
+            if !self.turn()? {
+                return Err(Error::Unsupported("there is no way to the peer".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn udp_ask(&mut self) -> Result<Report> {
+        let id = self.bind()?;
+        let task = self.task;
+        let question = vec![MARK; task.size];
+        let mut bytes = vec![0; 1 << 16];
+        ask(task, || {
+            self.send_surely(id, &question, task.peer)?;
+            loop {
+                let answer = self.stack.udp_recv(id, &mut bytes).map_err(failed)?;
+                if answer.is_some_and(|received| received.len == task.size) {
+                    return Ok(());
+                }
+                if !self.turn()? {
+                    return Err(Error::Unsupported("no answer came".into()));
+                }
+            }
+        })
+    }
+
+    fn send_surely(&mut self, id: SocketId, bytes: &[u8], to: SocketAddr) -> Result<()> {
+        loop {
+            let sent = self.stack.udp_send(self.clock.now(), id, bytes, Some(to));
+            if sent.map_err(Error::os("sending"))?.map_err(failed)? {
+                return Ok(());
+            }
+            if !self.turn()? {
+                return Err(Error::Unsupported("there is no way to the peer".into()));
+            }
+        }
+    }
+
+    fn udp_answer(&mut self) -> Result<Report> {
+        let id = self.bind()?;
+        ready()?;
+        let mut bytes = vec![0; 1 << 16];
+        // It is killed when the asker is done.
+        loop {
+            match self.stack.udp_recv(id, &mut bytes).map_err(failed)? {
+                Some(r) => self.send_surely(id, &bytes[..r.len], r.from)?,
+                None => {
+                    self.turn()?;
+                }
+            }
+        }
+    }
+
+    fn tcp_receive(&mut self) -> Result<Report> {
+        let listener = self.stack.tcp_listen(self.task.local, 1).map_err(failed)?;
+        ready()?;
+        let id = loop {
+            if let Some((id, _)) = self.stack.tcp_accept(listener).map_err(failed)? {
+                break id;
+            }
+            if !self.turn()? {
+                return Err(Error::Unsupported("nobody connected".into()));
+            }
+        };
+        let mut meter = Meter::new(self.task);
+        let mut bytes = vec![0; self.task.stride()];
+        let (mut at, mut filled) = (0u64, 0);
+        loop {
+            let now = self.clock.now();
+            let read = if self.task.bulk {
+                let read = self.stack.tcp_read_into(now, id, &mut bytes);
+                read.map_err(Error::os("reading"))?
+            } else {
+                self.stack.tcp_read(id, &mut bytes[filled..])
+            };
+            if read.is_err() && meter.is_done() {
+                return meter.report();
+            }
+            match read.map_err(failed)? {
+                Some(0) => return meter.report(),
+                Some(len) if self.task.bulk => {
+                    meter.wrong += u64::from(bytes[0] != stream_byte(at));
+                    at += len as u64;
+                    self.quiet.is_over(true);
+                    self.stack.transmit(now).map_err(Error::os("acknowledging"))?;
+                    if !meter.count_sent(len as u64) {
+                        return self.end(id, meter);
+                    }
+                }
+                Some(len) => {
+                    filled += len;
+                    if filled < bytes.len() {
+                        continue;
+                    }
+                    filled = 0;
+                    meter.wrong += u64::from(bytes[0] != stream_byte(at));
+                    at += bytes.len() as u64;
+                    if !meter.count_one_sent() {
+                        return self.end(id, meter);
+                    }
+                }
+                None if !self.turn()? => return meter.report(),
+                None if self.task.bulk => std::thread::sleep(NAP),
+                None => {}
+            }
+        }
+    }
+
+    fn tcp_send(&mut self) -> Result<Report> {
+        let id = self.stack.tcp_connect(self.clock.now(), self.task.peer).map_err(failed)?;
+        while self.stack.tcp_state(id).map_err(failed)? != State::Established {
+            if !self.turn()? {
+                return Err(Error::Unsupported("nobody accepted".into()));
+            }
+        }
+        let stride = self.task.stride();
+        // From any place below 251, as many bytes as one write takes.
+        let bytes: Vec<u8> = (0..(stride + 251) as u64).map(stream_byte).collect();
+        let mut meter = Meter::new(self.task);
+        let (mut at, mut written, mut held) = (0usize, 0, 0);
+        loop {
+            let start = (at - written) % 251;
+            let len = self.stack.tcp_write(id, &bytes[start + written..start + stride]);
+            if len.is_err() && meter.is_done() {
+                return meter.report();
+            }
+            let len = len.map_err(failed)?;
+            at += len;
+            written += len;
+            held += len;
+            if len == 0 || held >= FLUSH_BYTES {
+                held = 0;
+                if !self.turn()? {
+                    return meter.report();
+                }
+            }
+            if written < stride {
+                continue;
+            }
+            written = 0;
+            let goes_on = match self.task.bulk {
+                true => meter.count_sent(stride as u64),
+                false => meter.count_one_sent(),
+            };
+            if !goes_on {
+                return self.end(id, meter);
+            }
+        }
+    }
+
+    /// Ends the connection so that the peer's kernel forgets it too.
+    fn end(&mut self, id: SocketId, meter: Meter) -> Result<Report> {
+        self.stack.abort(self.clock.now(), id).map_err(failed)?;
+        self.turn()?;
+        meter.report()
+    }
+}
+
+fn failed(error: fusewire_stack::ip::Error) -> Error {
+    Error::Unsupported(error.to_string())
+}

@@ -1,0 +1,57 @@
+//! iperf3, where it is installed: the measure that others use.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::Direction;
+use super::wires::{self, Wires};
+use crate::namespace::Killed;
+use crate::{Error, Result};
+
+/// What it says of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Iperf {
+    /// Bits a second that arrived.
+    pub bits_per_s: f64,
+    /// Processor seconds a GiB of the side that is far.
+    pub cpu_s_per_gib: f64,
+}
+
+/// One TCP stream between the kernels near and far, each side on its processor; the far side sends or
+/// receives.
+///
+/// # Errors
+/// It is not installed, or failed.
+pub fn run(wires: &Wires, seconds: f64, direction: Direction) -> Result<Iperf> {
+    let mut server = wires.near.command("iperf3");
+    server.args(["--server", "--one-off", "--forceflush", "--affinity", "0"]);
+    server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = Killed(server.spawn().map_err(Error::os("starting iperf3"))?);
+    if let Some(output) = server.0.stdout.take() {
+        // It says where it listens, between two rules.
+        let _ = BufReader::new(output).lines().take(3).count();
+    }
+    let mut client = wires.far.command("timeout");
+    client.args(["20", "iperf3", "--json", "--affinity", "1", "--omit", "0", "--client"]);
+    client.arg(wires::NEAR.to_string());
+    client.arg("--time").arg(Duration::from_secs_f64(seconds).as_secs().max(1).to_string());
+    if direction == Direction::Receive {
+        client.arg("--reverse");
+    }
+    let output = client.stdin(Stdio::null()).output().map_err(Error::os("starting iperf3"))?;
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|_| Error::Unsupported("iperf3 did not answer in JSON".into()))?;
+    let end = &json["end"];
+    let received = &end["sum_received"];
+    let number = |value: &serde_json::Value| {
+        value.as_f64().ok_or_else(|| Error::Unsupported(format!("iperf3: {}", json["error"])))
+    };
+    let percent = number(&end["cpu_utilization_percent"]["host_total"])?;
+    let bytes = number(&received["bytes"])?;
+    let cpu_s = percent / 100.0 * number(&received["seconds"])?;
+    Ok(Iperf {
+        bits_per_s: number(&received["bits_per_second"])?,
+        cpu_s_per_gib: cpu_s * f64::from(1 << 30) / bytes,
+    })
+}

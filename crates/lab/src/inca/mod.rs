@@ -1,0 +1,169 @@
+//! User-level UDP and TCP beside the kernel's (INCA, tables 2 and 3), over one wire in one run.
+//!
+//! Every figure is the median of rounds in which kernel and Fusewire alternate; the two ends of a
+//! measurement are processes on a processor each. Times of a message are in three columns, as in the paper:
+//!
+//! | | Fusewire | kernel |
+//! |---|---|---|
+//! | device to memory | inside the interface's `receive` or `transmit` | processor time of crossing the veth, up to the door of IP or from it |
+//! | protocol processing | frame in memory to application buffer, alone | the rest of the processor time up to the application's buffer, the system call with it |
+//! | application | time between two messages | the same |
+
+mod fusewire;
+mod iperf;
+mod kernel;
+mod pair;
+mod processing;
+mod raw;
+mod run;
+mod task;
+mod wires;
+
+use serde::Serialize;
+
+pub use run::{Plan, run};
+pub use task::{Protocol, Task, work};
+
+/// Sizes of a message in the paper's table 3, with table 2's in between.
+pub const SIZES: [usize; 12] =
+    [10, 50, 100, 200, 500, 1000, 1400, 1500, 2000, 4000, 10_000, 65_000];
+
+/// What the measured side does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// It sends to a kernel.
+    Send,
+    /// It receives from a kernel.
+    Receive,
+    /// Both ends are what is measured.
+    Both,
+}
+
+impl Direction {
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Send => "send",
+            Direction::Receive => "receive",
+            Direction::Both => "both",
+        }
+    }
+}
+
+/// A result.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Line {
+    /// Messages of one size over one protocol in one direction.
+    Messages(Messages),
+    /// A stream, in writes and reads of 64 KiB.
+    Bulk(Bulk),
+    /// A message there and back.
+    RoundTrip(RoundTrip),
+    /// Protocol processing alone.
+    Processing(Processing),
+}
+
+/// Rates of one means.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rates {
+    /// Messages a second: the median of the rounds.
+    pub messages_per_s: f64,
+    /// The slowest and the fastest round.
+    pub range: [f64; 2],
+    /// Processor time of the measured side, in ns a message.
+    pub cpu_ns: f64,
+}
+
+/// Times of a message in ns, in the columns of the paper's tables.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Times {
+    /// Device to memory (receiving), or memory to device.
+    pub device_ns: Option<f64>,
+    /// Protocol processing.
+    pub protocol_ns: Option<f64>,
+    /// Between one message and the next at the application.
+    pub application_ns: Option<f64>,
+}
+
+/// See [`Line::Messages`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Messages {
+    /// UDP or TCP.
+    pub protocol: Protocol,
+    /// What the measured side does.
+    pub direction: Direction,
+    /// Bytes of a message.
+    pub size_bytes: usize,
+    /// The kernel's sockets, a call a message.
+    pub kernel_messages_per_s: Option<f64>,
+    /// Fusewire: over UDP many messages a call, unless both ends are measured; a call a message otherwise.
+    pub fusewire_messages_per_s: Option<f64>,
+    /// Fusewire by kernel: the median of the rounds' own ratios.
+    pub ratio: Option<f64>,
+    /// The smallest and the largest of them.
+    pub ratio_range: Option<[f64; 2]>,
+    /// Fusewire by kernel with `UDP_SEGMENT` and `UDP_GRO`.
+    pub ratio_to_offload: Option<f64>,
+    /// Fusewire by raw device.
+    pub ratio_to_raw: Option<f64>,
+    /// Three times of the kernel.
+    pub kernel: Times,
+    /// Three times of Fusewire.
+    pub fusewire: Times,
+    /// All that was measured, by name.
+    pub rates: std::collections::BTreeMap<&'static str, Rates>,
+}
+
+/// See [`Line::Bulk`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Bulk {
+    /// TCP.
+    pub protocol: Protocol,
+    /// What the measured side does.
+    pub direction: Direction,
+    /// Bits a second, by name: `kernel`, `iperf3`, `raw`, `fusewire`.
+    pub bits_per_s: std::collections::BTreeMap<&'static str, f64>,
+    /// Processor seconds a GiB of the measured side, by name.
+    pub cpu_s_per_gib: std::collections::BTreeMap<&'static str, f64>,
+    /// Fusewire by iperf3 (by our own kernel sender and reader where there is no iperf3).
+    pub ratio: Option<f64>,
+    /// The smallest and the largest of the rounds.
+    pub ratio_range: Option<[f64; 2]>,
+    /// Fusewire by raw device.
+    pub ratio_to_raw: Option<f64>,
+}
+
+/// See [`Line::RoundTrip`].
+#[derive(Clone, Debug, Serialize)]
+pub struct RoundTrip {
+    /// UDP.
+    pub protocol: Protocol,
+    /// Bytes of the message.
+    pub size_bytes: usize,
+    /// Median round trip in ns, by name: `kernel`, `kernel_spinning`, `raw`, `fusewire`.
+    pub round_trip_ns: std::collections::BTreeMap<&'static str, f64>,
+    /// Fusewire by raw device.
+    pub ratio_to_raw: Option<f64>,
+}
+
+/// See [`Line::Processing`]: from the frame in memory to the application's buffer, with the checksum
+/// verified and XDR's byte order undone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Processing {
+    /// UDP.
+    pub protocol: Protocol,
+    /// Bytes of the message.
+    pub size_bytes: usize,
+    /// Nanoseconds a packet in one loop.
+    pub integrated_ns: f64,
+    /// Nanoseconds a packet with a pass for the sum, one for the copy, one for the byte order.
+    pub sequential_ns: f64,
+    /// The same in cycles, where the kernel tells the processor's clock.
+    pub integrated_cycles: Option<f64>,
+    /// See `integrated_cycles`.
+    pub sequential_cycles: Option<f64>,
+    /// Sequential by integrated.
+    pub ratio: f64,
+}

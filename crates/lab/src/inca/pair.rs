@@ -1,0 +1,282 @@
+//! Two processes that measure together, each on its processor.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::task::{Means, Protocol, Report, Role, Task};
+use super::wires::{self, Wires, at};
+use crate::namespace::Namespace;
+use crate::{Error, Result};
+
+/// Longest that one measurement may take before its processes are killed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a pair of processes sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Between {
+    /// Kernel near and kernel far, over the veth.
+    Kernels,
+    /// Kernel near, and whoever holds the TAP.
+    KernelAndTap,
+    /// Two kernels over the bridge.
+    BridgedKernels,
+    /// Two TAPs over the bridge.
+    BridgedTaps,
+}
+
+/// One measurement: what the measured side does, and what its peer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pair {
+    /// Over which wire.
+    pub between: Between,
+    /// Over which protocol.
+    pub protocol: Protocol,
+    /// What the measured side does: send, receive or ask.
+    pub role: Role,
+    /// With what.
+    pub subject: Means,
+    /// What its peer uses for the counterpart.
+    pub peer: Means,
+    /// Bytes of a message.
+    pub size: usize,
+    /// The measured side reads or writes bulk; its peer always does over TCP.
+    pub bulk: bool,
+}
+
+/// Reports of both sides.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    /// The measured side's.
+    pub subject: Report,
+    /// Its peer's; empty for one that answers.
+    pub peer: Report,
+}
+
+impl Pair {
+    /// Messages a second that arrived.
+    pub fn rate(&self, reports: &Reports) -> f64 {
+        match self.role {
+            Role::Send => {
+                // The peer of a stream counts bytes.
+                let unit = match (self.protocol, self.bulk) {
+                    (Protocol::Tcp, false) => self.size as f64,
+                    _ => 1.0,
+                };
+                reports.peer.rate() / unit
+            }
+            _ => reports.subject.rate(),
+        }
+    }
+}
+
+/// Runs pairs over the wires.
+pub struct Runner<'a> {
+    /// The wires.
+    pub wires: &'a Wires,
+    /// This program, which runs the tasks.
+    pub program: PathBuf,
+    /// Seconds that count.
+    pub seconds: f64,
+    port: u16,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner.
+    pub fn new(wires: &'a Wires, program: PathBuf, seconds: f64) -> Self {
+        Runner { wires, program, seconds, port: 5000 }
+    }
+
+    /// A port that no earlier measurement used, so that nothing of it is in the way.
+    fn next_port(&mut self) -> u16 {
+        self.port = if self.port < 30_000 { self.port + 1 } else { 5000 };
+        self.port
+    }
+
+    /// Runs a pair once.
+    ///
+    /// # Errors
+    /// What either process says, or that it stalled.
+    pub fn run(&mut self, pair: &Pair) -> Result<Reports> {
+        let port = self.next_port();
+        let (subject, peer) = self.addresses(pair.between, port);
+        let task = |means, role, bulk, me: &Place<'_>, other: &Place<'_>, core| Task {
+            means,
+            role,
+            protocol: pair.protocol,
+            size: pair.size,
+            bulk,
+            seconds: self.seconds,
+            core,
+            local: me.address,
+            peer: other.address,
+            peer_mac: wires::KERNEL_MAC,
+            tap: me.tap.to_string(),
+        };
+        let is_stream = pair.protocol == Protocol::Tcp;
+        let counterpart = match pair.role {
+            Role::Send => Role::Receive,
+            Role::Receive => Role::Send,
+            Role::Ask => Role::Answer,
+            Role::Answer => Role::Ask,
+        };
+        let one = task(pair.subject, pair.role, pair.bulk, &subject, &peer, 1);
+        let two = task(pair.peer, counterpart, is_stream, &peer, &subject, 0);
+        let start = |task: &Task, place: &Place<'_>| self.start(task, place.namespace);
+        let subject_is_first = pair.role == Role::Receive;
+        let (first, second) = if subject_is_first {
+            ((&one, &subject), (&two, &peer))
+        } else {
+            ((&two, &peer), (&one, &subject))
+        };
+        let mut listens = start(first.0, first.1)?;
+        listens.ready()?;
+        let mut starts = start(second.0, second.1)?;
+        if pair.role == Role::Ask {
+            return Ok(Reports { subject: starts.report()?, peer: Report::default() });
+        }
+        // The reader first: when it fails it has the better reason.
+        let listened = listens.report();
+        let started = starts.report();
+        let (listened, started) = (listened?, started?);
+        Ok(if subject_is_first {
+            Reports { subject: listened, peer: started }
+        } else {
+            Reports { subject: started, peer: listened }
+        })
+    }
+
+    /// Sends from the kernel to where nobody is, and reports the sender.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub fn send_to_nobody(&mut self, means: Means, size: usize, leaves: bool) -> Result<Report> {
+        let port = self.next_port();
+        let task = Task {
+            means,
+            role: Role::Send,
+            protocol: Protocol::Udp,
+            size,
+            bulk: false,
+            seconds: self.seconds,
+            core: 0,
+            local: at(if leaves { wires::NEAR } else { wires::host(2, 1) }, port),
+            peer: at(if leaves { wires::NOBODY } else { wires::NOWHERE }, port),
+            peer_mac: [0; 6],
+            tap: String::new(),
+        };
+        self.start(&task, &self.wires.near)?.report()
+    }
+
+    fn addresses(&self, between: Between, port: u16) -> (Place<'a>, Place<'a>) {
+        let wires = self.wires;
+        let place = |namespace, ip, tap| Place { namespace, address: at(ip, port), tap };
+        match between {
+            Between::Kernels => {
+                (place(&wires.far, wires::FAR, ""), place(&wires.near, wires::NEAR, ""))
+            }
+            Between::KernelAndTap => (
+                place(&wires.near, wires::TAP_OURS, wires::TAP),
+                place(&wires.near, wires::TAP_KERNEL, ""),
+            ),
+            Between::BridgedKernels => (
+                place(&wires.left, wires::BRIDGE_KERNEL[0], ""),
+                place(&wires.right, wires::BRIDGE_KERNEL[1], ""),
+            ),
+            Between::BridgedTaps => (
+                place(&wires.middle, wires::BRIDGE_OURS[0], wires::BRIDGE_TAPS[0]),
+                place(&wires.middle, wires::BRIDGE_OURS[1], wires::BRIDGE_TAPS[1]),
+            ),
+        }
+    }
+
+    fn start(&self, task: &Task, namespace: &Namespace) -> Result<Process> {
+        let text = serde_json::to_string(task)
+            .map_err(|e| Error::Os { action: "writing a task", source: e.into() })?;
+        let mut command = namespace.command(&self.program);
+        command.args(["bench", "inca-worker"]).arg(text);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(Error::os("starting a process"))?;
+        let output = child
+            .stdout
+            .take()
+            .map(lines)
+            .ok_or_else(|| Error::Unsupported("no output of a process".into()))?;
+        Ok(Process { what: format!("{:?} {:?}", task.means, task.role), child, output })
+    }
+}
+
+struct Place<'a> {
+    namespace: &'a Namespace,
+    address: SocketAddr,
+    tap: &'static str,
+}
+
+/// Lines as they come, from a thread of their own so that waiting for them can end.
+fn lines(output: ChildStdout) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(output).lines();
+        while let Some(Ok(line)) = lines.next()
+            && sender.send(line).is_ok()
+        {}
+    });
+    receiver
+}
+
+/// A process at work; killed when it is dropped.
+struct Process {
+    what: String,
+    child: Child,
+    output: mpsc::Receiver<String>,
+}
+
+impl Process {
+    fn line(&mut self) -> Result<String> {
+        self.output.recv_timeout(PATIENCE).map_err(|_| self.failed("ended without a word"))
+    }
+
+    fn ready(&mut self) -> Result<()> {
+        match self.line()?.as_str() {
+            "READY" => Ok(()),
+            other => Err(self.failed(other)),
+        }
+    }
+
+    fn report(&mut self) -> Result<Report> {
+        loop {
+            let line = self.line()?;
+            if line == "READY" {
+                continue;
+            }
+            let report: Report = serde_json::from_str(&line).map_err(|_| self.failed(&line))?;
+            if report.wrong > 0 {
+                return Err(Error::Wrong {
+                    method: self.what.clone(),
+                    what: format!("{} messages are not what was sent", report.wrong),
+                });
+            }
+            return Ok(report);
+        }
+    }
+
+    fn failed(&mut self, message: &str) -> Error {
+        let _ = self.child.kill();
+        let mut said = String::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            let _ = stderr.read_to_string(&mut said);
+        }
+        let said = if said.trim().is_empty() { message } else { said.trim() };
+        Error::Unsupported(format!("{}: {said}", self.what))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

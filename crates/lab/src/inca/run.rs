@@ -1,0 +1,368 @@
+//! Rounds: every means in turn, medians at the end, a line as soon as it is known.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::pair::{Between, Pair, Reports, Runner};
+use super::task::{Means, Protocol, Role};
+use super::wires::Wires;
+use super::{Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, iperf, processing};
+use crate::Result;
+
+/// Bytes of a message that goes there and back.
+const ROUND_TRIP_BYTES: usize = 64;
+/// Rounds of a bulk transfer last longer than those of messages: slow start is to be over.
+const BULK_FACTOR: f64 = 4.0;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Over what.
+    pub protocols: Vec<Protocol>,
+    /// Which way.
+    pub directions: Vec<Direction>,
+    /// Bytes of a message.
+    pub sizes: Vec<usize>,
+    /// Messages of each size.
+    pub messages: bool,
+    /// Bulk too.
+    pub bulk: bool,
+    /// Round trips too.
+    pub round_trip: bool,
+    /// Protocol processing alone too.
+    pub processing: bool,
+    /// Rounds; the result is the median.
+    pub rounds: usize,
+    /// Seconds that count, of one round of one means.
+    pub seconds: f64,
+    /// This program, which runs our processes.
+    pub program: PathBuf,
+}
+
+/// Runs it; `tell` hears of each result and of each measurement that failed.
+///
+/// # Errors
+/// When the wires cannot be made: not root. A measurement that fails is told and left out.
+pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
+    for &size in plan.sizes.iter().filter(|_| plan.processing) {
+        match processing::measure(size, plan.rounds) {
+            Ok(line) => tell(Ok(&Line::Processing(line))),
+            Err(e) => tell(Err(&format!("processing {size} bytes: {e}"))),
+        }
+    }
+    if !(plan.messages || plan.bulk || plan.round_trip) {
+        return Ok(());
+    }
+    let wires = Wires::new()?;
+    let runner = Runner::new(&wires, plan.program.clone(), plan.seconds);
+    let mut bench = Bench { plan, runner, tell };
+    for &protocol in plan.protocols.iter().filter(|_| plan.messages) {
+        for &direction in &plan.directions {
+            for &size in &plan.sizes {
+                bench.messages(protocol, direction, size);
+            }
+        }
+    }
+    if plan.bulk && plan.protocols.contains(&Protocol::Tcp) {
+        for &direction in &plan.directions {
+            bench.bulk(direction);
+        }
+    }
+    if plan.round_trip {
+        bench.round_trip();
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    runner: Runner<'a>,
+    tell: &'a mut dyn FnMut(std::result::Result<&Line, &str>),
+}
+
+/// Result of a round: the rate, and both reports; none when it failed.
+type Round = Option<(f64, Reports)>;
+
+/// The rounds of each means.
+type Rounds = BTreeMap<&'static str, Vec<Round>>;
+
+impl Bench<'_> {
+    fn rounds(&mut self, pairs: &[(&'static str, Pair)], what: &str) -> Rounds {
+        let mut rounds = Rounds::new();
+        for round in 0..self.plan.rounds {
+            // The order turns, so that no means always follows the same one.
+            for i in 0..pairs.len() {
+                let (name, pair) = &pairs[(i + round) % pairs.len()];
+                let result = self.runner.run(pair);
+                let result = match result {
+                    Ok(reports) => Some((pair.rate(&reports), reports)),
+                    Err(e) => {
+                        (self.tell)(Err(&format!("{what}, {name}: {e}")));
+                        None
+                    }
+                };
+                rounds.entry(name).or_default().push(result);
+            }
+        }
+        rounds
+    }
+
+    fn messages(&mut self, protocol: Protocol, direction: Direction, size: usize) {
+        let what = format!("{} {} {size} bytes", protocol.name(), direction.name());
+        let pairs = pairs(protocol, direction, size);
+        let rounds = self.rounds(&pairs, &what);
+        let rates: BTreeMap<_, _> =
+            rounds.iter().filter_map(|(n, r)| Some((*n, rates(r)?))).collect();
+        let rate = |name: &str| rates.get(name).map(|r: &Rates| r.messages_per_s);
+        let ratios = ratios(&rounds, "fusewire", "kernel");
+        let mut line = Messages {
+            protocol,
+            direction,
+            size_bytes: size,
+            kernel_messages_per_s: rate("kernel"),
+            fusewire_messages_per_s: rate("fusewire"),
+            ratio: median(&ratios),
+            ratio_range: range(&ratios),
+            ratio_to_offload: median(&self::ratios(&rounds, "fusewire", "kernel_offload")),
+            ratio_to_raw: median(&self::ratios(&rounds, "fusewire", "raw")),
+            kernel: Times::default(),
+            fusewire: Times::default(),
+            rates,
+        };
+        let application = |rate: Option<f64>| rate.map(|rate| 1e9 / rate);
+        line.kernel.application_ns = application(line.kernel_messages_per_s);
+        line.fusewire.application_ns = application(line.fusewire_messages_per_s);
+        line.fusewire.device_ns = device_ns(&rounds);
+        if protocol == Protocol::Udp {
+            let alone = processing::measure(size, self.plan.rounds);
+            line.fusewire.protocol_ns = alone.ok().map(|p| p.integrated_ns);
+        }
+        if protocol == Protocol::Udp && direction != Direction::Both {
+            self.kernel_times(&mut line, direction, &rounds);
+        }
+        (self.tell)(Ok(&Line::Messages(line)));
+    }
+
+    /// The kernel's time at the device and in its protocols, from processor times: of what leaves for
+    /// nowhere, of what crosses the wire and is thrown away, and of what arrives.
+    fn kernel_times(&mut self, line: &mut Messages, direction: Direction, rounds: &Rounds) {
+        let means = match direction {
+            Direction::Receive => Means::KernelOffload,
+            _ => Means::Kernel,
+        };
+        let mut cpu = |leaves| {
+            let runs = (0..self.plan.rounds)
+                .filter_map(|_| self.runner.send_to_nobody(means, line.size_bytes, leaves).ok());
+            median(&runs.map(|r| r.cpu_ns()).collect::<Vec<_>>())
+        };
+        let (Some(stays), Some(crosses)) = (cpu(false), cpu(true)) else { return };
+        line.kernel.device_ns = Some((crosses - stays).max(0.0));
+        line.kernel.protocol_ns = match direction {
+            Direction::Receive => {
+                // The softirq half of receiving runs on the sender's processor.
+                let both = rounds.get("kernel").into_iter().flatten().flatten();
+                let both = both.map(|(_, r)| r.peer.cpu_ns() - crosses + r.subject.cpu_ns());
+                median(&both.collect::<Vec<_>>())
+            }
+            _ => Some(stays),
+        };
+    }
+
+    fn bulk(&mut self, direction: Direction) {
+        let what = format!("tcp {} bulk", direction.name());
+        let pairs: Vec<_> = pairs(Protocol::Tcp, direction, super::task::BULK_BYTES)
+            .into_iter()
+            .map(|(name, pair)| (name, Pair { bulk: true, ..pair }))
+            .collect();
+        self.runner.seconds *= BULK_FACTOR;
+        let mut rounds = Rounds::new();
+        let mut iperf = Vec::new();
+        for _ in 0..self.plan.rounds {
+            for (name, pair) in &pairs {
+                let one = std::slice::from_ref(&(*name, *pair)).to_vec();
+                let result = self.runner.run(&one[0].1);
+                let result = result.map(|reports| (pair.rate(&reports), reports));
+                if let Err(e) = &result {
+                    (self.tell)(Err(&format!("{what}, {name}: {e}")));
+                }
+                rounds.entry(name).or_default().push(result.ok());
+            }
+            if direction != Direction::Both {
+                iperf.push(iperf::run(self.runner.wires, self.runner.seconds, direction).ok());
+            }
+        }
+        self.runner.seconds /= BULK_FACTOR;
+        let mut bits_per_s = BTreeMap::new();
+        let mut cpu_s_per_gib = BTreeMap::new();
+        for (name, rounds) in &rounds {
+            if let Some(rates) = rates(rounds) {
+                bits_per_s.insert(*name, rates.messages_per_s * 8.0);
+                cpu_s_per_gib.insert(*name, rates.cpu_ns * 1e-9 * f64::from(1 << 30));
+            }
+        }
+        let measured: Vec<_> = iperf.iter().flatten().collect();
+        if let Some(bits) = median(&measured.iter().map(|i| i.bits_per_s).collect::<Vec<_>>()) {
+            bits_per_s.insert("iperf3", bits);
+            let cpu: Vec<_> = measured.iter().map(|i| i.cpu_s_per_gib).collect();
+            cpu_s_per_gib.insert("iperf3", median(&cpu).unwrap_or_default());
+        }
+        let ours = rounds.get("fusewire").map_or(&[][..], |r| r);
+        let to_iperf: Vec<f64> = ours
+            .iter()
+            .zip(&iperf)
+            .filter_map(|(ours, theirs)| Some(ours.as_ref()?.0 * 8.0 / theirs.as_ref()?.bits_per_s))
+            .collect();
+        let to_theirs =
+            if to_iperf.is_empty() { ratios(&rounds, "fusewire", "kernel") } else { to_iperf };
+        let line = Line::Bulk(Bulk {
+            protocol: Protocol::Tcp,
+            direction,
+            bits_per_s,
+            cpu_s_per_gib,
+            ratio: median(&to_theirs),
+            ratio_range: range(&to_theirs),
+            ratio_to_raw: median(&ratios(&rounds, "fusewire", "raw")),
+        });
+        (self.tell)(Ok(&line));
+    }
+
+    fn round_trip(&mut self) {
+        let pair = |between, subject, peer| Pair {
+            between,
+            protocol: Protocol::Udp,
+            role: Role::Ask,
+            subject,
+            peer,
+            size: ROUND_TRIP_BYTES,
+            bulk: false,
+        };
+        let spinning = Means::KernelSpinning;
+        let pairs = [
+            ("kernel", pair(Between::Kernels, Means::Kernel, Means::Kernel)),
+            ("kernel_spinning", pair(Between::Kernels, spinning, spinning)),
+            ("raw", pair(Between::KernelAndTap, Means::Raw, spinning)),
+            ("fusewire", pair(Between::KernelAndTap, Means::Fusewire, spinning)),
+        ];
+        let rounds = self.rounds(&pairs, "round trip");
+        let of = |r: &[Round]| {
+            let ns = r.iter().flatten().filter_map(|(_, r)| r.subject.round_trip_ns);
+            median(&ns.collect::<Vec<_>>())
+        };
+        let round_trip_ns = rounds.iter().filter_map(|(n, r)| Some((*n, of(r)?))).collect();
+        // Rates, so the other way round.
+        let ratio_to_raw = median(&ratios(&rounds, "raw", "fusewire"));
+        let line = RoundTrip {
+            protocol: Protocol::Udp,
+            size_bytes: ROUND_TRIP_BYTES,
+            round_trip_ns,
+            ratio_to_raw,
+        };
+        (self.tell)(Ok(&Line::RoundTrip(line)));
+    }
+}
+
+/// Who competes.
+fn pairs(protocol: Protocol, direction: Direction, size: usize) -> Vec<(&'static str, Pair)> {
+    use Between::{BridgedKernels, BridgedTaps, KernelAndTap, Kernels};
+    use Means::{Fusewire, FusewireBatch, Kernel, KernelOffload, Raw};
+    let role = if direction == Direction::Receive { Role::Receive } else { Role::Send };
+    let pair =
+        |between, subject, peer| Pair { between, protocol, role, subject, peer, size, bulk: false };
+    match (protocol, direction) {
+        (Protocol::Udp, Direction::Both) => vec![
+            ("kernel", pair(BridgedKernels, Kernel, Kernel)),
+            ("kernel_offload", pair(BridgedKernels, KernelOffload, KernelOffload)),
+            ("fusewire", pair(BridgedTaps, Fusewire, Fusewire)),
+            ("fusewire_batch", pair(BridgedTaps, FusewireBatch, FusewireBatch)),
+        ],
+        (Protocol::Udp, _) => vec![
+            ("kernel", pair(Kernels, Kernel, KernelOffload)),
+            ("kernel_offload", pair(Kernels, KernelOffload, KernelOffload)),
+            ("raw", pair(KernelAndTap, Raw, KernelOffload)),
+            ("fusewire", pair(KernelAndTap, FusewireBatch, KernelOffload)),
+            ("fusewire_single", pair(KernelAndTap, Fusewire, KernelOffload)),
+        ],
+        (Protocol::Tcp, Direction::Both) => vec![
+            ("kernel", pair(BridgedKernels, Kernel, Kernel)),
+            ("fusewire", pair(BridgedTaps, Fusewire, Fusewire)),
+        ],
+        (Protocol::Tcp, _) => vec![
+            ("kernel", pair(Kernels, Kernel, Kernel)),
+            ("raw", pair(KernelAndTap, Raw, Kernel)),
+            ("fusewire", pair(KernelAndTap, Fusewire, Kernel)),
+        ],
+    }
+}
+
+/// Time a message inside the interface, where a process of ours measured it: Fusewire's own, or else the
+/// raw device's.
+fn device_ns(rounds: &Rounds) -> Option<f64> {
+    ["fusewire", "raw"].into_iter().find_map(|name| {
+        let reports = rounds.get(name)?.iter().flatten().map(|(_, r)| &r.subject);
+        let ns = reports.filter_map(|r| Some(r.device_s? * 1e9 / r.messages.max(1) as f64));
+        median(&ns.collect::<Vec<_>>())
+    })
+}
+
+fn rates(rounds: &[Round]) -> Option<Rates> {
+    let rates: Vec<f64> = rounds.iter().flatten().map(|(rate, _)| *rate).collect();
+    let cpu: Vec<f64> = rounds.iter().flatten().map(|(_, r)| r.subject.cpu_ns()).collect();
+    Some(Rates { messages_per_s: median(&rates)?, range: range(&rates)?, cpu_ns: median(&cpu)? })
+}
+
+/// Rates of `a` by those of `b` in the same round.
+fn ratios(rounds: &Rounds, a: &str, b: &str) -> Vec<f64> {
+    let (Some(a), Some(b)) = (rounds.get(a), rounds.get(b)) else { return Vec::new() };
+    let ratio = |(a, b): (&Round, &Round)| Some(a.as_ref()?.0 / b.as_ref()?.0);
+    a.iter().zip(b).filter_map(ratio).filter(|r| r.is_finite()).collect()
+}
+
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => None,
+        n if n % 2 == 1 => Some(values[n / 2]),
+        _ => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
+    }
+}
+
+fn range(values: &[f64]) -> Option<[f64; 2]> {
+    let least = values.iter().copied().reduce(f64::min)?;
+    Some([least, values.iter().copied().reduce(f64::max)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inca::task::Report;
+
+    fn round(rate: f64) -> Option<(f64, Reports)> {
+        let reports = Reports { subject: Report::default(), peer: Report::default() };
+        Some((rate, reports))
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_round() {
+        let ours = vec![round(10.0), None, round(90.0)];
+        let theirs = vec![round(5.0), round(7.0), round(30.0)];
+        let rounds = Rounds::from([("fusewire", ours), ("kernel", theirs)]);
+        assert_eq!(ratios(&rounds, "fusewire", "kernel"), [2.0, 3.0]);
+        assert_eq!(median(&[2.0, 3.0]), Some(2.5));
+        assert_eq!(range(&[2.0, 3.0, 1.0]), Some([1.0, 3.0]));
+        assert_eq!((median(&[]), range(&[])), (None, None));
+        assert!(ratios(&rounds, "fusewire", "raw").is_empty());
+    }
+
+    #[test]
+    fn every_direction_has_a_kernel_and_us() {
+        for protocol in [Protocol::Udp, Protocol::Tcp] {
+            for direction in [Direction::Send, Direction::Receive, Direction::Both] {
+                let pairs = pairs(protocol, direction, 100);
+                let has = |name| pairs.iter().any(|(n, _)| *n == name);
+                assert!(has("kernel") && has("fusewire"), "{protocol:?} {direction:?}");
+            }
+        }
+    }
+}

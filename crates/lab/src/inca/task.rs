@@ -1,0 +1,322 @@
+//! One side of one measurement, in a process of its own: what it is to do, and what it reports.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Time at the beginning that does not count.
+const WARM: Duration = Duration::from_millis(80);
+/// How long a sender goes on after its own end, so that the reader's time is full to its end.
+const TAIL: Duration = Duration::from_millis(60);
+/// A reader that hears nothing for as long gives up.
+pub const PATIENCE: Duration = Duration::from_millis(2500);
+/// Largest message that an IP packet of 1500 bytes carries over UDP.
+const PACKET_BYTES: usize = 1472;
+/// How long a reader of a stream sleeps when nothing is there, instead of being woken for each packet.
+pub const NAP: Duration = Duration::from_micros(30);
+/// Bytes of one write of bulk data, and of one read.
+pub const BULK_BYTES: usize = 64 << 10;
+/// Messages between two looks at the clock, where they are counted one by one.
+const CLOCK_EVERY: u64 = 32;
+/// Round trips of one measurement at the most.
+const ROUND_TRIPS: usize = 200_000;
+
+/// Which machinery a process uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Means {
+    /// The kernel's sockets, a call a message; it sleeps when there is nothing.
+    Kernel,
+    /// The kernel's sockets, many messages a call (`UDP_SEGMENT`, `UDP_GRO`).
+    KernelOffload,
+    /// The kernel's sockets, a call a message; it asks again when there is nothing.
+    KernelSpinning,
+    /// The interface alone: prepared frames out, frames in and away.
+    Raw,
+    /// Fusewire, a call a message.
+    Fusewire,
+    /// Fusewire, many messages a call.
+    FusewireBatch,
+}
+
+/// What a process does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Sends messages until the time is up.
+    Send,
+    /// Reads messages until the time is up.
+    Receive,
+    /// Sends a message, waits for it to come back, and so on.
+    Ask,
+    /// Sends back what comes, until it is killed.
+    Answer,
+}
+
+/// UDP or TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// A message is a datagram.
+    Udp,
+    /// A message is so many bytes of the stream.
+    Tcp,
+}
+
+impl Protocol {
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Udp => "udp",
+            Protocol::Tcp => "tcp",
+        }
+    }
+}
+
+/// What a process is to do; goes to it as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// With what.
+    pub means: Means,
+    /// What.
+    pub role: Role,
+    /// Over what.
+    pub protocol: Protocol,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Bytes of one write or read of a TCP stream, where it is not a message.
+    pub bulk: bool,
+    /// Seconds that count.
+    pub seconds: f64,
+    /// The processor that it stays on.
+    pub core: usize,
+    /// Its own address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub peer: SocketAddr,
+    /// The peer's Ethernet address, where there is no one to ask.
+    pub peer_mac: [u8; 6],
+    /// The TAP that it holds.
+    pub tap: String,
+}
+
+impl Task {
+    /// Messages of one UDP super-frame: as many as the kernel's own senders put into one.
+    pub fn messages_per_super_frame(&self) -> usize {
+        if self.size > PACKET_BYTES {
+            return 1;
+        }
+        (65_000 / self.size).clamp(1, fusewire_device::kernel_udp::segments_max())
+    }
+
+    /// Bytes of one read or write of a stream.
+    pub fn stride(&self) -> usize {
+        if self.bulk { BULK_BYTES } else { self.size }
+    }
+
+    /// The prefix of the network that both are on.
+    pub fn prefix(&self) -> u8 {
+        if matches!(self.local.ip(), IpAddr::V4(_)) { 24 } else { 64 }
+    }
+}
+
+/// What a process prints at its end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Messages in the time that counts.
+    pub messages: u64,
+    /// The time that counts.
+    pub seconds: f64,
+    /// User and system time in it.
+    pub cpu_s: f64,
+    /// Seconds of it inside the interface's own `receive` or `transmit`, where that was measured.
+    pub device_s: Option<f64>,
+    /// Median round trip, in ns.
+    pub round_trip_ns: Option<f64>,
+    /// Messages that were not what was sent.
+    pub wrong: u64,
+}
+
+impl Report {
+    /// Messages a second.
+    pub fn rate(&self) -> f64 {
+        self.messages as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Nanoseconds of processor time a message.
+    pub fn cpu_ns(&self) -> f64 {
+        self.cpu_s * 1e9 / self.messages.max(1) as f64
+    }
+}
+
+/// Does the task and prints the report.
+///
+/// # Errors
+/// Whatever went wrong, of any kind.
+pub fn work(task: &Task) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(task.core);
+    sched_setaffinity(None, &set).map_err(|e| Error::os("choosing a processor")(e.into()))?;
+    let report = match task.means {
+        Means::Kernel | Means::KernelOffload | Means::KernelSpinning => super::kernel::work(task)?,
+        Means::Raw => super::raw::work(task)?,
+        Means::Fusewire | Means::FusewireBatch => super::fusewire::work(task)?,
+    };
+    let text = serde_json::to_string(&report)
+        .map_err(|e| Error::Os { action: "printing a report", source: e.into() })?;
+    println!("{text}");
+    Ok(())
+}
+
+/// Tells the parent that the peer may start.
+pub fn ready() -> Result<()> {
+    println!("READY");
+    std::io::stdout().flush().map_err(Error::os("telling that all is ready"))
+}
+
+/// Counts messages in the time that counts.
+pub struct Meter {
+    seconds: Duration,
+    started: Option<Instant>,
+    counted_from: Option<(Instant, f64, u64, Duration)>,
+    ends: Option<Instant>,
+    messages: u64,
+    /// Counted one by one since the last look at the clock.
+    pending: u64,
+    /// Time inside the interface.
+    pub device: Duration,
+    /// Messages that were not what was sent.
+    pub wrong: u64,
+    report: Option<Report>,
+}
+
+impl Meter {
+    /// Starts with the first message.
+    pub fn new(task: &Task) -> Self {
+        Meter {
+            seconds: Duration::from_secs_f64(task.seconds),
+            started: None,
+            counted_from: None,
+            ends: None,
+            messages: 0,
+            pending: 0,
+            device: Duration::ZERO,
+            wrong: 0,
+            report: None,
+        }
+    }
+
+    /// Adds messages; false once the time is up.
+    pub fn count(&mut self, messages: u64) -> bool {
+        self.messages += messages;
+        let now = Instant::now();
+        let started = *self.started.get_or_insert(now);
+        if let Some((from, cpu, before, device)) = self.counted_from {
+            let elapsed = now - from;
+            if self.report.is_none() && elapsed >= self.seconds {
+                self.report = Some(Report {
+                    messages: self.messages - before,
+                    seconds: elapsed.as_secs_f64(),
+                    cpu_s: cpu_seconds() - cpu,
+                    device_s: Some((self.device - device).as_secs_f64()).filter(|s| *s > 0.0),
+                    round_trip_ns: None,
+                    wrong: 0,
+                });
+                self.ends = Some(now);
+            }
+        } else if now - started >= WARM {
+            self.counted_from = Some((now, cpu_seconds(), self.messages, self.device));
+        }
+        self.report.is_none()
+    }
+
+    /// As [`Meter::count`], for a sender: true for a while after the time is up.
+    pub fn count_sent(&mut self, messages: u64) -> bool {
+        self.count(messages) || self.ends.is_some_and(|at| at.elapsed() < TAIL)
+    }
+
+    /// Adds one message; looks at the clock only now and then.
+    #[inline]
+    pub fn count_one(&mut self) -> bool {
+        self.pending += 1;
+        if self.pending < CLOCK_EVERY {
+            return true;
+        }
+        let messages = std::mem::take(&mut self.pending);
+        self.count(messages)
+    }
+
+    /// As [`Meter::count_one`], for a sender.
+    #[inline]
+    pub fn count_one_sent(&mut self) -> bool {
+        self.count_one() || self.ends.is_some_and(|at| at.elapsed() < TAIL)
+    }
+
+    /// The time is up.
+    pub fn is_done(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// The report; an error when nothing came, or not to the end.
+    pub fn report(self) -> Result<Report> {
+        let report = self
+            .report
+            .ok_or_else(|| Error::Unsupported(format!("stalled after {}", self.messages)))?;
+        Ok(Report { wrong: self.wrong, ..report })
+    }
+}
+
+/// User and system time of this process so far, in seconds.
+fn cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// Measures round trips until the time is up.
+pub fn ask(task: &Task, mut once: impl FnMut() -> Result<()>) -> Result<Report> {
+    let mut ns = Vec::with_capacity(ROUND_TRIPS);
+    let started = Instant::now();
+    let end = started + WARM + Duration::from_secs_f64(task.seconds);
+    let mut last = started;
+    while last < end && ns.len() < ROUND_TRIPS {
+        once()?;
+        let now = Instant::now();
+        if now - started > WARM {
+            ns.push((now - last).as_nanos() as f64);
+        }
+        last = now;
+    }
+    if ns.is_empty() {
+        return Err(Error::Unsupported("no answer came in time".into()));
+    }
+    let messages = ns.len() as u64;
+    let seconds = ns.iter().sum::<f64>() * 1e-9;
+    ns.sort_by(f64::total_cmp);
+    let round_trip_ns = Some(ns[ns.len() / 2]);
+    Ok(Report { messages, seconds, round_trip_ns, ..Report::default() })
+}
+
+/// The first byte of every datagram.
+pub const MARK: u8 = 0x5a;
+
+/// Bytes of a stream, from `at` on: each tells its place.
+pub fn stream_byte(at: u64) -> u8 {
+    (at % 251) as u8
+}
+
+/// Looks at the first byte of each datagram of `size` in `bytes`, as an application would; returns how
+/// many there are, and how many are wrong.
+pub fn look(bytes: &[u8], size: usize) -> (u64, u64) {
+    let mut seen = (0, 0);
+    for message in bytes.chunks(size) {
+        seen.0 += 1;
+        seen.1 += u64::from(message[0] != MARK || message.len() != size);
+    }
+    seen
+}

@@ -1,0 +1,74 @@
+//! What happens to the interface and to our addresses under way.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::interface::Change;
+
+use super::config::{Error, Event};
+use super::stack::Stack;
+use super::table::Socket;
+
+/// How often a stack that never sleeps looks for changes of its interface.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Stack {
+    /// Follows the interface, when it is time to look or the stack has slept.
+    ///
+    /// # Errors
+    /// `NotFound` when the link was deleted.
+    pub(super) fn follow(&mut self, now: Instant) -> io::Result<()> {
+        if self.look_at.is_some_and(|at| now < at) {
+            return Ok(());
+        }
+        self.look_at = Some(now + LOOK);
+        while let Some(change) = self.interface.poll_change() {
+            match change {
+                Change::Gone => {
+                    return Err(io::Error::new(io::ErrorKind::NotFound, "the link was deleted"));
+                }
+                // The interface's capabilities have the MTU, which `poll_rest` compares. Addresses,
+                // neighbours and routes of the kernel's are not ours; what cannot be sent while the
+                // link is down waits, or is lost as on any network.
+                Change::Mtu(_)
+                | Change::Running(_)
+                | Change::AddressAdded(..)
+                | Change::AddressRemoved(_)
+                | Change::Neighbour(..)
+                | Change::Routes
+                | Change::Overrun => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up an address of ours: connections from it end with [`Error::NotOurs`], which their peers are
+    /// told by RST; UDP sockets that are bound to it have that error.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn remove_address(&mut self, now: Instant, address: IpAddr) -> io::Result<()> {
+        let core = &mut self.core;
+        for index in 0..core.table.slots.len() as u32 {
+            match &mut core.table.slots[index as usize].socket {
+                Some(Socket::Stream(stream)) if stream.tuple.local.ip() == address => {
+                    stream.error.get_or_insert(Error::NotOurs(stream.tuple.local));
+                    stream.tcp.abort();
+                    core.mark(index);
+                    core.settle(index);
+                }
+                Some(Socket::Udp(udp)) if udp.local.ip() == address => {
+                    udp.error = Some(Error::NotOurs(udp.local));
+                    core.tell(index, Event::Error);
+                }
+                _ => {}
+            }
+        }
+        self.transmit(now)?;
+        self.core.layer_speaks = true;
+        self.core.layer.remove_address(now, address);
+        Ok(())
+    }
+}
