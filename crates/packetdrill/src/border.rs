@@ -99,6 +99,9 @@ pub unsafe extern "C" fn packetdrill_interface_init(
     // SAFETY: nothing else runs in this process yet but packetdrill's own thread, which waits for a mutex:
     // nobody reads the environment meanwhile. The script's shell commands must not inherit it.
     unsafe { libc::unsetenv(c"LD_PRELOAD".as_ptr()) };
+    // SAFETY: takes back that packetdrill has locked its memory, which an ordinary user's limit does not allow
+    // a stack's rings; time is virtual, so nothing is lost.
+    unsafe { libc::munlockall() };
     DRIVER.get_or_init(|| Driver::new(&flags));
     let table = Interface {
         userdata: std::ptr::null_mut(),
