@@ -41,6 +41,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
+    ("capi", &["base", "device", "stack"]),
     ("packetdrill", &["base", "device", "stack", "transport", "wire"]),
     ("testkit", &["base"]),
     (
@@ -84,6 +85,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/kernels/src/arch",
     "crates/device/src/sys",
     "crates/stack/src/shared",
+    "crates/capi/src/border",
     "crates/packetdrill/src/border.rs",
 ];
 

@@ -9,7 +9,8 @@ use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Config, SocketId, Stack, State};
 
 use super::task::{
-    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, stream_byte,
+    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, settle,
+    stream_byte,
 };
 use crate::{Error, Result};
 
@@ -41,6 +42,7 @@ pub fn work(task: &Task) -> Result<Report> {
 pub fn open(name: &str, cidr: Cidr, clock: &Clock) -> Result<Stack> {
     let config = tap::Config { name: name.into(), ..tap::Config::default() };
     let tap = Tap::open(&config).map_err(Error::os("opening a TAP"))?;
+    settle(name)?;
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Error::os("random bytes")(e.into()))?;

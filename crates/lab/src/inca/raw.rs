@@ -12,7 +12,7 @@ use fusewire_wire::tcp::{self, Flags};
 use fusewire_wire::{ethernet, ipv4, udp};
 
 use super::task::{
-    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, ready, stream_byte,
+    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, ready, settle, stream_byte,
 };
 use crate::{Error, Result};
 
@@ -29,6 +29,7 @@ const SUPER_SEGMENTS: usize = 44;
 pub fn work(task: &Task) -> Result<Report> {
     let config = Config { name: task.tap.clone(), ..Config::default() };
     let tap = Tap::open(&config).map_err(Error::os("opening a TAP"))?;
+    settle(&task.tap)?;
     let (IpAddr::V4(local), IpAddr::V4(peer)) = (task.local.ip(), task.peer.ip()) else {
         return Err(Error::Unsupported("the raw device speaks IPv4 alone".into()));
     };

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 /// Time at the beginning that does not count.
 const WARM: Duration = Duration::from_millis(80);
 /// How long a sender goes on after its own end, so that the reader's time is full to its end.
-const TAIL: Duration = Duration::from_millis(60);
+const TAIL: Duration = Duration::from_millis(100);
 /// A reader that hears nothing for as long gives up.
 pub const PATIENCE: Duration = Duration::from_millis(2500);
 /// Largest message that an IP packet of 1500 bytes carries over UDP.
@@ -186,6 +187,8 @@ pub struct Meter {
     started: Option<Instant>,
     counted_from: Option<(Instant, f64, u64, Duration)>,
     ends: Option<Instant>,
+    /// When something was last counted.
+    last: Option<Instant>,
     messages: u64,
     /// Counted one by one since the last look at the clock.
     pending: u64,
@@ -204,6 +207,7 @@ impl Meter {
             started: None,
             counted_from: None,
             ends: None,
+            last: None,
             messages: 0,
             pending: 0,
             device: Duration::ZERO,
@@ -217,17 +221,11 @@ impl Meter {
         self.messages += messages;
         let now = Instant::now();
         let started = *self.started.get_or_insert(now);
+        self.last = Some(now);
         if let Some((from, cpu, before, device)) = self.counted_from {
             let elapsed = now - from;
             if self.report.is_none() && elapsed >= self.seconds {
-                self.report = Some(Report {
-                    messages: self.messages - before,
-                    seconds: elapsed.as_secs_f64(),
-                    cpu_s: cpu_seconds() - cpu,
-                    device_s: Some((self.device - device).as_secs_f64()).filter(|s| *s > 0.0),
-                    round_trip_ns: None,
-                    wrong: 0,
-                });
+                self.report = Some(self.so_far(elapsed, cpu, before, device));
                 self.ends = Some(now);
             }
         } else if now - started >= WARM {
@@ -263,13 +261,51 @@ impl Meter {
         self.report.is_some()
     }
 
-    /// The report; an error when nothing came, or not to the end.
-    pub fn report(self) -> Result<Report> {
+    fn so_far(&self, elapsed: Duration, cpu: f64, before: u64, device: Duration) -> Report {
+        Report {
+            messages: self.messages - before,
+            seconds: elapsed.as_secs_f64(),
+            cpu_s: cpu_seconds() - cpu,
+            device_s: Some((self.device - device).as_secs_f64()).filter(|s| *s > 0.0),
+            round_trip_ns: None,
+            wrong: 0,
+        }
+    }
+
+    /// The report; an error when nothing came, or nothing for most of the time that counts. A reader that
+    /// began late on a busy machine is content with half of it.
+    pub fn report(mut self) -> Result<Report> {
+        if let (None, Some((from, cpu, before, device)), Some(last)) =
+            (&self.report, self.counted_from, self.last)
+            && (last - from) * 2 >= self.seconds
+        {
+            self.report = Some(self.so_far(last - from, cpu, before, device));
+        }
         let report = self
             .report
             .ok_or_else(|| Error::Unsupported(format!("stalled after {}", self.messages)))?;
         Ok(Report { wrong: self.wrong, ..report })
     }
+}
+
+/// Waits until the kernel sends over a TAP that was just opened: it takes notice of that in a thread of its
+/// own, and throws away what it is to send until then.
+///
+/// # Errors
+/// `ip` cannot be started.
+pub fn settle(tap: &str) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let output = Command::new("ip")
+            .args(["-oneline", "link", "show", "dev", tap])
+            .output()
+            .map_err(Error::os("starting ip"))?;
+        if String::from_utf8_lossy(&output.stdout).contains("state UP") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }
 
 /// User and system time of this process so far, in seconds.

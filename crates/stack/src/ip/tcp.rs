@@ -233,6 +233,11 @@ impl Stream {
         free.min(self.tcp.send_room() as usize)
     }
 
+    /// The application wants to hear of room.
+    pub fn ask_room(&mut self) {
+        self.wants_room = true;
+    }
+
     /// A writer should be woken.
     pub fn is_writable(&self) -> bool {
         let end = self.send_end.max(self.tcp.snd_una_offset());

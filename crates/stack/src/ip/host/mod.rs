@@ -82,8 +82,10 @@ pub(super) struct Inner {
 
 /// Which way somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub enum Way {
+    /// For something to read, to accept, or an end.
     Read,
+    /// For room, or the end of the handshake.
     Write,
 }
 

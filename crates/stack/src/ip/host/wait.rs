@@ -1,5 +1,7 @@
 //! How a caller waits: it drives the stack, first without sleeping, then asleep on the interface.
 
+mod any;
+
 use std::cell::OnceCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,0 +1,119 @@
+/* libfusewire: sockets over a user-level IP stack.
+ *
+ * The calls have the names of the kernel's with fw_ before them, the same arguments, and the meaning that POSIX
+ * gives them: -1 and errno on failure. What differs is said here.
+ *
+ * Descriptors are small integers of the library, from 3 on, the lowest that is free. They are not the kernel's:
+ * neither read, close nor poll takes them, and the numbers of the two may be the same.
+ *
+ * Threads: every call may be made from any thread. After fw_close those who wait on the descriptor are told EBADF.
+ * After fork the child must not call the library.
+ *
+ * Pointers: null is EFAULT where something is needed. What is not null points to as much memory as the call
+ * says, which no other thread writes during the call. This the library cannot check.
+ *
+ * Signals: a write to a stream that is over is EPIPE and never SIGPIPE; no call ends with EINTR.
+ *
+ * A fault inside the library is EIO; it never ends the program.
+ */
+#ifndef FUSEWIRE_H
+#define FUSEWIRE_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mmsghdr;
+struct timespec;
+
+/* What a stack is made of. */
+struct fw_config {
+    /* sizeof(struct fw_config): a later library knows by it what an earlier program knew. */
+    size_t size;
+    /* "tap:NAME" makes or opens a TAP interface; "packet:INTERFACE" and "xdp:INTERFACE" live on one that the
+     * kernel uses too, with addresses that it does not have; "auto" or "auto:INTERFACE" takes the best that
+     * may be opened. */
+    const char *device;
+    /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between. */
+    const char *addresses;
+    /* Routers, IPv4 or IPv6, with commas between; or null. */
+    const char *gateway;
+    /* Largest IP packet in bytes; 0: what the interface says. */
+    unsigned int mtu;
+};
+
+/* Opens a stack; returns a descriptor, for fw_socket_on and fw_close. The first becomes the default, which
+ * fw_socket uses. Without one fw_socket opens it as the environment says: FUSEWIRE_DEVICE, FUSEWIRE_ADDRESS,
+ * FUSEWIRE_GATEWAY and FUSEWIRE_MTU, in the words of struct fw_config. */
+int fw_open(const struct fw_config *config);
+
+/* Why fw_open or fw_socket last could not open a stack on this thread, as a sentence, cut to len bytes and
+ * ended by a zero byte. Returns how long it is without being cut. */
+size_t fw_reason(char *out, size_t len);
+
+/* domain: AF_INET, AF_INET6. type: SOCK_STREAM, SOCK_DGRAM, with SOCK_NONBLOCK. An IPv6 socket that is bound to no
+ * address takes IPv4 too, as IPv4-mapped addresses. ENETDOWN: there is no stack, see fw_reason. */
+int fw_socket(int domain, int type, int protocol);
+
+/* The same on a stack of fw_open. */
+int fw_socket_on(int stack, int domain, int type, int protocol);
+
+/* Closes a socket, or a stack: its sockets live on, and when they are closed too it ends. */
+int fw_close(int fd);
+
+/* A TCP address is free for another socket as soon as the socket that was bound to it is closed: what is in
+ * TIME-WAIT does not hold it, with SO_REUSEADDR or without. */
+int fw_bind(int fd, const struct sockaddr *addr, socklen_t len);
+int fw_listen(int fd, int backlog);
+int fw_accept(int fd, struct sockaddr *addr, socklen_t *len);
+/* flags: SOCK_NONBLOCK. */
+int fw_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int fw_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int fw_shutdown(int fd, int how);
+int fw_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
+int fw_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
+
+/* Flags of sending: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE (the last two change nothing). Of receiving: MSG_DONTWAIT,
+ * MSG_PEEK, MSG_WAITALL (streams), MSG_TRUNC (datagrams), MSG_WAITFORONE (fw_recvmmsg). Others are EOPNOTSUPP. */
+ssize_t fw_send(int fd, const void *bytes, size_t len, int flags);
+ssize_t fw_sendto(int fd, const void *bytes, size_t len, int flags, const struct sockaddr *addr,
+                  socklen_t addr_len);
+ssize_t fw_recv(int fd, void *out, size_t len, int flags);
+ssize_t fw_recvfrom(int fd, void *out, size_t len, int flags, struct sockaddr *addr, socklen_t *addr_len);
+
+/* Ancillary data: none is received, and to send some is EOPNOTSUPP. */
+ssize_t fw_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t fw_recvmsg(int fd, struct msghdr *message, int flags);
+
+/* Datagrams of one length to one peer leave together, as one super-frame where the interface takes it. At most
+ * 1024 a call. */
+int fw_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags);
+/* The time is for the whole call, and is not changed. */
+int fw_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout);
+
+/* Sockets of this library only. One stack's wait asleep; with several stacks it looks every millisecond. */
+int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+
+/* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVBUF, SO_SNDBUF
+ * (the last two before fw_connect and fw_listen), SO_KEEPALIVE, SO_LINGER (off, or zero seconds, which resets),
+ * SO_REUSEADDR, SO_BROADCAST (both kept, and without effect).
+ * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_MAXSEG (read only), and
+ * TCP_INFO, which is Linux's struct tcp_info up to tcpi_data_segs_out; what is not known is 0.
+ * IPPROTO_IP and IPPROTO_IPV6: to join and leave groups; the interface in the request is not looked at.
+ * Others are ENOPROTOOPT. */
+int fw_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+
+/* F_GETFL and F_SETFL with O_NONBLOCK. */
+int fw_fcntl(int fd, int command, int argument);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,177 @@
+//! `sendmsg` and `recvmsg`, one message or many a call. Ancillary data there is none.
+
+use std::ffi::{c_int, c_uint};
+
+use libc::{mmsghdr, msghdr, ssize_t, timespec};
+
+use super::{destination, guard, guard_int, memory};
+use crate::errno::{Errno, Result};
+use crate::socket::{Flags, Incoming, Kind, Outgoing, Socket};
+use crate::table;
+
+/// A message to send, as its header names it.
+///
+/// # Safety
+/// The header's pointers are null or point to what it says, during `'a`.
+unsafe fn outgoing<'a>(socket: &Socket, header: &msghdr) -> Result<Outgoing<'a>> {
+    if header.msg_controllen > 0 {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
+    // SAFETY: the caller's obligation is ours.
+    let (addr, bytes) = unsafe {
+        let addr = memory::address(header.msg_name.cast(), header.msg_namelen)?;
+        (addr, memory::gather(header.msg_iov, header.msg_iovlen)?)
+    };
+    let to = if socket.kind == Kind::Stream { None } else { destination(socket, addr)? };
+    Ok(Outgoing { to, bytes })
+}
+
+/// Tells a header what came for it.
+///
+/// # Safety
+/// The header's pointers are null or point to what it says.
+unsafe fn tell(
+    socket: &Socket,
+    header: &mut msghdr,
+    incoming: &Incoming<'_>,
+    flags: Flags,
+) -> Result<usize> {
+    let (from, whole) = match incoming.got {
+        Some((from, whole)) => (Some(from), whole),
+        None => (None, 0),
+    };
+    let room = incoming.place.len();
+    header.msg_controllen = 0;
+    header.msg_flags = if whole > room { libc::MSG_TRUNC } else { 0 };
+    let emit = || from.map_or(Vec::new(), |from| socket.family.emit(from));
+    let len = &raw mut header.msg_namelen;
+    // SAFETY: the name is the caller's obligation; its length lies in the header.
+    unsafe { memory::put_address(header.msg_name.cast(), len, emit) }?;
+    Ok(if flags.truncated { whole } else { whole.min(room) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_sendmsg(fd: c_int, header: *const msghdr, flags: c_int) -> ssize_t {
+    guard(|| {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or a header whose pointers point to what it says: the header file's contract.
+        let message = unsafe {
+            let header = memory::value(header).ok_or(Errno(libc::EFAULT))?;
+            outgoing(&socket, &header)?
+        };
+        let flags = Flags::of(flags)?;
+        if socket.kind == Kind::Stream {
+            return Ok(socket.send_stream(&message.bytes, flags)? as isize);
+        }
+        let len = message.bytes.len();
+        socket.send_messages(&[message], flags)?;
+        Ok(len as isize)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int) -> ssize_t {
+    guard(|| {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or one header: the header file's contract.
+        let headers = unsafe { memory::array_mut(header, 1, 1) }?;
+        let header = &mut headers[0];
+        // SAFETY: its pieces point to what they say: the header file's contract.
+        let place = unsafe { memory::scatter(header.msg_iov, header.msg_iovlen) }?;
+        let flags = Flags::of(flags)?;
+        let mut incoming = [Incoming { place, got: None }];
+        if socket.kind == Kind::Stream {
+            let received = incoming[0].place.fill(|out| match socket.recv_stream(out, flags) {
+                Ok(received) => (received, Ok(received)),
+                Err(error) => (0, Err(error)),
+            })?;
+            (header.msg_namelen, header.msg_controllen, header.msg_flags) = (0, 0, 0);
+            return Ok(received as isize);
+        }
+        socket.recv_messages(&mut incoming, flags, None)?;
+        // SAFETY: its name points to what it says: the header file's contract.
+        unsafe { tell(&socket, header, &incoming[0], flags) }.map(|len| len as isize)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_sendmmsg(
+    fd: c_int,
+    headers: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    guard_int(|| {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or `count` headers: the header file's contract.
+        let headers = unsafe { memory::array_mut(headers, count as usize, memory::PIECES_MAX) }?;
+        let flags = Flags::of(flags)?;
+        let mut messages = Vec::with_capacity(headers.len());
+        for header in headers.iter() {
+            // SAFETY: its pointers point to what it says: the header file's contract.
+            match unsafe { outgoing(&socket, &header.msg_hdr) } {
+                Ok(message) => messages.push(message),
+                Err(error) if messages.is_empty() => return Err(error),
+                // Those before it are sent; it is told of when it is first.
+                Err(_) => break,
+            }
+        }
+        let mut sent = 0;
+        if socket.kind == Kind::Stream {
+            for (header, message) in headers.iter_mut().zip(&messages) {
+                let len = match socket.send_stream(&message.bytes, flags) {
+                    Ok(len) => len,
+                    Err(error) if sent == 0 => return Err(error),
+                    Err(_) => break,
+                };
+                header.msg_len = len as c_uint;
+                sent += 1;
+                if len < message.bytes.len() {
+                    break;
+                }
+            }
+        } else {
+            sent = socket.send_messages(&messages, flags)?;
+            for (header, message) in headers.iter_mut().zip(&messages).take(sent) {
+                header.msg_len = message.bytes.len() as c_uint;
+            }
+        }
+        Ok(sent as i32)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_recvmmsg(
+    fd: c_int,
+    headers: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    guard_int(|| {
+        let socket = table::socket(fd)?;
+        if socket.kind == Kind::Stream {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        // SAFETY: null, or `count` headers and a time: the header file's contract.
+        let (headers, timeout) = unsafe {
+            let headers = memory::array_mut(headers, count as usize, memory::PIECES_MAX)?;
+            (headers, memory::time(timeout)?)
+        };
+        let flags = Flags::of(flags)?;
+        let mut incoming = Vec::with_capacity(headers.len());
+        for header in headers.iter() {
+            // SAFETY: its pieces point to what they say: the header file's contract.
+            let place =
+                unsafe { memory::scatter(header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) }?;
+            incoming.push(Incoming { place, got: None });
+        }
+        let received = socket.recv_messages(&mut incoming, flags, timeout)?;
+        for (header, incoming) in headers.iter_mut().zip(&incoming).take(received) {
+            // SAFETY: its name points to what it says: the header file's contract.
+            let len = unsafe { tell(&socket, &mut header.msg_hdr, incoming, flags) }?;
+            header.msg_len = len as c_uint;
+        }
+        Ok(received as i32)
+    })
+}

@@ -1,0 +1,80 @@
+//! Why a call failed, as POSIX numbers it.
+#![forbid(unsafe_code)]
+
+use std::io;
+
+use fusewire_stack::ip;
+
+/// A value of `errno`, never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// Short for results of this crate.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+impl From<Errno> for io::Error {
+    fn from(errno: Errno) -> io::Error {
+        io::Error::from_raw_os_error(errno.0)
+    }
+}
+
+impl From<ip::Error> for Errno {
+    fn from(error: ip::Error) -> Errno {
+        use ip::Error::*;
+        Errno(match error {
+            NoSocket => libc::EBADF,
+            NotConnected => libc::ENOTCONN,
+            Finished => libc::EPIPE,
+            InUse(_) => libc::EADDRINUSE,
+            NotOurs(_) | NoPort => libc::EADDRNOTAVAIL,
+            TooManySockets => libc::ENFILE,
+            TooLong { .. } => libc::EMSGSIZE,
+            Misuse(_) => libc::EINVAL,
+            Unreachable => libc::EHOSTUNREACH,
+            Refused => libc::ECONNREFUSED,
+            Reset => libc::ECONNRESET,
+            Aborted => libc::ECONNABORTED,
+            TimedOut => libc::ETIMEDOUT,
+            Interface => libc::ENETDOWN,
+            _ => libc::EIO,
+        })
+    }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Errno {
+        if let Some(number) = error.raw_os_error().filter(|number| *number != 0) {
+            return Errno(number);
+        }
+        let ours = error.get_ref().and_then(|inner| inner.downcast_ref::<ip::Error>());
+        if let Some(ours) = ours {
+            return (*ours).into();
+        }
+        Errno(match error.kind() {
+            io::ErrorKind::PermissionDenied => libc::EPERM,
+            io::ErrorKind::NotFound => libc::ENODEV,
+            io::ErrorKind::InvalidInput => libc::EINVAL,
+            io::ErrorKind::Unsupported => libc::EOPNOTSUPP,
+            io::ErrorKind::OutOfMemory => libc::ENOMEM,
+            io::ErrorKind::AddrInUse => libc::EADDRINUSE,
+            io::ErrorKind::ResourceBusy => libc::EBUSY,
+            io::ErrorKind::NetworkDown => libc::ENETDOWN,
+            _ => libc::EIO,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_meaning_on_its_way_through_io() {
+        for error in [ip::Error::Refused, ip::Error::TimedOut, ip::Error::Finished] {
+            assert_eq!(Errno::from(io::Error::from(error)), Errno::from(error));
+        }
+        assert_eq!(Errno::from(io::Error::from(Errno(libc::EBADF))), Errno(libc::EBADF));
+        let kind = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert_eq!(Errno::from(kind), Errno(libc::EPERM));
+    }
+}

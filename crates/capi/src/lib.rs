@@ -1,0 +1,22 @@
+//! `libfusewire`: sockets by name for C, as `include/fusewire.h` declares them.
+//!
+//! ```text
+//!   border     what C calls: pointers become slices, results become -1 and errno, panics become EIO
+//!     memory   the only other place with unsafe code: reading and writing the caller's memory
+//!   table      descriptors: small integers of ours
+//!   open       a stack from words: device, addresses, gateway; the default one from the environment
+//!   socket     what a descriptor stands for, in the meaning of POSIX
+//!   poll       waiting for several
+//!   address    sockaddr and back
+//!   errno      why, as a number
+//! ```
+//!
+//! Beyond `border` nothing sees a pointer.
+
+mod address;
+mod border;
+mod errno;
+mod open;
+mod poll;
+mod socket;
+mod table;

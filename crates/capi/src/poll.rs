@@ -1,0 +1,113 @@
+//! Waiting for several sockets.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fusewire_stack::ip::Way;
+
+use crate::errno::Result;
+use crate::open::Opened;
+use crate::socket::{Socket, View};
+use crate::table;
+
+/// What is asked of a descriptor, and what is the case: `struct pollfd`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub fd: i32,
+    pub events: i16,
+    pub revents: i16,
+}
+
+/// Told whether asked for or not.
+const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+/// How long sockets of one stack are waited for, when there are others.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Waits until something is the case with one of them; returns with how many. `None`: for ever.
+pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
+    let begin = Instant::now();
+    let look = |one: &Asked| {
+        let socket = table::socket(one.fd).ok()?;
+        let view = socket.view();
+        Some((socket, view))
+    };
+    let sockets: Vec<_> = asked.iter().map(look).collect();
+    let mut stacks: Vec<Arc<Opened>> = Vec::new();
+    for (socket, _) in sockets.iter().flatten() {
+        if !stacks.iter().any(|known| Arc::ptr_eq(known, socket.opened())) {
+            stacks.push(socket.opened().clone());
+        }
+    }
+    let mut unknown = 0;
+    for (one, socket) in asked.iter_mut().zip(&sockets) {
+        // A negative descriptor asks nothing.
+        let invalid = socket.is_none() && one.fd >= 0;
+        one.revents = if invalid { libc::POLLNVAL } else { 0 };
+        unknown += usize::from(invalid);
+    }
+    let timeout = if unknown > 0 { Some(Duration::ZERO) } else { timeout };
+    if stacks.is_empty() && unknown == 0 {
+        match timeout {
+            Some(timeout) => std::thread::sleep(timeout),
+            None => loop {
+                std::thread::park();
+            },
+        }
+        return Ok(0);
+    }
+    loop {
+        let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
+        let mut ready = unknown;
+        for stack in &stacks {
+            let turn = match stacks.len() {
+                1 => left,
+                _ => Some(left.map_or(TURN, |left| left.min(TURN))),
+            };
+            let turn = if ready > 0 { Some(Duration::ZERO) } else { turn };
+            ready += wait(stack, asked, &sockets, turn)?;
+        }
+        if ready > 0 || left == Some(Duration::ZERO) {
+            return Ok(ready);
+        }
+    }
+}
+
+/// Waits for the sockets of one stack.
+fn wait(
+    opened: &Arc<Opened>,
+    asked: &mut [Asked],
+    sockets: &[Option<(Arc<Socket>, View)>],
+    timeout: Option<Duration>,
+) -> Result<usize> {
+    let ours = |one: &&(Arc<Socket>, View)| Arc::ptr_eq(one.0.opened(), opened);
+    let mut on = Vec::new();
+    for id in sockets.iter().flatten().filter(ours).filter_map(|(_, view)| view.id) {
+        on.extend([(id, Way::Read), (id, Way::Write)]);
+    }
+    let ready = opened.host.wait_any(&on, timeout, |stack, _| {
+        let mut ready = 0;
+        for (one, socket) in asked.iter_mut().zip(sockets) {
+            let Some((socket, view)) = socket.as_ref().filter(ours) else { continue };
+            one.revents = socket.poll(stack, *view) & (one.events | ALWAYS);
+            ready += usize::from(one.revents != 0);
+        }
+        Ok((ready > 0).then_some(ready))
+    })?;
+    Ok(ready.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_ready_and_strangers_are_named() {
+        let nobody = Asked { fd: -1, events: libc::POLLIN, revents: 7 };
+        let stranger = Asked { fd: 60_000, events: libc::POLLIN, revents: 0 };
+        let mut asked = [nobody, stranger];
+        assert_eq!(poll(&mut asked, None), Ok(1));
+        assert_eq!((asked[0].revents, asked[1].revents), (0, libc::POLLNVAL));
+        assert_eq!(poll(&mut asked[..1], Some(Duration::from_millis(1))), Ok(0));
+    }
+}

@@ -1,0 +1,294 @@
+//! Calls on UDP sockets: messages, one or many a call.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use fusewire_stack::ip::{SocketId, Stack, Way};
+
+use super::{Flags, Kind, Socket, State, Wait};
+use crate::address::Named;
+use crate::errno::{Errno, Result};
+
+/// A message to send.
+pub struct Outgoing<'a> {
+    pub to: Option<SocketAddr>,
+    pub bytes: Cow<'a, [u8]>,
+}
+
+/// Where a message is to go.
+pub enum Place<'a> {
+    One(&'a mut [u8]),
+    Several(Vec<&'a mut [u8]>),
+}
+
+impl Place<'_> {
+    /// Bytes that it holds.
+    pub fn len(&self) -> usize {
+        match self {
+            Place::One(memory) => memory.len(),
+            Place::Several(pieces) => pieces.iter().map(|piece| piece.len()).sum(),
+        }
+    }
+
+    /// Runs `read` with memory in one piece, which is then spread over the pieces; `read` says how many
+    /// bytes are there.
+    pub fn fill<T>(&mut self, read: impl FnOnce(&mut [u8]) -> (usize, T)) -> T {
+        match self {
+            Place::One(memory) => read(memory).1,
+            Place::Several(_) => {
+                // No message is longer.
+                let mut whole = vec![0; self.len().min(1 << 16)];
+                let (filled, result) = read(&mut whole);
+                self.spread(&whole[..filled.min(whole.len())]);
+                result
+            }
+        }
+    }
+
+    fn spread(&mut self, mut bytes: &[u8]) {
+        let Place::Several(pieces) = self else { return };
+        for piece in pieces {
+            let (now, rest) = bytes.split_at(piece.len().min(bytes.len()));
+            piece[..now.len()].copy_from_slice(now);
+            bytes = rest;
+        }
+    }
+}
+
+/// A message that is to come, and what became of it.
+pub struct Incoming<'a> {
+    pub place: Place<'a>,
+    /// Who sent it, and how long it was.
+    pub got: Option<(SocketAddr, usize)>,
+}
+
+/// Bytes that leave in one call at most.
+const RUN_BYTES: usize = 60 << 10;
+
+impl Socket {
+    pub(super) fn connect_datagram(&self, named: Named) -> Result<()> {
+        let id = self.datagram()?;
+        let peer = match named {
+            Named::Nobody => None,
+            Named::Somebody(peer) => Some(peer),
+        };
+        let mut inner = self.lock();
+        self.with_stack(|stack, now| {
+            if let Some(peer) = peer {
+                stack.source_for(now, peer.ip())?;
+            }
+            stack.udp_connect(id, peer)
+        })?;
+        inner.peer = peer;
+        Ok(())
+    }
+
+    /// Its name in the stack; one that is not bound is bound to any port.
+    pub(super) fn datagram(&self) -> Result<SocketId> {
+        if self.kind != Kind::Datagram {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let mut inner = self.lock();
+        if let State::Datagram(id) = inner.state {
+            return Ok(id);
+        }
+        self.alive()?;
+        let local = self.family.unspecified();
+        let id = self.with_stack(|stack, _| stack.udp_bind(local))?;
+        inner.state = State::Datagram(id);
+        Ok(id)
+    }
+
+    /// Sends messages in order; returns how many. Runs of one length to one peer leave together. The error
+    /// of a later one waits for the next call.
+    pub fn send_messages(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
+        let id = self.datagram()?;
+        let timeout = {
+            let mut inner = self.lock();
+            if self.shut_write.load(Ordering::Acquire) {
+                return Err(Errno(libc::EPIPE));
+            }
+            if let Some(error) = inner.error.take() {
+                return Err(error);
+            }
+            if inner.peer.is_none() && messages.iter().any(|message| message.to.is_none()) {
+                return Err(Errno(libc::EDESTADDRREQ));
+            }
+            inner.options.send_wait(flags)
+        };
+        let mut sent = 0;
+        let mut staging = Vec::new();
+        while sent < messages.len() {
+            let run = run(&messages[sent..]);
+            let of_run = &messages[sent..sent + run];
+            let bytes = if run == 1 {
+                &of_run[0].bytes[..]
+            } else {
+                staging.clear();
+                of_run.iter().for_each(|message| staging.extend_from_slice(&message.bytes));
+                &staging[..]
+            };
+            let (len, to) = (of_run[0].bytes.len(), of_run[0].to);
+            let wait = Wait { id, way: Way::Write, timeout };
+            let mut at = 0;
+            let result = self.wait(&wait, |stack, now| {
+                at += stack.udp_send_batch(
+                    now,
+                    id,
+                    &bytes[(at * len).min(bytes.len())..],
+                    len,
+                    to,
+                )??;
+                Ok((at >= run).then_some(()))
+            });
+            sent += at.min(run);
+            match result {
+                Ok(()) => {}
+                Err(error) if sent == 0 => return Err(error),
+                Err(Errno(libc::EAGAIN)) => return Ok(sent),
+                Err(error) => {
+                    self.lock().error = Some(error);
+                    return Ok(sent);
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Receives messages; returns how many. Waits for all of them, or for the first alone
+    /// (`MSG_WAITFORONE`).
+    pub fn recv_messages(
+        &self,
+        messages: &mut [Incoming<'_>],
+        flags: Flags,
+        most: Option<std::time::Duration>,
+    ) -> Result<usize> {
+        let id = self.datagram()?;
+        let timeout = {
+            let mut inner = self.lock();
+            if let Some(error) = inner.error.take() {
+                return Err(error);
+            }
+            [inner.options.recv_wait(flags), most].into_iter().flatten().min()
+        };
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        let mut done = 0;
+        let wait = Wait { id, way: Way::Read, timeout };
+        let result = self.wait(&wait, |stack, _| {
+            while done < messages.len() && receive(stack, id, &mut messages[done], flags.peek)? {
+                done += 1;
+                if flags.peek {
+                    return Ok(Some(()));
+                }
+            }
+            let enough = done == messages.len() || (flags.for_one && done > 0);
+            Ok((enough || self.shut_read.load(Ordering::Acquire)).then_some(()))
+        });
+        match result {
+            Ok(()) => Ok(done),
+            Err(error) if done == 0 => Err(error),
+            Err(Errno(libc::EAGAIN)) => Ok(done),
+            Err(error) => {
+                self.lock().error = Some(error);
+                Ok(done)
+            }
+        }
+    }
+}
+
+/// How many of the first messages go to one peer, all as long as the first but the last, which may be
+/// shorter.
+fn run(messages: &[Outgoing<'_>]) -> usize {
+    let Some(first) = messages.first() else { return 0 };
+    let (len, to) = (first.bytes.len(), first.to);
+    if len == 0 {
+        return 1;
+    }
+    let mut run = 1;
+    for message in &messages[1..] {
+        let now = message.bytes.len();
+        if message.to != to || now > len || now == 0 || (run + 1) * len > RUN_BYTES {
+            break;
+        }
+        run += 1;
+        if now < len {
+            break;
+        }
+    }
+    run
+}
+
+/// Takes one message, if there is one.
+fn receive(
+    stack: &mut Stack,
+    id: SocketId,
+    incoming: &mut Incoming<'_>,
+    peek: bool,
+) -> io::Result<bool> {
+    let got = incoming.place.fill(|out| {
+        let got = if peek { look(stack, id, out) } else { stack.udp_recv(id, out) };
+        let filled = got.ok().flatten().map_or(0, |received| received.len);
+        (filled, got.map(|got| got.map(|received| (received.from, received.len))))
+    })?;
+    incoming.got = got;
+    Ok(got.is_some())
+}
+
+/// Copies the next message and leaves it there.
+fn look(
+    stack: &mut Stack,
+    id: SocketId,
+    out: &mut [u8],
+) -> fusewire_stack::ip::Result<Option<fusewire_stack::ip::Received>> {
+    let Some(messages) = stack.udp_peek(id)? else {
+        // An error, if there is one; nothing to take.
+        return stack.udp_recv(id, &mut []);
+    };
+    let message = messages.iter().next().unwrap_or(&[]);
+    let len = message.len().min(out.len());
+    out[..len].copy_from_slice(&message[..len]);
+    let (from, to) = (messages.from, messages.to);
+    Ok(Some(fusewire_stack::ip::Received { len: message.len(), from, to }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_of_one_length_and_one_peer() {
+        let peers: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 1).into()];
+        let of = |what: &[(usize, usize)]| {
+            let messages: Vec<_> = what
+                .iter()
+                .map(|(len, peer)| Outgoing { to: Some(peers[*peer]), bytes: vec![0; *len].into() })
+                .collect();
+            run(&messages)
+        };
+        assert_eq!(of(&[(8, 0), (8, 0), (8, 0)]), 3);
+        assert_eq!(of(&[(8, 0), (8, 1)]), 1);
+        assert_eq!(of(&[(8, 0), (5, 0), (5, 0)]), 2);
+        assert_eq!(of(&[(8, 0), (9, 0)]), 1);
+        assert_eq!(of(&[(8, 0), (0, 0)]), 1);
+        assert_eq!(of(&[(0, 0), (0, 0)]), 1);
+        assert_eq!(of(&[(30 << 10, 0), (30 << 10, 0), (30 << 10, 0)]), 2);
+        assert_eq!(of(&[]), 0);
+    }
+
+    #[test]
+    fn pieces_are_filled_in_order() {
+        let (mut a, mut b) = ([0; 3], [0; 4]);
+        let mut place = Place::Several(vec![&mut a, &mut b]);
+        assert_eq!(place.len(), 7);
+        let told = place.fill(|whole| {
+            whole[..5].copy_from_slice(b"hello");
+            (5, "told")
+        });
+        assert_eq!((told, &a, &b), ("told", b"hel", b"lo\0\0"));
+    }
+}

@@ -1,0 +1,411 @@
+//! What a descriptor stands for: a socket in the meaning of POSIX, over the stack's.
+//!
+//! Locks are taken in one order: [`Inner`], then the stack. An attempt, which runs under the stack's lock, reads
+//! what it needs of the socket from atomics: whether it was closed or shut down meanwhile.
+#![forbid(unsafe_code)]
+
+mod datagram;
+mod options;
+mod stream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::{Readiness, SocketId, Stack, State as TcpState, TcpConfig, Way};
+
+use crate::address::{Family, Named};
+use crate::errno::{Errno, Result};
+use crate::open::Opened;
+pub use datagram::{Incoming, Outgoing, Place};
+use options::Options;
+
+/// `SOCK_STREAM` or `SOCK_DGRAM`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Stream,
+    Datagram,
+}
+
+impl Kind {
+    /// From a socket's type, without its flags, and protocol.
+    pub fn of(kind: i32, protocol: i32) -> Result<Kind> {
+        match (kind, protocol) {
+            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Ok(Kind::Stream),
+            (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Ok(Kind::Datagram),
+            (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => Err(Errno(libc::EPROTONOSUPPORT)),
+            _ => Err(Errno(libc::EPROTOTYPE)),
+        }
+    }
+}
+
+/// How far a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The stack does not know it yet; a TCP socket may be bound.
+    Fresh,
+    Listening(SocketId),
+    /// `is_told`: a call has said how the handshake ended.
+    Stream {
+        id: SocketId,
+        is_told: bool,
+    },
+    Datagram(SocketId),
+}
+
+impl State {
+    fn id(self) -> Option<SocketId> {
+        match self {
+            State::Fresh => None,
+            State::Listening(id) | State::Stream { id, .. } | State::Datagram(id) => Some(id),
+        }
+    }
+}
+
+struct Inner {
+    state: State,
+    /// What a TCP socket is bound to.
+    bound: Option<SocketAddr>,
+    /// Whom a UDP socket is connected to.
+    peer: Option<SocketAddr>,
+    options: Options,
+    /// An error that waits to be told.
+    error: Option<Errno>,
+}
+
+/// A socket.
+pub struct Socket {
+    opened: Arc<Opened>,
+    pub kind: Kind,
+    pub family: Family,
+    inner: Mutex<Inner>,
+    closed: AtomicBool,
+    /// The error that ended the connection was told.
+    error_told: AtomicBool,
+    shut_read: AtomicBool,
+    shut_write: AtomicBool,
+}
+
+/// What `poll` looks at: what a socket was when the call began.
+#[derive(Clone, Copy)]
+pub struct View {
+    pub id: Option<SocketId>,
+    listens: bool,
+    error: bool,
+}
+
+/// Whether a call may wait, and what else it is told (`MSG_…`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub dont_wait: bool,
+    pub peek: bool,
+    pub all: bool,
+    pub truncated: bool,
+    pub for_one: bool,
+}
+
+impl Flags {
+    /// From `MSG_…`.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for what would be ignored to somebody's surprise.
+    pub fn of(flags: i32) -> Result<Flags> {
+        let harmless = libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_CMSG_CLOEXEC;
+        let known = libc::MSG_DONTWAIT
+            | libc::MSG_PEEK
+            | libc::MSG_WAITALL
+            | libc::MSG_TRUNC
+            | libc::MSG_WAITFORONE;
+        if flags & !(harmless | known) != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let has = |flag: i32| flags & flag != 0;
+        Ok(Flags {
+            dont_wait: has(libc::MSG_DONTWAIT),
+            peek: has(libc::MSG_PEEK),
+            all: has(libc::MSG_WAITALL),
+            truncated: has(libc::MSG_TRUNC),
+            for_one: has(libc::MSG_WAITFORONE),
+        })
+    }
+}
+
+/// What a wait is for and how long it may last; zero: not at all.
+struct Wait {
+    id: SocketId,
+    way: Way,
+    timeout: Option<Duration>,
+}
+
+impl Socket {
+    /// A socket that nobody knows yet.
+    pub fn new(opened: Arc<Opened>, family: Family, kind: Kind, nonblocking: bool) -> Socket {
+        let options = Options { nonblocking, ..Options::default() };
+        Socket::with(opened, family, kind, State::Fresh, options)
+    }
+
+    fn with(
+        opened: Arc<Opened>,
+        family: Family,
+        kind: Kind,
+        state: State,
+        options: Options,
+    ) -> Socket {
+        let inner = Inner { state, bound: None, peer: None, options, error: None };
+        Socket {
+            opened,
+            kind,
+            family,
+            inner: Mutex::new(inner),
+            closed: AtomicBool::new(false),
+            error_told: AtomicBool::new(false),
+            shut_read: AtomicBool::new(false),
+            shut_write: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn alive(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Errno(libc::EBADF)) } else { Ok(()) }
+    }
+
+    /// Where its stack lives: sockets of one can be waited for together.
+    pub fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
+    /// Waits until `attempt` gives something; `EAGAIN` when the time is over.
+    fn wait<T>(
+        &self,
+        wait: &Wait,
+        mut attempt: impl FnMut(&mut Stack, Instant) -> io::Result<Option<T>>,
+    ) -> Result<T> {
+        let host = &self.opened.host;
+        let done = host.wait_any(&[(wait.id, wait.way)], wait.timeout, |stack, now| {
+            self.alive()?;
+            attempt(stack, now)
+        })?;
+        done.ok_or(Errno(libc::EAGAIN))
+    }
+
+    /// Runs `f` on the stack, without waiting.
+    fn with_stack<T>(
+        &self,
+        f: impl FnOnce(&mut Stack, Instant) -> fusewire_stack::ip::Result<T>,
+    ) -> Result<T> {
+        Ok(self.opened.host.with(f)??)
+    }
+
+    // ---- names
+
+    /// Binds it.
+    pub fn bind(&self, addr: &[u8]) -> Result<()> {
+        let Named::Somebody(local) = self.family.parse(addr)? else {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        };
+        let mut inner = self.lock();
+        if inner.bound.is_some() || inner.state != State::Fresh {
+            return Err(Errno(libc::EINVAL));
+        }
+        match self.kind {
+            Kind::Datagram => {
+                let id = self.with_stack(|stack, _| stack.udp_bind(local))?;
+                inner.state = State::Datagram(id);
+            }
+            Kind::Stream => inner.bound = Some(self.opened.reserve(local)?),
+        }
+        Ok(())
+    }
+
+    /// Its own address.
+    pub fn local(&self) -> Result<SocketAddr> {
+        let inner = self.lock();
+        let Some(id) = inner.state.id() else {
+            return Ok(inner.bound.unwrap_or(self.family.unspecified()));
+        };
+        let peer = inner.peer;
+        self.with_stack(|stack, now| {
+            let local = stack.local_addr(id)?;
+            Ok(match peer {
+                Some(peer) if local.ip().is_unspecified() => {
+                    let source = stack.source_for(now, peer.ip());
+                    SocketAddr::new(source.unwrap_or(local.ip()), local.port())
+                }
+                _ => local,
+            })
+        })
+    }
+
+    /// The other end's.
+    pub fn peer(&self) -> Result<SocketAddr> {
+        let inner = self.lock();
+        match inner.state {
+            State::Datagram(_) => inner.peer.ok_or(Errno(libc::ENOTCONN)),
+            State::Stream { id, .. } => {
+                let (state, tuple) =
+                    self.with_stack(|stack, _| Ok((stack.tcp_state(id)?, stack.tcp_tuple(id)?)))?;
+                match state {
+                    TcpState::SynSent | TcpState::SynReceived | TcpState::Closed => {
+                        Err(Errno(libc::ENOTCONN))
+                    }
+                    _ => Ok(tuple.remote),
+                }
+            }
+            _ => Err(Errno(libc::ENOTCONN)),
+        }
+    }
+
+    // ---- connections
+
+    /// Listens; again only changes nothing.
+    pub fn listen(&self, backlog: i32) -> Result<()> {
+        if self.kind != Kind::Stream {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let mut inner = self.lock();
+        match inner.state {
+            State::Listening(_) => return Ok(()),
+            State::Fresh => {}
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        let local = match inner.bound {
+            Some(local) => local,
+            None => self.opened.reserve(self.family.unspecified())?,
+        };
+        inner.bound = Some(local);
+        let backlog = backlog.clamp(1, 4096) as usize;
+        let config = self.config(&inner.options)?;
+        let id = self.with_stack(|stack, _| stack.tcp_listen_with(local, backlog, &config))?;
+        inner.state = State::Listening(id);
+        Ok(())
+    }
+
+    /// TCP's settings as the options want them.
+    fn config(&self, options: &Options) -> Result<TcpConfig> {
+        let config = self.opened.host.with(|stack, _| stack.config().tcp.clone())?;
+        Ok(options.apply(config))
+    }
+
+    /// Takes a connection.
+    pub fn accept(&self, nonblocking: bool) -> Result<(Socket, SocketAddr)> {
+        if self.kind != Kind::Stream {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let (id, options) = {
+            let inner = self.lock();
+            let State::Listening(id) = inner.state else { return Err(Errno(libc::EINVAL)) };
+            (id, inner.options.clone())
+        };
+        let wait = Wait { id, way: Way::Read, timeout: options.recv_wait(Flags::default()) };
+        let (id, remote) = self.wait(&wait, |stack, _| Ok(stack.tcp_accept(id)?))?;
+        let options = Options { nonblocking, ..options };
+        let state = State::Stream { id, is_told: true };
+        Ok((Socket::with(self.opened.clone(), self.family, Kind::Stream, state, options), remote))
+    }
+
+    /// Connects. UDP: from now on to and from this peer alone.
+    pub fn connect(&self, addr: &[u8]) -> Result<()> {
+        let named = self.family.parse(addr)?;
+        match (self.kind, named) {
+            (Kind::Datagram, named) => self.connect_datagram(named),
+            (Kind::Stream, Named::Nobody) => Err(Errno(libc::EAFNOSUPPORT)),
+            (Kind::Stream, Named::Somebody(remote)) => self.connect_stream(remote),
+        }
+    }
+
+    /// Ends one direction or both: `SHUT_…`.
+    pub fn shutdown(&self, how: i32) -> Result<()> {
+        let (read, write) = match how {
+            libc::SHUT_RD => (true, false),
+            libc::SHUT_WR => (false, true),
+            libc::SHUT_RDWR => (true, true),
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        let inner = self.lock();
+        match inner.state {
+            State::Stream { id, .. } => {
+                self.connected_now(id)?;
+                if write {
+                    self.with_stack(|stack, _| stack.tcp_finish(id))?;
+                }
+            }
+            State::Datagram(_) if inner.peer.is_some() => {}
+            _ => return Err(Errno(libc::ENOTCONN)),
+        }
+        self.shut_read.fetch_or(read, Ordering::AcqRel);
+        self.shut_write.fetch_or(write, Ordering::AcqRel);
+        if let Some(id) = inner.state.id() {
+            drop(inner);
+            self.opened.host.wake(id);
+        }
+        Ok(())
+    }
+
+    /// Ends it. Who waits on it is told `EBADF`.
+    pub fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let inner = self.lock();
+        if let Some(id) = inner.state.id() {
+            // A stack whose interface is gone has nobody to tell.
+            let _ = self.opened.host.with(|stack, now| {
+                if inner.options.abort && matches!(inner.state, State::Stream { .. }) {
+                    let _ = stack.abort(now, id);
+                }
+                stack.close(now, id)
+            });
+            self.opened.host.wake(id);
+        }
+        if let Some(local) = inner.bound {
+            self.opened.release(local);
+        }
+    }
+
+    // ---- readiness
+
+    /// What `poll` looks at.
+    pub fn view(&self) -> View {
+        let inner = self.lock();
+        let listens = matches!(inner.state, State::Listening(_));
+        View { id: inner.state.id(), listens, error: inner.error.is_some() }
+    }
+
+    /// What is the case now, in the bits of `poll`.
+    pub fn poll(&self, stack: &mut Stack, view: View) -> i16 {
+        if self.alive().is_err() {
+            return libc::POLLNVAL;
+        }
+        let Some(id) = view.id else {
+            let fresh = if self.kind == Kind::Stream { libc::POLLHUP } else { 0 };
+            return fresh | libc::POLLOUT;
+        };
+        let Ok(ready) = stack.readiness(id) else { return libc::POLLERR | libc::POLLHUP };
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+        let (shut_read, shut_write) = (is_set(&self.shut_read), is_set(&self.shut_write));
+        let error = view.error || (ready.error && !is_set(&self.error_told));
+        let Readiness { readable, writable, peer_finished, over, .. } = ready;
+        let bits = [
+            (readable || shut_read || error, libc::POLLIN | libc::POLLRDNORM),
+            (writable || shut_write || error, libc::POLLOUT | libc::POLLWRNORM),
+            (peer_finished || shut_read, libc::POLLRDHUP),
+            (over || (peer_finished && shut_write), libc::POLLHUP),
+            (error, libc::POLLERR),
+        ];
+        bits.into_iter()
+            .filter(|(set, bit)| *set && (!view.listens || bit & libc::POLLIN != 0))
+            .fold(0, |all, (_, bit)| all | bit)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

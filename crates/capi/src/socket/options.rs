@@ -1,0 +1,444 @@
+//! Options of a socket, as `setsockopt` and `getsockopt` know them.
+#![forbid(unsafe_code)]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fusewire_stack::ip::{Info, KeepAlive, State as TcpState, TcpConfig};
+
+use super::{Flags, Kind, Socket, State};
+use crate::errno::{Errno, Result};
+
+/// What is set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub nonblocking: bool,
+    /// `SO_LINGER` of zero seconds: closing resets.
+    pub abort: bool,
+    pub nodelay: bool,
+    pub keep_alive: bool,
+    pub keep: KeepAlive,
+    pub user_timeout: Option<Duration>,
+    pub recv_timeout: Option<Duration>,
+    pub send_timeout: Option<Duration>,
+    pub recv_buffer: Option<u32>,
+    pub send_buffer: Option<u32>,
+    pub reuse: bool,
+    pub broadcast: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            nonblocking: false,
+            abort: false,
+            nodelay: false,
+            keep_alive: false,
+            keep: KeepAlive {
+                idle: Duration::from_secs(7200),
+                interval: Duration::from_secs(75),
+                probes: 9,
+            },
+            user_timeout: None,
+            recv_timeout: None,
+            send_timeout: None,
+            recv_buffer: None,
+            send_buffer: None,
+            reuse: false,
+            broadcast: false,
+        }
+    }
+}
+
+/// Bounds of `SO_RCVBUF` and `SO_SNDBUF`.
+const BUFFER: std::ops::RangeInclusive<i32> = 4096..=(64 << 20);
+
+impl Options {
+    /// How long a call may wait to receive.
+    pub fn recv_wait(&self, flags: Flags) -> Option<Duration> {
+        if self.nonblocking || flags.dont_wait { Some(Duration::ZERO) } else { self.recv_timeout }
+    }
+
+    /// How long a call may wait to send.
+    pub fn send_wait(&self, flags: Flags) -> Option<Duration> {
+        if self.nonblocking || flags.dont_wait { Some(Duration::ZERO) } else { self.send_timeout }
+    }
+
+    fn keep_alive(&self) -> Option<KeepAlive> {
+        self.keep_alive.then_some(self.keep)
+    }
+
+    /// TCP's settings with what is set here.
+    pub fn apply(&self, mut config: TcpConfig) -> TcpConfig {
+        config.nagle = !self.nodelay;
+        config.keep_alive = self.keep_alive();
+        config.user_timeout = self.user_timeout.or(config.user_timeout);
+        if let Some(bytes) = self.recv_buffer {
+            config.recv_window = bytes;
+            config.initial_recv_window = config.initial_recv_window.min(bytes);
+        }
+        config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
+        config
+    }
+}
+
+fn int(value: &[u8]) -> Result<i32> {
+    value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno(libc::EINVAL))
+}
+
+fn seconds(value: &[u8]) -> Result<Duration> {
+    let seconds = int(value)?;
+    let seconds = u64::try_from(seconds).ok().filter(|s| (1..=32767).contains(s));
+    seconds.map(Duration::from_secs).ok_or(Errno(libc::EINVAL))
+}
+
+fn buffer(value: &[u8]) -> Result<Option<u32>> {
+    Ok(Some(int(value)?.clamp(*BUFFER.start(), *BUFFER.end()) as u32))
+}
+
+/// `struct timeval` on 64-bit Linux; zero is for ever.
+fn timeval(value: &[u8]) -> Result<Option<Duration>> {
+    let Some((seconds, micros)) = value.split_first_chunk::<8>() else {
+        return Err(Errno(libc::EINVAL));
+    };
+    let micros = micros.first_chunk::<8>().ok_or(Errno(libc::EINVAL))?;
+    let (seconds, micros) = (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(*micros));
+    if !(0..1_000_000).contains(&micros) {
+        return Err(Errno(libc::EDOM));
+    }
+    let time = Duration::from_secs(seconds.max(0) as u64) + Duration::from_micros(micros as u64);
+    Ok(Some(time).filter(|time| !time.is_zero()))
+}
+
+fn of_timeval(time: Option<Duration>) -> Vec<u8> {
+    let time = time.unwrap_or_default();
+    let mut bytes = (time.as_secs() as i64).to_ne_bytes().to_vec();
+    bytes.extend_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
+    bytes
+}
+
+/// The group of `struct ip_mreq` or `struct ipv6_mreq`, whose first member it is.
+fn group(level: i32, value: &[u8]) -> Result<IpAddr> {
+    let invalid = Errno(libc::EINVAL);
+    Ok(if level == libc::IPPROTO_IP {
+        let bytes: &[u8; 4] = value.get(..8).and_then(|v| v.first_chunk()).ok_or(invalid)?;
+        Ipv4Addr::from(*bytes).into()
+    } else {
+        let bytes: &[u8; 16] = value.get(..20).and_then(|v| v.first_chunk()).ok_or(invalid)?;
+        Ipv6Addr::from(*bytes).into()
+    })
+}
+
+impl Socket {
+    /// Changes whether calls wait.
+    pub fn set_nonblocking(&self, nonblocking: bool) {
+        self.lock().options.nonblocking = nonblocking;
+    }
+
+    /// Whether calls do not wait.
+    pub fn is_nonblocking(&self) -> bool {
+        self.lock().options.nonblocking
+    }
+
+    /// Sets an option.
+    pub fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        match level {
+            libc::SOL_SOCKET => self.set_socket_option(name, value),
+            libc::IPPROTO_TCP if self.kind == Kind::Stream => self.set_tcp_option(name, value),
+            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => self.set_ip_option(level, name, value),
+            _ => Err(Errno(libc::ENOPROTOOPT)),
+        }
+    }
+
+    fn set_socket_option(&self, name: i32, value: &[u8]) -> Result<()> {
+        let mut inner = self.lock();
+        let options = &mut inner.options;
+        match name {
+            libc::SO_REUSEADDR => options.reuse = int(value)? != 0,
+            libc::SO_BROADCAST => options.broadcast = int(value)? != 0,
+            libc::SO_RCVTIMEO => options.recv_timeout = timeval(value)?,
+            libc::SO_SNDTIMEO => options.send_timeout = timeval(value)?,
+            libc::SO_RCVBUF => options.recv_buffer = buffer(value)?,
+            libc::SO_SNDBUF => options.send_buffer = buffer(value)?,
+            libc::SO_LINGER => {
+                let on = int(value)? != 0;
+                let seconds = int(value.get(4..).unwrap_or(&[]))?;
+                if on && seconds != 0 {
+                    // Closing would have to wait.
+                    return Err(Errno(libc::EOPNOTSUPP));
+                }
+                options.abort = on;
+            }
+            libc::SO_KEEPALIVE => {
+                options.keep_alive = int(value)? != 0;
+                drop(inner);
+                return self.tune();
+            }
+            _ => return Err(Errno(libc::ENOPROTOOPT)),
+        }
+        Ok(())
+    }
+
+    fn set_tcp_option(&self, name: i32, value: &[u8]) -> Result<()> {
+        let mut inner = self.lock();
+        let options = &mut inner.options;
+        match name {
+            libc::TCP_NODELAY => options.nodelay = int(value)? != 0,
+            libc::TCP_KEEPIDLE => options.keep.idle = seconds(value)?,
+            libc::TCP_KEEPINTVL => options.keep.interval = seconds(value)?,
+            libc::TCP_KEEPCNT => {
+                let probes = u8::try_from(int(value)?).ok().filter(|n| (1..=127).contains(n));
+                options.keep.probes = probes.ok_or(Errno(libc::EINVAL))?;
+            }
+            libc::TCP_USER_TIMEOUT => {
+                let ms = u64::try_from(int(value)?).map_err(|_| Errno(libc::EINVAL))?;
+                options.user_timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
+            }
+            _ => return Err(Errno(libc::ENOPROTOOPT)),
+        }
+        drop(inner);
+        self.tune()
+    }
+
+    /// Tells a connection under way of its options.
+    fn tune(&self) -> Result<()> {
+        let inner = self.lock();
+        let State::Stream { id, .. } = inner.state else { return Ok(()) };
+        let options = &inner.options;
+        self.with_stack(|stack, now| {
+            let tcp = stack.tcp_machine(id)?;
+            if tcp.state() != TcpState::Closed {
+                tcp.set_nagle(!options.nodelay);
+                tcp.set_user_timeout(options.user_timeout);
+                tcp.set_keep_alive(now, options.keep_alive());
+            }
+            Ok(())
+        })
+    }
+
+    fn set_ip_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        let join = match (level, name) {
+            (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP) => true,
+            (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP) => false,
+            (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP) => true,
+            (libc::IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP) => false,
+            // An IPv6 socket that is bound to no address takes IPv4 too, always.
+            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if int(value)? == 0 => return Ok(()),
+            _ => return Err(Errno(libc::ENOPROTOOPT)),
+        };
+        let group = group(level, value)?;
+        if !group.is_multicast() {
+            return Err(Errno(libc::EINVAL));
+        }
+        let id = self.datagram()?;
+        self.with_stack(|stack, now| {
+            if join { stack.udp_join(now, id, group) } else { stack.udp_leave(now, id, group) }
+        })
+    }
+
+    /// The value of an option.
+    pub fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
+        match level {
+            libc::SOL_SOCKET => self.socket_option(name),
+            libc::IPPROTO_TCP if self.kind == Kind::Stream => self.tcp_option(name),
+            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(0i32.to_ne_bytes().to_vec()),
+            _ => Err(Errno(libc::ENOPROTOOPT)),
+        }
+    }
+
+    fn socket_option(&self, name: i32) -> Result<Vec<u8>> {
+        if name == libc::SO_ERROR {
+            return Ok(self.take_error()?.to_ne_bytes().to_vec());
+        }
+        let inner = self.lock();
+        let options = &inner.options;
+        let int = match name {
+            libc::SO_TYPE if self.kind == Kind::Stream => libc::SOCK_STREAM,
+            libc::SO_TYPE => libc::SOCK_DGRAM,
+            libc::SO_PROTOCOL if self.kind == Kind::Stream => libc::IPPROTO_TCP,
+            libc::SO_PROTOCOL => libc::IPPROTO_UDP,
+            libc::SO_DOMAIN => self.family.domain(),
+            libc::SO_ACCEPTCONN => i32::from(matches!(inner.state, State::Listening(_))),
+            libc::SO_REUSEADDR => i32::from(options.reuse),
+            libc::SO_BROADCAST => i32::from(options.broadcast),
+            libc::SO_KEEPALIVE => i32::from(options.keep_alive),
+            libc::SO_RCVTIMEO => return Ok(of_timeval(options.recv_timeout)),
+            libc::SO_SNDTIMEO => return Ok(of_timeval(options.send_timeout)),
+            libc::SO_LINGER => {
+                let mut bytes = i32::from(options.abort).to_ne_bytes().to_vec();
+                bytes.extend_from_slice(&[0; 4]);
+                return Ok(bytes);
+            }
+            libc::SO_RCVBUF | libc::SO_SNDBUF => {
+                let options = options.clone();
+                drop(inner);
+                let config = self.config(&options)?;
+                let bytes = match name {
+                    libc::SO_RCVBUF => config.recv_window,
+                    _ => config.send_buffer,
+                };
+                i32::try_from(bytes).unwrap_or(i32::MAX)
+            }
+            _ => return Err(Errno(libc::ENOPROTOOPT)),
+        };
+        Ok(int.to_ne_bytes().to_vec())
+    }
+
+    /// The error that waits to be told, which then was; 0 for none.
+    fn take_error(&self) -> Result<i32> {
+        let mut inner = self.lock();
+        if let Some(error) = inner.error.take() {
+            return Ok(error.0);
+        }
+        let Some(id) = inner.state.id() else { return Ok(0) };
+        if self.error_told.load(Ordering::Acquire) {
+            return Ok(0);
+        }
+        let error = self.with_stack(|stack, _| stack.take_error(id))?;
+        let is_lasting = error.is_some() && self.kind == Kind::Stream;
+        self.error_told.store(is_lasting, Ordering::Release);
+        Ok(error.map_or(0, |error| Errno::from(error).0))
+    }
+
+    fn tcp_option(&self, name: i32) -> Result<Vec<u8>> {
+        let inner = self.lock();
+        let options = &inner.options;
+        let seconds = |time: Duration| time.as_secs() as i32;
+        let int = match name {
+            libc::TCP_NODELAY => i32::from(options.nodelay),
+            libc::TCP_KEEPIDLE => seconds(options.keep.idle),
+            libc::TCP_KEEPINTVL => seconds(options.keep.interval),
+            libc::TCP_KEEPCNT => i32::from(options.keep.probes),
+            libc::TCP_USER_TIMEOUT => {
+                options.user_timeout.map_or(0, |time| time.as_millis() as i32)
+            }
+            libc::TCP_INFO | libc::TCP_MAXSEG => {
+                let State::Stream { id, .. } = inner.state else {
+                    let state = match inner.state {
+                        State::Listening(_) => LISTEN,
+                        _ => tcp_state(TcpState::Closed),
+                    };
+                    let info = tcp_info(state, &Info::default());
+                    return Ok(if name == libc::TCP_INFO { info } else { vec![0; 4] });
+                };
+                let (state, info) =
+                    self.with_stack(|stack, _| Ok((stack.tcp_state(id)?, stack.tcp_info(id)?)))?;
+                if name == libc::TCP_INFO {
+                    return Ok(tcp_info(tcp_state(state), &info));
+                }
+                info.max_payload as i32
+            }
+            _ => return Err(Errno(libc::ENOPROTOOPT)),
+        };
+        Ok(int.to_ne_bytes().to_vec())
+    }
+}
+
+/// `TCP_LISTEN`.
+const LISTEN: u8 = 10;
+
+/// Linux's numbers of states.
+fn tcp_state(state: TcpState) -> u8 {
+    match state {
+        TcpState::Established => 1,
+        TcpState::SynSent => 2,
+        TcpState::SynReceived => 3,
+        TcpState::FinWait1 => 4,
+        TcpState::FinWait2 => 5,
+        TcpState::TimeWait => 6,
+        TcpState::Closed => 7,
+        TcpState::CloseWait => 8,
+        TcpState::LastAck => 9,
+        TcpState::Closing => 11,
+    }
+}
+
+/// Linux's `struct tcp_info` as far as `tcpi_delivered` (`linux/tcp.h`); what we do not know is 0.
+fn tcp_info(state: u8, info: &Info) -> Vec<u8> {
+    let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    let mss = u64::from(info.max_payload.max(1));
+    let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX);
+    let counters = &info.counters;
+    let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let mut bytes = vec![state, 0, 0, 0, 0, 0, 0, 0];
+    let words = [
+        us(info.rto),
+        0, // ato
+        info.max_payload,
+        0, // rcv_mss
+        segments(info.unacked),
+        0, // sacked
+        0, // lost
+        0, // retrans: now in flight
+        0, // fackets
+        0, // last_data_sent
+        0, // last_ack_sent
+        0, // last_data_recv
+        0, // last_ack_recv
+        0, // pmtu
+        0, // rcv_ssthresh
+        us(info.srtt),
+        us(info.rttvar),
+        segments(info.ssthresh),
+        segments(info.cwnd),
+        0,                // advmss
+        0,                // reordering
+        0,                // rcv_rtt
+        info.recv_window, // rcv_space
+        count(counters.retransmissions),
+    ];
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_ne_bytes()));
+    let longs = [u64::MAX, u64::MAX, counters.bytes_acked, counters.bytes_received];
+    longs.iter().for_each(|long| bytes.extend_from_slice(&long.to_ne_bytes()));
+    let words = [
+        count(counters.segments_sent),
+        count(counters.segments_received),
+        count(info.unacked.saturating_sub(info.in_flight)), // notsent_bytes
+        us(info.min_rtt),
+        0, // data_segs_in
+        0, // data_segs_out
+    ];
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_ne_bytes()));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_come_back_as_they_went() {
+        for time in [None, Some(Duration::from_micros(2_500_000))] {
+            assert_eq!(timeval(&of_timeval(time)), Ok(time));
+        }
+        let mut bytes = of_timeval(None);
+        bytes[8..].copy_from_slice(&1_000_000i64.to_ne_bytes());
+        assert_eq!(timeval(&bytes), Err(Errno(libc::EDOM)));
+        for len in 0..16 {
+            assert_eq!(timeval(&bytes[..len]), Err(Errno(libc::EINVAL)), "{len}");
+        }
+    }
+
+    #[test]
+    fn groups_are_read_from_whole_requests_only() {
+        let request = [224, 0, 0, 251, 0, 0, 0, 0];
+        assert_eq!(group(libc::IPPROTO_IP, &request), Ok([224, 0, 0, 251].into()));
+        for len in 0..8 {
+            assert_eq!(group(libc::IPPROTO_IP, &request[..len]), Err(Errno(libc::EINVAL)));
+        }
+        assert_eq!(group(libc::IPPROTO_IPV6, &request), Err(Errno(libc::EINVAL)));
+    }
+
+    #[test]
+    fn tcp_info_lies_as_linux_lays_it_out() {
+        let mut info =
+            Info { srtt: Duration::from_micros(77), max_payload: 1000, ..Info::default() };
+        info.cwnd = 10_000;
+        info.counters.bytes_received = 99;
+        let bytes = tcp_info(1, &info);
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        // Offsets of tcpi_snd_mss, tcpi_rtt, tcpi_snd_cwnd, tcpi_bytes_received in linux/tcp.h.
+        assert_eq!((bytes[0], word(16), word(68), word(80), word(128)), (1, 1000, 77, 10, 99));
+    }
+}

@@ -1,0 +1,201 @@
+//! Calls on connections.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::{Error, SocketId, Stack, State as TcpState, Way};
+
+use super::{Flags, Socket, State, Wait};
+use crate::errno::{Errno, Result};
+
+/// How far a handshake is: `None` while it goes on.
+fn handshake(stack: &mut Stack, id: SocketId) -> io::Result<Option<()>> {
+    match stack.tcp_state(id)? {
+        TcpState::SynSent | TcpState::SynReceived => Ok(None),
+        TcpState::Closed => {
+            let error = stack.take_error(id)?;
+            Err(error.unwrap_or(Error::Aborted).into())
+        }
+        _ => Ok(Some(())),
+    }
+}
+
+impl Socket {
+    /// Connects, and waits for it unless the socket does not block.
+    pub(super) fn connect_stream(&self, remote: SocketAddr) -> Result<()> {
+        let (id, timeout) = {
+            let mut inner = self.lock();
+            match inner.state {
+                State::Fresh => {}
+                State::Listening(_) | State::Datagram(_) => return Err(Errno(libc::EISCONN)),
+                State::Stream { id, is_told } => {
+                    let how = self.opened.host.with(|stack, _| handshake(stack, id))?;
+                    return match how {
+                        Ok(None) => Err(Errno(libc::EALREADY)),
+                        Ok(Some(())) if is_told => Err(Errno(libc::EISCONN)),
+                        Ok(Some(())) => {
+                            inner.state = State::Stream { id, is_told: true };
+                            Ok(())
+                        }
+                        Err(error) => {
+                            drop(inner);
+                            self.forget(id);
+                            // One that was told is no news: this is another attempt.
+                            match self.first_told() {
+                                true => Err(error.into()),
+                                false => self.connect_stream(remote),
+                            }
+                        }
+                    };
+                }
+            }
+            let (local, config) = (inner.bound, self.config(&inner.options)?);
+            let id =
+                self.with_stack(|stack, now| stack.tcp_connect_with(now, remote, local, &config))?;
+            inner.state = State::Stream { id, is_told: false };
+            inner.error = None;
+            self.error_told.store(false, Ordering::Release);
+            (id, inner.options.send_wait(Flags::default()))
+        };
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            // An answer that is quicker than this call is told like any other.
+            return Err(Errno(libc::EINPROGRESS));
+        }
+        let wait = Wait { id, way: Way::Write, timeout };
+        match self.wait(&wait, |stack, _| handshake(stack, id)) {
+            Ok(()) => {
+                self.lock().state = State::Stream { id, is_told: true };
+                Ok(())
+            }
+            Err(Errno(libc::EAGAIN)) => Err(Errno(libc::EINPROGRESS)),
+            Err(error) => {
+                self.forget(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// A handshake has failed: the socket may try again.
+    fn forget(&self, id: SocketId) {
+        let mut inner = self.lock();
+        if matches!(inner.state, State::Stream { id: known, .. } if known == id) {
+            inner.state = State::Fresh;
+            // A stack whose interface is gone has nobody to tell.
+            let _ = self.with_stack(|stack, now| stack.close(now, id));
+        }
+    }
+
+    /// The handshake is over and the connection is not.
+    pub(super) fn connected_now(&self, id: SocketId) -> Result<()> {
+        match self.with_stack(|stack, _| stack.tcp_state(id))? {
+            TcpState::SynSent | TcpState::SynReceived | TcpState::Closed => {
+                Err(Errno(libc::ENOTCONN))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn stream(&self) -> Result<SocketId> {
+        match self.lock().state {
+            State::Stream { id, .. } => Ok(id),
+            _ => Err(Errno(libc::ENOTCONN)),
+        }
+    }
+
+    /// What ended the connection is told once.
+    fn first_told(&self) -> bool {
+        !self.error_told.swap(true, Ordering::AcqRel)
+    }
+
+    /// Sends all of it, or what there is room for if the socket does not block.
+    pub fn send_stream(&self, bytes: &[u8], flags: Flags) -> Result<usize> {
+        let id = self.stream()?;
+        if self.shut_write.load(Ordering::Acquire) {
+            return Err(Errno(libc::EPIPE));
+        }
+        let timeout = self.lock().options.send_wait(flags);
+        let mut done = 0;
+        let wait = Wait { id, way: Way::Write, timeout };
+        let result = self.wait(&wait, |stack, _| {
+            done += stack.tcp_write(id, &bytes[done..])?;
+            Ok((done == bytes.len()).then_some(()))
+        });
+        match result {
+            Ok(()) => Ok(done),
+            Err(_) if done > 0 => Ok(done),
+            Err(Errno(libc::EAGAIN | libc::EBADF | libc::ENETDOWN | libc::EPIPE)) => {
+                result.map(|()| done)
+            }
+            Err(error) if self.first_told() => Err(error),
+            Err(_) => Err(Errno(libc::EPIPE)),
+        }
+    }
+
+    /// Receives what is there, waiting for the first byte; 0 at the end of the stream.
+    pub fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize> {
+        let id = self.stream()?;
+        if flags.truncated {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let timeout = self.lock().options.recv_wait(flags);
+        let (mut done, mut waited) = (0, false);
+        let wait = Wait { id, way: Way::Read, timeout };
+        let result = self.wait(&wait, |stack, now| {
+            let got = if flags.peek {
+                peek(stack, id, out)?
+            } else {
+                // Once we wait, bytes go straight from the interface to `out`.
+                take(stack, now, id, &mut out[done..], std::mem::replace(&mut waited, true))?
+            };
+            let got = match got {
+                None if self.shut_read.load(Ordering::Acquire) => Some(0),
+                got => got,
+            };
+            Ok(match got {
+                None => None,
+                Some(0) => Some(()),
+                Some(len) => {
+                    done += len;
+                    let more = flags.all && !flags.peek && done < out.len();
+                    (!more).then_some(())
+                }
+            })
+        });
+        match result {
+            Ok(()) => Ok(done),
+            Err(_) if done > 0 => Ok(done),
+            Err(Errno(libc::EAGAIN | libc::EBADF | libc::ENETDOWN)) => result.map(|()| done),
+            Err(error) if self.first_told() => Err(error),
+            Err(_) => Ok(0),
+        }
+    }
+}
+
+fn take(
+    stack: &mut Stack,
+    now: Instant,
+    id: SocketId,
+    out: &mut [u8],
+    direct: bool,
+) -> io::Result<Option<usize>> {
+    if direct {
+        return Ok(stack.tcp_read_into(now, id, out)??);
+    }
+    Ok(stack.tcp_read(id, out)?)
+}
+
+/// Copies out what is there and leaves it there.
+fn peek(stack: &mut Stack, id: SocketId, out: &mut [u8]) -> io::Result<Option<usize>> {
+    let (front, back) = stack.tcp_peek(id)?;
+    let first = front.len().min(out.len());
+    let second = back.len().min(out.len() - first);
+    out[..first].copy_from_slice(&front[..first]);
+    out[first..first + second].copy_from_slice(&back[..second]);
+    if first + second > 0 {
+        return Ok(Some(first + second));
+    }
+    Ok(stack.tcp_read(id, &mut [])?)
+}

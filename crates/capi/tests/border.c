@@ -1,0 +1,377 @@
+/* The border of libfusewire, from the side of C: what goes wrong, and what goes right against a kernel that the
+ * test (c.rs) has put at the other end of a TAP. The environment names the stack: 10.81.0.2/24; the kernel's end is
+ * 10.81.0.1, with a TCP echo on port 7, a UDP echo on 7, a counter of datagrams on 9, and nobody on 99. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fusewire.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(what)                                                                                        \
+    do {                                                                                                   \
+        if (!(what)) {                                                                                     \
+            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #what, errno, strerror(errno)); \
+            exit(1);                                                                                       \
+        }                                                                                                  \
+    } while (0)
+/* The call fails with this errno. */
+#define FAILS(call, error)      \
+    do {                        \
+        errno = 0;              \
+        CHECK((call) == -1);    \
+        CHECK(errno == (error)); \
+    } while (0)
+
+static struct sockaddr_in at(const char *ip, int port) {
+    struct sockaddr_in in;
+    memset(&in, 0, sizeof in);
+    in.sin_family = AF_INET;
+    in.sin_port = htons((uint16_t)port);
+    CHECK(inet_pton(AF_INET, ip, &in.sin_addr) == 1);
+    return in;
+}
+
+#define SA(in) ((struct sockaddr *)&(in)), sizeof(in)
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void bad_descriptors(void) {
+    char byte = 0;
+    struct sockaddr_in peer = at("10.81.0.1", 7);
+    socklen_t len = sizeof peer;
+    struct pollfd fd = {1234, POLLIN, 0};
+    int value = 1, bad[] = {-1, 0, 2, 1234, 1 << 30};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        FAILS(fw_bind(bad[i], SA(peer)), EBADF);
+        FAILS(fw_connect(bad[i], SA(peer)), EBADF);
+        FAILS(fw_listen(bad[i], 1), EBADF);
+        FAILS(fw_accept(bad[i], NULL, NULL), EBADF);
+        FAILS(fw_send(bad[i], &byte, 1, 0), EBADF);
+        FAILS(fw_recv(bad[i], &byte, 1, 0), EBADF);
+        FAILS(fw_sendmmsg(bad[i], NULL, 0, 0), EBADF);
+        FAILS(fw_recvmmsg(bad[i], NULL, 0, 0, NULL), EBADF);
+        FAILS(fw_shutdown(bad[i], SHUT_WR), EBADF);
+        FAILS(fw_getsockname(bad[i], (struct sockaddr *)&peer, &len), EBADF);
+        FAILS(fw_setsockopt(bad[i], SOL_SOCKET, SO_REUSEADDR, &value, sizeof value), EBADF);
+        FAILS(fw_fcntl(bad[i], F_GETFL, 0), EBADF);
+        FAILS(fw_close(bad[i]), EBADF);
+    }
+    CHECK(fw_poll(&fd, 1, -1) == 1 && fd.revents == POLLNVAL);
+}
+
+static void null_pointers(void) {
+    struct sockaddr_in peer = at("10.81.0.1", 7);
+    struct msghdr message;
+    int tcp = fw_socket(AF_INET, SOCK_STREAM, 0), udp = fw_socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(tcp >= 3 && udp > tcp);
+    FAILS(fw_open(NULL), EFAULT);
+    FAILS(fw_bind(udp, NULL, 16), EFAULT);
+    FAILS(fw_bind(udp, (struct sockaddr *)&peer, 3), EINVAL);
+    FAILS(fw_bind(udp, (struct sockaddr *)&peer, 1 << 20), EINVAL);
+    FAILS(fw_connect(tcp, NULL, 0), EFAULT);
+    FAILS(fw_sendto(udp, NULL, 5, 0, SA(peer)), EFAULT);
+    FAILS(fw_recvfrom(udp, NULL, 5, MSG_DONTWAIT, NULL, NULL), EFAULT);
+    FAILS(fw_recvfrom(udp, &message, 5, MSG_DONTWAIT, (struct sockaddr *)&peer, NULL), EFAULT);
+    FAILS(fw_sendmsg(udp, NULL, 0), EFAULT);
+    FAILS(fw_recvmsg(udp, NULL, 0), EFAULT);
+    FAILS(fw_sendmmsg(udp, NULL, 3, 0), EFAULT);
+    FAILS(fw_recvmmsg(udp, NULL, 3, 0, NULL), EFAULT);
+    FAILS(fw_getsockname(udp, NULL, NULL), EFAULT);
+    FAILS(fw_getsockopt(tcp, SOL_SOCKET, SO_TYPE, NULL, NULL), EFAULT);
+    FAILS(fw_setsockopt(tcp, SOL_SOCKET, SO_REUSEADDR, NULL, 4), EFAULT);
+    FAILS(fw_setsockopt(tcp, SOL_SOCKET, SO_REUSEADDR, &peer, 3), EINVAL);
+    FAILS(fw_poll(NULL, 3, 0), EFAULT);
+    memset(&message, 0, sizeof message);
+    message.msg_iovlen = 2;
+    FAILS(fw_sendmsg(udp, &message, 0), EFAULT);
+    message.msg_iovlen = 5000;
+    FAILS(fw_sendmsg(udp, &message, 0), EMSGSIZE);
+    CHECK(fw_close(tcp) == 0 && fw_close(udp) == 0);
+}
+
+static void wrong_states(void) {
+    struct sockaddr_in mine = at("10.81.0.2", 700), theirs = at("10.81.0.1", 700), got;
+    struct sockaddr_in6 six;
+    socklen_t len = sizeof got;
+    char byte = 0;
+    int tcp, udp, other, value;
+    FAILS(fw_socket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+    FAILS(fw_socket(AF_INET, SOCK_RAW, 0), EPROTOTYPE);
+    FAILS(fw_socket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+    tcp = fw_socket(AF_INET, SOCK_STREAM, 0);
+    udp = fw_socket(AF_INET, SOCK_DGRAM, 0);
+    FAILS(fw_socket_on(tcp, AF_INET, SOCK_STREAM, 0), EINVAL);
+    FAILS(fw_accept(tcp, NULL, NULL), EINVAL);
+    FAILS(fw_send(tcp, &byte, 1, 0), ENOTCONN);
+    FAILS(fw_recv(tcp, &byte, 1, 0), ENOTCONN);
+    FAILS(fw_shutdown(tcp, SHUT_RDWR), ENOTCONN);
+    FAILS(fw_shutdown(tcp, 77), EINVAL);
+    FAILS(fw_getpeername(tcp, (struct sockaddr *)&got, &len), ENOTCONN);
+    FAILS(fw_send(udp, &byte, 1, 0), EDESTADDRREQ);
+    FAILS(fw_listen(udp, 1), EOPNOTSUPP);
+    FAILS(fw_bind(tcp, SA(theirs)), EADDRNOTAVAIL);
+    memset(&six, 0, sizeof six);
+    six.sin6_family = AF_INET6;
+    FAILS(fw_bind(tcp, SA(six)), EAFNOSUPPORT);
+    CHECK(fw_bind(tcp, SA(mine)) == 0);
+    FAILS(fw_bind(tcp, SA(mine)), EINVAL);
+    other = fw_socket(AF_INET, SOCK_STREAM, 0);
+    FAILS(fw_bind(other, SA(mine)), EADDRINUSE);
+    CHECK(fw_listen(tcp, 1) == 0 && fw_listen(tcp, 2) == 0);
+    FAILS(fw_connect(tcp, SA(theirs)), EISCONN);
+    CHECK(fw_fcntl(tcp, F_SETFL, O_NONBLOCK) == 0 && (fw_fcntl(tcp, F_GETFL, 0) & O_NONBLOCK));
+    FAILS(fw_accept(tcp, NULL, NULL), EAGAIN);
+    len = sizeof value;
+    CHECK(fw_getsockopt(tcp, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value == 1 && len == 4);
+    FAILS(fw_setsockopt(tcp, SOL_SOCKET, 12345, &value, sizeof value), ENOPROTOOPT);
+    FAILS(fw_getsockopt(udp, IPPROTO_TCP, TCP_NODELAY, &value, &len), ENOPROTOOPT);
+    FAILS(fw_recv(udp, &byte, 1, MSG_OOB), EOPNOTSUPP);
+    len = sizeof got;
+    CHECK(fw_getsockname(tcp, (struct sockaddr *)&got, &len) == 0 && len == 16);
+    CHECK(memcmp(&got, &mine, 8) == 0);
+    /* Closed, it is free at once, and its number is the next. */
+    CHECK(fw_close(tcp) == 0);
+    CHECK(fw_bind(other, SA(mine)) == 0);
+    CHECK(fw_socket(AF_INET, SOCK_STREAM, 0) == tcp);
+    CHECK(fw_close(tcp) == 0 && fw_close(other) == 0 && fw_close(udp) == 0);
+}
+
+static void stream(void) {
+    static char out[300000], in[300000];
+    struct sockaddr_in echo = at("10.81.0.1", 7), got;
+    struct tcp_info info;
+    struct timeval time = {0, 200000};
+    socklen_t len = sizeof got;
+    size_t sent = 0, received = 0;
+    int value = 1, fd = fw_socket(AF_INET, SOCK_STREAM, 0);
+    double begin;
+    CHECK(fw_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value) == 0);
+    CHECK(fw_connect(fd, SA(echo)) == 0);
+    FAILS(fw_connect(fd, SA(echo)), EISCONN);
+    CHECK(fw_getpeername(fd, (struct sockaddr *)&got, &len) == 0 && memcmp(&got, &echo, 8) == 0);
+    CHECK(fw_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0);
+    begin = seconds();
+    FAILS(fw_recv(fd, in, 1, 0), EAGAIN);
+    CHECK(seconds() - begin > 0.15 && seconds() - begin < 5);
+    FAILS(fw_recv(fd, in, 1, MSG_DONTWAIT), EAGAIN);
+    time.tv_sec = 10;
+    CHECK(fw_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0);
+    for (size_t i = 0; i < sizeof out; i++)
+        out[i] = (char)(i * 7 + i / 251);
+    while (received < sizeof in) {
+        if (sent < sizeof out) {
+            ssize_t n = fw_send(fd, out + sent, sizeof out - sent < 9000 ? sizeof out - sent : 9000, 0);
+            CHECK(n > 0);
+            sent += (size_t)n;
+        }
+        if (sent == sizeof out) {
+            CHECK(fw_recv(fd, in + received, 1, MSG_PEEK) == 1);
+            CHECK(fw_recv(fd, in + received, sizeof in - received, MSG_WAITALL) ==
+                  (ssize_t)(sizeof in - received));
+            received = sizeof in;
+        } else {
+            ssize_t n = fw_recv(fd, in + received, sizeof in - received, MSG_DONTWAIT);
+            CHECK(n > 0 || errno == EAGAIN);
+            received += n > 0 ? (size_t)n : 0;
+        }
+    }
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    len = sizeof info;
+    memset(&info, 0, sizeof info);
+    CHECK(fw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && len > 100);
+    CHECK(info.tcpi_state == 1 && info.tcpi_bytes_received == sizeof in && info.tcpi_rtt > 0);
+    CHECK(info.tcpi_snd_mss > 500 && info.tcpi_segs_out > 3);
+    CHECK(fw_shutdown(fd, SHUT_WR) == 0);
+    FAILS(fw_send(fd, out, 1, 0), EPIPE);
+    CHECK(fw_recv(fd, in, 1, 0) == 0);
+    CHECK(fw_close(fd) == 0);
+    /* Nobody there. */
+    echo.sin_port = htons(99);
+    fd = fw_socket(AF_INET, SOCK_STREAM, 0);
+    FAILS(fw_connect(fd, SA(echo)), ECONNREFUSED);
+    CHECK(fw_close(fd) == 0);
+}
+
+static void nonblocking_connect(void) {
+    struct sockaddr_in echo = at("10.81.0.1", 7), nobody = at("10.81.0.1", 99);
+    struct pollfd fd;
+    socklen_t len = sizeof(int);
+    int error = -1;
+    fd.fd = fw_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    fd.events = POLLOUT;
+    FAILS(fw_connect(fd.fd, SA(nobody)), EINPROGRESS);
+    CHECK(fw_poll(&fd, 1, 10000) == 1 && (fd.revents & POLLERR));
+    CHECK(fw_getsockopt(fd.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ECONNREFUSED);
+    CHECK(fw_getsockopt(fd.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0);
+    FAILS(fw_connect(fd.fd, SA(echo)), EINPROGRESS);
+    CHECK(fw_poll(&fd, 1, 10000) == 1 && fd.revents == POLLOUT);
+    CHECK(fw_getsockopt(fd.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0);
+    CHECK(fw_connect(fd.fd, SA(echo)) == 0);
+    FAILS(fw_connect(fd.fd, SA(echo)), EISCONN);
+    CHECK(fw_send(fd.fd, "ping", 4, 0) == 4);
+    fd.events = POLLIN;
+    CHECK(fw_poll(&fd, 1, 10000) == 1 && fd.revents == POLLIN);
+    char in[8];
+    CHECK(fw_recv(fd.fd, in, sizeof in, 0) == 4 && memcmp(in, "ping", 4) == 0);
+    CHECK(fw_poll(&fd, 1, 0) == 0);
+    CHECK(fw_close(fd.fd) == 0);
+}
+
+#define MESSAGES 200
+
+static void datagrams(void) {
+    static char out[MESSAGES][64], in[MESSAGES][64];
+    struct mmsghdr messages[MESSAGES];
+    struct iovec pieces[MESSAGES][2];
+    struct sockaddr_in echo = at("10.81.0.1", 7), counter = at("10.81.0.1", 9), from[MESSAGES];
+    struct timespec time = {0, 100000000};
+    socklen_t len = sizeof from[0];
+    char big[70000], text[16];
+    int fd = fw_socket(AF_INET, SOCK_DGRAM, 0), got = 0, sent = 0;
+    /* A message that is peeked at, cut, and then gone. */
+    CHECK(fw_sendto(fd, "hello", 5, 0, SA(echo)) == 5);
+    CHECK(fw_recvfrom(fd, text, 3, MSG_PEEK | MSG_TRUNC, (struct sockaddr *)&from[0], &len) == 5);
+    CHECK(len == 16 && memcmp(&from[0], &echo, 8) == 0);
+    CHECK(fw_recv(fd, text, 3, 0) == 3 && memcmp(text, "hel", 3) == 0);
+    FAILS(fw_recv(fd, text, 3, MSG_DONTWAIT), EAGAIN);
+    FAILS(fw_sendto(fd, big, sizeof big, 0, SA(echo)), EMSGSIZE);
+    /* Many at once, of two pieces each, the last shorter, to a connected peer that counts and says how many. */
+    CHECK(fw_connect(fd, SA(counter)) == 0);
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < MESSAGES; i++) {
+        memset(out[i], i, sizeof out[i]);
+        pieces[i][0].iov_base = out[i];
+        pieces[i][0].iov_len = 10;
+        pieces[i][1].iov_base = out[i] + 10;
+        pieces[i][1].iov_len = i == MESSAGES - 1 ? 20 : 54;
+        messages[i].msg_hdr.msg_iov = pieces[i];
+        messages[i].msg_hdr.msg_iovlen = 2;
+    }
+    while (sent < MESSAGES) {
+        int n = fw_sendmmsg(fd, messages + sent, (unsigned)(MESSAGES - sent), 0);
+        CHECK(n > 0);
+        sent += n;
+    }
+    CHECK(messages[0].msg_len == 64 && messages[MESSAGES - 1].msg_len == 30);
+    memset(text, 0, sizeof text);
+    CHECK(fw_recv(fd, text, sizeof text - 1, 0) > 0 && atoi(text) == MESSAGES);
+    /* From one peer only: an answer of the other is not seen. */
+    CHECK(fw_sendto(fd, "hello", 5, 0, SA(echo)) == 5);
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < MESSAGES; i++) {
+        pieces[i][0].iov_base = in[i];
+        pieces[i][0].iov_len = sizeof in[i];
+        messages[i].msg_hdr.msg_iov = pieces[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+        messages[i].msg_hdr.msg_name = &from[i];
+        messages[i].msg_hdr.msg_namelen = sizeof from[i];
+    }
+    FAILS(fw_recvmmsg(fd, messages, 2, 0, &time), EAGAIN);
+    /* To a port of nobody: the router's word arrives as an error. */
+    counter.sin_port = htons(99);
+    CHECK(fw_connect(fd, SA(counter)) == 0);
+    CHECK(fw_send(fd, "x", 1, 0) == 1);
+    struct timeval wait = {5, 0};
+    CHECK(fw_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0);
+    FAILS(fw_recv(fd, text, 1, 0), ECONNREFUSED);
+    /* Nobody in particular again; echoes of many, received many at a time. */
+    struct sockaddr nobody = {AF_UNSPEC, {0}};
+    CHECK(fw_connect(fd, SA(nobody)) == 0);
+    for (int i = 0; i < MESSAGES; i += 10) {
+        for (int k = i; k < i + 10; k++)
+            CHECK(fw_sendto(fd, out[k], 64, 0, SA(echo)) == 64);
+        for (got = 0; got < 10;) {
+            int n = fw_recvmmsg(fd, messages + got, (unsigned)(10 - got), MSG_WAITFORONE, NULL);
+            CHECK(n > 0);
+            got += n;
+        }
+        for (int k = 0; k < 10; k++)
+            CHECK(messages[k].msg_len == 64 && memcmp(in[k], out[i + k], 64) == 0 &&
+                  memcmp(&from[k], &echo, 8) == 0 && messages[k].msg_hdr.msg_namelen == 16);
+    }
+    CHECK(fw_close(fd) == 0);
+}
+
+static int waited_on;
+
+static void *closer(void *unused) {
+    (void)unused;
+    usleep(200000);
+    CHECK(fw_close(waited_on) == 0);
+    return NULL;
+}
+
+static void closed_under_a_waiter(void) {
+    pthread_t thread;
+    char byte;
+    struct sockaddr_in echo = at("10.81.0.1", 7);
+    for (int i = 0; i < 2; i++) {
+        waited_on = fw_socket(AF_INET, i ? SOCK_STREAM : SOCK_DGRAM, 0);
+        CHECK(fw_connect(waited_on, SA(echo)) == 0);
+        CHECK(pthread_create(&thread, NULL, closer, NULL) == 0);
+        FAILS(fw_recv(waited_on, &byte, 1, 0), EBADF);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+}
+
+static void *worker(void *number) {
+    struct sockaddr_in echo = at("10.81.0.1", 7);
+    char out[1000], in[1000];
+    int fd = fw_socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fw_connect(fd, SA(echo)) == 0);
+    for (int i = 0; i < 100; i++) {
+        memset(out, i + *(int *)number, sizeof out);
+        CHECK(fw_send(fd, out, sizeof out, 0) == sizeof out);
+        CHECK(fw_recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in);
+        CHECK(memcmp(in, out, sizeof in) == 0);
+    }
+    CHECK(fw_close(fd) == 0);
+    return NULL;
+}
+
+static void threads(void) {
+    pthread_t all[4];
+    int numbers[4] = {0, 50, 100, 150};
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&all[i], NULL, worker, &numbers[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(all[i], NULL) == 0);
+}
+
+int main(void) {
+    bad_descriptors();
+    /* The first socket opens the stack that the environment names. */
+    int first = fw_socket(AF_INET, SOCK_DGRAM, 0);
+    if (first < 0) {
+        char why[300];
+        fw_reason(why, sizeof why);
+        fprintf(stderr, "no stack: %s\n", why);
+        return 1;
+    }
+    CHECK(first == 3 && fw_close(first) == 0);
+    null_pointers();
+    wrong_states();
+    printf("ready\n");
+    fflush(stdout);
+    /* The test gives the kernel's end its address, and a peer, and says so. */
+    CHECK(getchar() == '\n');
+    stream();
+    nonblocking_connect();
+    datagrams();
+    closed_under_a_waiter();
+    threads();
+    printf("done\n");
+    return 0;
+}

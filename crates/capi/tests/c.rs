@@ -1,0 +1,267 @@
+//! The library as C sees it: the header compiles by itself, `border.c` calls everything against a kernel at the
+//! other end of a TAP, and the example echoes what the kernel's sockets send it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
+
+const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Where cargo has put the library: beside the test program.
+fn libraries() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.parent().unwrap().to_path_buf()
+}
+
+/// Runs a compiler; false when there is none.
+fn compile(compiler: &str, arguments: &[&str]) -> bool {
+    if Command::new(compiler).arg("--version").output().is_err() {
+        eprintln!("skipped: {compiler} is not installed");
+        return false;
+    }
+    let output = Command::new(compiler).args(WARNINGS).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{compiler} {arguments:?}: {error}");
+    true
+}
+
+/// A program from C, removed with the test.
+struct Program(PathBuf);
+
+impl Program {
+    fn new(source: &str) -> Option<Program> {
+        let name = Path::new(source).file_stem().unwrap().to_str().unwrap();
+        let out = std::env::temp_dir().join(format!("fusewire-{name}-{}", std::process::id()));
+        let (include, from) = (here("include"), here(source));
+        let (lib, rpath) = (libraries(), format!("-Wl,-rpath,{}", libraries().display()));
+        let arguments = [
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-I",
+            include.to_str()?,
+            from.to_str()?,
+            "-o",
+            out.to_str()?,
+            "-L",
+            lib.to_str()?,
+            "-lfusewire",
+            "-lpthread",
+            &rpath,
+        ];
+        compile("cc", &arguments).then_some(Program(out))
+    }
+
+    fn run(&self, device: &str, address: &str, arguments: &[&str]) -> Running {
+        let child = Command::new(&self.0)
+            .args(arguments)
+            .env("FUSEWIRE_DEVICE", device)
+            .env("FUSEWIRE_ADDRESS", address)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Running(child)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // One that is not there need not be removed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A program that runs, ended with the test.
+struct Running(Child);
+
+impl Running {
+    /// Waits until it says that it is ready; panics with what it says else.
+    fn ready(&mut self) {
+        let mut line = String::new();
+        let out = self.0.stdout.as_mut().unwrap();
+        BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
+        if line != "ready\n" {
+            panic!("{line}{}", self.errors());
+        }
+    }
+
+    fn errors(&mut self) -> String {
+        let mut text = String::new();
+        // What cannot be read is not told.
+        let _ = self.0.stderr.take().unwrap().read_to_string(&mut text);
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_header_stands_by_itself_in_c_and_cplusplus() {
+    let header = here("include/fusewire.h");
+    let header = header.to_str().unwrap();
+    compile("cc", &["-std=c11", "-fsyntax-only", "-x", "c", header]);
+    compile("c++", &["-std=c++17", "-fsyntax-only", "-x", "c++", header]);
+    let (include, example) = (here("include"), here("examples/echo.c"));
+    let (include, example) = (include.to_str().unwrap(), example.to_str().unwrap());
+    compile("cc", &["-std=gnu11", "-fsyntax-only", "-I", include, example]);
+    compile("c++", &["-std=c++17", "-fsyntax-only", "-x", "c++", "-I", include, example]);
+}
+
+/// The names of functions in C: words of ours before a bracket.
+fn functions(text: &str) -> std::collections::BTreeSet<&str> {
+    text.match_indices("fw_")
+        .map(|(at, _)| &text[at..])
+        .filter_map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+            rest[end..].starts_with('(').then_some(&rest[..end])
+        })
+        .collect()
+}
+
+#[test]
+fn the_header_declares_what_the_library_exports() {
+    let read = |path: &str| std::fs::read_to_string(here(path)).unwrap();
+    let (header, calls, messages) =
+        (read("include/fusewire.h"), read("src/border/mod.rs"), read("src/border/messages.rs"));
+    let exported: Vec<_> = [&calls, &messages]
+        .into_iter()
+        .flat_map(|text| text.split("extern \"C\" fn ").skip(1))
+        .map(|rest| rest.split('(').next().unwrap())
+        .collect();
+    let declared: Vec<_> = functions(&header).into_iter().collect();
+    let exported: Vec<_> = std::collections::BTreeSet::from_iter(exported).into_iter().collect();
+    assert_eq!(declared, exported);
+    assert!(declared.len() >= 25);
+    let library = libraries().join("libfusewire.so");
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output()
+    else {
+        return eprintln!("skipped: nm is not installed");
+    };
+    let symbols = String::from_utf8_lossy(&output.stdout);
+    for name in declared {
+        assert!(symbols.lines().any(|line| line.ends_with(&format!(" T {name}"))), "{name}");
+    }
+}
+
+/// Echoes of TCP and UDP on port 7, and on 9 a counter that answers when it has `count` datagrams.
+fn serve(ip: &str, count: usize) {
+    let listener = TcpListener::bind((ip, 7)).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut out = stream.try_clone().unwrap();
+                // One that resets us has had enough.
+                let _ = std::io::copy(&mut stream, &mut out);
+            });
+        }
+    });
+    let echo = UdpSocket::bind((ip, 7)).unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2000];
+        loop {
+            let (len, from) = echo.recv_from(&mut bytes).unwrap();
+            echo.send_to(&bytes[..len], from).unwrap();
+        }
+    });
+    let counter = UdpSocket::bind((ip, 9)).unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2000];
+        for i in 0..count {
+            let (len, from) = counter.recv_from(&mut bytes).unwrap();
+            let expected = if i + 1 == count { 30 } else { 64 };
+            let right = len == expected && bytes[..len].iter().all(|b| usize::from(*b) == i % 256);
+            if !right {
+                counter.send_to(format!("-{i}").as_bytes(), from).unwrap();
+            } else if i + 1 == count {
+                counter.send_to(count.to_string().as_bytes(), from).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn every_call_does_what_posix_says() {
+    in_namespace("every_call_does_what_posix_says", Need::Namespace, "", || {
+        let Some(program) = Program::new("tests/border.c") else { return };
+        let mut running = program.run("tap:fwcapi", "10.81.0.2/24", &[]);
+        running.ready();
+        sh("ip addr add 10.81.0.1/24 dev fwcapi");
+        serve("10.81.0.1", 200);
+        running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let end = Instant::now() + Duration::from_secs(90);
+        let status = loop {
+            if let Some(status) = running.0.try_wait().unwrap() {
+                break Some(status);
+            }
+            if Instant::now() > end {
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        // One that hangs is ended, so that its errors do.
+        let _ = running.0.kill();
+        let errors = running.errors();
+        assert!(status.is_some_and(|status| status.success()), "{status:?}: {errors}");
+    });
+}
+
+#[test]
+fn the_example_echoes() {
+    in_namespace("the_example_echoes", Need::Namespace, "", || {
+        let Some(program) = Program::new("examples/echo.c") else { return };
+        let mut running = program.run("tap:fwcapi", "10.81.0.2/24", &["700"]);
+        running.ready();
+        sh("ip addr add 10.81.0.1/24 dev fwcapi");
+        let at: SocketAddr = "10.81.0.2:700".parse().unwrap();
+        let content: Vec<u8> = (0..200_000u32).map(|i| (i * 31 + i / 251) as u8).collect();
+        let mut streams = Vec::new();
+        for _ in 0..3 {
+            let stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            streams.push(stream);
+        }
+        for stream in &streams {
+            let (mut out, all) = (stream.try_clone().unwrap(), content.clone());
+            let writer = std::thread::spawn(move || out.write_all(&all).unwrap());
+            let mut back = vec![0; content.len()];
+            let mut stream = stream;
+            stream.read_exact(&mut back).unwrap();
+            writer.join().unwrap();
+            assert!(back == content);
+        }
+        let socket = UdpSocket::bind("10.81.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        for len in [0, 1, 1400, 5000] {
+            socket.send_to(&content[..len], at).unwrap();
+            let mut back = vec![0; 6000];
+            let (got, from) = socket.recv_from(&mut back).unwrap();
+            assert!(from == at && back[..got] == content[..len], "{len}");
+        }
+    });
+}
+
+#[test]
+fn a_program_without_a_stack_is_told_what_is_missing() {
+    let Some(program) = Program::new("tests/border.c") else { return };
+    let mut running = program.run("", "", &[]);
+    let status = running.0.wait().unwrap();
+    let errors = running.errors();
+    assert!(!status.success() && errors.contains("FUSEWIRE_DEVICE"), "{errors}");
+}
