@@ -61,7 +61,7 @@ pub enum Message {
     },
     /// Destination unreachable; the packet's beginning follows.
     Unreachable {
-        /// See [`unreachable`].
+        /// See [`mod@unreachable`].
         code: u8,
         /// With [`unreachable::FRAGMENTATION_NEEDED`]; 0 from a router that does not know RFC 1191.
         next_hop_mtu: u16,

@@ -57,7 +57,7 @@ pub mod parameter_problem {
 pub enum Message {
     /// Destination unreachable; the packet's beginning follows.
     Unreachable {
-        /// See [`unreachable`].
+        /// See [`mod@unreachable`].
         code: u8,
     },
     /// Packet too big; the packet's beginning follows.
