@@ -177,7 +177,7 @@ fn spawn(device: &str, port: u16) -> (Child, BufReader<ChildStdout>) {
 }
 
 #[test]
-#[ignore = "a process that other tests start"]
+#[ignore = "the tests above start it as a process of its own"]
 fn another_process() {
     let Ok(what) = std::env::var("FUSEWIRE_TEST_BESIDE") else { return };
     let (device, port) = what.split_once(' ').unwrap();

@@ -259,7 +259,7 @@ impl Transform {
             Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => {
                 unreachable!("a cipher without a tag has loops of its own")
             }
-            Cipher::Library(aead) => path.moved().library_send(aead, nonce, aad, tag),
+            Cipher::Library(aead) => path.moved().seal_by_library(aead, nonce, aad, tag),
         }
     }
 
@@ -313,7 +313,7 @@ impl Transform {
             Cipher::None | Cipher::Pes(_) | Cipher::SaferSimplified(_) | Cipher::Safer(_) => {
                 unreachable!("a cipher without a tag has loops of its own")
             }
-            Cipher::Library(aead) => path.moved().library_receive(aead, nonce, aad, tag),
+            Cipher::Library(aead) => path.moved().open_by_library(aead, nonce, aad, tag),
         }
     }
 }
@@ -401,7 +401,13 @@ impl<'a> Path<'a> {
     /// The same passes with the library's cipher in place; sequential or, without the last pass, the
     /// best that is to be had where nothing is fused.
     #[inline(never)]
-    fn library_send(self, aead: &Library, nonce: &[u8; 12], aad: &[u8], tag: &mut [u8; 16]) -> Sum {
+    fn seal_by_library(
+        self,
+        aead: &Library,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        tag: &mut [u8; 16],
+    ) -> Sum {
         let Path { level, execution, swap, src, dst, work } = self;
         if execution == Execution::Sequential {
             swap_pass(level, swap, src, work);
@@ -417,7 +423,7 @@ impl<'a> Path<'a> {
 
     /// The way back.
     #[inline(never)]
-    fn library_receive(
+    fn open_by_library(
         self,
         aead: &Library,
         nonce: &[u8; 12],

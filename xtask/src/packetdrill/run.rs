@@ -42,7 +42,7 @@ pub struct Run {
 pub struct Bench {
     program: PathBuf,
     /// `None`: the kernel's TCP.
-    library: Option<PathBuf>,
+    shared_object: Option<PathBuf>,
     folder: PathBuf,
     /// What makes a network namespace, if anything does.
     namespace: Option<Vec<&'static str>>,
@@ -52,7 +52,7 @@ pub struct Bench {
 impl Bench {
     /// Builds the library, and the commands that scripts find instead of the system's.
     pub fn new(program: &Path, kernel: bool) -> Result<Bench> {
-        let library = if kernel { None } else { Some(library()?) };
+        let shared_object = if kernel { None } else { Some(library()?) };
         let folder = root().join("target/packetdrill");
         let bin = folder.join("bin");
         std::fs::create_dir_all(&bin).map_err(|e| format!("{}: {e}", bin.display()))?;
@@ -75,7 +75,7 @@ impl Bench {
         }
         Ok(Bench {
             program: program.to_path_buf(),
-            library,
+            shared_object,
             folder,
             namespace: namespace.map(<[_]>::to_vec),
             count: AtomicUsize::new(0),
@@ -97,12 +97,12 @@ impl Bench {
 
     fn outcome(&self, script: &Path, ip: Ip, text: &str) -> Outcome {
         let commands = applicable::runs_commands(text);
-        if self.library.is_some()
+        if self.shared_object.is_some()
             && let Some(reason) = applicable::reason(text)
         {
             return Outcome::NotApplicable(reason.into());
         }
-        if self.library.is_none()
+        if self.shared_object.is_none()
             && let Some(how) = applicable::kernel_differs(text)
         {
             return Outcome::NotApplicable(format!("Linux: {how}"));
@@ -124,24 +124,24 @@ impl Bench {
     fn command(&self, script: &Path, ip: Ip, commands: bool, device: &Path) -> Command {
         let mut words: Vec<String> = Vec::new();
         if let Some(namespace) =
-            self.namespace.as_ref().filter(|_| commands || self.library.is_none())
+            self.namespace.as_ref().filter(|_| commands || self.shared_object.is_none())
         {
             words.extend(namespace.iter().map(|word| (*word).to_string()));
         }
         // packetdrill locks its memory: a small stack for its thread keeps within an ordinary user's limit.
         words.extend(["sh", "-c", "ulimit -s 512; exec \"$@\"", "sh"].map(String::from));
         words.extend(["env".to_string(), format!("PATH={}", self.path())]);
-        if let Some(library) = &self.library {
+        if let Some(library) = &self.shared_object {
             words.push(format!("LD_PRELOAD={}", library.display()));
         }
-        if self.library.is_none() {
+        if self.shared_object.is_none() {
             let settings = root().join("conformance/kernel.sh").display().to_string();
             words.extend(["sh", "-c", "\"$0\" && exec \"$@\""].map(String::from));
             words.push(settings);
         }
         words.push(self.program.display().to_string());
         let mtu = if ip == Ip::Ipv6 { 1520 } else { 1500 };
-        if let Some(library) = &self.library {
+        if let Some(library) = &self.shared_object {
             words.push(format!("--so_filename={}", library.display()));
             let sysctls = if commands { ",sysctls" } else { "" };
             words.push(format!("--so_flags=mtu={mtu},device={}{sysctls}", device.display()));
@@ -158,7 +158,7 @@ impl Bench {
 
     fn path(&self) -> String {
         let system = std::env::var("PATH").unwrap_or_default();
-        match self.library {
+        match self.shared_object {
             Some(_) => format!("{}:{system}", self.folder.join("bin").display()),
             None => system,
         }
