@@ -13,6 +13,7 @@ mod devices;
 mod get;
 mod key;
 mod ls;
+mod model;
 mod options;
 mod output;
 mod put;
@@ -58,6 +59,9 @@ enum Command {
     /// Checks modules of ASN.1, and compiles them to Rust.
     #[command(subcommand)]
     Asn1(asn1::Asn1),
+    /// Says what one pass costs and saves, before the work.
+    #[command(subcommand)]
+    Model(model::Model),
     /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Command::Key(key) => key::run(&key),
         Command::Devices(devices) => devices::run(&devices),
         Command::Asn1(asn1) => asn1::run(&asn1),
+        Command::Model(model) => model::run(&model),
         Command::Bench(bench) => bench::run(bench),
     };
     output::finish(result)
