@@ -11,6 +11,7 @@ use crate::shell::{Result, cargo, root};
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("asn1", &[]),
     ("asn1-example", &["codec"]),
+    ("asn1-values", &["asn1", "codec"]),
     ("base", &[]),
     ("kernels", &["base"]),
     ("wire", &["base"]),
@@ -30,6 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "cli",
         &[
             "asn1",
+            "asn1-values",
             "base",
             "codec",
             "device",
@@ -51,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "fuzz",
         &[
             "asn1",
+            "asn1-values",
             "base",
             "codec",
             "device",

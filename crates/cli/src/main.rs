@@ -56,7 +56,7 @@ enum Command {
     Key(key::Key),
     /// Lists network interfaces and what each would give.
     Devices(devices::Devices),
-    /// Checks modules of ASN.1, and compiles them to Rust.
+    /// ASN.1: checks modules, compiles them to Rust, reads and writes values, shows BER.
     #[command(subcommand)]
     Asn1(asn1::Asn1),
     /// Says what one pass costs and saves, before the work.

@@ -1,5 +1,7 @@
 //! `fusewire asn1`: the ASN.1 compiler.
 
+mod dump;
+
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -17,6 +19,8 @@ pub enum Asn1 {
     Check(Check),
     /// Writes Rust of modules: types, and codecs that call the crate fusewire-codec.
     Compile(Compile),
+    /// Shows any BER without its module: offsets, tags, lengths and values.
+    Dump(dump::Dump),
 }
 
 /// Which modules, and what to write.
@@ -61,6 +65,7 @@ pub fn run(asn1: &Asn1) -> Result {
     match asn1 {
         Asn1::Check(check) => self::check(check),
         Asn1::Compile(compile) => self::compile(compile),
+        Asn1::Dump(dump) => dump::run(dump),
     }
 }
 

@@ -1,0 +1,157 @@
+//! Character strings as Unicode, and back; times.
+
+use fusewire_asn1::ast::Simple;
+
+/// How the characters of a string type are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// UTF-8; ASCII is part of it.
+    Utf8,
+    /// A character is a byte, those of ISO 8859-1: what the older types that switch sets hold most often.
+    Latin,
+    /// Two bytes.
+    Two,
+    /// Four bytes.
+    Four,
+}
+
+/// The coding of a type of character strings.
+pub fn coding(simple: Simple) -> Coding {
+    match simple {
+        Simple::TeletexString
+        | Simple::VideotexString
+        | Simple::GraphicString
+        | Simple::GeneralString
+        | Simple::ObjectDescriptor => Coding::Latin,
+        Simple::BmpString => Coding::Two,
+        Simple::UniversalString => Coding::Four,
+        _ => Coding::Utf8,
+    }
+}
+
+/// The characters of bytes; nothing where they are none. Halves of surrogate pairs in a BMPString are joined.
+pub fn decode(coding: Coding, bytes: &[u8]) -> Option<String> {
+    match coding {
+        Coding::Utf8 => std::str::from_utf8(bytes).ok().map(str::to_owned),
+        Coding::Latin => Some(bytes.iter().map(|&b| char::from(b)).collect()),
+        Coding::Two => {
+            let (pairs, rest) = bytes.as_chunks::<2>();
+            let units = pairs.iter().map(|p| u16::from_be_bytes(*p));
+            let text: Result<String, _> = char::decode_utf16(units).collect();
+            text.ok().filter(|_| rest.is_empty())
+        }
+        Coding::Four => {
+            let (quads, rest) = bytes.as_chunks::<4>();
+            let text = quads.iter().map(|q| char::from_u32(u32::from_be_bytes(*q))).collect();
+            if rest.is_empty() { text } else { None }
+        }
+    }
+}
+
+/// The bytes of characters; nothing where the coding has not all of them.
+pub fn encode(coding: Coding, text: &str) -> Option<Vec<u8>> {
+    match coding {
+        Coding::Utf8 => Some(text.as_bytes().to_vec()),
+        Coding::Latin => text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect(),
+        Coding::Two => Some(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        Coding::Four => Some(text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect()),
+    }
+}
+
+/// The characters of a string whose type has that tag of class UNIVERSAL.
+pub fn of_tag(tag: u64, bytes: &[u8]) -> Option<String> {
+    let coding = match tag {
+        7 | 20 | 21 | 25 | 27 => Coding::Latin,
+        30 => Coding::Two,
+        28 => Coding::Four,
+        _ => Coding::Utf8,
+    };
+    decode(coding, bytes)
+}
+
+/// Whether a character would do something to a terminal, or to the direction of the text around it.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A UTCTime (two digits of the year) or GeneralizedTime (four) as ISO 8601 writes it; nothing where it is
+/// none. Two digits are a year of 1950 to 2049 (RFC 5280, 4.1.2.5.1).
+pub fn iso_time(bytes: &[u8], year_digits: usize) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(digits);
+    let is_whole = match year_digits {
+        2 => matches!(digits, 10 | 12) && !rest.is_empty() && !rest.starts_with(['.', ',']),
+        _ => matches!(digits, 10 | 12 | 14),
+    };
+    if !is_whole {
+        return None;
+    }
+    let (year, rest_digits) = number.split_at(year_digits);
+    let century = match year_digits {
+        2 if year >= "50" => "19",
+        2 => "20",
+        _ => "",
+    };
+    let year = format!("{century}{year}");
+    let pairs: Vec<&str> =
+        (0..rest_digits.len()).step_by(2).map(|n| &rest_digits[n..n + 2]).collect();
+    let ranges = [("01", "12"), ("01", "31"), ("00", "23"), ("00", "59"), ("00", "60")];
+    if !pairs.iter().zip(ranges).all(|(p, (low, high))| *p >= low && *p <= high) {
+        return None;
+    }
+    let mut iso = format!("{year}-{}-{}T{}", pairs[0], pairs[1], pairs[2]);
+    pairs[3..].iter().for_each(|p| iso += &format!(":{p}"));
+    let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ','));
+    iso += &rest[..rest.len() - zone.len()].replace(',', ".");
+    let offset = zone.trim_start_matches(['+', '-']);
+    match zone {
+        "" | "Z" => iso += zone,
+        _ if offset.len() + 1 == zone.len()
+            && matches!(offset.len(), 2 | 4)
+            && offset.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            iso += zone;
+            if offset.len() == 4 {
+                iso.insert(iso.len() - 2, ':');
+            }
+        }
+        _ => return None,
+    }
+    Some(iso)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let iso = |text: &str, year| iso_time(text.as_bytes(), year);
+        assert_eq!(iso("991231235959Z", 2).as_deref(), Some("1999-12-31T23:59:59Z"));
+        assert_eq!(iso("4912312359Z", 2).as_deref(), Some("2049-12-31T23:59Z"));
+        assert_eq!(iso("9105171030+0100", 2).as_deref(), Some("1991-05-17T10:30+01:00"));
+        assert_eq!(iso("20240229235960.5Z", 4).as_deref(), Some("2024-02-29T23:59:60.5Z"));
+        assert_eq!(iso("1991051710", 4).as_deref(), Some("1991-05-17T10"));
+        for wrong in ["", "Z", "99", "991331235959Z", "991231235959X", "991231235959+1"] {
+            assert_eq!(iso(wrong, 2), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn codings_go_both_ways() {
+        for (coding, text) in [
+            (Coding::Utf8, "aé€"),
+            (Coding::Latin, "aé"),
+            (Coding::Two, "a€😀"),
+            (Coding::Four, "😀"),
+        ] {
+            let bytes = encode(coding, text).unwrap();
+            assert_eq!(decode(coding, &bytes).as_deref(), Some(text));
+        }
+        assert_eq!(encode(Coding::Latin, "€"), None);
+        assert_eq!(decode(Coding::Two, &[0xd8, 0]), None);
+        assert_eq!(decode(Coding::Four, &[0, 0, 0]), None);
+    }
+}
