@@ -35,6 +35,12 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Takes `len` bytes unseen, if it only counts them ([`Length`]).
+    #[inline(always)]
+    fn pass_over(&mut self, _len: usize) -> bool {
+        false
+    }
+
     /// The next `len` bytes to be written by the caller, if the sink is memory with room for them.
     fn lend(&mut self, _len: usize) -> Option<&mut [u8]> {
         None
@@ -136,6 +142,35 @@ impl Sink for Vec<u8> {
 
     fn take_back(&mut self, len: usize) {
         self.truncate(self.len().saturating_sub(len));
+    }
+}
+
+/// Takes bytes and keeps only their number: how long an encoding will be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Length(usize);
+
+impl Sink for Length {
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0 += bytes.len();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn position(&self) -> usize {
+        self.0
+    }
+
+    #[inline(always)]
+    fn put_elements(&mut self, elements: &[u8], _: usize) -> Result<(), Error> {
+        self.0 += elements.len();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pass_over(&mut self, len: usize) -> bool {
+        self.0 += len;
+        true
     }
 }
 
@@ -248,6 +283,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 
     fn put_elements(&mut self, elements: &[u8], width: usize) -> Result<(), Error> {
         (**self).put_elements(elements, width)
+    }
+
+    fn pass_over(&mut self, len: usize) -> bool {
+        (**self).pass_over(len)
     }
 
     fn lend(&mut self, len: usize) -> Option<&mut [u8]> {

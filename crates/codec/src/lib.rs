@@ -336,10 +336,12 @@ mod io;
 mod limits;
 pub mod lws;
 pub mod oer;
+#[cfg(feature = "pipeline")]
+pub mod pipeline;
 pub mod types;
 #[cfg(feature = "alloc")]
 pub mod xdr;
 
 pub use error::{Error, Problem, Step};
-pub use io::{Sink, SliceSink, SliceSource, Source};
+pub use io::{Length, Sink, SliceSink, SliceSource, Source};
 pub use limits::Limits;

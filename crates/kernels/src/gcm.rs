@@ -63,6 +63,24 @@ impl GcmKey {
         verified(found.sum, &found.tag, tag, dst)
     }
 
+    /// One piece of a message, in one loop.
+    #[inline(never)]
+    pub(crate) fn piece(
+        &self,
+        direction: Direction,
+        around: Around,
+        call: Call<'_>,
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> Found {
+        self.key.run(direction, around, call, src, dst)
+    }
+
+    /// The tag of a message whose pieces have passed.
+    pub(crate) fn tag(&self, strips: Strips<'_>) -> [u8; 16] {
+        strips.finish(&self.key)
+    }
+
     /// As [`GcmKey::seal`], each stage over a strip in turn.
     pub(crate) fn seal_blocked(
         &self,
@@ -171,7 +189,7 @@ fn verified(sum: Sum, found: &[u8; 16], tag: &[u8; 16], dst: &mut [u8]) -> Opene
 }
 
 /// A message in strips.
-struct Strips<'a> {
+pub(crate) struct Strips<'a> {
     nonce: &'a [u8; 12],
     aad: &'a [u8],
     len: usize,
@@ -180,12 +198,13 @@ struct Strips<'a> {
 }
 
 impl<'a> Strips<'a> {
-    fn new(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Strips<'a> {
+    pub(crate) fn new(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Strips<'a> {
         Strips { nonce, aad, len, done: 0, found: Found { tag: [0; 16], sum: Sum::ZERO } }
     }
 
-    /// The next `len` bytes go through `run`.
-    fn next(&mut self, len: usize, run: impl FnOnce(Call<'_>) -> Found) {
+    /// The next `len` bytes go through `run`. Gives their sum.
+    #[inline]
+    pub(crate) fn next(&mut self, len: usize, run: impl FnOnce(Call<'_>) -> Found) -> Sum {
         let before = match self.done {
             0 => Before::Additional(self.aad),
             _ => Before::Hash(&self.found.tag),
@@ -194,6 +213,7 @@ impl<'a> Strips<'a> {
         self.done += len;
         let lengths = (self.done == self.len).then_some([self.aad.len(), self.len]);
         self.found = run(Call { nonce: self.nonce, before, lengths, counter });
+        self.found.sum
     }
 
     /// The tag.

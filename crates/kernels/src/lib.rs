@@ -6,6 +6,8 @@
 //! in the first-level cache) or sequential (each stage over the whole message). Which CPU
 //! instructions a loop is compiled for is its [`Level`].
 //!
+//! What marshals or unmarshals on the way is a [`message`].
+//!
 //! This crate does no I/O, reads no clock but in its measurements and knows no protocol. The only
 //! unsafe code is in [`arch`].
 #![deny(unsafe_code)]
@@ -17,6 +19,7 @@ mod level;
 mod library;
 #[cfg(not(fuzzing))]
 pub mod measure;
+pub mod message;
 mod scratch;
 pub mod stage;
 pub mod stages;

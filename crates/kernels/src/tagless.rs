@@ -25,18 +25,25 @@ pub(crate) struct Loops {
 impl Loops {
     /// None for a cipher with a tag.
     pub(crate) fn bind(level: Level, parts: &Parts) -> Option<Loops> {
+        Loops::bind_for(level, parts, parts.swap != Swap::None)
+    }
+
+    /// With a swap, whichever `parts` has when a message comes, or without one.
+    pub(crate) fn bind_for(level: Level, parts: &Parts, swaps: bool) -> Option<Loops> {
+        let integrated = parts.execution == Execution::Integrated;
         match parts.cipher {
-            Cipher::None => Some(Loops::of::<Plain>(level, parts)),
-            Cipher::Pes(_) => Some(Loops::of::<PesKey>(level, parts)),
-            Cipher::SaferSimplified(_) => Some(Loops::of::<SaferSimplifiedKey>(level, parts)),
-            Cipher::Safer(_) => Some(Loops::of::<SaferKey>(level, parts)),
+            Cipher::None => Some(Loops::of::<Plain>(level, integrated, swaps)),
+            Cipher::Pes(_) => Some(Loops::of::<PesKey>(level, integrated, swaps)),
+            Cipher::SaferSimplified(_) => {
+                Some(Loops::of::<SaferSimplifiedKey>(level, integrated, swaps))
+            }
+            Cipher::Safer(_) => Some(Loops::of::<SaferKey>(level, integrated, swaps)),
             Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => None,
         }
     }
 
-    fn of<C: Tagless>(level: Level, parts: &Parts) -> Loops {
-        let integrated = parts.execution == Execution::Integrated;
-        match (integrated, parts.swap != Swap::None) {
+    fn of<C: Tagless>(level: Level, integrated: bool, swaps: bool) -> Loops {
+        match (integrated, swaps) {
             (true, true) => Loops::exactly::<C, true, true>(level),
             (true, false) => Loops::exactly::<C, true, false>(level),
             (false, true) => Loops::exactly::<C, false, true>(level),

@@ -50,6 +50,20 @@ impl Swap {
         }
     }
 
+    /// Of words of `bytes` bytes.
+    ///
+    /// # Panics
+    /// Unless they are 1, 2, 4 or 8.
+    pub const fn of(bytes: usize) -> Swap {
+        match bytes {
+            1 => Swap::None,
+            2 => Swap::Bytes16,
+            4 => Swap::Bytes32,
+            8 => Swap::Bytes64,
+            _ => panic!("words of 1, 2, 4 or 8 bytes"),
+        }
+    }
+
     /// The stage; one that swaps, whichever.
     #[inline(always)]
     pub(crate) fn stage(self) -> &'static AnySwap {
@@ -129,10 +143,12 @@ pub(crate) struct Parts {
 
 /// One direction's pipeline with its keys and scratch memory.
 pub struct Transform {
-    parts: Parts,
+    pub(crate) parts: Parts,
     /// Where the cipher makes no tag.
-    tagless: Option<Loops>,
-    level: Level,
+    pub(crate) tagless: Option<Loops>,
+    /// Memory of messages that are marshalled on their way (`message`).
+    pub(crate) gather: Scratch,
+    pub(crate) level: Level,
 }
 
 impl Transform {
@@ -164,7 +180,8 @@ impl Transform {
     fn with(level: Level, execution: Execution, swap: Swap, cipher: Cipher) -> Transform {
         let swapper = *swap.stage();
         let parts = Parts { execution, swap, swapper, cipher, work: Scratch::default() };
-        Transform { tagless: Loops::bind(level, &parts), parts, level }
+        let gather = Scratch::default();
+        Transform { tagless: Loops::bind(level, &parts), parts, gather, level }
     }
 
     /// An AEAD with the library's cipher, whatever the execution.

@@ -37,7 +37,7 @@ pub use fingerprint::Fingerprint;
 pub use handshake::{Established, Handshake, Options, Side};
 pub use hello::Refusal;
 pub use identity::Identity;
-pub use kernel::{Execution, Level, Swap};
+pub use kernel::{Execution, Level, Marshal, Swap, Unmarshal};
 pub use key_log::KeyLogFile;
 pub use known_hosts::{Known, KnownHosts};
 pub use paths::{Paths, paths};

@@ -18,7 +18,7 @@ use fusewire_device::Region;
 use fusewire_kernels::Level;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
-    Error as SessionError, Handshake, Options, RecordHeader, RecordReceiver, RecordSender,
+    Error as SessionError, Handshake, Marshal, Options, RecordHeader, RecordReceiver, RecordSender,
     RecordType, Rendezvous,
 };
 use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
@@ -187,8 +187,26 @@ impl Connection {
 
     /// Seals `body` into the ring, in one pass. False: no room now.
     pub fn send(&mut self, body: &[u8], stage: bool) -> Result<bool> {
+        if !self.may_send()? {
+            return Ok(self.no_room());
+        }
+        self.seal(RecordType::Adu, body, stage)
+    }
+
+    /// As `send`, of a body that is marshalled in that pass.
+    pub fn send_message<M: Marshal + ?Sized>(&mut self, body: &M, stage: bool) -> Result<bool> {
+        if !self.may_send()? {
+            return Ok(self.no_room());
+        }
+        self.seal_with(body.marshalled_len(), stage, |sender, offset, dst| {
+            sender.seal_message(offset, body, dst)
+        })
+    }
+
+    /// False: not yet.
+    fn may_send(&self) -> Result<bool> {
         let Phase::Open(open) = &self.phase else {
-            return if self.closed { Err(Error::Closed) } else { Ok(self.no_room()) };
+            return if self.closed { Err(Error::Closed) } else { Ok(false) };
         };
         if !open.trusted {
             return Err(Error::Untrusted(open.peer));
@@ -196,7 +214,7 @@ impl Connection {
         if self.finishing {
             return Err(Error::Misuse("an ADU after the end of the stream"));
         }
-        self.seal(RecordType::Adu, body, stage)
+        Ok(true)
     }
 
     /// Bytes of records that may be sealed now.
@@ -220,19 +238,29 @@ impl Connection {
     }
 
     fn seal(&mut self, kind: RecordType, body: &[u8], stage: bool) -> Result<bool> {
+        self.seal_with(body.len(), stage, |sender, offset, dst| {
+            sender.seal(offset, kind, body, dst)
+        })
+    }
+
+    fn seal_with(
+        &mut self,
+        body_len: usize,
+        stage: bool,
+        seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> std::result::Result<Sum, SessionError>,
+    ) -> Result<bool> {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
         let max = open.sender.body_len_max();
-        if body.len() > max {
-            return Err(Error::TooLong { len: body.len(), max });
+        if body_len > max {
+            return Err(Error::TooLong { len: body_len, max });
         }
-        let len = open.sender.record_len(body.len());
+        let len = open.sender.record_len(body_len);
         if !self.ring.has_room(len) || self.tcp.send_room() < len as u32 {
             return Ok(self.no_room());
         }
         let Some(reservation) = self.tcp.reserve(len as u32) else { return Ok(self.no_room()) };
         let offset = reservation.offset();
-        let sealed =
-            self.ring.push(offset, len, stage, |dst| open.sender.seal(offset, kind, body, dst));
+        let sealed = self.ring.push(offset, len, stage, |dst| seal(&mut open.sender, offset, dst));
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {
             self.tcp.abort();

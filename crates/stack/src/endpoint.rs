@@ -14,7 +14,7 @@ use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use fusewire_device::{Device, Waker, udp};
-use fusewire_session::{ClientConfig, Fingerprint, Options, Rendezvous, ServerConfig};
+use fusewire_session::{ClientConfig, Fingerprint, Marshal, Options, Rendezvous, ServerConfig};
 use fusewire_transport::tcp::{Info, Secrets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -331,6 +331,24 @@ impl Connection {
             }
             state.stack.flush();
             Poll::Ready(Ok(()))
+        })
+    }
+
+    /// Sends one ADU that is marshalled in the one pass that seals it: `codec::pipeline::Message` makes one of a
+    /// value.
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()> {
+        let id = self.id;
+        self.shared.block(None, &mut Keep, |state, _| {
+            let sent = state.stack.send_message(id, adu);
+            state.stack.flush();
+            match sent {
+                Ok(true) => Poll::Ready(Ok(())),
+                Ok(false) => state.pending(id),
+                Err(error) => Poll::Ready(Err(state.reason(id, error))),
+            }
         })
     }
 

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use fusewire_session::{
-    ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Options,
+    ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Marshal, Options,
     RecordReceiver, RecordSender, RecordType, ServerConfig,
 };
 
@@ -146,15 +146,36 @@ impl Connection {
         self.seal(RecordType::Adu, adu)
     }
 
+    /// As [`Connection::send`], of an ADU that is marshalled in the one pass that seals it:
+    /// `codec::pipeline::Message` makes one of a value.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()> {
+        let (len, max) = (adu.marshalled_len(), self.sender.body_len_max());
+        if len > max {
+            return Err(Error::TooLong { len, max });
+        }
+        let (sender, room) = self.place(len)?;
+        sender.seal_message(sender.next_offset(), adu, room)?;
+        self.filled += self.sender.record_len(len);
+        Ok(())
+    }
+
     fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<()> {
-        let len = self.sender.record_len(body.len());
+        let (sender, room) = self.place(body.len())?;
+        sender.seal(sender.next_offset(), kind, body, room)?;
+        self.filled += self.sender.record_len(body.len());
+        Ok(())
+    }
+
+    /// Room for the record of a body of `body_len` bytes, behind those that were not sent yet.
+    fn place(&mut self, body_len: usize) -> Result<(&mut RecordSender, &mut [u8])> {
+        let len = self.sender.record_len(body_len);
         if self.filled + len > self.out.len() {
             self.flush()?;
         }
-        let room = &mut self.out[self.filled..self.filled + len];
-        self.sender.seal(self.sender.next_offset(), kind, body, room)?;
-        self.filled += len;
-        Ok(())
+        Ok((&mut self.sender, &mut self.out[self.filled..self.filled + len]))
     }
 
     /// Sends what was sealed.

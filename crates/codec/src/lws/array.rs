@@ -68,6 +68,9 @@ impl<S: Sink, W: Word> Encoder<S, W> {
         values: &[i64],
         octets: impl Fn(i64) -> [u8; N],
     ) -> Result<(), Error> {
+        if self.sink.pass_over(N * values.len()) {
+            return Ok(());
+        }
         if let Some(room) = self.sink.lend(N * values.len()) {
             for (to, value) in room.as_chunks_mut().0.iter_mut().zip(values) {
                 *to = octets(*value);
@@ -103,6 +106,16 @@ fn words<W: Word>(values: &[i64]) -> usize {
         }
     };
     (bits as usize).div_ceil(8 * W::BYTES)
+}
+
+#[cfg(feature = "pipeline")]
+impl<'a, S: crate::Source<'a>, W: Word> super::Decoder<S, W> {
+    /// Numbers of the size that their type has, filled to a word, into memory.
+    pub(crate) fn numbers_into<T: bytemuck::Pod>(&mut self, values: &mut [T]) -> Result<(), Error> {
+        let len = size_of_val(values);
+        self.source.take_elements(bytemuck::cast_slice_mut(values), size_of::<T>())?;
+        self.fill(len)
+    }
 }
 
 #[cfg(feature = "alloc")]

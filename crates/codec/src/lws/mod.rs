@@ -13,13 +13,15 @@
 
 mod array;
 mod decode;
+mod elements;
 mod encode;
 mod value;
 
 pub use decode::{Decode, Decoder};
+pub use elements::{Elements, FixedSize};
 pub use encode::{Encode, Encoder};
 
-use crate::{Error, Limits, Sink, SliceSource, Source};
+use crate::{Error, Length, Limits, Sink, SliceSource, Source};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -59,6 +61,16 @@ pub fn to_vec<W: Word, T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> 
     let mut encoder = Encoder::<_, W>::new(Vec::new());
     value.encode(&mut encoder)?;
     Ok(encoder.into_inner())
+}
+
+/// Bytes of the encoding of `value`.
+///
+/// # Errors
+/// The value is none of its type.
+pub fn encoded_len<W: Word, T: Encode + ?Sized>(value: &T) -> Result<usize, Error> {
+    let mut length = Length::default();
+    encode_to::<W, T>(value, &mut length)?;
+    Ok(length.position())
 }
 
 /// Encodes `value` into a sink.

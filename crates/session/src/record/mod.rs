@@ -17,6 +17,48 @@
 //! offset. An offset is sealed once: [`RecordSender::seal`] takes only the offset where the last record
 //! ended. [`RecordReceiver::open`] takes records in any order and as often as they come: that a byte
 //! range is accepted once is the transport's to see to.
+//!
+//! A body can be a value that is marshalled in the pass that seals it, and be unmarshalled in the pass that opens
+//! it ([`RecordSender::seal_message`], [`RecordReceiver::open_message`]). The record is the same as that of the
+//! marshalled bytes:
+//! ```
+//! use fusewire_codec::lws;
+//! use fusewire_codec::pipeline::{Message, Placed};
+//! use fusewire_session::keys::TrafficSecret;
+//! use fusewire_session::record::RecordParams;
+//! use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType, Swap};
+//!
+//! let params = RecordParams::new(Cipher::Aes256Gcm, Swap::None, 1 << 16, Kernel::detect());
+//! let secret = || TrafficSecret::from_bytes([7; 32]);
+//! let mut sender = RecordSender::new(params, secret(), 0)?;
+//!
+//! // SEQUENCE OF INTEGER (-2147483648..2147483647), as generated code has it.
+//! let samples: Vec<i32> = (0..4096).map(|i| 3 * i - 5).collect();
+//! let message = Message::lws::<u32>(&samples)?;
+//! let mut record = vec![0; sender.record_len(message.len())];
+//! sender.seal_message(0, &message, &mut record)?;
+//!
+//! let mut receiver = RecordReceiver::new(params, secret(), 0)?;
+//! let mut received = vec![0i32; 4096];
+//! let mut placed = Placed::lws::<u32>(&mut received[..]);
+//! receiver.open_message(0, &record, &mut placed, |_sum| true)?;
+//! placed.finish()?;
+//! assert_eq!(received, samples);
+//!
+//! // A message of any other shape is opened first, and decoded from there.
+//! let mut receiver = RecordReceiver::new(params, secret(), 0)?;
+//! let mut body = vec![0; message.len()];
+//! receiver.open(0, &record, &mut body)?;
+//! assert_eq!(lws::from_bytes::<u32, Vec<i32>>(&body)?, samples);
+//!
+//! let mut forged = record.clone();
+//! forged[100] ^= 1;
+//! let mut receiver = RecordReceiver::new(params, secret(), 0)?;
+//! let mut placed = Placed::lws::<u32>(&mut received[..]);
+//! assert!(receiver.open_message(0, &forged, &mut placed, |_sum| true).is_err());
+//! assert!(received.iter().all(|sample| *sample == 0), "nothing of it stays");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod epochs;
 mod header;

@@ -4,7 +4,7 @@ use super::RecordParams;
 use super::epochs::{self, Epoch};
 use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
 use crate::error::{Error, Misuse, Violation};
-use crate::kernel;
+use crate::kernel::{self, Unmarshal};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
@@ -199,11 +199,7 @@ impl RecordReceiver {
     ) -> Result<Opened, OpenError> {
         let body = &mut dst[..header.body_len as usize];
         let Parts { head, ciphertext, tag } = *parts;
-        let keys = match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
-            0 => &mut self.current_keys,
-            1 => self.next_keys.get_or_insert_with(|| Epoch::new(&self.params, &self.next_secret)),
-            _ => self.previous_keys.as_mut().expect("checked"),
-        };
+        let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
         let (sum, authentic) = if let Ok(tag) = <&[u8; 16]>::try_from(tag) {
             let opened = keys.transform.receive(&nonce, head, ciphertext, tag, body);
@@ -222,6 +218,59 @@ impl RecordReceiver {
                 zeroize::Zeroize::zeroize(body);
                 Err(OpenError { sum, error: violation.into() })
             }
+        }
+    }
+
+    /// As [`open`](Self::open), of an ADU whose body is unmarshalled in the same pass, into memory that nobody can
+    /// reach before it is known to be genuine: what `into` took is shown only by its caller, and only after `Ok`.
+    /// `sum_is_right` judges the sum over `record`, which a transport has in its header.
+    ///
+    /// # Errors
+    /// As `open`. `into` has been wiped.
+    pub fn open_message<U: Unmarshal + ?Sized>(
+        &mut self,
+        offset: u64,
+        record: &[u8],
+        into: &mut U,
+        sum_is_right: impl FnOnce(Sum) -> bool,
+    ) -> Result<Opened, OpenError> {
+        let checked = self.check(offset, record, record.len(), usize::MAX);
+        let (header, head) = match (checked, record.first_chunk::<HEADER_LEN>()) {
+            (Ok(header), Some(head)) => (header, head),
+            (Err(error), _) => return Err(self.not_opened(record, error)),
+            (Ok(_), None) => unreachable!("a header was read"),
+        };
+        let body_len = header.body_len as usize;
+        let (ciphertext, tag) = record[HEADER_LEN..].split_at(self.params.ciphertext_len(body_len));
+        let keys = self.keys(offset);
+        let nonce = keys.nonce(offset);
+        let mut tag_in = [0; 16];
+        tag_in[..tag.len()].copy_from_slice(tag);
+        let src = (ciphertext, body_len);
+        let opened = keys.transform.receive_message(&nonce, head, src, &tag_in, into);
+        let sum = sum_16(head) + opened.sum.then(ciphertext.len(), sum_16(&tag_in));
+        if !opened.authentic {
+            return Err(OpenError { sum, error: self.count_failed(offset) });
+        }
+        // Authentic, but the sum is not: what lies around the record was corrupted on its way.
+        if !sum_is_right(sum) {
+            into.wipe();
+            return Err(OpenError { sum, error: Error::NotAuthentic { offset } });
+        }
+        if let Err(violation) = self.accept(offset, record.len() as u64, header.kind) {
+            into.wipe();
+            return Err(OpenError { sum, error: violation.into() });
+        }
+        Ok(Opened { header, sum })
+    }
+
+    /// The keys of the epoch that `offset` lies in, which is one that is held.
+    #[inline]
+    fn keys(&mut self, offset: u64) -> &mut Epoch {
+        match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
+            0 => &mut self.current_keys,
+            1 => self.next_keys.get_or_insert_with(|| Epoch::new(&self.params, &self.next_secret)),
+            _ => self.previous_keys.as_mut().expect("checked"),
         }
     }
 

@@ -4,6 +4,7 @@ use super::RecordParams;
 use super::epochs::{self, Epoch};
 use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
 use crate::error::{Error, Misuse};
+use crate::kernel::Marshal;
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
@@ -101,15 +102,8 @@ impl RecordSender {
         body: &[u8],
         dst: &mut [u8],
     ) -> Result<Sum, Error> {
-        self.check(offset, kind, body.len(), dst.len())?;
-        if offset >= self.epoch_end {
-            self.advance(offset);
-        }
-        self.begun = true;
-        let header =
-            RecordHeader { kind, body_len: body.len() as u32, index: self.next_index }.to_bytes();
+        let (header, nonce) = self.begin(offset, kind, body.len(), dst.len())?;
         let ciphertext_len = self.params.ciphertext_len(body.len());
-        let nonce = self.epoch.nonce(offset);
         let (head, rest) = dst.split_at_mut(HEADER_LEN);
         let (ciphertext, tag_out) = rest.split_at_mut(ciphertext_len);
         head.copy_from_slice(&header);
@@ -120,11 +114,64 @@ impl RecordSender {
         } else {
             sum += self.seal_without_tag(&nonce, &header, body, ciphertext);
         }
-        self.next_offset += (HEADER_LEN + ciphertext_len + self.params.cipher.tag_len()) as u64;
+        self.end(kind, dst.len());
+        Ok(sum)
+    }
+
+    /// As [`seal`](Self::seal), of a body that is marshalled in the same pass: an ADU.
+    ///
+    /// # Errors
+    /// As `seal`; and [`Misuse::Unfinished`] when the body gave more or fewer bytes than it had said: `dst` has been
+    /// wiped, and the sender seals nothing any more.
+    pub fn seal_message<M: Marshal + ?Sized>(
+        &mut self,
+        offset: u64,
+        body: &M,
+        dst: &mut [u8],
+    ) -> Result<Sum, Error> {
+        let (kind, len) = (RecordType::Adu, body.marshalled_len());
+        let (header, nonce) = self.begin(offset, kind, len, dst.len())?;
+        let ciphertext_len = self.params.ciphertext_len(len);
+        let (head, rest) = dst.split_at_mut(HEADER_LEN);
+        let (ciphertext, tag_out) = rest.split_at_mut(ciphertext_len);
+        let mut tag = [0; 16];
+        let transform = &mut self.epoch.transform;
+        let sent = transform.send_message(&nonce, &header, body, ciphertext, &mut tag);
+        let Some(body_sum) = sent else { return Err(Misuse::Unfinished.into()) };
+        head.copy_from_slice(&header);
+        let mut sum = sum_16(&header) + body_sum;
+        if let Ok(tag_out) = <&mut [u8; 16]>::try_from(tag_out) {
+            *tag_out = tag;
+            sum = sum.then(ciphertext_len, sum_16(&tag));
+        }
+        self.end(kind, dst.len());
+        Ok(sum)
+    }
+
+    /// Header and nonce of the next record. Until [`end`](Self::end) no other can begin.
+    #[inline]
+    fn begin(
+        &mut self,
+        offset: u64,
+        kind: RecordType,
+        body_len: usize,
+        dst_len: usize,
+    ) -> Result<([u8; HEADER_LEN], [u8; 12]), Misuse> {
+        self.check(offset, kind, body_len, dst_len)?;
+        if offset >= self.epoch_end {
+            self.advance(offset);
+        }
+        self.begun = true;
+        let header = RecordHeader { kind, body_len: body_len as u32, index: self.next_index };
+        Ok((header.to_bytes(), self.epoch.nonce(offset)))
+    }
+
+    #[inline]
+    fn end(&mut self, kind: RecordType, record_len: usize) {
+        self.next_offset += record_len as u64;
         self.next_index += 1;
         self.ended = kind == RecordType::EndOfStream;
         self.begun = false;
-        Ok(sum)
     }
 
     /// Whole blocks in one pass; what is left of the body is a block of its own, filled up with zeros.

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::{Device, Ecn, RxBatch, Waker};
-use fusewire_session::{ClientConfig, Fingerprint, Handshake, Options, Rendezvous, ServerConfig};
+use fusewire_session::{
+    ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig,
+};
 use fusewire_transport::isn;
 use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, reset_for};
 use fusewire_transport::timer::Wheel;
@@ -409,13 +411,32 @@ impl Stack {
     /// # Errors
     /// [`Error::TooLong`], [`Error::Closed`], [`Error::Untrusted`].
     pub fn send(&mut self, id: ConnectionId, adu: &[u8]) -> Result<bool> {
+        self.send_by(id, adu.len(), |connection, stage| connection.send(adu, stage))
+    }
+
+    /// As [`Stack::send`], of an ADU that is marshalled in the one pass that seals it: `codec::pipeline::Message`
+    /// makes one of a value.
+    ///
+    /// # Errors
+    /// As there; and [`Error::Session`] when the message is not as long as it says, which ends the connection.
+    pub fn send_message<M: Marshal + ?Sized>(&mut self, id: ConnectionId, adu: &M) -> Result<bool> {
+        let len = adu.marshalled_len();
+        self.send_by(id, len, |connection, stage| connection.send_message(adu, stage))
+    }
+
+    fn send_by(
+        &mut self,
+        id: ConnectionId,
+        len: usize,
+        send: impl FnOnce(&mut Connection, bool) -> Result<bool>,
+    ) -> Result<bool> {
         let start = self.profile.is_some().then(std::time::Instant::now);
         let remote = self.get(id).ok_or(Error::Closed)?.tuple.remote;
         let stage = self.device.takes_memory(remote);
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
-        let taken = connection.send(adu, stage)?;
+        let taken = send(connection, stage)?;
         if taken {
-            connection.unflushed += adu.len() as u32;
+            connection.unflushed += len as u32;
         }
         let full = connection.unflushed >= FLUSH_BYTES;
         if let (Some(start), Some(profile)) = (start, &mut self.profile) {

@@ -1,0 +1,281 @@
+//! A message that passes the pipeline while it is marshalled, or unmarshalled: pieces, in their order.
+//!
+//! ```text
+//! send      scalars ──▶ gather ──┐                      receive   ciphertext
+//!                                ├─▶ swap ▸ cipher               ──▶ load ▸ sum ▸ decipher ▸ swap ─┬─▶ gather ──▶ scalars
+//!           arrays ──────────────┘   ▸ sum ▸ store                                                 └─▶ arrays
+//! ```
+//! Scalars gather until there are enough for a pass; a long piece passes from where it is and to where it goes,
+//! whole blocks of the cipher at a time, the bytes of its elements swapped on the way. What is neither lies in
+//! the gather: never more than [`GATHER`] bytes, which stay in the first-level cache.
+//!
+//! Ciphers that go on where they stopped can do that: AES-GCM where the level has AES, and those without a tag.
+//! ChaCha20-Poly1305, the library's ciphers and the executions that are not integrated have the message gathered
+//! whole, and passed at once. The bytes are the same.
+#![forbid(unsafe_code)]
+
+mod opening;
+mod sealing;
+
+pub use opening::Opening;
+pub use sealing::Sealing;
+
+use crate::Execution;
+use crate::arch::gcm::{Around, Direction};
+use crate::gcm::{GcmKey, Strips};
+use crate::scratch::Scratch;
+use crate::tagless::Loops;
+use crate::transform::{Cipher, Opened, Parts, Swap, Transform};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use fusewire_base::Sum;
+use zeroize::Zeroize;
+
+/// Bytes that are gathered at most: a multiple of every unit.
+pub const GATHER: usize = 2048;
+/// From so many bytes on a piece passes by itself: a unit of the widest level.
+const DIRECT: usize = 512;
+/// Between pieces the cipher stops only at the end of a block; so do words that are swapped.
+const BLOCK: usize = 16;
+
+/// A message that is marshalled when it is sent.
+pub trait Marshal {
+    /// Bytes that [`Marshal::marshal`] gives.
+    fn marshalled_len(&self) -> usize;
+
+    /// Gives all bytes of the message, in order.
+    fn marshal(&self, to: &mut Sealing<'_>);
+}
+
+/// Memory that a message is unmarshalled into while it is received.
+///
+/// Nothing of it may be seen before the message is known to be genuine, and what comes may be anything:
+/// `unmarshal` has a shape that the bytes do not change, allocates nothing, and writes only where nobody reads
+/// yet. If the message turns out to be none, `wipe` is called, and the memory must hold nothing of it.
+pub trait Unmarshal {
+    /// Takes what it wants of the message, in order.
+    fn unmarshal(&mut self, from: &mut Opening<'_>);
+
+    /// Forgets what it took.
+    fn wipe(&mut self);
+}
+
+/// Bytes that are marshalled already.
+impl Marshal for [u8] {
+    fn marshalled_len(&self) -> usize {
+        self.len()
+    }
+
+    fn marshal(&self, to: &mut Sealing<'_>) {
+        to.put(self);
+    }
+}
+
+/// A message that is as long, as it is.
+impl Unmarshal for [u8] {
+    fn unmarshal(&mut self, from: &mut Opening<'_>) {
+        from.take(self);
+    }
+
+    fn wipe(&mut self) {
+        self.fill(0);
+    }
+}
+
+/// How a piece passes.
+enum Pass<'t> {
+    Gcm {
+        key: &'t GcmKey,
+        strips: Strips<'t>,
+    },
+    Tagless {
+        parts: &'t mut Parts,
+        /// Without a swap, and with one.
+        loops: [Loops; 2],
+    },
+}
+
+impl Pass<'_> {
+    /// Gives the sum of the ciphertext. A piece that is not the message's last is whole blocks.
+    fn run(&mut self, direction: Direction, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+        match self {
+            Pass::Gcm { key, strips } => {
+                let around = Around::SwapAndSum(swap.bytes());
+                strips.next(src.len(), |call| key.piece(direction, around, call, src, dst))
+            }
+            Pass::Tagless { parts, loops } => {
+                (parts.swap, parts.swapper) = (swap, *swap.stage());
+                let Loops { send, receive } = loops[usize::from(swap != Swap::None)];
+                match direction {
+                    Direction::Seal => send.run(parts, src, dst),
+                    Direction::Open => receive.run(parts, src, dst),
+                }
+            }
+        }
+    }
+
+    /// The tag, if there is one.
+    fn finish(self) -> Option<[u8; 16]> {
+        match self {
+            Pass::Gcm { key, strips } => Some(key.tag(strips)),
+            Pass::Tagless { .. } => None,
+        }
+    }
+}
+
+/// The swap that makes of words of `own`, which the pipeline swaps anyway, and of elements of `width` bytes in the
+/// machine's order what is wanted: elements in network order, all of it swapped by `own`. `None`: no one swap does.
+fn joined(own: Swap, width: usize) -> Option<Swap> {
+    let elements = Swap::of(width);
+    match (own, elements) {
+        (own, Swap::None) => Some(own),
+        (Swap::None, elements) => Some(elements),
+        (own, elements) => (own == elements).then_some(Swap::None),
+    }
+}
+
+impl Transform {
+    /// Pieces can pass one by one.
+    fn passes_pieces(&self) -> bool {
+        let gcm = matches!(self.parts.cipher, Cipher::Gcm(_));
+        self.parts.execution == Execution::Integrated && (gcm || self.tagless.is_some())
+    }
+
+    /// The way of the pieces of one message, memory to gather in, and the swap of the pipeline's own.
+    fn pieces<'t>(
+        &'t mut self,
+        nonce: &'t [u8; 12],
+        aad: &'t [u8],
+        len: usize,
+    ) -> (Option<Pass<'t>>, &'t mut Scratch, Swap) {
+        let Transform { parts, gather, level, .. } = self;
+        let swap = parts.swap;
+        let loops = [false, true].map(|swaps| Loops::bind_for(*level, parts, swaps));
+        if let [Some(plain), Some(swapping)] = loops {
+            return (Some(Pass::Tagless { parts, loops: [plain, swapping] }), gather, swap);
+        }
+        let pass = match &parts.cipher {
+            Cipher::Gcm(key) => Some(Pass::Gcm { key, strips: Strips::new(nonce, aad, len) }),
+            _ => None,
+        };
+        (pass, gather, swap)
+    }
+
+    /// What [`Transform::send`] makes of the message's bytes, which pass as they are marshalled. `dst` has room
+    /// for the message, filled up with zeros to whole blocks of [`Transform::block_len`].
+    ///
+    /// `None`: the message gave more or fewer bytes than it had said; `dst` has been wiped.
+    ///
+    /// # Panics
+    /// When `dst` has another length.
+    pub fn send_message<M: Marshal + ?Sized>(
+        &mut self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        message: &M,
+        dst: &mut [u8],
+        tag: &mut [u8; 16],
+    ) -> Option<Sum> {
+        let len = message.marshalled_len();
+        let block = self.block_len();
+        assert_eq!(dst.len(), len.next_multiple_of(block), "room for the message");
+        if !self.passes_pieces() {
+            return self.send_gathered(nonce, aad, message, dst, tag);
+        }
+        let own = self.parts.swap;
+        let (pass, gather, swap) = self.pieces(nonce, aad, dst.len());
+        let mut sealing = Sealing::new(pass, swap, gather.room(GATHER), dst, len);
+        message.marshal(&mut sealing);
+        let sealed = sealing.finish(block);
+        self.restore(own);
+        let Some((sum, found)) = sealed else {
+            dst.zeroize();
+            return None;
+        };
+        if let Some(found) = found {
+            *tag = found;
+        }
+        Some(sum)
+    }
+
+    /// Pieces have the swap that they need; whole messages this one.
+    fn restore(&mut self, swap: Swap) {
+        (self.parts.swap, self.parts.swapper) = (swap, *swap.stage());
+    }
+
+    #[inline(never)]
+    fn send_gathered<M: Marshal + ?Sized>(
+        &mut self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        message: &M,
+        dst: &mut [u8],
+        tag: &mut [u8; 16],
+    ) -> Option<Sum> {
+        let len = message.marshalled_len();
+        let mut gather = core::mem::take(&mut self.gather);
+        let whole = gather.room(dst.len());
+        whole[len..].fill(0);
+        let mut sealing = Sealing::new(None, Swap::None, &mut whole[..len], &mut [], len);
+        message.marshal(&mut sealing);
+        let sum = sealing.is_whole().then(|| self.send(nonce, aad, whole, dst, tag));
+        self.gather = gather;
+        if sum.is_none() {
+            dst.zeroize();
+        }
+        sum
+    }
+
+    /// What [`Transform::receive`] does with a message that `into` unmarshals as it passes, `len` bytes of it;
+    /// what is left of `src` is padding. If it is not authentic `into` has been wiped.
+    ///
+    /// The sum may still have to be judged by the caller, and nothing of `into` be shown before.
+    ///
+    /// # Panics
+    /// When `src` is not the message filled up to whole blocks of [`Transform::block_len`].
+    pub fn receive_message<U: Unmarshal + ?Sized>(
+        &mut self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        (src, len): (&[u8], usize),
+        tag: &[u8; 16],
+        into: &mut U,
+    ) -> Opened {
+        assert_eq!(src.len(), len.next_multiple_of(self.block_len()), "a whole message");
+        if !self.passes_pieces() {
+            return self.receive_gathered(nonce, aad, (src, len), tag, into);
+        }
+        let own = self.parts.swap;
+        let (pass, gather, swap) = self.pieces(nonce, aad, src.len());
+        let mut opening = Opening::new(pass, swap, src, gather.room(GATHER), len);
+        into.unmarshal(&mut opening);
+        let (sum, found) = opening.finish();
+        self.restore(own);
+        let authentic = found.is_none_or(|found| verify_slices_are_equal(&found, tag).is_ok());
+        if !authentic {
+            self.gather.room(GATHER).zeroize();
+            into.wipe();
+        }
+        Opened { sum, authentic }
+    }
+
+    #[inline(never)]
+    fn receive_gathered<U: Unmarshal + ?Sized>(
+        &mut self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        (src, len): (&[u8], usize),
+        tag: &[u8; 16],
+        into: &mut U,
+    ) -> Opened {
+        let mut gather = core::mem::take(&mut self.gather);
+        let whole = gather.room(src.len());
+        let opened = self.receive(nonce, aad, src, tag, whole);
+        if opened.authentic {
+            into.unmarshal(&mut Opening::whole(whole, len));
+        } else {
+            into.wipe();
+        }
+        self.gather = gather;
+        opened
+    }
+}

@@ -1,0 +1,153 @@
+//! The way of a message's pieces through the pipeline to where they are unmarshalled.
+#![forbid(unsafe_code)]
+
+use super::sealing::copy_swapped;
+use super::{BLOCK, DIRECT, Pass, joined};
+use crate::arch::gcm::Direction;
+use crate::transform::Swap;
+use fusewire_base::Sum;
+
+/// Bytes that pass ahead of those that are asked for: a unit of the widest level.
+const AHEAD: usize = 512;
+
+/// Gives the pieces of one message, in order, as they come out of load ▸ sum ▸ decipher ▸ swap. Not yet known to be
+/// genuine: see [`Unmarshal`](super::Unmarshal).
+///
+/// Invariant: `passed` bytes of `src` have passed, a multiple of [`BLOCK`] or all; the last of them, `from..to` of
+/// the gather, were not taken yet.
+pub struct Opening<'t> {
+    /// `None`: all has passed.
+    pass: Option<Pass<'t>>,
+    swap: Swap,
+    src: &'t [u8],
+    passed: usize,
+    gather: &'t mut [u8],
+    from: usize,
+    to: usize,
+    len: usize,
+    sum: Sum,
+}
+
+impl<'t> Opening<'t> {
+    pub(super) fn new(
+        pass: Option<Pass<'t>>,
+        swap: Swap,
+        src: &'t [u8],
+        gather: &'t mut [u8],
+        len: usize,
+    ) -> Opening<'t> {
+        Opening { pass, swap, src, passed: 0, gather, from: 0, to: 0, len, sum: Sum::ZERO }
+    }
+
+    /// Of a message that has passed.
+    pub(super) fn whole(bytes: &'t mut [u8], len: usize) -> Opening<'t> {
+        let (from, passed, sum) = (0, len, Sum::ZERO);
+        let (pass, swap, src) = (None, Swap::None, &[]);
+        Opening { pass, swap, src, passed, gather: bytes, from, to: len, len, sum }
+    }
+
+    /// Bytes given so far.
+    #[inline]
+    pub fn given(&self) -> usize {
+        self.passed.min(self.len) - (self.to - self.from)
+    }
+
+    /// Bytes left.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.len - self.given()
+    }
+
+    /// Fills `into`. False: fewer bytes are left, and none were given.
+    #[inline(always)]
+    pub fn take(&mut self, into: &mut [u8]) -> bool {
+        match self.gather[self.from..self.to].get(..into.len()) {
+            Some(bytes) => {
+                into.copy_from_slice(bytes);
+                self.from += into.len();
+                true
+            }
+            None => self.take_elements(into, 1),
+        }
+    }
+
+    /// Fills `into` with elements of `width` bytes (1, 2, 4 or 8), in the machine's byte order.
+    ///
+    /// # Panics
+    /// With another width.
+    #[inline(never)]
+    pub fn take_elements(&mut self, into: &mut [u8], width: usize) -> bool {
+        if into.len() > self.left() {
+            return false;
+        }
+        let ready = (self.to - self.from).min(into.len());
+        if !ready.is_multiple_of(width) {
+            return self.take_across(into, width);
+        }
+        let (first, mut rest) = into.split_at_mut(ready);
+        copy_swapped(first, &self.gather[self.from..self.from + ready], width);
+        self.from += ready;
+        if rest.len() >= DIRECT
+            && let Some(swap) = joined(self.swap, width)
+        {
+            let ends = self.passed + rest.len() == self.src.len();
+            let whole = if ends { rest.len() } else { rest.len() / BLOCK * BLOCK };
+            let (blocks, after) = rest.split_at_mut(whole);
+            let src = &self.src[self.passed..self.passed + whole];
+            if let Some(pass) = &mut self.pass {
+                self.sum += pass.run(Direction::Open, swap, src, blocks);
+            }
+            self.passed += whole;
+            rest = after;
+        }
+        while !rest.is_empty() {
+            self.pass_ahead();
+            let now = (self.to - self.from).min(rest.len()) / width * width;
+            if now == 0 {
+                return self.take_across(rest, width);
+            }
+            let (first, after) = rest.split_at_mut(now);
+            copy_swapped(first, &self.gather[self.from..self.from + now], width);
+            self.from += now;
+            rest = after;
+        }
+        true
+    }
+
+    /// Elements that lie across the ends of what passes at a time.
+    fn take_across(&mut self, into: &mut [u8], width: usize) -> bool {
+        let mut rest = &mut *into;
+        while !rest.is_empty() {
+            if self.from == self.to {
+                self.pass_ahead();
+            }
+            let now = (self.to - self.from).min(rest.len());
+            let (first, after) = rest.split_at_mut(now);
+            first.copy_from_slice(&self.gather[self.from..self.from + now]);
+            self.from += now;
+            rest = after;
+        }
+        if width > 1 {
+            into.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+        }
+        true
+    }
+
+    /// The next bytes into the gather, of which all was taken.
+    fn pass_ahead(&mut self) {
+        let src = &self.src[self.passed..];
+        let src = &src[..src.len().min(AHEAD)];
+        let Some(pass) = &mut self.pass else { return };
+        self.sum += pass.run(Direction::Open, self.swap, src, &mut self.gather[..src.len()]);
+        (self.from, self.to) = (0, src.len().min(self.len.saturating_sub(self.passed)));
+        self.passed += src.len();
+    }
+
+    /// What nobody took passes, too. The sum of the ciphertext, and the tag that it should have.
+    pub(super) fn finish(mut self) -> (Sum, Option<[u8; 16]>) {
+        while self.passed < self.src.len() {
+            self.pass_ahead();
+        }
+        (self.sum, self.pass.and_then(Pass::finish))
+    }
+}

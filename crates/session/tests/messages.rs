@@ -1,0 +1,200 @@
+//! Records whose bodies are marshalled and unmarshalled in the pass: the bytes that the marshalled body has, and
+//! nothing shown of what is not genuine.
+
+use fusewire_base::Sum;
+use fusewire_codec::lws;
+use fusewire_codec::pipeline::{Message, Placed};
+use fusewire_codec::types::{Octets, PrintableString};
+use fusewire_codec::{Error as CodecError, Problem, Sink, xdr};
+use fusewire_session::keys::TrafficSecret;
+use fusewire_session::record::RecordParams;
+use fusewire_session::{
+    Cipher, Error, Execution, Kernel, Level, Marshal, Misuse, RecordReceiver, RecordSender,
+    RecordType, Swap,
+};
+use proptest::prelude::*;
+
+const CIPHERS: [Cipher; 5] = [
+    Cipher::Aes256Gcm,
+    Cipher::ChaCha20Poly1305,
+    Cipher::None,
+    Cipher::Pes,
+    Cipher::SaferK64 { rounds: 1 },
+];
+
+fn pair(cipher: Cipher, element: Swap, kernel: Kernel) -> (RecordSender, RecordReceiver) {
+    let params = RecordParams::new(cipher, element, 1 << 20, kernel);
+    let secret = || TrafficSecret::from_bytes([0x33; 32]);
+    (
+        RecordSender::new(params, secret(), 0).unwrap(),
+        RecordReceiver::new(params, secret(), 0).unwrap(),
+    )
+}
+
+/// A message with scalars, strings and arrays of every width, as the compiler writes it.
+#[derive(Debug, PartialEq)]
+struct Sample<'a> {
+    id: i64,
+    name: PrintableString<'a>,
+    octets: Octets<'a>,
+    shorts: Vec<i16>,
+    reals: Vec<f64>,
+    wide: Vec<i64>,
+}
+
+impl lws::Encode for Sample<'_> {
+    fn encode<S: Sink, W: lws::Word>(&self, to: &mut lws::Encoder<S, W>) -> Result<(), CodecError> {
+        self.id.encode(to)?;
+        self.name.encode(to)?;
+        self.octets.encode(to)?;
+        self.shorts.encode(to)?;
+        self.reals.encode(to)?;
+        self.wide.encode(to)
+    }
+}
+
+impl xdr::Encode for Sample<'_> {
+    fn encode<S: Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), CodecError> {
+        to.hyper(self.id)?;
+        to.opaque(&self.octets, u32::MAX)?;
+        to.array(&self.reals, u32::MAX)
+    }
+}
+
+/// Seals both ways and compares.
+fn same<M: Marshal>(kernel: Kernel, element: Swap, cipher: Cipher, message: &M, body: &[u8]) {
+    let (mut one, _) = pair(cipher, element, kernel);
+    let (mut apart, mut receiver) = pair(cipher, element, kernel);
+    assert_eq!(message.marshalled_len(), body.len());
+    for _ in 0..2 {
+        let offset = one.next_offset();
+        let len = one.record_len(body.len());
+        let (mut record, mut expected) = (vec![0xaa; len], vec![0xbb; len]);
+        let sum = one.seal_message(offset, message, &mut record).unwrap();
+        let expected_sum = apart.seal(offset, RecordType::Adu, body, &mut expected).unwrap();
+        assert!(record == expected, "{cipher:?} {element:?}: other bytes");
+        assert_eq!((sum, sum), (expected_sum, Sum::of(&record)));
+        let mut opened = vec![0; body.len()];
+        receiver.open(offset, &record, &mut opened).unwrap();
+        assert_eq!(opened, body);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 24 }))]
+
+    #[test]
+    fn one_pass_makes_the_record_of_the_marshalled_body(
+        id: i64,
+        name in "[A-Za-z0-9 ]{0,40}",
+        octets in proptest::collection::vec(any::<u8>(), 0..3000),
+        shorts in proptest::collection::vec(any::<i16>(), 0..2000),
+        reals in proptest::collection::vec(any::<f64>(), 0..600),
+        wide in proptest::collection::vec(any::<i64>(), 0..600),
+    ) {
+        let name = PrintableString::new(name.as_bytes()).unwrap();
+        let octets = Octets::new(&octets);
+        let value = Sample { id, name, octets, shorts, reals, wide };
+        for execution in [Execution::Integrated, Execution::Sequential] {
+            let kernel = Kernel { level: Level::detect(), execution };
+            for cipher in CIPHERS {
+                for element in [Swap::None, Swap::Bytes16, Swap::Bytes64] {
+                    let body = lws::to_vec::<u16, _>(&value).unwrap();
+                    same(kernel, element, cipher, &Message::lws::<u16>(&value).unwrap(), &body);
+                    let body = lws::to_vec::<u32, _>(&value).unwrap();
+                    same(kernel, element, cipher, &Message::lws::<u32>(&value).unwrap(), &body);
+                    let body = lws::to_vec::<u64, _>(&value).unwrap();
+                    same(kernel, element, cipher, &Message::lws::<u64>(&value).unwrap(), &body);
+                    let body = xdr::to_vec(&value).unwrap();
+                    same(kernel, element, cipher, &Message::xdr(&value).unwrap(), &body);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn fixed_shapes_are_unmarshalled_in_the_pass() {
+    for cipher in CIPHERS {
+        let (mut sender, mut receiver) = pair(cipher, Swap::None, Kernel::detect());
+        let reals: Vec<f64> = (0..500).map(|i| f64::from(i) / 3.0).collect();
+        let message = Message::lws::<u32>(&reals).unwrap();
+        let mut record = vec![0; sender.record_len(message.len())];
+        let sum = sender.seal_message(0, &message, &mut record).unwrap();
+
+        let mut found = vec![0.0; 500];
+        let mut placed = Placed::lws::<u32>(&mut found[..]);
+        let opened = receiver.open_message(0, &record, &mut placed, |s| s == sum).unwrap();
+        assert_eq!(opened.sum, sum);
+        placed.finish().unwrap();
+        assert_eq!(found, reals);
+
+        // The sum is not the one that the transport has: it was not for us to see.
+        let (_, mut receiver) = pair(cipher, Swap::None, Kernel::detect());
+        let mut placed = Placed::lws::<u32>(&mut found[..]);
+        receiver.open_message(0, &record, &mut placed, |_| false).unwrap_err();
+        placed.finish().unwrap_err();
+        assert!(found.iter().all(|real| *real == 0.0));
+
+        // Genuine, but with another number of elements.
+        for len in [499, 501] {
+            let (_, mut receiver) = pair(cipher, Swap::None, Kernel::detect());
+            let mut other = vec![1.0; len];
+            let mut placed = Placed::lws::<u32>(&mut other[..]);
+            receiver.open_message(0, &record, &mut placed, |_| true).unwrap();
+            let error = placed.finish().unwrap_err();
+            let wrong =
+                matches!(error.problem(), Problem::TooLong { .. } | Problem::TooShort { .. });
+            assert!(wrong, "{error}");
+            assert!(other.iter().all(|real| *real == 0.0));
+        }
+    }
+}
+
+/// A header of fixed size, and an array behind it.
+#[test]
+fn a_header_and_an_array() {
+    let (mut sender, mut receiver) = pair(Cipher::Aes256Gcm, Swap::None, Kernel::detect());
+    struct Sent(u32, Vec<i32>);
+    impl lws::Encode for Sent {
+        fn encode<S: Sink, W: lws::Word>(
+            &self,
+            to: &mut lws::Encoder<S, W>,
+        ) -> Result<(), CodecError> {
+            self.0.encode(to)?;
+            self.1.encode(to)
+        }
+    }
+    let sent = Sent(77, (0..1000).collect());
+    let message = Message::lws::<u32>(&sent).unwrap();
+    let mut record = vec![0; sender.record_len(message.len())];
+    sender.seal_message(0, &message, &mut record).unwrap();
+    let mut array = vec![0i32; 1000];
+    let mut both = (None::<u32>, &mut array[..]);
+    let mut placed = Placed::lws::<u32>(&mut both);
+    receiver.open_message(0, &record, &mut placed, |_| true).unwrap();
+    placed.finish().unwrap();
+    assert_eq!((both.0, array), (Some(77), sent.1));
+}
+
+/// A body that is not as long as it says ends the sender: its bytes were under a nonce that must not be used twice.
+#[test]
+fn a_body_of_another_length_ends_the_sender() {
+    struct Liar(usize);
+    impl Marshal for Liar {
+        fn marshalled_len(&self) -> usize {
+            100
+        }
+        fn marshal(&self, to: &mut fusewire_kernels::message::Sealing<'_>) {
+            to.put(&vec![1; self.0]);
+        }
+    }
+    for len in [99, 101, 5000] {
+        let (mut sender, _) = pair(Cipher::Aes256Gcm, Swap::None, Kernel::detect());
+        let mut record = vec![0xaa; sender.record_len(100)];
+        let error = sender.seal_message(0, &Liar(len), &mut record).unwrap_err();
+        assert!(matches!(error, Error::Misuse(Misuse::Unfinished)), "{error}");
+        let again = sender.seal(0, RecordType::Adu, &[1; 100], &mut record).unwrap_err();
+        assert!(matches!(again, Error::Misuse(Misuse::Unfinished)), "{again}");
+    }
+}
