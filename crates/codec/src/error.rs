@@ -47,6 +47,12 @@ impl Error {
         self.detail.offset
     }
 
+    /// The same error of a part that begins `by` bytes into the message.
+    pub(crate) fn later(mut self, by: usize) -> Error {
+        self.detail.offset += by;
+        self
+    }
+
     /// The way from the outermost value to what is wrong, outermost first.
     #[cfg(feature = "alloc")]
     pub fn path(&self) -> impl Iterator<Item = Step> + '_ {

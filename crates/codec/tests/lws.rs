@@ -147,3 +147,80 @@ proptest! {
         let _ = from_bytes::<u16, Integer>(&bytes);
     }
 }
+
+/// Elements are found by their index; those that are none are said to be, with their place.
+#[test]
+fn elements_by_their_index() {
+    use fusewire_codec::lws::{self, Elements, FixedSize, Word};
+    use fusewire_codec::{Error, Problem, Sink, Source};
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Point {
+        id: u16,
+        set: bool,
+        at: f64,
+    }
+    impl lws::Encode for Point {
+        fn encode<S: Sink, W: Word>(&self, to: &mut lws::Encoder<S, W>) -> Result<(), Error> {
+            self.id.encode(to)?;
+            self.set.encode(to)?;
+            self.at.encode(to)
+        }
+    }
+    impl<'a> lws::Decode<'a> for Point {
+        fn decode<S: Source<'a>, W: Word>(from: &mut lws::Decoder<S, W>) -> Result<Self, Error> {
+            let id = from.field("id", lws::Decode::decode)?;
+            let set = from.field("set", lws::Decode::decode)?;
+            Ok(Point { id, set, at: from.field("at", lws::Decode::decode)? })
+        }
+    }
+    impl FixedSize for Point {
+        fn size<W: Word>() -> usize {
+            u16::size::<W>() + bool::size::<W>() + f64::size::<W>()
+        }
+    }
+
+    fn walk<W: Word>(points: &[Point], size: usize) {
+        let bytes = lws::to_vec::<W, &[Point]>(&points).unwrap();
+        assert_eq!(bytes.len(), W::BYTES + size * points.len());
+        let view = lws::from_bytes::<W, Elements<'_, Point>>(&bytes).unwrap();
+        assert_eq!(view.len(), points.len());
+        for index in (0..points.len()).rev() {
+            assert_eq!(view.get(index).unwrap(), Some(points[index]));
+        }
+        assert_eq!(view.get(points.len()).unwrap(), None);
+        assert_eq!(view.iter().collect::<Result<Vec<_>, _>>().unwrap(), points);
+        // The same elements as the decoder's, and its refusals.
+        for len in 0..bytes.len() {
+            lws::from_bytes::<W, Elements<'_, Point>>(&bytes[..len]).unwrap_err();
+        }
+    }
+    let points: Vec<Point> =
+        (0..9).map(|i| Point { id: 300 * i, set: i % 2 == 0, at: f64::from(i) / 4.0 }).collect();
+    walk::<u16>(&points, 2 + 2 + 8);
+    walk::<u32>(&points, 4 + 4 + 8);
+    walk::<u64>(&points, 8 + 8 + 8);
+
+    // Numbers lie closer than words; what fills the last one is zero.
+    let bytes = lws::to_vec::<u32, Vec<u16>>(&vec![2, 300, 4]).unwrap();
+    assert_eq!(bytes, [0, 0, 0, 3, 0, 2, 1, 44, 0, 4, 0, 0]);
+    let view = lws::from_bytes::<u32, Elements<'_, u16>>(&bytes).unwrap();
+    assert_eq!(view.get(1).unwrap(), Some(300));
+    let mut filled = bytes.clone();
+    filled[11] = 1;
+    lws::from_bytes::<u32, Elements<'_, u16>>(&filled).unwrap_err();
+
+    // One element that is none does not hide the others.
+    let mut bytes = lws::to_vec::<u32, Vec<Point>>(&points).unwrap();
+    bytes[4 + 2 * 16 + 7] = 7;
+    let view = lws::from_bytes::<u32, Elements<'_, Point>>(&bytes).unwrap();
+    let error = view.get(2).unwrap_err();
+    assert_eq!(error.problem(), &Problem::Boolean { found: 7 });
+    assert_eq!(error.to_string(), "boolean 0x7 is neither false nor true at offset 40, in [2].set");
+    assert_eq!(view.get(3).unwrap(), Some(points[3]));
+
+    // A count that the message has no room for.
+    let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    lws::from_bytes::<u32, Elements<'_, u64>>(&huge).unwrap_err();
+    lws::from_bytes::<u32, Elements<'_, ()>>(&[0, 0, 0, 9]).unwrap();
+}

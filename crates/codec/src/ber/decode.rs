@@ -282,7 +282,11 @@ impl<'a> Decoder<'a> {
         if self.at == self.end || !T::begins_with(self.peek()?) || (self.open && !self.more()?) {
             return Ok(None);
         }
-        self.required(name).map(Some)
+        // Matched, not mapped, here and below: a large value is moved once less.
+        match T::decode(self) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(error.in_field(name)),
+        }
     }
 
     /// A component that may be there, its tag replaced: IMPLICIT.
@@ -295,9 +299,12 @@ impl<'a> Decoder<'a> {
         name: &'static str,
         tag: Tag,
     ) -> Result<Option<T>, Error> {
-        match self.next_is(tag) {
-            true => self.implicit(name, tag).map(Some),
-            false => Ok(None),
+        if !self.next_is(tag) {
+            return Ok(None);
+        }
+        match T::decode_as(tag, self) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(error.in_field(name)),
         }
     }
 
@@ -476,11 +483,14 @@ impl<'a> Decoder<'a> {
         let start = self.at;
         loop {
             self.budget.elements(1, self.at)?;
-            let element = read(self).map_err(|e| e.in_element(elements.len()))?;
-            if elements.is_empty() {
-                elements.reserve(self.expect_more::<T>(start));
+            match read(self) {
+                Ok(element) if elements.is_empty() => {
+                    elements.reserve_exact(self.expect_more::<T>(start));
+                    elements.push(element);
+                }
+                Ok(element) => elements.push(element),
+                Err(error) => return Err(error.in_element(elements.len())),
             }
-            elements.push(element);
             if !self.more()? {
                 return Ok(elements);
             }

@@ -112,9 +112,7 @@ impl<'a, T: FixedSize> Elements<'a, T> {
         let at = index * self.stride;
         match (self.read)(&self.bytes[at..at + self.stride]) {
             Ok(value) => Ok(Some(value)),
-            Err(error) => {
-                Err(error.problem().at(self.offset + at + error.offset()).in_element(index))
-            }
+            Err(error) => Err(error.later(self.offset + at).in_element(index)),
         }
     }
 
