@@ -1,9 +1,9 @@
-//! Values of the generated types go through BER, DER and LWS and come back.
+//! Values of the generated types go through every transfer syntax and come back; what breaks a constraint does not.
 
 use fusewire_asn1_example::{geography, telemetry};
 use fusewire_codec::ber::{self, Rules};
-use fusewire_codec::lws;
 use fusewire_codec::types::{BitString, GeneralizedTime, Oid, PrintableString};
+use fusewire_codec::{lws, oer, xdr};
 
 use telemetry::{Flags, Reading, Report, State, Station};
 
@@ -56,6 +56,97 @@ fn there_and_back_in_words() {
             assert!(lws::from_bytes::<u16, Report>(&bytes[..end]).is_err());
         }
     }
+}
+
+#[test]
+fn there_and_back_in_octets_and_units() {
+    let mut signed = report();
+    signed.signer = Some(signed.station.clone());
+    for value in [report(), signed] {
+        let bytes = oer::to_vec(&value).expect("a value");
+        for rules in [oer::Rules::Oer, oer::Rules::Coer] {
+            assert_eq!(oer::from_bytes::<Report>(&bytes, rules).expect("its encoding"), value);
+        }
+        for end in 0..bytes.len() {
+            assert!(oer::from_bytes::<Report>(&bytes[..end], oer::Rules::Oer).is_err());
+        }
+        let bytes = xdr::to_vec(&value).expect("a value");
+        assert_eq!(xdr::from_bytes::<Report>(&bytes).expect("its encoding"), value);
+        for end in 0..bytes.len() {
+            assert!(xdr::from_bytes::<Report>(&bytes[..end]).is_err());
+        }
+    }
+}
+
+/// What is wrong with a value, in each of the syntaxes.
+fn refusals(value: &Report<'_>) -> Vec<String> {
+    let mut told = Vec::new();
+    for rules in [Rules::Ber, Rules::Der] {
+        told.push(ber::to_vec(value, rules).expect_err("too much").to_string());
+    }
+    told.push(oer::to_vec(value).expect_err("too much").to_string());
+    told.push(xdr::to_vec(value).expect_err("too much").to_string());
+    told.push(lws::to_vec::<u32, _>(value).expect_err("too much").to_string());
+    told
+}
+
+#[test]
+fn constraints_hold_when_encoding() {
+    let mut value = report();
+    value.readings.clear();
+    for told in refusals(&value) {
+        assert!(told.contains("length 0 is below 1") && told.ends_with("in readings"), "{told}");
+    }
+    let mut value = report();
+    value.station.place = Some(geography::Place { latitude: 700_000, longitude: 0, name: None });
+    for told in refusals(&value) {
+        assert!(told.contains("700000 is none of -648000 to 648000"), "{told}");
+        assert!(told.ends_with("latitude"), "{told}");
+    }
+    let mut value = report();
+    value.urgency = telemetry::Urgency(3);
+    refusals(&value);
+    let mut value = report();
+    value.station.serial = (-1).into();
+    for told in refusals(&value) {
+        assert!(told.contains("-1 is below 0"), "{told}");
+    }
+}
+
+#[test]
+fn constraints_hold_when_decoding() {
+    let tile = |low: i32| geography::Corner {
+        at: geography::Place { latitude: 1, longitude: 2, name: None },
+        of: vec![1, low, 3],
+    };
+    let bytes = ber::to_vec(&tile(0x0009_0705), Rules::Der).expect("a value");
+    let at = bytes.windows(3).position(|w| w == [9, 7, 5]).expect("the element");
+    let mut wrong = bytes.clone();
+    wrong[at] = 0x7f;
+    let error = ber::from_bytes::<geography::Corner>(&wrong, Rules::Der).expect_err("no angle");
+    assert!(error.to_string().ends_with("in of[1]"), "{error}");
+    assert!(error.to_string().contains("none of -648000 to 648000 at offset"), "{error}");
+
+    let bytes = oer::to_vec(&tile(0x0009_0705)).expect("a value");
+    // No bits, 4 and 4 bytes of angles, a quantity of 3, three times 4 bytes.
+    assert_eq!(bytes.len(), 1 + 4 + 4 + 2 + 12);
+    let mut wrong = bytes.clone();
+    wrong[15] = 0x7f;
+    let error =
+        oer::from_bytes::<geography::Corner>(&wrong, oer::Rules::Oer).expect_err("no angle");
+    assert!(error.to_string().ends_with("in of[1]"), "{error}");
+
+    let bytes = xdr::to_vec(&tile(0x0009_0705)).expect("a value");
+    let mut wrong = bytes.clone();
+    let at = bytes.windows(4).position(|w| w == [0, 9, 7, 5]).expect("the element");
+    wrong[at] = 0x7f;
+    let error = xdr::from_bytes::<geography::Corner>(&wrong).expect_err("no angle");
+    assert!(error.to_string().ends_with("in of[1]"), "{error}");
+    // Five elements are more than the type has, whatever follows.
+    let mut wrong = bytes;
+    wrong[at - 5] = 5;
+    let error = xdr::from_bytes::<geography::Corner>(&wrong).expect_err("too many");
+    assert!(error.to_string().contains("length 5 exceeds the bound of 4"), "{error}");
 }
 
 #[test]

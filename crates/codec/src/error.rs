@@ -168,6 +168,15 @@ pub enum Problem {
         /// Name of the field or the type.
         field: &'static str,
     },
+    /// A number that a constraint of its type does not allow.
+    Range {
+        /// The number found.
+        found: i128,
+        /// The least that is allowed.
+        least: i128,
+        /// The largest that is allowed. What is between them may have gaps.
+        most: i128,
+    },
     /// A tag where another one was expected.
     Tag {
         /// What the type has.
@@ -269,6 +278,9 @@ impl fmt::Display for Problem {
             P::Boolean { found } => write!(f, "boolean {found:#x} is neither false nor true"),
             P::Discriminant { found, type_name } => write!(f, "{found} is no {type_name}"),
             P::Value { value, field } => write!(f, "{value} is not allowed for {field}"),
+            P::Range { found, least: i128::MIN, most } => write!(f, "{found} is above {most}"),
+            P::Range { found, least, most: i128::MAX } => write!(f, "{found} is below {least}"),
+            P::Range { found, least, most } => write!(f, "{found} is none of {least} to {most}"),
             P::Tag { expected, found } => write!(f, "tag {found} where {expected} is expected"),
             P::UnknownTag { found, type_name } => write!(f, "tag {found} in {type_name}"),
             P::BadTag => f.write_str("tag in a form that is not allowed"),

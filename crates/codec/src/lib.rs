@@ -331,6 +331,7 @@
 extern crate alloc;
 
 pub mod ber;
+pub mod check;
 mod error;
 mod io;
 mod limits;

@@ -1,6 +1,7 @@
 //! BER and DER: what `fusewire_codec::ber` asks of a type. Components are encoded last first, for the
 //! encoder writes backwards.
 
+use super::checks::Side;
 use super::model::*;
 use super::write::{Writer, line};
 use crate::ast::TagClass;
@@ -43,9 +44,6 @@ impl Writer<'_> {
             }
             Shape::Newtype(of) => self.newtype(id, of),
             Shape::Choice(of) => self.choice(id, of),
-        }
-        if let Shape::Struct(of) = &def.shape {
-            of.tables.iter().for_each(|table| self.table(id, of, table));
         }
     }
 
@@ -110,7 +108,7 @@ impl Writer<'_> {
     }
 
     /// The components of a SET in the order of their tags, in which DER has them (X.690 clause 10.3).
-    fn ordered<'f>(&self, of: &'f Struct) -> Vec<&'f Field> {
+    pub(super) fn ordered<'f>(&self, of: &'f Struct) -> Vec<&'f Field> {
         let mut fields: Vec<&Field> = of.fields.iter().collect();
         if of.is_set {
             fields.sort_by_key(|f| {
@@ -122,6 +120,7 @@ impl Writer<'_> {
     }
 
     fn encode_struct(&mut self, of: &Struct) {
+        self.root_checks(of);
         for field in self.ordered(of).into_iter().rev() {
             let place = format!("self.{}", field.names.rust);
             match &field.presence {
@@ -167,7 +166,16 @@ impl Writer<'_> {
                 self.skip_unknown(of.fields.get(n));
             }
             let step = self.decode_step(field);
-            line!(self, "            let {} = {step};", field.names.rust);
+            let name = &field.names.rust;
+            if self.is_checked(&field.ty) {
+                let ty = self.field_type(field);
+                line!(self, "            let at_ = from.position();");
+                line!(self, "            let {name}: {ty} = {step};");
+                let is_option = field.presence == Presence::Optional;
+                self.decode_checks(field, is_option, "            ");
+            } else {
+                line!(self, "            let {name} = {step};");
+            }
         }
         if of.unknown_at == Some(of.fields.len()) {
             line!(self, "            from.skip_rest()?;");
@@ -233,6 +241,9 @@ impl Writer<'_> {
             return line!(self, "        from.constructed(header, |_| Ok({rust} {{}}))");
         }
         line!(self, "        from.constructed(header, |from| {{");
+        if of.fields.iter().any(|f| self.is_checked(&f.ty)) {
+            line!(self, "            let at_ = from.position();");
+        }
         let fields = self.ordered(of);
         for field in &fields {
             let ty = self.ty(&field.ty, "'a");
@@ -273,6 +284,7 @@ impl Writer<'_> {
     }
 
     fn finish_set(&mut self, rust: &str, of: &Struct) {
+        of.fields.iter().for_each(|f| self.decode_checks(f, true, "            "));
         line!(self, "            Ok({rust} {{");
         for field in &of.fields {
             let (name, asn) = (&field.names.rust, &field.names.asn);
@@ -344,21 +356,51 @@ impl Writer<'_> {
         if of.is_implicit {
             self.tagged(id, &format!("<{inner} as ber::Tagged>::CONSTRUCTED"));
             self.encode_contents(id, |w| {
+                w.newtype_checks(of);
+                if of.are_bits && of.inner.limits.sizes.low().unwrap_or(0) <= 0 {
+                    // X.690 clause 11.2.2: named bits have no zeros at their end.
+                    line!(w, "        if to.rules() == ber::Rules::Der {{");
+                    line!(w, "            let bits = self.0.trimmed();");
+                    line!(w, "            return ber::EncodeContents::encode_contents(&bits, to);");
+                    line!(w, "        }}");
+                }
                 line!(w, "        ber::EncodeContents::encode_contents(&self.0, to)");
             });
-            self.decode_contents(id, |w| {
-                line!(w, "        ber::DecodeContents::decode_contents(from, header).map({rust})");
-            });
+            let read = "ber::DecodeContents::decode_contents(from, header)";
+            self.decode_contents(id, |w| w.decode_inner(&rust, of, read));
         } else {
             self.tagged(id, "true");
-            self.encode_contents(id, |w| line!(w, "        ber::Encode::encode(&self.0, to)"));
+            self.encode_contents(id, |w| {
+                w.newtype_checks(of);
+                line!(w, "        ber::Encode::encode(&self.0, to)");
+            });
             self.decode_contents(id, |w| {
-                line!(
-                    w,
-                    "        from.constructed(header, |from| ber::Decode::decode(from).map({rust}))"
-                );
+                let read = "from.constructed(header, |from| ber::Decode::decode(from))";
+                w.decode_inner(&rust, of, read);
             });
         }
+    }
+
+    /// What a struct around a value holds, and what is asked of that.
+    fn decode_inner(&mut self, rust: &str, of: &Newtype, read: &str) {
+        let mut checks = self.own_checks(of, "value", false, &Side::Decode, "");
+        if of.are_bits && of.inner.limits.sizes.low().unwrap_or(0) <= 0 {
+            checks.push(
+                "if from.rules() == ber::Rules::Der && value.trimmed().len() != value.len() {"
+                    .to_owned(),
+            );
+            checks.push("    let problem = codec::Problem::NotCanonical(\"named bits without zeros at their end\");".to_owned());
+            checks.push("    return Err(problem.at(at_));".to_owned());
+            checks.push("}".to_owned());
+        }
+        if checks.is_empty() {
+            return line!(self, "        {read}.map({rust})");
+        }
+        let ty = self.ty(&of.inner, "'a");
+        line!(self, "        let at_ = from.position();");
+        line!(self, "        let value: {ty} = {read}?;");
+        checks.iter().for_each(|c| line!(self, "        {c}"));
+        line!(self, "        Ok({rust}(value))");
     }
 
     /// A CHOICE: complete encodings of its alternatives, within a tag where it has one.
@@ -405,7 +447,10 @@ impl Writer<'_> {
         line!(self, "        match self {{");
         for alternative in &of.alternatives {
             let step = encode_step(&alternative.ty, "value");
-            line!(self, "            {rust}::{}(value) => {step},", alternative.names.rust);
+            line!(self, "            {rust}::{}(value) => {{", alternative.names.rust);
+            self.alternative_checks(alternative);
+            line!(self, "                {step}");
+            line!(self, "            }}");
         }
         if of.is_extensible {
             line!(self, "            {rust}::Unknown(value) => ber::Encode::encode(value, to),");
@@ -431,7 +476,7 @@ impl Writer<'_> {
             };
             let condition = self.begins(alternative, "tag");
             line!(self, "        {otherwise}if {condition} {{");
-            line!(self, "            {read}.map({rust}::{name})");
+            self.decode_alternative(rust, name, alternative, &read);
             otherwise = "} else ";
         }
         let other = if of.is_extensible {
@@ -446,68 +491,6 @@ impl Writer<'_> {
         line!(self, "        }} else {{");
         line!(self, "            {other}");
         line!(self, "        }}");
-    }
-
-    /// What an open component holds, by the component that says which.
-    fn table(&mut self, id: DefId, of: &Struct, table: &Table) {
-        let (def, rust) = (&self.model.defs[id], &table.rust);
-        let (open, by) = (&of.fields[table.open], &of.fields[table.by]);
-        line!(self);
-        line!(self, "/// What `{}.{}` holds, as `{}` says.", def.asn, open.names.asn, by.names.asn);
-        line!(self, "#[derive(Clone, Debug, PartialEq)]");
-        line!(self, "pub enum {rust}<'a> {{");
-        for (names, _, ty) in &table.rows {
-            let ty = self.ty(ty, "'a");
-            line!(self, "    /// `{}`", names.asn);
-            line!(self, "    {}({ty}),", names.rust);
-        }
-        line!(self, "    /// What the table has not.");
-        line!(self, "    Unknown(&'a types::Any<'a>),");
-        line!(self, "}}");
-        line!(self);
-        line!(self, "impl {}{} {{", def.rust, self.generics(id, "'_"));
-        line!(self, "    /// Decodes `{}`.", open.names.asn);
-        line!(self, "    ///");
-        line!(self, "    /// # Errors");
-        line!(self, "    /// It is no value of the type that `{}` says.", by.names.asn);
-        let name = open.names.rust.trim_start_matches("r#");
-        let is_optional = open.presence == Presence::Optional;
-        let result =
-            if is_optional { format!("Option<{rust}<'b>>") } else { format!("{rust}<'b>") };
-        line!(self, "    pub fn decode_{name}<'b>(");
-        line!(self, "        &'b self,");
-        line!(self, "        rules: ber::Rules,");
-        line!(self, "    ) -> Result<{result}, codec::Error> {{");
-        let (open_name, by_name) = (&open.names.rust, &by.names.rust);
-        if is_optional {
-            line!(self, "        let Some(open) = &self.{open_name} else {{ return Ok(None) }};");
-        } else {
-            line!(self, "        let open = &self.{open_name};");
-        }
-        let by_oid = matches!(table.rows.first(), Some((_, Constant::Oid(_), _)));
-        let key = if by_oid {
-            format!("self.{by_name}.as_contents()")
-        } else {
-            format!("self.{by_name}")
-        };
-        line!(self, "        let value = match {key} {{");
-        for (names, constant, _) in &table.rows {
-            let pattern = match constant {
-                Constant::Oid(arcs) => format!("{:?}", super::write::oid_contents(arcs)),
-                Constant::Integer(n) => n.to_string(),
-                _ => continue,
-            };
-            let variant = &names.rust;
-            line!(
-                self,
-                "            {pattern} => ber::from_bytes(open.as_bytes(), rules).map({rust}::{variant})?,"
-            );
-        }
-        line!(self, "            _ => {rust}::Unknown(open),");
-        line!(self, "        }};");
-        line!(self, "        Ok({})", if is_optional { "Some(value)" } else { "value" });
-        line!(self, "    }}");
-        line!(self, "}}");
     }
 }
 

@@ -49,7 +49,8 @@ impl Model {
         let by_number = table.rows.iter().all(|r| matches!(r.1, Constant::Integer(_)));
         match ty.kind {
             Kind::Plain("types::Oid", _) => by_oid,
-            Kind::Plain("i64", _) => by_number,
+            Kind::Plain("types::Integer", _) => by_number,
+            Kind::Plain(path, _) => by_number && super::write::type_range(path).is_some(),
             _ => false,
         }
     }

@@ -12,8 +12,10 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// Words that cannot even be raw names, and those that the generated code uses itself.
-const TAKEN: &[&str] =
-    &["self", "super", "crate", "Self", "codec", "ber", "types", "alloc", "core", "from", "to"];
+const TAKEN: &[&str] = &[
+    "self", "super", "crate", "Self", "codec", "ber", "lws", "oer", "xdr", "types", "alloc",
+    "core", "from", "to",
+];
 
 /// Types that the generated code names without a path.
 const TYPES: &[&str] =

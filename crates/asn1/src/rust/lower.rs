@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::idents::{camel, snake, unique};
+use super::limits::Limits;
 use super::model::*;
 use super::tags::{Step, applied};
 use crate::ast::{Argument, AssignmentKind, MacroUse, Simple, TagClass, Type, TypeKind};
@@ -200,11 +201,12 @@ impl<'w, 'a> Lower<'w, 'a> {
 
     /// A type where it is used, with tags in front of its own.
     pub(super) fn used(&mut self, ty: &Ty<'a>, outer: &[Step], owner: DefId, hint: &str) -> Use {
-        let (kind, own) = self.bare(ty, owner, hint);
+        let limits = self.world.limits(ty);
+        let (kind, own) = self.bare(ty, &limits, owner, hint);
         let wire = applied(outer, self.world.wire_tags(ty));
         let is_open = own.is_empty() && matches!(kind, Kind::Plain(..));
         if is_open && wire.len() == 1 && self.is_raw(ty, outer) {
-            return Use { kind, tagging: Tagging::Raw(wire[0]), is_boxed: false };
+            return Use { kind, tagging: Tagging::Raw(wire[0]), is_boxed: false, limits };
         }
         let tagging = if wire == own {
             Tagging::Own
@@ -214,13 +216,10 @@ impl<'w, 'a> Lower<'w, 'a> {
             Tagging::Explicit(wire[0])
         } else {
             let id = self.hoist(ty, wire[1..].to_vec(), owner, hint);
-            return Use {
-                kind: Kind::Named(id),
-                tagging: Tagging::Explicit(wire[0]),
-                is_boxed: false,
-            };
+            let (kind, tagging) = (Kind::Named(id), Tagging::Explicit(wire[0]));
+            return Use { kind, tagging, is_boxed: false, limits };
         };
-        Use { kind, tagging, is_boxed: false }
+        Use { kind, tagging, is_boxed: false, limits }
     }
 
     /// Whether an open type's tag is in place of its own: one that is written IMPLICIT, or of an unknown type.
@@ -257,7 +256,16 @@ impl<'w, 'a> Lower<'w, 'a> {
     }
 
     /// A type without regard to its tags, and the tags that what stands for it has by itself.
-    fn bare(&mut self, ty: &Ty<'a>, owner: DefId, hint: &str) -> (Kind, Vec<WireTag>) {
+    fn bare(
+        &mut self,
+        ty: &Ty<'a>,
+        limits: &Limits,
+        owner: DefId,
+        hint: &str,
+    ) -> (Kind, Vec<WireTag>) {
+        if let Some(kind) = self.narrowed(ty, limits) {
+            return (kind, vec![super::tags::universal(2)]);
+        }
         let mut ty = ty.clone();
         for _ in 0..HOPS_MAX {
             if let TypeKind::Reference(reference) = &ty.ty.kind
@@ -276,18 +284,37 @@ impl<'w, 'a> Lower<'w, 'a> {
                     }
                     return (ANY, Vec::new());
                 }
-                None => return self.inline(&ty, owner, hint),
+                None => return self.inline(&ty, limits, owner, hint),
             }
         }
         (ANY, Vec::new())
     }
 
+    /// The type of an INTEGER that is given its width where it is used, and not where it is defined.
+    fn narrowed(&self, ty: &Ty<'a>, limits: &Limits) -> Option<Kind> {
+        let TypeKind::Reference(_) = &ty.ty.kind else { return None };
+        let Base::Known(base) = self.world.base(ty) else { return None };
+        let is_plain = matches!(&base.ty.kind, TypeKind::Integer(names) if names.is_empty());
+        if !is_plain || self.world.wire_tags(ty) != [super::tags::universal(2)] {
+            return None;
+        }
+        let defined = self.world.next(ty)?.ok()?;
+        let (kind, own) = (self.integer(limits, false), self.world.limits(&defined));
+        (kind != self.integer(&own, false)).then_some(kind)
+    }
+
     /// A type that is no reference.
-    fn inline(&mut self, ty: &Ty<'a>, owner: DefId, hint: &str) -> (Kind, Vec<WireTag>) {
+    fn inline(
+        &mut self,
+        ty: &Ty<'a>,
+        limits: &Limits,
+        owner: DefId,
+        hint: &str,
+    ) -> (Kind, Vec<WireTag>) {
         let own = |number| vec![super::tags::universal(number)];
         match &ty.ty.kind {
             TypeKind::Simple(simple) => self.simple(*simple),
-            TypeKind::Integer(names) => (self.integer(ty, !names.is_empty()), own(2)),
+            TypeKind::Integer(names) => (self.integer(limits, !names.is_empty()), own(2)),
             TypeKind::BitString(_) => (Kind::Plain("types::BitString", true), own(3)),
             TypeKind::SequenceOf(name, element) | TypeKind::SetOf(name, element) => {
                 let hint = name.as_ref().map_or_else(|| format!("{hint}-item"), |n| n.text.clone());
@@ -366,17 +393,18 @@ impl<'w, 'a> Lower<'w, 'a> {
         (Kind::Named(self.named(def, ty)), wire)
     }
 
-    /// The width of an INTEGER: as its bounds say; named numbers and no bounds have 64 bits.
-    fn integer(&self, ty: &Ty<'a>, has_names: bool) -> Kind {
-        match self.world.bounds(ty) {
-            (Some(low), Some(high)) if low >= i64::MIN.into() && high <= i64::MAX.into() => {
-                Kind::Plain("i64", false)
-            }
-            (Some(low), Some(high)) if low >= 0 && high <= u64::MAX.into() => {
-                Kind::Plain("u64", false)
-            }
-            (None, None) if has_names || self.narrow => Kind::Plain("i64", false),
-            (_, None) | (None, _) if self.narrow => Kind::Plain("i64", false),
+    /// The type of an INTEGER: the narrowest that holds what its bounds leave; with named numbers and no bounds
+    /// it has 64 bits.
+    fn integer(&self, limits: &Limits, has_names: bool) -> Kind {
+        let bounds = (limits.values.low(), limits.values.high());
+        let plain = |path| Kind::Plain(path, false);
+        match bounds {
+            (Some(low), Some(high)) => match fitting(low, high) {
+                Some(path) => plain(path),
+                None => Kind::Plain("types::Integer", true),
+            },
+            (None, None) if has_names || self.narrow => plain("i64"),
+            _ if self.narrow => plain("i64"),
             _ => Kind::Plain("types::Integer", true),
         }
     }
@@ -406,7 +434,8 @@ impl<'w, 'a> Lower<'w, 'a> {
             let inner = self.hoist(&inner, wire[1..].to_vec(), id, "inner");
             explicit(Use::own(Kind::Named(inner)))
         } else if is_built {
-            self.built(id, &inner)
+            let limits = self.world.limits(&ty);
+            self.built(id, &inner, limits)
         } else {
             self.wrapped(id, &ty, &wire)
         };
@@ -415,25 +444,27 @@ impl<'w, 'a> Lower<'w, 'a> {
 
     /// A definition around a type that has one itself, or needs none.
     fn wrapped(&mut self, id: DefId, ty: &Ty<'a>, wire: &[WireTag]) -> Shape {
-        let (kind, own) = self.bare(ty, id, "");
+        let limits = self.world.limits(ty);
+        let (kind, own) = self.bare(ty, &limits, id, "");
+        let inner = Use::of(kind, limits);
         if wire == own {
-            return Shape::Alias(Use::own(kind));
+            return Shape::Alias(inner);
         }
         if wire.len() == own.len() && wire[1..] == own[1..] {
-            let (inner, names) = (Use::own(kind), Vec::new());
+            let names = Vec::new();
             return Shape::Newtype(Newtype { inner, is_implicit: true, names, are_bits: false });
         }
         if wire.len() == own.len() + 1 && wire[1..] == own {
-            return explicit(Use::own(kind));
+            return explicit(inner);
         }
         if wire.len() < 2 {
-            return Shape::Alias(Use::own(kind));
+            return Shape::Alias(inner);
         }
         explicit(Use::own(Kind::Named(self.hoist(ty, wire[1..].to_vec(), id, "inner"))))
     }
 
     /// A definition with parts of its own.
-    fn built(&mut self, id: DefId, ty: &Ty<'a>) -> Shape {
+    fn built(&mut self, id: DefId, ty: &Ty<'a>, limits: Limits) -> Shape {
         match &ty.ty.kind {
             TypeKind::Sequence(items) => Shape::Struct(self.structure(id, items, &ty.env, false)),
             TypeKind::Set(items) => Shape::Struct(self.structure(id, items, &ty.env, true)),
@@ -447,7 +478,7 @@ impl<'w, 'a> Lower<'w, 'a> {
                 let kind = if are_bits {
                     Kind::Plain("types::BitString", true)
                 } else {
-                    self.integer(ty, true)
+                    self.integer(&limits, true)
                 };
                 let mut taken = HashSet::new();
                 let names = names.iter().filter_map(|n| {
@@ -456,12 +487,8 @@ impl<'w, 'a> Lower<'w, 'a> {
                     Some((Names { rust, asn: n.name.text.clone() }, number))
                 });
                 let names = names.collect();
-                Shape::Newtype(Newtype {
-                    inner: Use::own(kind),
-                    is_implicit: true,
-                    names,
-                    are_bits,
-                })
+                let inner = Use::of(kind, limits);
+                Shape::Newtype(Newtype { inner, is_implicit: true, names, are_bits })
             }
             TypeKind::Macro(used) => Shape::Struct(self.signed(id, used, &ty.env)),
             _ => Shape::Alias(Use::own(ANY)),
@@ -477,6 +504,8 @@ impl<'w, 'a> Lower<'w, 'a> {
             presence: Presence::Required,
             begins: None,
             addition: None,
+            is_grouped: false,
+            is_needed: true,
         };
         let inner = self.used(&ty, &[], id, "toBeSigned");
         let fields = vec![
@@ -486,6 +515,18 @@ impl<'w, 'a> Lower<'w, 'a> {
         ];
         Struct { is_set: false, fields, unknown_at: None, tables: Vec::new() }
     }
+}
+
+/// The narrowest of Rust's integers that holds everything between two bounds.
+pub fn fitting(low: i128, high: i128) -> Option<&'static str> {
+    let unsigned = [(8, "u8"), (16, "u16"), (32, "u32"), (64, "u64")];
+    let signed = [(8, "i8"), (16, "i16"), (32, "i32"), (64, "i64")];
+    let fits = |bits: u32| low >= -(1_i128 << (bits - 1)) && high < 1_i128 << (bits - 1);
+    let found = match low >= 0 {
+        true => unsigned.iter().find(|w| high < 1_i128 << w.0),
+        false => signed.iter().find(|w| fits(w.0)),
+    };
+    found.map(|w| w.1)
 }
 
 /// Any encoding.

@@ -2,6 +2,8 @@
 //! optional ones follow; what stands behind `...` is counted, so that who does not know it can pass over it.
 
 use super::model::*;
+use super::oer::groups;
+use super::plain::Forward;
 use super::write::{Writer, line};
 
 /// Bits that one call takes.
@@ -16,61 +18,27 @@ impl Writer<'_> {
         match &def.shape {
             Shape::Alias(_) | Shape::Pending => {}
             Shape::Struct(of) => {
-                self.lws_encode(id, |w| w.lws_encode_struct(of));
-                self.lws_decode(id, |w| w.lws_decode_struct(rust, of));
+                self.forward_encode(Forward::Lws, id, |w| w.lws_encode_struct(of));
+                self.forward_decode(Forward::Lws, id, |w| w.lws_decode_struct(rust, of));
             }
             Shape::Enumerated(..) => {
-                self.lws_encode(id, |w| line!(w, "        to.integer(self.number())"));
-                self.lws_decode(id, |w| {
-                    line!(w, "        let found = from.integer()?;");
-                    line!(w, "        Self::from_number(found).ok_or_else(|| from.unknown(found, {rust:?}))");
+                self.forward_encode(Forward::Lws, id, |w| {
+                    line!(w, "        to.integer(self.number())");
+                });
+                self.forward_decode(Forward::Lws, id, |w| {
+                    w.decode_item(rust, "from.integer()?");
                 });
             }
-            Shape::Newtype(_) => {
-                self.lws_encode(id, |w| line!(w, "        lws::Encode::encode(&self.0, to)"));
-                self.lws_decode(id, |w| line!(w, "        lws::Decode::decode(from).map({rust})"));
-            }
+            Shape::Newtype(of) => self.forward_newtype(Forward::Lws, id, of),
             Shape::Choice(of) => {
-                self.lws_encode(id, |w| w.lws_encode_choice(rust, of));
-                self.lws_decode(id, |w| w.lws_decode_choice(rust, of));
+                self.forward_encode(Forward::Lws, id, |w| w.lws_encode_choice(rust, of));
+                self.forward_decode(Forward::Lws, id, |w| w.lws_decode_choice(rust, of));
             }
         }
-    }
-
-    fn lws_encode(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
-        let (rust, any) = (&self.model.defs[id].rust, self.generics(id, "'_"));
-        line!(self);
-        line!(self, "impl lws::Encode for {rust}{any} {{");
-        line!(self, "    fn encode<SinkT: codec::Sink, WordT: lws::Word>(");
-        line!(self, "        &self,");
-        line!(self, "        to: &mut lws::Encoder<SinkT, WordT>,");
-        line!(self, "    ) -> Result<(), codec::Error> {{");
-        body(self);
-        line!(self, "    }}");
-        line!(self, "}}");
-    }
-
-    fn lws_decode(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
-        let def = &self.model.defs[id];
-        let (rust, a, is_recursive) = (&def.rust, self.generics(id, "'a"), def.is_recursive);
-        line!(self);
-        line!(self, "impl<'a> lws::Decode<'a> for {rust}{a} {{");
-        line!(self, "    fn decode<SourceT: codec::Source<'a>, WordT: lws::Word>(");
-        line!(self, "        from: &mut lws::Decoder<SourceT, WordT>,");
-        line!(self, "    ) -> Result<Self, codec::Error> {{");
-        if is_recursive {
-            line!(self, "        from.nested(|from| {{");
-        }
-        body(self);
-        if is_recursive {
-            line!(self, "        }})");
-        }
-        line!(self, "    }}");
-        line!(self, "}}");
     }
 
     /// Whether a component is written, as a condition; nothing for one that always is.
-    fn is_there(&self, field: &Field) -> Option<String> {
+    pub(super) fn is_there(&self, field: &Field) -> Option<String> {
         let place = format!("self.{}", field.names.rust);
         match &field.presence {
             Presence::Required => None,
@@ -87,33 +55,30 @@ impl Writer<'_> {
     }
 
     fn lws_encode_struct(&mut self, of: &Struct) {
-        let additions: Vec<String> = of
-            .fields
-            .iter()
-            .filter(|f| f.addition.is_some())
-            .filter_map(|f| self.is_there(f))
-            .collect();
-        let extended =
-            if additions.is_empty() { "false".to_owned() } else { additions.join(" || ") };
+        self.root_checks(of);
+        let groups = groups(of);
+        let there: Vec<String> = groups.iter().map(|g| self.any_is_there(g)).collect();
+        let extended = if there.is_empty() { "false".to_owned() } else { there.join(" || ") };
         let mut bits = Vec::new();
         if of.unknown_at.is_some() {
             bits.push(extended.clone());
         }
         let root = of.fields.iter().filter(|f| f.addition.is_none());
         bits.extend(root.filter_map(|f| self.is_there(f)));
-        self.lws_presence(&bits);
+        self.presence_bits(&bits, "presence");
         for field in of.fields.iter().filter(|f| f.addition.is_none()) {
-            self.lws_encode_field(field, "        ");
+            self.forward_encode_field(Forward::Lws, field, "        ");
         }
-        let groups = groups(of);
         if !groups.is_empty() {
             line!(self, "        if {extended} {{");
             line!(self, "            to.count({})?;", groups.len());
             for group in groups {
                 line!(self, "            to.counted(|to| {{");
                 let bits: Vec<_> = group.iter().filter_map(|f| self.is_there(f)).collect();
-                self.lws_presence(&bits);
-                group.iter().for_each(|f| self.lws_encode_field(f, "                "));
+                self.presence_bits(&bits, "presence");
+                for field in group {
+                    self.forward_encode_field(Forward::Lws, field, "                ");
+                }
                 line!(self, "                Ok(())");
                 line!(self, "            }})?;");
             }
@@ -125,41 +90,22 @@ impl Writer<'_> {
         line!(self, "        Ok(())");
     }
 
-    fn lws_presence(&mut self, bits: &[String]) {
+    /// Writes bits, by one call for each 64 of them.
+    pub(super) fn presence_bits(&mut self, bits: &[String], method: &str) {
         for bits in bits.chunks(BITS_MAX) {
-            line!(self, "        let mut present = 0_u64;");
-            for (n, bit) in bits.iter().enumerate().filter(|(_, b)| *b != "false") {
+            let is_none = |bit: &str| bit == "false";
+            if bits.iter().all(|b| is_none(b)) {
+                line!(self, "        to.{method}(0, {})?;", bits.len());
+                continue;
+            }
+            line!(self, "        let mut present_ = 0_u64;");
+            for (n, bit) in bits.iter().enumerate().filter(|(_, b)| !is_none(b)) {
                 match bits.len() - 1 - n {
-                    0 => line!(self, "        present |= u64::from({bit});"),
-                    up => line!(self, "        present |= u64::from({bit}) << {up};"),
+                    0 => line!(self, "        present_ |= u64::from({bit});"),
+                    up => line!(self, "        present_ |= u64::from({bit}) << {up};"),
                 }
             }
-            let text = format!("        to.presence(present, {})?;", bits.len());
-            // A variable that nothing changes must not be one that could be.
-            if bits.iter().all(|b| b == "false") {
-                let unchanging = "        let mut present = 0_u64;\n";
-                self.out.truncate(self.out.len() - unchanging.len());
-                line!(self, "        to.presence(0, {})?;", bits.len());
-            } else {
-                line!(self, "{text}");
-            }
-        }
-    }
-
-    fn lws_encode_field(&mut self, field: &Field, indent: &str) {
-        let place = format!("self.{}", field.names.rust);
-        match (&field.presence, self.is_there(field)) {
-            (Presence::Optional, _) => {
-                line!(self, "{indent}if let Some(value) = &{place} {{");
-                line!(self, "{indent}    lws::Encode::encode(value, to)?;");
-                line!(self, "{indent}}}");
-            }
-            (_, Some(condition)) => {
-                line!(self, "{indent}if {} {{", condition);
-                line!(self, "{indent}    lws::Encode::encode(&{place}, to)?;");
-                line!(self, "{indent}}}");
-            }
-            (_, None) => line!(self, "{indent}lws::Encode::encode(&{place}, to)?;"),
+            line!(self, "        to.{method}(present_, {})?;", bits.len());
         }
     }
 
@@ -167,25 +113,16 @@ impl Writer<'_> {
         let root: Vec<&Field> = of.fields.iter().filter(|f| f.addition.is_none()).collect();
         let optional = root.iter().filter(|f| f.presence != Presence::Required).count();
         let first = usize::from(of.unknown_at.is_some());
-        self.lws_read_presence(optional + first, "        ");
+        self.read_presence(optional + first, "        ");
         let mut bit = first;
         for field in root {
-            let step = self.lws_decode_step(field, &mut bit, optional + first);
-            line!(self, "        let {} = {step};", field.names.rust);
+            let count = optional + first;
+            self.forward_decode_field(Forward::Lws, field, &mut bit, count, "        ");
         }
         let groups = groups(of);
-        let extended = format!("{} != 0", mask(0, (optional + first).max(1)));
+        let extended = condition(0, (optional + first).max(1));
+        self.declare_additions(of);
         if !groups.is_empty() {
-            for field in of.fields.iter().filter(|f| f.addition.is_some()) {
-                let name = &field.names.rust;
-                match &field.presence {
-                    Presence::Default(constant) => {
-                        let default = self.expression(constant, &field.ty).unwrap_or_default();
-                        line!(self, "        let mut {name} = {default};");
-                    }
-                    _ => line!(self, "        let mut {name} = None;"),
-                }
-            }
             self.lws_decode_additions(&groups, &extended);
         } else if of.unknown_at.is_some() {
             line!(self, "        if {extended} {{");
@@ -205,11 +142,16 @@ impl Writer<'_> {
         for (n, group) in groups.iter().enumerate() {
             line!(self, "            if additions > {n} {{");
             line!(self, "                from.counted(|from| {{");
-            self.lws_read_presence(group.len(), "                    ");
+            let indent = "                    ";
+            self.read_presence(group.len(), indent);
             let mut bit = 0;
             for field in group {
-                let step = self.lws_decode_step(field, &mut bit, group.len());
-                line!(self, "                    {} = {step};", field.names.rust);
+                if self.is_checked(&field.ty) {
+                    line!(self, "{indent}let at_ = from.position();");
+                }
+                let step = self.bit_step(Forward::Lws, field, &mut bit, group.len());
+                line!(self, "{indent}{} = {step};", field.names.rust);
+                self.decode_checks(field, field.presence == Presence::Optional, indent);
             }
             line!(self, "                    Ok(())");
             line!(self, "                }})?;");
@@ -221,7 +163,8 @@ impl Writer<'_> {
         line!(self, "        }}");
     }
 
-    fn lws_read_presence(&mut self, count: usize, indent: &str) {
+    /// Reads bits, by one call for each 64 of them.
+    pub(super) fn read_presence(&mut self, count: usize, indent: &str) {
         for (n, start) in (0..count).step_by(BITS_MAX).enumerate() {
             line!(
                 self,
@@ -231,33 +174,17 @@ impl Writer<'_> {
         }
     }
 
-    fn lws_decode_step(&self, field: &Field, bit: &mut usize, count: usize) -> String {
-        let name = format!("{:?}", field.names.asn);
-        if field.presence == Presence::Required {
-            return format!("from.field({name}, lws::Decode::decode)?");
-        }
-        let condition = format!("{} != 0", mask(*bit, count));
-        *bit += 1;
-        let optional = format!("from.optional({condition}, {name}, lws::Decode::decode)?");
-        match &field.presence {
-            Presence::Default(constant) => {
-                let default = self.expression(constant, &field.ty).unwrap_or_default();
-                format!("{optional}.unwrap_or({default})")
-            }
-            _ => optional,
-        }
-    }
-
     fn lws_encode_choice(&mut self, rust: &str, of: &Choice) {
         line!(self, "        match self {{");
         for (n, alternative) in of.alternatives.iter().enumerate() {
-            let step = match alternative.addition {
-                Some(_) => "to.counted(|to| lws::Encode::encode(value, to))",
-                None => "lws::Encode::encode(value, to)",
-            };
+            let put = self.put(Forward::Lws, &alternative.ty, "value", true);
             line!(self, "            {rust}::{}(value) => {{", alternative.names.rust);
+            self.alternative_checks(alternative);
             line!(self, "                to.index({n})?;");
-            line!(self, "                {step}");
+            match alternative.addition {
+                Some(_) => line!(self, "                to.counted(|to| {put})"),
+                None => line!(self, "                {put}"),
+            }
             line!(self, "            }}");
         }
         if of.is_extensible {
@@ -281,28 +208,24 @@ impl Writer<'_> {
         line!(self, "        match from.index()? {{");
         for (n, alternative) in of.alternatives.iter().enumerate() {
             let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
+            let take = self.take(Forward::Lws, &alternative.ty);
             let read = match alternative.addition {
-                Some(_) => "|from| from.counted(lws::Decode::decode)",
-                None => "lws::Decode::decode",
+                Some(_) => format!("|from| from.counted({take})"),
+                None => take,
             };
-            line!(self, "            {n} => from.field({asn:?}, {read}).map({rust}::{name}),");
+            line!(self, "            {n} => {{");
+            let read = format!("from.field({asn:?}, {read})");
+            self.decode_alternative(rust, name, alternative, &read);
+            line!(self, "            }}");
         }
         line!(self, "            other => Err(from.unknown(other as i64, {rust:?})),");
         line!(self, "        }}");
     }
 }
 
-/// The additions, each with its components.
-fn groups(of: &Struct) -> Vec<Vec<&Field>> {
-    let mut groups: Vec<Vec<&Field>> = Vec::new();
-    for field in &of.fields {
-        let Some(n) = field.addition else { continue };
-        if n >= groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[n].push(field);
-    }
-    groups
+/// Whether a bit is set among those that were read, as a condition.
+pub fn condition(bit: usize, count: usize) -> String {
+    format!("{} != 0", mask(bit, count))
 }
 
 /// Where a bit is among those that were read.

@@ -1,15 +1,22 @@
 //! Rust of modules: types, and codecs that call `fusewire_codec`.
 
 mod ber;
+mod checks;
 mod constants;
 mod finish;
+mod forward;
 mod idents;
+mod limits;
 mod lower;
 mod lws;
 mod model;
+mod oer;
 mod parts;
+mod plain;
+mod tables;
 mod tags;
 mod write;
+mod xdr;
 
 use crate::names::World;
 use crate::parser::File;
@@ -24,6 +31,10 @@ pub enum Encoding {
     Ber,
     /// The distinguished encoding rules (X.690).
     Der,
+    /// The octet encoding rules, and the canonical ones (X.696).
+    Oer,
+    /// External data representation (RFC 4506), as `docs/xdr.md` maps it.
+    Xdr,
     /// Fusewire's light-weight syntax with words of 16, 32 or 64 bits: one codec serves all of them.
     Lws,
 }
@@ -34,6 +45,8 @@ impl Encoding {
         Some(match name {
             "ber" => Encoding::Ber,
             "der" => Encoding::Der,
+            "oer" | "coer" => Encoding::Oer,
+            "xdr" => Encoding::Xdr,
             "lws16" | "lws32" | "lws64" => Encoding::Lws,
             _ => return None,
         })
@@ -91,9 +104,16 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
         if options.encodings.iter().any(|e| matches!(e, Encoding::Ber | Encoding::Der)) {
             writer.ber(id);
         }
+        if options.encodings.contains(&Encoding::Oer) {
+            writer.oer(id);
+        }
+        if options.encodings.contains(&Encoding::Xdr) {
+            writer.xdr(id);
+        }
         if options.encodings.contains(&Encoding::Lws) {
             writer.lws(id);
         }
+        writer.tables(id, &options.encodings);
     }
     writer.constants();
     let body = writer.out;
@@ -111,15 +131,30 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
             text += &format!("extern crate alloc;\n\nuse alloc::{{{}}};\n\n", used.join(", "));
         }
     }
-    let used =
-        [("codec::", "self as codec"), ("ber::", "ber"), ("lws::", "lws"), ("types::", "types")];
-    let used: Vec<_> =
-        used.into_iter().filter(|(path, _)| body.contains(path)).map(|u| u.1).collect();
+    let used: Vec<_> = USED.iter().filter(|u| mentions(&body, u.0)).map(|u| u.1).collect();
     if !used.is_empty() {
         text += &format!("use fusewire_codec::{{{}}};\n", used.join(", "));
     }
     text += &body;
     Some(Generated { name: model.modules[module].rust.clone(), text })
+}
+
+/// Modules of the codec, and how they are imported.
+const USED: &[(&str, &str)] = &[
+    ("codec", "self as codec"),
+    ("ber", "ber"),
+    ("lws", "lws"),
+    ("oer", "oer"),
+    ("types", "types"),
+    ("xdr", "xdr"),
+];
+
+/// Whether a text has `module::` that is not behind another path.
+fn mentions(text: &str, module: &str) -> bool {
+    let path = format!("{module}::");
+    text.match_indices(&path).any(|(at, _)| {
+        !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':')
+    })
 }
 
 /// Modules as one text, for a file that a build script writes: each is a module within it.

@@ -1,5 +1,6 @@
 //! What is generated, before it is written: definitions with their Rust names, wire tags and parts.
 
+use super::limits::Limits;
 use crate::ast::TagClass;
 
 /// A tag on the wire.
@@ -140,6 +141,10 @@ pub struct Field {
     pub begins: Option<Vec<WireTag>>,
     /// Behind `...`: which addition it belongs to, from zero.
     pub addition: Option<usize>,
+    /// It stands in `[[ ]]`.
+    pub is_grouped: bool,
+    /// It is there whenever its `[[ ]]` is.
+    pub is_needed: bool,
 }
 
 /// Whether a component must be there.
@@ -179,7 +184,7 @@ pub enum Constant {
 }
 
 /// A type where it is used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Use {
     /// What it is.
     pub kind: Kind,
@@ -187,6 +192,8 @@ pub struct Use {
     pub tagging: Tagging,
     /// Whether it is behind a pointer, for it contains itself.
     pub is_boxed: bool,
+    /// What all the constraints that are known here leave of its values.
+    pub limits: Limits,
 }
 
 /// What tags stand in front of a type where it is used.
@@ -203,7 +210,7 @@ pub enum Tagging {
 }
 
 /// What a type is in Rust where it is used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A definition.
     Named(DefId),
@@ -218,7 +225,12 @@ pub enum Kind {
 impl Use {
     /// A type as it is.
     pub fn own(kind: Kind) -> Use {
-        Use { kind, tagging: Tagging::Own, is_boxed: false }
+        Use::of(kind, Limits::default())
+    }
+
+    /// A type as it is, within limits.
+    pub fn of(kind: Kind, limits: Limits) -> Use {
+        Use { kind, tagging: Tagging::Own, is_boxed: false, limits }
     }
 }
 

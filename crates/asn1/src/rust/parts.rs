@@ -36,6 +36,8 @@ impl<'a> Lower<'_, 'a> {
                     .constant_of(value, &ty, &member.env)
                     .map_or(Presence::Optional, Presence::Default),
             };
+            field.is_grouped = member.addition.is_some_and(|group| group > 0);
+            field.is_needed = matches!(member.component.presence, ast::Presence::Required);
             fields.push(field);
         }
         number_additions(&members, &mut fields);
@@ -67,7 +69,15 @@ impl<'a> Lower<'_, 'a> {
             None => self.world.begins_with(ty),
         };
         let names = Names { rust: String::new(), asn: name.to_owned() };
-        Field { names, ty: used, presence: Presence::Required, begins, addition: None }
+        Field {
+            names,
+            ty: used,
+            presence: Presence::Required,
+            begins,
+            addition: None,
+            is_grouped: false,
+            is_needed: true,
+        }
     }
 
     /// The numbers of automatic tags: those in the root first (X.680 clause 25.7).

@@ -99,7 +99,8 @@ impl Writer<'_> {
         }
     }
 
-    fn field_type(&self, field: &Field) -> String {
+    /// A component's type as it is written.
+    pub fn field_type(&self, field: &Field) -> String {
         let ty = self.ty(&field.ty, "'a");
         if field.presence == Presence::Optional { format!("Option<{ty}>") } else { ty }
     }
@@ -148,8 +149,12 @@ impl Writer<'_> {
     }
 
     fn named_numbers(&mut self, id: DefId, of: &Newtype) {
-        let narrow = matches!(of.inner.kind, Kind::Plain("i64" | "u64", _));
-        if of.names.is_empty() || !(of.are_bits || narrow) {
+        let range = match of.inner.kind {
+            Kind::Plain(path, _) => type_range(path),
+            _ => None,
+        };
+        let holds = |n: i128| range.is_some_and(|(low, high)| (low..=high).contains(&n));
+        if of.names.is_empty() || !(of.are_bits || range.is_some()) {
             return;
         }
         let def = &self.model.defs[id];
@@ -159,7 +164,7 @@ impl Writer<'_> {
             if of.are_bits && (0..=i128::from(u32::MAX)).contains(number) {
                 line!(self, "    /// The bit `{}`", names.asn);
                 line!(self, "    pub const {}: usize = {number};", names.rust);
-            } else if !of.are_bits && i64::try_from(*number).is_ok() {
+            } else if !of.are_bits && holds(*number) {
                 line!(self, "    /// `{}`", names.asn);
                 line!(self, "    pub const {}: Self = {}({number});", names.rust, def.rust);
             }
@@ -212,8 +217,10 @@ impl Writer<'_> {
             (Constant::Empty, Kind::SetOf(_)) => "types::SetOf(Vec::new())".to_owned(),
             (Constant::Boolean(b), Kind::Plain("bool", _)) => b.to_string(),
             (Constant::Null, Kind::Plain("()", _)) => "()".to_owned(),
-            (Constant::Integer(n), Kind::Plain("i64", _)) => i64::try_from(*n).ok()?.to_string(),
-            (Constant::Integer(n), Kind::Plain("u64", _)) => u64::try_from(*n).ok()?.to_string(),
+            (Constant::Integer(n), Kind::Plain(path, _)) if type_range(path).is_some() => {
+                let (low, high) = type_range(path)?;
+                (low..=high).contains(n).then(|| n.to_string())?
+            }
             (Constant::Integer(n), Kind::Plain("types::Integer", _)) => {
                 format!("types::Integer::from_be_bytes(&{:?})", n.to_be_bytes())
             }
@@ -238,6 +245,21 @@ impl Writer<'_> {
             _ => return None,
         })
     }
+}
+
+/// What one of Rust's integers holds.
+pub fn type_range(path: &str) -> Option<(i128, i128)> {
+    Some(match path {
+        "u8" => (0, u8::MAX.into()),
+        "u16" => (0, u16::MAX.into()),
+        "u32" => (0, u32::MAX.into()),
+        "u64" => (0, u64::MAX.into()),
+        "i8" => (i8::MIN.into(), i8::MAX.into()),
+        "i16" => (i16::MIN.into(), i16::MAX.into()),
+        "i32" => (i32::MIN.into(), i32::MAX.into()),
+        "i64" => (i64::MIN.into(), i64::MAX.into()),
+        _ => return None,
+    })
 }
 
 /// An object identifier's contents, seven bits a byte.

@@ -340,6 +340,21 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         self.nested(|from| T::decode_all(count, from))
     }
 
+    /// A SEQUENCE OF: its count, and its elements, each read by `read`.
+    ///
+    /// # Errors
+    /// As `read`'s own, or more than the limit on the count.
+    #[cfg(feature = "alloc")]
+    pub fn sequence_of_each<T>(
+        &mut self,
+        read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let offset = self.position();
+        let count = self.count(0)?;
+        self.budget.elements(count as u64, offset)?;
+        self.nested(|from| from.elements(count, read))
+    }
+
     /// Exactly `count` elements, each read by `read`.
     ///
     /// # Errors

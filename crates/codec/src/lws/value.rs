@@ -201,6 +201,19 @@ impl Encode for Integer<'_> {
             None => to.wide(self.as_be_bytes()),
         }
     }
+
+    /// As INTEGERs of 64 bits: a word that says how many words each of them has, and they.
+    fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
+        let widest = values.iter().map(|value| value.as_be_bytes().len()).max().unwrap_or(1);
+        let words = widest.div_ceil(W::BYTES);
+        to.fixed(words as i64, 1)?;
+        values.iter().try_for_each(|value| {
+            let octets = value.as_be_bytes();
+            let sign = if value.is_negative() { 0xff } else { 0 };
+            (octets.len()..words * W::BYTES).try_for_each(|_| to.sink.put(&[sign]))?;
+            to.sink.put(octets)
+        })
+    }
 }
 
 #[cfg(feature = "alloc")]
@@ -216,6 +229,17 @@ impl<'a> Decode<'a> for Integer<'a> {
             return Err(Problem::Contents("an INTEGER").at(offset));
         }
         Ok(Integer::of(from.octets_fixed(words * W::BYTES)?))
+    }
+
+    fn decode_all<S: Source<'a>, W: Word>(
+        count: usize,
+        from: &mut Decoder<S, W>,
+    ) -> Result<Vec<Self>, Error> {
+        let offset = from.position();
+        let len = usize::try_from(from.word()?).ok().and_then(|n| n.checked_mul(W::BYTES));
+        let len = len.filter(|&len| len > 0);
+        let len = len.ok_or_else(|| Problem::Contents("a number of words").at(offset))?;
+        from.elements(count, |from| from.octets_fixed(len).map(Integer::of))
     }
 }
 

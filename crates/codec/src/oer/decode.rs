@@ -3,6 +3,8 @@
 use super::Rules;
 use crate::ber::Tag;
 use crate::limits::Budget;
+#[cfg(feature = "alloc")]
+use crate::types::Any;
 use crate::types::Octets;
 use crate::types::integer::{needless, signed_len};
 use crate::{Error, Limits, Problem, Source, Step};
@@ -121,6 +123,25 @@ impl<'a, S: Source<'a>> Decoder<S> {
             true => self.field(name, read).map(Some),
             false => Ok(None),
         }
+    }
+
+    /// A component with a DEFAULT, which in COER is there only if it differs (X.696, 16.2.3).
+    ///
+    /// # Errors
+    /// As `read`'s own, which has `name` in its path; in COER also when it is there and is the default.
+    #[inline(always)]
+    pub fn default<T: PartialEq>(
+        &mut self,
+        present: bool,
+        name: &'static str,
+        default: T,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let offset = self.position();
+        let Some(value) = self.optional(present, name, read)? else { return Ok(default) };
+        self.canonical(value != default, offset, "nothing, for a default value")
+            .map_err(|e| e.in_field(name))?;
+        Ok(value)
     }
 
     /// In COER, an error unless `holds`.
@@ -415,6 +436,19 @@ impl<'a, S: Source<'a>> Decoder<S> {
         }
     }
 
+    /// An alternative behind `...` that this version does not know, as it is encoded: tag, length, octets.
+    ///
+    /// # Errors
+    /// Truncated.
+    #[cfg(feature = "alloc")]
+    pub fn unknown_alternative(&mut self, tag: Tag) -> Result<Any<'a>, Error> {
+        let octets = self.octets()?;
+        let mut encoder = super::Encoder::new(Vec::new());
+        encoder.tag(tag)?;
+        encoder.octets(&octets)?;
+        Ok(Any(Octets::from(encoder.into_inner())))
+    }
+
     /// Passes over an extension addition that is not known.
     ///
     /// # Errors
@@ -429,11 +463,29 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// As an element's own, or more than the limit on the count.
     #[cfg(feature = "alloc")]
     pub fn sequence_of<T: Decode<'a>>(&mut self) -> Result<Vec<T>, Error> {
+        let count = self.quantity()?;
+        self.nested(|from| T::decode_all(count, from))
+    }
+
+    /// A SEQUENCE OF: its quantity, and its elements, each read by `read`.
+    ///
+    /// # Errors
+    /// As `read`'s own, or more than the limit on the count.
+    #[cfg(feature = "alloc")]
+    pub fn sequence_of_each<T>(
+        &mut self,
+        read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let count = self.quantity()?;
+        self.nested(|from| from.elements(count, read))
+    }
+
+    #[cfg(feature = "alloc")]
+    fn quantity(&mut self) -> Result<usize, Error> {
         let offset = self.position();
         let count = self.natural()?;
         self.budget.elements(count, offset)?;
-        let count = usize::try_from(count).map_err(|_| Problem::BadLength.at(offset))?;
-        self.nested(|from| T::decode_all(count, from))
+        usize::try_from(count).map_err(|_| Problem::BadLength.at(offset))
     }
 
     /// Exactly `count` elements, each read by `read`.

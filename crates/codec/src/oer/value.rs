@@ -82,6 +82,45 @@ impl<'a> Decode<'a> for Integer<'a> {
     }
 }
 
+impl<S: Sink> Encoder<S> {
+    /// An INTEGER that is not below zero and has no upper bound (10.3), of any width.
+    ///
+    /// # Errors
+    /// The sink is full, or it is below zero.
+    pub fn natural_wide(&mut self, value: &Integer<'_>) -> Result<(), Error> {
+        match value.as_be_bytes() {
+            [first, ..] if first & 0x80 != 0 => {
+                Err(self.error(Problem::Contents("an INTEGER of 0 or more")))
+            }
+            [0, rest @ ..] if !rest.is_empty() => self.octets(rest),
+            octets => self.octets(octets),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, S: Source<'a>> Decoder<S> {
+    /// An INTEGER that is not below zero and has no upper bound (10.3), of any width.
+    ///
+    /// # Errors
+    /// Truncated, empty, or in COER not the shortest.
+    pub fn natural_wide(&mut self) -> Result<Integer<'a>, Error> {
+        let offset = self.position();
+        let octets = self.octets()?;
+        let Some(&first) = octets.first() else {
+            return Err(Problem::Contents("an INTEGER").at(offset));
+        };
+        self.canonical(first != 0 || octets.len() == 1, offset, "the shortest INTEGER")?;
+        if first & 0x80 == 0 {
+            return Ok(Integer::of(octets));
+        }
+        let mut signed = Vec::with_capacity(octets.len() + 1);
+        signed.push(0);
+        signed.extend_from_slice(&octets);
+        Ok(Integer::of(Octets::from(signed)))
+    }
+}
+
 impl Encode for bool {
     #[inline(always)]
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {

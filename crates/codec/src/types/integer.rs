@@ -81,6 +81,16 @@ impl From<i64> for Integer<'static> {
     }
 }
 
+#[cfg(feature = "alloc")]
+impl Integer<'static> {
+    /// From a number without sign. (It is no `From`: a literal would not know which of two it is for.)
+    pub fn from_u64(value: u64) -> Self {
+        let mut bytes = [0; 9];
+        bytes[1..].copy_from_slice(&value.to_be_bytes());
+        Integer::from_be_bytes(&bytes).into_owned()
+    }
+}
+
 impl fmt::Debug for Integer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.to_i64() {

@@ -37,8 +37,8 @@ pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
 /// Reads XDR from a source.
 #[derive(Debug)]
 pub struct Decoder<S> {
-    source: S,
-    budget: Budget,
+    pub(super) source: S,
+    pub(super) budget: Budget,
 }
 
 impl<'a, S: Source<'a>> Decoder<S> {
@@ -202,23 +202,8 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// Truncated, longer than `bound`, beyond the limit on size, or a fill byte that is not zero.
     #[inline]
     pub fn octets(&mut self, bound: u32) -> Result<Octets<'a>, Error> {
-        let offset = self.position();
         let len = self.length(bound)?;
-        let left = self.remaining();
-        if len > left {
-            return Err(Problem::Truncated { needed: len, left }.at(self.position()));
-        }
-        let octets = match self.source.lend(len) {
-            Some(bytes) => Octets::new(bytes),
-            None => {
-                self.budget.bytes(len as u64, offset)?;
-                let mut bytes = vec![0; len];
-                self.source.take(&mut bytes)?;
-                Octets::from(bytes)
-            }
-        };
-        self.fill(len)?;
-        Ok(octets)
+        self.octets_fixed(len)
     }
 
     /// String (4.11) of at most `bound` bytes. RFC 4506 says nothing of the character set, so these are bytes.
@@ -332,7 +317,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Ok(bytes)
     }
 
-    fn fill(&mut self, len: usize) -> Result<(), Error> {
+    pub(super) fn fill(&mut self, len: usize) -> Result<(), Error> {
         let mut fill = [0; 3];
         let fill = &mut fill[..fill_len(len)];
         let offset = self.position();

@@ -7,6 +7,7 @@
 
 mod decode;
 mod encode;
+mod value;
 
 pub use crate::Limits;
 pub use decode::{Decode, Decoder, from_bytes};
