@@ -8,5 +8,9 @@ fn main() -> Result<(), build::Error> {
         encodings: vec![Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Xdr, Encoding::Lws],
         ..Options::default()
     };
-    build::compile(&["asn1/Telemetry.asn1", "asn1/Geography.asn1"], "asn1.rs", &options)
+    build::compile(
+        &["asn1/Telemetry.asn1", "asn1/Geography.asn1", "asn1/Mapping.asn1"],
+        "asn1.rs",
+        &options,
+    )
 }

@@ -175,7 +175,11 @@ impl Writer<'_> {
             Kind::Plain("types::Integer", _) => {
                 let (low, high) = (limits.values.low(), limits.values.high());
                 if low.is_some() || high.is_some() {
-                    checks.push(format!("codec::check::integer(&{base}, {low:?}, {high:?})"));
+                    let value = match place.starts_with('*') {
+                        true => base.to_owned(),
+                        false => format!("&{base}"),
+                    };
+                    checks.push(format!("codec::check::integer({value}, {low:?}, {high:?})"));
                 }
             }
             Kind::Plain(path, _) => {

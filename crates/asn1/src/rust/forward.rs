@@ -98,6 +98,10 @@ impl Writer<'_> {
         let rust = self.model.defs[id].rust.clone();
         let ty = self.ty(&of.inner, "'a");
         let end = "    }\n}\n";
+        let copy = match of.inner.kind {
+            Kind::Plain("types::Integer", _) => ".clone()",
+            _ => "",
+        };
         // Into the implementations that were written last: first the one that decodes.
         let decode_all = {
             let checks =
@@ -133,8 +137,9 @@ impl Writer<'_> {
                 checks.iter().for_each(|c| text += &format!("            {c}\n"));
                 text += "        }\n";
             }
-            text +=
-                "        let all: Vec<_> = values.iter().map(|value| value.0.clone()).collect();\n";
+            text += &format!(
+                "        let all: Vec<_> = values.iter().map(|value| value.0{copy}).collect();\n"
+            );
             text += "        lws::Encode::encode_all(&all, to)\n";
             text + end
         };

@@ -33,7 +33,7 @@ pub struct Compile {
     /// The folder to write into: a file for each module, and mod.rs.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Transfer syntaxes, with commas between them: ber, der, lws16, lws32, lws64.
+    /// Transfer syntaxes, with commas between them: ber, der, xdr, lws16, lws32, lws64, oer.
     #[arg(long, value_delimiter = ',', default_value = "ber,der", value_parser = encoding)]
     encodings: Vec<Encoding>,
     /// For crates without the standard library.
@@ -45,7 +45,8 @@ pub struct Compile {
 }
 
 fn encoding(name: &str) -> std::result::Result<Encoding, String> {
-    Encoding::from_name(name).ok_or_else(|| "not one of ber, der, lws16, lws32, lws64".to_owned())
+    Encoding::from_name(name)
+        .ok_or_else(|| "not one of ber, der, xdr, lws16, lws32, lws64, oer".to_owned())
 }
 
 /// Which modules.
