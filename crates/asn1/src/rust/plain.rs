@@ -256,7 +256,10 @@ fn number(syntax: Forward, limits: &Limits, path: &str) -> Option<Form> {
             if width == "i64" {
                 return Form::new(
                     format!("to.fixed({}, 8)", cast(path, "i64")),
-                    format!("from.fixed(8).map(|n| n as {path})"),
+                    match path {
+                        "i64" => "from.fixed(8)".to_owned(),
+                        _ => format!("from.fixed(8).map(|n| n as {path})"),
+                    },
                 );
             }
             if width == path {
