@@ -251,8 +251,19 @@ impl Writer<'_> {
         }
         let (name, ty) = (field.names.rust.clone(), self.field_type(field));
         let read = self.bit_step(syntax, field, bit, count);
-        line!(self, "{indent}let {name}: {ty} = {read};");
+        self.declare(&name, &ty, &read, indent);
         self.decode_checks(field, field.presence == Presence::Optional, indent);
+    }
+
+    /// A variable of a type.
+    pub fn declare(&mut self, name: &str, ty: &str, read: &str, indent: &str) {
+        if ty == "()" {
+            line!(
+                self,
+                "{indent}#[allow(clippy::let_unit_value, reason = \"NULL is a component, too\")]"
+            );
+        }
+        line!(self, "{indent}let {name}: {ty} = {read};");
     }
 
     /// How a component is read, the number of its bit among `count`.

@@ -121,7 +121,7 @@ impl Writer<'_> {
         };
         if is_declared {
             let ty = self.field_type(field);
-            line!(self, "{indent}let {name}: {ty} = {read};");
+            self.declare(name, &ty, &read, indent);
         } else {
             line!(self, "{indent}{name} = {read};");
         }
