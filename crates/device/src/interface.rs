@@ -271,6 +271,11 @@ pub trait Interface: Send {
     fn dropped(&self) -> u64 {
         0
     }
+
+    /// Packets, or super-frames where they come whole, that wait for [`Interface::receive`] before more are dropped.
+    fn queue_packets(&self) -> usize {
+        256
+    }
 }
 
 impl<I: Interface + ?Sized> Interface for Box<I> {
@@ -303,5 +308,8 @@ impl<I: Interface + ?Sized> Interface for Box<I> {
     }
     fn dropped(&self) -> u64 {
         (**self).dropped()
+    }
+    fn queue_packets(&self) -> usize {
+        (**self).queue_packets()
     }
 }

@@ -47,6 +47,9 @@ pub struct Capabilities {
     pub receive_offload: bool,
     /// The most bytes that one run of equal frames can have.
     pub max_batch_bytes: usize,
+    /// Nothing lies between the ends: whatever the device takes fits the path. Otherwise a path that carries
+    /// less than `max_datagram` has to be found.
+    pub is_whole_path: bool,
     /// Payload bytes that wait in the device for `receive` before it drops: the sum of all receive
     /// windows stays within it.
     pub receive_buffer_bytes: usize,

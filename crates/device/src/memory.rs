@@ -85,6 +85,7 @@ impl Network {
             max_datagram: self.config.max_datagram,
             segmentation_offload: true,
             receive_offload: self.config.coalesce,
+            is_whole_path: true,
             max_batch_bytes: self.config.max_datagram,
             receive_buffer_bytes: self.config.mailbox_bytes,
             notes: Vec::new(),

@@ -315,7 +315,11 @@ impl Layer {
         Ok(self.via(source, destination, next_hop, station))
     }
 
-    fn next_hop(&self, destination: IpAddr) -> Result<IpAddr, NoPath> {
+    /// The neighbour that takes packets to `destination` there.
+    ///
+    /// # Errors
+    /// [`NoPath::NoRoute`].
+    pub fn next_hop(&self, destination: IpAddr) -> Result<IpAddr, NoPath> {
         let link_local = matches!(destination, IpAddr::V6(a) if a.is_unicast_link_local());
         let on_link = self.addresses.on_link(destination).map(|e| e.cidr.prefix_len());
         let on_link = on_link.or(link_local.then_some(10));

@@ -11,6 +11,7 @@ mod error;
 mod inbox;
 pub mod ip;
 pub mod kernel_tcp;
+pub mod on_interface;
 mod path;
 mod send_ring;
 pub mod shm;

@@ -173,6 +173,10 @@ impl Interface for Memory {
         Some(self.inward.filled.as_fd())
     }
 
+    fn queue_packets(&self) -> usize {
+        self.config.queue_packets
+    }
+
     /// Packets for this side that found the queue full.
     fn dropped(&self) -> u64 {
         self.inward.lock().dropped

@@ -288,6 +288,10 @@ impl Interface for Packet {
         Some(change)
     }
 
+    fn queue_packets(&self) -> usize {
+        self.ring.count()
+    }
+
     fn dropped(&self) -> u64 {
         self.dropped.set(self.dropped.get() + sys::dropped(self.fd.as_fd()));
         self.dropped.get() + self.malformed

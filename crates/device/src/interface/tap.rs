@@ -323,6 +323,11 @@ impl Interface for Tap {
         Some(change)
     }
 
+    /// `TUN_READQ_SIZE`, unless somebody has set `txqueuelen`.
+    fn queue_packets(&self) -> usize {
+        500
+    }
+
     fn dropped(&self) -> u64 {
         self.malformed
     }

@@ -350,6 +350,10 @@ impl Interface for Xdp {
         Some(change)
     }
 
+    fn queue_packets(&self) -> usize {
+        FRAMES as usize
+    }
+
     fn dropped(&self) -> u64 {
         let Ok(stats) = options::xdp_statistics(&self.fd) else { return 0 };
         let full = stats.rx_ring_full.unwrap_or(0);

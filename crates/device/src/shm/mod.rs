@@ -143,6 +143,7 @@ impl Shm {
             max_datagram: max_frame(sends),
             segmentation_offload: true,
             receive_offload: true,
+            is_whole_path: true,
             max_batch_bytes: sends,
             receive_buffer_bytes: receives / 2,
             notes: vec![format!("rings of {sends} bytes out and {receives} bytes in")],

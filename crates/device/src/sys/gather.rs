@@ -48,7 +48,15 @@ impl Gather {
             // The header's place is known when all of them are there.
             self.iovecs.push(entry(&[]));
             self.iovecs.push(entry(header));
-            self.iovecs.extend(payload.iter().map(|piece| entry(piece)));
+            for piece in payload {
+                // What lies next to each other is one piece for the kernel.
+                match self.iovecs.last_mut() {
+                    Some(last) if last.iov_base.addr() + last.iov_len == piece.as_ptr().addr() => {
+                        last.iov_len += piece.len();
+                    }
+                    _ => self.iovecs.push(entry(piece)),
+                }
+            }
             self.ends.push(self.iovecs.len());
         }
         let mut first = 0;

@@ -166,6 +166,11 @@ impl Ring {
         Ok(Ring { base, len, version, count, first: 0, held: 0, taken: Vec::with_capacity(2048) })
     }
 
+    /// Slots or blocks.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Where slot or block `index` begins.
     fn place(&self, index: usize) -> usize {
         let index = index % self.count;

@@ -331,7 +331,7 @@ impl Stack {
     /// On loopback the path is known, and where the user says so; elsewhere it has to be found.
     fn knows_path(&self, remote: SocketAddr) -> bool {
         remote.ip().is_loopback()
-            || self.device.caps().name != "udp"
+            || self.device.caps().is_whole_path
             || self.config.datagram_bytes.is_some()
     }
 

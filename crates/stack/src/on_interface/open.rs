@@ -1,0 +1,365 @@
+//! From a user's words to a device: which interface, whose address, which port.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::str::FromStr;
+
+use fusewire_device::interface::devices;
+use fusewire_device::interface::flows::{Flows, Protocol};
+use fusewire_device::interface::hold::Hold;
+use fusewire_device::interface::host::{Host, HostLink};
+use fusewire_device::interface::{packet, tap, xdp};
+use fusewire_net::{Cidr, Link, Route};
+use fusewire_wire::ethernet::Address;
+
+use super::*;
+
+/// How an interface is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// AF_XDP.
+    Xdp,
+    /// AF_PACKET.
+    Packet,
+    /// A TAP.
+    Tap,
+    /// The better one of those that an interface offers.
+    Auto,
+}
+
+impl Kind {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Xdp => "xdp",
+            Kind::Packet => "packet",
+            Kind::Tap => "tap",
+            Kind::Auto => "auto",
+        }
+    }
+}
+
+/// `xdp:INTERFACE`, `packet:INTERFACE`, `tap:NAME`, `auto:INTERFACE`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// How it is taken.
+    pub kind: Kind,
+    /// The interface's name.
+    pub interface: String,
+}
+
+impl FromStr for Name {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Name, String> {
+        let kinds = [Kind::Xdp, Kind::Packet, Kind::Tap, Kind::Auto];
+        let (kind, interface) = text.split_once(':').unwrap_or((text, ""));
+        let kind = kinds.into_iter().find(|known| known.name() == kind);
+        let wrong = || {
+            format!(
+                "expected xdp:INTERFACE, packet:INTERFACE, tap:NAME or auto:INTERFACE, found {text:?}"
+            )
+        };
+        let kind = kind.ok_or_else(wrong)?;
+        let fits = (1..16).contains(&interface.len())
+            && interface.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':');
+        if !fits {
+            return Err(format!("{} needs the name of an interface: {0}:NAME", kind.name()));
+        }
+        Ok(Name { kind, interface: interface.into() })
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind.name(), self.interface)
+    }
+}
+
+/// An address of our own, which the kernel does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// The address, and which are its neighbours.
+    pub address: Cidr,
+    /// Where everybody else is reached.
+    pub gateway: Option<IpAddr>,
+}
+
+/// Which interface, and whose address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The interface.
+    pub name: Name,
+    /// An address of our own for each IP version that is spoken; none: beside the kernel, on its address.
+    pub own: Vec<Own>,
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+/// Takes datagrams to `port` of an address of the interface: `address`, or the first one when that is `None` or
+/// unspecified. Port 0 takes a free one.
+///
+/// # Errors
+/// `PermissionDenied` with what is missing, `AddrNotAvailable`, `AddrInUse`, `NotFound`, `Unsupported`,
+/// `InvalidInput` for settings that make no sense, what the kernel says.
+pub fn listen(settings: &Settings, address: Option<IpAddr>, port: u16) -> io::Result<OnInterface> {
+    open(settings, port, |all| {
+        let version = address.map(|address| address.is_ipv6());
+        match address.filter(|address| !address.is_unspecified()) {
+            Some(address) => all.iter().find(|cidr| cidr.address() == address).copied(),
+            None => first(all, version),
+        }
+        .ok_or_else(|| {
+            let which = address.map_or("none".into(), |address| format!("no {address}"));
+            nowhere(settings, all, &which)
+        })
+    })
+}
+
+/// Sends to `remote`, from a free port of an address of the interface from which it can be reached.
+///
+/// # Errors
+/// As [`listen`]; `NetworkUnreachable` when `remote` is not reached by this interface.
+pub fn connect(settings: &Settings, remote: SocketAddr) -> io::Result<OnInterface> {
+    let to = remote.ip();
+    let mut device = open(settings, 0, |all| {
+        let on_link = all.iter().filter(|c| c.contains(to)).max_by_key(|c| c.prefix_len());
+        let chosen = kernels_choice(to).and_then(|a| all.iter().find(|c| c.address() == a));
+        let found = on_link.or(chosen).copied().or_else(|| first(all, Some(to.is_ipv6())));
+        found.ok_or_else(|| nowhere(settings, all, &format!("none to reach {to} from")))
+    })?;
+    let now = device.clock.now();
+    let unreachable = match device.way(now, to) {
+        Ok(_) | Err(fusewire_net::NoPath::Resolving) => None,
+        Err(fusewire_net::NoPath::Own) => Some("it is this host's own".into()),
+        Err(why) => Some(why.to_string()),
+    };
+    match unreachable {
+        Some(why) => {
+            let what = format!("no way to {to} over {}: {why}", settings.name.interface);
+            Err(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
+        }
+        None => Ok(device),
+    }
+}
+
+fn nowhere(settings: &Settings, all: &[Cidr], which: &str) -> io::Error {
+    let there: Vec<_> = all.iter().map(|cidr| cidr.address().to_string()).collect();
+    let there = if there.is_empty() { "no address".into() } else { there.join(" ") };
+    let what = format!("{} has {there}, {which}", settings.name.interface);
+    io::Error::new(io::ErrorKind::AddrNotAvailable, what)
+}
+
+/// The first address of a version, or of IPv4 before IPv6, that can be reached from elsewhere.
+fn first(all: &[Cidr], is_v6: Option<bool>) -> Option<Cidr> {
+    let reaches = |cidr: &&Cidr| match cidr.address() {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    };
+    let fits = |cidr: &&Cidr| is_v6.is_none_or(|v6| cidr.address().is_ipv6() == v6);
+    let mut fitting: Vec<_> = all.iter().filter(reaches).filter(fits).collect();
+    fitting.sort_by_key(|cidr| cidr.address().is_ipv6());
+    fitting.first().map(|cidr| **cidr)
+}
+
+/// The address that the kernel would send from. No packet leaves.
+fn kernels_choice(to: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match to {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((to, 9)).ok()?;
+    socket.local_addr().ok().map(|addr| addr.ip())
+}
+
+/// Opens the interface; `choose` picks one of its addresses.
+fn open(
+    settings: &Settings,
+    port: u16,
+    choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
+) -> io::Result<OnInterface> {
+    let name = &settings.name.interface;
+    let kind = match settings.name.kind {
+        Kind::Auto => match devices::choose(&devices::list()?, Some(name))?.0 {
+            "xdp" => Kind::Xdp,
+            _ => Kind::Packet,
+        },
+        kind => kind,
+    };
+    if settings.own.is_empty() && kind == Kind::Tap {
+        return Err(invalid(format!(
+            "tap:{name} needs an address of its own: --address ADDRESS/PREFIX"
+        )));
+    }
+    if kind == Kind::Xdp {
+        one_queue(name)?;
+    }
+    if settings.own.is_empty() {
+        return beside(kind, name, port, choose);
+    }
+    let all: Vec<Cidr> = settings.own.iter().map(|own| own.address).collect();
+    let cidr = choose(&all)?;
+    let taken = Host::open()?.addrs()?;
+    if taken.iter().any(|addr| addr.addr == cidr.address()) {
+        let what = format!("{} is the kernel's: give an address that nobody has", cidr.address());
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+    }
+    let interface = take(kind, name, Flows::addrs([cidr.address()]))?;
+    let mut net = net_config(&*interface);
+    net.addresses = vec![cidr];
+    // Of a TAP we are one of two ends.
+    net.duplicate_detection = kind != Kind::Tap;
+    for gateway in settings.own.iter().filter_map(|own| own.gateway) {
+        let any: IpAddr = match gateway {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let route = Cidr::new(any, 0);
+        net.routes.extend(route.map(|destination| Route { destination, gateway: Some(gateway) }));
+    }
+    // The kernel has no such address, and so no such port: any is free.
+    let port = match port {
+        0 => u16::from_be_bytes([random()?[0], random()?[1]]) | 0xc000,
+        port => port,
+    };
+    let local = SocketAddr::new(cidr.address(), port);
+    let mut device = OnInterface::new(interface, net, local, &random()?, Clock::new());
+    device.await_address()?;
+    Ok(device)
+}
+
+/// On the kernel's address, which keeps all ports but ours.
+fn beside(
+    kind: Kind,
+    name: &str,
+    port: u16,
+    choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
+) -> io::Result<OnInterface> {
+    let mut host = Host::open()?;
+    let link = link(&mut host, name)?;
+    let mut addrs = host.addrs()?;
+    addrs.retain(|addr| addr.index == link.index);
+    let all: Vec<Cidr> =
+        addrs.iter().filter_map(|addr| Cidr::new(addr.addr, addr.prefix_len)).collect();
+    let cidr = choose(&all)?;
+    let hold = Hold::new(Protocol::Udp, SocketAddr::new(cidr.address(), port)).map_err(|e| {
+        io::Error::new(e.kind(), format!("UDP port {port} of {}: {e}", cidr.address()))
+    })?;
+    let local = SocketAddr::new(cidr.address(), hold.port().port);
+    let interface = take(kind, name, Flows::ports([hold.port()]))?;
+    let mut net = net_config(&*interface);
+    (net.answers, net.duplicate_detection, net.addresses) = (false, false, vec![cidr]);
+    let mut device = OnInterface::new(interface, net, local, &random()?, Clock::new());
+    let mut kernel = Kernel::new(link.index, hold)?;
+    kernel.read_again(&mut device.layer)?;
+    device.kernel = Some(kernel);
+    Ok(device)
+}
+
+fn link(host: &mut Host, name: &str) -> io::Result<HostLink> {
+    let links = host.links()?;
+    if let Some(link) = links.iter().find(|link| link.name == name) {
+        return Ok(link.clone());
+    }
+    let all: Vec<_> = links.into_iter().map(|link| link.name).collect();
+    let what = format!("no interface {name}, but {}", all.join(" "));
+    Err(io::Error::new(io::ErrorKind::NotFound, what))
+}
+
+/// AF_XDP gives one queue: of several, packets of ours would come by those that we do not have.
+fn one_queue(name: &str) -> io::Result<()> {
+    let found = devices::list()?;
+    let link = |found: &&devices::Found| found.link.as_ref().is_some_and(|l| l.name == name);
+    let offers = found.iter().find(link).map_or(&[][..], |found| &found.offers);
+    match offers.iter().find(|offer| offer.device == "xdp").map_or(1, |offer| offer.queues) {
+        0 | 1 => Ok(()),
+        queues => {
+            let what = format!(
+                "{name} spreads what it receives over {queues} queues, and AF_XDP takes one here: ethtool -L {name} \
+                 combined 1, or packet:{name}"
+            );
+            Err(io::Error::new(io::ErrorKind::Unsupported, what))
+        }
+    }
+}
+
+fn take(kind: Kind, name: &str, flows: Flows) -> io::Result<Box<dyn Interface>> {
+    Ok(match kind {
+        Kind::Xdp => Box::new(xdp::Xdp::open(&xdp::Config { flows, ..xdp::Config::new(name) })?),
+        Kind::Packet | Kind::Auto => {
+            Box::new(packet::Packet::open(&packet::Config { flows, ..packet::Config::new(name) })?)
+        }
+        Kind::Tap => {
+            let config = tap::Config { name: name.into(), ..tap::Config::default() };
+            Box::new(tap::Tap::open(&config)?)
+        }
+    })
+}
+
+/// The IP layer of an interface: its link, station and MTU, and nothing else.
+fn net_config(interface: &dyn Interface) -> NetConfig {
+    let caps = interface.capabilities();
+    let link = match caps.mac {
+        Some(mac) => Link::Ethernet(Address(mac)),
+        None => Link::Ip,
+    };
+    NetConfig { mtu: caps.mtu, ..NetConfig::new(link) }
+}
+
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let mut done = 0;
+    while done < bytes.len() {
+        done += rustix::rand::getrandom(&mut bytes[done..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}
+
+impl OnInterface {
+    /// Waits until it is clear that nobody else has our address, and speaks until then.
+    fn await_address(&mut self) -> io::Result<()> {
+        /// Longer than RFC 4862 takes for it.
+        const PATIENCE: Duration = Duration::from_secs(4);
+        let end = self.clock.now() + PATIENCE;
+        let mut batch = RxBatch::new(1);
+        while !self.layer.is_own(self.local.ip()) {
+            let left = end.saturating_since(self.clock.now());
+            if left.is_zero() {
+                let what = format!("another host answers for the address {}", self.local.ip());
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+            }
+            self.receive(&mut batch)?;
+            self.wait(Some(left), false)?;
+        }
+        let now = self.clock.now();
+        self.upkeep(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_have_names() {
+        let name: Name = "xdp:eth0".parse().unwrap();
+        assert_eq!((name.kind, name.interface.as_str()), (Kind::Xdp, "eth0"));
+        assert_eq!(name.to_string(), "xdp:eth0");
+        for wrong in
+            ["xdp", "xdp:", "eth0", "udp:eth0", "tap:a/b", "tap:a b", "packet:0123456789abcdef"]
+        {
+            assert!(wrong.parse::<Name>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_first_address_that_others_reach_is_taken() {
+        let all: Vec<Cidr> =
+            ["fe80::1/64", "fd00::1/64", "10.0.0.1/8"].iter().map(|c| c.parse().unwrap()).collect();
+        assert_eq!(first(&all, None).unwrap().address(), all[2].address());
+        assert_eq!(first(&all, Some(true)).unwrap().address(), all[1].address());
+        assert_eq!(first(&all[..1], None), None);
+    }
+}

@@ -1,0 +1,316 @@
+//! The encapsulated transport on an interface in memory, on a virtual clock: what the interface leaves undone is done,
+//! whatever it can do, and a bad link changes nothing but time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fusewire_base::Instant;
+use fusewire_device::encapsulation::pseudo_header_sum;
+use fusewire_device::impair::{Impair, Rules};
+use fusewire_device::interface::memory::{self, Memory};
+use fusewire_device::interface::{Checksum, Interface, Link};
+use fusewire_device::{Device, Ecn, Event, RxBatch, TxFrame};
+use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+use fusewire_stack::ip::net;
+use fusewire_stack::on_interface::OnInterface;
+use fusewire_stack::{Clock, Config, ConnectionId, Event as StackEvent, Keep, Stack};
+use fusewire_transport::tcp::Secrets;
+use fusewire_wire::ethernet::Address;
+
+const PORT: u16 = 9293;
+
+fn identity() -> Arc<Identity> {
+    let name = format!("fusewire-oi-{}-{:?}", std::process::id(), std::thread::current().id());
+    let dir = std::env::temp_dir().join(name);
+    let identity = Identity::load_or_create(&dir.join("key")).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    Arc::new(identity)
+}
+
+/// Addresses of the two ends.
+const V4: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
+const V6: [&str; 2] = ["fd00::1", "fd00::2"];
+
+fn addr(ends: [&str; 2], which: usize) -> SocketAddr {
+    SocketAddr::new(ends[which].parse().unwrap(), 7 + which as u16)
+}
+
+fn device(interface: Memory, ends: [&str; 2], which: usize, clock: &Clock) -> OnInterface {
+    let link = match interface.capabilities().mac {
+        Some(mac) => net::Link::Ethernet(Address(mac)),
+        None => net::Link::Ip,
+    };
+    let mtu = interface.capabilities().mtu;
+    let bits = if ends == V4 { 24 } else { 64 };
+    let own = net::Cidr::new(ends[which].parse().unwrap(), bits).unwrap();
+    let net = net::Config {
+        mtu,
+        addresses: vec![own],
+        duplicate_detection: false,
+        ..net::Config::new(link)
+    };
+    let seed = [which as u8 + 1; 32];
+    OnInterface::new(Box::new(interface), net, addr(ends, which), &seed, clock.clone())
+}
+
+fn clock() -> (Arc<AtomicU64>, Clock) {
+    let ns = Arc::new(AtomicU64::new(1_000_000_000));
+    (ns.clone(), Clock::virtual_ns(ns))
+}
+
+struct World {
+    ns: Arc<AtomicU64>,
+    client: Stack,
+    server: Stack,
+    id: ConnectionId,
+    served: Option<ConnectionId>,
+}
+
+impl World {
+    fn new(memory: memory::Config, ends: [&str; 2], rules: Rules, seed: u64) -> World {
+        let (ns, clock) = clock();
+        let (a, b) = memory::pair(memory).unwrap();
+        let (a, b) = (device(a, ends, 0, &clock), device(b, ends, 1, &clock));
+        let t = ns.clone();
+        let a =
+            Impair::new(a, rules, rules, seed, move || Instant::from_ns(t.load(Ordering::Relaxed)));
+        let config = Config { clock, ..Config::default() };
+        let mut client = Stack::new(Box::new(a), config.clone(), &[1; 32]);
+        let mut server = Stack::new(Box::new(b), config, &[2; 32]);
+        let identity = identity();
+        let secrets = Secrets { isn: [3; 16], cookie: [4; 16] };
+        server.listen(PORT, ServerConfig::new(identity.clone()), &secrets);
+        let trust = Trust::Pinned(identity.fingerprint());
+        let config = ClientConfig::new(identity, trust);
+        let id = client.connect(addr(ends, 1), PORT, &config).unwrap();
+        World { ns, client, server, id, served: None }
+    }
+
+    /// 100 µs, and all that happens in them.
+    fn step(&mut self) {
+        self.ns.fetch_add(100_000, Ordering::Relaxed);
+        while self.client.poll(&mut Keep).unwrap() | self.server.poll(&mut Keep).unwrap() {}
+        while let Some((_, event)) = self.client.poll_event() {
+            assert!(!matches!(event, StackEvent::Closed(Some(_))), "{event:?}");
+        }
+        while let Some((id, event)) = self.server.poll_event() {
+            if matches!(event, StackEvent::Connected { .. }) {
+                self.served = Some(id);
+            }
+        }
+    }
+
+    /// Sends `count` ADUs to the server, which sends each back; returns the virtual seconds that it took.
+    fn echo(&mut self, count: usize) -> f64 {
+        let start = self.ns.load(Ordering::Relaxed);
+        let (mut sent, mut back) = (0, 0);
+        let mut waiting: Option<Vec<u8>> = None;
+        while back < count {
+            let seconds = (self.ns.load(Ordering::Relaxed) - start) as f64 * 1e-9;
+            assert!(seconds < 600.0, "{back} of {count} came back");
+            self.step();
+            while self.client.session(self.id).is_some()
+                && sent < count
+                && self.client.send(self.id, &adu(sent)).unwrap()
+            {
+                sent += 1;
+            }
+            self.client.flush();
+            if let Some(served) = self.served {
+                while let Some(adu) =
+                    waiting.take().or_else(|| self.server.recv(served).map(|(_, adu)| adu))
+                {
+                    if !self.server.send(served, &adu).unwrap() {
+                        waiting = Some(adu);
+                        break;
+                    }
+                }
+                self.server.flush();
+            }
+            while let Some((_, got)) = self.client.recv(self.id) {
+                assert!(got == adu(back), "ADU {back} is not what was sent");
+                back += 1;
+            }
+        }
+        (self.ns.load(Ordering::Relaxed) - start) as f64 * 1e-9
+    }
+}
+
+fn adu(n: usize) -> Vec<u8> {
+    let len = match n % 7 {
+        0 => 5000,
+        1 => 0,
+        _ => 900 + n % 300,
+    };
+    (0..len).map(|i| (i * 13 + n * 7) as u8).collect()
+}
+
+#[test]
+fn every_kind_of_interface_carries_it() {
+    for link in [Link::Ethernet, Link::Ip] {
+        for (checksum, segmentation) in [(false, false), (true, false), (true, true)] {
+            for ends in [V4, V6] {
+                let memory = memory::Config { link, checksum, segmentation, ..Default::default() };
+                let mut world = World::new(memory, ends, Rules::NONE, 1);
+                let seconds = world.echo(400);
+                assert!(seconds < 1.0, "{seconds} s with {memory:?}");
+                assert_eq!(world.server.drops(), Default::default(), "{memory:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_link_costs_time_and_nothing_else() {
+    let rules = Rules { loss: 0.02, duplicate: 0.02, corrupt: 0.02, reorder: 0.02, ..Rules::NONE };
+    for seed in 1..=4 {
+        for segmentation in [false, true] {
+            let memory = memory::Config {
+                checksum: segmentation,
+                segmentation,
+                queue_packets: 64,
+                ..Default::default()
+            };
+            World::new(memory, if seed % 2 == 0 { V4 } else { V6 }, rules, seed).echo(300);
+        }
+    }
+}
+
+/// A TPDU of a header of 20 bytes and `len` bytes, with its checksum.
+fn tpdu(len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..20 + len).map(|i| (i * 31 + len) as u8).collect();
+    bytes[12] = 5 << 4;
+    bytes[16..18].fill(0);
+    let sum = pseudo_header_sum(bytes.len()) + fusewire_base::Sum::of(&bytes);
+    let checksum = sum.checksum();
+    bytes[16..18].copy_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
+fn frame(peer: SocketAddr, bytes: &[u8]) -> TxFrame<'_> {
+    TxFrame { peer, header: &bytes[..20], payload: &bytes[20..], ecn: Ecn::Ect0 }
+}
+
+/// A device and the bare interface at its other end; they know each other.
+fn bare(config: memory::Config, ends: [&str; 2]) -> (OnInterface, Memory, Arc<AtomicU64>) {
+    let (ns, clock) = clock();
+    let (a, b) = memory::pair(memory::Config { link: Link::Ip, ..config }).unwrap();
+    (device(a, ends, 0, &clock), b, ns)
+}
+
+#[test]
+fn the_checksum_of_a_datagram_follows_from_its_tpdus() {
+    for ends in [V4, V6] {
+        let (mut device, mut other, _) = bare(memory::Config::default(), ends);
+        for len in [0, 1, 2, 333, 1400] {
+            let bytes = tpdu(len);
+            assert_eq!(device.transmit(&[frame(addr(ends, 1), &bytes)]).unwrap(), 1);
+            assert_eq!(other.receive().unwrap(), 1);
+            let packet = other.packet(0);
+            assert_eq!(packet.checksum, Checksum::InPlace);
+            // An independent parser agrees, with a sum over all of it.
+            let sliced = etherparse::SlicedPacket::from_ip(packet.bytes).unwrap();
+            let Some(etherparse::TransportSlice::Udp(udp)) = &sliced.transport else { panic!() };
+            assert_eq!(udp.payload(), bytes);
+            let (header, payload) = (udp.to_header(), udp.payload());
+            let expected = match sliced.net.as_ref().unwrap() {
+                etherparse::NetSlice::Ipv4(ip) => {
+                    let ip = ip.header().to_header();
+                    assert!(ip.dont_fragment && ip.ecn.value() == Ecn::Ect0 as u8);
+                    header.calc_checksum_ipv4(&ip, payload).unwrap()
+                }
+                etherparse::NetSlice::Ipv6(ip) => {
+                    header.calc_checksum_ipv6(&ip.header().to_header(), payload).unwrap()
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(header.checksum, expected, "{len} bytes");
+        }
+    }
+}
+
+#[test]
+fn what_is_damaged_or_not_ours_is_dropped_by_cause() {
+    for ends in [V4, V6] {
+        let (mut device, mut other, _) = bare(memory::Config::default(), ends);
+        // The other end sends what ours sends, turned around.
+        let bytes = tpdu(500);
+        device.transmit(&[frame(addr(ends, 1), &bytes)]).unwrap();
+        other.receive().unwrap();
+        let sent = other.packet(0).bytes.to_vec();
+        let header_len = sent.len() - 8 - bytes.len();
+        let mut good = sent.clone();
+        let (at, n) = if ends == V4 { (12, 4) } else { (8, 16) };
+        for i in 0..n {
+            good.swap(at + i, at + n + i);
+        }
+        good.swap(header_len, header_len + 2);
+        good.swap(header_len + 1, header_len + 3);
+        let mut batch = RxBatch::new(8);
+        let mut give = |device: &mut OnInterface, bytes: &[u8]| {
+            let packet = fusewire_device::interface::TxPacket {
+                header: bytes,
+                payload: &[],
+                checksum: Checksum::InPlace,
+                segmentation: Default::default(),
+            };
+            other.transmit(&[packet]).unwrap();
+            let count = device.receive(&mut batch).unwrap();
+            batch.iter().for_each(|packet| {
+                assert_eq!((packet.peer, packet.ecn), (addr(ends, 1), Ecn::Ect0));
+                assert!(packet.bytes == &bytes[header_len + 8..]);
+            });
+            count
+        };
+        assert_eq!(give(&mut device, &good), 1);
+        assert_eq!(device.drops(), Default::default());
+        // A bit of the UDP checksum, and of the port that it covers.
+        for (at, bit) in [(6, 1), (0, 0x40)] {
+            let mut bad = good.clone();
+            bad[header_len + at] ^= bit;
+            assert_eq!(give(&mut device, &bad), 0);
+        }
+        assert_eq!(device.drops().checksum, 2);
+        // Another port.
+        let mut bad = good.clone();
+        bad[header_len + 3] ^= 1;
+        assert_eq!(give(&mut device, &bad), 0);
+        assert_eq!(device.drops().stray, 1);
+        // Cut short anywhere.
+        for len in 0..good.len() {
+            assert_eq!(give(&mut device, &good[..len.max(1)]), 0, "{len} bytes");
+        }
+        assert_eq!(give(&mut device, &good), 1);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_and_what_waits_is_bounded() {
+    let (mut device, mut other, ns) = bare(memory::Config::default(), V4);
+    assert_eq!(device.caps().max_datagram, 1472);
+    let (fits, too_long) = (tpdu(1472 - 20), tpdu(1473 - 20));
+    let frames = [frame(addr(V4, 1), &fits), frame(addr(V4, 1), &too_long)];
+    assert_eq!(device.transmit(&frames).unwrap(), 2);
+    let told = Event::TooBig { peer: addr(V4, 1), len: 1473 };
+    assert_eq!((device.poll_event(), device.poll_event()), (Some(told), None));
+    assert_eq!(other.receive().unwrap(), 1);
+    // Nobody answers for this neighbour: its frames wait, then the transport is told.
+    let (a, _b) = memory::pair(memory::Config::default()).unwrap();
+    let clock = Clock::virtual_ns(ns.clone());
+    let mut device = self::device(a, V4, 0, &clock);
+    for _ in 0..1000 {
+        assert_eq!(device.transmit(&[frame(addr(V4, 1), &fits)]).unwrap(), 1);
+    }
+    assert!(device.drops().unresolved > 700, "{:?}", device.drops());
+    ns.fetch_add(10_000_000_000, Ordering::Relaxed);
+    device.receive(&mut RxBatch::new(1)).unwrap();
+    assert_eq!(device.poll_event(), Some(Event::Unreachable { peer: addr(V4, 1) }));
+    // Nor is there a way to another network, or to another IP version.
+    for peer in ["192.0.2.1:1", "[fd00::2]:1"] {
+        while device.poll_event().is_some() {}
+        let peer = peer.parse().unwrap();
+        assert_eq!(device.transmit(&[frame(peer, &fits)]).unwrap(), 1);
+        assert_eq!(device.poll_event(), Some(Event::Unreachable { peer }));
+    }
+}
