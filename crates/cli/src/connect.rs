@@ -1,7 +1,7 @@
 //! The client's side of connecting: whom to believe, and what to say when it fails.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use fusewire_session::{
 use fusewire_stack::{Error as StackError, Stack};
 use fusewire_transport::tcp::KeepAlive;
 
-use crate::options::{Common, DeviceChoice, ElementChoice};
+use crate::device::{self, Carrying, DeviceChoice, is_here};
+use crate::options::{Common, ElementChoice};
 use crate::output::{Code, Failure, Result, printable};
 use crate::url::Url;
 
@@ -28,9 +29,8 @@ pub struct Connect {
     /// The server's fingerprint, as it prints it at its start; remembered for the next time.
     #[arg(long, value_name = "FINGERPRINT")]
     trust: Option<Fingerprint>,
-    /// What carries the bytes.
-    #[arg(long, value_enum, default_value_t)]
-    device: DeviceChoice,
+    #[command(flatten)]
+    pub carrying: Carrying,
     /// What contents are marshalled as.
     #[arg(long, value_enum, default_value_t)]
     element: ElementChoice,
@@ -59,8 +59,9 @@ impl<'a> Connector<'a> {
     /// Finds the server's addresses and what is known of its key.
     ///
     /// # Errors
-    /// The name is not known; the user's own files are unreadable; the key given is not the one that is known.
+    /// Options that mean nothing together; the name is not known; the user's own files are unreadable; the key given is not the one that is known.
     pub fn new(connect: &'a Connect, url: &Url) -> Result<Connector<'a>> {
+        connect.carrying.check()?;
         let addresses = url.addresses().map_err(|e| Failure::new(Code::Connection, e))?;
         let paths = paths()?;
         let identity = Arc::new(Identity::load_or_create(&paths.identity)?);
@@ -114,11 +115,12 @@ impl<'a> Connector<'a> {
             }
         };
         let patience = Duration::from_secs(self.connect.connect_timeout);
-        let result = match self.connect.device {
+        let carrying = &self.connect.carrying;
+        let result = match &carrying.device {
             DeviceChoice::KernelTcp => {
                 Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
             }
-            DeviceChoice::Udp => {
+            DeviceChoice::Udp | DeviceChoice::Interface(_) => {
                 Link::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
             }
             DeviceChoice::Shm => {
@@ -131,6 +133,7 @@ impl<'a> Connector<'a> {
                 Link::over_the_best(self.stack(remote)?, remote, &config, &mut judge)
             }
         };
+        let result = result.inspect(|link| self.say(link, remote.ip()));
         result.map_err(|error| {
             let failure = self.explain(&error);
             (failure.0 == Code::Connection, Failure::new(failure.0, failure.1).into())
@@ -138,12 +141,28 @@ impl<'a> Connector<'a> {
     }
 
     fn stack(&self, remote: SocketAddr) -> std::result::Result<Stack, Tried> {
-        let any: SocketAddr = match remote {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
         let patience = Duration::from_secs(self.connect.connect_timeout);
-        self.connect.common.stack(any, KEEP_ALIVE, patience).map_err(|e| (false, e))
+        let device = self.connect.carrying.connect(remote).map_err(|e| (false, e))?;
+        self.connect.common.stack(device, KEEP_ALIVE, patience).map_err(|e| (false, e))
+    }
+
+    /// Tells what carries the bytes, if anybody wants to know.
+    fn say(&self, link: &Link, remote: IpAddr) {
+        let carrying = &self.connect.carrying;
+        if !carrying.is_verbose() {
+            return;
+        }
+        let why = match (&carrying.device, is_here(remote)) {
+            (DeviceChoice::Auto, false) => device::auto(remote),
+            (DeviceChoice::Auto, true) if link.carrier() == "shm" => {
+                vec!["the server is on this host, and offers shared memory".into()]
+            }
+            (DeviceChoice::Auto, true) => vec![
+                "the server is on this host, and there is no shared memory with it (--device shm says why)".into(),
+            ],
+            _ => link.notes().to_vec(),
+        };
+        carrying.say(link.carrier(), &why);
     }
 
     fn remember(&mut self, peer: Fingerprint) {
@@ -204,11 +223,6 @@ impl<'a> Connector<'a> {
             line.join(" ")
         )
     }
-}
-
-/// An address of this host: one that a socket can be bound to.
-fn is_here(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// For a shell.

@@ -6,6 +6,7 @@ use clap::Args;
 use fusewire_device::interface::devices::{Found, Offer, choose, list};
 use serde_json::{Value, json};
 
+use crate::device::why_udp;
 use crate::output::{Code, EXIT_CODES, Failure, Result, json, printable};
 
 /// What of this host can carry packets of our own.
@@ -36,6 +37,13 @@ pub fn run(devices: &Devices) -> Result {
             text.iter().try_for_each(|line| writeln!(out, "{}", printable(line)))?;
         }
     }
+    if devices.name.is_none() && !devices.json {
+        writeln!(
+            std::io::stdout(),
+            "\n\"auto\" is what --device auto:INTERFACE takes. --device auto alone takes shm with a server on this host, \
+             else udp:\nno interface is known to gain over it (docs/devices.md)."
+        )?;
+    }
     Ok(())
 }
 
@@ -43,7 +51,7 @@ fn name(found: &Found) -> Option<&str> {
     found.link.as_ref().map(|link| link.name.as_str())
 }
 
-/// What `--device auto` would take, or nothing.
+/// What `--device auto:INTERFACE` would take, or nothing.
 fn auto(all: &[Found], found: &Found) -> Option<&'static str> {
     choose(all, name(found)).ok().map(|(device, _)| device)
 }
@@ -74,6 +82,8 @@ fn line(all: &[Found], found: &Found) -> Value {
         "addresses": addrs,
         "offers": found.offers.iter().map(offer).collect::<Vec<_>>(),
         "auto": auto(all, found),
+        "transfer_auto": "udp",
+        "transfer_why": why_udp(all, |other| other == found),
     })
 }
 

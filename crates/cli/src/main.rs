@@ -9,6 +9,7 @@ mod asn1;
 mod bench;
 mod connect;
 mod demo;
+mod device;
 mod devices;
 mod get;
 mod key;

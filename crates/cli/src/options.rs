@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fusewire_device::Device;
 use fusewire_device::capture::Capture;
-use fusewire_device::{Device, udp};
 use fusewire_files::Element;
 use fusewire_session::{Cipher, Execution, Kernel, KeyLogFile, Level};
 use fusewire_stack::{Config, Stack};
@@ -47,20 +47,6 @@ enum ExecutionChoice {
     Integrated,
     Blocked,
     Sequential,
-}
-
-/// What carries the records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DeviceChoice {
-    /// Our own TCP in UDP datagrams.
-    #[default]
-    Udp,
-    /// The kernel's TCP, for where UDP is blocked.
-    KernelTcp,
-    /// Shared memory with a server on this host, agreed on over UDP.
-    Shm,
-    /// Shared memory where the server is on this host and offers it, otherwise UDP.
-    Auto,
 }
 
 /// What contents are marshalled as.
@@ -163,24 +149,22 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
-    /// A stack over UDP at `addr`; `probe` says when an idle connection is asked whether it lives, and
+    /// A stack over `device`; `probe` says when an idle connection is asked whether it lives, and
     /// `handshake_timeout` how long a handshake may take.
     ///
     /// # Errors
-    /// The address cannot be bound, or the capture file not made.
+    /// The capture file cannot be made.
     pub fn stack(
         &self,
-        addr: std::net::SocketAddr,
+        device: Box<dyn Device>,
         probe: KeepAlive,
         handshake_timeout: Duration,
     ) -> Result<Stack> {
-        let device = udp::Udp::bind(addr, &udp::Config::default())
-            .map_err(|e| Failure::new(Code::Failed, format!("cannot listen on UDP {addr}: {e}")))?;
         let device: Box<dyn Device> = match &self.capture {
             Some(path) => Box::new(Capture::to_file(device, path).map_err(|e| {
                 Failure::new(Code::Failed, format!("cannot write {}: {e}", path.display()))
             })?),
-            None => Box::new(device),
+            None => device,
         };
         let mut config = Config {
             level: self.kernel().level,

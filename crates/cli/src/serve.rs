@@ -1,7 +1,7 @@
 //! `fusewire serve`.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,12 @@ use fusewire_transport::tcp::KeepAlive;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::device::Carrying;
 use crate::options::{self, Common};
 use crate::output::{Code, EXIT_CODES, Failure, Result, count, json};
 
+/// Where it listens unless told otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), crate::url::PORT);
 /// How long a client may take for its handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// A client that vanishes is noticed after about a minute.
@@ -30,9 +33,10 @@ const KEEP_ALIVE: KeepAlive =
 pub struct Serve {
     /// The folder to serve. Nothing above it can be reached.
     dir: PathBuf,
-    /// Where to listen, on UDP and on TCP; port 0 takes a free one.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9293", value_parser = listen_addr)]
-    listen: SocketAddr,
+    /// Where to listen, on UDP and on TCP; port 0 takes a free one [default: 127.0.0.1:9293, or port 9293 of the first
+    /// address on --device's interface].
+    #[arg(long, value_name = "ADDR", value_parser = listen_addr)]
+    listen: Option<SocketAddr>,
     /// Clients may make and replace files.
     #[arg(long)]
     writable: bool,
@@ -60,6 +64,8 @@ pub struct Serve {
     /// Do not go on over shared memory with clients of this host that ask for it.
     #[arg(long)]
     no_shm: bool,
+    #[command(flatten)]
+    carrying: Carrying,
     #[command(flatten)]
     common: Common,
     /// Print nothing but errors.
@@ -182,14 +188,19 @@ pub fn run(serve: &Serve) -> Result {
 fn bind(serve: &Serve) -> Result<(fusewire_stack::Stack, Option<TcpListener>)> {
     let mut tries = 0;
     loop {
-        let stack = serve.common.stack(serve.listen, KEEP_ALIVE, HANDSHAKE_WAIT)?;
-        if serve.no_kernel_tcp {
+        let device = serve.carrying.listen(serve.listen, LISTEN)?;
+        serve.carrying.say(device.caps().name, &device.caps().notes);
+        let stack = serve.common.stack(device, KEEP_ALIVE, HANDSHAKE_WAIT)?;
+        // On an address of our own the kernel has no sockets.
+        if serve.no_kernel_tcp || serve.carrying.has_own_address() {
             return Ok((stack, None));
         }
         let address = stack.local_addr();
         match TcpListener::bind(address) {
             Ok(listener) => return Ok((stack, Some(listener))),
-            Err(_) if serve.listen.port() == 0 && tries < 16 => tries += 1,
+            Err(_) if serve.listen.is_some_and(|listen| listen.port() == 0) && tries < 16 => {
+                tries += 1
+            }
             Err(error) => {
                 let message = format!(
                     "cannot listen on TCP {address}: {error}; --no-kernel-tcp does without"

@@ -146,6 +146,7 @@ pub fn run(
     verb: &str,
     stop: &AtomicBool,
 ) -> Result {
+    moving.connect.carrying.check_jobs(moving.jobs)?;
     let watch = Watch::start();
     let cipher = first.options().cipher.to_string();
     let mut links = vec![first];

@@ -1,7 +1,7 @@
 //! `fusewire bench transfer`.
 
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -21,7 +21,8 @@ pub struct Options {
     /// Methods to compare [default: all that are here].
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,
-    /// What carries the methods of ours: udp or shm.
+    /// What carries the methods of ours: udp or shm; packet or xdp, over veth between two namespaces, beside udp (needs
+    /// root).
     #[arg(long, default_value = "udp")]
     device: Carrier,
     /// Bytes of content for each transfer.
@@ -111,7 +112,7 @@ fn table(lines: &[Line]) -> Result {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{:<20} {:>8} {:>9} {:>12} {:>17} {:>10} {:>9} {:>9}",
+        "{:<24} {:>8} {:>9} {:>12} {:>17} {:>10} {:>9} {:>9}",
         "method", "ADU B", "datagram", "goodput", "from – to", "CPU s/GiB", "send ns", "recv ns"
     )?;
     let number = |n: Option<usize>| n.map_or("–".into(), |n| n.to_string());
@@ -120,8 +121,8 @@ fn table(lines: &[Line]) -> Result {
         let range = line.bytes_per_s_range.map(|r| format!("{:.2}", r / 1e9)).join(" – ");
         writeln!(
             out,
-            "{:<20} {:>8} {:>9} {:>12} {:>17} {:>10.2} {:>9} {:>9}",
-            line.method.name(),
+            "{:<24} {:>8} {:>9} {:>12} {:>17} {:>10.2} {:>9} {:>9}",
+            name(line),
             number(line.adu_bytes),
             number(line.datagram_bytes),
             rate(line.bytes_per_s),
@@ -134,6 +135,13 @@ fn table(lines: &[Line]) -> Result {
     Ok(())
 }
 
+fn name(line: &Line) -> String {
+    match line.receiver_device {
+        Some(receiver) => format!("{} {}>{receiver}", line.method, line.device),
+        None => line.method.to_string(),
+    }
+}
+
 /// One side of one transfer.
 #[derive(Args)]
 pub struct Worker {
@@ -142,6 +150,10 @@ pub struct Worker {
     method: Method,
     #[arg(long, default_value = "udp")]
     device: Carrier,
+    #[arg(long)]
+    interface: Option<String>,
+    #[arg(long)]
+    bind: Option<IpAddr>,
     #[arg(long, default_value_t = 0)]
     bytes: u64,
     #[arg(long)]
@@ -185,6 +197,8 @@ pub fn work(worker: Worker) -> Result {
     transfer::work(&Task {
         method: worker.method,
         carrier: worker.device,
+        interface: worker.interface,
+        bind: worker.bind,
         manipulation: Manipulation { ahead: worker.ahead, early: worker.early },
         role,
         bytes: worker.bytes,

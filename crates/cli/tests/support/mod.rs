@@ -167,7 +167,7 @@ pub struct Server {
 }
 
 impl Server {
-    fn start(mut command: Command) -> Server {
+    pub fn start(mut command: Command) -> Server {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());

@@ -29,6 +29,8 @@ pub struct Link {
     peer: Fingerprint,
     options: Options,
     clock: Clock,
+    /// It went on over shared memory.
+    is_shared: bool,
 }
 
 enum Over {
@@ -59,7 +61,8 @@ impl Link {
         let Some((peer, options)) = over.stack.session(over.id) else {
             return Err(fusewire_stack::Error::Closed);
         };
-        Ok(Link { over: Over::Stack(Box::new(over)), peer, options, clock: Clock::new() })
+        let over = Over::Stack(Box::new(over));
+        Ok(Link { over, peer, options, clock: Clock::new(), is_shared: false })
     }
 
     /// Connects over a stack that has nothing else to do, and goes on over shared memory.
@@ -112,6 +115,7 @@ impl Link {
         over.stack.finish(over.id);
         self.close();
         self.over = Over::Line(Box::new(connection));
+        self.is_shared = true;
         Ok(())
     }
 
@@ -137,7 +141,7 @@ impl Link {
         connection.set_nonblocking()?;
         let options = connection.options();
         let over = Over::Line(Box::new(connection));
-        Ok(Link { over, peer, options, clock: Clock::new() })
+        Ok(Link { over, peer, options, clock: Clock::new(), is_shared: false })
     }
 
     /// The server's key.
@@ -148,6 +152,23 @@ impl Link {
     /// What was agreed on.
     pub fn options(&self) -> Options {
         self.options
+    }
+
+    /// The name of what carries the records.
+    pub fn carrier(&self) -> &'static str {
+        match &self.over {
+            Over::Stack(over) => over.stack.device().caps().name,
+            Over::Line(_) if self.is_shared => "shm",
+            Over::Line(_) => "kernel-tcp",
+        }
+    }
+
+    /// What the device says of itself, where there is one.
+    pub fn notes(&self) -> &[String] {
+        match &self.over {
+            Over::Stack(over) => &over.stack.device().caps().notes,
+            Over::Line(_) => &[],
+        }
     }
 
     /// What contents are marshalled as on this connection.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level};
 use fusewire_session::{ClientConfig, Identity, Kernel, ServerConfig, Trust};
+use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::{Adu, Application, Config, Connection, ConnectionId, Endpoint, Profile};
 
 use super::worker::{Reader, Report, Role, Stopwatch, Task, Writer, announce};
-use super::{Method, Sink, Source};
+use super::{Carrier, Method, Sink, Source};
 use crate::{Error, Result};
 
 /// Runs one side.
@@ -20,15 +21,29 @@ pub fn work(task: &Task) -> Result<Report> {
     }
 }
 
-/// Over UDP.
+/// Over UDP, the kernel's or our own on an interface.
 pub fn endpoint(task: &Task) -> Result<Endpoint> {
-    let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let device = udp::Udp::bind(addr, &udp::Config::default())
-        .map_err(Error::os("binding the UDP socket"))?;
-    let device: Box<dyn Device> = Box::new(device);
+    let device: Box<dyn Device> = match task.carrier {
+        Carrier::Interface(kind) => Box::new(on_interface(task, kind)?),
+        Carrier::Udp | Carrier::Shm => {
+            let addr = (task.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0).into();
+            let device = udp::Udp::bind(addr, &udp::Config::default());
+            Box::new(device.map_err(Error::os("binding the UDP socket"))?)
+        }
+    };
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     config.tcp.reserve_within_window = !task.manipulation.ahead;
     Ok(Endpoint::new(device, config)?)
+}
+
+fn on_interface(task: &Task, kind: Kind) -> Result<OnInterface> {
+    let interface = task.interface.clone().unwrap_or_default();
+    let settings = Settings { name: Name { kind, interface }, own: Vec::new() };
+    let device = match &task.role {
+        Role::Send(_) => on_interface::listen(&settings, None, 0),
+        Role::Receive { connect, .. } => on_interface::connect(&settings, *connect),
+    };
+    device.map_err(Error::os("opening the interface"))
 }
 
 /// The code of the data pass.

@@ -9,12 +9,14 @@ mod https;
 mod kernel_tcp;
 mod run;
 mod shm;
+mod veth;
 mod worker;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use fusewire_stack::on_interface::Kind;
 use serde::Serialize;
 
 pub use run::{Plan, run};
@@ -109,14 +111,25 @@ pub enum Carrier {
     Udp,
     /// Shared memory.
     Shm,
+    /// UDP datagrams of our own on a network interface: over veth, beside kernel UDP.
+    Interface(Kind),
 }
 
 impl Carrier {
+    /// All that can be measured.
+    const ALL: [Carrier; 4] = [
+        Carrier::Udp,
+        Carrier::Shm,
+        Carrier::Interface(Kind::Packet),
+        Carrier::Interface(Kind::Xdp),
+    ];
+
     /// The name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Carrier::Udp => "udp",
             Carrier::Shm => "shm",
+            Carrier::Interface(kind) => kind.name(),
         }
     }
 }
@@ -124,10 +137,10 @@ impl Carrier {
 impl FromStr for Carrier {
     type Err = String;
     fn from_str(text: &str) -> Result<Carrier, String> {
-        [Carrier::Udp, Carrier::Shm]
+        Carrier::ALL
             .into_iter()
             .find(|c| c.name() == text)
-            .ok_or_else(|| format!("expected udp or shm, found {text:?}"))
+            .ok_or_else(|| format!("expected udp, shm, packet or xdp, found {text:?}"))
     }
 }
 
@@ -164,8 +177,11 @@ pub enum Sink {
 pub struct Line {
     /// How.
     pub method: Method,
-    /// `udp`, `shm`, `kernel-tcp`.
+    /// `udp`, `shm`, `packet`, `xdp`, `kernel-tcp`: the sender's.
     pub device: &'static str,
+    /// The receiver's, over veth, where the two may differ; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_device: Option<&'static str>,
     /// `memory` or `file`.
     pub source: &'static str,
     /// `null` or `file`.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_session::Cipher;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::veth::{self, Ends, Veth};
 use super::worker::Report;
 use super::{Carrier, Line, Manipulation, Method, Source, https};
 use crate::scratch::Scratch;
@@ -62,6 +63,8 @@ struct Case {
     method: Method,
     adu: Option<usize>,
     datagram: Option<usize>,
+    /// What carries it at either end, over veth; elsewhere the plan says it.
+    ends: Option<Ends>,
 }
 
 /// What one transfer gave.
@@ -88,7 +91,9 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
         }
         _ => None,
     };
-    let bench = Bench { plan, dir: scratch.path(), file: file.as_deref(), server };
+    let over_veth = cases.iter().any(|case| case.ends.is_some());
+    let veth = over_veth.then(Veth::new).transpose()?;
+    let bench = Bench { plan, dir: scratch.path(), file: file.as_deref(), server, veth };
     let mut samples: Vec<Vec<Sample>> = cases.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
         for (case, samples) in cases.iter().zip(&mut samples) {
@@ -115,14 +120,30 @@ impl Case {
         if let Some(datagram) = self.datagram {
             text += &format!(", datagrams of {datagram} bytes");
         }
+        if let Some(Ends { sender, receiver }) = self.ends {
+            text += &format!(", from {} to {}", sender.name(), receiver.name());
+        }
         text
     }
 }
 
 fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
+    let cases = sizes(plan, progress);
+    let Carrier::Interface(_) = plan.carrier else { return cases };
+    // Each with the device and with kernel UDP at its ends.
+    let ends = Ends::beside_udp(plan.carrier);
+    let with = |case: Case| ends.map(|ends| Case { ends: Some(ends), ..case });
+    cases.into_iter().flat_map(with).collect()
+}
+
+/// Every method with every size.
+fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
+    let over_veth = matches!(plan.carrier, Carrier::Interface(_));
+    let datagram_max = if over_veth { veth::DATAGRAM_MAX } else { DATAGRAM_MAX };
     for &method in &plan.methods {
         let missing = match method {
+            _ if over_veth && !method.is_ours() => Some("it knows no network interface"),
             Method::Https if !https::available() => {
                 Some("nginx, curl and openssl are not all installed")
             }
@@ -142,18 +163,19 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
         for &adu in adus {
             for &datagram in datagrams {
                 let overhead = TPDU_HEADER + RECORD_OVERHEAD;
+                let nothing = Case { method, adu: None, datagram: None, ends: None };
                 let case = if shares_memory {
-                    Case { method, adu: Some(adu.unwrap_or(SHM_ADU)), datagram: None }
+                    Case { adu: Some(adu.unwrap_or(SHM_ADU)), ..nothing }
                 } else if method.is_ours() {
-                    let adu = adu.unwrap_or(datagram.unwrap_or(DATAGRAM_MAX) - overhead);
-                    let datagram = datagram.unwrap_or((adu + overhead).clamp(1200, DATAGRAM_MAX));
-                    Case { method, adu: Some(adu), datagram: Some(datagram) }
+                    let adu = adu.unwrap_or(datagram.unwrap_or(datagram_max) - overhead);
+                    let datagram = datagram.unwrap_or(adu + overhead).clamp(1200, datagram_max);
+                    Case { adu: Some(adu), datagram: Some(datagram), ..nothing }
                 } else if method.has_datagrams() {
                     // QUIC has no use for more than fits a 16-bit MTU with its headers.
-                    Case { method, adu: None, datagram: Some(datagram.unwrap_or(1452).min(65_000)) }
+                    Case { datagram: Some(datagram.unwrap_or(1452).min(65_000)), ..nothing }
                 } else {
                     let adu = method.has_adus().then(|| adu.unwrap_or(DATAGRAM_MAX - overhead));
-                    Case { method, adu, datagram: None }
+                    Case { adu, ..nothing }
                 };
                 let same = |c: &Case| {
                     (c.method, c.adu, c.datagram) == (case.method, case.adu, case.datagram)
@@ -200,8 +222,9 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
     Some(Line {
         method: case.method,
+        receiver_device: case.ends.map(|ends| ends.receiver.name()),
         device: match case.method {
-            method if method.is_ours() => plan.carrier.name(),
+            method if method.is_ours() => case.ends.map_or(plan.carrier, |ends| ends.sender).name(),
             method if method.has_datagrams() => "udp",
             _ => "kernel-tcp",
         },
@@ -238,6 +261,7 @@ struct Bench<'a> {
     dir: &'a Path,
     file: Option<&'a Path>,
     server: Option<https::Server>,
+    veth: Option<Veth>,
 }
 
 impl Bench<'_> {
@@ -326,9 +350,20 @@ impl Bench<'_> {
     }
 
     fn own(&self, case: &Case, role: &str) -> Command {
-        let mut command = Command::new(&self.plan.program);
-        command.args(["bench", "worker", role, "--method", case.method.name()]);
-        command.args(["--device", self.plan.carrier.name()]);
+        let (mut command, told) = match &self.veth {
+            Some(veth) => {
+                let (command, told) = veth.command(&self.plan.program, role);
+                (command, told.to_vec())
+            }
+            None => (Command::new(&self.plan.program), Vec::new()),
+        };
+        command.args(["bench", "worker", role, "--method", case.method.name()]).args(told);
+        let carrier = match case.ends {
+            Some(ends) if role == "send" => ends.sender,
+            Some(ends) => ends.receiver,
+            None => self.plan.carrier,
+        };
+        command.args(["--device", carrier.name()]);
         command.arg("--adu-bytes").arg(case.adu.unwrap_or(64 << 10).to_string());
         command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
         command.arg("--cipher").arg(self.plan.cipher.to_string());

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -39,6 +39,10 @@ pub struct Task {
     pub method: Method,
     /// What carries it, where it is ours.
     pub carrier: Carrier,
+    /// The interface that carries it, where it is one.
+    pub interface: Option<String>,
+    /// The address of this side's UDP socket; loopback's unless it is said.
+    pub bind: Option<IpAddr>,
     /// When the data pass runs.
     pub manipulation: Manipulation,
     /// Which side.

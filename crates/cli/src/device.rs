@@ -1,0 +1,277 @@
+//! `--device`: what carries the bytes of a transfer, and what `auto` takes.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::str::FromStr;
+
+use clap::Args;
+use fusewire_device::interface::devices::{self, Found};
+use fusewire_device::{Device, udp};
+use fusewire_stack::ip::net::Cidr;
+use fusewire_stack::on_interface::{self, Kind, Name, Own, Settings};
+
+use crate::output::{Code, Failure, Result, printable};
+
+/// What carries the bytes, and with which address.
+#[derive(Args, Clone, Debug)]
+pub struct Carrying {
+    /// What carries the bytes: udp; kernel-tcp, for where UDP is blocked; shm, with a server on this host; auto, which is
+    /// shm where it can be and otherwise udp; or a network interface without the kernel's UDP: xdp:INTERFACE,
+    /// packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the first two. A server takes udp, auto or an
+    /// interface.
+    #[arg(long, value_name = "DEVICE", default_value_t)]
+    pub device: DeviceChoice,
+    /// On an interface, an address of our own that nobody has, of either IP version [default: beside the kernel, on its
+    /// address].
+    #[arg(long = "address", value_name = "ADDRESS/PREFIX")]
+    addresses: Vec<Cidr>,
+    /// With --address, the router to all who are not in its network.
+    #[arg(long = "gateway", value_name = "ADDRESS", requires = "addresses")]
+    gateways: Vec<IpAddr>,
+    /// Say what carries the bytes, and why.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// What carries the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// Our own TCP in UDP datagrams.
+    #[default]
+    Udp,
+    /// The kernel's TCP, for where UDP is blocked.
+    KernelTcp,
+    /// Shared memory with a server on this host, agreed on over UDP.
+    Shm,
+    /// What pays: see [`auto`].
+    Auto,
+    /// UDP datagrams of our own on a network interface.
+    Interface(Name),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<DeviceChoice, String> {
+        Ok(match text {
+            "udp" => DeviceChoice::Udp,
+            "kernel-tcp" => DeviceChoice::KernelTcp,
+            "shm" => DeviceChoice::Shm,
+            "auto" => DeviceChoice::Auto,
+            _ if text.contains(':') => DeviceChoice::Interface(text.parse()?),
+            _ => {
+                return Err(
+                    "expected udp, kernel-tcp, shm, auto, xdp:INTERFACE, packet:INTERFACE, tap:NAME or \
+                     auto:INTERFACE (fusewire devices lists them)"
+                        .into(),
+                );
+            }
+        })
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceChoice::Udp => f.write_str("udp"),
+            DeviceChoice::KernelTcp => f.write_str("kernel-tcp"),
+            DeviceChoice::Shm => f.write_str("shm"),
+            DeviceChoice::Auto => f.write_str("auto"),
+            DeviceChoice::Interface(name) => name.fmt(f),
+        }
+    }
+}
+
+impl Carrying {
+    /// The interface's settings.
+    ///
+    /// # Errors
+    /// Two addresses of one IP version, or a router without an address to reach it from.
+    fn settings(&self, name: &Name) -> Result<Settings> {
+        let wrong = |what: String| Failure::new(Code::Usage, what);
+        let mut own: Vec<Own> = Vec::new();
+        for address in &self.addresses {
+            let version = address.address().is_ipv4();
+            if own.iter().any(|other| other.address.address().is_ipv4() == version) {
+                return Err(
+                    wrong(format!("--address {address}: one address of an IP version")).into()
+                );
+            }
+            own.push(Own { address: *address, gateway: None });
+        }
+        for gateway in &self.gateways {
+            let reaches = |own: &&mut Own| own.address.contains(*gateway);
+            let own = own.iter_mut().find(reaches).ok_or_else(|| {
+                wrong(format!("--gateway {gateway} is in the network of no --address"))
+            })?;
+            own.gateway = Some(*gateway);
+        }
+        Ok(Settings { name: name.clone(), own })
+    }
+
+    /// An address of our own was asked for: the kernel has no sockets there.
+    pub fn has_own_address(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    /// Options that mean nothing together.
+    ///
+    /// # Errors
+    /// `--address` without an interface.
+    pub fn check(&self) -> Result {
+        let on_interface = matches!(self.device, DeviceChoice::Interface(_));
+        if self.has_own_address() && !on_interface {
+            let what =
+                format!("--address needs a --device such as packet:INTERFACE, not {}", self.device);
+            return Err(Failure::new(Code::Usage, what).into());
+        }
+        Ok(())
+    }
+
+    /// Several connections at once are possible.
+    ///
+    /// # Errors
+    /// They are not on this device.
+    pub fn check_jobs(&self, jobs: u32) -> Result {
+        if let DeviceChoice::Interface(Name { kind: kind @ (Kind::Xdp | Kind::Tap), .. }) =
+            &self.device
+            && jobs > 1
+        {
+            let what = format!(
+                "-j {jobs}: {} gives its one queue to one connection here; use -j 1, or packet:INTERFACE",
+                kind.name()
+            );
+            return Err(Failure::new(Code::Usage, what).into());
+        }
+        Ok(())
+    }
+
+    /// The device of a server at `listen`, or where it listens unless told otherwise.
+    ///
+    /// # Errors
+    /// The address cannot be bound, the interface not opened.
+    pub fn listen(
+        &self,
+        listen: Option<SocketAddr>,
+        otherwise: SocketAddr,
+    ) -> Result<Box<dyn Device>> {
+        self.check()?;
+        match &self.device {
+            DeviceChoice::Udp | DeviceChoice::Auto => bind(listen.unwrap_or(otherwise)),
+            DeviceChoice::Interface(name) => {
+                let settings = self.settings(name)?;
+                let address = listen.map(|listen| listen.ip());
+                let port = listen.unwrap_or(otherwise).port();
+                let device = on_interface::listen(&settings, address, port)
+                    .map_err(|e| failed("cannot listen", name, &e))?;
+                Ok(Box::new(device))
+            }
+            DeviceChoice::KernelTcp | DeviceChoice::Shm => {
+                let what = format!(
+                    "--device {}: clients choose it, and a server takes it anyway (--no-kernel-tcp and --no-shm do not)",
+                    self.device
+                );
+                Err(Failure::new(Code::Usage, what).into())
+            }
+        }
+    }
+
+    /// The device of a client of `remote`.
+    ///
+    /// # Errors
+    /// No port is free, the interface cannot be opened or does not lead there.
+    pub fn connect(&self, remote: SocketAddr) -> Result<Box<dyn Device>> {
+        let DeviceChoice::Interface(name) = &self.device else { return bind(unspecified(remote)) };
+        let device = on_interface::connect(&self.settings(name)?, remote)
+            .map_err(|e| failed("cannot connect", name, &e))?;
+        Ok(Box::new(device))
+    }
+
+    /// Somebody wants to know what carries the bytes.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// With `--verbose`, tells what carries the bytes, and why.
+    pub fn say(&self, carrier: &str, why: &[String]) {
+        if self.verbose {
+            let why = if why.is_empty() { "as asked for".into() } else { why.join("; ") };
+            eprintln!("fusewire: {}", printable(&format!("over {carrier}: {why}")));
+        }
+    }
+}
+
+fn failed(what: &str, name: &Name, error: &std::io::Error) -> Failure {
+    let code = match error.kind() {
+        std::io::ErrorKind::NetworkUnreachable => Code::Connection,
+        std::io::ErrorKind::InvalidInput => Code::Usage,
+        _ => Code::Failed,
+    };
+    Failure::new(code, format!("{what} on {name}: {error}"))
+}
+
+fn bind(addr: SocketAddr) -> Result<Box<dyn Device>> {
+    let device = udp::Udp::bind(addr, &udp::Config::default())
+        .map_err(|e| Failure::new(Code::Failed, format!("cannot listen on UDP {addr}: {e}")))?;
+    Ok(Box::new(device))
+}
+
+/// Every address of this host, and any port.
+fn unspecified(remote: SocketAddr) -> SocketAddr {
+    match remote {
+        SocketAddr::V4(_) => ([0u8; 4], 0).into(),
+        SocketAddr::V6(_) => ([0u8; 16], 0).into(),
+    }
+}
+
+/// An address of this host: one that a socket can be bound to.
+pub fn is_here(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// Why `--device auto` takes UDP with a peer elsewhere, and what could be tried on the interface that leads there.
+///
+/// The rule: an interface is taken from the kernel only where that is known to gain over UDP with its offloads. What was
+/// measured so far (`fusewire bench transfer --device xdp`, `--device packet`, `docs/devices.md`) gains nowhere by itself,
+/// and a card that fills memory of ours has not been measured: so it is named, and not taken.
+pub fn why_udp(all: &[Found], leads_there: impl Fn(&Found) -> bool) -> Vec<String> {
+    let mut why = vec!["no shared memory with a peer elsewhere".to_string()];
+    for found in all.iter().filter(|found| leads_there(found)) {
+        let Some(link) = &found.link else { continue };
+        let zero_copy = found.offers.iter().find(|o| o.device == "xdp" && o.zero_copy);
+        why.push(match zero_copy {
+            Some(offer) if offer.available => format!(
+                "xdp:{0} would work without a copy, but is not known to gain here: try --device xdp:{0}",
+                link.name
+            ),
+            Some(offer) => format!("xdp:{} would take {}", link.name, offer.missing.join("; ")),
+            None => format!("{} fills no memory of ours: XDP would copy", link.name),
+        });
+    }
+    why
+}
+
+/// What `auto` takes for a peer elsewhere, in words.
+pub fn auto(remote: IpAddr) -> Vec<String> {
+    let from = UdpSocket::bind(unspecified((remote, 0).into()))
+        .and_then(|socket| socket.connect((remote, 9)).and_then(|()| socket.local_addr()));
+    let Ok(from) = from.map(|addr| addr.ip()) else { return why_udp(&[], |_| false) };
+    let all = devices::list().unwrap_or_default();
+    why_udp(&all, |found| found.addrs.iter().any(|(addr, _)| *addr == from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_chosen_by_word() {
+        for word in
+            ["udp", "kernel-tcp", "shm", "auto", "xdp:eth0", "packet:eth0", "tap:fw0", "auto:eth0"]
+        {
+            assert_eq!(word.parse::<DeviceChoice>().unwrap().to_string(), word);
+        }
+        for wrong in ["", "tcp", "xdp", "xdp:", "udp:eth0"] {
+            assert!(wrong.parse::<DeviceChoice>().is_err(), "{wrong}");
+        }
+    }
+}
