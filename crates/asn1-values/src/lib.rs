@@ -1,9 +1,40 @@
 //! Values of ASN.1 types without generated code.
 //!
-//! [`dump`] shows any BER without its module; [`input`] takes it out of PEM or hexadecimal text.
+//! [`schema`] has types as modules define them, [`value`] a value of any type as a tree. [`ber`] reads and writes
+//! values, [`notation`] is how people do and [`jer`] how JSON does. [`dump`] shows any BER without its module; [`input`] takes it out of PEM
+//! or hexadecimal text.
+//!
+//! ```
+//! use fusewire_asn1::{File, Source, names::World};
+//! use fusewire_asn1_values::{Limits, Schema, ber, notation};
+//! use fusewire_codec::ber::Rules;
+//!
+//! let module = "M DEFINITIONS ::= BEGIN Point ::= SEQUENCE { x INTEGER, y INTEGER OPTIONAL } END";
+//! let file = File::parse(0, Source::new("m.asn", module.as_bytes()));
+//! let world = World::new([&file]);
+//! let mut schema = Schema::new(&world);
+//! let point = schema.type_named("M.Point")?;
+//! let value = ber::decode(&schema, point, b"\x30\x03\x02\x01\x05", Rules::Der, Limits::default())?;
+//! assert_eq!(notation::to_text(&schema, &value, point), "{\n  x 5\n}");
+//! assert_eq!(ber::encode(&schema, point, &value, Rules::Der)?, b"\x30\x03\x02\x01\x05");
+//! # Ok::<(), fusewire_asn1_values::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
+pub mod ber;
 pub mod characters;
 pub mod dump;
+mod error;
 pub mod input;
+pub mod jer;
+mod limits;
+pub mod notation;
 pub mod number;
+mod open;
+pub mod schema;
+pub mod value;
+
+pub use error::{Error, Problem, Step};
+pub use limits::Limits;
+pub use schema::Schema;
+pub use value::Value;

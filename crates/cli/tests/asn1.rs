@@ -39,3 +39,32 @@ fn dump_of_malformed_bytes_shows_what_was_read_and_fails() {
     assert_eq!(done.code, 1);
     assert!(done.err.contains("this is no PEM"), "{}", done.err);
 }
+
+const MODULE: &str = "M DEFINITIONS IMPLICIT TAGS ::= BEGIN
+    Point ::= SEQUENCE { x INTEGER, name UTF8String OPTIONAL, tag [0] OCTET STRING OPTIONAL } END";
+
+#[test]
+fn values_are_decoded_and_encoded_by_their_module() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = dir.path().join("m.asn1");
+    std::fs::write(&module, MODULE).unwrap();
+    let module = module.to_str().unwrap();
+    let of = |command, more: &[&'static str], input: &[u8]| {
+        let args = [&["asn1", command, "-m", module, "--type", "M.Point"], more].concat();
+        run(&args, input)
+    };
+    let done = of("decode", &["-e", "der"], b"\x30\x06\x02\x01\x05\x0c\x01\x1b");
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(done.out, "value Point ::= {\n  x 5,\n  name {{0, 0, 0, 27}}\n}\n");
+    let again = of("encode", &["-e", "der", "--hex"], done.out.as_bytes());
+    assert_eq!((again.out.as_str(), again.err.as_str()), ("30060201050c011b\n", ""));
+    let done = of("decode", &["--json"], b"\x30\x06\x02\x01\x05\x80\x01\xff");
+    assert_eq!(done.out, "{\"x\":5,\"tag\":\"FF\"}\n");
+    let again = of("encode", &["--json", "--hex"], done.out.as_bytes());
+    assert_eq!(again.out, "30060201058001ff\n");
+    let done = of("encode", &["--hex"], b"{ x 5,\n y 6 }");
+    assert_eq!(done.code, 1);
+    assert_eq!(done.err, "fusewire: standard input:2:2: the type has no component `y`\n");
+    let done = of("decode", &[], b"\x30\x06\x02\x01\x05\x80\x07\xff");
+    assert_eq!(done.err, "fusewire: truncated: 7 bytes needed, 1 left at offset 7, in tag\n");
+}

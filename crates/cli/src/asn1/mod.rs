@@ -1,6 +1,7 @@
 //! `fusewire asn1`: the ASN.1 compiler.
 
 mod dump;
+mod values;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,6 +20,10 @@ pub enum Asn1 {
     Check(Check),
     /// Writes Rust of modules: types, and codecs that call the crate fusewire-codec.
     Compile(Compile),
+    /// Reads a value by its module, and prints it in value notation or JSON.
+    Decode(values::Decode),
+    /// Writes a value that stands in value notation or JSON.
+    Encode(values::Encode),
     /// Shows any BER without its module: offsets, tags, lengths and values.
     Dump(dump::Dump),
 }
@@ -66,6 +71,8 @@ pub fn run(asn1: &Asn1) -> Result {
     match asn1 {
         Asn1::Check(check) => self::check(check),
         Asn1::Compile(compile) => self::compile(compile),
+        Asn1::Decode(decode) => values::decode(decode),
+        Asn1::Encode(encode) => values::encode(encode),
         Asn1::Dump(dump) => dump::run(dump),
     }
 }
