@@ -69,6 +69,29 @@ pub fn of_tag(tag: u64, bytes: &[u8]) -> Option<String> {
     decode(coding, bytes)
 }
 
+/// Whether bytes are a string of the type.
+pub fn holds(simple: Simple, bytes: &[u8]) -> bool {
+    use fusewire_codec::types as of;
+    match simple {
+        Simple::Utf8String | Simple::OidIri | Simple::RelativeOidIri => {
+            of::Utf8String::new(bytes).is_some()
+        }
+        Simple::NumericString => of::NumericString::new(bytes).is_some(),
+        Simple::PrintableString => of::PrintableString::new(bytes).is_some(),
+        Simple::Ia5String => of::Ia5String::new(bytes).is_some(),
+        Simple::UtcTime => of::UtcTime::new(bytes).is_some(),
+        Simple::GeneralizedTime => of::GeneralizedTime::new(bytes).is_some(),
+        Simple::UniversalString => of::UniversalString::new(bytes).is_some(),
+        Simple::BmpString => of::BmpString::new(bytes).is_some(),
+        Simple::TeletexString
+        | Simple::VideotexString
+        | Simple::GraphicString
+        | Simple::GeneralString
+        | Simple::ObjectDescriptor => true,
+        _ => of::VisibleString::new(bytes).is_some(),
+    }
+}
+
 /// Whether a character would do something to a terminal, or to the direction of the text around it.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()

@@ -1,7 +1,7 @@
 //! Values of ASN.1 types without generated code.
 //!
-//! [`schema`] has types as modules define them, [`value`] a value of any type as a tree. [`ber`] reads and writes
-//! values, [`notation`] is how people do and [`jer`] how JSON does. [`dump`] shows any BER without its module; [`input`] takes it out of PEM
+//! [`schema`] has types as modules define them, [`value`] a value of any type as a tree. [`ber`] and
+//! [`forward`] (OER, XDR, LWS) read and write values, [`notation`] is how people do and [`jer`] how JSON does. [`dump`] shows any BER without its module; [`input`] takes it out of PEM
 //! or hexadecimal text.
 //!
 //! ```
@@ -25,6 +25,7 @@ pub mod ber;
 pub mod characters;
 pub mod dump;
 mod error;
+pub mod forward;
 pub mod input;
 pub mod jer;
 mod limits;

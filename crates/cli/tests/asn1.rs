@@ -62,6 +62,20 @@ fn values_are_decoded_and_encoded_by_their_module() {
     assert_eq!(done.out, "{\"x\":5,\"tag\":\"FF\"}\n");
     let again = of("encode", &["--json", "--hex"], done.out.as_bytes());
     assert_eq!(again.out, "30060201058001ff\n");
+    for (encoding, bytes) in [
+        ("oer", "40010501ff"),
+        ("coer", "40010501ff"),
+        ("xdr", "00000001050000000000000000000001 00000001ff000000"),
+        ("lws16", "4000 0005 0001 ff00"),
+        ("lws32", "40000000 00000005 00000001 ff000000"),
+        ("lws64", "4000000000000000 0000000000000005 0000000000000001 ff00000000000000"),
+    ] {
+        let args: &[&'static str] = &["--json", "--hex", "-e", encoding];
+        let encoded = of("encode", args, done.out.as_bytes());
+        assert_eq!(encoded.out.trim(), bytes.replace(' ', ""), "{encoding}: {}", encoded.err);
+        let back = of("decode", &["--json", "--input", "hex", "-e", encoding], bytes.as_bytes());
+        assert_eq!(back.out, done.out, "{encoding}: {}", back.err);
+    }
     let done = of("encode", &["--hex"], b"{ x 5,\n y 6 }");
     assert_eq!(done.code, 1);
     assert_eq!(done.err, "fusewire: standard input:2:2: the type has no component `y`\n");

@@ -173,6 +173,7 @@ impl<'a> Schema<'_, 'a> {
             default: None,
             addition: None,
             in_group: false,
+            is_needed: true,
         };
         let members = parts.into_iter().map(member).collect();
         Kind::Structure(Structure { is_set: false, members, unknown_at: None })
@@ -344,6 +345,7 @@ impl<'a> Schema<'_, 'a> {
                 default: None,
                 addition,
                 in_group: member.addition.is_some_and(|group| group > 0),
+                is_needed: matches!(component.presence, Presence::Required),
             });
         }
         members

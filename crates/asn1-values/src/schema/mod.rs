@@ -143,6 +143,8 @@ pub struct Member {
     pub addition: Option<usize>,
     /// Whether the addition is one in `[[ ]]`.
     pub in_group: bool,
+    /// Neither OPTIONAL nor DEFAULT is written: an addition that is there has it.
+    pub is_needed: bool,
 }
 
 /// SEQUENCE OF or SET OF.

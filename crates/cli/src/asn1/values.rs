@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
+use fusewire_asn1_values::forward::{self, Syntax};
 use fusewire_asn1_values::schema::TypeId;
 use fusewire_asn1_values::{Limits, Schema, Value, ber, jer, notation};
 use fusewire_codec::ber::Rules;
@@ -21,6 +22,34 @@ pub enum Encoding {
     Ber,
     /// X.690, one encoding for each value: anything else is refused.
     Der,
+    /// X.696; canonical when written.
+    Oer,
+    /// X.696, one encoding for each value: anything else is refused.
+    Coer,
+    /// RFC 4506.
+    Xdr,
+    /// Our light-weight syntax, of words of 16 bits.
+    Lws16,
+    /// Of 32 bits.
+    Lws32,
+    /// Of 64 bits.
+    Lws64,
+}
+
+impl Encoding {
+    /// The library's name of it: of X.690, or of those that are written forwards.
+    fn rules(self) -> std::result::Result<Rules, Syntax> {
+        match self {
+            Encoding::Ber => Ok(Rules::Ber),
+            Encoding::Der => Ok(Rules::Der),
+            Encoding::Oer => Err(Syntax::Oer),
+            Encoding::Coer => Err(Syntax::Coer),
+            Encoding::Xdr => Err(Syntax::Xdr),
+            Encoding::Lws16 => Err(Syntax::Lws(2)),
+            Encoding::Lws32 => Err(Syntax::Lws(4)),
+            Encoding::Lws64 => Err(Syntax::Lws(8)),
+        }
+    }
 }
 
 /// Which type, in which modules.
@@ -133,9 +162,9 @@ impl Of {
         bytes: &[u8],
         limits: Limits,
     ) -> std::result::Result<Value, fusewire_asn1_values::Error> {
-        match self.encoding {
-            Encoding::Ber => ber::decode(schema, ty, bytes, Rules::Ber, limits),
-            Encoding::Der => ber::decode(schema, ty, bytes, Rules::Der, limits),
+        match self.encoding.rules() {
+            Ok(rules) => ber::decode(schema, ty, bytes, rules, limits),
+            Err(syntax) => forward::decode(schema, ty, bytes, syntax, limits),
         }
     }
 
@@ -145,9 +174,9 @@ impl Of {
         ty: TypeId,
         value: &Value,
     ) -> std::result::Result<Vec<u8>, fusewire_asn1_values::Error> {
-        match self.encoding {
-            Encoding::Ber => ber::encode(schema, ty, value, Rules::Ber),
-            Encoding::Der => ber::encode(schema, ty, value, Rules::Der),
+        match self.encoding.rules() {
+            Ok(rules) => ber::encode(schema, ty, value, rules),
+            Err(syntax) => forward::encode(schema, ty, value, syntax),
         }
     }
 }

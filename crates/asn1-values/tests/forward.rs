@@ -1,0 +1,192 @@
+//! OER, LWS and XDR of any type.
+
+use fusewire_asn1::names::World;
+use fusewire_asn1::{File, Source};
+use fusewire_asn1_values::forward::{Syntax, decode, encode};
+use fusewire_asn1_values::{Limits, Schema, Value, notation};
+
+const SYNTAXES: [Syntax; 6] =
+    [Syntax::Oer, Syntax::Coer, Syntax::Lws(2), Syntax::Lws(4), Syntax::Lws(8), Syntax::Xdr];
+
+fn file(text: &str) -> File {
+    File::parse(0, Source::new("test.asn1", text.as_bytes()))
+}
+
+/// The value that notation means.
+fn value(file: &File, ty: &str, text: &str) -> Value {
+    let files = std::slice::from_ref(file);
+    let input = notation::Text::new(1, "input", text, files, ty).unwrap();
+    let world = World::new(files.iter().chain([input.file()]));
+    let mut schema = Schema::new(&world);
+    let id = schema.type_named(ty).unwrap();
+    notation::from_text(&mut schema, &input, id).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[test]
+fn everything_goes_through_every_encoding() {
+    let module = file(include_str!("everything.asn1"));
+    let text = include_str!("everything.txt");
+    let input =
+        notation::Text::new(1, "input", text, std::slice::from_ref(&module), "All").unwrap();
+    let world = World::new([&module, input.file()]);
+    let mut schema = Schema::new(&world);
+    let id = schema.type_named("Everything.All").unwrap();
+    let value = notation::from_text(&mut schema, &input, id).unwrap();
+    for syntax in SYNTAXES {
+        let bytes = encode(&schema, id, &value, syntax).unwrap();
+        let again = decode(&schema, id, &bytes, syntax, Limits::default());
+        let again = again.unwrap_or_else(|e| panic!("{syntax:?}: {e}"));
+        assert_eq!(encode(&schema, id, &again, syntax).unwrap(), bytes, "{syntax:?}");
+        for len in 0..bytes.len() {
+            let cut = decode(&schema, id, &bytes[..len], syntax, Limits::default()).unwrap_err();
+            assert!(cut.offset.is_some_and(|o| o <= len), "{cut}");
+        }
+    }
+}
+
+/// The examples of docs/lws.md.
+#[test]
+fn lws_is_what_its_page_says() {
+    let module = file(
+        "M DEFINITIONS IMPLICIT TAGS ::= BEGIN
+        Byte ::= INTEGER (0..255) Wide ::= INTEGER (0..4294967295) Any ::= INTEGER Real ::= REAL
+        Octets ::= OCTET STRING Bits ::= BIT STRING Oid ::= OBJECT IDENTIFIER
+        Bytes ::= SEQUENCE OF Byte Numbers ::= SEQUENCE OF INTEGER
+        Ex ::= SEQUENCE { id INTEGER, name PrintableString, scale REAL OPTIONAL,
+            body CHOICE { text IA5String, number INTEGER }, urgent BOOLEAN DEFAULT FALSE, ... } END",
+    );
+    let world = World::new([&module]);
+    let mut schema = Schema::new(&world);
+    let mut check = |ty: &str, text: &str, expected: [&str; 3]| {
+        let value = value(&module, ty, text);
+        let id = schema.type_named(ty).unwrap();
+        for (word, expected) in [2, 4, 8].into_iter().zip(expected) {
+            let syntax = Syntax::Lws(word);
+            let bytes = encode(&schema, id, &value, syntax).unwrap();
+            assert_eq!(hex(&bytes), expected.replace(' ', ""), "{ty} {text}");
+            let again = decode(&schema, id, &bytes, syntax, Limits::default()).unwrap();
+            assert_eq!(again, value);
+        }
+    };
+    check("Byte", "7", ["0007", "00000007", "0000000000000007"]);
+    check("Wide", "70000", ["00011170", "00011170", "0000000000011170"]);
+    check("Any", "-2", ["fffe", "fffffffe", "fffffffffffffffe"]);
+    check("Any", "70000", ["8000 0002 0001 1170", "00011170", "0000000000011170"]);
+    check("Any", "-32768", ["8000 0001 8000", "ffff8000", "ffffffffffff8000"]);
+    check(
+        "Any",
+        "1099511627776",
+        ["8000 0003 0100 0000 0000", "80000000 00000002 00000100 00000000", "0000010000000000"],
+    );
+    check("Real", "1.5", ["3ff8 0000 0000 0000", "3ff80000 00000000", "3ff8000000000000"]);
+    check(
+        "Octets",
+        "'616263'H",
+        ["0003 6162 6300", "00000003 61626300", "0000000000000003 6162630000000000"],
+    );
+    check(
+        "Bits",
+        "'101'B",
+        ["0003 a000", "00000003 a0000000", "0000000000000003 a000000000000000"],
+    );
+    check(
+        "Oid",
+        "{1 2 840}",
+        ["0003 2a86 4800", "00000003 2a864800", "0000000000000003 2a86480000000000"],
+    );
+    check(
+        "Bytes",
+        "{1, 2, 3}",
+        ["0003 0102 0300", "00000003 01020300", "0000000000000003 0102030000000000"],
+    );
+    check(
+        "Numbers",
+        "{1, -1}",
+        [
+            "0002 0001 0001 ffff",
+            "00000002 00000001 00000001 ffffffff",
+            "0000000000000002 0000000000000001 0000000000000001 ffffffffffffffff",
+        ],
+    );
+    check(
+        "Numbers",
+        "{1, 70000}",
+        [
+            "0002 0002 0000 0001 0001 1170",
+            "00000002 00000001 00000001 00011170",
+            "0000000000000002 0000000000000001 0000000000000001 0000000000011170",
+        ],
+    );
+    let text = "{ id 300, name \"fuse\", body number:-1, urgent TRUE }";
+    check(
+        "Ex",
+        text,
+        [
+            "2000 012c 0004 6675 7365 0001 ffff 0001",
+            "20000000 0000012c 00000004 66757365 00000001 ffffffff 00000001",
+            "2000000000000000 000000000000012c 0000000000000004 6675736500000000 0000000000000001 ffffffffffffffff 0000000000000001",
+        ],
+    );
+}
+
+#[test]
+fn oer_is_what_x696_says() {
+    let module = file(
+        "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+        A ::= SEQUENCE { a INTEGER (0..255), b INTEGER (-1..1) OPTIONAL, c INTEGER (0..MAX), ...,
+            d BOOLEAN, [[ e INTEGER OPTIONAL, f NULL ]] }
+        C ::= CHOICE { a NULL, b ENUMERATED { x(200) }, ..., c OCTET STRING (SIZE (2)) }
+        L ::= SEQUENCE OF BIT STRING
+        S ::= SET { z [5] BOOLEAN, y [2] IA5String (SIZE (2)) } END",
+    );
+    let world = World::new([&module]);
+    let mut schema = Schema::new(&world);
+    let mut check = |ty: &str, text: &str, expected: &str| {
+        let value = value(&module, ty, text);
+        let id = schema.type_named(ty).unwrap();
+        let bytes = encode(&schema, id, &value, Syntax::Coer).unwrap();
+        assert_eq!(hex(&bytes), expected.replace(' ', ""), "{ty} {text}");
+        let again = decode(&schema, id, &bytes, Syntax::Coer, Limits::default()).unwrap();
+        assert_eq!(again, value);
+    };
+    check("A", "{ a 5, c 300 }", "00 05 02 012c");
+    check("A", "{ a 5, b -1, c 0, d TRUE }", "c0 05 ff 0100 0206 80 01ff");
+    check("A", "{ a 5, c 128, f NULL }", "80 05 0180 0206 40 01 00");
+    check("C", "a : NULL", "80");
+    check("C", "b : x", "81 8200c8");
+    check("C", "c : '0102'H", "82 02 0102");
+    check("L", "{ '101'B, ''B }", "0102 0205a0 0100");
+    check("S", "{ z TRUE, y \"ab\" }", "6162 ff");
+    let a = schema.type_named("A").unwrap();
+    let wrong = |bytes: &[u8]| {
+        decode(&schema, a, bytes, Syntax::Coer, Limits::default()).unwrap_err().to_string()
+    };
+    assert_eq!(wrong(&[0, 5, 2, 0, 5]), "not canonical: the shortest INTEGER at offset 2, in c");
+    assert_eq!(wrong(&[1, 5, 1, 5]), "fill byte 0x01 is not zero at offset 0");
+    // An addition of a later version is kept.
+    let later = [0x80, 5, 1, 5, 2, 5, 0x20, 3, 1, 2, 3];
+    let value = decode(&schema, a, &later, Syntax::Coer, Limits::default()).unwrap();
+    assert_eq!(encode(&schema, a, &value, Syntax::Coer).unwrap(), later);
+}
+
+#[test]
+fn bounds_hold() {
+    let module = file(
+        "M DEFINITIONS ::= BEGIN N ::= SEQUENCE OF NULL T ::= SEQUENCE { t T } O ::= SEQUENCE OF OCTET STRING END",
+    );
+    let world = World::new([&module]);
+    let mut schema = Schema::new(&world);
+    let limits = Limits { depth: 20, count: 1000, ..Limits::default() };
+    for (ty, bytes) in [("N", &[4, 0x7f, 0xff, 0xff, 0xff][..]), ("T", &[])] {
+        let id = schema.type_named(ty).unwrap();
+        let error = decode(&schema, id, bytes, Syntax::Oer, limits).unwrap_err().to_string();
+        assert!(error.contains("more than 1000") || error.contains("deeper than 20"), "{error}");
+    }
+    let id = schema.type_named("O").unwrap();
+    let error = decode(&schema, id, &[0, 0, 0, 1, 0x7f, 0, 0, 0], Syntax::Xdr, limits).unwrap_err();
+    assert_eq!(error.to_string(), "truncated: 2130706432 bytes needed, 0 left at offset 8, in [0]");
+}
