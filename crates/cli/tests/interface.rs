@@ -226,6 +226,12 @@ fn what_vanishes_is_said_and_what_changes_is_followed() {
             ended(child).failed(4, "the network interface was deleted");
             drop(server);
         }
+        // A server on a TAP that goes.
+        let world = World::new();
+        let server =
+            Server::start(serve(&world, &["--device", "tap:fwt", "--address", "10.81.0.2/24"]));
+        sh("ip link del fwt");
+        server.wait().failed(1, "the network interface was deleted");
     });
 }
 

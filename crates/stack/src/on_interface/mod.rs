@@ -240,6 +240,17 @@ impl OnInterface {
         Ok(())
     }
 
+    /// What an error of the interface means: a link that is down comes back, one that was deleted is said to be.
+    fn broken(&mut self, now: Instant, error: io::Error) -> io::Result<()> {
+        self.follow(now)?;
+        if is_down(&error) {
+            return Ok(());
+        }
+        // A TAP without its link says no more than this.
+        let is_tap = error.raw_os_error() == Some(rustix::io::Errno::BADFD.raw_os_error());
+        Err(if is_tap { gone(&self.caps.notes) } else { error })
+    }
+
     /// Sends the IP layer's own frames: questions for neighbours, answers, errors. Beside the kernel they are its to send.
     fn transmit_layer(&mut self, now: Instant) -> io::Result<()> {
         loop {
@@ -352,7 +363,7 @@ impl Device for OnInterface {
         let woken = self.interface.wait(timeout, want_write);
         // A link that was deleted is told best by its notice.
         match woken {
-            Err(e) => self.follow(now).and(if is_down(&e) { Ok(true) } else { Err(e) }),
+            Err(e) => self.broken(now, e).map(|()| true),
             woken => woken,
         }
     }

@@ -28,11 +28,11 @@ impl OnInterface {
             if self.next >= self.count {
                 (self.next, self.count) = (0, 0);
                 self.count = match self.interface.receive() {
-                    Err(e) if is_down(&e) => {
-                        self.follow(now)?;
+                    Ok(count) => count,
+                    Err(e) => {
+                        self.broken(now, e)?;
                         0
                     }
-                    received => received?,
                 };
             }
             if self.count == 0 {
