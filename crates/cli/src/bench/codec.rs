@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_lab::codec::{self, Fused, Line, Plan, Target};
+use fusewire_lab::codec::{self, Line, Plan, Target};
 use serde_json::json;
 
 use super::kernels::level;
@@ -44,30 +44,29 @@ pub fn run(options: &Options) -> Result {
         round: Duration::from_millis(if options.smoke { 0 } else { 5 }),
         level: level(options.level.as_deref())?,
     };
-    let (lines, fused) = codec::run(&plan)?;
+    let lines = codec::run(&plan)?;
     let targets = codec::targets(&lines);
     if options.json {
         lines.iter().try_for_each(json)?;
-        fused.iter().try_for_each(json)?;
         return targets.iter().try_for_each(json);
     }
     cases(&lines)?;
     paper(&lines)?;
-    ratios(&targets, &fused)
+    ratios(&targets)
 }
 
 fn cases(lines: &[Line]) -> Result {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{:<13} {:<8} {:<7} {:>11} {:>11} {:>11} {:>7} {:>8}",
+        "{:<24} {:<8} {:<7} {:>11} {:>11} {:>11} {:>7} {:>8}",
         "codec", "type", "", "ns/element", "fastest", "slowest", "bytes", "GB/s"
     )?;
     for line in lines {
         let [fastest, slowest] = line.ns_per_element_range;
         writeln!(
             out,
-            "{:<13} {:<8} {:<7} {:>11.3} {fastest:>11.3} {slowest:>11.3} {:>7} {:>8.2}",
+            "{:<24} {:<8} {:<7} {:>11.3} {fastest:>11.3} {slowest:>11.3} {:>7} {:>8.2}",
             line.codec,
             line.of,
             line.direction,
@@ -110,30 +109,21 @@ fn paper(lines: &[Line]) -> Result {
     Ok(())
 }
 
-fn ratios(targets: &[Target], fused: &[Fused]) -> Result {
+fn ratios(targets: &[Target]) -> Result {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\nhow many times as fast")?;
     for target in targets {
         let ratio = target.ratio.map_or("not measured".into(), |ratio| format!("{ratio:.2}"));
         writeln!(
             out,
-            "{:<6} ÷ {:<13} {:<8} {:<7} {ratio:>12}  wanted {:.1}",
+            "{:<24} ÷ {:<22} {:<8} {:<7} {ratio:>12}  wanted {:.1}",
             target.codec, target.against, target.of, target.direction, target.wanted
         )?;
     }
-    for line in fused {
-        writeln!(
-            out,
-            "{}, {} of {} bytes: {:.2} GB/s in one pass, {:.2} apart: {:.2}",
-            line.pipeline,
-            line.direction,
-            line.bytes,
-            line.integrated / 1e9,
-            line.sequential / 1e9,
-            line.ratio
-        )?;
-    }
-    if targets.iter().all(|target| target.ratio.is_none_or(|_| target.against == "BER")) {
+    if targets
+        .iter()
+        .all(|target| target.ratio.is_none_or(|_| target.against == "BER" || target.of == "array"))
+    {
         let hint = json!({ "peers": PEERS });
         writeln!(
             out,
