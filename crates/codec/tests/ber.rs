@@ -224,3 +224,39 @@ proptest! {
         prop_assert_eq!(back.len(), set.len());
     }
 }
+
+/// The indefinite form has end-of-contents octets for a length, at every level, and decodes as the same; DER has none.
+#[test]
+fn indefinite_lengths_on_request() {
+    use fusewire_codec::ber::Encoder;
+    let value = vec![vec![1i64, -2], vec![], vec![300]];
+    let mut room = [0xaa; 64];
+    let mut encoder = Encoder::new(&mut room, Rules::Ber).indefinite();
+    fusewire_codec::ber::Encode::encode(&value, &mut encoder).unwrap();
+    let start = encoder.start();
+    let bytes = &room[start..];
+    let expected =
+        b"\x30\x80\x30\x80\x02\x01\x01\x02\x01\xfe\0\0\x30\x80\0\0\x30\x80\x02\x02\x01\x2c\0\0\0\0";
+    assert_eq!(bytes, expected);
+    assert_eq!(from_bytes::<Vec<Vec<i64>>>(bytes, Rules::Ber).unwrap(), value);
+    from_bytes::<Vec<Vec<i64>>>(bytes, Rules::Der).unwrap_err();
+
+    let der = to_vec(&value, Rules::Der).unwrap();
+    let mut room = [0; 64];
+    let mut encoder = Encoder::new(&mut room, Rules::Der).indefinite();
+    fusewire_codec::ber::Encode::encode(&value, &mut encoder).unwrap();
+    let start = encoder.start();
+    assert_eq!(room[start..], der);
+
+    // An explicit tag, and one of several octets.
+    let mut room = [0; 32];
+    let mut encoder = Encoder::new(&mut room, Rules::Ber).indefinite();
+    encoder.explicit(Tag::application(1000), &true).unwrap();
+    let start = encoder.start();
+    assert_eq!(&room[start..], b"\x7f\x87\x68\x80\x01\x01\xff\0\0");
+    for len in 0..9 {
+        let mut room = [0; 9];
+        let mut encoder = Encoder::new(&mut room[..len], Rules::Ber).indefinite();
+        encoder.explicit(Tag::application(1000), &true).unwrap_err();
+    }
+}

@@ -9,6 +9,7 @@ mod handshake;
 mod interface_packets;
 mod ip_stack;
 mod lws;
+mod mpdu;
 mod neighbors;
 mod net_layer;
 mod oer;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "ip_stack", run: ip_stack::run, seeds: ip_stack::seeds },
     Target { name: "lws", run: lws::run, seeds: lws::seeds },
+    Target { name: "mpdu", run: mpdu::run, seeds: mpdu::seeds },
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
     Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
     Target { name: "oer", run: oer::run, seeds: oer::seeds },

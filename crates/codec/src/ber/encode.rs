@@ -50,6 +50,9 @@ pub trait EncodeContents: Tagged + Encode {
     /// As [`Encode::encode`].
     #[inline]
     fn encode_as(&self, tag: Tag, to: &mut Encoder<'_>) -> Result<(), Error> {
+        if Self::CONSTRUCTED && to.indefinite {
+            return to.around(tag, |to| self.encode_contents(to));
+        }
         let mark = to.mark();
         self.encode_contents(to)?;
         to.header(tag, Self::CONSTRUCTED, mark)
@@ -67,12 +70,38 @@ pub struct Encoder<'b> {
     /// `at <= room.len()`.
     at: usize,
     rules: Rules,
+    indefinite: bool,
 }
 
 impl<'b> Encoder<'b> {
     /// Writes to the end of `room`.
     pub fn new(room: &'b mut [u8], rules: Rules) -> Self {
-        Encoder { at: room.len(), room, rules }
+        Encoder { at: room.len(), room, rules, indefinite: false }
+    }
+
+    /// What is constructed has the indefinite form from now on, if the rules are the basic ones: end-of-contents octets
+    /// instead of a length (X.690, 8.1.3.6).
+    #[must_use]
+    pub fn indefinite(mut self) -> Self {
+        self.indefinite = self.rules == Rules::Ber;
+        self
+    }
+
+    /// What `write` writes as the contents of a value of indefinite length.
+    #[inline(always)]
+    fn around(
+        &mut self,
+        tag: Tag,
+        write: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.chunk([0, 0])?;
+        write(self)?;
+        if let Some(single) = tag.single() {
+            return self.chunk([single | 0x20, 0x80]);
+        }
+        self.byte(0x80)?;
+        let (octets, len) = tag.octets(true);
+        self.put(&octets[6 - len..])
     }
 
     /// Where the encoding begins in the room: it goes from there to its end.
@@ -245,6 +274,9 @@ impl<'b> Encoder<'b> {
     /// As the value's own.
     #[inline(always)]
     pub fn explicit<T: Encode>(&mut self, tag: Tag, value: &T) -> Result<(), Error> {
+        if self.indefinite {
+            return self.around(tag, |to| value.encode(to));
+        }
         let mark = self.mark();
         value.encode(self)?;
         self.header(tag, true, mark)

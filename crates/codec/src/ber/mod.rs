@@ -9,6 +9,11 @@
 //! [`Rules::Ber`] may be of indefinite length, its strings in pieces, its lengths and integers longer than
 //! they need be (the standard forbids the last, but there is much of it); under [`Rules::Der`] it must be
 //! canonical.
+//!
+//! Lengths are definite: written backwards they cost one subtraction, the encoding is as short as can be, and who reads
+//! it can pass over what it does not want. [`Encoder::indefinite`] writes end-of-contents octets instead, for messages
+//! that are but a tree of short values, where that is faster to write; `fusewire bench codec` times both forms of the
+//! MPDUs in both directions.
 
 mod array;
 mod decode;

@@ -193,3 +193,22 @@ fn one_pass(ns: &dyn Fn(&str, &str, &str) -> Option<f64>) -> impl Iterator<Item 
         Target { codec: fused::ONE, against, of: fused::TYPE, direction, wanted, ratio }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every case of ours is made, verified and run once, in one pass and apart.
+    #[test]
+    fn every_case_runs() {
+        let level = fusewire_kernels::Level::detect();
+        let round = Duration::ZERO;
+        let plan = Plan { values: None, peers: None, rounds: 1, round, level };
+        let lines = run(&plan).expect("every codec reads what it wrote");
+        let codecs = |of: &str| lines.iter().filter(|line| line.of == of).count();
+        assert!(codecs("array") >= 4, "one pass and the library's, each way");
+        assert!(codecs("mpdus") >= 12);
+        let measured = targets(&lines).into_iter().filter(|target| target.ratio.is_some());
+        assert!(measured.map(|target| target.codec).any(|codec| codec == fused::ONE));
+    }
+}

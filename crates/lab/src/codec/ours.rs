@@ -77,6 +77,17 @@ impl<'v> Ours<'_, 'v> {
         self.both(codec, of, encode, decode)
     }
 
+    /// BER with what is constructed in the indefinite form.
+    fn indefinite<T: ber::Encode>(&mut self, of: &Of<'v, T>, decode: Decode) -> Result<()> {
+        let encode = move |value: &T, room: &mut [u8]| {
+            let end = room.len();
+            let mut encoder = ber::Encoder::new(room, Rules::Ber).indefinite();
+            value.encode(&mut encoder)?;
+            Ok((encoder.start(), end))
+        };
+        self.both("BER indefinite", of, encode, decode)
+    }
+
     fn lws<W: Word, T: lws::Encode>(&mut self, of: &Of<'v, T>, decode: Decode) -> Result<()> {
         let encode = |value: &T, room: &mut [u8]| {
             let mut encoder = lws::Encoder::<_, W>::new(SliceSink::new(room));
@@ -187,6 +198,7 @@ impl<'v> Typed<'v> {
         )?;
         let of = &Of { name: "mpdus", elements: self.mpdus.len(), value: &self.mpdus };
         all!(ours, of, Vec<Mpdu<'_>>);
+        ours.indefinite(of, |b| ber::from_bytes::<Vec<Mpdu<'_>>>(b, Rules::Ber).map(drop))?;
         Ok(())
     }
 }

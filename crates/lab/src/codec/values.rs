@@ -154,3 +154,32 @@ impl Random {
         (0..len).map(|_| char::from(CHARACTERS[(self.next() % 64) as usize])).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is decoded of them is encoded byte for byte as it was, both in BER and in DER.
+    fn through(mpdus: &[u8]) {
+        for rules in [Rules::Ber, Rules::Der] {
+            let values: Vec<Mpdu<'_>> = ber::from_bytes(mpdus, rules).expect("MPDUs");
+            assert_eq!(values.len(), 18);
+            let mut room = Vec::new();
+            let again =
+                ber::encode_in(&values, rules, &mut room).expect("what was decoded encodes");
+            assert!(again == mpdus, "{rules:?}: other bytes");
+        }
+    }
+
+    #[test]
+    fn mpdus_byte_for_byte() {
+        through(&Values::made(1).mpdus);
+        let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        let data =
+            folders.find_map(|f| Some(f.join("shared/data/asn1/perf")).filter(|f| f.is_dir()));
+        match data {
+            Some(folder) => through(&Values::read(&folder).expect("the folder's values").mpdus),
+            None => eprintln!("skipped: the values of the performance object are not there"),
+        }
+    }
+}
