@@ -3,6 +3,8 @@
 use crate::Target;
 
 mod asn1;
+mod asn1_dump;
+mod asn1_values;
 mod ber;
 mod capture;
 mod handshake;
@@ -29,6 +31,8 @@ mod xdr;
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "asn1", run: asn1::run, seeds: asn1::seeds },
+    Target { name: "asn1_dump", run: asn1_dump::run, seeds: asn1_dump::seeds },
+    Target { name: "asn1_values", run: asn1_values::run, seeds: asn1_values::seeds },
     Target { name: "ber", run: ber::run, seeds: ber::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
