@@ -17,7 +17,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem {
     /// As generated codecs say it.
-    Codec(fusewire_codec::Problem),
+    Codec(Box<fusewire_codec::Problem>),
     /// The type cannot be used: it is not there, or not of this encoding.
     Type(String),
     /// The value is none of its type, or cannot be written in this encoding.
@@ -70,7 +70,7 @@ impl Error {
     /// A problem at an offset.
     pub fn at(problem: fusewire_codec::Problem, offset: usize) -> Error {
         Error {
-            problem: Problem::Codec(problem),
+            problem: Problem::Codec(Box::new(problem)),
             offset: Some(offset),
             place: None,
             path: Vec::new(),

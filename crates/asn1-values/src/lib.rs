@@ -1,8 +1,8 @@
 //! Values of ASN.1 types without generated code.
 //!
-//! [`schema`] has types as modules define them, [`value`] a value of any type as a tree. [`ber`] and
-//! [`forward`] (OER, XDR, LWS) read and write values, [`notation`] is how people do and [`jer`] how JSON does. [`dump`] shows any BER without its module; [`input`] takes it out of PEM
-//! or hexadecimal text.
+//! [`schema`] has types as modules define them, [`value`] a value of any type as a tree. [`ber`] and [`forward`]
+//! (OER, XDR, LWS) read and write values, [`notation`] is how people do and [`jer`] how JSON does. [`dump`] shows
+//! any BER without its module; [`input`] takes it out of PEM or hexadecimal text.
 //!
 //! ```
 //! use fusewire_asn1::{File, Source, names::World};

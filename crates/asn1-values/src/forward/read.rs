@@ -464,10 +464,12 @@ impl<'d> Reader<'_, '_, '_, 'd> {
         let is_there = !member.is_optional || member.default.is_some() || {
             self.boolean().map_err(|e| e.in_field(&member.name))?
         };
-        match is_there {
-            true => self.component(member).map(Some),
-            false => Ok(None),
+        if !is_there {
+            return Ok(None);
         }
+        // A default is always written, so that it says nothing.
+        let value = self.component(member)?;
+        Ok(Some(value).filter(|value| member.default.as_ref() != Some(value)))
     }
 
     fn list(&mut self, of: &List) -> Result<Value, Error> {
