@@ -112,6 +112,7 @@ pub fn run() -> Result {
     sources(&root().join("fuzz"), &mut breaches)?;
     sources(&root().join("xtask"), &mut breaches)?;
     sources(&root().join("peers/src"), &mut breaches)?;
+    sources(&root().join("peers/codec/src"), &mut breaches)?;
     if breaches.is_empty() {
         println!("── tidy: ok");
         return Ok(());
