@@ -82,8 +82,9 @@ pub struct Config {
     /// Use no IPv6 address before it is clear that nobody else has it (RFC 4862, section 5.4), and no
     /// IPv4 address from DHCP. Ethernet only.
     pub duplicate_detection: bool,
-    /// Answer for the addresses: ARP, neighbour discovery, echo, errors, groups. False beside a kernel
-    /// that has the same addresses and answers.
+    /// Answer for the addresses and ask for neighbours: ARP, neighbour discovery, echo, errors, groups.
+    /// False beside a kernel that has the same addresses and does all that: then
+    /// [`Layer::poll_question`](crate::Layer::poll_question) says whom it is to ask for.
     pub answers: bool,
     /// Hops that packets may go.
     pub hop_limit: u8,

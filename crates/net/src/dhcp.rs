@@ -11,7 +11,7 @@ use core::net::Ipv4Addr;
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_wire::dhcp::{Kind, Message, Servers};
+use fusewire_wire::dhcp::{ClasslessRoutes, Kind, Message, Servers};
 use fusewire_wire::ethernet::Address;
 
 use crate::random::Random;
@@ -41,8 +41,10 @@ pub struct Lease {
     pub prefix_len: u8,
     /// Who lent it.
     pub server: Ipv4Addr,
-    /// Routers.
+    /// Routers, the one to take first.
     pub routers: Servers,
+    /// Routes to networks; where there are some, they count in place of `routers` (RFC 3442).
+    pub routes: ClasslessRoutes,
     /// Servers of names.
     pub dns: Servers,
     /// The link's MTU, where the server says it.
@@ -211,6 +213,7 @@ impl Dhcp {
             prefix_len: message.prefix_len.unwrap_or(classful(message.yours)),
             server,
             routers: message.routers,
+            routes: message.routes,
             dns: message.dns,
             mtu: message.mtu,
             t1: after(t1),

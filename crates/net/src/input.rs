@@ -166,6 +166,15 @@ impl IpInput {
 }
 
 impl Layer {
+    /// As [`Layer::handle`], of a frame whose transport checksum the device has verified, or that never left
+    /// this host and has none yet.
+    pub fn handle_verified(&mut self, now: Instant, frame: &[u8]) -> Input {
+        self.is_verified = true;
+        let input = self.handle(now, frame);
+        self.is_verified = false;
+        input
+    }
+
     /// Takes a frame as it came from the device: one packet, or a super-frame of several of one flow.
     pub fn handle(&mut self, now: Instant, frame: &[u8]) -> Input {
         self.counters.received += 1;

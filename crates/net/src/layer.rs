@@ -52,6 +52,8 @@ pub struct Layer {
     pub(crate) slaac: Option<Slaac>,
     pub(crate) keyed: Keyed,
     identifications: Identifications,
+    /// Of the frame at hand the transport checksum needs no look.
+    pub(crate) is_verified: bool,
     pub(crate) hop_limit_v6: u8,
     pub(crate) mtu_v4: usize,
     pub(crate) mtu_v6: usize,
@@ -85,6 +87,7 @@ impl Layer {
             slaac: None,
             identifications: Identifications::new(keyed, &mut random),
             keyed,
+            is_verified: false,
             hop_limit_v6: config.hop_limit,
             mtu_v4: config.mtu,
             mtu_v6: config.mtu,
@@ -239,6 +242,18 @@ impl Layer {
         self.routes.add(route, routes::Source::Static)
     }
 
+    /// These routes in place of all that were added before. What there is no room for is left out: the
+    /// widest come first.
+    pub fn replace_routes(&mut self, mut routes: Vec<Route>) {
+        self.changed();
+        self.routes.clear(routes::Source::Static);
+        // Of one network the first counts: the order stays.
+        routes.sort_by_key(|route| route.destination.prefix_len());
+        for route in routes {
+            self.routes.add(route, routes::Source::Static);
+        }
+    }
+
     /// Removes a route.
     pub fn remove_route(&mut self, route: &Route) {
         self.changed();
@@ -250,9 +265,30 @@ impl Layer {
         self.neighbors.set(address, station);
     }
 
+    /// Of whom somebody else is to find out where it is, where the layer does not ask itself
+    /// ([`Config::answers`](crate::Config::answers)); ask until there is none. The answer goes into
+    /// [`Layer::tell_neighbor`].
+    pub fn poll_question(&mut self, now: Instant) -> Option<IpAddr> {
+        if self.config.answers {
+            return None;
+        }
+        self.neighbors.poll_solicitation(now).map(|question| question.address)
+    }
+
+    /// Where a neighbour is, from somebody who knows. Of one that nobody has looked for nothing is kept.
+    pub fn tell_neighbor(&mut self, now: Instant, address: IpAddr, station: Address) {
+        self.neighbors.tell(now, address, station, &mut self.random);
+    }
+
     /// An upper layer has had an answer through this next hop (RFC 4861, section 7.3.1).
     pub fn confirm(&mut self, now: Instant, next_hop: IpAddr) {
         self.neighbors.confirm(now, next_hop, &mut self.random);
+    }
+
+    /// An upper layer has had no answer through this next hop for a while (RFC 9293, MUST-20; RFC 1122,
+    /// section 3.3.1.4): it is asked whether it is there, and if not another router is taken.
+    pub fn doubt(&mut self, next_hop: IpAddr) {
+        self.neighbors.doubt(next_hop);
     }
 
     /// The link takes larger or smaller packets than before.
@@ -290,7 +326,7 @@ impl Layer {
             };
             return Ok(self.via(source, destination, destination, Some(station)));
         }
-        let next_hop = self.next_hop(destination)?;
+        let (next_hop, station) = self.next_station(now, destination)?;
         let source = source
             .or_else(|| match next_hop {
                 IpAddr::V4(_) => Some(self.addresses.on_link(next_hop)?.cidr.address()),
@@ -299,20 +335,28 @@ impl Layer {
             .or_else(|| self.addresses.source_for(destination))
             .filter(|&source| addresses::reaches(source, destination))
             .ok_or(NoPath::NoRoute)?;
-        let station = match self.config.link {
-            Link::Ip => None,
-            Link::Ethernet(_) => match self.neighbors.lookup(now, next_hop) {
-                Lookup::Station(station) => Some(station),
-                Lookup::Resolving => return Err(NoPath::Resolving),
-                Lookup::Failed => {
-                    if let IpAddr::V6(router) = next_hop {
-                        self.routes.rotate(router);
-                    }
-                    return Err(NoPath::Unreachable);
-                }
-            },
-        };
         Ok(self.via(source, destination, next_hop, station))
+    }
+
+    /// The next hop and its station. A router that is silent makes way for the next one.
+    fn next_station(
+        &mut self,
+        now: Instant,
+        destination: IpAddr,
+    ) -> Result<(IpAddr, Option<Address>), NoPath> {
+        for _ in 0..routes::MAX_ROUTERS {
+            let next_hop = self.next_hop(destination)?;
+            if self.config.link == Link::Ip {
+                return Ok((next_hop, None));
+            }
+            match self.neighbors.lookup(now, next_hop) {
+                Lookup::Station(station) => return Ok((next_hop, Some(station))),
+                Lookup::Resolving => return Err(NoPath::Resolving),
+                Lookup::Failed if self.routes.rotate(next_hop) => {}
+                Lookup::Failed => break,
+            }
+        }
+        Err(NoPath::Unreachable)
     }
 
     /// The neighbour that takes packets to `destination` there.

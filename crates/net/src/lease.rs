@@ -52,7 +52,8 @@ impl Layer {
         if (header.src_port, header.dst_port) != (SERVER_PORT, CLIENT_PORT) {
             return None;
         }
-        if !header.verifies(input.pseudo_header(), bytes) {
+        let is_right = self.is_verified && !input.reassembled;
+        if !is_right && !header.verifies(input.pseudo_header(), bytes) {
             return Some(Err(Cause::DhcpMalformed));
         }
         let Ok(message) = Message::parse(header.payload(bytes)) else {
@@ -94,11 +95,16 @@ impl Layer {
             self.new_address(now, cidr, Origin::Dhcp, Lifetimes::default(), begin);
         }
         self.routes.clear(routes::Source::Dhcp);
-        let all = Cidr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        let router = lease.routers.iter().find(|&r| cidr.contains(r.into()));
-        if let (Some(destination), Some(router)) = (all, router) {
-            let route = Route { destination, gateway: Some(router.into()) };
-            self.routes.add(route, routes::Source::Dhcp);
+        let classless = lease.routes.iter().map(|r| (r.network, r.prefix_len, r.router));
+        let routers = lease.routers.iter().filter(|_| lease.routes.is_empty());
+        let routers = routers.map(|router| (Ipv4Addr::UNSPECIFIED, 0, router));
+        for (network, prefix_len, router) in classless.chain(routers) {
+            let gateway = Some(IpAddr::V4(router)).filter(|router| !router.is_unspecified());
+            // A router that is no neighbour is of no use.
+            let reached = gateway.is_none_or(|router| cidr.contains(router));
+            if let Some(destination) = Cidr::new(network.into(), prefix_len).filter(|_| reached) {
+                self.routes.add(Route { destination, gateway }, routes::Source::Dhcp);
+            }
         }
         let mtu = lease.mtu.map_or(self.config.mtu, usize::from);
         self.mtu_v4 = mtu.clamp(LEAST_MTU_V4.min(self.config.mtu), self.config.mtu);

@@ -239,6 +239,16 @@ impl Neighbors {
         }
     }
 
+    /// An upper layer has had no answer through this neighbour: it is asked.
+    pub fn doubt(&mut self, address: IpAddr) {
+        if let Some(at) = self.find(address)
+            && let Some(entry) = &self.entries[at]
+            && matches!(entry.state, State::Reachable | State::Stale | State::Delay)
+        {
+            self.begin_probe(at);
+        }
+    }
+
     /// A packet says that the neighbour `address` is at the station `mac`.
     pub fn learn(
         &mut self,
@@ -293,6 +303,16 @@ impl Neighbors {
                 Learned::Contested
             }
         }
+    }
+
+    /// Somebody who knows, as the kernel, says where a neighbour is that was looked for.
+    pub fn tell(&mut self, now: Instant, address: IpAddr, mac: Address, random: &mut Random) {
+        let Some(at) = self.find(address) else { return };
+        let Some(entry) = &mut self.entries[at] else { return };
+        let was_silent = matches!(entry.state, State::Incomplete | State::Failed);
+        let moved = core::mem::replace(&mut entry.mac, mac) != mac;
+        self.reach(now, at, random);
+        self.changes += u64::from(was_silent || moved);
     }
 
     /// The neighbour says whether it is a router; true when it was one and is none now.

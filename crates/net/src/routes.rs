@@ -164,7 +164,9 @@ impl Routes {
             .filter(|p| p.cidr.contains(destination))
             .map(|p| (p.cidr.prefix_len(), NextHop::Link));
         let own = on_link_len.map(|len| (len, NextHop::Link));
-        let best = configured.chain(prefixes).chain(own).max_by_key(|(len, _)| *len);
+        // Of equals the first counts.
+        let best = own.into_iter().chain(prefixes).chain(configured).rev();
+        let best = best.max_by_key(|(len, _)| *len);
         best.map(|(_, hop)| hop).or_else(|| {
             destination.is_ipv6().then_some(())?;
             let router = self.routers.iter().find(|r| reaches(r.address));
@@ -173,11 +175,25 @@ impl Routes {
         })
     }
 
-    /// The router that is used gave no answer: the others come first now.
-    pub fn rotate(&mut self, failed: Ipv6Addr) {
-        if self.routers.first().is_some_and(|r| r.address == failed) {
+    /// The router that is used gave no answer: the others that lead to the same networks come first now
+    /// (RFC 1122, section 3.3.1.4; RFC 4861, section 6.3.6). True when there are some.
+    pub fn rotate(&mut self, failed: IpAddr) -> bool {
+        let mut others = false;
+        if self.routers.first().is_some_and(|r| failed == r.address) {
+            others = self.routers.len() > 1;
             self.routers.rotate_left(1);
         }
+        for at in (0..self.entries.len()).rev() {
+            let (route, _) = self.entries[at];
+            let instead = |(other, _): &(Route, Source)| {
+                other.destination == route.destination && other.gateway != route.gateway
+            };
+            if route.gateway == Some(failed) && self.entries[at + 1..].iter().any(instead) {
+                self.entries[at..].rotate_left(1);
+                others = true;
+            }
+        }
+        others
     }
 
     /// Forgets what is over; true when something was.
@@ -225,6 +241,24 @@ mod tests {
     }
 
     #[test]
+    fn a_router_that_is_silent_makes_way_for_the_next() {
+        let mut routes = Routes::new();
+        for gateway in ["10.0.0.1", "10.0.0.2"] {
+            routes.add(route("0.0.0.0/0", Some(gateway)), Source::Dhcp);
+        }
+        routes.add(route("10.9.0.0/16", Some("10.0.0.1")), Source::Dhcp);
+        let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let to = |routes: &Routes, to: &str| routes.lookup(to.parse().unwrap(), None, |_| true);
+        assert_eq!(to(&routes, "192.0.2.1"), Some(NextHop::Gateway(a)));
+        assert!(routes.rotate(a));
+        assert_eq!(to(&routes, "192.0.2.1"), Some(NextHop::Gateway(b)));
+        assert_eq!(to(&routes, "10.9.1.1"), Some(NextHop::Gateway(a)), "there is no other");
+        assert!(routes.rotate(b));
+        assert_eq!(to(&routes, "192.0.2.1"), Some(NextHop::Gateway(a)));
+        assert!(!routes.rotate("10.0.0.3".parse().unwrap()));
+    }
+
+    #[test]
     fn routers_come_and_go() {
         let (a, b): (Ipv6Addr, Ipv6Addr) = ("fe80::a".parse().unwrap(), "fe80::b".parse().unwrap());
         let mut routes = Routes::new();
@@ -237,7 +271,7 @@ mod tests {
         };
         assert_eq!(to(&routes, &|_| true), Some(NextHop::Gateway(a.into())));
         assert_eq!(to(&routes, &|r| r == b), Some(NextHop::Gateway(b.into())));
-        routes.rotate(a);
+        assert!(routes.rotate(a.into()));
         assert_eq!(to(&routes, &|_| false), Some(NextHop::Gateway(b.into())));
         assert_eq!(routes.poll_timeout(), Some(t + Duration::from_secs(10)));
         assert!(routes.handle_timeout(t + Duration::from_secs(10)));

@@ -32,6 +32,9 @@ impl Layer {
 
     pub(crate) fn poll_questions(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         let Link::Ethernet(own) = self.config.link else { return None };
+        if !self.config.answers {
+            return None;
+        }
         while let Some(question) = self.neighbors.poll_solicitation(now) {
             if let Some(len) = self.emit_question(own, &question, out) {
                 return Some(len);

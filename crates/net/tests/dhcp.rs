@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_net::{Cause, Config, Input, Link};
-use fusewire_wire::dhcp::{EMIT_LEN, Kind, Message};
+use fusewire_wire::dhcp::{ClasslessRoute, EMIT_LEN, Kind, Message};
 use fusewire_wire::udp;
 use wire::{Craft, Wire, config, station};
 
@@ -266,4 +266,43 @@ fn answers_to_others_and_forgeries_are_ignored() {
     let other = Message { server: Some(Ipv4Addr::new(10, 0, 0, 66)), ..reply(Kind::Ack, &request) };
     tell(&mut wire, &other);
     assert!(!has_address(&wire), "another server's");
+}
+
+#[test]
+fn classless_routes_count_in_place_of_routers() {
+    let mut wire = client(false);
+    wire.pass(Duration::from_secs(1));
+    let (_, message, _) = messages(&mut wire)[0];
+    tell(&mut wire, &reply(Kind::Offer, &message));
+    let (_, message, _) = messages(&mut wire)[0];
+    let route = |network: [u8; 4], prefix_len, router: [u8; 4]| ClasslessRoute {
+        network: network.into(),
+        prefix_len,
+        router: router.into(),
+    };
+    let routes = [
+        route([10, 9, 0, 0], 16, [10, 0, 0, 2]),
+        route([192, 0, 2, 0], 24, [0; 4]),
+        route([198, 51, 100, 0], 24, [172, 16, 0, 1]),
+    ];
+    let ack = Message { routes: routes.into_iter().collect(), ..reply(Kind::Ack, &message) };
+    tell(&mut wire, &ack);
+    let text = |wire: &Wire| -> Vec<String> {
+        let routes = wire.layers[0].routes().iter();
+        routes.map(|r| format!("{} {:?}", r.destination, r.gateway)).collect()
+    };
+    assert_eq!(text(&wire), ["10.9.0.0/16 Some(10.0.0.2)", "192.0.2.0/24 None"]);
+    assert_eq!(wire.layers[0].lease().unwrap().routes.iter().count(), 3);
+}
+
+#[test]
+fn an_offer_that_never_left_this_host_has_no_checksum_yet() {
+    let mut wire = client(false);
+    wire.pass(Duration::from_secs(1));
+    let (_, message, _) = messages(&mut wire)[0];
+    let mut offer = frame(&reply(Kind::Offer, &message));
+    offer[40] ^= 0x55;
+    let now = wire.now;
+    assert_eq!(wire.layers[0].handle(now, &offer), Input::Dropped(Cause::DhcpMalformed));
+    assert_eq!(wire.layers[0].handle_verified(now, &offer), Input::Consumed);
 }

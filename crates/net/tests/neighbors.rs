@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use fusewire_net::neighbors::State;
-use fusewire_net::{Cause, Input, Layer, NoPath};
+use fusewire_net::{Cause, Input, Layer, NoPath, Route};
 use fusewire_wire::arp::{Operation, PACKET_LEN, Packet};
 use fusewire_wire::ethernet::{Address, EtherType, Header};
 use fusewire_wire::ndp::{self, Message, NdpOption};
@@ -231,4 +231,63 @@ fn neighbour_discovery_from_beyond_the_link_is_refused() {
     assert_eq!(wire.layers[0].handle(wire.now, &craft.icmpv6(&body)), Input::Consumed);
     let reply = wire.transmit(0).expect("an advertisement");
     assert_eq!(reply[..6], station(9).0);
+}
+
+#[test]
+fn a_router_without_an_answer_is_asked_and_makes_way() {
+    let mut configs = vec![config(1, &["10.0.0.1/24"]), config(2, &["10.0.0.2/24"])];
+    configs.push(config(3, &["10.0.0.3/24"]));
+    let route = |gateway: &str| Route {
+        destination: "0.0.0.0/0".parse().unwrap(),
+        gateway: Some(gateway.parse().unwrap()),
+    };
+    configs[0].routes = vec![route("10.0.0.2"), route("10.0.0.3")];
+    let mut wire = Wire::new(configs);
+    let far: IpAddr = "192.0.2.7".parse().unwrap();
+    resolve(&mut wire, far);
+    let hop = |wire: &mut Wire| wire.layers[0].route(wire.now, far, None).map(|via| via.next_hop);
+    let (first, second) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
+    assert_eq!(hop(&mut wire), Ok(first));
+    // It is there: to be doubted does it no harm.
+    wire.layers[0].doubt(first);
+    wire.pass(Duration::from_secs(8));
+    assert_eq!(
+        (hop(&mut wire), state(&wire.layers[0], first)),
+        (Ok(first), Some(State::Reachable))
+    );
+    // It is gone, with its address; nobody has noticed yet.
+    wire.layers[1].remove_address(wire.now, first);
+    assert_eq!(hop(&mut wire), Ok(first));
+    wire.layers[0].doubt(first);
+    wire.pass(Duration::from_secs(7));
+    let _ = hop(&mut wire);
+    wire.settle();
+    assert_eq!(hop(&mut wire), Ok(second));
+}
+
+#[test]
+fn beside_a_kernel_it_is_the_kernel_that_asks() {
+    let mut configs = vec![config(1, &["10.0.0.1/24"]), config(2, &["10.0.0.2/24"])];
+    configs[0].answers = false;
+    let mut wire = Wire::new(configs);
+    wire.pass(Duration::from_secs(10));
+    let other: IpAddr = "10.0.0.2".parse().unwrap();
+    wire.log.clear();
+    assert_eq!(wire.layers[0].route(wire.now, other, None), Err(NoPath::Resolving));
+    wire.settle();
+    assert_eq!(wire.log.len(), 0);
+    let asked = wire.layers[0].poll_question(wire.now);
+    assert_eq!((asked, wire.layers[0].poll_question(wire.now)), (Some(other), None));
+    let generation = wire.layers[0].generation();
+    wire.layers[0].tell_neighbor(wire.now, other, station(2));
+    assert_ne!(wire.layers[0].generation(), generation);
+    let via = wire.layers[0].route(wire.now, other, None).unwrap();
+    assert_eq!(via.stations.map(|s| s.destination), Some(station(2)));
+    // It has moved, as the kernel says.
+    wire.layers[0].tell_neighbor(wire.now, other, station(7));
+    let via = wire.layers[0].route(wire.now, other, None).unwrap();
+    assert_eq!(via.stations.map(|s| s.destination), Some(station(7)));
+    // Of whom nobody has asked for nothing is kept.
+    wire.layers[0].tell_neighbor(wire.now, "10.0.0.9".parse().unwrap(), station(9));
+    assert_eq!(wire.layers[0].neighbors().count(), 1);
 }

@@ -15,6 +15,8 @@ pub const FIXED_LEN: usize = 240;
 pub const EMIT_LEN: usize = 300;
 /// Servers of a kind that are kept.
 pub const MAX_SERVERS: usize = 3;
+/// Classless routes that are kept.
+pub const MAX_ROUTES: usize = 16;
 
 const PROTOCOL: &str = "dhcp";
 const MAGIC: [u8; 4] = [99, 130, 83, 99];
@@ -26,6 +28,7 @@ const SUBNET_MASK: u8 = 1;
 const ROUTER: u8 = 3;
 const DNS: u8 = 6;
 const INTERFACE_MTU: u8 = 26;
+const CLASSLESS_ROUTES: u8 = 121;
 const REQUESTED_ADDRESS: u8 = 50;
 const LEASE_TIME: u8 = 51;
 const OVERLOAD: u8 = 52;
@@ -93,6 +96,74 @@ impl Servers {
     }
 }
 
+/// A way to a network (RFC 3442).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClasslessRoute {
+    /// The network's address; the bits behind its prefix are zero.
+    pub network: Ipv4Addr,
+    /// Leading bits of it that count.
+    pub prefix_len: u8,
+    /// The router; unspecified: the network is on the link.
+    pub router: Ipv4Addr,
+}
+
+impl ClasslessRoute {
+    /// A route and what follows it: width, as many octets of the network as it takes, router.
+    fn read(bytes: &[u8]) -> Option<(ClasslessRoute, &[u8])> {
+        let (&prefix_len, rest) = bytes.split_first()?;
+        let significant = usize::from(prefix_len).div_ceil(8);
+        let mut network = [0; 4];
+        network.get_mut(..significant)?.copy_from_slice(rest.get(..significant)?);
+        let (router, rest) = rest[significant..].split_first_chunk::<4>()?;
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0);
+        let network = Ipv4Addr::from_bits(u32::from_be_bytes(network) & mask);
+        Some((ClasslessRoute { network, prefix_len, router: (*router).into() }, rest))
+    }
+}
+
+/// A few classless routes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClasslessRoutes {
+    routes: [Option<ClasslessRoute>; MAX_ROUTES],
+}
+
+impl ClasslessRoutes {
+    /// `None` for what RFC 3442 does not describe.
+    fn read(mut bytes: &[u8]) -> Option<ClasslessRoutes> {
+        let mut routes = [None; MAX_ROUTES];
+        let mut slots = routes.iter_mut();
+        while !bytes.is_empty() {
+            let (route, rest) = ClasslessRoute::read(bytes)?;
+            if let Some(slot) = slots.next() {
+                *slot = Some(route);
+            }
+            bytes = rest;
+        }
+        Some(ClasslessRoutes { routes })
+    }
+
+    /// The routes.
+    pub fn iter(&self) -> impl Iterator<Item = ClasslessRoute> + '_ {
+        self.routes.iter().flatten().copied()
+    }
+
+    /// None.
+    pub fn is_empty(&self) -> bool {
+        self.routes[0].is_none()
+    }
+}
+
+impl FromIterator<ClasslessRoute> for ClasslessRoutes {
+    /// The first of them.
+    fn from_iter<I: IntoIterator<Item = ClasslessRoute>>(from: I) -> ClasslessRoutes {
+        let mut routes = [None; MAX_ROUTES];
+        for (slot, route) in routes.iter_mut().zip(from) {
+            *slot = Some(route);
+        }
+        ClasslessRoutes { routes }
+    }
+}
+
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -124,6 +195,8 @@ pub struct Message {
     pub prefix_len: Option<u8>,
     /// Routers.
     pub routers: Servers,
+    /// Routes to networks; where there are some, `routers` mean nothing (RFC 3442).
+    pub routes: ClasslessRoutes,
     /// Servers of names.
     pub dns: Servers,
     /// The interface's MTU.
@@ -148,6 +221,7 @@ impl Message {
             t2_s: None,
             prefix_len: None,
             routers: Servers::default(),
+            routes: ClasslessRoutes::default(),
             dns: Servers::default(),
             mtu: None,
         }
@@ -185,7 +259,7 @@ impl Message {
             yours: word(16).into(),
             ..Message::new(Kind::Discover, u32::from_be_bytes(word(4)), station)
         };
-        let mut seen = Seen::default();
+        let mut seen = Seen { kind: None, overload: 0, routes: [0; ROUTES_BYTES], routes_len: 0 };
         message.options(&bytes[FIXED_LEN..], FIXED_LEN, &mut seen)?;
         // RFC 2132, section 9.3; nothing in there may send the reader on.
         let overload = seen.overload;
@@ -195,6 +269,8 @@ impl Message {
         if overload & 2 != 0 {
             message.options(&fixed[SNAME], SNAME.start, &mut seen)?;
         }
+        let routes = ClasslessRoutes::read(&seen.routes[..seen.routes_len]);
+        message.routes = routes.ok_or(value("classless routes", seen.routes_len as u32))?;
         message.kind = seen.kind.ok_or(value("message type", 0))?;
         let op = if message.is_reply() { 2 } else { 1 };
         if fixed[0] != op {
@@ -248,6 +324,12 @@ impl Message {
                 LEASE_TIME => self.lease_s = Some(u32::from_be_bytes(four()?)),
                 T1 => self.t1_s = Some(u32::from_be_bytes(four()?)),
                 T2 => self.t2_s = Some(u32::from_be_bytes(four()?)),
+                CLASSLESS_ROUTES => {
+                    // Of many routes the option is cut, and its pieces belong together (RFC 3396).
+                    let room = seen.routes.get_mut(seen.routes_len..seen.routes_len + data.len());
+                    room.ok_or(wrong)?.copy_from_slice(data);
+                    seen.routes_len += data.len();
+                }
                 OVERLOAD => seen.overload = *data.first().ok_or(wrong)?,
                 _ => {}
             }
@@ -258,7 +340,7 @@ impl Message {
     /// Writes the message and returns its length.
     ///
     /// # Panics
-    /// When `out` is shorter than [`EMIT_LEN`].
+    /// When `out` is shorter than [`EMIT_LEN`], or there are more routes than it has room for.
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let out = &mut out[..EMIT_LEN];
         out.fill(0);
@@ -298,12 +380,23 @@ impl Message {
                 option(kind, &first.octets());
             }
         }
+        for ClasslessRoute { network, prefix_len, router } in self.routes.iter() {
+            let ([a, b, c, d], [e, f, g, h]) = (network.octets(), router.octets());
+            let whole = [prefix_len, a, b, c, d, e, f, g, h];
+            let significant = usize::from(prefix_len).div_ceil(8);
+            let mut bytes = [0; 9];
+            bytes[..=significant].copy_from_slice(&whole[..=significant]);
+            bytes[significant + 1..significant + 5].copy_from_slice(&whole[5..]);
+            option(CLASSLESS_ROUTES, &bytes[..significant + 5]);
+        }
         if !self.is_reply() {
             let [a, b, c, d, e, g] = self.station.0;
             option(CLIENT_ID, &[1, a, b, c, d, e, g]);
         }
         if matches!(self.kind, Kind::Discover | Kind::Request) {
-            let wanted = [SUBNET_MASK, ROUTER, DNS, INTERFACE_MTU, LEASE_TIME, T1, T2];
+            // RFC 3442: before the routers, or a server with little room leaves it out.
+            let wanted =
+                [CLASSLESS_ROUTES, SUBNET_MASK, ROUTER, DNS, INTERFACE_MTU, LEASE_TIME, T1, T2];
             option(PARAMETERS, &wanted);
             option(MAX_SIZE, &1472u16.to_be_bytes());
         }
@@ -313,11 +406,16 @@ impl Message {
 }
 
 /// What options say about the message itself.
-#[derive(Default)]
 struct Seen {
     kind: Option<Kind>,
     overload: u8,
+    /// Pieces of the classless routes, one after the other.
+    routes: [u8; ROUTES_BYTES],
+    routes_len: usize,
 }
+
+/// Bytes of all classless routes of a message: more than anybody sends.
+const ROUTES_BYTES: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -336,6 +434,14 @@ mod tests {
             prefix_len: Some(24),
             routers: Servers::read(&[10, 0, 0, 1]),
             dns: Servers::read(&[10, 0, 0, 53]),
+            routes: [(24, [10, 9, 8, 0]), (0, [0; 4]), (9, [10, 128, 0, 0])]
+                .map(|(prefix_len, network)| ClasslessRoute {
+                    network: network.into(),
+                    prefix_len,
+                    router: Ipv4Addr::new(10, 0, 0, 2),
+                })
+                .into_iter()
+                .collect(),
             ..Message::new(Kind::Ack, 0x1234_5678, STATION)
         }
     }
@@ -387,6 +493,22 @@ mod tests {
         let message = Message::parse(&bytes).unwrap();
         assert_eq!((message.kind, message.lease_s), (Kind::Ack, Some(9)));
         assert_eq!(message.server, Some(Ipv4Addr::new(10, 0, 0, 1)));
+    }
+
+    #[test]
+    fn classless_routes_are_read_as_the_specification_writes_them() {
+        // The table of RFC 3442: subnet 10.17.0.0, mask 255.255.0.0 is 16.10.17; behind the prefix nothing counts.
+        let bytes = [16, 10, 17, 10, 0, 0, 1, 25, 10, 229, 0, 255, 0, 0, 0, 0];
+        let routes = ClasslessRoutes::read(&bytes).unwrap();
+        let found: Vec<_> = routes.iter().map(|r| (r.network, r.prefix_len, r.router)).collect();
+        assert_eq!(found[0], ([10, 17, 0, 0].into(), 16, [10, 0, 0, 1].into()));
+        assert_eq!(found[1], ([10, 229, 0, 128].into(), 25, Ipv4Addr::UNSPECIFIED));
+        for len in 1..bytes.len() {
+            assert_eq!(ClasslessRoutes::read(&bytes[..len]).is_some(), len == 7, "{len}");
+        }
+        assert_eq!(ClasslessRoutes::read(&[33, 1, 2, 3, 4, 5, 0, 0, 0, 0]), None);
+        let many = [0, 10, 0, 0, 1].repeat(MAX_ROUTES + 5);
+        assert_eq!(ClasslessRoutes::read(&many).unwrap().iter().count(), MAX_ROUTES);
     }
 
     #[test]
