@@ -33,6 +33,7 @@ fn errno(error: Error) -> Errno {
         Error::Reset => libc::ECONNRESET,
         Error::Refused => libc::ECONNREFUSED,
         Error::TimedOut => libc::ETIMEDOUT,
+        Error::NoRoute => libc::ENETUNREACH,
         Error::Unreachable => libc::EHOSTUNREACH,
         Error::Finished | Error::NotConnected | Error::Aborted => libc::EPIPE,
         Error::InUse(_) => libc::EADDRINUSE,

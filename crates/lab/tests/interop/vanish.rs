@@ -118,7 +118,7 @@ fn a_removed_address_ends_its_connections() {
     assert!(matches!(lan.stack.udp_recv(udp, &mut buffer), Err(Error::NotOurs(_))));
     let now = lan.clock.now();
     let error = lan.stack.tcp_connect(now, at(crate::lan::kernel(false), 7)).unwrap_err();
-    assert!(matches!(error, Error::Unreachable | Error::NotOurs(_)), "{error}");
+    assert!(matches!(error, Error::NoRoute | Error::NotOurs(_)), "{error}");
     // The peer was told.
     lan.drive("the peer's error", |_| peer.is_finished().then_some(()));
     assert!(peer.join().unwrap().is_err());

@@ -24,14 +24,16 @@ impl Stack {
             return Ok(());
         }
         self.look_at = Some(now + LOOK);
+        self.kernel_looked_at(now);
         while let Some(change) = self.interface.poll_change() {
+            self.follow_kernel(now, &change)?;
             match change {
                 Change::Gone => {
                     return Err(io::Error::new(io::ErrorKind::NotFound, "the link was deleted"));
                 }
                 // The interface's capabilities have the MTU, which `poll_rest` compares. Addresses,
-                // neighbours and routes of the kernel's are not ours; what cannot be sent while the
-                // link is down waits, or is lost as on any network.
+                // neighbours and routes of the kernel's are not ours, unless we live beside it; what
+                // cannot be sent while the link is down waits, or is lost as on any network.
                 Change::Mtu(_)
                 | Change::Running(_)
                 | Change::AddressAdded(..)

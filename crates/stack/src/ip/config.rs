@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fusewire_kernels::Level;
+use fusewire_net::NoPath;
 use fusewire_transport::tcp;
 
 /// Settings of an IP stack.
@@ -49,6 +50,16 @@ impl Default for Config {
 pub struct SocketId {
     pub(super) index: u32,
     pub(super) generation: u32,
+}
+
+/// What the IP header of each packet of a socket says for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marking {
+    /// Differentiated services (RFC 2474) in the upper six bits. The lower two are ECN's: TCP sets them itself,
+    /// whatever stands here, and UDP sends them as they are.
+    pub traffic_class: u8,
+    /// Hops that packets may go; `None`: as many as the stack's usually do.
+    pub hop_limit: Option<u8>,
 }
 
 /// What happened to a socket. Told once, however often it happened since it was last told.
@@ -126,6 +137,9 @@ pub enum Error {
     /// Not one of our addresses.
     #[error("{0} is not an address of this stack")]
     NotOurs(SocketAddr),
+    /// The kernel that we live beside does not let this user have it.
+    #[error("{0} may not be had by this user: it takes CAP_NET_BIND_SERVICE")]
+    Denied(SocketAddr),
     /// No ephemeral port is free.
     #[error("no port is free")]
     NoPort,
@@ -140,7 +154,10 @@ pub enum Error {
         /// The longest.
         max: usize,
     },
-    /// No way leads there, or a router said so.
+    /// No route leads there from an address of ours.
+    #[error("no route leads to the destination")]
+    NoRoute,
+    /// Who is next on the way does not answer, or a router said that it cannot be reached.
     #[error("the destination cannot be reached")]
     Unreachable,
     /// Nobody listens there.
@@ -161,6 +178,15 @@ pub enum Error {
     /// The caller's arguments make no sense.
     #[error("misuse: {0}")]
     Misuse(&'static str),
+}
+
+impl From<NoPath> for Error {
+    fn from(why: NoPath) -> Error {
+        match why {
+            NoPath::NoRoute | NoPath::NotOurs | NoPath::Own => Error::NoRoute,
+            NoPath::Resolving | NoPath::Unreachable => Error::Unreachable,
+        }
+    }
 }
 
 /// Short for results of this module.

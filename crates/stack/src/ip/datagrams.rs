@@ -7,7 +7,7 @@ use std::ops::Range;
 use fusewire_base::Instant;
 use fusewire_kernels::stage::AnyStage;
 
-use super::config::{Error, Result, SocketId};
+use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
 use super::stack::Stack;
 use super::streams::overlaps;
@@ -21,14 +21,13 @@ impl Stack {
     /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
     pub fn udp_bind(&mut self, mut local: SocketAddr) -> Result<SocketId> {
         self.check_local(local.ip())?;
-        let core = &mut self.core;
-        if local.port() == 0 {
-            let ports = core.config.ephemeral_ports.clone();
-            let port = core.table.ephemeral(&ports, local.ip(), local, |table, port| {
+        let chosen = local.port() == 0;
+        if chosen {
+            local = self.hold_any(Protocol::Udp, local.ip(), None, |table, port| {
                 table.bound(Protocol::Udp, port).is_empty()
             })?;
-            local.set_port(port);
         }
+        let core = &mut self.core;
         let shared = local.ip().is_multicast();
         let taken = core.table.bound(Protocol::Udp, local.port()).iter().any(|index| {
             match &core.table.slots[*index as usize].socket {
@@ -39,6 +38,10 @@ impl Stack {
         if taken {
             return Err(Error::InUse(local));
         }
+        if !chosen {
+            self.hold(Protocol::Udp, local)?;
+        }
+        let core = &mut self.core;
         let state = UdpState {
             local,
             remote: None,
@@ -47,9 +50,11 @@ impl Stack {
             error: None,
             overflow: 0,
             staged: Staged::default(),
+            marking: Marking::default(),
             via: None,
         };
-        let index = core.table.insert(Socket::Udp(Box::new(state)))?;
+        let inserted = core.table.insert(Socket::Udp(Box::new(state)));
+        let index = inserted.inspect_err(|_| core.free_port(Protocol::Udp, local.port()))?;
         core.table.bind(Protocol::Udp, local.port(), index);
         Ok(core.table.id(index))
     }
@@ -170,6 +175,9 @@ impl Stack {
     /// # Errors
     /// [`Error::Misuse`] when it is no group, or there is no room for another.
     pub fn udp_join(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
+        if self.is_beside() {
+            return Err(Error::Misuse("groups stay the kernel's on its own addresses"));
+        }
         let udp = self.core.table.udp(id)?;
         if udp.groups.contains(&group) {
             return Ok(());

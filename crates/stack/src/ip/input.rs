@@ -42,7 +42,13 @@ impl Core {
     /// One packet or super-frame of the interface.
     pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {
         self.counters.received += 1;
-        let datagram = match self.layer.handle(now, packet.bytes) {
+        let input = match packet.checksum {
+            Checksum::InPlace => self.layer.handle(now, packet.bytes),
+            Checksum::Verified | Checksum::Partial { .. } => {
+                self.layer.handle_verified(now, packet.bytes)
+            }
+        };
+        let datagram = match input {
             Input::Transport(datagram) => datagram,
             Input::Error(error) => return self.path_error(now, &error),
             Input::Consumed | Input::Dropped(_) => {
@@ -410,19 +416,23 @@ impl Core {
         let len = segment.payload.len() as u32;
         let Some(index) = self.listener_for(tuple.local) else {
             self.counters.tcp_stray += 1;
-            self.reset(now, datagram, segment);
+            // Fragments come for every port of the address, and the kernel answers for its own.
+            if !self.shares || datagram.payload.in_frame().is_some() {
+                self.reset(now, datagram, segment);
+            }
             return;
         };
         let Some(listener) = self.table.listener_at(index) else { return };
         let machine = listener.machines[usize::from(tuple.local.is_ipv6())].as_mut();
         let Some(machine) = machine else { return };
+        let marking = listener.marking;
         let before = machine.cookies().0;
         let action = machine.handle_segment(now, &tuple, segment.header, len);
         self.counters.cookies += machine.cookies().0 - before;
         self.schedule_listener(index);
         match action {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
-                self.answer(now, &tuple, &reply);
+                self.answer(now, &tuple, &reply, marking);
             }
             ListenerAction::Accept(tcp) => {
                 self.accepted(now, index, tuple, *tcp, datagram, segment)
@@ -461,6 +471,7 @@ impl Core {
         let Some(listener) = self.table.listener_at(listener_index) else { return };
         let mut stream = Stream::new(tuple, tcp, &listener.config, self.config.level);
         stream.parent = Some(parent);
+        stream.marking = listener.marking;
         match self.insert_stream(stream) {
             Ok(index) => {
                 if let Some(stream) = self.table.stream_at(index) {

@@ -5,11 +5,13 @@
 //!     input    interface ──▶ IP layer ──▶ the socket: ring, queue, or the reader's own memory
 //!     output   sockets ──▶ super-frames ──▶ interface, in batches
 //!   Host       blocking and async handles, driven by a thread or by whoever waits
+//!   beside     on the kernel's own addresses: ports held, neighbours and routes by netlink
 //!   table      sockets, connections by their addresses, ports
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
 mod backlog;
+mod beside;
 mod changes;
 mod config;
 mod datagrams;
@@ -30,7 +32,7 @@ mod trace;
 mod udp;
 
 pub use backlog::SendLimit;
-pub use config::{Config, Counters, Error, Event, Result, SocketId};
+pub use config::{Config, Counters, Error, Event, Marking, Result, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
 pub use host::{Connect, Host, HostConfig, TcpListener, TcpStream, UdpSocket, Way};

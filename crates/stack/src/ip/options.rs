@@ -7,8 +7,9 @@ use fusewire_base::Instant;
 use fusewire_transport::tcp::{self, Cut, State};
 
 use super::backlog::SendLimit;
-use super::config::{Result, SocketId};
+use super::config::{Marking, Result, SocketId};
 use super::stack::{Stack, mss};
+use super::table::Socket;
 
 /// How a write is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,14 +28,42 @@ impl Stack {
     pub fn tcp_send(&mut self, id: SocketId, bytes: &[u8], flags: SendFlags) -> Result<usize> {
         let stream = self.core.table.stream(id)?;
         stream.tcp.set_more(flags.more);
-        let cut = if flags.end_of_record { Cut::StreamEnd } else { Cut::Stream };
-        let written = stream.write_cut(bytes.len(), cut, |offset, memory| {
-            memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
-        })?;
+        let written = match flags.end_of_record {
+            false => stream.write(bytes)?,
+            true => stream.write_cut(bytes.len(), Cut::StreamEnd, |offset, memory| {
+                memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
+            })?,
+        };
         if written > 0 {
             self.core.mark(id.index);
         }
         Ok(written)
+    }
+
+    /// What the IP headers of a socket's packets say from now on; a listener's connections to come have it
+    /// too (RFC 9293, section 3.9.2, MUST-48).
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`](super::Error::NoSocket).
+    pub fn set_marking(&mut self, id: SocketId, marking: Marking) -> Result<()> {
+        *self.marking_of(id)? = marking;
+        Ok(())
+    }
+
+    /// What the IP headers of a socket's packets say.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`](super::Error::NoSocket).
+    pub fn marking(&mut self, id: SocketId) -> Result<Marking> {
+        self.marking_of(id).copied()
+    }
+
+    fn marking_of(&mut self, id: SocketId) -> Result<&mut Marking> {
+        Ok(match self.core.table.socket(id)? {
+            Socket::Stream(stream) => &mut stream.marking,
+            Socket::Listener(listener) => &mut listener.marking,
+            Socket::Udp(udp) => &mut udp.marking,
+        })
     }
 
     /// Bounds what a writer may queue.

@@ -15,7 +15,7 @@ use fusewire_transport::tcp::{Transmit, TransmitKind};
 use fusewire_wire::tcp::{self, Flags, Header};
 use fusewire_wire::udp;
 
-use super::config::{Counters, SocketId};
+use super::config::{Counters, Marking, SocketId};
 use super::table::{Socket, Table};
 use super::tcp::Stream;
 use super::trace::Kind;
@@ -93,9 +93,9 @@ impl Output {
     }
 
     /// Plans a TCP segment without payload that belongs to no connection; false without room.
-    pub fn control(&mut self, via: &Via, header: &Header) -> bool {
+    pub fn control(&mut self, via: &Via, header: &Header, marking: Marking) -> bool {
         self.room() > 0 && {
-            self.plan(via, header, 0, Sum::ZERO, 0);
+            self.plan(via, header, 0, Sum::ZERO, marking, 0);
             true
         }
     }
@@ -108,12 +108,16 @@ impl Output {
         header: &Header,
         payload_len: usize,
         payload_sum: Sum,
+        marking: Marking,
         ecn: u8,
     ) -> &mut Planned {
         let slot = &mut self.headers[self.planned.len()];
         let tcp_len = header.emit_len();
-        let packet =
-            Packet { traffic_class: ecn, ..Packet::new(tcp::NUMBER, tcp_len + payload_len) };
+        let packet = Packet {
+            traffic_class: marking.traffic_class & !3 | ecn,
+            hop_limit: marking.hop_limit,
+            ..Packet::new(tcp::NUMBER, tcp_len + payload_len)
+        };
         let start = via.emit(&packet, slot);
         let pseudo = via.pseudo_header_sum(tcp::NUMBER, tcp_len + payload_len);
         let out = &mut slot[start..];
@@ -156,7 +160,7 @@ impl Output {
             let ecn = if transmit.ecn_capable { 2 } else { 0 };
             let Some(mut payload) = transmit.payload.clone() else {
                 stream.trace.segment(Kind::Sent, now, &transmit.header, 0);
-                self.plan(via, &transmit.header, 0, Sum::ZERO, ecn);
+                self.plan(via, &transmit.header, 0, Sum::ZERO, stream.marking, ecn);
                 continue;
             };
             let segment_len = (payload.end - payload.start) as usize;
@@ -168,7 +172,7 @@ impl Output {
             stream.trace.segment(kind, now, &transmit.header, len as u32);
             let payload_sum =
                 if self.offload.checksum { Sum::ZERO } else { stream.payload_sum(&payload) };
-            let planned = self.plan(via, &transmit.header, len, payload_sum, ecn);
+            let planned = self.plan(via, &transmit.header, len, payload_sum, stream.marking, ecn);
             planned.socket = Some(id);
             planned.payload = payload;
             if len > segment_len {
@@ -282,6 +286,17 @@ fn follows(first: &Transmit, payload: &Range<u64>, segment_len: usize, next: &Tr
 pub struct UdpPacket {
     pub src_port: u16,
     pub dst: SocketAddr,
+    pub marking: Marking,
+}
+
+impl UdpPacket {
+    /// What goes before `len` bytes of UDP.
+    pub fn ip(&self, len: usize) -> Packet {
+        // How far a datagram to a group goes has nothing to do with how far others do.
+        let hop_limit = self.marking.hop_limit.filter(|_| !self.dst.ip().is_multicast());
+        let traffic_class = self.marking.traffic_class;
+        Packet { traffic_class, hop_limit, ..Packet::new(udp::NUMBER, len) }
+    }
 }
 
 impl Output {
@@ -295,7 +310,7 @@ impl Output {
         out: &mut [u8; HEADER_ROOM],
     ) -> (usize, Checksum) {
         let len = payload.len() + udp::HEADER_LEN;
-        let start = via.emit(&Packet::new(udp::NUMBER, len), out);
+        let start = via.emit(&packet.ip(len), out);
         let pseudo = via.pseudo_header_sum(udp::NUMBER, len);
         let mut header = udp::Header {
             src_port: packet.src_port,

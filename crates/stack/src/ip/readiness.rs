@@ -76,7 +76,7 @@ impl Stack {
     /// The address of ours from which a packet to `remote` would go.
     ///
     /// # Errors
-    /// [`Error::Unreachable`](super::Error::Unreachable).
+    /// [`Error::Unreachable`](super::Error::Unreachable), [`Error::NoRoute`](super::Error::NoRoute).
     pub fn source_for(&mut self, now: Instant, remote: IpAddr) -> Result<IpAddr> {
         self.core.source(now, remote, None)
     }

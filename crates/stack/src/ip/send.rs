@@ -67,7 +67,7 @@ impl Core {
             return Err(error);
         }
         let dst = to.or(udp.remote).ok_or(Error::NotConnected)?;
-        let packet = UdpPacket { src_port: udp.local.port(), dst };
+        let packet = UdpPacket { src_port: udp.local.port(), dst, marking: udp.marking };
         if let Some((known, via)) = &udp.via
             && *known == dst
             && via.generation == self.layer.generation()
@@ -109,7 +109,7 @@ impl Stack {
     /// Sends one message at once. False: the interface is full, or the way is not known yet.
     ///
     /// # Errors
-    /// Inner: [`Error::TooLong`], [`Error::Unreachable`], [`Error::NotConnected`]. Outer: the interface's.
+    /// Inner: [`Error::TooLong`], [`Error::Unreachable`], [`Error::NoRoute`], [`Error::NotConnected`]. Outer: the interface's.
     pub fn udp_send(
         &mut self,
         now: Instant,
@@ -140,7 +140,7 @@ impl Stack {
             Ok((packet, Err(NoPath::Resolving))) => {
                 return Ok(Ok(self.core.pend(now, id, bytes, message_len, packet.dst)));
             }
-            Ok((_, Err(_))) => return Ok(Err(Error::Unreachable)),
+            Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
         if message_len > MESSAGE_MAX {
@@ -223,7 +223,7 @@ impl Stack {
         header.checksum = udp_checksum(sum);
         header.emit(&mut head);
         let identification = core.layer.identification(via);
-        let ip = Packet { dont_fragment: false, ..Packet::new(udp::NUMBER, len) };
+        let ip = Packet { dont_fragment: false, ..packet.ip(len) };
         let mut offset = 0;
         loop {
             let piece = via.fragment(len, offset, identification);
@@ -277,7 +277,7 @@ impl Stack {
                 level.run(Integrated { stage: pipeline, src: message, dst: &mut bytes });
                 return self.udp_send(now, id, &bytes, to);
             }
-            Ok((_, Err(_))) => return Ok(Err(Error::Unreachable)),
+            Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
         let max = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use fusewire_base::Instant;
 use fusewire_transport::tcp::{self, Connection, Info, Listener, State, Tuple};
 
-use super::config::{Error, Result, SocketId};
+use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
 use super::stack::{Stack, mss};
 use super::table::{Flow, Protocol, Socket};
@@ -36,14 +36,13 @@ impl Stack {
         config: &tcp::Config,
     ) -> Result<SocketId> {
         self.check_local(local.ip())?;
-        let core = &mut self.core;
-        if local.port() == 0 {
-            let ports = core.config.ephemeral_ports.clone();
-            let port = core.table.ephemeral(&ports, local.ip(), local, |table, port| {
+        let chosen = local.port() == 0;
+        if chosen {
+            local = self.hold_any(Protocol::Tcp, local.ip(), None, |table, port| {
                 table.bound(Protocol::Tcp, port).is_empty()
             })?;
-            local.set_port(port);
         }
+        let core = &mut self.core;
         let mut bound = core.table.bound(Protocol::Tcp, local.port()).iter();
         let taken = bound.any(|index| match &core.table.slots[*index as usize].socket {
             Some(Socket::Listener(other)) => overlaps(other.local, local),
@@ -52,6 +51,10 @@ impl Stack {
         if taken {
             return Err(Error::InUse(local));
         }
+        if !chosen {
+            self.hold(Protocol::Tcp, local)?;
+        }
+        let core = &mut self.core;
         let mtu = core.output.offload.mtu;
         let machine = |ipv4: bool| {
             Listener::new(&config.for_path(mss(mtu, ipv4), ipv4), backlog, &core.secrets)
@@ -62,9 +65,11 @@ impl Stack {
             local,
             machines,
             config: config.clone(),
+            marking: Marking::default(),
             waiting: VecDeque::with_capacity(backlog.clamp(1, 4096)),
         };
-        let index = core.table.insert(Socket::Listener(Box::new(listener)))?;
+        let inserted = core.table.insert(Socket::Listener(Box::new(listener)));
+        let index = inserted.inspect_err(|_| core.free_port(Protocol::Tcp, local.port()))?;
         core.table.bind(Protocol::Tcp, local.port(), index);
         Ok(core.table.id(index))
     }
@@ -91,7 +96,7 @@ impl Stack {
     /// Begins a connection; `Event::Connected` or `Event::Closed` follows.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::InUse`], [`Error::NotOurs`], [`Error::NoPort`],
+    /// [`Error::Unreachable`], [`Error::NoRoute`], [`Error::InUse`], [`Error::NotOurs`], [`Error::NoPort`],
     /// [`Error::TooManySockets`].
     pub fn tcp_connect(&mut self, now: Instant, remote: SocketAddr) -> Result<SocketId> {
         let config = self.core.config.tcp.clone();
@@ -123,25 +128,28 @@ impl Stack {
             !table.flows.contains_key(&Flow::new(at, remote))
                 && table.bound(Protocol::Tcp, port).is_empty()
         };
-        let port = match local.map_or(0, |l| l.port()) {
-            0 => {
-                let ports = core.config.ephemeral_ports.clone();
-                core.table.ephemeral(&ports, source, remote, is_free)?
+        let local = match local.map_or(0, |l| l.port()) {
+            0 => self.hold_any(Protocol::Tcp, source, Some(remote), is_free)?,
+            port => {
+                let local = SocketAddr::new(source, port);
+                if core.table.flows.contains_key(&Flow::new(local, remote)) {
+                    return Err(Error::InUse(local));
+                }
+                self.hold(Protocol::Tcp, local)?;
+                local
             }
-            port => port,
         };
-        let local = SocketAddr::new(source, port);
-        if core.table.flows.contains_key(&Flow::new(local, remote)) {
-            return Err(Error::InUse(local));
-        }
+        let core = &mut self.core;
         let config = {
             let ipv4 = remote.is_ipv4();
             config.for_path(mss(core.output.offload.mtu, ipv4), ipv4)
         };
+        let port = local.port();
         let tuple = Tuple { local, remote, local_port: port, remote_port: remote.port() };
         let iss = core.isn.isn(now, &tuple);
         let tcp = Connection::connect(&config, port, remote.port(), iss, now);
-        let index = core.insert_stream(Stream::new(tuple, tcp, &config, core.config.level))?;
+        let inserted = core.insert_stream(Stream::new(tuple, tcp, &config, core.config.level));
+        let index = inserted.inspect_err(|_| core.free_port(Protocol::Tcp, port))?;
         core.mark(index);
         Ok(core.table.id(index))
     }

@@ -49,7 +49,7 @@ impl Flow {
 }
 
 /// What has ports of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     Tcp,
     Udp,
@@ -186,6 +186,19 @@ impl Table {
     /// The sockets that are bound to a port.
     pub fn bound(&self, protocol: Protocol, port: u16) -> &[u32] {
         self.bound.get(&(protocol, port)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A socket is bound to the port, or a connection comes from it.
+    pub fn uses(&self, protocol: Protocol, port: u16) -> bool {
+        let connects = |slot: &Slot| match &slot.socket {
+            Some(Socket::Stream(stream)) => {
+                let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
+                stream.tuple.local.port() == port && self.flows.contains_key(&flow)
+            }
+            _ => false,
+        };
+        !self.bound(protocol, port).is_empty()
+            || (protocol == Protocol::Tcp && self.slots.iter().any(connects))
     }
 
     pub fn bind(&mut self, protocol: Protocol, port: u16, index: u32) {

@@ -20,7 +20,7 @@ use fusewire_transport::tcp::{
 use fusewire_wire::tcp::Header;
 
 use super::backlog::Backlog;
-use super::config::{Error, Event, Events, Result, SocketId};
+use super::config::{Error, Event, Events, Marking, Result, SocketId};
 use super::ring::Ring;
 use super::sums::Sums;
 use super::trace::{Kind, Trace};
@@ -33,6 +33,8 @@ pub struct ListenerSocket {
     pub machines: [Option<tcp::Listener>; 2],
     /// The settings of connections to come.
     pub config: tcp::Config,
+    /// What the headers of its answers say, and those of connections to come.
+    pub marking: Marking,
     /// Accepted connections that the application has not taken.
     pub waiting: VecDeque<SocketId>,
 }
@@ -70,6 +72,7 @@ pub struct Stream {
     send_end: u64,
     /// The listener in whose queue it waits.
     pub parent: Option<SocketId>,
+    pub marking: Marking,
     pub via: Option<Via>,
     /// Until when the peer may take to finish, once the application has closed.
     pub orphaned: Option<Instant>,
@@ -121,6 +124,7 @@ impl Stream {
             recv_end: 0,
             send_end: 0,
             parent: None,
+            marking: Marking::default(),
             via: None,
             orphaned: None,
             error: None,

@@ -14,7 +14,7 @@ use fusewire_kernels::stage::{AnyStage, then};
 use fusewire_kernels::stages::InternetSum;
 use fusewire_net::Via;
 
-use super::config::Error;
+use super::config::{Error, Marking};
 
 /// Messages of one sender that came together, all of one length but the last, which may be shorter.
 #[derive(Clone, Copy, Debug)]
@@ -292,6 +292,7 @@ pub struct UdpState {
     /// Messages that found the queue full.
     pub overflow: u64,
     pub staged: Staged,
+    pub marking: Marking,
     /// The way to whom was last sent to.
     pub via: Option<(SocketAddr, Via)>,
 }

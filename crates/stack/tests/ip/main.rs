@@ -3,6 +3,7 @@
 mod bounds;
 mod kernel;
 mod lossy;
+mod marking;
 mod net;
 mod tcp;
 mod udp;

@@ -147,11 +147,36 @@ impl Host {
         net: fusewire_net::Config,
         config: HostConfig,
     ) -> io::Result<Host> {
+        Host::start(interface, config, |interface, config, seed, now| {
+            Ok(Stack::new(interface, net, config, seed, now))
+        })
+    }
+
+    /// A host beside the kernel on the addresses that the kernel has on the link `name`; see
+    /// [`Stack::beside`].
+    ///
+    /// # Errors
+    /// As [`Host::new`] and [`Stack::beside`].
+    pub fn beside(
+        interface: Box<dyn Interface>,
+        name: &str,
+        config: HostConfig,
+    ) -> io::Result<Host> {
+        Host::start(interface, config, |interface, config, seed, now| {
+            Stack::beside(interface, name, config, seed, now)
+        })
+    }
+
+    fn start(
+        interface: Box<dyn Interface>,
+        config: HostConfig,
+        stack: impl FnOnce(Box<dyn Interface>, Config, [u8; 32], Instant) -> io::Result<Stack>,
+    ) -> io::Result<Host> {
         let mut seed = [0; 32];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let clock = Clock::new();
         let fd = interface.as_fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
-        let stack = Stack::new(interface, net, config.stack.clone(), seed, clock.now());
+        let stack = stack(interface, config.stack.clone(), seed, clock.now())?;
         let inner = Inner { stack, waiters: Vec::new(), broken: None };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
@@ -447,9 +472,11 @@ impl From<Error> for io::Error {
             Error::NoSocket | Error::NotConnected => io::ErrorKind::NotConnected,
             Error::Finished => io::ErrorKind::BrokenPipe,
             Error::InUse(_) => io::ErrorKind::AddrInUse,
+            Error::Denied(_) => io::ErrorKind::PermissionDenied,
             Error::NotOurs(_) | Error::NoPort => io::ErrorKind::AddrNotAvailable,
             Error::TooManySockets => io::ErrorKind::OutOfMemory,
             Error::TooLong { .. } | Error::Misuse(_) => io::ErrorKind::InvalidInput,
+            Error::NoRoute => io::ErrorKind::NetworkUnreachable,
             Error::Unreachable => io::ErrorKind::HostUnreachable,
             Error::Refused => io::ErrorKind::ConnectionRefused,
             Error::Reset => io::ErrorKind::ConnectionReset,

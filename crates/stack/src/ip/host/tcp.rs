@@ -14,7 +14,7 @@ use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State};
 
 use super::wait::Attempt;
 use super::{Host, Way};
-use crate::ip::config::{Error, SocketId};
+use crate::ip::config::{Error, Marking, SocketId};
 use crate::ip::stack::Stack;
 use crate::ip::trace::Entry;
 
@@ -72,6 +72,14 @@ impl TcpListener {
     /// The name of the socket, for the stack's own calls.
     pub fn id(&self) -> SocketId {
         self.id
+    }
+
+    /// What the IP headers of its answers say, and those of connections to come.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_marking(&self, marking: Marking) -> io::Result<()> {
+        Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
     }
 
     fn attempt(&self, stack: &mut Stack) -> Attempt<Accept> {
@@ -252,6 +260,14 @@ impl TcpStream {
             stack.tcp_machine(self.id).map(|tcp| tcp.set_user_timeout(timeout))
         };
         Ok(self.host.with(set)??)
+    }
+
+    /// What the IP headers of its packets say from now on: differentiated services, hops.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_marking(&self, marking: Marking) -> io::Result<()> {
+        Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
     }
 
     fn attempt_read(

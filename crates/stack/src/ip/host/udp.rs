@@ -13,7 +13,7 @@ use fusewire_kernels::stage::AnyStage;
 
 use super::wait::Attempt;
 use super::{Host, Way};
-use crate::ip::config::SocketId;
+use crate::ip::config::{Marking, SocketId};
 use crate::ip::stack::Stack;
 use crate::ip::udp::{Messages, Received};
 
@@ -71,6 +71,14 @@ impl UdpSocket {
     pub fn leave(&self, group: IpAddr) -> io::Result<()> {
         self.host.with(|stack, now| stack.udp_leave(now, self.id, group))??;
         Ok(())
+    }
+
+    /// What the IP headers of its packets say from now on: differentiated services, ECN, hops.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn set_marking(&self, marking: Marking) -> io::Result<()> {
+        Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
     }
 
     /// How long receiving waits; `None`: for as long as it takes.

@@ -78,6 +78,19 @@ impl Drop for Driving<'_> {
     }
 }
 
+/// Longer than anybody waits, and short enough to add to an instant.
+const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What somebody waits for, and how.
+struct Wait<'a> {
+    /// Who may become ready.
+    on: &'a [(SocketId, Way)],
+    timeout: Option<Duration>,
+    /// Each attempt takes packets from the interface itself, so that they go straight to their place.
+    receives: bool,
+    sleep_max: Option<Duration>,
+}
+
 /// The answer to "is it done?".
 pub(super) type Attempt<T> = io::Result<Option<T>>;
 
@@ -109,33 +122,49 @@ impl Shared {
         way: Way,
         timeout: Option<Duration>,
         receives: bool,
-        mut attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+        attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
     ) -> io::Result<T> {
+        let wait = Wait { on: &[(id, way)], timeout, receives, sleep_max: None };
+        self.wait_for(&wait, attempt)?.ok_or_else(|| Error::TimedOut.into())
+    }
+
+    /// Tries until it is done; `None` when the time has passed.
+    fn wait_for<T>(
+        &self,
+        wait: &Wait<'_>,
+        mut attempt: impl FnMut(&mut Stack, Instant) -> Attempt<T>,
+    ) -> Attempt<T> {
         let begin = self.clock.now();
         if let Some(done) = self.attempt(&mut self.lock(), begin, &mut attempt)? {
-            return Ok(done);
+            return Ok(Some(done));
         }
         let _driving = Driving::begin(self);
         let parker = parker()?;
         let waker = Waker::from(parker.clone());
         let mut spin_until = begin + self.config.spin;
-        let deadline = timeout.map(|timeout| begin + timeout);
+        let deadline = wait.timeout.map(|timeout| begin + timeout.min(TIMEOUT_MAX));
+        let unseen = self.fd.is_none().then_some(Duration::from_millis(1));
+        let sleep_max = [wait.sleep_max, unseen].into_iter().flatten().min();
         loop {
             let now = self.clock.now();
             let due = {
                 let mut inner = self.lock();
-                let worked = if receives { inner.drive_rest(now) } else { inner.drive(now) };
+                let worked = if wait.receives { inner.drive_rest(now) } else { inner.drive(now) };
                 if let Some(done) = self.attempt(&mut inner, now, &mut attempt)? {
-                    return Ok(done);
+                    return Ok(Some(done));
                 }
                 if deadline.is_some_and(|at| at <= now) {
-                    return Err(Error::TimedOut.into());
+                    // An attempt may have done a part.
+                    inner.after(self, now)?;
+                    return Ok(None);
                 }
                 if worked {
                     spin_until = now + self.config.spin;
                 }
                 if now >= spin_until {
-                    inner.register(id, way, &waker);
+                    for (id, way) in wait.on {
+                        inner.register(*id, *way, &waker);
+                    }
                 }
                 inner.due(now)
             };
@@ -144,12 +173,8 @@ impl Shared {
                 continue;
             }
             let until = [deadline, due].into_iter().flatten().min();
-            let mut timeout = until.map(|at| at.saturating_since(self.clock.now()));
-            if self.fd.is_none() {
-                let most = Duration::from_millis(1);
-                timeout = Some(timeout.map_or(most, |t| t.min(most)));
-            }
-            sleep(self.fd.as_ref(), &parker.0, timeout);
+            let left = until.map(|at| at.saturating_since(self.clock.now()));
+            sleep(self.fd.as_ref(), &parker.0, left.into_iter().chain(sleep_max).min());
         }
     }
 

@@ -17,6 +17,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 mod upkeep;
 
+use super::beside::Beside;
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
 use super::input::Direct;
 use super::output::{Offload, Output};
@@ -44,6 +45,8 @@ const RESOLVE_RETRY: Duration = Duration::from_millis(10);
 pub struct Stack {
     pub(super) interface: Box<dyn Interface>,
     pub(super) core: Core,
+    /// The kernel, where we live on its addresses.
+    pub(super) beside: Option<Box<Beside>>,
     /// When to look for changes of the interface; at once when there is none.
     pub(super) look_at: Option<Instant>,
     /// The packet of the interface's batch that comes next, and how many there are.
@@ -91,6 +94,10 @@ pub(super) struct Core {
     pub layer_speaks: bool,
     /// Messages whose next station is being asked for.
     pub pending: Pending,
+    /// Others on this host have ports on our addresses.
+    pub shares: bool,
+    /// Ports that a socket used and does not use any more.
+    pub freed: Vec<(Protocol, u16)>,
 }
 
 impl Stack {
@@ -137,9 +144,11 @@ impl Stack {
             frame_len: 0,
             layer_speaks: true,
             pending: Pending::default(),
+            shares: false,
+            freed: Vec::new(),
             config,
         };
-        Stack { interface, core, look_at: None, next: 0, batch: 0 }
+        Stack { interface, core, beside: None, look_at: None, next: 0, batch: 0 }
     }
 
     // ---- driving
@@ -160,6 +169,8 @@ impl Stack {
     /// # Errors
     /// The interface's, when it is broken or gone.
     pub fn poll_rest(&mut self, now: Instant) -> io::Result<bool> {
+        // Who takes packets by another call hears of the interface here alone.
+        self.follow(now)?;
         let mtu = self.interface.capabilities().mtu;
         if mtu != self.core.output.offload.mtu {
             self.core.output.offload = Offload::of(self.interface.capabilities());
@@ -231,6 +242,13 @@ impl Stack {
         self.flush_staged(now)?;
         self.flush_pending(now)?;
         self.transmit_layer(now)?;
+        if self.core.shares {
+            self.release_ports();
+            if self.ask_kernel(now) {
+                self.core.retry_resolving();
+                return self.transmit(now).map(|_| true);
+            }
+        }
         Ok(self.core.counters.sent != before)
     }
 
@@ -265,7 +283,10 @@ impl Stack {
     /// [`Stack::transmit`] has something to do.
     pub fn wants_transmit(&self) -> bool {
         let core = &self.core;
-        core.layer_speaks || !core.dirty.is_empty() || !core.output.is_empty()
+        core.layer_speaks
+            || !core.dirty.is_empty()
+            || !core.output.is_empty()
+            || !core.freed.is_empty()
     }
 
     /// When to call [`Stack::poll`] at the latest.
@@ -277,6 +298,7 @@ impl Stack {
             core.layer.poll_timeout(),
             core.pending.deadline(),
             core.flush_at,
+            self.kernel_timeout(),
         ];
         times.into_iter().flatten().min()
     }
@@ -389,6 +411,7 @@ impl Stack {
                 }
                 self.core.table.unbind(Protocol::Udp, port, id.index);
                 self.core.table.remove(id.index);
+                self.core.free_port(Protocol::Udp, port);
             }
             Socket::Listener(listener) => {
                 let (port, waiting) =
@@ -396,6 +419,7 @@ impl Stack {
                 self.core.table.unbind(Protocol::Tcp, port, id.index);
                 self.core.timers.cancel(id.index);
                 self.core.table.remove(id.index);
+                self.core.free_port(Protocol::Tcp, port);
                 for stream in waiting {
                     // One that died meanwhile has nothing to end.
                     if self.abort(now, stream).is_ok() {

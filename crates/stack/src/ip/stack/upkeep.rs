@@ -9,11 +9,14 @@ use fusewire_transport::tcp::{State, Tuple};
 use fusewire_wire::tcp::Header;
 
 use super::{CONFIRM, Core, RESOLVE_RETRY, mss};
-use crate::ip::config::{Error, Event, Result, SocketId};
+use crate::ip::config::{Error, Event, Marking, Result, SocketId};
 use crate::ip::output::Offload;
 use crate::ip::sums::Sums;
-use crate::ip::table::{Flow, Socket};
+use crate::ip::table::{Flow, Protocol, Socket};
 use crate::ip::tcp::Stream;
+
+/// Timeouts in a row after which IP is told that the next hop may be gone (RFC 9293, section 3.8.3, R1).
+const R1: u8 = 3;
 
 impl Core {
     /// There is an event for a socket's owner.
@@ -55,11 +58,17 @@ impl Core {
     }
 
     /// A segment that belongs to no connection.
-    pub(in crate::ip) fn answer(&mut self, now: Instant, tuple: &Tuple, header: &Header) {
+    pub(in crate::ip) fn answer(
+        &mut self,
+        now: Instant,
+        tuple: &Tuple,
+        header: &Header,
+        marking: Marking,
+    ) {
         self.layer_speaks = true;
         match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
             Ok(via) => {
-                if !self.output.control(&via, header) {
+                if !self.output.control(&via, header, marking) {
                     self.counters.output_full += 1;
                 }
             }
@@ -116,10 +125,11 @@ impl Core {
                 self.resolve_at = Some(now + RESOLVE_RETRY);
             }
             Err(why) => {
-                stream.soft_error = Some(Error::Unreachable);
+                let error = Error::from(why);
+                stream.soft_error = Some(error);
                 // Without its address a connection has no way to go on.
                 if stream.tcp.state() == State::SynSent || why == NoPath::NotOurs {
-                    stream.error.get_or_insert(Error::Unreachable);
+                    stream.error.get_or_insert(error);
                     stream.tcp.abort();
                 }
             }
@@ -174,6 +184,7 @@ impl Core {
     pub(in crate::ip) fn forget_flow(&mut self, index: u32) {
         let Some(stream) = self.table.stream_at(index) else { return };
         let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
+        let port = stream.tuple.local.port();
         let (orphaned, parent) = (stream.orphaned.is_some(), stream.parent);
         if self.table.flows.get(&flow) == Some(&index) {
             self.table.flows.remove(&flow);
@@ -198,6 +209,14 @@ impl Core {
         if orphaned || unaccepted {
             self.timers.cancel(index);
             self.table.remove(index);
+        }
+        self.free_port(Protocol::Tcp, port);
+    }
+
+    /// A socket does not use its port any more; perhaps others do.
+    pub(in crate::ip) fn free_port(&mut self, protocol: Protocol, port: u16) {
+        if self.shares {
+            self.freed.push((protocol, port));
         }
     }
 
@@ -261,12 +280,17 @@ impl Core {
             self.timer(now, index);
         }
         if self.resolve_at.is_some_and(|at| at <= now) {
-            self.resolve_at = None;
-            while let Some(index) = self.resolving.pop() {
-                self.mark(index);
-            }
+            self.retry_resolving();
         }
         any
+    }
+
+    /// Connections whose next station was being asked for try again.
+    pub(super) fn retry_resolving(&mut self) {
+        self.resolve_at = None;
+        while let Some(index) = self.resolving.pop() {
+            self.mark(index);
+        }
     }
 
     pub(super) fn timer(&mut self, now: Instant, index: u32) {
@@ -276,6 +300,12 @@ impl Core {
                 let timeouts = stream.tcp.counters().timeouts;
                 if timeouts > stream.timeouts {
                     stream.timeouts = timeouts;
+                    if let Some(via) = stream.via
+                        && stream.tcp.info().timeouts_in_a_row >= R1
+                    {
+                        self.layer_speaks = true;
+                        self.layer.doubt(via.next_hop);
+                    }
                     if let (Some(via), State::Established) = (stream.via, stream.tcp.state())
                         && self.layer.path_lost(now, via.destination, via.mtu)
                     {
@@ -295,6 +325,8 @@ impl Core {
     }
 
     pub(super) fn listener_timer(&mut self, now: Instant, index: u32) {
+        let marking = self.table.listener_at(index).map(|listener| listener.marking);
+        let marking = marking.unwrap_or_default();
         for family in 0..2 {
             while let Some((tuple, header)) = self
                 .table
@@ -302,7 +334,7 @@ impl Core {
                 .and_then(|listener| listener.machines[family].as_mut())
                 .and_then(|machine| machine.poll_transmit(now))
             {
-                self.answer(now, &tuple, &header);
+                self.answer(now, &tuple, &header, marking);
             }
         }
         self.schedule_listener(index);
@@ -311,7 +343,7 @@ impl Core {
     /// Our address towards `remote`.
     ///
     /// # Errors
-    /// [`Error::Unreachable`].
+    /// [`Error::Unreachable`], [`Error::NoRoute`].
     pub(in crate::ip) fn source(
         &mut self,
         now: Instant,
@@ -322,9 +354,9 @@ impl Core {
         match self.layer.route(now, remote, asked) {
             Ok(via) => Ok(via.source),
             Err(NoPath::Resolving) => {
-                asked.or_else(|| self.layer.source_for(remote)).ok_or(Error::Unreachable)
+                asked.or_else(|| self.layer.source_for(remote)).ok_or(Error::NoRoute)
             }
-            Err(_) => Err(Error::Unreachable),
+            Err(why) => Err(why.into()),
         }
     }
 

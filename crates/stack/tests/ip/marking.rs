@@ -1,0 +1,81 @@
+//! What an application says of the IP header is in each packet, from the first on, and until it says otherwise
+//! (RFC 9293, MUST-48, MUST-49, SHLD-21, SHLD-22).
+
+use std::time::Duration;
+
+use fusewire_device::interface::memory::{Config as Pair, pair};
+use fusewire_device::interface::{Interface, Link};
+use fusewire_stack::ip::{Config, Event, Marking, Stack};
+
+use crate::net::{Kind, Net, addr, kinds, net_config};
+
+/// Traffic class and hop limit of an IP packet.
+fn marks(packet: &[u8]) -> (u8, u8) {
+    match packet[0] >> 4 {
+        4 => (packet[1], packet[8]),
+        _ => ((packet[0] << 4) | (packet[1] >> 4), packet[7]),
+    }
+}
+
+#[test]
+fn every_packet_of_a_connection_is_marked_from_the_first_on() {
+    for v6 in [false, true] {
+        let (a, mut b) = pair(Pair { link: Link::Ip, mtu: 1500, ..Pair::default() }).unwrap();
+        let mut now = fusewire_base::Instant::from_ms(5);
+        let net = net_config(&a, 0);
+        let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
+        let id = stack.tcp_connect(now, (addr(v6, 1), 7).into()).unwrap();
+        let marking = Marking { traffic_class: 0xb8, hop_limit: Some(9) };
+        stack.set_marking(id, marking).unwrap();
+        assert_eq!(stack.marking(id), Ok(marking));
+        let mut seen = Vec::new();
+        let mut turn = |stack: &mut Stack, now| {
+            stack.poll(now).unwrap();
+            for index in 0..b.receive().unwrap() {
+                seen.push(marks(b.packet(index).bytes));
+            }
+        };
+        turn(&mut stack, now);
+        // Changed while it is open: the SYN that is sent again says so, and keeps ECN's bits as they are.
+        stack.set_marking(id, Marking { traffic_class: 0x2b, hop_limit: None }).unwrap();
+        now += Duration::from_secs(3);
+        turn(&mut stack, now);
+        // RST of our own: still the connection's.
+        let hops = stack.layer().config().hop_limit;
+        assert_eq!(seen[0], (0xb8, 9));
+        assert!(seen.len() > 1 && seen[1..].iter().all(|m| *m == (0x28, hops)), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_listener_hands_its_marking_down() {
+    for kind in kinds() {
+        let mut net = Net::new(Kind { ..kind }, 1500, Config::default());
+        let marking = Marking { traffic_class: 0x48, hop_limit: Some(33) };
+        let listener = net.stacks[1].tcp_listen(net.addr(1, 7), 4).unwrap();
+        net.stacks[1].set_marking(listener, marking).unwrap();
+        let client = net.stacks[0].tcp_connect(net.now, net.addr(1, 7)).unwrap();
+        net.run(Duration::from_millis(50));
+        assert!(net.had(0, client, Event::Connected));
+        let (accepted, _) = net.stacks[1].tcp_accept(listener).unwrap().unwrap();
+        assert_eq!(net.stacks[1].marking(accepted), Ok(marking));
+        assert_eq!(net.stacks[0].marking(client), Ok(Marking::default()));
+    }
+}
+
+#[test]
+fn datagrams_are_marked_and_those_to_groups_go_no_further() {
+    let (a, mut b) = pair(Pair { link: Link::Ip, mtu: 1500, ..Pair::default() }).unwrap();
+    let now = fusewire_base::Instant::from_ms(5);
+    let net = net_config(&a, 0);
+    let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
+    let id = stack.udp_bind((addr(false, 0), 9).into()).unwrap();
+    stack.set_marking(id, Marking { traffic_class: 0x2d, hop_limit: Some(5) }).unwrap();
+    let group = "239.1.2.3".parse().unwrap();
+    for to in [addr(false, 1), group] {
+        assert_eq!(stack.udp_send(now, id, &[7; 4000], Some((to, 7).into())).unwrap(), Ok(true));
+        let seen: Vec<_> = (0..b.receive().unwrap()).map(|i| marks(b.packet(i).bytes)).collect();
+        let hops = if to == group { 1 } else { 5 };
+        assert!(seen.len() == 3 && seen.iter().all(|m| *m == (0x2d, hops)), "{to}: {seen:?}");
+    }
+}
