@@ -36,10 +36,13 @@ struct fw_config {
     /* sizeof(struct fw_config): a later library knows by it what an earlier program knew. */
     size_t size;
     /* "tap:NAME" makes or opens a TAP interface; "packet:INTERFACE" and "xdp:INTERFACE" live on one that the
-     * kernel uses too, with addresses that it does not have; "auto" or "auto:INTERFACE" takes the best that
-     * may be opened. */
+     * kernel uses too; "auto" or "auto:INTERFACE" takes the best that may be opened. */
     const char *device;
-    /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between. */
+    /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between: addresses that the kernel does not have. dhcp waits
+     * until there is one (ETIMEDOUT), and asks with a station of its own, so it is not for "xdp:". Or "kernel" alone: beside the
+     * kernel on the addresses that it has on the interface, with its routes and neighbours. A port that a socket
+     * here is bound to is nobody else's on the host then (EADDRINUSE, EACCES), and all others stay the kernel's;
+     * groups, too. It takes CAP_NET_ADMIN. */
     const char *addresses;
     /* Routers, IPv4 or IPv6, with commas between; or null. */
     const char *gateway;
@@ -78,8 +81,10 @@ int fw_shutdown(int fd, int how);
 int fw_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int fw_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 
-/* Flags of sending: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE (the last two change nothing). Of receiving: MSG_DONTWAIT,
- * MSG_PEEK, MSG_WAITALL (streams), MSG_TRUNC (datagrams), MSG_WAITFORONE (fw_recvmmsg). Others are EOPNOTSUPP. */
+/* Flags of sending: MSG_DONTWAIT, MSG_NOSIGNAL (changes nothing), MSG_MORE (of a stream, what does not fill a segment waits
+ * for more, a fifth of a second at most; of datagrams, pieces until one without it are one datagram, to the first's
+ * address), MSG_EOR (streams: what follows begins a segment of its own). Of receiving: MSG_DONTWAIT, MSG_PEEK,
+ * MSG_WAITALL (streams), MSG_TRUNC (datagrams), MSG_WAITFORONE (fw_recvmmsg). Others are EOPNOTSUPP. */
 ssize_t fw_send(int fd, const void *bytes, size_t len, int flags);
 ssize_t fw_sendto(int fd, const void *bytes, size_t len, int flags, const struct sockaddr *addr,
                   socklen_t addr_len);
@@ -104,7 +109,8 @@ int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
  * SO_REUSEADDR, SO_BROADCAST (both kept, and without effect).
  * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_MAXSEG (read only), and
  * TCP_INFO, which is Linux's struct tcp_info up to tcpi_data_segs_out; what is not known is 0.
- * IPPROTO_IP and IPPROTO_IPV6: to join and leave groups; the interface in the request is not looked at.
+ * IPPROTO_IP and IPPROTO_IPV6: IP_TOS and IPV6_TCLASS, IP_TTL and IPV6_UNICAST_HOPS, each pair one thing whichever
+ * version is spoken; to join and leave groups; the interface in the request is not looked at.
  * Others are ENOPROTOOPT. */
 int fw_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);

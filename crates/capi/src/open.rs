@@ -4,9 +4,13 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fusewire_device::interface::{Interface, devices, flows::Flows, host, packet, tap, xdp};
+use fusewire_stack::ip::net::addresses::Origin;
 use fusewire_stack::ip::net::{Cidr, Route};
 use fusewire_stack::ip::{Host, HostConfig, Stack};
 
@@ -17,7 +21,7 @@ use crate::errno::{Errno, Result};
 pub struct Settings {
     /// `tap:NAME`, `packet:INTERFACE`, `xdp:INTERFACE`, `auto`, `auto:INTERFACE`.
     pub device: String,
-    /// `ADDRESS/PREFIX`, `dhcp`, `slaac`, with commas between.
+    /// `ADDRESS/PREFIX`, `dhcp`, `slaac`, with commas between; or `kernel` alone.
     pub addresses: String,
     /// Routers, with commas between.
     pub gateway: String,
@@ -30,6 +34,7 @@ pub struct Opened {
     pub host: Host,
     /// What TCP sockets are bound to: the stack knows of listeners and connections only.
     bound: Mutex<Vec<SocketAddr>>,
+    _station: Option<Station>,
 }
 
 static DEFAULT: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
@@ -111,7 +116,16 @@ struct Words {
     addresses: Vec<Cidr>,
     dhcp: bool,
     slaac: bool,
+    /// Beside the kernel, on its own addresses.
+    kernel: bool,
     routes: Vec<Route>,
+}
+
+impl Words {
+    /// Addresses that are not known yet will be ours.
+    fn asks(&self) -> bool {
+        self.dhcp || self.slaac
+    }
 }
 
 fn list(text: &str) -> impl Iterator<Item = &str> {
@@ -124,13 +138,20 @@ fn words(settings: &Settings) -> io::Result<Words> {
         match word {
             "dhcp" => words.dhcp = true,
             "slaac" => words.slaac = true,
+            "kernel" => words.kernel = true,
             _ => words.addresses.push(word.parse().map_err(|_| {
-                invalid(format!("address {word:?} is not ADDRESS/PREFIX, dhcp or slaac"))
+                invalid(format!("address {word:?} is not ADDRESS/PREFIX, dhcp, slaac or kernel"))
             })?),
         }
     }
-    if words.addresses.is_empty() && !words.dhcp && !words.slaac {
-        return Err(invalid("no address: one of ADDRESS/PREFIX, dhcp, slaac is needed".into()));
+    let others = !words.addresses.is_empty() || words.asks() || !settings.gateway.is_empty();
+    if words.kernel && others {
+        let what = "\"kernel\" stands alone: the kernel's addresses and routes are used";
+        return Err(invalid(what.into()));
+    }
+    if !words.kernel && words.addresses.is_empty() && !words.asks() {
+        let what = "no address: one of ADDRESS/PREFIX, dhcp, slaac, kernel is needed";
+        return Err(invalid(what.into()));
     }
     for word in list(&settings.gateway) {
         let gateway: IpAddr =
@@ -146,42 +167,100 @@ fn words(settings: &Settings) -> io::Result<Words> {
 
 /// What of an interface that the kernel uses too is ours.
 fn flows(words: &Words) -> io::Result<Flows> {
+    if words.kernel {
+        // Ports follow with the sockets.
+        return Ok(Flows::default());
+    }
     let taken = host::Host::open()?.addrs()?;
     let ours = words.addresses.iter().map(Cidr::address);
     if let Some(both) = ours.clone().find(|ours| taken.iter().any(|addr| addr.addr == *ours)) {
-        let what = format!("{both} is the kernel's: give an address that nobody has");
+        let what = format!(
+            "{both} is the kernel's: give an address that nobody has, or \"kernel\" to live beside \
+             it on its own"
+        );
         return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
     }
-    // The addresses to come are not known yet.
-    let all = words.dhcp || words.slaac;
-    Ok(if all { Flows::everything() } else { Flows::addrs(ours) })
+    Ok(if words.asks() { Flows::everything() } else { Flows::addrs(ours) })
 }
 
-fn interface(settings: &Settings, words: &Words) -> io::Result<Box<dyn Interface>> {
+/// A station of our own on an interface: who asks for an address by that of the kernel's is given the kernel's.
+/// It is the same each time, so that a server of addresses knows it again, and this process alone has it as long as
+/// the socket lives.
+struct Station {
+    mac: [u8; 6],
+    _held: UnixDatagram,
+}
+
+/// Stations of one program on one interface.
+const STATIONS: u8 = 32;
+
+impl Station {
+    fn of(name: &str) -> io::Result<Station> {
+        let link = host::Host::open()?.links()?.into_iter().find(|link| link.name == name);
+        let Some(base) = link.and_then(|link| link.mac) else {
+            let what = format!("no Ethernet interface {name}");
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        };
+        for number in 1..=STATIONS {
+            // Locally administered (IEEE 802, section 8.4), and not the interface's own.
+            let [a, b, c, d, e, f] = base;
+            let mac = [(a | 2) & !1, b, c, d ^ number, e, f ^ number];
+            let text = mac.map(|byte| format!("{byte:02x}")).concat();
+            let address = UnixAddr::from_abstract_name(format!("fusewire/station/{text}"))?;
+            match UnixDatagram::bind_addr(&address) {
+                Ok(held) => return Ok(Station { mac, _held: held }),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let what = format!("{STATIONS} stacks on {name} ask for addresses already");
+        Err(io::Error::new(io::ErrorKind::AddrInUse, what))
+    }
+}
+
+/// An interface, its name where it is the kernel's too, and the station that we have on it.
+type Chosen = (Box<dyn Interface>, Option<String>, Option<Station>);
+
+fn interface(settings: &Settings, words: &Words) -> io::Result<Chosen> {
     let (device, name) = match settings.device.split_once(':') {
         Some((device, name)) => (device, Some(name).filter(|name| !name.is_empty())),
         None => (settings.device.as_str(), None),
     };
     let needed = || name.ok_or_else(|| invalid(format!("{device} needs a name: {device}:NAME")));
-    let device = match device {
-        "auto" => devices::choose(&devices::list()?, name)?.0,
-        device => device,
+    let device = match (device, name) {
+        // Others' packets pass by who waits for its address, and XDP takes them from the kernel.
+        ("auto", Some(_)) if words.asks() => "packet",
+        ("auto", name) => devices::choose(&devices::list()?, name)?.0,
+        (device, _) => device,
     };
     let mtu = Some(settings.mtu as usize).filter(|mtu| *mtu > 0);
+    let named = name.map(str::to_string);
     Ok(match device {
+        "tap" if words.kernel => {
+            let what = "a TAP is our own: \"kernel\" is for packet:, xdp: and auto:INTERFACE";
+            return Err(invalid(what.into()));
+        }
         "tap" => {
             let mut config = tap::Config { mtu, ..tap::Config::default() };
             config.name = name.map_or(config.name, str::to_string);
-            Box::new(tap::Tap::open(&config)?)
+            (Box::new(tap::Tap::open(&config)?), None, None)
         }
         "packet" => {
+            let name = needed()?;
             let flows = flows(words)?;
-            let config = packet::Config { flows, ..packet::Config::new(needed()?) };
-            Box::new(packet::Packet::open(&config)?)
+            let station = words.asks().then(|| Station::of(name)).transpose()?;
+            let mac = station.as_ref().map(|station| station.mac);
+            let config = packet::Config { flows, mac, ..packet::Config::new(name) };
+            (Box::new(packet::Packet::open(&config)?), named, station)
+        }
+        "xdp" if words.asks() => {
+            let what = "XDP takes chosen addresses: dhcp and slaac need tap: or packet:";
+            return Err(invalid(what.into()));
         }
         "xdp" => {
             let flows = flows(words)?;
-            Box::new(xdp::Xdp::open(&xdp::Config { flows, ..xdp::Config::new(needed()?) })?)
+            let config = xdp::Config { flows, ..xdp::Config::new(needed()?) };
+            (Box::new(xdp::Xdp::open(&config)?), named, None)
         }
         _ => {
             let what = format!(
@@ -193,10 +272,40 @@ fn interface(settings: &Settings, words: &Words) -> io::Result<Box<dyn Interface
     })
 }
 
+/// How long a server of addresses is waited for, and how long a router, which need not be there.
+const SERVER_WAIT: Duration = Duration::from_secs(20);
+const ROUTER_WAIT: Duration = Duration::from_secs(5);
+
+/// Waits for the addresses that were asked for.
+fn await_address(host: &Host, dhcp: bool, slaac: bool) -> io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        let (leased, advertised) = host.with(|stack, _| {
+            let usable = |origin| {
+                stack.layer().addresses().any(|entry| entry.is_usable() && entry.origin == origin)
+            };
+            (usable(Origin::Dhcp), usable(Origin::Slaac))
+        })?;
+        if (leased || !dhcp) && (advertised || !slaac || begin.elapsed() > ROUTER_WAIT) {
+            return Ok(());
+        }
+        if begin.elapsed() > SERVER_WAIT {
+            let what = format!("no DHCP server lent an address within {} s", SERVER_WAIT.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 impl Opened {
     fn new(settings: &Settings) -> io::Result<Opened> {
         let words = words(settings)?;
-        let interface = interface(settings, &words)?;
+        let (interface, name, station) = interface(settings, &words)?;
+        let bound = Mutex::default();
+        if let Some(name) = name.filter(|_| words.kernel) {
+            let host = Host::beside(interface, &name, HostConfig::default())?;
+            return Ok(Opened { host, bound, _station: station });
+        }
         let mut net = Stack::net_config(&*interface);
         if settings.mtu > 0 {
             net.mtu = net.mtu.min(settings.mtu as usize);
@@ -205,7 +314,8 @@ impl Opened {
         net.routes = words.routes;
         (net.dhcp, net.slaac) = (words.dhcp, words.slaac);
         let host = Host::new(interface, net, HostConfig::default())?;
-        Ok(Opened { host, bound: Mutex::default() })
+        await_address(&host, words.dhcp, words.slaac)?;
+        Ok(Opened { host, bound, _station: station })
     }
 
     fn bound(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
@@ -225,16 +335,23 @@ impl Opened {
         }
         let mut bound = self.bound();
         let is_free = |at: &SocketAddr| !bound.iter().any(|other| overlap(*other, *at));
+        // Beside the kernel others may have it.
+        let claim = |at: SocketAddr| -> Result<SocketAddr> {
+            self.host.with(|stack, _| stack.claim_port(at))??;
+            Ok(at)
+        };
+        let in_use = Err(Errno(libc::EADDRINUSE));
         let found = if local.port() != 0 {
-            Some(local).filter(is_free)
+            Some(local).filter(is_free).map_or(in_use, claim)
         } else {
             // Below the ports that connections are given, so that the two never meet.
             let begin = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), local);
             let places = (0..PORTS).map(|at| (begin % PORTS + at) % PORTS);
             let ports = places.map(|at| SocketAddr::new(local.ip(), FIRST_PORT + at as u16));
-            ports.into_iter().find(is_free)
+            let mut tries = ports.filter(is_free).map(claim);
+            tries.find(|tried| *tried != in_use).unwrap_or(in_use)
         };
-        let found = found.ok_or(Errno(libc::EADDRINUSE))?;
+        let found = found?;
         bound.push(found);
         Ok(found)
     }
@@ -244,6 +361,8 @@ impl Opened {
         let mut bound = self.bound();
         if let Some(at) = bound.iter().position(|other| *other == local) {
             bound.swap_remove(at);
+            // A stack whose interface is gone has none.
+            let _ = self.host.with(|stack, _| stack.give_up_port(local.port()));
         }
     }
 }
@@ -273,12 +392,18 @@ mod tests {
     fn words_mean_addresses_and_routes() {
         let got = words(&settings("10.0.0.2/24, fd00::2/64 dhcp", "10.0.0.1,fd00::1")).unwrap();
         assert_eq!(got.addresses.len(), 2);
-        assert!(got.dhcp && !got.slaac);
+        assert!(got.dhcp && !got.slaac && !got.kernel);
+        assert!(words(&settings("kernel", "")).unwrap().kernel);
         assert_eq!(got.routes.len(), 2);
         assert_eq!(got.routes[1].destination, "::/0".parse().unwrap());
-        for (addresses, gateway) in
-            [("", ""), ("10.0.0.2/33", ""), ("ten", ""), ("10.0.0.2/24", "router")]
-        {
+        for (addresses, gateway) in [
+            ("", ""),
+            ("10.0.0.2/33", ""),
+            ("ten", ""),
+            ("10.0.0.2/24", "router"),
+            ("kernel,dhcp", ""),
+            ("kernel", "10.0.0.1"),
+        ] {
             let error = words(&settings(addresses, gateway)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{addresses:?} {gateway:?}");
         }

@@ -186,21 +186,35 @@ pub extern "C" fn fw_shutdown(fd: c_int, how: c_int) -> c_int {
     guard_int(|| done(table::socket(fd)?.shutdown(how)))
 }
 
+/// Tells an address of a socket.
+///
+/// # Safety
+/// The header's contract: null, or `*len` bytes.
+unsafe fn name(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+    of: impl FnOnce(&Socket) -> Result<std::net::SocketAddr>,
+) -> c_int {
+    guard_int(|| {
+        let socket = table::socket(fd)?;
+        let name = of(&socket)?;
+        if addr.is_null() {
+            return Err(Errno(libc::EFAULT));
+        }
+        // SAFETY: as this function's.
+        done(unsafe { memory::put_address(addr, len, || socket.family.emit(name)) })
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_getsockname(
     fd: c_int,
     addr: *mut sockaddr,
     len: *mut socklen_t,
 ) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        let local = socket.local()?;
-        if addr.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        // SAFETY: `*len` bytes: the header's contract.
-        done(unsafe { memory::put_address(addr, len, || socket.family.emit(local)) })
-    })
+    // SAFETY: the header's contract is the same.
+    unsafe { name(fd, addr, len, Socket::local) }
 }
 
 #[unsafe(no_mangle)]
@@ -209,15 +223,8 @@ pub unsafe extern "C" fn fw_getpeername(
     addr: *mut sockaddr,
     len: *mut socklen_t,
 ) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        let peer = socket.peer()?;
-        if addr.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        // SAFETY: `*len` bytes: the header's contract.
-        done(unsafe { memory::put_address(addr, len, || socket.family.emit(peer)) })
-    })
+    // SAFETY: the header's contract is the same.
+    unsafe { name(fd, addr, len, Socket::peer) }
 }
 
 #[unsafe(no_mangle)]

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use fusewire_stack::ip::{SocketId, Stack, Way};
+use fusewire_stack::ip::{Marking, SocketId, Stack, Way};
 
 use super::{Flags, Kind, Socket, State, Wait};
 use crate::address::Named;
@@ -65,6 +65,15 @@ pub struct Incoming<'a> {
     pub got: Option<(SocketAddr, usize)>,
 }
 
+/// The beginning of a datagram whose end is still to come (`MSG_MORE`).
+pub struct Begun {
+    to: Option<SocketAddr>,
+    bytes: Vec<u8>,
+}
+
+/// No datagram has more bytes, over IPv6 nor IPv4 (RFC 768).
+const DATAGRAM_MAX: usize = 65_535 - 8;
+
 /// Bytes that leave in one call at most.
 const RUN_BYTES: usize = 60 << 10;
 
@@ -86,6 +95,13 @@ impl Socket {
         Ok(())
     }
 
+    pub(super) fn bind_datagram(&self, local: SocketAddr, marking: Marking) -> Result<SocketId> {
+        self.with_stack(|stack, _| {
+            let id = stack.udp_bind(local)?;
+            stack.set_marking(id, marking).map(|()| id)
+        })
+    }
+
     /// Its name in the stack; one that is not bound is bound to any port.
     pub(super) fn datagram(&self) -> Result<SocketId> {
         if self.kind != Kind::Datagram {
@@ -97,7 +113,7 @@ impl Socket {
         }
         self.alive()?;
         let local = self.family.unspecified();
-        let id = self.with_stack(|stack, _| stack.udp_bind(local))?;
+        let id = self.bind_datagram(local, inner.options.marking)?;
         inner.state = State::Datagram(id);
         Ok(id)
     }
@@ -116,6 +132,10 @@ impl Socket {
             }
             if inner.peer.is_none() && messages.iter().any(|message| message.to.is_none()) {
                 return Err(Errno(libc::EDESTADDRREQ));
+            }
+            if flags.more || inner.begun.is_some() {
+                drop(inner);
+                return self.send_pieces(messages, flags);
             }
             inner.options.send_wait(flags)
         };
@@ -156,6 +176,29 @@ impl Socket {
             }
         }
         Ok(sent)
+    }
+
+    /// Takes pieces of one datagram, which leaves with the first that is not followed by more. The first says
+    /// whom it goes to.
+    fn send_pieces(&self, pieces: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
+        for piece in pieces {
+            let mut inner = self.lock();
+            let begun = inner.begun.get_or_insert(Begun { to: piece.to, bytes: Vec::new() });
+            if begun.bytes.len() + piece.bytes.len() > DATAGRAM_MAX {
+                inner.begun = None;
+                return Err(Errno(libc::EMSGSIZE));
+            }
+            begun.bytes.extend_from_slice(&piece.bytes);
+            if flags.more {
+                continue;
+            }
+            let whole = inner.begun.take();
+            drop(inner);
+            if let Some(Begun { to, bytes }) = whole {
+                self.send_messages(&[Outgoing { to, bytes: bytes.into() }], flags)?;
+            }
+        }
+        Ok(pieces.len())
     }
 
     /// Receives messages; returns how many. Waits for all of them, or for the first alone

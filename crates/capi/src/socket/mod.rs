@@ -20,6 +20,7 @@ use fusewire_stack::ip::{Readiness, SocketId, Stack, State as TcpState, TcpConfi
 use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
 use crate::open::Opened;
+use datagram::Begun;
 pub use datagram::{Incoming, Outgoing, Place};
 use options::Options;
 
@@ -74,6 +75,8 @@ struct Inner {
     options: Options,
     /// An error that waits to be told.
     error: Option<Errno>,
+    /// The beginning of a datagram that is not whole yet.
+    begun: Option<Begun>,
 }
 
 /// A socket.
@@ -105,6 +108,10 @@ pub struct Flags {
     pub all: bool,
     pub truncated: bool,
     pub for_one: bool,
+    /// More follows at once (`MSG_MORE`).
+    pub more: bool,
+    /// A record ends here (`MSG_EOR`).
+    pub end_of_record: bool,
 }
 
 impl Flags {
@@ -113,8 +120,10 @@ impl Flags {
     /// # Errors
     /// `EOPNOTSUPP` for what would be ignored to somebody's surprise.
     pub fn of(flags: i32) -> Result<Flags> {
-        let harmless = libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_CMSG_CLOEXEC;
+        let harmless = libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
         let known = libc::MSG_DONTWAIT
+            | libc::MSG_MORE
+            | libc::MSG_EOR
             | libc::MSG_PEEK
             | libc::MSG_WAITALL
             | libc::MSG_TRUNC
@@ -129,6 +138,8 @@ impl Flags {
             all: has(libc::MSG_WAITALL),
             truncated: has(libc::MSG_TRUNC),
             for_one: has(libc::MSG_WAITFORONE),
+            more: has(libc::MSG_MORE),
+            end_of_record: has(libc::MSG_EOR),
         })
     }
 }
@@ -154,7 +165,7 @@ impl Socket {
         state: State,
         options: Options,
     ) -> Socket {
-        let inner = Inner { state, bound: None, peer: None, options, error: None };
+        let inner = Inner { state, bound: None, peer: None, options, error: None, begun: None };
         Socket {
             opened,
             kind,
@@ -202,6 +213,20 @@ impl Socket {
         Ok(self.opened.host.with(f)??)
     }
 
+    /// Waits until `attempt`, which receives by itself, gives something; `EAGAIN` when the time is over.
+    fn wait_receiving<T>(
+        &self,
+        id: SocketId,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Stack, Instant) -> io::Result<Option<T>>,
+    ) -> Result<T> {
+        let done = self.opened.host.wait_receiving(id, timeout, |stack, now| {
+            self.alive()?;
+            attempt(stack, now)
+        })?;
+        done.ok_or(Errno(libc::EAGAIN))
+    }
+
     // ---- names
 
     /// Binds it.
@@ -215,7 +240,7 @@ impl Socket {
         }
         match self.kind {
             Kind::Datagram => {
-                let id = self.with_stack(|stack, _| stack.udp_bind(local))?;
+                let id = self.bind_datagram(local, inner.options.marking)?;
                 inner.state = State::Datagram(id);
             }
             Kind::Stream => inner.bound = Some(self.opened.reserve(local)?),
@@ -281,7 +306,11 @@ impl Socket {
         inner.bound = Some(local);
         let backlog = backlog.clamp(1, 4096) as usize;
         let config = self.config(&inner.options)?;
-        let id = self.with_stack(|stack, _| stack.tcp_listen_with(local, backlog, &config))?;
+        let marking = inner.options.marking;
+        let id = self.with_stack(|stack, _| {
+            let id = stack.tcp_listen_with(local, backlog, &config)?;
+            stack.set_marking(id, marking).map(|()| id)
+        })?;
         inner.state = State::Listening(id);
         Ok(())
     }

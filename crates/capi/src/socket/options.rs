@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fusewire_stack::ip::{Info, KeepAlive, State as TcpState, TcpConfig};
+use fusewire_stack::ip::{Info, KeepAlive, Marking, State as TcpState, TcpConfig};
 
 use super::{Flags, Kind, Socket, State};
 use crate::errno::{Errno, Result};
@@ -26,6 +26,7 @@ pub struct Options {
     pub send_buffer: Option<u32>,
     pub reuse: bool,
     pub broadcast: bool,
+    pub marking: Marking,
 }
 
 impl Default for Options {
@@ -47,6 +48,7 @@ impl Default for Options {
             send_buffer: None,
             reuse: false,
             broadcast: false,
+            marking: Marking::default(),
         }
     }
 }
@@ -116,6 +118,25 @@ fn of_timeval(time: Option<Duration>) -> Vec<u8> {
     let mut bytes = (time.as_secs() as i64).to_ne_bytes().to_vec();
     bytes.extend_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
     bytes
+}
+
+/// A field of the IP header that a socket may set.
+#[derive(Clone, Copy)]
+enum Field {
+    TrafficClass,
+    HopLimit,
+}
+
+impl Field {
+    fn of(level: i32, name: i32) -> Option<Field> {
+        match (level, name) {
+            (libc::IPPROTO_IP, libc::IP_TOS) => Some(Field::TrafficClass),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => Some(Field::TrafficClass),
+            (libc::IPPROTO_IP, libc::IP_TTL) => Some(Field::HopLimit),
+            (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => Some(Field::HopLimit),
+            _ => None,
+        }
+    }
 }
 
 /// The group of `struct ip_mreq` or `struct ipv6_mreq`, whose first member it is.
@@ -217,7 +238,28 @@ impl Socket {
         })
     }
 
+    /// What the IP headers say: of both versions alike.
+    fn set_marking(&self, name: Field, value: &[u8]) -> Result<()> {
+        let value = match int(value)? {
+            -1 => None,
+            value => Some(u8::try_from(value).map_err(|_| Errno(libc::EINVAL))?),
+        };
+        let mut inner = self.lock();
+        let marking = &mut inner.options.marking;
+        match name {
+            Field::TrafficClass => marking.traffic_class = value.unwrap_or(0),
+            Field::HopLimit if value == Some(0) => return Err(Errno(libc::EINVAL)),
+            Field::HopLimit => marking.hop_limit = value,
+        }
+        let marking = *marking;
+        let Some(id) = inner.state.id() else { return Ok(()) };
+        self.with_stack(|stack, _| stack.set_marking(id, marking))
+    }
+
     fn set_ip_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        if let Some(field) = Field::of(level, name) {
+            return self.set_marking(field, value);
+        }
         let join = match (level, name) {
             (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP) => true,
             (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP) => false,
@@ -243,8 +285,20 @@ impl Socket {
             libc::SOL_SOCKET => self.socket_option(name),
             libc::IPPROTO_TCP if self.kind == Kind::Stream => self.tcp_option(name),
             libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(0i32.to_ne_bytes().to_vec()),
-            _ => Err(Errno(libc::ENOPROTOOPT)),
+            _ => self.marking(Field::of(level, name).ok_or(Errno(libc::ENOPROTOOPT))?),
         }
+    }
+
+    fn marking(&self, field: Field) -> Result<Vec<u8>> {
+        let marking = self.lock().options.marking;
+        let value = match field {
+            Field::TrafficClass => marking.traffic_class,
+            Field::HopLimit => match marking.hop_limit {
+                Some(hops) => hops,
+                None => self.opened.host.with(|stack, _| stack.layer().config().hop_limit)?,
+            },
+        };
+        Ok(i32::from(value).to_ne_bytes().to_vec())
     }
 
     fn socket_option(&self, name: i32) -> Result<Vec<u8>> {

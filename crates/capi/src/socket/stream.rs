@@ -4,9 +4,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{Error, SocketId, Stack, State as TcpState, Way};
+use fusewire_stack::ip::{Error, SendFlags, SocketId, Stack, State as TcpState, Way};
 
 use super::{Flags, Socket, State, Wait};
 use crate::errno::{Errno, Result};
@@ -53,8 +54,11 @@ impl Socket {
                 }
             }
             let (local, config) = (inner.bound, self.config(&inner.options)?);
-            let id =
-                self.with_stack(|stack, now| stack.tcp_connect_with(now, remote, local, &config))?;
+            let marking = inner.options.marking;
+            let id = self.with_stack(|stack, now| {
+                let id = stack.tcp_connect_with(now, remote, local, &config)?;
+                stack.set_marking(id, marking).map(|()| id)
+            })?;
             inner.state = State::Stream { id, is_told: false };
             inner.error = None;
             self.error_told.store(false, Ordering::Release);
@@ -117,10 +121,11 @@ impl Socket {
             return Err(Errno(libc::EPIPE));
         }
         let timeout = self.lock().options.send_wait(flags);
+        let how = SendFlags { more: flags.more, end_of_record: flags.end_of_record };
         let mut done = 0;
         let wait = Wait { id, way: Way::Write, timeout };
         let result = self.wait(&wait, |stack, _| {
-            done += stack.tcp_write(id, &bytes[done..])?;
+            done += stack.tcp_send(id, &bytes[done..], how)?;
             Ok((done == bytes.len()).then_some(()))
         });
         match result {
@@ -141,16 +146,14 @@ impl Socket {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let timeout = self.lock().options.recv_wait(flags);
+        if flags.peek {
+            return self.peek_stream(id, out, timeout);
+        }
         let (mut done, mut waited) = (0, false);
-        let wait = Wait { id, way: Way::Read, timeout };
-        let result = self.wait(&wait, |stack, now| {
-            let got = if flags.peek {
-                peek(stack, id, out)?
-            } else {
-                // Once we wait, bytes go straight from the interface to `out`.
-                take(stack, now, id, &mut out[done..], std::mem::replace(&mut waited, true))?
-            };
-            let got = match got {
+        let result = self.wait_receiving(id, timeout, |stack, now| {
+            // Once we wait, bytes go straight from the interface to `out`.
+            let direct = std::mem::replace(&mut waited, true);
+            let got = match take(stack, now, id, &mut out[done..], direct)? {
                 None if self.shut_read.load(Ordering::Acquire) => Some(0),
                 got => got,
             };
@@ -159,18 +162,39 @@ impl Socket {
                 Some(0) => Some(()),
                 Some(len) => {
                     done += len;
-                    let more = flags.all && !flags.peek && done < out.len();
-                    (!more).then_some(())
+                    (!flags.all || done == out.len()).then_some(())
                 }
             })
         });
         match result {
-            Ok(()) => Ok(done),
             Err(_) if done > 0 => Ok(done),
-            Err(Errno(libc::EAGAIN | libc::EBADF | libc::ENETDOWN)) => result.map(|()| done),
-            Err(error) if self.first_told() => Err(error),
+            result => self.received(result.map(|()| done)),
+        }
+    }
+
+    /// What a call to receive gives: what ended the connection is told once, and is the end of the stream
+    /// then.
+    fn received(&self, result: Result<usize>) -> Result<usize> {
+        match result {
+            Ok(_) | Err(Errno(libc::EAGAIN | libc::EBADF | libc::ENETDOWN)) => result,
+            Err(_) if self.first_told() => result,
             Err(_) => Ok(0),
         }
+    }
+
+    /// Shows what is there and leaves it there, waiting for the first byte; 0 at the end of the stream.
+    fn peek_stream(
+        &self,
+        id: SocketId,
+        out: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        let wait = Wait { id, way: Way::Read, timeout };
+        let peeked = self.wait(&wait, |stack, _| {
+            let is_shut = || self.shut_read.load(Ordering::Acquire);
+            Ok(peek(stack, id, out)?.or_else(|| is_shut().then_some(0)))
+        });
+        self.received(peeked)
     }
 }
 

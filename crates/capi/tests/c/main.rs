@@ -1,15 +1,19 @@
 //! The library as C sees it: the header compiles by itself, `border.c` calls everything against a kernel at the
 //! other end of a TAP, and the example echoes what the kernel's sockets send it.
 
+mod dhcp;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Werror", "-pedantic"];
+const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Werror", "-Wpedantic"];
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -87,12 +91,35 @@ struct Running(Child);
 impl Running {
     /// Waits until it says that it is ready; panics with what it says else.
     fn ready(&mut self) {
+        self.says("ready");
+    }
+
+    /// Waits until it says this.
+    fn says(&mut self, what: &str) {
         let mut line = String::new();
         let out = self.0.stdout.as_mut().unwrap();
         BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
-        if line != "ready\n" {
+        if line.trim_end() != what {
             panic!("{line}{}", self.errors());
         }
+    }
+
+    /// Waits until it ends, which it does well.
+    fn succeeds(mut self) {
+        let end = Instant::now() + Duration::from_secs(90);
+        let status = loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                break Some(status);
+            }
+            if Instant::now() > end {
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        // One that hangs is ended, so that its errors do.
+        let _ = self.0.kill();
+        let errors = self.errors();
+        assert!(status.is_some_and(|status| status.success()), "{status:?}: {errors}");
     }
 
     fn errors(&mut self) -> String {
@@ -205,20 +232,91 @@ fn every_call_does_what_posix_says() {
         sh("ip addr add 10.81.0.1/24 dev fwcapi");
         serve("10.81.0.1", 200);
         running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
-        let end = Instant::now() + Duration::from_secs(90);
-        let status = loop {
-            if let Some(status) = running.0.try_wait().unwrap() {
-                break Some(status);
-            }
-            if Instant::now() > end {
-                break None;
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        running.succeeds();
+    });
+}
+
+/// Our end of the pair is `fwb`, with 10.81.0.2; the other host has 10.81.0.1 on `fwa`, and the services.
+fn hosts(address: &str) -> Peer {
+    let peer = Peer::new();
+    sh(&format!(
+        "ip link add fwb type veth peer name fwa netns {}\n{address}\nip link set fwb up",
+        peer.pid()
+    ));
+    peer.sh("ip addr add 10.81.0.1/24 dev fwa\nip link set fwa up\n\
+         ip addr add 10.82.7.1/32 dev lo\nip route add 255.255.255.255/32 dev fwa");
+    in_peer(&peer, || serve("10.81.0.1", 200));
+    peer
+}
+
+/// Threads that `f` starts, and its sockets, are the other host's.
+fn in_peer(peer: &Peer, f: impl FnOnce() + Send) {
+    let namespace = std::fs::File::open(format!("/proc/{}/ns/net", peer.pid())).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(namespace.as_fd(), kind).unwrap();
+            f();
+        });
+    });
+}
+
+#[test]
+fn every_call_does_the_same_beside_the_kernel() {
+    in_namespace("every_call_does_the_same_beside_the_kernel", Need::Root, "", || {
+        let Some(program) = Program::new("tests/border.c") else { return };
+        for (device, argument) in
+            [("packet:fwb", ""), ("xdp:fwb", "without-icmp"), ("auto:fwb", "")]
+        {
+            eprintln!("{device}");
+            let _peer = hosts("ip addr add 10.81.0.2/24 dev fwb");
+            let mut running = program.run(device, "kernel", &[argument]);
+            running.ready();
+            running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+            running.succeeds();
+            sh("ip link del fwb");
+        }
+    });
+}
+
+#[test]
+fn a_port_is_ours_or_the_kernels() {
+    in_namespace("a_port_is_ours_or_the_kernels", Need::Root, "", || {
+        let Some(program) = Program::new("tests/beside.c") else { return };
+        for device in ["packet:fwb", "xdp:fwb"] {
+            eprintln!("{device}");
+            let peer = hosts("ip addr add 10.81.0.2/24 dev fwb");
+            let mut running = program.run(device, "kernel", &[]);
+            running.says("connect");
+            let script = "exec 3<>/dev/tcp/10.81.0.2/702; for text in ping pong; do \
+                          printf $text >&3; test $(head -c 4 <&3) = $text; done";
+            let status = peer.command("bash").args(["-e", "-c", script]).status().unwrap();
+            assert!(status.success(), "{device}");
+            running.says("remove");
+            sh("ip addr del 10.81.0.2/24 dev fwb");
+            running.succeeds();
+            sh("ip link del fwb");
+        }
+    });
+}
+
+#[test]
+fn an_address_is_lent_by_a_server() {
+    in_namespace("an_address_is_lent_by_a_server", Need::Root, "", || {
+        let Some(program) = Program::new("tests/border.c") else { return };
+        let peer = hosts("ip addr add 10.81.0.3/24 dev fwb");
+        let lease = dhcp::Lease {
+            server: [10, 81, 0, 1].into(),
+            address: [10, 81, 0, 2].into(),
+            route: ([10, 82, 7, 0].into(), [10, 81, 0, 1].into()),
         };
-        // One that hangs is ended, so that its errors do.
-        let _ = running.0.kill();
-        let errors = running.errors();
-        assert!(status.is_some_and(|status| status.success()), "{status:?}: {errors}");
+        in_peer(&peer, move || dhcp::serve(lease));
+        let mut running = program.run("auto:fwb", "dhcp", &[]);
+        running.ready();
+        running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        running.succeeds();
+        let mut refused = program.run("xdp:fwb", "dhcp", &[]);
+        assert!(!refused.0.wait().unwrap().success() && refused.errors().contains("dhcp"));
     });
 }
 
