@@ -134,7 +134,11 @@ impl Xdp {
         let mtu = ifreq::mtu(any.as_fd(), &config.name)?;
         let driver = ethtool::driver(any.as_fd(), &config.name).unwrap_or_default();
         if mtu > MOST_MTU {
-            let what = format!("its MTU is {mtu}, and at most {MOST_MTU} fits into a frame");
+            let what = format!(
+                "its MTU is {mtu}, and at most {MOST_MTU} fits into a frame: ip link set {} mtu {MOST_MTU}, or \
+                 take AF_PACKET, which carries any (packet:{})",
+                config.name, config.name
+            );
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         let frame_bytes = if mtu <= SMALL_MTU { 2048 } else { 4096 };
