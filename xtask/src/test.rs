@@ -14,7 +14,7 @@ pub struct Options {
 }
 
 /// Programs that tests talk to, and the Debian packages that have them.
-const PEERS: [(&str, &str); 11] = [
+const PEERS: [(&str, &str); 12] = [
     ("tshark", "tshark"),
     ("cc", "gcc"),
     ("g++", "g++"),
@@ -23,6 +23,7 @@ const PEERS: [(&str, &str); 11] = [
     ("bash", "bash"),
     ("curl", "curl"),
     ("iperf3", "iperf3"),
+    ("nmap", "nmap"),
     ("ping", "iputils-ping"),
     ("socat", "socat"),
     ("tracepath", "iputils-tracepath"),

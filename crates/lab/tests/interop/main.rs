@@ -8,5 +8,6 @@ mod floods;
 mod lan;
 mod options;
 mod programs;
+mod scans;
 mod services;
 mod vanish;
