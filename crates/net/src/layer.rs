@@ -438,6 +438,11 @@ impl Layer {
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.neighbors.handle_timeout(now);
+        while let Some(failed) = self.neighbors.poll_failed() {
+            if self.routes.rotate(failed) {
+                self.changed();
+            }
+        }
         while let Some(change) = self.addresses.handle_timeout(now) {
             self.apply(now, Some(change));
         }

@@ -136,6 +136,8 @@ pub struct Neighbors {
     solicits: usize,
     cursor: usize,
     changes: u64,
+    /// Those that were given up and that nobody was told of yet.
+    failed: Vec<IpAddr>,
     base_reachable: Duration,
     retrans: Duration,
 }
@@ -151,6 +153,7 @@ impl Neighbors {
             solicits: 0,
             cursor: 0,
             changes: 0,
+            failed: Vec::new(),
             base_reachable: REACHABLE_TIME,
             retrans: RETRANS_TIMER,
         }
@@ -433,6 +436,11 @@ impl Neighbors {
         self.next = self.entries.iter().flatten().filter_map(|e| e.deadline).min();
     }
 
+    /// A neighbour that was given up since this was last asked.
+    pub fn poll_failed(&mut self) -> Option<IpAddr> {
+        self.failed.pop()
+    }
+
     /// True when who uses the entry has to ask again.
     fn expire(&mut self, now: Instant, at: usize) -> bool {
         let Some(entry) = &mut self.entries[at] else { return false };
@@ -463,6 +471,7 @@ impl Neighbors {
             State::Incomplete => {
                 entry.state = State::Failed;
                 entry.solicitations = 0;
+                self.failed.push(entry.address);
                 self.arm(at, now + FAILED_TIME);
                 true
             }

@@ -259,7 +259,7 @@ fn a_router_without_an_answer_is_asked_and_makes_way() {
     wire.layers[1].remove_address(wire.now, first);
     assert_eq!(hop(&mut wire), Ok(first));
     wire.layers[0].doubt(first);
-    wire.pass(Duration::from_secs(7));
+    wire.pass(Duration::from_secs(20));
     let _ = hop(&mut wire);
     wire.settle();
     assert_eq!(hop(&mut wire), Ok(second));

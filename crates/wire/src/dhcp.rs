@@ -434,14 +434,7 @@ mod tests {
             prefix_len: Some(24),
             routers: Servers::read(&[10, 0, 0, 1]),
             dns: Servers::read(&[10, 0, 0, 53]),
-            routes: [(24, [10, 9, 8, 0]), (0, [0; 4]), (9, [10, 128, 0, 0])]
-                .map(|(prefix_len, network)| ClasslessRoute {
-                    network: network.into(),
-                    prefix_len,
-                    router: Ipv4Addr::new(10, 0, 0, 2),
-                })
-                .into_iter()
-                .collect(),
+            routes: ClasslessRoutes::read(&[9, 10, 128, 10, 0, 0, 2]).unwrap_or_default(),
             ..Message::new(Kind::Ack, 0x1234_5678, STATION)
         }
     }
