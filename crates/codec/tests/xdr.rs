@@ -211,3 +211,42 @@ proptest! {
         prop_assert_eq!(from_bytes::<File>(&bytes).unwrap(), file);
     }
 }
+
+#[test]
+fn a_list_of_optional_data_is_as_long_as_the_count_allows() {
+    let numbers: Vec<u32> = (0..40_000).collect();
+    let mut encoder = Encoder::new(Vec::new());
+    encoder.list_of(&numbers, |to, n| to.uint(*n)).unwrap();
+    let bytes = encoder.into_inner();
+    assert_eq!(bytes[..12], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    let read = |count| {
+        let limits = Limits { count, ..Limits::default() };
+        let mut decoder = Decoder::new(SliceSource::new(&bytes), limits);
+        let list = decoder.list_of(Decoder::uint)?;
+        decoder.finish().map(|()| list)
+    };
+    assert_eq!(read(40_000).unwrap(), numbers);
+    assert_eq!(*read(39_999).unwrap_err().problem(), Problem::TooMany { bound: 39_999 });
+}
+
+#[test]
+fn fixed_lengths_are_exact() {
+    let mut decoder = Decoder::new(SliceSource::new(b"abcde\0\0\0"), Limits::default());
+    assert_eq!(decoder.opaque_exact(5).unwrap(), b"abcde");
+    let left = decoder.opaque_exact(u32::MAX).unwrap_err();
+    assert_eq!(*left.problem(), Problem::Truncated { needed: u32::MAX as usize, left: 0 });
+    let mut decoder = Decoder::new(SliceSource::new(b"\0\0\0\x01\0\0\0\x02"), Limits::default());
+    assert_eq!(decoder.array_exact(Decoder::int).unwrap(), [1, 2]);
+    let encoder = Encoder::new(Vec::new());
+    assert!(encoder.exactly(3, 3).is_ok());
+    assert_eq!(
+        *encoder.exactly(2, 3).unwrap_err().problem(),
+        Problem::TooShort { found: 2, bound: 3 }
+    );
+    assert_eq!(
+        *encoder.exactly(4, 3).unwrap_err().problem(),
+        Problem::TooLong { found: 4, bound: 3 }
+    );
+    let mut decoder = Decoder::new(SliceSource::new(b"\0\0\0\x01\xff\0\0\0"), Limits::default());
+    assert_eq!(*decoder.text(9).unwrap_err().problem(), Problem::Contents("UTF-8"));
+}

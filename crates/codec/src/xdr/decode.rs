@@ -4,7 +4,7 @@ use super::fill_len;
 use crate::limits::Budget;
 use crate::types::Octets;
 use crate::{Error, Limits, Problem, SliceSource, Source, Step};
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, string::String, vec, vec::Vec};
 
 /// A type that has an XDR form.
 pub trait Decode<'a>: Sized {
@@ -206,6 +206,32 @@ impl<'a, S: Source<'a>> Decoder<S> {
         self.octets_fixed(len)
     }
 
+    /// Fixed-length opaque data (4.9) of `len` bytes, in a vector of its own: for lengths that no array on the
+    /// stack should have.
+    ///
+    /// # Errors
+    /// Truncated, beyond the limit on size, or a fill byte that is not zero.
+    pub fn opaque_exact(&mut self, len: u32) -> Result<Vec<u8>, Error> {
+        let (len, left, offset) = (len as usize, self.remaining(), self.position());
+        if len > left {
+            return Err(Problem::Truncated { needed: len, left }.at(offset));
+        }
+        self.budget.bytes(len as u64, offset)?;
+        let mut bytes = vec![0; len];
+        self.source.take(&mut bytes)?;
+        self.fill(len)?;
+        Ok(bytes)
+    }
+
+    /// String (4.11) of at most `bound` bytes that is UTF-8.
+    ///
+    /// # Errors
+    /// As [`Decoder::opaque`], or no UTF-8.
+    pub fn text(&mut self, bound: u32) -> Result<String, Error> {
+        let offset = self.position();
+        String::from_utf8(self.opaque(bound)?).map_err(|_| Problem::Contents("UTF-8").at(offset))
+    }
+
     /// String (4.11) of at most `bound` bytes. RFC 4506 says nothing of the character set, so these are bytes.
     ///
     /// # Errors
@@ -226,6 +252,40 @@ impl<'a, S: Source<'a>> Decoder<S> {
             *element = T::decode(self)?;
         }
         Ok(elements)
+    }
+
+    /// Fixed-length array (4.12) of elements that each `read` reads.
+    ///
+    /// # Errors
+    /// As `read`'s own.
+    pub fn array_exact<T, const N: usize>(
+        &mut self,
+        read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<[T; N], Error> {
+        let offset = self.position();
+        let elements = self.elements(N, read)?;
+        let wrong = |found: u64| Problem::TooShort { found, bound: N as u64 }.at(offset);
+        elements.try_into().map_err(|other: Vec<T>| wrong(other.len() as u64))
+    }
+
+    /// A list of optional data (4.19, the type that ends with an optional one of itself), each element
+    /// without its end read by `read`. It takes no depth, however long it is.
+    ///
+    /// # Errors
+    /// As `read`'s own, or beyond the limit on the count.
+    pub fn list_of<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut elements = Vec::new();
+        loop {
+            let offset = self.position();
+            if !self.bool()? {
+                return Ok(elements);
+            }
+            self.budget.elements(1, offset)?;
+            elements.push(read(self).map_err(|e| e.in_element(elements.len()))?);
+        }
     }
 
     /// Variable-length array (4.13) of at most `bound` elements.

@@ -175,6 +175,40 @@ impl<S: Sink> Encoder<S> {
             .try_for_each(|(i, element)| write(self, element).map_err(|e| e.in_element(i)))
     }
 
+    /// A list of optional data (4.19, the type that ends with an optional one of itself), each element
+    /// without its end written by `write`.
+    ///
+    /// # Errors
+    /// As `write`'s own.
+    pub fn list_of<T>(
+        &mut self,
+        elements: &[T],
+        mut write: impl FnMut(&mut Self, &T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for (i, element) in elements.iter().enumerate() {
+            self.bool(true)?;
+            write(self, element).map_err(|e| e.in_element(i))?;
+        }
+        self.bool(false)
+    }
+
+    /// Whether a fixed length (4.9, 4.12) of `bound` is what a vector has.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn exactly(&self, len: usize, bound: u32) -> Result<(), Error> {
+        let (found, bound) = (len as u64, u64::from(bound));
+        match found.cmp(&bound) {
+            core::cmp::Ordering::Equal => Ok(()),
+            core::cmp::Ordering::Less => {
+                Err(Problem::TooShort { found, bound }.at(self.position()))
+            }
+            core::cmp::Ordering::Greater => {
+                Err(Problem::TooLong { found, bound }.at(self.position()))
+            }
+        }
+    }
+
     /// Optional data (4.19).
     ///
     /// # Errors
