@@ -90,7 +90,7 @@ pub fn tests(name: &str, command: &mut Command) -> Result<Tests> {
     result.map(|()| tests)
 }
 
-/// True if a program of this name is on the PATH.
+/// True if a program of this name is on the PATH, or a file of this path is there.
 pub fn has(program: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))

@@ -13,8 +13,8 @@ pub struct Options {
     fuzz_seconds: u32,
 }
 
-/// Programs that tests talk to, and the Debian packages that have them.
-const PEERS: [(&str, &str); 12] = [
+/// Programs, and files by their path, that tests need, and the Debian packages that have them.
+const PEERS: [(&str, &str); 14] = [
     ("tshark", "tshark"),
     ("cc", "gcc"),
     ("g++", "g++"),
@@ -27,6 +27,8 @@ const PEERS: [(&str, &str); 12] = [
     ("ping", "iputils-ping"),
     ("socat", "socat"),
     ("tracepath", "iputils-tracepath"),
+    ("rpcgen", "rpcsvc-proto"),
+    ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev"),
 ];
 
 /// Runs every step, stops at the first that fails.

@@ -22,6 +22,7 @@ mod report;
 mod serve;
 mod transfer;
 mod url;
+mod xdr;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -63,6 +64,9 @@ enum Command {
     /// Says what one pass costs and saves, before the work.
     #[command(subcommand)]
     Model(model::Model),
+    /// Checks files of the XDR language, and compiles them to Rust, with stubs for remote procedure calls.
+    #[command(subcommand)]
+    Xdr(xdr::Xdr),
     /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Command::Devices(devices) => devices::run(&devices),
         Command::Asn1(asn1) => asn1::run(&asn1),
         Command::Model(model) => model::run(&model),
+        Command::Xdr(xdr) => xdr::run(&xdr),
         Command::Bench(bench) => bench::run(bench),
     };
     output::finish(result)

@@ -302,6 +302,11 @@ impl Connection {
         self.shared.lock().stack.adu_len(self.id).map_or(0, |(fitting, _)| fitting)
     }
 
+    /// The longest ADU, in bytes, that the peer takes.
+    pub fn adu_len_max(&self) -> usize {
+        self.shared.lock().stack.adu_len(self.id).map_or(0, |(_, longest)| longest)
+    }
+
     /// Sends one ADU; returns when it is in the retransmission memory and on its way.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ mod oer;
 mod reassembly;
 mod record;
 mod request_messages;
+mod rpc;
 mod server_requests;
 mod shm_hello;
 mod shm_ring;
@@ -27,6 +28,7 @@ mod text;
 mod transfer;
 mod wire_headers;
 mod xdr;
+mod xdr_language;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -50,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
+    Target { name: "rpc", run: rpc::run, seeds: rpc::seeds },
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
     Target { name: "shm_hello", run: shm_hello::run, seeds: shm_hello::seeds },
     Target { name: "shm_ring", run: shm_ring::run, seeds: shm_ring::seeds },
@@ -59,4 +62,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "transfer", run: transfer::run, seeds: transfer::seeds },
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
     Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
+    Target { name: "xdr_language", run: xdr_language::run, seeds: xdr_language::seeds },
 ];

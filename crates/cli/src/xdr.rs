@@ -1,0 +1,153 @@
+//! `fusewire xdr`: the XDR compiler.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use fusewire_xdr::rust::{Options, generate};
+use fusewire_xdr::{Checked, Source, check};
+use serde_json::json;
+
+use crate::output::{self, Code, EXIT_CODES, Failure, Result};
+
+/// What to do with files.
+#[derive(Subcommand)]
+pub enum Xdr {
+    /// Says what is wrong with files of the XDR language.
+    Check(Check),
+    /// Writes Rust of files: types that call the crate fusewire-codec, and for each program stubs for clients
+    /// and servers that call fusewire-rpc.
+    Compile(Compile),
+}
+
+/// Which files.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Check {
+    /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531).
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print a line of JSON for each file.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which files, and what to write.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Compile {
+    /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531); each stands for itself.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The folder to write into: FILE.rs for each FILE.x.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// A string is a String of UTF-8, and not bytes, which is all that RFC 4506 says of it.
+    #[arg(long)]
+    utf8_strings: bool,
+    /// Types and numbers alone, without stubs for clients and servers.
+    #[arg(long)]
+    no_stubs: bool,
+    /// Print a line of JSON for each file.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+pub fn run(xdr: &Xdr) -> Result {
+    match xdr {
+        Xdr::Check(check) => {
+            let checked = read(&check.files)?;
+            let wrong = say(&checked, check.json, &mut std::io::stdout().lock())?;
+            if !check.json {
+                let files = output::count(checked.len() as u64, "file");
+                writeln!(std::io::stdout(), "{} of {files} right", checked.len() - wrong)?;
+            }
+            verdict(wrong, "")
+        }
+        Xdr::Compile(compile) => self::compile(compile),
+    }
+}
+
+fn compile(compile: &Compile) -> Result {
+    let checked = read(&compile.files)?;
+    let wrong = match compile.json {
+        true => say(&checked, true, &mut std::io::stdout().lock())?,
+        false => say(&checked, false, &mut std::io::stderr().lock())?,
+    };
+    verdict(wrong, ": nothing was written")?;
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::new(Code::Failed, format!("{}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(&compile.output).map_err(|e| failed(&compile.output, e))?;
+    let options = Options { utf8_strings: compile.utf8_strings, no_stubs: compile.no_stubs };
+    for (path, checked) in compile.files.iter().zip(&checked) {
+        let name = Path::new(path.file_stem().unwrap_or(path.as_os_str())).with_extension("rs");
+        let path = compile.output.join(name);
+        let text = generate(checked, &options).unwrap_or_default();
+        std::fs::write(&path, text).map_err(|e| failed(&path, e))?;
+    }
+    Ok(())
+}
+
+fn read(files: &[PathBuf]) -> Result<Vec<Checked>> {
+    let mut checked = Vec::with_capacity(files.len());
+    for path in files {
+        let name = path.display().to_string();
+        let bytes =
+            std::fs::read(path).map_err(|e| Failure::new(Code::Failed, format!("{name}: {e}")))?;
+        checked.push(check(Source::new(name, &bytes)));
+    }
+    Ok(checked)
+}
+
+/// Says what there is to say, and counts the files that are wrong.
+fn say(checked: &[Checked], json: bool, out: &mut dyn Write) -> Result<usize> {
+    let mut text = String::new();
+    for file in checked {
+        if json {
+            text += &format!("{}\n", report(file));
+        } else {
+            for diagnostic in &file.diagnostics {
+                text += &diagnostic.display(&file.source).to_string();
+            }
+        }
+    }
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(checked.iter().filter(|file| !file.is_ok()).count())
+}
+
+fn verdict(wrong: usize, consequence: &str) -> Result {
+    if wrong == 0 {
+        return Ok(());
+    }
+    let message = format!("{} wrong{consequence}", output::count(wrong as u64, "file"));
+    Err(Failure::new(Code::Failed, message).into())
+}
+
+/// A file's line of JSON.
+fn report(checked: &Checked) -> serde_json::Value {
+    let diagnostics: Vec<_> = checked
+        .diagnostics
+        .iter()
+        .map(|d| {
+            let at = d.position(&checked.source);
+            json!({
+                "severity": d.severity.as_str(),
+                "line": at.line,
+                "column": at.column,
+                "token": d.token,
+                "message": d.message,
+                "help": d.help,
+            })
+        })
+        .collect();
+    let model = &checked.model;
+    json!({
+        "file": checked.source.name(),
+        "ok": checked.is_ok(),
+        "definitions": model.constants.len() + model.defs.len() + model.programs.len(),
+        "diagnostics": diagnostics,
+    })
+}

@@ -1,0 +1,37 @@
+//! The two programs, as a user runs them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn payments_over_tcp_and_udp() {
+    let program = env!("CARGO_BIN_EXE_ledger-server");
+    let mut child =
+        Command::new(program).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
+    let mut addr = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut addr).unwrap();
+    let _server = Server(child);
+    let run = |addr: &str, words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ledger-client"));
+        let output = command.arg(addr).args(words.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (tcp, udp) = (addr.trim(), format!("udp:{}", addr.trim()));
+    assert_eq!(run(tcp, "pay bank ada 1200"), "payment 1\n");
+    assert_eq!(run(&udp, "pay ada bob 500"), "payment 2\n");
+    assert_eq!(run(&udp, "pay ada bob 701"), "refused: NotEnough\n");
+    assert_eq!(run(tcp, "pay eve bob 1"), "refused: NoSuchAccount\n");
+    assert_eq!(run(tcp, "balance ada"), "700\n");
+    assert_eq!(run(&udp, "balance bank"), "-1200\n");
+    assert_eq!(run(tcp, "history ada"), "bank ada 1200\nada bob 500\n");
+}
