@@ -248,5 +248,5 @@ fn fixed_lengths_are_exact() {
         Problem::TooLong { found: 4, bound: 3 }
     );
     let mut decoder = Decoder::new(SliceSource::new(b"\0\0\0\x01\xff\0\0\0"), Limits::default());
-    assert_eq!(*decoder.text(9).unwrap_err().problem(), Problem::Contents("UTF-8"));
+    assert_eq!(*decoder.utf8(9).unwrap_err().problem(), Problem::Contents("UTF-8"));
 }

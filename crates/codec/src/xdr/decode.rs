@@ -227,7 +227,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     ///
     /// # Errors
     /// As [`Decoder::opaque`], or no UTF-8.
-    pub fn text(&mut self, bound: u32) -> Result<String, Error> {
+    pub fn utf8(&mut self, bound: u32) -> Result<String, Error> {
         let offset = self.position();
         String::from_utf8(self.opaque(bound)?).map_err(|_| Problem::Contents("UTF-8").at(offset))
     }

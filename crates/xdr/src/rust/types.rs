@@ -124,7 +124,7 @@ impl Writer<'_> {
             Type::Quadruple | Type::Opaque(Length::InPlace(_)) => "from.opaque_fixed()".to_owned(),
             Type::Opaque(Length::Exactly(n)) => format!("from.opaque_exact({n})"),
             Type::Opaque(Length::AtMost(n)) => format!("from.opaque({})", most(*n)),
-            Type::Text(n) if self.options.utf8_strings => format!("from.text({})", most(*n)),
+            Type::Text(n) if self.options.utf8_strings => format!("from.utf8({})", most(*n)),
             Type::Text(n) => format!("from.string({})", most(*n)),
             Type::Array(of, length) => {
                 let of = self.model.target(of);
