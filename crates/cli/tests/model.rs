@@ -33,3 +33,54 @@ fn figures_are_surfaces() {
     }
     assert_eq!(world.run("alice", &["model", "paper", "--figure", "4"]).code, 2);
 }
+
+#[test]
+fn a_machine_is_calibrated_kept_and_asked() {
+    let world = World::new();
+    let file = world.path("machine.json");
+    let file = file.to_str().unwrap();
+    let machine =
+        world.run("alice", &["model", "calibrate", "--quick", "--json", "--machine", file]);
+    assert_eq!(machine.ok().lines()[0]["version"], 1);
+    let ask = |pipeline: &str, more: &[&str]| {
+        world.run("alice", &[&["model", "predict", pipeline, "--machine", file], more].concat())
+    };
+    let lines =
+        ask("scalar64:state=4,instructions=10 * 3", &["--json", "--bytes", "4096"]).ok().lines();
+    assert_eq!(lines.len(), 6);
+    assert!(lines.iter().all(|line| line["cycles_per_byte"].as_f64().unwrap() > 0.0));
+    assert!(ask("swap32 > internet", &[]).ok().out.contains("bound by"));
+    for (pipeline, expected) in [
+        ("nothing-like-this", "was not calibrated"),
+        ("scalar64:state=4,colour=2", "no parameter `colour=2`"),
+        ("scalar64:reads", "does nothing"),
+        ("decimal:state=1", "has no `decimal`"),
+    ] {
+        let done = ask(pipeline, &[]);
+        assert!(done.code == 2 && done.err.contains(expected), "{done:?}");
+    }
+}
+
+/// A file is data: another version, absurd values and no machine at all are named.
+#[test]
+fn files_that_are_no_machine_are_refused() {
+    let world = World::new();
+    let file = world.path("machine.json");
+    let path = file.to_str().unwrap();
+    let ask = || world.run("alice", &["model", "predict", "copy", "--machine", path]);
+    let done = ask();
+    assert!(done.code == 1 && done.err.contains("fusewire model calibrate"), "{done:?}");
+    world.run("alice", &["model", "calibrate", "--quick", "--machine", path]).ok();
+    let good = std::fs::read_to_string(&file).unwrap();
+    for (from, to, expected) in [
+        ("\"version\": 1", "\"version\": 7", "version 7"),
+        ("\"registers\": 11", "\"registers\": 0", "registers is 0"),
+        ("\"ns_per_cycle\": ", "\"ns_per_cycle\": -", "ns_per_cycle is -"),
+        ("{", "[", "invalid"),
+        ("\"processor\"", "\"owner\": 1, \"processor\"", "unknown field"),
+    ] {
+        std::fs::write(&file, good.replacen(from, to, 1)).unwrap();
+        let done = ask();
+        assert!(done.code == 1 && done.err.contains(expected), "{to}: {done:?}");
+    }
+}

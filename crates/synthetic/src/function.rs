@@ -217,8 +217,9 @@ pub(crate) enum Step {
     Accumulate { state: usize, word: usize },
     /// Adds the constant to the word.
     Add { word: usize },
-    /// Rotates the word: by 5 bits, in vectors by a 32-bit lane within 16 bytes.
-    Rotate { word: usize },
+    /// Inverts the word, a vector in the bits of the constant. Unlike a rotation this leaves the
+    /// flags alone, which would be one more chain through the loop.
+    Invert { word: usize },
 }
 
 impl Function {
@@ -233,7 +234,7 @@ impl Function {
             } else if (j / self.block_words).is_multiple_of(2) {
                 Step::Add { word }
             } else {
-                Step::Rotate { word }
+                Step::Invert { word }
             }
         })
     }

@@ -7,7 +7,7 @@
 //!
 //! What a function does with a block of words `w[0]`, `w[1]`, … and state `s[0]`, `s[1]`, …: step `j` of
 //! `max(instructions, state)` adds `w[j mod words]` to `s[j]` while there is state left; from there on a
-//! function that writes changes `w[j mod words]` in turns by a constant and by a rotation, and one that
+//! function that writes changes `w[j mod words]`, in turns adding a constant and inverting bits, and one that
 //! only reads adds to `s[j mod state]`. Before that each of its `lookups` changes a word by an entry of a
 //! table of its own, which the word itself selects. [`Program::run`] does it fast, [`oracle`] obviously.
 //!

@@ -35,7 +35,7 @@ pub fn oracle(
                 match step {
                     Step::Accumulate { state: i, word } => state[i].add(&words[word].clone()),
                     Step::Add { word } => words[word].add_constant(),
-                    Step::Rotate { word } => words[word].rotate(),
+                    Step::Invert { word } => words[word].invert(),
                 }
             }
             for (place, word) in block.chunks_exact_mut(lanes.word_bytes()).zip(&words) {
@@ -96,18 +96,12 @@ impl Word {
         self.trim();
     }
 
-    fn rotate(&mut self) {
-        match self.1 {
-            Lanes::Scalar32 => self.0[0] = u64::from((self.0[0] as u32).rotate_left(5)),
-            Lanes::Scalar64 => self.0[0] = self.0[0].rotate_left(5),
-            Lanes::Avx2 | Lanes::Avx512 => {
-                for pair in self.0.chunks_exact_mut(2) {
-                    let whole = u128::from(pair[1]) << 64 | u128::from(pair[0]);
-                    let turned = whole.rotate_right(32);
-                    (pair[0], pair[1]) = (turned as u64, (turned >> 64) as u64);
-                }
-            }
+    fn invert(&mut self) {
+        let constant = u64::from(CONSTANT);
+        for a in &mut self.0 {
+            *a ^= if self.1.is_scalar() { u64::MAX } else { constant << 32 | constant };
         }
+        self.trim();
     }
 }
 

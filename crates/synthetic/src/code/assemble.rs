@@ -198,7 +198,7 @@ impl Assembler<'_> {
                     self.accumulate(self.states[index][state], block[word]);
                 }
                 Step::Add { word } => self.add_constant(block[word]),
-                Step::Rotate { word } => self.rotate(block[word]),
+                Step::Invert { word } => self.invert(block[word]),
             }
         }
     }
@@ -234,10 +234,12 @@ impl Assembler<'_> {
         }
     }
 
-    fn rotate(&mut self, word: u8) {
-        match self.vector_width() {
-            Some(width) => self.code.vector_rotate(width, word),
-            None => self.code.rotate_left(self.is_wide(), word, 5),
+    fn invert(&mut self, word: u8) {
+        match (self.vector_width(), self.constant) {
+            (Some(width), Some(constant)) => {
+                self.code.vector_xor(width, word, word, Operand::Register(constant));
+            }
+            _ => self.code.invert(self.is_wide(), word),
         }
     }
 

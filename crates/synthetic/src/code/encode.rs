@@ -126,9 +126,8 @@ impl Encoder {
         self.put_i32(x);
     }
 
-    pub(super) fn rotate_left(&mut self, wide: bool, reg: u8, by: u8) {
-        self.general(wide, 0xC1, 0, Operand::Register(reg));
-        self.put(&[by]);
+    pub(super) fn invert(&mut self, wide: bool, reg: u8) {
+        self.general(wide, 0xF7, 2, Operand::Register(reg));
     }
 
     /// Flags of `reg & reg`.
@@ -228,9 +227,8 @@ impl Encoder {
         self.vector(width, 1, 0xFE, to, a, b);
     }
 
-    /// Each 16 bytes turned by a 32-bit lane.
-    pub(super) fn vector_rotate(&mut self, width: Width, reg: u8) {
-        self.vector(width, 1, 0x70, reg, 0, Operand::Register(reg));
-        self.put(&[0x39]);
+    /// `to = a ^ b`.
+    pub(super) fn vector_xor(&mut self, width: Width, to: u8, a: u8, b: Operand) {
+        self.vector(width, 1, 0xEF, to, a, b);
     }
 }

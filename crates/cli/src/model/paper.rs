@@ -1,28 +1,14 @@
-//! `fusewire model …`.
+//! `fusewire model paper`.
 
 use std::io::Write;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use fusewire_model::paper::{
     BSWAP_PES_CKSUM, Cache, Figure, Implementation, MACHINES, Machine, TABLE_2, time,
 };
 use serde_json::{Value, json};
 
 use crate::output::{EXIT_CODES, Result, json};
-
-/// What to ask the model.
-#[derive(Subcommand)]
-pub enum Model {
-    /// Ahlgren's model as published: what it says for its machines, beside what the paper prints.
-    Paper(Paper),
-}
-
-/// Runs it.
-pub fn run(model: &Model) -> Result {
-    match model {
-        Model::Paper(paper) => run_paper(paper),
-    }
-}
 
 /// The published model.
 #[derive(Args)]
@@ -64,7 +50,8 @@ impl Number {
     }
 }
 
-fn run_paper(paper: &Paper) -> Result {
+/// Prints it.
+pub fn run(paper: &Paper) -> Result {
     match (paper.figure, paper.json) {
         (Some(number), true) => points(number.figure())?.iter().try_for_each(json),
         (Some(number), false) => print_figure(number.figure()),

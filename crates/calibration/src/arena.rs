@@ -1,0 +1,82 @@
+//! Memory to measure in: a message's place and its destination, in the cache or not.
+
+const PAGE: usize = 4096;
+
+/// Two areas that begin at pages and are larger than the caches together.
+pub(crate) struct Arena {
+    src: Area,
+    dst: Area,
+    work: Area,
+    /// Where the next cold message lies.
+    next: usize,
+}
+
+struct Area {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Area {
+    fn new(len: usize) -> Area {
+        let mut bytes = vec![0; len + PAGE];
+        // Each page is touched, or they would all be the kernel's one page of zeros.
+        for (i, byte) in bytes.iter_mut().step_by(PAGE / 2).enumerate() {
+            *byte = i as u8 | 1;
+        }
+        let start = bytes.as_ptr().align_offset(PAGE).min(PAGE);
+        Area { bytes, start }
+    }
+
+    fn at(&mut self, offset: usize, len: usize) -> &mut [u8] {
+        &mut self.bytes[self.start + offset..][..len]
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - PAGE
+    }
+}
+
+/// Where a message comes from, where it goes, and a buffer between passes.
+pub(crate) struct Places<'a> {
+    pub(crate) src: &'a [u8],
+    pub(crate) dst: &'a mut [u8],
+    pub(crate) work: &'a mut [u8],
+}
+
+/// The most that a message may have.
+pub(crate) const MESSAGE_MAX: usize = 8 << 20;
+
+impl Arena {
+    pub(crate) fn new(cold_bytes: usize) -> Arena {
+        let area = || Area::new(cold_bytes.max(2 * MESSAGE_MAX));
+        Arena { src: area(), dst: area(), work: Area::new(MESSAGE_MAX), next: 0 }
+    }
+
+    /// The same places each time: as near as they fit.
+    pub(crate) fn warm(&mut self, len: usize) -> Places<'_> {
+        self.places(0, len)
+    }
+
+    /// Other places each time, which the caches have long forgotten.
+    pub(crate) fn cold(&mut self, len: usize) -> Places<'_> {
+        let room = self.src.len() - len;
+        // Steps of an odd number of pages, a quarter of the whole or so: no prefetcher guesses them.
+        let step = ((room / 4 / PAGE) | 1) * PAGE + PAGE * 2;
+        self.next =
+            (self.next + step.max(len.next_multiple_of(PAGE))) % (room / PAGE * PAGE).max(PAGE);
+        self.places(self.next, len)
+    }
+
+    /// Bytes of each area.
+    pub(crate) fn len(&self) -> usize {
+        self.src.len()
+    }
+
+    fn places(&mut self, offset: usize, len: usize) -> Places<'_> {
+        Places {
+            src: self.src.at(offset, len),
+            dst: self.dst.at(offset, len),
+            work: self.work.at(0, len),
+        }
+    }
+}

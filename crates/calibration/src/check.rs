@@ -1,0 +1,150 @@
+//! The model's answers beside what the machine does.
+
+use fusewire_model::{Cache, Implementation, Machine, Pipeline, predict};
+
+use crate::arena::Arena;
+use crate::cases::cases;
+use crate::timing::{Clock, Times, cold_turn, turn};
+use crate::{Effort, Error};
+
+/// Sizes of message, in bytes.
+const SIZES: [usize; 6] = [512, 1536, 4096, 16_384, 65_536, 262_144];
+
+/// One pipeline at one size from one place, run one way.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// What ran.
+    pub pipeline: Pipeline,
+    /// Bytes of message.
+    pub bytes: usize,
+    /// Where it lay.
+    pub cache: Cache,
+    /// How it ran.
+    pub implementation: Implementation,
+    /// Cycles a byte that the model says.
+    pub predicted: f64,
+    /// Cycles a byte that it took.
+    pub measured: f64,
+}
+
+impl Checked {
+    /// How far the prediction is off, as a part of what was measured.
+    pub fn error(&self) -> f64 {
+        self.predicted / self.measured - 1.0
+    }
+}
+
+/// Runs every case in every way.
+///
+/// # Errors
+/// When a case cannot be made here, or the machine does not know it.
+pub fn check(
+    machine: &Machine,
+    effort: Effort,
+    says: &mut dyn FnMut(f64),
+) -> Result<Vec<Checked>, Error> {
+    let mut arena = Arena::new(effort.cold_bytes);
+    let mut clock = Clock::new(machine.control_cycles)?;
+    let mut cases = cases()?;
+    let ways: Vec<_> = [Cache::Warm, Cache::Cold]
+        .into_iter()
+        .flat_map(|cache| Implementation::ALL.map(|implementation| (cache, implementation)))
+        .flat_map(|way| SIZES.map(|bytes| (way.0, way.1, bytes)))
+        .collect();
+    let mut times = vec![Times::default(); cases.len() * ways.len()];
+    for round in 0..effort.rounds {
+        for (i, (_, runner)) in cases.iter_mut().enumerate() {
+            for (j, (cache, implementation, bytes)) in ways.iter().enumerate() {
+                let ns_per_cycle = clock.quiet();
+                let ns = match cache {
+                    Cache::Warm => {
+                        turn(effort.turn, || runner.run(*implementation, arena.warm(*bytes)))
+                    }
+                    Cache::Cold => {
+                        let count = (32 << 10 >> bytes.ilog2()).clamp(1, 16);
+                        cold_turn(count, || runner.run(*implementation, arena.cold(*bytes)))
+                    }
+                };
+                times[i * ways.len() + j].add(ns / ns_per_cycle);
+            }
+        }
+        says((round + 1) as f64 / effort.rounds as f64);
+    }
+    let mut all = Vec::new();
+    for (i, (pipeline, _)) in cases.iter().enumerate() {
+        for (j, (cache, implementation, bytes)) in ways.iter().enumerate() {
+            let times = &mut times[i * ways.len() + j];
+            let cycles = match cache {
+                Cache::Warm => times.undisturbed(),
+                Cache::Cold => times.typical(),
+            };
+            let len = *bytes as f64;
+            let said = predict(machine, pipeline, len, *cache, *implementation)?;
+            all.push(Checked {
+                pipeline: pipeline.clone(),
+                bytes: *bytes,
+                cache: *cache,
+                implementation: *implementation,
+                predicted: said.cycles / len,
+                measured: cycles / len,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// How good the model is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// Mean of the errors, without their sign.
+    pub mean_error: f64,
+    /// The largest.
+    pub worst_error: f64,
+    /// Part of the cases (pipeline, size, cache) in which the implementation that the model takes is
+    /// within 5 % of the best.
+    pub right: f64,
+    /// The same, were the answer always integrated, blocked, sequential.
+    pub right_always: [f64; 3],
+    /// Part of the cases in which integrated is more than 10 % slower than the best.
+    pub integration_loses: f64,
+    /// Cases.
+    pub cases: usize,
+}
+
+/// The score of a check.
+pub fn score(all: &[Checked]) -> Score {
+    let errors = || all.iter().map(|checked| checked.error().abs());
+    let mut cases: Vec<Vec<&Checked>> = Vec::new();
+    for checked in all {
+        let same = cases.iter_mut().find(|case| {
+            let first = case[0];
+            first.pipeline == checked.pipeline
+                && first.bytes == checked.bytes
+                && first.cache == checked.cache
+        });
+        match same {
+            Some(case) => case.push(checked),
+            None => cases.push(vec![checked]),
+        }
+    }
+    let part = |good: &dyn Fn(&[&Checked]) -> bool| {
+        cases.iter().filter(|case| good(case)).count() as f64 / cases.len().max(1) as f64
+    };
+    let best = |case: &[&Checked]| case.iter().map(|c| c.measured).fold(f64::INFINITY, f64::min);
+    let took = |case: &[&Checked], implementation| {
+        case.iter().find(|c| c.implementation == implementation).map_or(f64::NAN, |c| c.measured)
+    };
+    let chosen = |case: &[&Checked]| {
+        let by = |a: &&&Checked, b: &&&Checked| a.predicted.total_cmp(&b.predicted);
+        case.iter().min_by(by).map_or(f64::NAN, |c| c.measured)
+    };
+    Score {
+        mean_error: errors().sum::<f64>() / all.len().max(1) as f64,
+        worst_error: errors().fold(0.0, f64::max),
+        right: part(&|case| chosen(case) <= best(case) * 1.05),
+        right_always: Implementation::ALL
+            .map(|always| part(&|case| took(case, always) <= best(case) * 1.05)),
+        integration_loses: part(&|case| took(case, Implementation::Integrated) > best(case) * 1.1),
+        cases: cases.len(),
+    }
+}

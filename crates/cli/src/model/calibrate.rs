@@ -1,0 +1,142 @@
+//! `fusewire model calibrate`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use fusewire_calibration::{Effort, calibrate};
+use fusewire_model::Machine;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::kept;
+use crate::output::{EXIT_CODES, Result, json};
+
+/// Measures this machine.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Calibrate {
+    /// Where to keep it [default: fusewire/machine-PROCESSOR.json in the XDG cache folder].
+    #[arg(long, value_name = "FILE")]
+    machine: Option<PathBuf>,
+    /// Print the machine as a line of JSON in place of a table.
+    #[arg(long)]
+    json: bool,
+    /// A second, for tests: the figures mean little.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Does it.
+pub fn run(options: &Calibrate) -> Result {
+    let path = match &options.machine {
+        Some(path) => path.clone(),
+        None => kept()?,
+    };
+    let bar = if std::io::stderr().is_terminal() {
+        ProgressBar::new(1000)
+    } else {
+        ProgressBar::hidden()
+    };
+    let style = ProgressStyle::with_template("{msg:10} {wide_bar} {elapsed}")?;
+    bar.set_style(style);
+    let effort = if options.quick { Effort::SMOKE } else { Effort::FULL };
+    let machine = calibrate(effort, &mut |what, part| {
+        bar.set_message(what.to_owned());
+        bar.set_position((part * 1000.0) as u64);
+    })?;
+    bar.finish_and_clear();
+    keep(&path, &machine)?;
+    if options.json {
+        return json(&machine);
+    }
+    print(&machine)?;
+    println!("\nkept in {}", path.display());
+    Ok(())
+}
+
+/// Whole or not at all.
+fn keep(path: &std::path::Path, machine: &Machine) -> Result {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let part = path.with_extension("json.part");
+    std::fs::write(&part, serde_json::to_string_pretty(machine)? + "\n")?;
+    std::fs::rename(&part, path)?;
+    Ok(())
+}
+
+fn print(machine: &Machine) -> Result {
+    let mut out = std::io::stdout().lock();
+    let ghz = 1.0 / machine.ns_per_cycle;
+    writeln!(out, "{}, {ghz:.2} GHz when measured", machine.processor)?;
+    if machine.disturbed > 0.1 {
+        let part = machine.disturbed * 100.0;
+        writeln!(
+            out,
+            "the core was shared during {part:.0} % of the measurements: they may be off"
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "words", "registers", "issue", "compute", "copied", "spill", "chain", "window", "pass"
+    )?;
+    writeln!(
+        out,
+        "{:10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "", "a cycle", "a cycle", "a cycle", "cycles", "cycles", "", "cycles"
+    )?;
+    for words in &machine.words {
+        writeln!(
+            out,
+            "{:10} {:>9} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>9.0} {:>9.0}",
+            words.name,
+            words.registers,
+            words.issue_per_cycle,
+            words.compute_per_cycle,
+            words.copied_per_cycle,
+            words.spill_cycles,
+            words.spill_latency_cycles,
+            words.window,
+            words.pass_cycles
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}   cycles a byte, latency in cycles",
+        "place", "KiB", "read", "write", "copy", "update", "latency"
+    )?;
+    for place in &machine.places {
+        let kib = place.bytes / 1024.0;
+        let kib = if kib < 1e9 { format!("{kib:.0}") } else { String::new() };
+        writeln!(
+            out,
+            "{:10} {kib:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.0}   {}",
+            place.name,
+            place.read_cycles_per_byte,
+            place.write_cycles_per_byte,
+            place.copy_cycles_per_byte,
+            place.update_cycles_per_byte,
+            place.latency_cycles,
+            // Bytes a cycle that are copied, as a bar.
+            "▇".repeat((1.0 / place.copy_cycles_per_byte.max(0.02)).round() as usize)
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:12} {:12} {:>9} {:>9} {:>9}   cycles a byte, a pass",
+        "stage", "level", "alone", "joined", "pass"
+    )?;
+    for stage in &machine.stages {
+        writeln!(
+            out,
+            "{:12} {:12} {:>9.3} {:>9.3} {:>9.0}",
+            stage.name,
+            stage.level,
+            stage.alone_cycles_per_byte,
+            stage.joined_cycles_per_byte,
+            stage.pass_cycles
+        )?;
+    }
+    Ok(())
+}
