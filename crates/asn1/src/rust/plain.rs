@@ -49,13 +49,15 @@ impl Writer<'_> {
         if !leaf.is_known()
             && let Some(form) = self.form(syntax, &leaf)
         {
-            return form.put.replace("VALUE", &format!("{base}{}", leaf.way)).replace(
-                "PLACE",
-                &match is_ref && leaf.way.is_empty() {
-                    true => format!("*{base}"),
-                    false => format!("{base}{}", leaf.way),
-                },
-            );
+            let is_plain = is_ref && leaf.way.is_empty();
+            let value = format!("{base}{}", leaf.way);
+            let (place, reference) = match is_plain {
+                true => (format!("*{base}"), base.to_owned()),
+                false => (value.clone(), format!("&{value}")),
+            };
+            let put = form.put.replace("&VALUE)", &format!("{reference})"));
+            let put = put.replace("&VALUE,", &format!("{reference},"));
+            return put.replace("VALUE", &value).replace("PLACE", &place);
         }
         let reference = if is_ref { "" } else { "&" };
         format!("{}::Encode::encode({reference}{base}, to)", syntax.module())

@@ -1,6 +1,6 @@
 //! What a server answers.
 
-use super::Body;
+use super::{Body, Code, wire};
 use crate::meta::Entry;
 use fusewire_codec::xdr::{Decode as _, Decoder, Encode as _, Encoder};
 use fusewire_codec::{Error as CodecError, Sink, Source};
@@ -9,8 +9,6 @@ use std::io;
 
 /// Most entries in one message.
 pub const MAX_ENTRIES: u32 = 256;
-/// Most ranges in one message.
-pub const MAX_RANGES: u32 = 512;
 /// Most bytes of the words that go with a failure.
 pub const MAX_DETAIL_LEN: u32 = 512;
 
@@ -56,69 +54,6 @@ pub enum Reply {
         detail: Vec<u8>,
     },
 }
-
-/// Why a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum Code {
-    /// No such file or folder.
-    NotFound = 1,
-    /// The permissions do not allow it.
-    Denied = 2,
-    /// The path is none that can be asked for.
-    BadPath = 3,
-    /// It is not a regular file.
-    NotAFile = 4,
-    /// It is not a folder.
-    NotAFolder = 5,
-    /// The file changed while it was read or since it was looked at.
-    Changed = 6,
-    /// The file became shorter while it was read.
-    Shrunk = 7,
-    /// The server was not started with leave to write.
-    ReadOnly = 8,
-    /// Something is there already.
-    Exists = 9,
-    /// The disk or quota is full.
-    NoSpace = 10,
-    /// The file is larger than the file system allows.
-    TooLarge = 11,
-    /// Something else is being done with it, or too much at once.
-    Busy = 12,
-    /// The contents that came have another hash than those that were read.
-    WrongHash = 13,
-    /// Broken off because it was asked for.
-    Cancelled = 14,
-    /// A request that cannot be met as it stands.
-    BadRequest = 15,
-    /// The message breaks the protocol.
-    Protocol = 16,
-    /// The operating system says otherwise.
-    Io = 17,
-    /// The connection broke. Never sent.
-    Broken = 18,
-}
-
-const CODES: [Code; 18] = [
-    Code::NotFound,
-    Code::Denied,
-    Code::BadPath,
-    Code::NotAFile,
-    Code::NotAFolder,
-    Code::Changed,
-    Code::Shrunk,
-    Code::ReadOnly,
-    Code::Exists,
-    Code::NoSpace,
-    Code::TooLarge,
-    Code::Busy,
-    Code::WrongHash,
-    Code::Cancelled,
-    Code::BadRequest,
-    Code::Protocol,
-    Code::Io,
-    Code::Broken,
-];
 
 impl Code {
     /// What an error of the operating system is told as.
@@ -177,68 +112,15 @@ impl Body for Reply {
         }
     }
 
+    fn is_kind(kind: u32) -> bool {
+        (32..=38).contains(&kind)
+    }
+
     fn encode_body<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), CodecError> {
-        match self {
-            Reply::Entry(entry) => entry.encode(to),
-            Reply::Entries { first, entries } => {
-                to.uhyper(*first)?;
-                to.array(entries, MAX_ENTRIES)
-            }
-            Reply::Listed { count } => to.uhyper(*count),
-            Reply::Done { grew } => to.bool(*grew),
-            Reply::Created { missing, more } => {
-                let ranges: Vec<Piece> = missing.iter().map(|&(p, l)| Piece(p, l)).collect();
-                to.array(&ranges, MAX_RANGES)?;
-                to.bool(*more)
-            }
-            Reply::Stored { complete } => to.bool(*complete),
-            Reply::Failed { code, detail } => {
-                to.uint(*code as u32)?;
-                to.opaque(detail, MAX_DETAIL_LEN)
-            }
-        }
+        wire::ReplyBody::from(self).encode(to)
     }
 
-    fn decode_body<'a, S: Source<'a>>(
-        kind: u32,
-        from: &mut Decoder<S>,
-    ) -> Result<Option<Self>, CodecError> {
-        Ok(Some(match kind {
-            32 => Reply::Entry(Entry::decode(from)?),
-            33 => Reply::Entries { first: from.uhyper()?, entries: from.array(MAX_ENTRIES)? },
-            34 => Reply::Listed { count: from.uhyper()? },
-            35 => Reply::Done { grew: from.bool()? },
-            36 => {
-                let ranges: Vec<Piece> = from.array(MAX_RANGES)?;
-                Reply::Created {
-                    missing: ranges.iter().map(|r| (r.0, r.1)).collect(),
-                    more: from.bool()?,
-                }
-            }
-            37 => Reply::Stored { complete: from.bool()? },
-            38 => {
-                let code = from.enumeration("code", |n| {
-                    CODES.iter().copied().find(|code| *code as u32 == n)
-                })?;
-                Reply::Failed { code, detail: from.opaque(MAX_DETAIL_LEN)? }
-            }
-            _ => return Ok(None),
-        }))
-    }
-}
-
-/// A first byte and a number of bytes.
-struct Piece(u64, u64);
-
-impl fusewire_codec::xdr::Encode for Piece {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), CodecError> {
-        to.uhyper(self.0)?;
-        to.uhyper(self.1)
-    }
-}
-
-impl<'a> fusewire_codec::xdr::Decode<'a> for Piece {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
-        Ok(Piece(from.uhyper()?, from.uhyper()?))
+    fn decode_body<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
+        wire::ReplyBody::decode(from).map(Reply::from)
     }
 }

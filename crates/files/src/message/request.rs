@@ -1,6 +1,6 @@
 //! What a client asks for.
 
-use super::{Body, PATH_BOUND};
+use super::{Body, wire};
 use crate::meta::{Meta, Version};
 use fusewire_codec::xdr::{Decode as _, Decoder, Encode as _, Encoder};
 use fusewire_codec::{Error as CodecError, Problem, Sink, Source};
@@ -108,94 +108,28 @@ impl Body for Request {
         }
     }
 
+    fn is_kind(kind: u32) -> bool {
+        (1..=8).contains(&kind)
+    }
+
     fn encode_body<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), CodecError> {
-        match self {
-            Request::Look { path } => to.opaque(path, PATH_BOUND),
-            Request::List(list) => {
-                to.opaque(&list.path, PATH_BOUND)?;
-                to.bool(list.recursive)?;
-                to.uint(list.credit)
+        wire::RequestBody::from(self).encode(to)
+    }
+
+    fn decode_body<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, CodecError> {
+        let request = Request::from(wire::RequestBody::decode(from)?);
+        // The sum of a position and a length is at most 2^63 - 1. Behind a length come so many bytes.
+        let (position, len, behind) = match &request {
+            Request::Read(read) => (read.position, read.len, 4 + 4 + 8 + 4),
+            Request::Create(create) => (create.position, create.len, 0),
+            _ => return Ok(request),
+        };
+        match position.checked_add(len) {
+            Some(end) if end <= i64::MAX as u64 => Ok(request),
+            _ => {
+                let problem = Problem::Value { value: len, field: "the length of a range" };
+                Err(problem.at(from.position() - behind - 8))
             }
-            Request::More { of, credit } => {
-                to.uint(*of)?;
-                to.uint(*credit)
-            }
-            Request::Read(read) => {
-                to.opaque(&read.path, PATH_BOUND)?;
-                to.opaque_fixed(&read.version.0)?;
-                to.uhyper(read.position)?;
-                to.uhyper(read.len)?;
-                to.uint(read.copies)?;
-                to.uint(read.reply_bytes)?;
-                to.uhyper(read.bytes_per_s)?;
-                to.bool(read.growing)
-            }
-            Request::Create(create) => {
-                to.opaque(&create.path, PATH_BOUND)?;
-                create.meta.encode(to)?;
-                to.opaque(&create.target, PATH_BOUND)?;
-                to.bool(create.replace)?;
-                to.uhyper(create.position)?;
-                to.uhyper(create.len)
-            }
-            Request::Touch { path, meta } => {
-                to.opaque(path, PATH_BOUND)?;
-                meta.encode(to)
-            }
-            Request::Commit { of } | Request::Cancel { of } => to.uint(*of),
         }
-    }
-
-    fn decode_body<'a, S: Source<'a>>(
-        kind: u32,
-        from: &mut Decoder<S>,
-    ) -> Result<Option<Self>, CodecError> {
-        Ok(Some(match kind {
-            1 => Request::Look { path: from.opaque(PATH_BOUND)? },
-            2 => Request::List(List {
-                path: from.opaque(PATH_BOUND)?,
-                recursive: from.bool()?,
-                credit: from.uint()?,
-            }),
-            3 => Request::More { of: from.uint()?, credit: from.uint()? },
-            4 => Request::Read(decode_read(from)?),
-            5 => Request::Create(decode_create(from)?),
-            6 => Request::Commit { of: from.uint()? },
-            7 => Request::Touch { path: from.opaque(PATH_BOUND)?, meta: Meta::decode(from)? },
-            8 => Request::Cancel { of: from.uint()? },
-            _ => return Ok(None),
-        }))
-    }
-}
-
-fn decode_read<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<Read, CodecError> {
-    let path = from.opaque(PATH_BOUND)?;
-    let version = Version(from.opaque_fixed()?);
-    let (position, len) = decode_range(from)?;
-    let offset = from.position();
-    let copies = from.uint()?;
-    if copies == 0 {
-        return Err(Problem::Value { value: 0, field: "the number of copies" }.at(offset));
-    }
-    let (reply_bytes, bytes_per_s, growing) = (from.uint()?, from.uhyper()?, from.bool()?);
-    Ok(Read { path, version, position, len, copies, reply_bytes, bytes_per_s, growing })
-}
-
-fn decode_create<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<Create, CodecError> {
-    let path = from.opaque(PATH_BOUND)?;
-    let meta = Meta::decode(from)?;
-    let target = from.opaque(PATH_BOUND)?;
-    let replace = from.bool()?;
-    let (position, len) = decode_range(from)?;
-    Ok(Create { path, meta, target, replace, position, len })
-}
-
-/// A position and a length whose sum is at most 2^63 - 1.
-fn decode_range<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<(u64, u64), CodecError> {
-    let offset = from.position();
-    let (position, len) = (from.uhyper()?, from.uhyper()?);
-    match position.checked_add(len) {
-        Some(end) if end <= i64::MAX as u64 => Ok((position, len)),
-        _ => Err(Problem::Value { value: len, field: "the length of a range" }.at(offset + 8)),
     }
 }

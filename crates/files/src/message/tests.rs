@@ -1,6 +1,7 @@
 //! Every message: round trip for every element, truncation at every length, illegal fields.
 
 use super::*;
+use crate::meta::{Entry, Kind, Meta, Time, Version};
 use proptest::prelude::*;
 
 const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
@@ -156,14 +157,53 @@ fn illegal_data_headers_are_refused() {
 #[test]
 fn sizes_and_ranges_stay_below_2_to_the_63() {
     let mut big = meta(Kind::File);
+    let mut touch = emit(1, &Request::Touch { path: vec![], meta: big }, Element::Octets).unwrap();
     big.size = 1 << 63;
-    let mut message =
-        emit(1, &Request::Touch { path: vec![], meta: big }, Element::Octets).unwrap();
-    assert!(parse::<Request>(&mut message, Element::Octets).is_err());
+    assert!(emit(1, &Request::Touch { path: vec![], meta: big }, Element::Octets).is_err());
+    let at = touch.windows(8).position(|w| w == (1u64 << 40).to_be_bytes()).unwrap();
+    touch[at] = 0x80;
+    let error = parse::<Request>(&mut touch, Element::Octets).unwrap_err();
+    assert_eq!(error.offset(), at, "{error}");
+    assert!(error.to_string().ends_with("in touch.meta.size"), "{error}");
     let Request::Create(mut create) = requests()[4].clone() else { unreachable!() };
-    create.position = u64::MAX - 5;
+    create.position = i64::MAX as u64 - 5;
     let mut message = emit(1, &Request::Create(create), Element::Octets).unwrap();
-    assert!(parse::<Request>(&mut message, Element::Octets).is_err());
+    let error = parse::<Request>(&mut message.clone(), Element::Octets).unwrap_err();
+    assert_eq!(error.offset(), message.len() - 8, "{error}");
+    let at = message.len() - 16;
+    message[at] = 0x80;
+    let error = parse::<Request>(&mut message, Element::Octets).unwrap_err();
+    assert_eq!(error.offset(), at, "{error}");
+    let Request::Read(mut read) = requests()[3].clone() else { unreachable!() };
+    read.position = i64::MAX as u64 - 5;
+    let mut message = emit(1, &Request::Read(read), Element::Octets).unwrap();
+    let len = 1u64 << 33;
+    let at = message.windows(8).position(|w| w == len.to_be_bytes()).unwrap();
+    assert_eq!(parse::<Request>(&mut message, Element::Octets).unwrap_err().offset(), at);
+}
+
+/// The bytes of docs/transfer.md's structures, which peers of an earlier build send.
+#[test]
+fn the_wire_is_what_is_documented() {
+    let List { path, recursive, credit } =
+        List { path: b"a/b".to_vec(), recursive: true, credit: 9 };
+    let message = emit(5, &Request::List(List { path, recursive, credit }), Element::Octets);
+    let expected =
+        [0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 3, b'a', b'/', b'b', 0, 0, 0, 0, 1, 0, 0, 0, 9];
+    assert_eq!(message.unwrap(), expected);
+    let failed = Reply::Failed { code: Code::NoSpace, detail: b"no".to_vec() };
+    let expected = [0, 0, 0, 6, 0, 0, 0, 38, 0, 0, 0, 10, 0, 0, 0, 2, b'n', b'o', 0, 0];
+    assert_eq!(emit(6, &failed, Element::Octets).unwrap(), expected);
+    let touch = Request::Touch { path: b"x".to_vec(), meta: meta(Kind::Folder) };
+    let message = emit(7, &touch, Element::Octets).unwrap();
+    let mut expected = vec![0, 0, 0, 7, 0, 0, 0, 7, 0, 0, 0, 1, b'x', 0, 0, 0];
+    expected.extend([0, 0, 0, 1, 0, 0, 1, 0xe9]);
+    expected.extend((-5i64).to_be_bytes());
+    expected.extend(999_999_999u32.to_be_bytes());
+    expected.extend((1u64 << 40).to_be_bytes());
+    expected.extend([0, 0, 0, 1]);
+    expected.extend(*b"0123456789abcdef");
+    assert_eq!(message, expected);
 }
 
 proptest! {
