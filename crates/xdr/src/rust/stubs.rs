@@ -54,6 +54,7 @@ impl Writer<'_> {
         line!(self, "        #[derive(Debug)]");
         line!(self, "        pub struct Client<T>(pub rpc::Client<T>);");
         line!(self, "");
+        line!(self, "        #[allow(clippy::redundant_closure)]");
         line!(self, "        impl<T: rpc::Transport> Client<T> {{");
         line!(self, "            /// Calls over `transport`, with the default settings.");
         line!(self, "            pub fn new(transport: T) -> Self {{");
@@ -197,7 +198,7 @@ impl Writer<'_> {
         line!(self, "                VERSION");
         line!(self, "            }}");
         line!(self, "");
-        line!(self, "            #[allow(unused_variables)]");
+        line!(self, "            #[allow(unused_variables, clippy::redundant_closure)]");
         line!(self, "            fn call(");
         line!(self, "                &self,");
         line!(self, "                call: &rpc::Call<'_>,");

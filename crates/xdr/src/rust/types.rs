@@ -152,7 +152,7 @@ impl Writer<'_> {
     fn encode(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         line!(self, "");
         line!(self, "impl xdr::Encode for {name} {{");
-        line!(self, "    #[allow(unused_variables)]");
+        line!(self, "    #[allow(unused_variables, clippy::redundant_closure)]");
         line!(
             self,
             "    fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {{"
@@ -165,7 +165,7 @@ impl Writer<'_> {
     fn decode(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         line!(self, "");
         line!(self, "impl<'a> xdr::Decode<'a> for {name} {{");
-        line!(self, "    #[allow(unused_variables)]");
+        line!(self, "    #[allow(unused_variables, clippy::redundant_closure)]");
         line!(
             self,
             "    fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {{"

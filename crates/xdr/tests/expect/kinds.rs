@@ -37,14 +37,14 @@ impl Colour {
 }
 
 impl xdr::Encode for Colour {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         to.int(*self as i32)
     }
 }
 
 impl<'a> xdr::Decode<'a> for Colour {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.enumeration("colour", |n| Self::from_number(n.cast_signed()))
     }
@@ -81,7 +81,7 @@ pub struct Scalars {
 }
 
 impl xdr::Encode for Scalars {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         xdr::Encode::encode(&self.i, to)?;
         xdr::Encode::encode(&self.u, to)?;
@@ -96,7 +96,7 @@ impl xdr::Encode for Scalars {
 }
 
 impl<'a> xdr::Decode<'a> for Scalars {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             i: from.field("i", |from| xdr::Decode::decode(from))?,
@@ -129,7 +129,7 @@ pub struct Octets {
 }
 
 impl xdr::Encode for Octets {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         to.opaque_fixed(&self.fixed)?;
         (to.opaque(&self.variable, u32::MAX)).map_err(|e| e.in_field("variable"))?;
@@ -142,7 +142,7 @@ impl xdr::Encode for Octets {
 }
 
 impl<'a> xdr::Decode<'a> for Octets {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             fixed: from.field("fixed", |from| from.opaque_fixed())?,
@@ -179,7 +179,7 @@ pub struct Lists {
 }
 
 impl xdr::Encode for Lists {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         (to.array_fixed(&self.triple)).map_err(|e| e.in_field("triple"))?;
         (to.array(&self.some, 8)).map_err(|e| e.in_field("some"))?;
@@ -195,7 +195,7 @@ impl xdr::Encode for Lists {
 }
 
 impl<'a> xdr::Decode<'a> for Lists {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             triple: from.field("triple", |from| from.array_fixed())?,
@@ -221,7 +221,7 @@ pub struct Entry {
 }
 
 impl xdr::Encode for Entry {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         xdr::Encode::encode(&self.value, to)?;
         (to.opaque(&self.text, u32::MAX)).map_err(|e| e.in_field("text"))?;
@@ -230,7 +230,7 @@ impl xdr::Encode for Entry {
 }
 
 impl<'a> xdr::Decode<'a> for Entry {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             value: from.field("value", |from| xdr::Decode::decode(from))?,
@@ -254,7 +254,7 @@ pub struct Tree {
 }
 
 impl xdr::Encode for Tree {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         xdr::Encode::encode(&self.value, to)?;
         (match &self.left { None => to.bool(false), Some(value) => to.bool(true).and_then(|()| xdr::Encode::encode(value, to)) }).map_err(|e| e.in_field("left"))?;
@@ -264,7 +264,7 @@ impl xdr::Encode for Tree {
 }
 
 impl<'a> xdr::Decode<'a> for Tree {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.nested(|from| Ok(Self {
             value: from.field("value", |from| xdr::Decode::decode(from))?,
@@ -286,7 +286,7 @@ pub struct Maybe {
 }
 
 impl xdr::Encode for Maybe {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         (match &self.one { None => to.bool(false), Some(value) => to.bool(true).and_then(|()| xdr::Encode::encode(value, to)) }).map_err(|e| e.in_field("one"))?;
         (to.list_of(&self.chain, |to, value| xdr::Encode::encode(value, to))).map_err(|e| e.in_field("chain"))?;
@@ -296,7 +296,7 @@ impl xdr::Encode for Maybe {
 }
 
 impl<'a> xdr::Decode<'a> for Maybe {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             one: from.field("one", |from| if from.bool()? { xdr::Decode::decode(from).map(Some) } else { Ok(None) })?,
@@ -318,7 +318,7 @@ pub enum Shape {
 }
 
 impl xdr::Encode for Shape {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         match self {
             Self::Red(value) => {
@@ -338,7 +338,7 @@ impl xdr::Encode for Shape {
 }
 
 impl<'a> xdr::Decode<'a> for Shape {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         let discriminant: Colour = xdr::Decode::decode(from)?;
         match discriminant {
@@ -361,7 +361,7 @@ pub enum Outcome {
 }
 
 impl xdr::Encode for Outcome {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         match self {
             Self::Case0(value) => {
@@ -382,7 +382,7 @@ impl xdr::Encode for Outcome {
 }
 
 impl<'a> xdr::Decode<'a> for Outcome {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         let discriminant: i32 = xdr::Decode::decode(from)?;
         match discriminant {
@@ -403,7 +403,7 @@ pub enum Choice {
 }
 
 impl xdr::Encode for Choice {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         match self {
             Self::True(value) => {
@@ -416,7 +416,7 @@ impl xdr::Encode for Choice {
 }
 
 impl<'a> xdr::Decode<'a> for Choice {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         let discriminant: bool = xdr::Decode::decode(from)?;
         match discriminant {
@@ -438,7 +438,7 @@ pub enum Step {
 }
 
 impl xdr::Encode for Step {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         match self {
             Self::Case1(value) => {
@@ -462,7 +462,7 @@ impl xdr::Encode for Step {
 }
 
 impl<'a> xdr::Decode<'a> for Step {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         let discriminant: u32 = xdr::Decode::decode(from)?;
         match discriminant {
@@ -495,7 +495,7 @@ pub struct Everything {
 }
 
 impl xdr::Encode for Everything {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         (xdr::Encode::encode(&self.s, to)).map_err(|e| e.in_field("s"))?;
         (xdr::Encode::encode(&self.o, to)).map_err(|e| e.in_field("o"))?;
@@ -510,7 +510,7 @@ impl xdr::Encode for Everything {
 }
 
 impl<'a> xdr::Decode<'a> for Everything {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             s: from.field("s", |from| xdr::Decode::decode(from))?,
@@ -535,7 +535,7 @@ pub struct Pair {
 }
 
 impl xdr::Encode for Pair {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         xdr::Encode::encode(&self.a, to)?;
         xdr::Encode::encode(&self.b, to)?;
@@ -544,7 +544,7 @@ impl xdr::Encode for Pair {
 }
 
 impl<'a> xdr::Decode<'a> for Pair {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         Ok(Self {
             a: from.field("a", |from| xdr::Decode::decode(from))?,
@@ -579,6 +579,7 @@ pub mod kinds_prog {
         #[derive(Debug)]
         pub struct Client<T>(pub rpc::Client<T>);
 
+        #[allow(clippy::redundant_closure)]
         impl<T: rpc::Transport> Client<T> {
             /// Calls over `transport`, with the default settings.
             pub fn new(transport: T) -> Self {
@@ -663,7 +664,7 @@ pub mod kinds_prog {
                 VERSION
             }
 
-            #[allow(unused_variables)]
+            #[allow(unused_variables, clippy::redundant_closure)]
             fn call(
                 &self,
                 call: &rpc::Call<'_>,
@@ -716,6 +717,7 @@ pub mod kinds_prog {
         #[derive(Debug)]
         pub struct Client<T>(pub rpc::Client<T>);
 
+        #[allow(clippy::redundant_closure)]
         impl<T: rpc::Transport> Client<T> {
             /// Calls over `transport`, with the default settings.
             pub fn new(transport: T) -> Self {
@@ -924,7 +926,7 @@ pub mod kinds_prog {
                 VERSION
             }
 
-            #[allow(unused_variables)]
+            #[allow(unused_variables, clippy::redundant_closure)]
             fn call(
                 &self,
                 call: &rpc::Call<'_>,

@@ -37,14 +37,14 @@ impl State {
 }
 
 impl xdr::Encode for State {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         to.int(*self as i32)
     }
 }
 
 impl<'a> xdr::Decode<'a> for State {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.enumeration("state", |n| Self::from_number(n.cast_signed()))
     }
@@ -76,7 +76,7 @@ pub struct Node {
 }
 
 impl xdr::Encode for Node {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         xdr::Encode::encode(&self.age, to)?;
         xdr::Encode::encode(&self.size, to)?;
@@ -90,7 +90,7 @@ impl xdr::Encode for Node {
 }
 
 impl<'a> xdr::Decode<'a> for Node {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.nested(|from| Ok(Self {
             age: from.field("age", |from| xdr::Decode::decode(from))?,
@@ -114,7 +114,7 @@ pub enum Self_ {
 }
 
 impl xdr::Encode for Self_ {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         match self {
             Self::Idle => to.int(0),
@@ -131,7 +131,7 @@ impl xdr::Encode for Self_ {
 }
 
 impl<'a> xdr::Decode<'a> for Self_ {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.nested(|from| {
         let discriminant: State = xdr::Decode::decode(from)?;
@@ -153,7 +153,7 @@ pub struct SelfInner {
 }
 
 impl xdr::Encode for SelfInner {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {
         xdr::Encode::encode(&self.r#type, to)?;
         (to.array(&self.r#match, 2)).map_err(|e| e.in_field("match"))?;
@@ -162,7 +162,7 @@ impl xdr::Encode for SelfInner {
 }
 
 impl<'a> xdr::Decode<'a> for SelfInner {
-    #[allow(unused_variables)]
+    #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.nested(|from| Ok(Self {
             r#type: from.field("type", |from| xdr::Decode::decode(from))?,
@@ -196,6 +196,7 @@ pub mod old {
         #[derive(Debug)]
         pub struct Client<T>(pub rpc::Client<T>);
 
+        #[allow(clippy::redundant_closure)]
         impl<T: rpc::Transport> Client<T> {
             /// Calls over `transport`, with the default settings.
             pub fn new(transport: T) -> Self {
@@ -316,7 +317,7 @@ pub mod old {
                 VERSION
             }
 
-            #[allow(unused_variables)]
+            #[allow(unused_variables, clippy::redundant_closure)]
             fn call(
                 &self,
                 call: &rpc::Call<'_>,
@@ -371,6 +372,7 @@ pub mod bare {
         #[derive(Debug)]
         pub struct Client<T>(pub rpc::Client<T>);
 
+        #[allow(clippy::redundant_closure)]
         impl<T: rpc::Transport> Client<T> {
             /// Calls over `transport`, with the default settings.
             pub fn new(transport: T) -> Self {
@@ -433,7 +435,7 @@ pub mod bare {
                 VERSION
             }
 
-            #[allow(unused_variables)]
+            #[allow(unused_variables, clippy::redundant_closure)]
             fn call(
                 &self,
                 call: &rpc::Call<'_>,
