@@ -150,6 +150,20 @@ pub struct RxPacket<'a> {
     pub segmentation: Segmentation,
 }
 
+/// What [`Interface::receive_split`] took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// The interface cannot cut packets: [`Interface::receive`] takes them whole.
+    Unsupported,
+    /// Nothing waits.
+    Nothing,
+    /// A packet of `len` bytes, head included.
+    Packet {
+        /// Bytes of all of it.
+        len: usize,
+    },
+}
+
 /// What an interface got, and why (Law 9).
 #[derive(Clone, Debug)]
 pub struct Capabilities {
@@ -238,6 +252,24 @@ pub trait Interface: Send {
     /// When `index` is not below what `receive` returned.
     fn packet(&self, index: usize) -> RxPacket<'_>;
 
+    /// Gives the packets of the last call back to the device and takes one packet, cut in two on its way: the
+    /// first `head_len` bytes are what [`Interface::packet`] gives as packet 0 (with what the device knows of
+    /// the whole), those behind them go to `memory`, so that nobody has to copy them again. They are as
+    /// hostile there as anywhere. Whoever finds that they do not belong there calls [`Interface::rejoin`].
+    ///
+    /// # Errors
+    /// As [`Interface::receive`].
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        let _ = (head_len, memory);
+        Ok(Split::Unsupported)
+    }
+
+    /// Makes the packet of the last [`Interface::receive_split`] whole again, for [`Interface::packet`].
+    /// `memory` is what was given then, or as much of it as the packet has filled.
+    fn rejoin(&mut self, memory: &[u8]) {
+        let _ = memory;
+    }
+
     /// Sleeps until packets wait, the device can be written to (when `want_write`), a [`Waker`] of it
     /// wakes, or `timeout` passes (`None`: for ever). False when the time passed. May wake for nothing.
     ///
@@ -290,6 +322,12 @@ impl<I: Interface + ?Sized> Interface for Box<I> {
     }
     fn packet(&self, index: usize) -> RxPacket<'_> {
         (**self).packet(index)
+    }
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        (**self).receive_split(head_len, memory)
+    }
+    fn rejoin(&mut self, memory: &[u8]) {
+        (**self).rejoin(memory);
     }
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
         (**self).wait(timeout, want_write)

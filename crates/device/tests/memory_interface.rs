@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use fusewire_device::interface::memory::{Config, pair};
-use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, Split, TxPacket};
 use support::whole;
 
 #[test]
@@ -52,6 +52,25 @@ fn super_frames_and_partial_checksums_pass_where_they_are_switched_on() {
     ] {
         let error = a.transmit(&[packet]).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn a_packet_is_cut_and_made_whole_again() {
+    let (mut a, mut b) = pair(Config::default()).unwrap();
+    for memory_len in [0, 3, 5, 9] {
+        let mut memory = vec![0; memory_len];
+        assert_eq!(b.receive_split(4, &mut memory).unwrap(), Split::Nothing);
+        a.transmit(&[whole(b"headbelow", &[]), whole(b"hea", &[])]).unwrap();
+        assert_eq!(b.receive_split(4, &mut memory).unwrap(), Split::Packet { len: 9 });
+        let placed = memory_len.min(5);
+        assert_eq!((b.packet(0).bytes, &memory[..placed]), (&b"head"[..], &b"below"[..placed]));
+        b.rejoin(&memory);
+        assert_eq!(b.packet(0).bytes, b"headbelow");
+        assert_eq!(b.receive_split(4, &mut memory).unwrap(), Split::Packet { len: 3 });
+        assert_eq!(b.packet(0).bytes, b"hea", "shorter than the head");
+        b.rejoin(&[]);
+        assert_eq!(b.packet(0).bytes, b"hea");
     }
 }
 

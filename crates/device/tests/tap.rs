@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use fusewire_device::interface::tap::{Config, Tap, open_queues};
-use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, Split, TxPacket};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 use support::{Flow, exchange, mac_of, receive_until, udp_payload, whole};
 
@@ -36,6 +36,40 @@ fn packets_and_super_frames_go_both_ways() {
             exchange::datagrams(&mut tap, flow);
             exchange::udp_super_frames(&mut tap, flow);
             exchange::tcp_super_frames(&mut tap, flow);
+        }
+    });
+}
+
+#[test]
+fn packets_and_super_frames_are_cut_and_made_whole_again() {
+    let test = "packets_and_super_frames_are_cut_and_made_whole_again";
+    in_namespace(test, Need::Namespace, "", || {
+        for (link, head_len) in [(Link::Ethernet, 42), (Link::Ip, 28)] {
+            let (mut tap, flow) = open(link);
+            let socket = UdpSocket::bind(flow.to).unwrap();
+            let payload: Vec<u8> = (0..1400u32).map(|i| (i * 7) as u8).collect();
+            // More memory than the packet needs, less, and none: what is over stays with the device.
+            for memory_len in [65_536, 1400, 1399, 100, 0] {
+                socket.send_to(&payload, OURS).unwrap();
+                let mut memory = vec![0; memory_len];
+                let len = loop {
+                    match tap.receive_split(head_len, &mut memory).unwrap() {
+                        // Whatever else the kernel says on an interface that is new is shorter.
+                        Split::Packet { len } if len == head_len + payload.len() => break len,
+                        Split::Nothing => drop(tap.wait(Some(Duration::from_secs(5)), false)),
+                        other => assert_ne!(other, Split::Unsupported),
+                    }
+                };
+                let placed = memory_len.min(len - head_len);
+                assert_eq!(memory[..placed], payload[..placed]);
+                assert_eq!(tap.packet(0).bytes.len(), head_len);
+                tap.rejoin(&memory);
+                let packet = tap.packet(0);
+                assert_eq!(packet.bytes[head_len..], payload, "memory of {memory_len}");
+                assert!(matches!(packet.checksum, Checksum::Partial { .. }));
+            }
+            let mut memory = [0; 8];
+            while tap.receive_split(head_len, &mut memory).unwrap() != Split::Nothing {}
         }
     });
 }

@@ -136,6 +136,9 @@ pub(crate) struct Arrival {
     pub to_group: bool,
 }
 
+/// Source, destination, traffic class, hops and header length of a plain packet.
+pub(crate) type Head = (IpAddr, IpAddr, u8, u8, usize);
+
 /// What is known of a packet when its IP header is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpInput {
@@ -195,6 +198,52 @@ impl Layer {
         });
         self.counters.delivered += u64::from(matches!(input, Input::Transport(_)));
         input
+    }
+
+    /// The plain case of [`Layer::handle`] for a frame that does not lie in one piece: `head` is its beginning,
+    /// and `rest` bytes follow it somewhere else. A TCP segment that is for us alone, whole and without IP
+    /// options, whose headers up to TCP's lie in `head`; `None` for all else, which `handle` then takes as a
+    /// whole. Nothing is counted: that is [`Layer::note_delivered`]'s.
+    pub fn handle_head(&self, head: &[u8], rest: usize) -> Option<Datagram> {
+        let (ip_at, version) = match self.config.link {
+            Link::Ethernet(own) => {
+                let header = ethernet::Header::parse(head).ok()?;
+                let plain = header.destination == own && !header.source.is_multicast();
+                let version = match header.ethertype {
+                    EtherType::IPV4 => 4,
+                    EtherType::IPV6 => 6,
+                    _ => 0,
+                };
+                let at = usize::from(header.header_len);
+                (at, version * u8::from(plain && at == ethernet::HEADER_LEN))
+            }
+            Link::Ip => (0, head.first()? >> 4),
+        };
+        let bytes = head.get(ip_at..)?;
+        let packet_len = bytes.len() + rest;
+        let (source, destination, traffic_class, hop_limit, start) = match version {
+            4 => self.head_v4(bytes, packet_len)?,
+            6 => self.head_v6(bytes, packet_len)?,
+            _ => return None,
+        };
+        let len = packet_len - start;
+        Some(Datagram {
+            protocol: tcp::NUMBER,
+            source,
+            destination,
+            cast: Cast::Unicast,
+            traffic_class,
+            hop_limit,
+            pseudo_header: pseudo_header_sum(source, destination, tcp::NUMBER, len),
+            payload: Payload::Frame { start: ip_at + start, end: ip_at + packet_len },
+            ip_at,
+        })
+    }
+
+    /// A datagram of [`Layer::handle_head`] was delivered.
+    pub fn note_delivered(&mut self) {
+        self.counters.received += 1;
+        self.counters.delivered += 1;
     }
 
     /// The bytes of a datagram that came in `frame`.

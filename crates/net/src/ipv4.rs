@@ -2,11 +2,11 @@
 
 use core::net::Ipv4Addr;
 
-use fusewire_base::Instant;
-use fusewire_wire::{Error, ipv4};
+use fusewire_base::{Instant, Sum};
+use fusewire_wire::{Error, ipv4, tcp};
 
 use crate::counters::Cause;
-use crate::input::{Arrival, Cast, Input, IpInput, Payload};
+use crate::input::{Arrival, Cast, Head, Input, IpInput, Payload};
 use crate::ipv6::upper_header_len;
 use crate::layer::Layer;
 use crate::reassembly::{Key, MAX_LEN, Piece};
@@ -60,6 +60,27 @@ impl Layer {
             return self.fragment_v4(now, &header, header.payload(bytes), &input);
         }
         self.dispatch(now, frame, &input)
+    }
+
+    /// Source, destination, type of service, hops and header length of a whole TCP packet of `len` bytes for us
+    /// alone, without options, that begins with `bytes`.
+    pub(crate) fn head_v4(&self, bytes: &[u8], len: usize) -> Option<Head> {
+        let header = ipv4::Header::parse_quoted(bytes).ok()?;
+        let start = usize::from(header.header_len);
+        let plain = start == ipv4::MIN_HEADER_LEN
+            && usize::from(header.total_len) == len
+            && header.protocol == tcp::NUMBER
+            && !header.is_fragment()
+            && Sum::of(&bytes[..start]).verifies()
+            && self.cast_v4(header.destination) == Ok(Cast::Unicast)
+            && self.check_source_v4(header.source).is_ok();
+        plain.then_some((
+            header.source.into(),
+            header.destination.into(),
+            header.tos,
+            header.ttl,
+            start,
+        ))
     }
 
     fn fragment_v4(

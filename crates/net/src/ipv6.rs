@@ -10,7 +10,7 @@ use fusewire_wire::{icmp, icmpv6, ipv6, tcp, udp};
 
 use crate::counters::Cause;
 use crate::icmp_error::Report;
-use crate::input::{Arrival, Cast, Input, IpInput, Payload};
+use crate::input::{Arrival, Cast, Head, Input, IpInput, Payload};
 use crate::layer::Layer;
 use crate::reassembly::{Key, MAX_LEN, Piece};
 
@@ -59,6 +59,22 @@ impl Layer {
             tcp::NUMBER | udp::NUMBER | icmpv6::NUMBER => self.dispatch(now, frame, &input),
             _ => self.ipv6_chain(now, frame, input),
         }
+    }
+
+    /// As [`Layer::head_v4`], without extension headers.
+    pub(crate) fn head_v6(&self, bytes: &[u8], len: usize) -> Option<Head> {
+        let header = ipv6::Header::parse_quoted(bytes).ok()?;
+        let plain = ipv6::HEADER_LEN + usize::from(header.payload_len) == len
+            && header.next_header == tcp::NUMBER
+            && self.cast_v6(header.destination) == Ok(Cast::Unicast)
+            && self.check_source_v6(header.source, header.next_header).is_ok();
+        plain.then_some((
+            header.source.into(),
+            header.destination.into(),
+            header.traffic_class,
+            header.hop_limit,
+            ipv6::HEADER_LEN,
+        ))
     }
 
     /// Walks the extension headers at the beginning of the payload of `input`.

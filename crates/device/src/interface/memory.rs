@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket};
 use crate::{Waker, wake};
 
 /// What the pair is like.
@@ -53,6 +53,7 @@ pub fn pair(config: Config) -> io::Result<(Memory, Memory)> {
             inward: ways[own].clone(),
             outward: ways[1 - own].clone(),
             batch: Vec::with_capacity(config.batch_packets),
+            cut: None,
             config,
             capabilities: Capabilities {
                 name: "memory",
@@ -110,9 +111,26 @@ pub struct Memory {
     inward: Way,
     outward: Way,
     batch: Vec<Packet>,
+    /// Bytes of the head of a packet that was cut.
+    cut: Option<usize>,
     config: Config,
     capabilities: Capabilities,
     waker: Waker,
+}
+
+impl Memory {
+    /// Takes packets off the queue, `most` of them; those before go back.
+    fn take(&mut self, most: usize) -> usize {
+        let mut queue = self.inward.lock();
+        queue.spare.extend(self.batch.drain(..).map(|packet| packet.bytes));
+        let count = queue.packets.len().min(most);
+        self.batch.extend(queue.packets.drain(..count));
+        self.cut = None;
+        if count > 0 && queue.packets.is_empty() {
+            self.inward.filled.drain();
+        }
+        count
+    }
 }
 
 impl Interface for Memory {
@@ -143,18 +161,34 @@ impl Interface for Memory {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        let mut queue = self.inward.lock();
-        queue.spare.extend(self.batch.drain(..).map(|packet| packet.bytes));
-        let count = queue.packets.len().min(self.config.batch_packets);
-        self.batch.extend(queue.packets.drain(..count));
-        if count > 0 && queue.packets.is_empty() {
-            self.inward.filled.drain();
+        Ok(self.take(self.config.batch_packets))
+    }
+
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        if self.take(1) == 0 {
+            return Ok(Split::Nothing);
         }
-        Ok(count)
+        let bytes = &mut self.batch[0].bytes;
+        let (len, head_len) = (bytes.len(), head_len.min(bytes.len()));
+        let placed = memory.len().min(len - head_len);
+        memory[..placed].copy_from_slice(&bytes[head_len..head_len + placed]);
+        // They are in one place only, as with a device that cuts.
+        bytes[head_len..head_len + placed].fill(0);
+        self.cut = Some(head_len);
+        Ok(Split::Packet { len })
+    }
+
+    fn rejoin(&mut self, memory: &[u8]) {
+        if let (Some(at), Some(packet)) = (self.cut.take(), self.batch.first_mut()) {
+            let behind = &mut packet.bytes[at..];
+            let placed = memory.len().min(behind.len());
+            behind[..placed].copy_from_slice(&memory[..placed]);
+        }
     }
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
         let Packet { bytes, checksum, segmentation } = &self.batch[index];
+        let bytes = &bytes[..self.cut.unwrap_or(bytes.len())];
         RxPacket { bytes, checksum: *checksum, segmentation: *segmentation }
     }
 

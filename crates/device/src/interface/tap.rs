@@ -4,7 +4,7 @@
 //! A virtio header goes before each packet (`IFF_VNET_HDR`): super-frames of up to 64 KiB and unfinished
 //! checksums both ways, so that one system call carries what would be dozens of packets on a wire.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -14,7 +14,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::host::Watch;
 use super::vnet::{self, HEADER_BYTES};
-use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use super::{
+    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
+};
 use crate::Waker;
 use crate::sys::{ifreq, tun};
 
@@ -68,6 +70,8 @@ pub struct Tap {
     capabilities: Capabilities,
     arena: Vec<u8>,
     batch: Vec<Slot>,
+    /// Bytes of the packet that was cut, before it was.
+    uncut_len: usize,
     /// Pieces of the packet that is being sent; empty between calls.
     pieces: Vec<IoSlice<'static>>,
     malformed: u64,
@@ -159,6 +163,7 @@ impl Tap {
             capabilities,
             arena: vec![0; ARENA_BYTES],
             batch: Vec::with_capacity(BATCH_PACKETS),
+            uncut_len: 0,
             pieces: Vec::new(),
             malformed: 0,
             watch,
@@ -261,6 +266,7 @@ impl Interface for Tap {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
+        self.uncut_len = 0;
         self.batch.clear();
         let before = if self.offload { HEADER_BYTES } else { 0 };
         // Ethernet's 14 bytes end where the next line of 16 begins.
@@ -297,6 +303,46 @@ impl Interface for Tap {
     fn packet(&self, index: usize) -> RxPacket<'_> {
         let Slot { at, len, checksum, segmentation } = self.batch[index];
         RxPacket { bytes: &self.arena[at..at + len], checksum, segmentation }
+    }
+
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        self.batch.clear();
+        let before = if self.offload { HEADER_BYTES } else { 0 };
+        let (at, head_len) = (ALIGN - 14, head_len.min(PACKET_BYTES));
+        loop {
+            // A packet longer than both: what is over lies where it would, were the packet whole.
+            let (front, behind) = self.arena.split_at_mut(at + head_len);
+            let room = PACKET_BYTES - head_len;
+            let over = &mut behind[memory.len().min(room)..room];
+            let mut pieces = [&mut front[at - before..], &mut *memory, over].map(IoSliceMut::new);
+            let len = match rustix::io::readv(&self.fd, &mut pieces) {
+                Ok(len) => len,
+                Err(Errno::AGAIN) => return Ok(Split::Nothing),
+                Err(Errno::INTR) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            let header = &front[at - before..at];
+            let described = match (len.checked_sub(before), self.offload) {
+                (Some(len), true) => vnet::describe(header, len).map(|(c, s)| (len, c, s)),
+                (Some(len), false) => Some((len, Checksum::InPlace, Segmentation::None)),
+                (None, _) => None,
+            };
+            let Some((len, checksum, segmentation)) = described else {
+                self.malformed += 1;
+                continue;
+            };
+            self.uncut_len = len;
+            self.batch.push(Slot { at, len: len.min(head_len), checksum, segmentation });
+            return Ok(Split::Packet { len });
+        }
+    }
+
+    fn rejoin(&mut self, memory: &[u8]) {
+        let Some(slot) = self.batch.first_mut() else { return };
+        let placed = self.uncut_len.saturating_sub(slot.len).min(memory.len());
+        let from = slot.at + slot.len;
+        self.arena[from..from + placed].copy_from_slice(&memory[..placed]);
+        slot.len = slot.len.max(self.uncut_len);
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {

@@ -22,12 +22,18 @@ const GSO_ECN: u8 = 0x80;
 /// super-frame that nobody asked for, when the checksum would lie behind the packet, or when a
 /// super-frame has no length for its parts.
 pub fn parse<'a>(header: &[u8], packet: &'a [u8]) -> Option<RxPacket<'a>> {
+    let (checksum, segmentation) = describe(header, packet.len())?;
+    Some(RxPacket { bytes: packet, checksum, segmentation })
+}
+
+/// What the header says of a packet of `len` bytes; `None` as with [`parse`].
+pub fn describe(header: &[u8], len: usize) -> Option<(Checksum, Segmentation)> {
     let header: &[u8; HEADER_BYTES] = header.first_chunk()?;
     let field = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let (flags, kind, segment_len) = (header[0], header[1], field(4));
     let checksum = if flags & NEEDS_CHECKSUM != 0 {
         let (start, offset) = (field(6), field(8));
-        if usize::from(start) + usize::from(offset) + 2 > packet.len() {
+        if usize::from(start) + usize::from(offset) + 2 > len {
             return None;
         }
         Checksum::Partial { start, offset }
@@ -43,7 +49,7 @@ pub fn parse<'a>(header: &[u8], packet: &'a [u8]) -> Option<RxPacket<'a>> {
         GSO_UDP_L4 => Segmentation::Udp { segment_len },
         _ => return None,
     };
-    Some(RxPacket { bytes: packet, checksum, segmentation })
+    Some((checksum, segmentation))
 }
 
 /// The header for a packet to send. `None` when it is to be segmented and what its header says is

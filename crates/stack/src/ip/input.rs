@@ -373,6 +373,11 @@ impl Core {
                         Direct::Stream { index: wanted, place } if *wanted == index => Some(place),
                         _ => None,
                     };
+                    if !segment.payload.is_empty() {
+                        let start = datagram.payload.in_frame().map_or(0, |place| place.start);
+                        let head_len = start + usize::from(header.header_len);
+                        stream.head_len = if start > 0 { head_len } else { 0 };
+                    }
                     stream.handle_segment(now, &segment, place);
                     self.mark(index);
                 }

@@ -19,6 +19,7 @@ mod host;
 mod input;
 mod options;
 mod output;
+mod placed;
 mod readiness;
 mod ring;
 mod send;

@@ -235,13 +235,16 @@ impl Stack {
             Ok(None) => {}
             done => return Ok(done),
         }
-        let mut direct =
-            Direct::Stream { index: id.index, place: Place { memory: out, filled: 0 } };
-        self.receive(now, &mut direct)?;
-        let filled = match &direct {
-            Direct::Stream { place, .. } => place.filled,
-            _ => 0,
-        };
+        let mut place = Place { memory: out, filled: 0 };
+        if self.receive_placed(now, id.index, &mut place)?.is_none() {
+            let mut direct = Direct::Stream { index: id.index, place };
+            self.receive(now, &mut direct)?;
+            place = match direct {
+                Direct::Stream { place, .. } => place,
+                _ => Place { memory: &mut [], filled: 0 },
+            };
+        }
+        let (filled, out) = (place.filled, place.memory);
         if filled > 0 {
             if let Ok(stream) = self.core.table.stream(id) {
                 stream.consume(0);

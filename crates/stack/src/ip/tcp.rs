@@ -51,6 +51,19 @@ pub struct Segment<'a> {
     pub marked: bool,
 }
 
+/// A segment, or several, whose payload lies in the reader's memory behind what was filled before.
+pub struct Landed<'a> {
+    pub header: &'a Header,
+    /// Sum of pseudo-header and header when the checksum is still to be verified.
+    pub head: Option<Sum>,
+    /// Bytes of payload.
+    pub len: usize,
+    /// Segments on the wire.
+    pub count: u32,
+    /// It carried a congestion mark.
+    pub marked: bool,
+}
+
 /// The reader's memory, while it waits.
 pub struct Place<'a> {
     pub memory: &'a mut [u8],
@@ -68,6 +81,8 @@ pub struct Stream {
     pub read_offset: u64,
     /// One past the last byte in the ring.
     recv_end: u64,
+    /// Bytes before the payload in the frame of the last segment that brought some; 0 when there was none.
+    pub head_len: usize,
     /// One past the last byte that was written.
     send_end: u64,
     /// The listener in whose queue it waits.
@@ -122,6 +137,7 @@ impl Stream {
             recv: Ring::new(config.recv_window as usize),
             read_offset: 0,
             recv_end: 0,
+            head_len: 0,
             send_end: 0,
             parent: None,
             marking: Marking::default(),
@@ -308,18 +324,65 @@ impl Stream {
             }
             _ => Verdict::Reject(DropCause::Checksum),
         };
-        self.trace.segment(Kind::Received, now, s.header, s.payload.len() as u32);
-        if matches!(verdict, Verdict::Reject(_)) {
-            self.tcp.handle_final(now, s.header, &initial, verdict);
-            return;
-        }
-        if s.marked {
+        let arrived = Arrived { len: s.payload.len(), count: s.count, marked: s.marked };
+        self.conclude(now, s.header, arrived, &initial, verdict);
+    }
+
+    /// The final step.
+    fn conclude(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        arrived: Arrived,
+        initial: &Initial,
+        verdict: Verdict,
+    ) {
+        self.trace.segment(Kind::Received, now, header, arrived.len as u32);
+        let rejected = matches!(verdict, Verdict::Reject(_));
+        if arrived.marked && !rejected {
             self.tcp.note_congestion_mark();
         }
-        self.tcp.handle_final(now, s.header, &initial, verdict);
-        if s.count > 1 {
-            self.tcp.note_merged(s.count - 1);
+        self.tcp.handle_final(now, header, initial, verdict);
+        if arrived.count > 1 && !rejected {
+            self.tcp.note_merged(arrived.count - 1);
         }
+    }
+
+    /// Where the payload of the next segment begins in its frame, when that segment could go to the reader's
+    /// memory as it comes: nothing waits to be read before it, and nothing lies behind a hole.
+    pub fn next_head(&self) -> Option<usize> {
+        let open =
+            matches!(self.tcp.state(), State::Established | State::FinWait1 | State::FinWait2);
+        let next = self.tcp.rcv_nxt_offset();
+        let clear = self.read_offset == next && self.recv_end <= next && self.orphaned.is_none();
+        (open && clear && self.head_len > 0).then_some(self.head_len)
+    }
+
+    /// As [`Stream::handle_segment`] of a payload that lies where it belongs if it is the next: it is verified
+    /// there. False, and nothing was done, when it is not the next.
+    pub fn handle_landed(&mut self, now: Instant, s: &Landed<'_>, place: &mut Place<'_>) -> bool {
+        let initial = self.tcp.handle_initial(now, s.header, s.len as u32);
+        match &initial {
+            Initial::Payload(plan)
+                if plan.in_order
+                    && !plan.duplicate
+                    && plan.len as usize == s.len
+                    && plan.offset == self.read_offset => {}
+            _ => return false,
+        }
+        let bytes = &mut place.memory[place.filled..place.filled + s.len];
+        let verdict = if s.head.is_none_or(|head| (head + sum(self.level, bytes)).verifies()) {
+            place.filled += s.len;
+            self.read_offset += s.len as u64;
+            self.recv_end = self.read_offset;
+            Verdict::Accept { len: s.len as u32 }
+        } else {
+            bytes.fill(0);
+            Verdict::Reject(DropCause::Checksum)
+        };
+        let arrived = Arrived { len: s.len, count: s.count, marked: s.marked };
+        self.conclude(now, s.header, arrived, &initial, verdict);
+        true
     }
 
     /// The integrated step: to the reader's memory or the ring, verified in the same pass.
@@ -446,6 +509,13 @@ impl Stream {
         }
         !self.over
     }
+}
+
+/// What the final step is told of a segment besides its header.
+struct Arrived {
+    len: usize,
+    count: u32,
+    marked: bool,
 }
 
 /// Copies pieces of a payload, and sums them if somebody wants to know.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::Waker;
 use fusewire_device::interface::{
-    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
+    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
 };
 use fusewire_testkit::Random;
 use fusewire_testkit::link::{Impairments, Link as Way, Packet};
@@ -56,6 +56,8 @@ pub struct End {
     wire: Arc<Mutex<Wire>>,
     which: usize,
     batch: Vec<Ip>,
+    /// Bytes of the head of a packet that was cut.
+    cut: Option<usize>,
     capabilities: Capabilities,
 }
 
@@ -73,7 +75,7 @@ impl End {
             max_packet_bytes: if offload { 65_535 } else { mtu },
             notes: Vec::new(),
         };
-        End { wire: wire.clone(), which, batch: Vec::new(), capabilities }
+        End { wire: wire.clone(), which, batch: Vec::new(), cut: None, capabilities }
     }
 }
 
@@ -184,18 +186,37 @@ impl Interface for End {
     fn receive(&mut self) -> io::Result<usize> {
         let mut wire = self.wire.lock().unwrap();
         let now = wire.now;
-        self.batch.clear();
+        (self.cut, self.batch) = (None, Vec::new());
         while let Some(packet) = wire.ways[1 - self.which].poll(now) {
             self.batch.push(packet);
         }
         Ok(self.batch.len())
     }
     fn packet(&self, index: usize) -> RxPacket<'_> {
+        let bytes = &self.batch[index].0;
         RxPacket {
-            bytes: &self.batch[index].0,
+            bytes: &bytes[..self.cut.unwrap_or(bytes.len())],
             checksum: Checksum::InPlace,
             segmentation: Segmentation::None,
         }
+    }
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        let mut wire = self.wire.lock().unwrap();
+        let now = wire.now;
+        let Some(mut packet) = wire.ways[1 - self.which].poll(now) else {
+            return Ok(Split::Nothing);
+        };
+        let len = packet.0.len();
+        let behind = packet.0.get_mut(head_len..).unwrap_or_default();
+        memory[..behind.len()].copy_from_slice(behind);
+        behind.fill(0xee);
+        (self.cut, self.batch) = (Some(head_len.min(len)), vec![packet]);
+        Ok(Split::Packet { len })
+    }
+    fn rejoin(&mut self, memory: &[u8]) {
+        let at = self.cut.take().unwrap();
+        let behind = &mut self.batch[0].0[at..];
+        behind.copy_from_slice(&memory[..behind.len()]);
     }
     fn wait(&mut self, _: Option<Duration>, _: bool) -> io::Result<bool> {
         Ok(false)

@@ -5,5 +5,6 @@ mod kernel;
 mod lossy;
 mod marking;
 mod net;
+mod placed;
 mod tcp;
 mod udp;

@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    pub(super) fn settle_dirty(&mut self) {
+    pub(in crate::ip) fn settle_dirty(&mut self) {
         for at in 0..self.dirty.len() {
             self.settle(self.dirty[at]);
         }

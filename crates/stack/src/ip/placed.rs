@@ -1,0 +1,140 @@
+//! Receiving a stream without a copy of ours: the interface puts the payload of the next segment straight into
+//! the reader's memory, its headers into its own.
+//!
+//! ```text
+//!   interface ──┬── head: as long as that of the last segment ──▶ looked at: is it the next segment?
+//!               └── what follows ──▶ the reader's memory ──sum, unless the device vouches──▶ it stays there
+//!                                          └── not the next: wiped here, and taken as any other packet
+//! ```
+//! The reader cannot reach its memory before the call returns, and then sees only what was verified (Law 3).
+
+use std::io;
+use std::net::SocketAddr;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::interface::{Checksum, RxPacket, Segmentation, Split};
+use fusewire_wire::tcp::{Flags, Header};
+
+use super::input::Direct;
+use super::stack::{Core, Stack};
+use super::tcp::{Landed, Place};
+
+/// Packets that one call takes at most.
+const PACKETS: usize = 64;
+
+impl Stack {
+    /// Takes packets as long as they are the next of this connection and `place` has room for the longest;
+    /// returns how many packets came, of whatever kind. `None`: this is not the way, for now.
+    ///
+    /// # Errors
+    /// The interface's, when nothing came before.
+    pub(super) fn receive_placed(
+        &mut self,
+        now: Instant,
+        index: u32,
+        place: &mut Place<'_>,
+    ) -> io::Result<Option<usize>> {
+        let longest = self.interface.capabilities().max_packet_bytes;
+        let mut packets = 0;
+        while packets < PACKETS {
+            let head_len = match self.core.table.stream_at(index).map(|stream| stream.next_head()) {
+                Some(Some(head_len)) if !self.has_unread() => head_len,
+                _ => break,
+            };
+            let room = &mut place.memory[place.filled..];
+            if room.len() + head_len < longest {
+                break;
+            }
+            let len = match self.interface.receive_split(head_len, room) {
+                Ok(Split::Packet { len }) => len,
+                Ok(Split::Nothing) => return Ok(Some(self.settle_placed(packets))),
+                Ok(Split::Unsupported) => break,
+                Err(_) if packets > 0 => break,
+                Err(e) => return Err(e),
+            };
+            packets += 1;
+            let payload_len = len.saturating_sub(head_len).min(room.len());
+            let packet = self.interface.packet(0);
+            if self.core.input_placed(now, &packet, payload_len, index, place) {
+                continue;
+            }
+            let astray = &mut place.memory[place.filled..][..payload_len];
+            self.interface.rejoin(astray);
+            astray.fill(0);
+            let rest = Place { memory: &mut *place.memory, filled: place.filled };
+            let mut direct = Direct::Stream { index, place: rest };
+            self.core.input(now, &self.interface.packet(0), &mut direct);
+            if let Direct::Stream { place: rest, .. } = direct {
+                place.filled = rest.filled;
+            }
+        }
+        Ok((packets > 0).then(|| self.settle_placed(packets)))
+    }
+
+    fn settle_placed(&mut self, packets: usize) -> usize {
+        if packets > 0 {
+            self.core.settle_dirty();
+        }
+        packets
+    }
+}
+
+impl Core {
+    /// A packet of which `packet` holds the head, and the reader's memory the other `payload_len` bytes. False:
+    /// it is not the next segment of this connection and nothing else; nothing was done then.
+    fn input_placed(
+        &mut self,
+        now: Instant,
+        packet: &RxPacket<'_>,
+        payload_len: usize,
+        index: u32,
+        place: &mut Place<'_>,
+    ) -> bool {
+        if payload_len == 0 {
+            return false;
+        }
+        let Some(datagram) = self.layer.handle_head(packet.bytes, payload_len) else {
+            return false;
+        };
+        let start = datagram.payload.in_frame().map_or(0, |place| place.start);
+        let head = packet.bytes.get(start..).unwrap_or_default();
+        let Ok(header) = Header::parse(head) else { return false };
+        let plain = Flags::ACK.with(Flags::PSH);
+        if usize::from(header.header_len) != head.len()
+            || header.flags.without(plain) != Flags::default()
+        {
+            return false;
+        }
+        let unverified = match packet.checksum {
+            Checksum::Verified => false,
+            Checksum::InPlace => true,
+            Checksum::Partial { start: at, offset: 16 } if usize::from(at) == start => false,
+            Checksum::Partial { .. } => return false,
+        };
+        let count = match packet.segmentation {
+            Segmentation::None => 1,
+            Segmentation::Tcp { segment_len: 1.., .. } if unverified => return false,
+            Segmentation::Tcp { segment_len: each @ 1.., .. } => payload_len.div_ceil(each.into()),
+            _ => return false,
+        };
+        let landed = Landed {
+            header: &header,
+            head: unverified.then(|| datagram.pseudo_header + Sum::of(head)),
+            len: payload_len,
+            count: count as u32,
+            marked: datagram.traffic_class & 3 == 3,
+        };
+        let local = SocketAddr::new(datagram.destination, header.dst_port);
+        let remote = SocketAddr::new(datagram.source, header.src_port);
+        let Some(stream) = self.table.stream_at(index) else { return false };
+        if (stream.tuple.local, stream.tuple.remote) != (local, remote)
+            || !stream.handle_landed(now, &landed, place)
+        {
+            return false;
+        }
+        self.counters.received += 1;
+        self.layer.note_delivered();
+        self.mark(index);
+        true
+    }
+}
