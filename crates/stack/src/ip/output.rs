@@ -33,6 +33,8 @@ pub struct Offload {
     pub checksum: bool,
     pub tcp: bool,
     pub udp: bool,
+    /// Most datagrams of a UDP super-frame.
+    pub udp_segments: usize,
     /// Most bytes of a super-frame's IP packet.
     pub packet_max: usize,
     pub mtu: usize,
@@ -44,6 +46,7 @@ impl Offload {
             checksum: caps.checksum,
             tcp: caps.tcp_segmentation && caps.checksum,
             udp: caps.udp_segmentation && caps.checksum,
+            udp_segments: caps.udp_segments_max().max(1),
             packet_max: caps.max_packet_bytes.saturating_sub(18).min(PACKET_MAX),
             mtu: caps.mtu,
         }

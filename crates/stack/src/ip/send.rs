@@ -18,8 +18,6 @@ use super::output::{HEADER_ROOM, UdpPacket, udp_checksum};
 use super::stack::{Core, Stack};
 use super::udp::Staged;
 
-/// Messages of a super-frame: what Linux takes from a sender.
-const MESSAGES_MAX: usize = 128;
 /// The longest UDP message.
 const MESSAGE_MAX: usize = 65_507;
 /// Packets of a batch without super-frames.
@@ -168,7 +166,7 @@ impl Stack {
             return self.udp_packets(&via, packet, bytes, message_len).map(Ok);
         }
         let most = (offload.packet_max - HEADER_ROOM) / message_len;
-        let run = most.clamp(1, MESSAGES_MAX) * message_len;
+        let run = most.clamp(1, offload.udp_segments) * message_len;
         let mut sent = 0;
         for run in bytes.chunks(run) {
             if !self.udp_super_frame(&via, packet, run, message_len)? {
