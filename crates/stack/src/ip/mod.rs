@@ -31,6 +31,7 @@ mod table;
 mod tcp;
 mod trace;
 mod udp;
+mod xdr;
 
 pub use backlog::SendLimit;
 pub use config::{Config, Counters, Error, Event, Marking, Result, SocketId};
@@ -43,3 +44,4 @@ pub use snapshot::{Snapshot, SocketKind, SocketView};
 pub use stack::Stack;
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};
 pub use udp::{Messages, Received};
+pub use xdr::{Array, Number};

@@ -271,6 +271,16 @@ impl Queue {
         })
     }
 
+    /// Forgets the first `len` bytes, whole messages, of what [`Queue::front`] shows; the entry when they are all.
+    pub fn skip(&mut self, len: usize) {
+        if let Some(entry) = self.entries.front_mut() {
+            entry.read += len as u32;
+            if entry.read >= entry.len {
+                self.entries.pop_front();
+            }
+        }
+    }
+
     /// Forgets the front entry.
     pub fn drop_front(&mut self) {
         self.entries.pop_front();

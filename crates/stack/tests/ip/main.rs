@@ -8,3 +8,4 @@ mod net;
 mod placed;
 mod tcp;
 mod udp;
+mod xdr;
