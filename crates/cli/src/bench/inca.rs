@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use fusewire_lab::inca::{self, Bulk, Line, Messages, Plan, Processing, Protocol, RoundTrip, Task};
+use fusewire_lab::inca::{
+    self, Bulk, Line, Messages, Plan, Processing, Protocol, RoundTrip, Task, Unmarshalling,
+};
 
 use crate::output::{Result, json};
 
@@ -31,6 +33,10 @@ pub struct Options {
     /// Milliseconds that count, of one round of one means.
     #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(10..=60_000))]
     milliseconds: u32,
+    /// Congestion control of the kernel's TCP senders, iperf3's too; `system` for the machine's default. One that
+    /// paces (bbr) has its timers measured too.
+    #[arg(long, default_value = "cubic", value_name = "NAME")]
+    congestion: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -84,6 +90,7 @@ pub fn run(options: &Options) -> Result {
         round_trip: options.parts.contains(&Part::RoundTrip),
         rounds: options.rounds as usize,
         seconds: f64::from(options.milliseconds) / 1000.0,
+        congestion: Some(options.congestion.clone()).filter(|name| name != "system"),
         program: std::env::current_exe()?,
     };
     let mut printed = Ok(());
@@ -114,6 +121,7 @@ impl Table {
             Line::Bulk(line) => self.bulk(line),
             Line::RoundTrip(line) => self.round_trip(line),
             Line::Processing(line) => self.processing(line),
+            Line::Unmarshalling(line) => self.unmarshalling(line),
         }
     }
 
@@ -165,17 +173,39 @@ impl Table {
     fn processing(&mut self, line: &Processing) -> Result {
         self.heading(
             "processing alone, frame in memory to application: ns (cycles) a packet\n\
-             bytes           one loop     a pass for each    ratio",
+             \u{20}   bytes           one loop     a pass for each    ratio",
         )?;
         let cycles = |c: Option<f64>| c.map_or("–".into(), |c| format!("{c:.0}"));
         writeln!(
             std::io::stdout(),
-            "{:>5} {:>10.1} ({:>6}) {:>10.1} ({:>6}) {:>8.2}",
+            "{} {:>5} {:>10.1} ({:>6}) {:>10.1} ({:>6}) {:>8.2}",
+            line.protocol.name(),
             line.size_bytes,
             line.integrated_ns,
             cycles(line.integrated_cycles),
             line.sequential_ns,
             cycles(line.sequential_cycles),
+            line.ratio
+        )?;
+        Ok(())
+    }
+
+    fn unmarshalling(&mut self, line: &Unmarshalling) -> Result {
+        self.heading(
+            "XDR in the receive loop, frame in memory to numbers: ns (cycles) a message\n\
+             \u{20}           bytes           one loop          two passes    ratio",
+        )?;
+        let cycles = |c: Option<f64>| c.map_or("–".into(), |c| format!("{c:.0}"));
+        writeln!(
+            std::io::stdout(),
+            "{} {} {:>5} {:>10.1} ({:>6}) {:>10.1} ({:>6}) {:>8.2}",
+            line.protocol.name(),
+            line.xdr,
+            line.size_bytes,
+            line.integrated_ns,
+            cycles(line.integrated_cycles),
+            line.two_passes_ns,
+            cycles(line.two_passes_cycles),
             line.ratio
         )?;
         Ok(())

@@ -6,17 +6,17 @@ use std::time::Instant;
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
-use fusewire_stack::ip::{Config, SocketId, Stack, State};
+use fusewire_stack::ip::{Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
-    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, look, ready, settle,
-    stream_byte,
+    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, WINDOW, ask, look, ready,
+    settle, stream_byte,
 };
 use crate::{Error, Result};
 
 /// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
 /// the peer is woken for all of them at once.
-const FLUSH_BYTES: usize = 1 << 20;
+const FLUSH_BYTES: usize = 256 << 10;
 /// Super-frames sent between two turns of the stack.
 const SENDS_A_TURN: u32 = 16;
 /// Turns between two looks at the real clock while nothing happens.
@@ -230,8 +230,18 @@ impl<'a> Subject<'a> {
         }
     }
 
+    fn tcp_config(&self) -> TcpConfig {
+        TcpConfig {
+            recv_window: WINDOW,
+            initial_recv_window: WINDOW,
+            send_buffer: WINDOW,
+            ..self.stack.config().tcp.clone()
+        }
+    }
+
     fn tcp_receive(&mut self) -> Result<Report> {
-        let listener = self.stack.tcp_listen(self.task.local, 1).map_err(failed)?;
+        let config = self.tcp_config();
+        let listener = self.stack.tcp_listen_with(self.task.local, 1, &config).map_err(failed)?;
         ready()?;
         let id = loop {
             if let Some((id, _)) = self.stack.tcp_accept(listener).map_err(failed)? {
@@ -278,15 +288,23 @@ impl<'a> Subject<'a> {
                         return self.end(id, meter);
                     }
                 }
+                None if self.task.bulk => {
+                    // It has just looked for packets: what comes now is to go to its place too.
+                    let worked = self.stack.poll_rest(now).map_err(Error::os("acknowledging"))?;
+                    if self.quiet.is_over(worked) {
+                        return meter.report();
+                    }
+                    std::thread::sleep(NAP);
+                }
                 None if !self.turn()? => return meter.report(),
-                None if self.task.bulk => std::thread::sleep(NAP),
                 None => {}
             }
         }
     }
 
     fn tcp_send(&mut self) -> Result<Report> {
-        let id = self.stack.tcp_connect(self.clock.now(), self.task.peer).map_err(failed)?;
+        let (now, config) = (self.clock.now(), self.tcp_config());
+        let id = self.stack.tcp_connect_with(now, self.task.peer, None, &config).map_err(failed)?;
         while self.stack.tcp_state(id).map_err(failed)? != State::Established {
             if !self.turn()? {
                 return Err(Error::Unsupported("nobody accepted".into()));

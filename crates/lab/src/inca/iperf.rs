@@ -5,7 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use super::Direction;
-use super::wires::{self, Wires};
+use super::pair::Runner;
+use super::wires;
 use crate::namespace::Killed;
 use crate::{Error, Result};
 
@@ -23,7 +24,8 @@ pub struct Iperf {
 ///
 /// # Errors
 /// It is not installed, or failed.
-pub fn run(wires: &Wires, seconds: f64, direction: Direction) -> Result<Iperf> {
+pub fn run(runner: &Runner<'_>, direction: Direction) -> Result<Iperf> {
+    let (wires, seconds) = (runner.wires, runner.seconds);
     let mut server = wires.near.command("iperf3");
     server.args(["--server", "--one-off", "--forceflush", "--affinity", "0"]);
     server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -36,6 +38,9 @@ pub fn run(wires: &Wires, seconds: f64, direction: Direction) -> Result<Iperf> {
     client.args(["20", "iperf3", "--json", "--affinity", "1", "--omit", "0", "--client"]);
     client.arg(wires::NEAR.to_string());
     client.arg("--time").arg(Duration::from_secs_f64(seconds).as_secs().max(1).to_string());
+    if let Some(name) = &runner.congestion {
+        client.args(["--congestion", name]);
+    }
     if direction == Direction::Receive {
         client.arg("--reverse");
     }

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Instant;
 
 use fusewire_device::kernel_udp;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::task::{
     BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, ask, look, ready,
@@ -181,8 +182,22 @@ fn drain(mut stream: TcpStream, meter: Meter) -> Result<Report> {
     meter.report()
 }
 
+/// A stream to the peer. Its congestion control is chosen before it connects: one that has paced leaves pacing
+/// behind when it goes.
+fn tcp_connect(task: &Task) -> Result<TcpStream> {
+    let family = if task.peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(|e| Error::os("opening a TCP socket")(e.into()))?;
+    if let Some(name) = &task.congestion {
+        rustix::net::sockopt::set_tcp_congestion(&socket, name)
+            .map_err(|e| Error::os("choosing a congestion control")(e.into()))?;
+    }
+    rustix::net::connect(&socket, &task.peer).map_err(|e| Error::os("connecting")(e.into()))?;
+    Ok(TcpStream::from(socket))
+}
+
 fn tcp_send(task: &Task) -> Result<Report> {
-    let mut stream = TcpStream::connect(task.peer).map_err(Error::os("connecting"))?;
+    let mut stream = tcp_connect(task)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(Error::os("setting up a stream"))?;
     let stride = task.stride();
     // From any place below 251, as many bytes as one write takes.

@@ -9,6 +9,7 @@
 //! | protocol processing | frame in memory to application buffer, alone | the rest of the processor time up to the application's buffer, the system call with it |
 //! | application | time between two messages | the same |
 
+mod columns;
 mod fusewire;
 mod iperf;
 mod kernel;
@@ -16,6 +17,7 @@ mod pair;
 mod processing;
 mod raw;
 mod run;
+mod segments;
 mod task;
 mod wires;
 
@@ -63,6 +65,8 @@ pub enum Line {
     RoundTrip(RoundTrip),
     /// Protocol processing alone.
     Processing(Processing),
+    /// XDR in the receive loop.
+    Unmarshalling(Unmarshalling),
 }
 
 /// Rates of one means.
@@ -149,21 +153,44 @@ pub struct RoundTrip {
 }
 
 /// See [`Line::Processing`]: from the frame in memory to the application's buffer, with the checksum
-/// verified and XDR's byte order undone.
+/// verified; of UDP XDR's byte order undone, of TCP the acknowledgement made.
 #[derive(Clone, Debug, Serialize)]
 pub struct Processing {
-    /// UDP.
+    /// UDP or TCP.
     pub protocol: Protocol,
     /// Bytes of the message.
     pub size_bytes: usize,
     /// Nanoseconds a packet in one loop.
     pub integrated_ns: f64,
-    /// Nanoseconds a packet with a pass for the sum, one for the copy, one for the byte order.
+    /// Nanoseconds a packet with a pass for the sum, one for the copy, and one for the byte order (UDP) or for
+    /// a second copy, out of the socket's memory (TCP).
     pub sequential_ns: f64,
     /// The same in cycles, where the kernel tells the processor's clock.
     pub integrated_cycles: Option<f64>,
     /// See `integrated_cycles`.
     pub sequential_cycles: Option<f64>,
     /// Sequential by integrated.
+    pub ratio: f64,
+}
+
+/// See [`Line::Unmarshalling`]: an array of XDR doubles in a UDP message, from the frame in memory to the numbers of
+/// the application, the checksum verified.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unmarshalling {
+    /// UDP.
+    pub protocol: Protocol,
+    /// Its type in XDR.
+    pub xdr: &'static str,
+    /// Bytes of the message: the count, and eight for each number.
+    pub size_bytes: usize,
+    /// Nanoseconds a message, verified and unmarshalled in one loop.
+    pub integrated_ns: f64,
+    /// Nanoseconds a message with a pass that verifies and one that unmarshals, neither of which copies.
+    pub two_passes_ns: f64,
+    /// The same in cycles, where the kernel tells the processor's clock.
+    pub integrated_cycles: Option<f64>,
+    /// See `integrated_cycles`.
+    pub two_passes_cycles: Option<f64>,
+    /// Two passes by integrated.
     pub ratio: f64,
 }

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::run::Plan;
 use super::task::{Means, Protocol, Report, Role, Task};
 use super::wires::{self, Wires, at};
 use crate::namespace::Namespace;
@@ -43,8 +44,21 @@ pub struct Pair {
     pub peer: Means,
     /// Bytes of a message.
     pub size: usize,
-    /// The measured side reads or writes bulk; its peer always does over TCP.
+    /// The measured side reads or writes bulk.
     pub bulk: bool,
+    /// So does its peer, over TCP.
+    pub peer_bulk: bool,
+}
+
+/// How far a message goes that is sent to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Far {
+    /// To an interface that throws it away.
+    Nowhere,
+    /// Over the veth, up to the door of IP.
+    Wire,
+    /// Over the bridge, up to the door of IP.
+    Bridge,
 }
 
 /// Reports of both sides.
@@ -81,13 +95,21 @@ pub struct Runner<'a> {
     pub program: PathBuf,
     /// Seconds that count.
     pub seconds: f64,
+    /// See [`Task::congestion`].
+    pub congestion: Option<String>,
     port: u16,
 }
 
 impl<'a> Runner<'a> {
     /// A runner.
-    pub fn new(wires: &'a Wires, program: PathBuf, seconds: f64) -> Self {
-        Runner { wires, program, seconds, port: 5000 }
+    pub fn new(wires: &'a Wires, plan: &Plan) -> Self {
+        Runner {
+            wires,
+            program: plan.program.clone(),
+            seconds: plan.seconds,
+            congestion: plan.congestion.clone(),
+            port: 5000,
+        }
     }
 
     /// A port that no earlier measurement used, so that nothing of it is in the way.
@@ -115,8 +137,9 @@ impl<'a> Runner<'a> {
             peer: other.address,
             peer_mac: wires::KERNEL_MAC,
             tap: me.tap.to_string(),
+            congestion: self.congestion.clone(),
         };
-        let is_stream = pair.protocol == Protocol::Tcp;
+        let peer_bulk = pair.protocol == Protocol::Tcp && pair.peer_bulk;
         let counterpart = match pair.role {
             Role::Send => Role::Receive,
             Role::Receive => Role::Send,
@@ -124,7 +147,7 @@ impl<'a> Runner<'a> {
             Role::Answer => Role::Ask,
         };
         let one = task(pair.subject, pair.role, pair.bulk, &subject, &peer, 1);
-        let two = task(pair.peer, counterpart, is_stream, &peer, &subject, 0);
+        let two = task(pair.peer, counterpart, peer_bulk, &peer, &subject, 0);
         let start = |task: &Task, place: &Place<'_>| self.start(task, place.namespace);
         let subject_is_first = pair.role == Role::Receive;
         let (first, second) = if subject_is_first {
@@ -153,8 +176,13 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn send_to_nobody(&mut self, means: Means, size: usize, leaves: bool) -> Result<Report> {
+    pub fn send_to_nobody(&mut self, means: Means, size: usize, far: Far) -> Result<Report> {
         let port = self.next_port();
+        let (namespace, from, to) = match far {
+            Far::Nowhere => (&self.wires.near, wires::host(2, 1), wires::NOWHERE),
+            Far::Wire => (&self.wires.near, wires::NEAR, wires::NOBODY),
+            Far::Bridge => (&self.wires.left, wires::BRIDGE_KERNEL[0], wires::BRIDGE_NOBODY),
+        };
         let task = Task {
             means,
             role: Role::Send,
@@ -163,12 +191,13 @@ impl<'a> Runner<'a> {
             bulk: false,
             seconds: self.seconds,
             core: 0,
-            local: at(if leaves { wires::NEAR } else { wires::host(2, 1) }, port),
-            peer: at(if leaves { wires::NOBODY } else { wires::NOWHERE }, port),
+            local: at(from, port),
+            peer: at(to, port),
             peer_mac: [0; 6],
             tap: String::new(),
+            congestion: None,
         };
-        self.start(&task, &self.wires.near)?.report()
+        self.start(&task, namespace)?.report()
     }
 
     fn addresses(&self, between: Between, port: u16) -> (Place<'a>, Place<'a>) {

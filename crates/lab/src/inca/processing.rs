@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use fusewire_base::Sum;
+use fusewire_codec::{SliceSource, Source};
 use fusewire_device::Waker;
 use fusewire_device::interface::{
     Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
@@ -16,16 +17,16 @@ use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
-use fusewire_stack::ip::{Config, SocketId, Stack};
+use fusewire_stack::ip::{Array, Config, SocketId, Stack};
 use fusewire_wire::{ethernet, ipv4, udp};
 
-use super::{Processing, Protocol};
+use super::{Processing, Protocol, Unmarshalling};
 use crate::{Error, Result};
 
 /// Frames that one `receive` gives.
 const BATCH: usize = 16;
 /// Least time of one measurement.
-const WINDOW: Duration = Duration::from_millis(8);
+pub const WINDOW: Duration = Duration::from_millis(8);
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = ethernet::HEADER_LEN + ipv4::MIN_HEADER_LEN + udp::HEADER_LEN;
 const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -70,8 +71,21 @@ impl Interface for Same {
     }
 }
 
-/// A frame with a datagram of `size` bytes for us.
-fn frame(size: usize, mac: [u8; 6]) -> Vec<u8> {
+/// Bytes of a message.
+fn words(size: usize) -> Vec<u8> {
+    (0..size).map(|i| (i * 31 % 251) as u8).collect()
+}
+
+/// An XDR array `double<>` of as many numbers as fit into `size` bytes.
+fn doubles(size: usize) -> Vec<u8> {
+    let count = size.saturating_sub(4) / 8;
+    let numbers = (0..count).flat_map(|i| (i as f64 * 0.7).to_be_bytes());
+    (count as u32).to_be_bytes().into_iter().chain(numbers).collect()
+}
+
+/// A frame with a datagram for us.
+fn frame(message: &[u8], mac: [u8; 6]) -> Vec<u8> {
+    let size = message.len();
     let mut bytes = vec![0; HEADERS + size];
     let ethernet = ethernet::Header {
         destination: ethernet::Address(mac),
@@ -95,9 +109,7 @@ fn frame(size: usize, mac: [u8; 6]) -> Vec<u8> {
         header_len: 0,
     };
     let at = at + ip.emit(&mut bytes[at..]);
-    for (i, byte) in bytes[HEADERS..].iter_mut().enumerate() {
-        *byte = (i * 31 % 251) as u8;
-    }
+    bytes[HEADERS..].copy_from_slice(message);
     let mut header = udp::Header { src_port: PORT, dst_port: PORT, len: len as u16, checksum: 0 };
     header.emit(&mut bytes[at..]);
     let pseudo = ipv4::pseudo_header_sum(THEIRS, OURS, udp::NUMBER, len as u16);
@@ -117,7 +129,8 @@ struct Alone {
 }
 
 impl Alone {
-    fn new(size: usize) -> Result<Self> {
+    fn new(message: &[u8]) -> Result<Self> {
+        let size = message.len();
         let mac = [2, 0, 0, 0, 0, 1];
         let capabilities = Capabilities {
             name: "memory",
@@ -132,7 +145,7 @@ impl Alone {
             notes: Vec::new(),
         };
         let waker = Waker::new().map_err(Error::os("making a waker"))?;
-        let same = Same { frame: frame(size, mac), capabilities, waker, gives: false };
+        let same = Same { frame: frame(message, mac), capabilities, waker, gives: false };
         let clock = Clock::new();
         let cidr = Cidr::new(IpAddr::V4(OURS), 24);
         let net = NetConfig {
@@ -204,7 +217,7 @@ impl Alone {
 /// # Errors
 /// What the stack says, or that the two ways do not agree.
 pub fn measure(size: usize, rounds: usize) -> Result<Processing> {
-    let mut alone = Alone::new(size)?;
+    let mut alone = Alone::new(&words(size))?;
     // The first `receive` gives, the second does not.
     let mut hash = |once: fn(&mut Alone) -> Result<usize>| -> Result<blake3::Hash> {
         alone.memory.fill(0);
@@ -240,8 +253,70 @@ pub fn measure(size: usize, rounds: usize) -> Result<Processing> {
     })
 }
 
+/// Measures a message that is an XDR array of doubles, of at most `size` bytes, both ways alternately; both give
+/// the same numbers. `None` when not even one fits.
+///
+/// # Errors
+/// What the stack says, or that the two ways do not agree.
+pub fn unmarshalling(size: usize, rounds: usize) -> Result<Option<Unmarshalling>> {
+    let message = doubles(size);
+    let each = message.len() / 8;
+    if each == 0 {
+        return Ok(None);
+    }
+    let mut alone = Alone::new(&message)?;
+    let mut numbers = [vec![0.0f64; BATCH * each], vec![0.0f64; BATCH * each]];
+    let [one, two] = &mut numbers;
+    let mut integrated = |alone: &mut Alone| {
+        let (now, array) = (alone.clock.now(), Array::Variable { max: u32::MAX });
+        let taken = alone.stack.udp_recv_numbers(now, alone.id, array, one, |_, _| {});
+        Alone::taken(taken).map(|count| count / each)
+    };
+    let mut two_passes = |alone: &mut Alone| {
+        let (now, mut rest, mut count) = (alone.clock.now(), &mut two[..], 0);
+        let taken = alone.stack.udp_recv_batch(now, alone.id, |messages| {
+            for message in messages.iter() {
+                let (here, after) = std::mem::take(&mut rest).split_at_mut(each);
+                let elements = bytemuck::cast_slice_mut(here);
+                let is_whole = SliceSource::new(&message[4..]).take_elements(elements, 8).is_ok();
+                (rest, count) = (after, count + usize::from(is_whole));
+            }
+        });
+        Alone::taken(taken).map(|_| count)
+    };
+    // The first `receive` gives, the second does not.
+    let counts = [
+        integrated(&mut alone)? + integrated(&mut alone)?,
+        two_passes(&mut alone)? + two_passes(&mut alone)?,
+    ];
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for _ in 0..rounds.max(3) {
+        first.push(alone.time(&mut integrated)?);
+        second.push(alone.time(&mut two_passes)?);
+    }
+    if counts != [BATCH; 2] || numbers[0] != numbers[1] {
+        return Err(Error::Wrong {
+            method: "unmarshalling".into(),
+            what: "one loop and two passes do not agree".into(),
+        });
+    }
+    let ratios: Vec<f64> = second.iter().zip(&first).map(|(two, one)| two / one).collect();
+    let median = |values: &[f64]| super::run::median(values).unwrap_or_default();
+    let (integrated_ns, two_passes_ns, ghz) = (median(&first), median(&second), ghz());
+    Ok(Some(Unmarshalling {
+        protocol: Protocol::Udp,
+        xdr: "double<>",
+        size_bytes: message.len(),
+        integrated_ns,
+        two_passes_ns,
+        integrated_cycles: ghz.map(|ghz| ghz * integrated_ns),
+        two_passes_cycles: ghz.map(|ghz| ghz * two_passes_ns),
+        ratio: median(&ratios),
+    }))
+}
+
 /// The processor's clock, as the kernel tells it.
-fn ghz() -> Option<f64> {
+pub fn ghz() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("cpu MHz"))?;
     let mhz: f64 = line.split(':').nth(1)?.trim().parse().ok()?;
@@ -258,5 +333,13 @@ mod tests {
             let line = measure(size, 1).unwrap();
             assert!(line.integrated_ns > 0.0 && line.sequential_ns > 0.0);
         }
+    }
+
+    #[test]
+    fn one_loop_and_two_passes_unmarshal_the_same() {
+        for (size, len) in [(12, 12), (50, 44), (1400, 1396), (65_000, 64_996)] {
+            assert_eq!(unmarshalling(size, 1).unwrap().unwrap().size_bytes, len);
+        }
+        assert!(unmarshalling(10, 1).unwrap().is_none());
     }
 }

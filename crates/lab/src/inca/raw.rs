@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fusewire_base::Seq;
 use fusewire_device::interface::tap::{Config, Tap};
@@ -12,7 +12,8 @@ use fusewire_wire::tcp::{self, Flags};
 use fusewire_wire::{ethernet, ipv4, udp};
 
 use super::task::{
-    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, ask, ready, settle, stream_byte,
+    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, WINDOW, ask, ready, settle,
+    stream_byte,
 };
 use crate::{Error, Result};
 
@@ -25,6 +26,8 @@ const BATCH: usize = 8;
 /// Largest TCP segment, and how many make a super-frame.
 const MSS: usize = 1460;
 const SUPER_SEGMENTS: usize = 44;
+/// Of the window that we offer.
+const WINDOW_SCALE: u8 = 10;
 
 pub fn work(task: &Task) -> Result<Report> {
     let config = Config { name: task.tap.clone(), ..Config::default() };
@@ -33,7 +36,7 @@ pub fn work(task: &Task) -> Result<Report> {
     let (IpAddr::V4(local), IpAddr::V4(peer)) = (task.local.ip(), task.peer.ip()) else {
         return Err(Error::Unsupported("the raw device speaks IPv4 alone".into()));
     };
-    let wire = Wire { mac: super::wires::RAW_MAC, local, peer, tap, task };
+    let wire = Wire { mac: super::wires::RAW_MAC, local, peer, tap, task, spent: Duration::ZERO };
     match (task.protocol, task.role) {
         (Protocol::Udp, Role::Send) => wire.udp_send(),
         (Protocol::Udp, Role::Receive) => wire.udp_receive(),
@@ -47,6 +50,8 @@ pub fn work(task: &Task) -> Result<Report> {
 struct Wire<'a> {
     task: &'a Task,
     tap: Tap,
+    /// Time inside the interface with a stream's segments.
+    spent: Duration,
     mac: [u8; 6],
     local: Ipv4Addr,
     peer: Ipv4Addr,
@@ -256,14 +261,20 @@ impl Wire<'_> {
             checksum: frame.checksum,
             segmentation: frame.segmentation,
         };
-        send_all(&mut self.tap, &[packet])
+        let started = Instant::now();
+        let sent = send_all(&mut self.tap, &[packet]);
+        self.spent += started.elapsed();
+        sent
     }
 
     fn tcp_header(&self, port: u16, flags: Flags, seq: Seq, ack: Seq) -> tcp::Header {
         let mut options = tcp::Options::default();
+        let mut window = (WINDOW >> WINDOW_SCALE) as u16;
         if flags.has(Flags::SYN) {
             options.mss = Some(MSS as u16);
-            options.window_scale = Some(10);
+            options.window_scale = Some(WINDOW_SCALE);
+            // Not scaled there.
+            window = u16::MAX;
         }
         tcp::Header {
             src_port: self.task.local.port(),
@@ -272,7 +283,7 @@ impl Wire<'_> {
             ack,
             flags,
             header_len: 0,
-            window: u16::MAX,
+            window,
             checksum: 0,
             urgent: 0,
             options,
@@ -285,7 +296,11 @@ impl Wire<'_> {
         let started = Instant::now();
         let mut asked = 0u32;
         loop {
+            let begun = Instant::now();
             let count = self.tap.receive().map_err(Error::os("receiving"))?;
+            if count > 0 {
+                self.spent += begun.elapsed();
+            }
             for i in 0..count {
                 let bytes = self.tap.packet(i).bytes;
                 if bytes.get(ethernet::HEADER_LEN + 9) != Some(&6) {
@@ -338,6 +353,7 @@ impl Wire<'_> {
             let header = self.tcp_header(port, Flags::ACK, Seq(1), next);
             self.send_segment(&header, &[])?;
             over += fresh;
+            meter.device = self.spent;
             let goes_on = meter.count_sent((over / unit) as u64);
             over %= unit;
             if !goes_on {
@@ -371,6 +387,7 @@ impl Wire<'_> {
                 let header = self.tcp_header(port, Flags::ACK, Seq(1) + at as u32, theirs);
                 let start = (at % 251) as usize;
                 self.send_segment(&header, &bytes[start..start + SUPER_SEGMENTS * MSS])?;
+                meter.device = self.spent;
                 let before = at;
                 at += (SUPER_SEGMENTS * MSS) as u64;
                 if !meter.count_sent(at / unit - before / unit) {

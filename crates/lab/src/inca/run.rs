@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use super::pair::{Between, Pair, Reports, Runner};
 use super::task::{Means, Protocol, Role};
 use super::wires::Wires;
-use super::{Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, iperf, processing};
+use super::{
+    Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, iperf, processing, segments,
+};
 use crate::Result;
 
 /// Bytes of a message that goes there and back.
@@ -35,6 +37,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Seconds that count, of one round of one means.
     pub seconds: f64,
+    /// Congestion control of streams that the kernel sends, iperf3's too; the system's own when there is none.
+    pub congestion: Option<String>,
     /// This program, which runs our processes.
     pub program: PathBuf,
 }
@@ -44,17 +48,14 @@ pub struct Plan {
 /// # Errors
 /// When the wires cannot be made: not root. A measurement that fails is told and left out.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
-    for &size in plan.sizes.iter().filter(|_| plan.processing) {
-        match processing::measure(size, plan.rounds) {
-            Ok(line) => tell(Ok(&Line::Processing(line))),
-            Err(e) => tell(Err(&format!("processing {size} bytes: {e}"))),
-        }
+    if plan.processing {
+        processing_alone(plan, tell);
     }
     if !(plan.messages || plan.bulk || plan.round_trip) {
         return Ok(());
     }
     let wires = Wires::new()?;
-    let runner = Runner::new(&wires, plan.program.clone(), plan.seconds);
+    let runner = Runner::new(&wires, plan);
     let mut bench = Bench { plan, runner, tell };
     for &protocol in plan.protocols.iter().filter(|_| plan.messages) {
         for &direction in &plan.directions {
@@ -74,6 +75,28 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) 
     Ok(())
 }
 
+/// Protocol processing alone, by protocol and size; and XDR in the receive loop.
+fn processing_alone(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) {
+    let mut one = |what: &str, size, line: Result<Option<Line>>| match line {
+        Ok(Some(line)) => tell(Ok(&line)),
+        Ok(None) => {}
+        Err(e) => tell(Err(&format!("{what} {size} bytes: {e}"))),
+    };
+    for &protocol in &plan.protocols {
+        for &size in &plan.sizes {
+            let line = match protocol {
+                Protocol::Udp => processing::measure(size, plan.rounds),
+                Protocol::Tcp => segments::measure(size, plan.rounds),
+            };
+            one("processing", size, line.map(|line| Some(Line::Processing(line))));
+        }
+    }
+    for &size in plan.sizes.iter().filter(|_| plan.protocols.contains(&Protocol::Udp)) {
+        let line = processing::unmarshalling(size, plan.rounds);
+        one("unmarshalling", size, line.map(|line| line.map(Line::Unmarshalling)));
+    }
+}
+
 struct Bench<'a> {
     plan: &'a Plan,
     runner: Runner<'a>,
@@ -81,10 +104,10 @@ struct Bench<'a> {
 }
 
 /// Result of a round: the rate, and both reports; none when it failed.
-type Round = Option<(f64, Reports)>;
+pub type Round = Option<(f64, Reports)>;
 
 /// The rounds of each means.
-type Rounds = BTreeMap<&'static str, Vec<Round>>;
+pub type Rounds = BTreeMap<&'static str, Vec<Round>>;
 
 impl Bench<'_> {
     fn rounds(&mut self, pairs: &[(&'static str, Pair)], what: &str) -> Rounds {
@@ -133,39 +156,13 @@ impl Bench<'_> {
         line.kernel.application_ns = application(line.kernel_messages_per_s);
         line.fusewire.application_ns = application(line.fusewire_messages_per_s);
         line.fusewire.device_ns = device_ns(&rounds);
-        if protocol == Protocol::Udp {
-            let alone = processing::measure(size, self.plan.rounds);
-            line.fusewire.protocol_ns = alone.ok().map(|p| p.integrated_ns);
-        }
-        if protocol == Protocol::Udp && direction != Direction::Both {
-            self.kernel_times(&mut line, direction, &rounds);
-        }
+        let alone = match protocol {
+            Protocol::Udp => processing::measure(size, self.plan.rounds),
+            Protocol::Tcp => segments::measure(size, self.plan.rounds),
+        };
+        line.fusewire.protocol_ns = alone.ok().map(|p| p.integrated_ns);
+        columns::kernel(&mut self.runner, self.plan.rounds, &mut line, &rounds);
         (self.tell)(Ok(&Line::Messages(line)));
-    }
-
-    /// The kernel's time at the device and in its protocols, from processor times: of what leaves for
-    /// nowhere, of what crosses the wire and is thrown away, and of what arrives.
-    fn kernel_times(&mut self, line: &mut Messages, direction: Direction, rounds: &Rounds) {
-        let means = match direction {
-            Direction::Receive => Means::KernelOffload,
-            _ => Means::Kernel,
-        };
-        let mut cpu = |leaves| {
-            let runs = (0..self.plan.rounds)
-                .filter_map(|_| self.runner.send_to_nobody(means, line.size_bytes, leaves).ok());
-            median(&runs.map(|r| r.cpu_ns()).collect::<Vec<_>>())
-        };
-        let (Some(stays), Some(crosses)) = (cpu(false), cpu(true)) else { return };
-        line.kernel.device_ns = Some((crosses - stays).max(0.0));
-        line.kernel.protocol_ns = match direction {
-            Direction::Receive => {
-                // The softirq half of receiving runs on the sender's processor.
-                let both = rounds.get("kernel").into_iter().flatten().flatten();
-                let both = both.map(|(_, r)| r.peer.cpu_ns() - crosses + r.subject.cpu_ns());
-                median(&both.collect::<Vec<_>>())
-            }
-            _ => Some(stays),
-        };
     }
 
     fn bulk(&mut self, direction: Direction) {
@@ -188,7 +185,7 @@ impl Bench<'_> {
                 rounds.entry(name).or_default().push(result.ok());
             }
             if direction != Direction::Both {
-                iperf.push(iperf::run(self.runner.wires, self.runner.seconds, direction).ok());
+                iperf.push(iperf::run(&self.runner, direction).ok());
             }
         }
         self.runner.seconds /= BULK_FACTOR;
@@ -235,6 +232,7 @@ impl Bench<'_> {
             peer,
             size: ROUND_TRIP_BYTES,
             bulk: false,
+            peer_bulk: false,
         };
         let spinning = Means::KernelSpinning;
         let pairs = [
@@ -266,8 +264,10 @@ fn pairs(protocol: Protocol, direction: Direction, size: usize) -> Vec<(&'static
     use Between::{BridgedKernels, BridgedTaps, KernelAndTap, Kernels};
     use Means::{Fusewire, FusewireBatch, Kernel, KernelOffload, Raw};
     let role = if direction == Direction::Receive { Role::Receive } else { Role::Send };
-    let pair =
-        |between, subject, peer| Pair { between, protocol, role, subject, peer, size, bulk: false };
+    let pair = |between, subject, peer| {
+        let (bulk, peer_bulk) = (false, true);
+        Pair { between, protocol, role, subject, peer, size, bulk, peer_bulk }
+    };
     match (protocol, direction) {
         (Protocol::Udp, Direction::Both) => vec![
             ("kernel", pair(BridgedKernels, Kernel, Kernel)),

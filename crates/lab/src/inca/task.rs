@@ -21,8 +21,13 @@ pub const PATIENCE: Duration = Duration::from_millis(2500);
 const PACKET_BYTES: usize = 1472;
 /// How long a reader of a stream sleeps when nothing is there, instead of being woken for each packet.
 pub const NAP: Duration = Duration::from_micros(30);
-/// Bytes of one write of bulk data, and of one read.
+/// Bytes of one write of bulk data.
 pub const BULK_BYTES: usize = 64 << 10;
+/// Bytes of one read of bulk data, by whatever means.
+pub const BULK_READ_BYTES: usize = 256 << 10;
+/// Window that we let a sender of a stream fill, and memory that we send from. The peer is next door: what is under
+/// way and what is queued behind it are to stay within the caches of two processors; more makes nothing faster.
+pub const WINDOW: u32 = 512 << 10;
 /// Messages between two looks at the clock, where they are counted one by one.
 const CLOCK_EVERY: u64 = 32;
 /// Round trips of one measurement at the most.
@@ -105,6 +110,8 @@ pub struct Task {
     pub peer_mac: [u8; 6],
     /// The TAP that it holds.
     pub tap: String,
+    /// Congestion control of a stream that the kernel sends; the system's own when there is none.
+    pub congestion: Option<String>,
 }
 
 impl Task {
@@ -118,7 +125,11 @@ impl Task {
 
     /// Bytes of one read or write of a stream.
     pub fn stride(&self) -> usize {
-        if self.bulk { BULK_BYTES } else { self.size }
+        match (self.bulk, self.role) {
+            (false, _) => self.size,
+            (true, Role::Receive) => BULK_READ_BYTES,
+            (true, _) => BULK_BYTES,
+        }
     }
 
     /// The prefix of the network that both are on.

@@ -42,6 +42,8 @@ pub const TAP_OURS: IpAddr = host(1, 2);
 pub const NOWHERE: IpAddr = host(2, 9);
 /// The kernel's two and our two at the bridge.
 pub const BRIDGE_KERNEL: [IpAddr; 2] = [host(3, 1), host(3, 2)];
+/// Nobody at the bridge: what is sent there reaches the IP layer on the right, which throws it away.
+pub const BRIDGE_NOBODY: IpAddr = host(3, 9);
 /// See [`BRIDGE_KERNEL`].
 pub const BRIDGE_OURS: [IpAddr; 2] = [host(3, 3), host(3, 4)];
 
@@ -114,7 +116,7 @@ impl Wires {
         for (namespace, address) in [&self.left, &self.right].into_iter().zip(BRIDGE_KERNEL) {
             namespace.ip(&format!("address add {address}/24 dev fwkernel"))?;
         }
-        Ok(())
+        neighbour(&self.left, BRIDGE_NOBODY, self.right.mac("fwkernel")?, "fwkernel")
     }
 }
 
