@@ -9,6 +9,9 @@ use fusewire_lab::inca::{
 
 use crate::output::{Result, json};
 
+/// Sizes of a smoke test: one that shares super-frames, one that has a packet to itself.
+const QUICK_SIZES: [usize; 2] = [100, 1400];
+
 /// What to compare, and how.
 #[derive(Args)]
 pub struct Options {
@@ -33,6 +36,9 @@ pub struct Options {
     /// Milliseconds that count, of one round of one means.
     #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(10..=60_000))]
     milliseconds: u32,
+    /// A smoke test: one short round of two sizes; figures of it mean nothing.
+    #[arg(long, conflicts_with_all = ["sizes", "rounds", "milliseconds"])]
+    quick: bool,
     /// Congestion control of the kernel's TCP senders, iperf3's too; `system` for the machine's default. One that
     /// paces (bbr) has its timers measured too.
     #[arg(long, default_value = "cubic", value_name = "NAME")]
@@ -66,7 +72,9 @@ enum Part {
 
 /// Runs the comparison.
 pub fn run(options: &Options) -> Result {
-    let sizes = if options.sizes.is_empty() {
+    let sizes = if options.quick {
+        QUICK_SIZES.to_vec()
+    } else if options.sizes.is_empty() {
         inca::SIZES.to_vec()
     } else {
         options.sizes.iter().map(|s| *s as usize).collect()
@@ -88,8 +96,8 @@ pub fn run(options: &Options) -> Result {
         bulk: options.parts.contains(&Part::Bulk),
         processing: options.parts.contains(&Part::Processing),
         round_trip: options.parts.contains(&Part::RoundTrip),
-        rounds: options.rounds as usize,
-        seconds: f64::from(options.milliseconds) / 1000.0,
+        rounds: if options.quick { 1 } else { options.rounds as usize },
+        seconds: f64::from(if options.quick { 20 } else { options.milliseconds }) / 1000.0,
         congestion: Some(options.congestion.clone()).filter(|name| name != "system"),
         program: std::env::current_exe()?,
     };

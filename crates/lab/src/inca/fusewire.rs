@@ -1,7 +1,6 @@
 //! Fusewire over a TAP: an IP stack in this process, asked again and again (it never sleeps).
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
@@ -9,8 +8,8 @@ use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
-    MARK, Means, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, WINDOW, ask, look, ready,
-    settle, stream_byte,
+    MARK, Means, Meter, NAP, Protocol, Report, Role, Task, Vain, WINDOW, ask, look, ready, settle,
+    stream_byte,
 };
 use crate::{Error, Result};
 
@@ -19,8 +18,6 @@ use crate::{Error, Result};
 const FLUSH_BYTES: usize = 256 << 10;
 /// Super-frames sent between two turns of the stack.
 const SENDS_A_TURN: u32 = 16;
-/// Turns between two looks at the real clock while nothing happens.
-const TURNS: u32 = 1 << 12;
 
 pub fn work(task: &Task) -> Result<Report> {
     let mut subject = Subject::open(task)?;
@@ -55,25 +52,7 @@ struct Subject<'a> {
     task: &'a Task,
     stack: Stack,
     clock: Clock,
-    quiet: Quiet,
-}
-
-/// Ends a wait that has lasted too long, without a look at the clock each time.
-struct Quiet {
-    turns: u32,
-    since: Option<Instant>,
-}
-
-impl Quiet {
-    fn is_over(&mut self, worked: bool) -> bool {
-        if worked {
-            (self.turns, self.since) = (0, None);
-            return false;
-        }
-        self.turns += 1;
-        self.turns.is_multiple_of(TURNS)
-            && self.since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
-    }
+    quiet: Vain,
 }
 
 impl<'a> Subject<'a> {
@@ -82,7 +61,7 @@ impl<'a> Subject<'a> {
         let cidr = Cidr::new(task.local.ip(), task.prefix())
             .ok_or_else(|| Error::Unsupported("not an address and a prefix".into()))?;
         let stack = open(&task.tap, cidr, &clock)?;
-        Ok(Subject { task, stack, clock, quiet: Quiet { turns: 0, since: None } })
+        Ok(Subject { task, stack, clock, quiet: Vain::default() })
     }
 
     /// Drives the stack once; false when nothing has happened for too long.

@@ -8,7 +8,7 @@ use fusewire_device::kernel_udp;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::task::{
-    BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, ask, look, ready,
+    BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, Vain, ask, look, ready,
     stream_byte,
 };
 use crate::{Error, Result};
@@ -99,13 +99,11 @@ fn take(
     bytes: &mut [u8],
     patient: bool,
 ) -> io::Result<(usize, std::net::SocketAddr)> {
-    let mut asked = 0u32;
-    let started = Instant::now();
+    let mut vain = Vain::default();
     loop {
         match socket.recv_from(bytes) {
             Err(e) if e.kind() == ErrorKind::WouldBlock && !patient => {
-                asked += 1;
-                if asked.is_multiple_of(1 << 16) && started.elapsed() > PATIENCE {
+                if vain.is_over(false) {
                     return Err(e);
                 }
             }

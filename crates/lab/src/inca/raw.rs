@@ -12,7 +12,7 @@ use fusewire_wire::tcp::{self, Flags};
 use fusewire_wire::{ethernet, ipv4, udp};
 
 use super::task::{
-    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, WINDOW, ask, ready, settle,
+    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, Vain, WINDOW, ask, ready, settle,
     stream_byte,
 };
 use crate::{Error, Result};
@@ -179,18 +179,18 @@ impl Wire<'_> {
         ready()?;
         let mut meter = Meter::new(self.task);
         let mut bytes_over = 0;
-        let mut last = Instant::now();
+        let mut vain = Vain::default();
         loop {
             let started = Instant::now();
             let count = self.tap.receive().map_err(Error::os("receiving"))?;
             if count == 0 {
-                if started - last > PATIENCE {
+                if vain.is_over(false) {
                     return meter.report();
                 }
                 continue;
             }
-            last = Instant::now();
-            meter.device += last - started;
+            meter.device += started.elapsed();
+            vain.is_over(true);
             let payload = |i| {
                 let packet = self.tap.packet(i);
                 let is_udp = packet.bytes.get(ethernet::HEADER_LEN + 9) == Some(&udp::NUMBER);
@@ -293,8 +293,7 @@ impl Wire<'_> {
     /// The next TCP segments for our port: their headers and payload lengths, without their payload.
     fn segments(&mut self, into: &mut Vec<(tcp::Header, usize)>) -> Result<()> {
         into.clear();
-        let started = Instant::now();
-        let mut asked = 0u32;
+        let mut vain = Vain::default();
         loop {
             let begun = Instant::now();
             let count = self.tap.receive().map_err(Error::os("receiving"))?;
@@ -316,9 +315,7 @@ impl Wire<'_> {
             if count == 0 && self.task.role == Role::Receive {
                 std::thread::sleep(NAP);
             }
-            asked += 1;
-            let is_time = asked.is_multiple_of(1 << 12) && started.elapsed() > PATIENCE;
-            if !into.is_empty() || is_time {
+            if !into.is_empty() || vain.is_over(false) {
                 return Ok(());
             }
         }

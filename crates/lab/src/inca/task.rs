@@ -28,6 +28,10 @@ pub const BULK_READ_BYTES: usize = 256 << 10;
 /// Window that we let a sender of a stream fill, and memory that we send from. The peer is next door: what is under
 /// way and what is queued behind it are to stay within the caches of two processors; more makes nothing faster.
 pub const WINDOW: u32 = 512 << 10;
+/// Questions in vain between two looks at the clock, and how much of the time between these counts at most: who
+/// naps each time is as long about it.
+const ASKS: u32 = 1 << 10;
+const STEP_MAX: Duration = Duration::from_millis(200);
 /// Messages between two looks at the clock, where they are counted one by one.
 const CLOCK_EVERY: u64 = 32;
 /// Round trips of one measurement at the most.
@@ -299,6 +303,35 @@ impl Meter {
     }
 }
 
+/// Ends a wait that has been in vain for [`PATIENCE`], without a look at the clock each time. Time in which the
+/// process did not run does not count: on a loaded machine, or one that stops processes, what it waits for has
+/// stood still as well.
+#[derive(Default)]
+pub struct Vain {
+    asked: u32,
+    spent: Duration,
+    last: Option<Instant>,
+}
+
+impl Vain {
+    /// Asked once more; true when it is over.
+    pub fn is_over(&mut self, worked: bool) -> bool {
+        if worked {
+            *self = Vain::default();
+            return false;
+        }
+        self.asked += 1;
+        self.asked.is_multiple_of(ASKS) && self.looks(Instant::now())
+    }
+
+    fn looks(&mut self, now: Instant) -> bool {
+        if let Some(last) = self.last.replace(now) {
+            self.spent += (now - last).min(STEP_MAX);
+        }
+        self.spent > PATIENCE
+    }
+}
+
 /// Waits until the kernel sends over a TAP that was just opened: it takes notice of that in a thread of its
 /// own, and throws away what it is to send until then.
 ///
@@ -366,4 +399,26 @@ pub fn look(bytes: &[u8], size: usize) -> (u64, u64) {
         seen.1 += u64::from(message[0] != MARK || message.len() != size);
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_nobody_ran_is_not_waited() {
+        let mut vain = Vain::default();
+        let mut now = Instant::now();
+        for _ in 0..5 {
+            assert!(!vain.looks(now));
+            now += Duration::from_secs(3600);
+        }
+        let mut looks = 0;
+        while !vain.looks(now) {
+            (now, looks) = (now + Duration::from_millis(1), looks + 1);
+            assert!(looks < 10_000);
+        }
+        assert!(looks > 1000, "{looks}");
+        assert!(!vain.is_over(true) && vain.spent == Duration::ZERO);
+    }
 }
