@@ -195,7 +195,7 @@ impl Writer<'_> {
                     size(match width {
                         0 => format!("codec::check::utf8_len({base}.as_bytes())"),
                         1 => format!("{base}.as_bytes().len()"),
-                        width => format!("({base}.as_bytes().len() / {width})"),
+                        width => format!("{base}.as_bytes().len() / {width}"),
                     });
                     checks.extend(letters(limits, path, width, base));
                 }
