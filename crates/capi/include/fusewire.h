@@ -52,7 +52,8 @@ struct fw_config {
 
 /* Opens a stack; returns a descriptor, for fw_socket_on and fw_close. The first becomes the default, which
  * fw_socket uses. Without one fw_socket opens it as the environment says: FUSEWIRE_DEVICE, FUSEWIRE_ADDRESS,
- * FUSEWIRE_GATEWAY and FUSEWIRE_MTU, in the words of struct fw_config. */
+ * FUSEWIRE_GATEWAY and FUSEWIRE_MTU, in the words of struct fw_config. With FUSEWIRE_OBSERVE=1 in the
+ * environment other processes of the user may look at the stack: fusewire ss, top, metrics and capture. */
 int fw_open(const struct fw_config *config);
 
 /* Why fw_open or fw_socket last could not open a stack on this thread, as a sentence, cut to len bytes and

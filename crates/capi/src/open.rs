@@ -314,6 +314,10 @@ impl Opened {
         net.routes = words.routes;
         (net.dhcp, net.slaac) = (words.dhcp, words.slaac);
         let host = Host::new(interface, net, HostConfig::default())?;
+        if std::env::var_os("FUSEWIRE_OBSERVE").is_some_and(|word| !word.is_empty() && word != "0")
+        {
+            host.observe()?;
+        }
         await_address(&host, words.dhcp, words.slaac)?;
         Ok(Opened { host, bound, _station: station })
     }

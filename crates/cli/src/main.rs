@@ -22,6 +22,7 @@ mod report;
 mod serve;
 mod transfer;
 mod url;
+mod view;
 mod xdr;
 
 use std::io::IsTerminal;
@@ -58,6 +59,14 @@ enum Command {
     Key(key::Key),
     /// Lists network interfaces and what each would give.
     Devices(devices::Devices),
+    /// Lists sockets of running stacks.
+    Ss(view::ss::Ss),
+    /// Shows connections of running stacks as they work.
+    Top(view::top::Top),
+    /// Prints or serves Prometheus text of running stacks.
+    Metrics(view::metrics::Metrics),
+    /// Captures packets of running stacks, with comments on what became of them.
+    Capture(view::capture::Capture),
     /// ASN.1: checks modules, compiles them to Rust, reads and writes values, shows BER.
     #[command(subcommand)]
     Asn1(asn1::Asn1),
@@ -88,6 +97,10 @@ fn main() -> ExitCode {
         Command::Ls(ls) => ls::run(&ls),
         Command::Key(key) => key::run(&key),
         Command::Devices(devices) => devices::run(&devices),
+        Command::Ss(ss) => view::ss::run(&ss),
+        Command::Top(top) => view::top::run(&top),
+        Command::Metrics(metrics) => view::metrics::run(&metrics),
+        Command::Capture(capture) => view::capture::run(&capture),
         Command::Asn1(asn1) => asn1::run(&asn1),
         Command::Model(model) => model::run(&model),
         Command::Xdr(xdr) => xdr::run(&xdr),

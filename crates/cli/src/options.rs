@@ -174,7 +174,11 @@ impl Common {
         };
         config.tcp.keep_alive = Some(probe);
         config.tcp.user_timeout = Some(Duration::from_secs(60));
-        Ok(Stack::new(device, config, &random()?))
+        let mut stack = Stack::new(device, config, &random()?);
+        if let Err(error) = stack.observe() {
+            tracing::info!(%error, "not visible to fusewire ss");
+        }
+        Ok(stack)
     }
 }
 

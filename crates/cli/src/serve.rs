@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{BODY_LEN_MAX, Control, Server, kernel_tcp};
+use fusewire_files::net::{self, BODY_LEN_MAX, Control, Server, kernel_tcp};
 use fusewire_files::server::{Settings, Share};
 use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
 use fusewire_stack::{PORT as INNER_PORT, shm};
@@ -155,6 +155,8 @@ pub fn run(serve: &Serve) -> Result {
     stack.listen(INNER_PORT, with_memory, &options::secrets()?);
     let control = Arc::new(Control::default());
     stop_on_signals(&control, &stack, serve.quiet)?;
+    let _observed =
+        net::observe(&control).inspect_err(|error| tracing::info!(%error, "not visible"));
     let address = stack.local_addr();
     serve.announce(address, &config)?;
     if let Some(listener) = tcp {

@@ -106,3 +106,19 @@ fn a_capture_is_tcp_without_a_wrong_checksum() {
     assert!(bytes > 300_000);
     assert_eq!(lines.iter().filter(|l| matches!(l[2], "1" | "True")).count(), 2);
 }
+
+#[test]
+fn top_gives_the_terminal_back() {
+    if !has("script") {
+        return;
+    }
+    let world = World::new();
+    // `s` sorts by something else, Ctrl-C comes as a key.
+    for keys in ["sq", "\u{3}"] {
+        let done = on_a_terminal(&world, "alice", &["top", "--interval", "0.1"], keys);
+        assert_eq!(done.code, 0, "{done:?}");
+        let (on, off) = (done.out.find("\u{1b}[?1049h"), done.out.rfind("\u{1b}[?1049l"));
+        assert!(on.is_some() && on < off, "{done:?}");
+        assert!(done.out.contains("fusewire top "), "{done:?}");
+    }
+}

@@ -18,6 +18,7 @@ pub mod kernel;
 pub mod kernel_tcp;
 pub mod kernel_udp;
 pub mod memory;
+pub mod pcapng;
 pub mod shm;
 #[allow(unsafe_code)]
 mod sys;

@@ -11,6 +11,7 @@ pub mod inca;
 pub mod namespace;
 pub mod parts;
 mod scratch;
+pub mod trace;
 pub mod transfer;
 
 pub use error::{Error, Result};

@@ -29,6 +29,7 @@ use crate::assembly::Assembly;
 use crate::inbox::Inbox;
 use crate::path::{Path, Probe};
 use crate::send_ring::{HEADROOM, SendRing};
+use crate::trace::{Kind, Trace};
 use crate::{ConnectionId, Error, Fingerprint, Result};
 
 /// Most bytes of handshake in one commit.
@@ -132,6 +133,8 @@ pub(crate) struct Connection {
     /// When the last segment came.
     now: Instant,
     level: Level,
+    /// What it did last.
+    pub trace: Trace,
 }
 
 /// What a segment brings besides its payload.
@@ -180,6 +183,7 @@ impl Connection {
             closed: false,
             now: Instant::ZERO,
             level,
+            trace: Trace::default(),
         }
     }
 
@@ -322,11 +326,15 @@ impl Connection {
         id: ConnectionId,
         segment: &Segment<'_>,
         app: &mut dyn Application,
-    ) {
+    ) -> Kind {
         self.now = now;
-        let initial = self.tcp.handle_initial(now, segment.header, segment.payload.len() as u32);
+        let len = segment.payload.len() as u32;
+        let initial = self.tcp.handle_initial(now, segment.header, len);
         let verdict = match &initial {
-            Initial::Drop(_) => return,
+            Initial::Drop(cause) => {
+                self.trace.segment(Kind::Dropped(*cause), now, segment.header, len);
+                return Kind::Dropped(*cause);
+            }
             Initial::Payload(plan) if !plan.duplicate => self.take_payload(id, segment, plan, app),
             _ => {
                 let sum = fusewire_kernels::sum(self.level, segment.payload);
@@ -340,7 +348,10 @@ impl Connection {
         if segment.marked && !matches!(verdict, Verdict::Reject(_)) {
             self.tcp.note_congestion_mark();
         }
+        let kind = Kind::of(&initial, &verdict);
+        self.trace.segment(kind, now, segment.header, len);
         self.tcp.handle_final(now, segment.header, &initial, verdict);
+        kind
     }
 
     /// The integrated step: opens a whole record, or stores a piece.

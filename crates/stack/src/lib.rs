@@ -11,11 +11,14 @@ mod error;
 mod inbox;
 pub mod ip;
 pub mod kernel_tcp;
+mod observe;
 pub mod on_interface;
 mod path;
 mod send_ring;
 pub mod shm;
 mod stack;
+mod trace;
+mod watch;
 
 pub use application::{Adu, Application, Keep};
 pub use clock::Clock;

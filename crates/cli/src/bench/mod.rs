@@ -5,6 +5,7 @@ mod connections;
 mod inca;
 mod kernels;
 mod parts;
+mod trace;
 mod transfer;
 
 use clap::Subcommand;
@@ -27,6 +28,8 @@ pub enum Bench {
     /// One side of one measurement (what `bench inca` starts).
     #[command(hide = true)]
     IncaWorker(inca::Worker),
+    /// What the trace of each connection costs.
+    Trace(trace::Options),
     /// Each encoding of the performance object, beside other codecs.
     Codec(codec::Options),
     /// One side of one transfer (what `bench transfer` starts).
@@ -43,6 +46,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),
         Bench::IncaWorker(worker) => inca::work(&worker),
+        Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
         Bench::Worker(worker) => transfer::work(worker),
     }

@@ -1,7 +1,7 @@
 //! The transfer over kernel TCP sockets, a thread a connection: for where UDP is blocked.
 
 use super::line::{self, LOOK_EVERY};
-use super::server::Control;
+use super::server::{Control, Other};
 use crate::Error;
 use crate::channel::ChannelError;
 use crate::server::Share;
@@ -59,7 +59,9 @@ fn begin(
     control: &Arc<Control>,
 ) {
     let config = config.clone();
-    line::begin("kernel-tcp", CONNECTIONS_MAX, peer, share, control, move || {
+    let local = stream.local_addr().unwrap_or(peer);
+    let other = Other { protocol: "kernel-tcp", local, peer };
+    line::begin(CONNECTIONS_MAX, other, share, control, move || {
         let os = |e| Error::os("set up the socket of", peer.to_string().as_bytes(), e);
         // Not inherited from the listener everywhere.
         stream.set_nonblocking(false).map_err(os)?;

@@ -1,13 +1,12 @@
 //! Connections that have a thread each and nothing of the stack: kernel TCP, shared memory.
 
 use super::RECORD_OVERHEAD;
-use super::server::Control;
+use super::server::{Control, Other};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
 use crate::server::Share;
 use crate::{Element, Error, Scratch};
 use fusewire_session::Options;
 use fusewire_stack::{Clock, kernel_tcp, shm};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,19 +125,19 @@ impl Channel for LineChannel<'_> {
 
 /// Begins a thread that serves one connection to its end, if there are fewer than `most` such.
 pub(super) fn begin(
-    name: &'static str,
     most: usize,
-    peer: SocketAddr,
+    other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
     open: impl FnOnce() -> Result<Box<dyn Line>, Error> + Send + 'static,
 ) {
-    let Some(place) = control.enter(most) else {
-        tracing::warn!(%peer, "refused: too many connections over {name}");
+    let Other { protocol, peer, .. } = other;
+    let Some(place) = control.enter(most, other) else {
+        tracing::warn!(%peer, "refused: too many connections over {protocol}");
         return;
     };
     let (share, control) = (Arc::clone(share), Arc::clone(control));
-    let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+    let thread = std::thread::Builder::new().name(protocol.into()).spawn(move || {
         let _place = place;
         match open().and_then(|mut line| converse(line.as_mut(), &share, &control)) {
             Ok(()) => tracing::info!(%peer, "closed"),

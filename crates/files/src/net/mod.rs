@@ -8,10 +8,12 @@ mod channel;
 mod client;
 pub mod kernel_tcp;
 mod line;
+mod observe;
 mod server;
 pub mod shm;
 
 pub use client::{Judge, Link, TurnFn};
+pub use observe::observe;
 pub use server::{Control, Server};
 
 use crate::Element;

@@ -8,8 +8,9 @@ use fusewire_base::Instant;
 use fusewire_stack::shm::{Ends, Invitation, Invitations};
 use fusewire_stack::{Clock, ConnectionId, Drops, Event, Fingerprint, Keep, Stack};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Sessions turned before the device is looked at again.
@@ -28,7 +29,16 @@ const DRAIN_IDLE: Duration = Duration::from_millis(500);
 pub struct Control {
     draining: AtomicBool,
     over: AtomicBool,
-    others: AtomicUsize,
+    others: Mutex<Vec<Other>>,
+}
+
+/// A connection outside of the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Other {
+    /// `kernel-tcp`, `shm`.
+    pub protocol: &'static str,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
 }
 
 impl Control {
@@ -47,24 +57,36 @@ impl Control {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// A place for one more connection outside of the stack, if there are fewer than `max`.
-    pub(super) fn enter(self: &Arc<Self>, max: usize) -> Option<Place> {
-        let more = |n| (n < max).then_some(n + 1);
-        self.others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Place(Arc::clone(self)))
+    /// A place for one more connection outside of the stack, if there are fewer than `max` of its kind and
+    /// of others.
+    pub(super) fn enter(self: &Arc<Self>, max: usize, other: Other) -> Option<Place> {
+        let mut others = self.list();
+        if others.len() >= max {
+            return None;
+        }
+        others.push(other);
+        Some(Place(Arc::clone(self), other))
     }
 
     fn others(&self) -> usize {
-        self.others.load(Ordering::Relaxed)
+        self.list().len()
+    }
+
+    /// The connections outside of the stack.
+    pub(super) fn list(&self) -> MutexGuard<'_, Vec<Other>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One connection outside of the stack, until it is dropped.
-pub(super) struct Place(Arc<Control>);
+pub(super) struct Place(Arc<Control>, Other);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.others.fetch_sub(1, Ordering::Relaxed);
+        let mut others = self.0.list();
+        if let Some(at) = others.iter().position(|other| *other == self.1) {
+            others.swap_remove(at);
+        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! The transfer over shared memory, a thread a connection: for clients of the same host that ask for it.
 
 use super::line::{self, LOOK_EVERY};
-use super::server::Control;
+use super::server::{Control, Other};
 use crate::server::Share;
 use fusewire_stack::shm::Listener;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Connections at once that are not over the stack; each of these has two rings and a thread.
 const CONNECTIONS_MAX: usize = 128;
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Lets in those who were invited over their sessions, until the server drains.
 pub fn serve(listener: &mut Listener, share: &Arc<Share>, control: &Arc<Control>) {
@@ -17,7 +19,9 @@ pub fn serve(listener: &mut Listener, share: &Arc<Share>, control: &Arc<Control>
                 let peer = connection.remote_addr();
                 tracing::info!(%peer, key = %connection.peer(), "connected over shared memory");
                 let open = || Ok(Box::new(connection) as _);
-                line::begin("shm", CONNECTIONS_MAX, peer, share, control, open);
+                // Rings have no address: what is known is the session that they began in.
+                let other = Other { protocol: "shm", local: NOWHERE, peer };
+                line::begin(CONNECTIONS_MAX, other, share, control, open);
             }
             Ok(None) => {}
             // No descriptors for now.

@@ -1,7 +1,9 @@
 //! Settings of an IP stack and of its sockets, and what it counts.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use fusewire_kernels::Level;
@@ -50,6 +52,22 @@ impl Default for Config {
 pub struct SocketId {
     pub(super) index: u32,
     pub(super) generation: u32,
+}
+
+impl fmt::Display for SocketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
+}
+
+impl FromStr for SocketId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SocketId> {
+        let (index, generation) = text.split_once('.').ok_or(Error::NoSocket)?;
+        let number = |text: &str| text.parse().map_err(|_| Error::NoSocket);
+        Ok(SocketId { index: number(index)?, generation: number(generation)? })
+    }
 }
 
 /// What the IP header of each packet of a socket says for it.

@@ -51,7 +51,11 @@ impl Core {
         let datagram = match input {
             Input::Transport(datagram) => datagram,
             Input::Error(error) => return self.path_error(now, &error),
-            Input::Consumed | Input::Dropped(_) => {
+            Input::Dropped(cause) => {
+                self.layer_speaks = true;
+                return self.watch.dropped(cause.name());
+            }
+            Input::Consumed => {
                 self.layer_speaks = true;
                 return;
             }
@@ -66,7 +70,7 @@ impl Core {
             udp::NUMBER => 6,
             _ => {
                 self.counters.protocol += 1;
-                return;
+                return self.watch.dropped("protocol-unknown");
             }
         };
         // What is left of the checksum, and whether it is known to be right.
@@ -76,7 +80,7 @@ impl Core {
             Checksum::Partial { start: s, offset } => {
                 if (usize::from(s), usize::from(offset)) != (start, field) {
                     self.counters.bad_offload += 1;
-                    return;
+                    return self.watch.dropped("bad-offload");
                 }
                 false
             }
@@ -104,7 +108,10 @@ impl Core {
                     direct,
                 );
             }
-            _ => self.counters.bad_offload += 1,
+            _ => {
+                self.counters.bad_offload += 1;
+                self.watch.dropped("bad-offload");
+            }
         }
     }
 
@@ -122,7 +129,10 @@ impl Core {
         match datagram.protocol {
             tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
             udp::NUMBER => self.udp_input(now, packet.bytes, datagram, &bytes, true, None, direct),
-            _ => self.counters.protocol += 1,
+            _ => {
+                self.counters.protocol += 1;
+                self.watch.dropped("protocol-unknown");
+            }
         }
         self.scratch = bytes;
     }
@@ -213,7 +223,7 @@ impl Core {
     ) {
         let Ok(header) = udp::Header::parse(bytes) else {
             self.counters.malformed += 1;
-            return;
+            return self.watch.dropped("udp-malformed");
         };
         let bytes = &bytes[..usize::from(header.len)];
         let payload = &bytes[udp::HEADER_LEN..];
@@ -222,7 +232,7 @@ impl Core {
             (true, 0) if datagram.source.is_ipv4() => None,
             (true, 0) => {
                 self.counters.no_checksum += 1;
-                return;
+                return self.watch.dropped("udp-no-checksum");
             }
             (true, _) => Some(datagram.pseudo_header + Sum::of(&bytes[..udp::HEADER_LEN])),
         };
@@ -252,7 +262,10 @@ impl Core {
             }
         }
         match best {
-            (0, _) if not_peer => self.counters.udp_not_peer += 1,
+            (0, _) if not_peer => {
+                self.counters.udp_not_peer += 1;
+                self.watch.dropped("udp-not-peer");
+            }
             (0, _) => self.udp_stray(now, frame, datagram, &incoming),
             (_, index) => self.udp_deliver(index, &incoming, direct),
         }
@@ -277,6 +290,7 @@ impl Core {
         }
         if !delivered {
             self.counters.udp_stray += 1;
+            self.watch.dropped("udp-stray");
         }
     }
 
@@ -305,8 +319,12 @@ impl Core {
                 self.counters.udp_messages_received += count as u64;
                 self.tell(index, Event::Readable);
             }
-            Taken::Wrong => self.counters.checksum += 1,
+            Taken::Wrong => {
+                self.counters.checksum += 1;
+                self.watch.dropped("udp-checksum");
+            }
             Taken::NoRoom => {
+                self.watch.dropped("udp-overflow");
                 udp.overflow += count as u64;
                 self.counters.udp_overflow += count as u64;
             }
@@ -325,9 +343,10 @@ impl Core {
         let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
         if !incoming.head.is_none_or(|head| sum(head).verifies()) {
             self.counters.checksum += 1;
-            return;
+            return self.watch.dropped("udp-checksum");
         }
         self.counters.udp_stray += 1;
+        self.watch.note(["no such port", "answered with an ICMP error, if one is due"]);
         self.layer_speaks = true;
         self.layer.answer_unreachable_port(now, frame, datagram);
     }
@@ -345,7 +364,7 @@ impl Core {
     ) {
         let Ok(header) = Header::parse(bytes) else {
             self.counters.malformed += 1;
-            return;
+            return self.watch.dropped("tcp-malformed");
         };
         let (head, payload) = bytes.split_at(usize::from(header.header_len));
         let head = unverified.then(|| datagram.pseudo_header + Sum::of(head));
@@ -378,7 +397,8 @@ impl Core {
                         let head_len = start + usize::from(header.header_len);
                         stream.head_len = if start > 0 { head_len } else { 0 };
                     }
-                    stream.handle_segment(now, &segment, place);
+                    let kind = stream.handle_segment(now, &segment, place);
+                    self.watch.became(kind);
                     self.mark(index);
                 }
             }
@@ -416,11 +436,12 @@ impl Core {
         let sum = |head: Sum| head + fusewire_kernels::sum(level, segment.payload);
         if !segment.head.is_none_or(|head| sum(head).verifies()) {
             self.counters.checksum += 1;
-            return;
+            return self.watch.dropped("tcp-checksum");
         }
         let len = segment.payload.len() as u32;
         let Some(index) = self.listener_for(tuple.local) else {
             self.counters.tcp_stray += 1;
+            self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             // Fragments come for every port of the address, and the kernel answers for its own.
             if !self.shares || datagram.payload.in_frame().is_some() {
                 self.reset(now, datagram, segment);
@@ -433,7 +454,11 @@ impl Core {
         let marking = listener.marking;
         let before = machine.cookies().0;
         let action = machine.handle_segment(now, &tuple, segment.header, len);
-        self.counters.cookies += machine.cookies().0 - before;
+        let cookies = machine.cookies().0 - before;
+        self.counters.cookies += cookies;
+        if cookies > 0 {
+            self.watch.note(["answered with a SYN cookie", ""]);
+        }
         self.schedule_listener(index);
         match action {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
@@ -442,7 +467,10 @@ impl Core {
             ListenerAction::Accept(tcp) => {
                 self.accepted(now, index, tuple, *tcp, datagram, segment)
             }
-            ListenerAction::Drop(_) => self.counters.listener += 1,
+            ListenerAction::Drop(cause) => {
+                self.counters.listener += 1;
+                self.watch.dropped(cause.name());
+            }
         }
     }
 
@@ -480,7 +508,8 @@ impl Core {
         match self.insert_stream(stream) {
             Ok(index) => {
                 if let Some(stream) = self.table.stream_at(index) {
-                    stream.handle_segment(now, segment, None);
+                    let kind = stream.handle_segment(now, segment, None);
+                    self.watch.became(kind);
                 }
                 self.mark(index);
                 let id = self.table.id(index);
@@ -491,6 +520,7 @@ impl Core {
             }
             Err(_) => {
                 self.counters.full += 1;
+                self.watch.dropped("too-many-sockets");
                 if let Some(listener) = self.table.listener_at(listener_index)
                     && let Some(machine) =
                         &mut listener.machines[usize::from(tuple.local.is_ipv6())]

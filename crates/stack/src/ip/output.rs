@@ -18,7 +18,8 @@ use fusewire_wire::udp;
 use super::config::{Counters, Marking, SocketId};
 use super::table::{Socket, Table};
 use super::tcp::Stream;
-use super::trace::Kind;
+use crate::trace::Kind;
+use crate::watch::Watch;
 
 /// Packets planned at once.
 pub const SLOTS: usize = 64;
@@ -62,6 +63,7 @@ struct Planned {
     payload: Range<u64>,
     checksum: Checksum,
     segmentation: Segmentation,
+    kind: Kind,
 }
 
 /// The packets that are to leave.
@@ -144,6 +146,7 @@ impl Output {
             payload: 0..0,
             checksum,
             segmentation: Segmentation::None,
+            kind: Kind::Sent,
         });
         let last = self.planned.len() - 1;
         &mut self.planned[last]
@@ -162,8 +165,10 @@ impl Output {
             };
             let ecn = if transmit.ecn_capable { 2 } else { 0 };
             let Some(mut payload) = transmit.payload.clone() else {
-                stream.trace.segment(Kind::Sent, now, &transmit.header, 0);
-                self.plan(via, &transmit.header, 0, Sum::ZERO, stream.marking, ecn);
+                let kind = Kind::leaving(&transmit, &stream.tcp);
+                stream.trace.segment(kind, now, &transmit.header, 0);
+                let marking = stream.marking;
+                self.plan(via, &transmit.header, 0, Sum::ZERO, marking, ecn).kind = kind;
                 continue;
             };
             let segment_len = (payload.end - payload.start) as usize;
@@ -171,12 +176,12 @@ impl Output {
                 held = self.merge(now, stream, &mut transmit, &mut payload, segment_len);
             }
             let len = (payload.end - payload.start) as usize;
-            let kind = if transmit.retransmission { Kind::Retransmitted } else { Kind::Sent };
+            let kind = Kind::leaving(&transmit, &stream.tcp);
             stream.trace.segment(kind, now, &transmit.header, len as u32);
             let payload_sum =
                 if self.offload.checksum { Sum::ZERO } else { stream.payload_sum(&payload) };
             let planned = self.plan(via, &transmit.header, len, payload_sum, stream.marking, ecn);
-            planned.socket = Some(id);
+            (planned.socket, planned.kind) = (Some(id), kind);
             planned.payload = payload;
             if len > segment_len {
                 planned.segmentation =
@@ -221,6 +226,7 @@ impl Output {
         interface: &mut dyn Interface,
         table: &Table,
         counters: &mut Counters,
+        watch: &mut Watch,
     ) -> io::Result<bool> {
         while self.done < self.planned.len() {
             let mut pieces = [[IoSlice::new(&[]); 2]; SLOTS];
@@ -260,6 +266,7 @@ impl Output {
             }
             let taken = interface.transmit(&packets[..count])?;
             counters.sent += taken as u64;
+            watch.sent(&packets[..taken], |at| plans[at].kind.words());
             self.done += taken;
             if taken < count {
                 return Ok(false);

@@ -34,6 +34,10 @@ impl Stack {
         index: u32,
         place: &mut Place<'_>,
     ) -> io::Result<Option<usize>> {
+        if self.core.watch.is_watching() {
+            // A capture shows whole packets.
+            return Ok(None);
+        }
         let longest = self.interface.capabilities().max_packet_bytes;
         let mut packets = 0;
         while packets < PACKETS {

@@ -60,6 +60,7 @@ impl Core {
         id: SocketId,
         to: Option<SocketAddr>,
     ) -> Result<(UdpPacket, std::result::Result<Via, NoPath>)> {
+        self.watch.now = now;
         let udp = self.table.udp(id)?;
         if let Some(error) = udp.error.take() {
             return Err(error);
@@ -196,6 +197,7 @@ impl Stack {
         let frame = TxPacket { header: &header[..len], payload: &payload, checksum, segmentation };
         let taken = self.interface.transmit(&[frame])?;
         core.counters.sent += taken as u64;
+        core.watch.sent(&[frame][..taken], |_| ["", ""]);
         if taken > 0 {
             core.counters.udp_messages_sent += bytes.len().div_ceil(message_len).max(1) as u64;
         }
@@ -245,6 +247,7 @@ impl Stack {
                 return Ok(false);
             }
             core.counters.sent += 1;
+            core.watch.sent(&[frame], |_| ["", ""]);
             offset += piece.len;
             if !piece.more {
                 core.counters.udp_messages_sent += 1;
@@ -302,6 +305,7 @@ impl Stack {
         let segmentation = Segmentation::None;
         let frame = TxPacket { header: &header[..len], payload: &pieces, checksum, segmentation };
         let taken = self.interface.transmit(&[frame]);
+        core.watch.sent(&[frame][..*taken.as_ref().unwrap_or(&0)], |_| ["", ""]);
         core.message = bytes;
         let taken = taken?;
         core.counters.sent += taken as u64;
@@ -350,6 +354,7 @@ impl Stack {
             let taken = self.interface.transmit(&frames[..count])?;
             sent += taken;
             core.counters.sent += taken as u64;
+            core.watch.sent(&frames[..taken], |_| ["", ""]);
             core.counters.udp_messages_sent += taken as u64;
             if taken < count {
                 return Ok(sent);

@@ -2,11 +2,14 @@
 
 use std::net::SocketAddr;
 
-use fusewire_transport::tcp::{Info, State};
+use fusewire_transport::tcp::{Counters as TcpCounters, Info, State};
 
 use super::config::{Counters, SocketId};
 use super::stack::Stack;
 use super::table::Socket;
+
+/// Places of the table that are looked at in one part.
+const SLOTS_MAX: usize = 1 << 14;
 
 /// A stack at one moment.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct Snapshot {
     pub layer: fusewire_net::Counters,
     /// Packets that the interface dropped before the stack saw them.
     pub interface_dropped: u64,
+    /// What connections counted that are gone.
+    pub past: TcpCounters,
     /// All sockets.
     pub sockets: Vec<SocketView>,
 }
@@ -69,15 +74,30 @@ pub enum SocketKind {
 impl Stack {
     /// Everything at one moment.
     pub fn snapshot(&self) -> Snapshot {
+        let (sockets, _) = self.socket_views(0, usize::MAX);
+        self.snapshot_with(sockets)
+    }
+
+    /// At most `most` sockets from place `from` in the table on, and where the next begin.
+    pub fn socket_views(&self, from: usize, most: usize) -> (Vec<SocketView>, Option<usize>) {
         let table = &self.core.table;
-        let sockets = (0..table.slots.len() as u32)
-            .filter_map(|index| {
-                let socket = table.slots[index as usize].socket.as_ref()?;
-                let (local, remote, kind) = view(socket);
-                Some(SocketView { id: table.id(index), local, remote, kind })
-            })
-            .collect();
+        let mut views = Vec::with_capacity(most.min(table.len()));
+        let end = table.slots.len().min(from.saturating_add(SLOTS_MAX.max(most)));
+        for index in from..end {
+            let Some(socket) = table.slots[index].socket.as_ref() else { continue };
+            if views.len() == most {
+                return (views, Some(index));
+            }
+            let (local, remote, kind) = view(socket);
+            views.push(SocketView { id: table.id(index as u32), local, remote, kind });
+        }
+        (views, (end < table.slots.len()).then_some(end))
+    }
+
+    /// A snapshot with these sockets.
+    pub(super) fn snapshot_with(&self, sockets: Vec<SocketView>) -> Snapshot {
         Snapshot {
+            past: self.core.table.past,
             counters: *self.counters(),
             layer: self.core.layer.counters().clone(),
             interface_dropped: self.interface.dropped(),

@@ -12,7 +12,7 @@ use super::input::Direct;
 use super::stack::{Stack, mss};
 use super::table::{Flow, Protocol, Socket};
 use super::tcp::{ListenerSocket, Place, Stream};
-use super::trace::Entry;
+use crate::trace::Entry;
 
 impl Stack {
     /// Takes connections to `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too. At
@@ -322,6 +322,16 @@ impl Stack {
     /// [`Error::NoSocket`].
     pub fn tcp_trace(&mut self, id: SocketId) -> Result<Vec<Entry>> {
         Ok(self.core.table.stream(id)?.trace.iter().copied().collect())
+    }
+
+    /// Off, and on again: for who measures what the trace costs.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    #[doc(hidden)]
+    pub fn tcp_set_trace(&mut self, id: SocketId, on: bool) -> Result<()> {
+        self.core.table.stream(id)?.trace.off = !on;
+        Ok(())
     }
 
     /// The machine itself, for what no call of the stack gives. Whoever changes it calls

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
+use fusewire_transport::tcp;
 use siphasher::sip::SipHasher13;
 
 use super::config::{Error, Events, Result, SocketId};
@@ -85,6 +86,8 @@ pub struct Table {
     key: [u8; 16],
     /// RFC 6056, section 3.3.4: a counter for each of some sets of destinations.
     counters: [u16; 64],
+    /// What connections counted that are gone.
+    pub past: tcp::Counters,
 }
 
 impl Table {
@@ -97,6 +100,7 @@ impl Table {
             bound: HashMap::with_hasher(Keyed(key)),
             key,
             counters: [0; 64],
+            past: tcp::Counters::default(),
         }
     }
 
@@ -124,6 +128,9 @@ impl Table {
     pub fn remove(&mut self, index: u32) -> Option<Socket> {
         let slot = &mut self.slots[index as usize];
         let socket = slot.socket.take()?;
+        if let Socket::Stream(stream) = &socket {
+            self.past.add(stream.tcp.counters());
+        }
         slot.generation = slot.generation.wrapping_add(1);
         slot.events = Events::default();
         self.free.push(index);

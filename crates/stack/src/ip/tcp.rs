@@ -23,7 +23,7 @@ use super::backlog::Backlog;
 use super::config::{Error, Event, Events, Marking, Result, SocketId};
 use super::ring::Ring;
 use super::sums::Sums;
-use super::trace::{Kind, Trace};
+use crate::trace::{Kind, Trace};
 
 /// A port that takes connections.
 pub struct ListenerSocket {
@@ -314,10 +314,19 @@ impl Stream {
     }
 
     /// Initial, integrated and final step of a segment.
-    pub fn handle_segment(&mut self, now: Instant, s: &Segment<'_>, place: Option<&mut Place<'_>>) {
-        let initial = self.tcp.handle_initial(now, s.header, s.payload.len() as u32);
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        s: &Segment<'_>,
+        place: Option<&mut Place<'_>>,
+    ) -> Kind {
+        let len = s.payload.len() as u32;
+        let initial = self.tcp.handle_initial(now, s.header, len);
         let verdict = match &initial {
-            Initial::Drop(_) => return,
+            Initial::Drop(cause) => {
+                self.trace.segment(Kind::Dropped(*cause), now, s.header, len);
+                return Kind::Dropped(*cause);
+            }
             Initial::Payload(plan) if !plan.duplicate => self.take(s, plan, place),
             _ if s.head.is_none_or(|head| (head + sum(self.level, s.payload)).verifies()) => {
                 Verdict::Control
@@ -325,7 +334,7 @@ impl Stream {
             _ => Verdict::Reject(DropCause::Checksum),
         };
         let arrived = Arrived { len: s.payload.len(), count: s.count, marked: s.marked };
-        self.conclude(now, s.header, arrived, &initial, verdict);
+        self.conclude(now, s.header, arrived, &initial, verdict)
     }
 
     /// The final step.
@@ -336,8 +345,9 @@ impl Stream {
         arrived: Arrived,
         initial: &Initial,
         verdict: Verdict,
-    ) {
-        self.trace.segment(Kind::Received, now, header, arrived.len as u32);
+    ) -> Kind {
+        let kind = Kind::of(initial, &verdict);
+        self.trace.segment(kind, now, header, arrived.len as u32);
         let rejected = matches!(verdict, Verdict::Reject(_));
         if arrived.marked && !rejected {
             self.tcp.note_congestion_mark();
@@ -346,6 +356,7 @@ impl Stream {
         if arrived.count > 1 && !rejected {
             self.tcp.note_merged(arrived.count - 1);
         }
+        kind
     }
 
     /// Where the payload of the next segment begins in its frame, when that segment could go to the reader's

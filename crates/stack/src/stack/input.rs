@@ -18,6 +18,7 @@ impl Stack {
     /// [`Error::Os`] when the device is broken.
     pub fn poll(&mut self, app: &mut dyn Application) -> Result<bool> {
         let received = self.receive(app)?;
+        self.answer();
         let now = self.clock.now();
         let timed = self.run_timers(now);
         let sent = self.transmit();
@@ -68,6 +69,7 @@ impl Stack {
                 return received.map(|_| false);
             }
             self.cursor.now = self.clock.now();
+            self.watch.now = self.cursor.now;
         }
         let start = self.profile.is_some().then(|| self.clock.now());
         let segments = self.take_frames(&batch, app);
@@ -75,6 +77,7 @@ impl Stack {
             profile.receive_s += self.clock.now().saturating_since(start).as_secs_f64();
             profile.segments_received += segments;
         }
+        self.watch.flush();
         let at_end = self.cursor.packet >= batch.len();
         self.batch = Some(batch);
         if at_end && let Some((_, index)) = self.cursor.last.take() {
@@ -159,6 +162,7 @@ impl Stack {
                 let frame = &packet.bytes[self.cursor.at..end];
                 self.cursor.at = end;
                 segments += self.take_frame(packet.peer, packet.ecn == Ecn::Ce, frame, app);
+                self.watch.received_tpdu(packet.peer, packet.ecn, frame);
                 if !app.wants_more() {
                     return segments;
                 }
@@ -180,6 +184,7 @@ impl Stack {
     ) -> u64 {
         let Ok(header) = Header::parse(frame) else {
             self.drops.malformed += 1;
+            self.watch.dropped("tcp-malformed");
             return 0;
         };
         let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
@@ -206,7 +211,8 @@ impl Stack {
         }
         let id = self.id(index);
         if let Some(connection) = &mut self.connections[index as usize] {
-            connection.handle_segment(now, id, &segment, app);
+            let kind = connection.handle_segment(now, id, &segment, app);
+            self.watch.became(kind);
         }
         u64::from(!payload.is_empty())
     }
@@ -216,7 +222,7 @@ impl Stack {
         let sum = fusewire_kernels::sum(self.config.level, segment.payload);
         if !(segment.header_sum + sum).verifies() {
             self.drops.checksum += 1;
-            return;
+            return self.watch.dropped("tcp-checksum");
         }
         let header = segment.header;
         let tuple = Tuple {
@@ -230,6 +236,7 @@ impl Stack {
         }
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
             self.drops.stray += 1;
+            self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
                 self.send_alone(remote, reply);
             }
@@ -240,7 +247,10 @@ impl Stack {
                 self.send_alone(remote, reply)
             }
             ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
-            ListenerAction::Drop(_) => self.drops.listener += 1,
+            ListenerAction::Drop(cause) => {
+                self.drops.listener += 1;
+                self.watch.dropped(cause.name());
+            }
         }
     }
 
@@ -264,7 +274,10 @@ impl Stack {
                 }
                 self.settle(index);
             }
-            Err(_) => self.drops.full += 1,
+            Err(_) => {
+                self.drops.full += 1;
+                self.watch.dropped("too-many-connections");
+            }
         }
     }
 
@@ -273,7 +286,7 @@ impl Stack {
         let sum = fusewire_kernels::sum(self.config.level, segment.payload);
         if !(segment.header_sum + sum).verifies() {
             self.drops.checksum += 1;
-            return;
+            return self.watch.dropped("tcp-checksum");
         }
         let header = segment.header;
         let (ports, nonce) = ((header.dst_port, header.src_port), path::nonce(header));

@@ -1,10 +1,12 @@
 //! The stack: a device, the connections over it, and nothing that blocks but [`Stack::wait`].
 
 mod input;
+mod observe;
 mod output;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -21,7 +23,9 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, Memory, Segment};
 use crate::path::Path;
+use crate::watch::Watch;
 use crate::{ConnectionId, Error, Result};
+use observe::Asked;
 
 /// Super-packets taken from the device in one call.
 const RECEIVE_SLOTS: usize = 8;
@@ -98,6 +102,7 @@ struct Planned {
     header_len: usize,
     payload: (usize, usize),
     ecn: Ecn,
+    kind: crate::trace::Kind,
 }
 
 /// How far the received batch was worked through.
@@ -149,6 +154,12 @@ pub struct Stack {
     live: usize,
     /// Where [`Stack::evict`] looks first.
     evict_from: usize,
+    /// A capture under way.
+    watch: Watch,
+    /// What those ask who look on, and that they may.
+    asked: Option<Asked>,
+    /// What connections counted that are gone.
+    past: tcp::Counters,
 }
 
 impl Stack {
@@ -188,6 +199,9 @@ impl Stack {
             last_work: now,
             live: 0,
             evict_from: 0,
+            watch: Watch::default(),
+            asked: None,
+            past: tcp::Counters::default(),
             config,
         }
     }
@@ -556,6 +570,7 @@ impl Stack {
     fn remove(&mut self, index: u32) {
         if let Some(connection) = self.connections[index as usize].take() {
             self.table.remove(&key(&connection.tuple));
+            self.past.add(connection.tcp.counters());
             let ports = (connection.tuple.local_port, connection.tuple.remote_port);
             if self.by_ports.get(&ports) == Some(&index) {
                 self.by_ports.remove(&ports);

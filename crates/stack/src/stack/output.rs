@@ -14,6 +14,7 @@ impl Stack {
     /// Gives every dirty connection its turn. Returns the number of segments sent.
     pub(super) fn transmit(&mut self) -> usize {
         let now = self.clock.now();
+        self.watch.now = now;
         let mut total = 0;
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
@@ -61,13 +62,17 @@ impl Stack {
         let mut data_segments = 0;
         while self.planned.len() < TRANSMIT_FRAMES {
             let Some(transmit) = connection.tcp.poll_transmit(now) else { break };
+            let kind = crate::trace::Kind::leaving(&transmit, &connection.tcp);
+            let len = transmit.payload.as_ref().map_or(0, |range| range.end - range.start);
+            connection.trace.segment(kind, now, &transmit.header, len as u32);
             let ecn = if transmit.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct };
             let scratch = self.planned.len();
             let planned = match &transmit.payload {
                 None => {
                     let header_len =
                         emit(transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
-                    Planned { header: HeaderAt::Scratch(scratch), header_len, payload: (0, 0), ecn }
+                    let header = HeaderAt::Scratch(scratch);
+                    Planned { header, header_len, payload: (0, 0), ecn, kind }
                 }
                 Some(range) => {
                     data_segments += 1;
@@ -89,7 +94,7 @@ impl Stack {
                         emit(transmit.header, &mut self.headers[scratch], sum, to - from);
                         HeaderAt::Scratch(scratch)
                     };
-                    Planned { header, header_len, payload: (from, to), ecn }
+                    Planned { header, header_len, payload: (from, to), ecn, kind }
                 }
             };
             self.planned.push(planned);
@@ -114,7 +119,9 @@ impl Stack {
             frame.payload = &memory[planned.payload.0..planned.payload.1];
             frame.ecn = planned.ecn;
         }
-        hand_over(&mut *self.device, memory, &frames[..self.planned.len()]);
+        let (frames, planned) = (&frames[..self.planned.len()], &self.planned);
+        self.watch.sent_tpdus(frames, |at| planned[at].kind.words());
+        hand_over(&mut *self.device, memory, frames);
         self.planned.len()
     }
 
@@ -123,6 +130,7 @@ impl Stack {
         let len = emit(header, buffer, Sum::ZERO, 0);
         let frame =
             TxFrame { peer: remote, header: &buffer[..len], payload: &[], ecn: Ecn::NotEct };
+        self.watch.sent_tpdus(&[frame], |_| ["", ""]);
         if let Err(error) = self.device.transmit(&[frame]) {
             tracing::debug!(%error, "cannot answer");
         }
@@ -139,6 +147,7 @@ impl Stack {
         emit(path::header(ports, probe.nonce, Kind::Probe), buffer, Sum::ZERO, filling);
         let payload = &self.zeros[..filling];
         let frame = TxFrame { peer: probe.to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
+        self.watch.sent_tpdus(&[frame], |_| ["path probe", ""]);
         if let Err(error) = self.device.transmit(&[frame]) {
             tracing::debug!(%error, "cannot probe");
         }

@@ -236,7 +236,7 @@ use crate::net::{Net, pattern};
 use crate::tcp::{connected, transfer};
 use fusewire_stack::ip::{Config, Stack};
 
-fn lossy(v6: bool, mtu: usize, offload: bool, impairments: &Impairments, seed: u64) -> Net {
+pub fn lossy(v6: bool, mtu: usize, offload: bool, impairments: &Impairments, seed: u64) -> Net {
     let wire = Wire::new(impairments, seed);
     let now = wire.lock().unwrap().now;
     let stacks = [0, 1].map(|which| {

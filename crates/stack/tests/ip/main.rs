@@ -1,6 +1,7 @@
 //! The IP stack: two of them over a pair of interfaces in memory, on a virtual clock.
 
 mod bounds;
+mod capture;
 mod kernel;
 mod lossy;
 mod marking;

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::recovery::Phase;
-use super::types::{CongestionPhase, Info};
+use super::types::{Again, CongestionPhase, Info, State};
 use crate::congestion::Controller;
 use core::time::Duration;
 use fusewire_base::Instant;
@@ -91,6 +91,17 @@ impl Connection {
             heard_at: self.recv.heard_at,
             pacing_rate: self.pacer.rate(),
             counters: self.counters,
+        }
+    }
+
+    /// Why what is sent again now is sent again.
+    pub fn again(&self) -> Again {
+        match self.phase {
+            _ if matches!(self.state, State::SynSent | State::SynReceived) => Again::Timeout,
+            Phase::Recovery { .. } => Again::Rack,
+            Phase::Loss { .. } => Again::Timeout,
+            Phase::Open if self.tlp.end != 0 => Again::TailLoss,
+            Phase::Open => Again::Path,
         }
     }
 

@@ -35,6 +35,6 @@ pub use config::{Config, KeepAlive, Tuple};
 pub use connection::{Connection, MIN_PAYLOAD};
 pub use listener::{Listener, ListenerAction, Secrets, reset_for};
 pub use types::{
-    CongestionPhase, Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial, PayloadPlan,
-    Reservation, ResetCause, State, Transmit, TransmitKind, Verdict,
+    Again, CongestionPhase, Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial,
+    PayloadPlan, Reservation, ResetCause, State, Transmit, TransmitKind, Verdict,
 };

@@ -183,6 +183,61 @@ pub enum DropCause {
     Protocol,
 }
 
+impl DropCause {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [DropCause; DROP_CAUSES] = [
+        DropCause::Checksum,
+        DropCause::Tag,
+        DropCause::Malformed,
+        DropCause::Closed,
+        DropCause::OutOfWindow,
+        DropCause::BadAck,
+        DropCause::Paws,
+        DropCause::NoAck,
+        DropCause::BlindReset,
+        DropCause::BlindSyn,
+        DropCause::AfterFin,
+        DropCause::TooManyRanges,
+        DropCause::NoMemory,
+        DropCause::Backlog,
+        DropCause::Protocol,
+    ];
+
+    /// Its name as users and metrics see it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropCause::Checksum => "tcp-checksum",
+            DropCause::Tag => "tcp-tag",
+            DropCause::Malformed => "tcp-malformed",
+            DropCause::Closed => "tcp-closed",
+            DropCause::OutOfWindow => "tcp-out-of-window",
+            DropCause::BadAck => "tcp-bad-ack",
+            DropCause::Paws => "tcp-paws",
+            DropCause::NoAck => "tcp-no-ack",
+            DropCause::BlindReset => "tcp-blind-reset",
+            DropCause::BlindSyn => "tcp-blind-syn",
+            DropCause::AfterFin => "tcp-after-fin",
+            DropCause::TooManyRanges => "tcp-too-many-ranges",
+            DropCause::NoMemory => "tcp-no-memory",
+            DropCause::Backlog => "tcp-backlog",
+            DropCause::Protocol => "tcp-protocol",
+        }
+    }
+}
+
+/// Why a segment is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Again {
+    /// Acknowledgements show that it was lost (RFC 8985).
+    Rack,
+    /// The retransmission timeout (RFC 6298).
+    Timeout,
+    /// A tail loss probe (RFC 8985, section 7).
+    TailLoss,
+    /// It was too long for the path.
+    Path,
+}
+
 /// Number of [`DropCause`]s.
 pub const DROP_CAUSES: usize = DropCause::Protocol as usize + 1;
 
@@ -358,6 +413,31 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts what another connection has counted too.
+    pub fn add(&mut self, other: &Counters) {
+        let more = |n: &mut u32, m: u32| *n = n.saturating_add(m);
+        self.segments_sent += other.segments_sent;
+        self.segments_received += other.segments_received;
+        self.bytes_received += other.bytes_received;
+        self.bytes_acked += other.bytes_acked;
+        self.retransmissions += other.retransmissions;
+        more(&mut self.timeouts, other.timeouts);
+        more(&mut self.recoveries, other.recoveries);
+        more(&mut self.tail_loss_probes, other.tail_loss_probes);
+        more(&mut self.spurious, other.spurious);
+        more(&mut self.dsacks, other.dsacks);
+        more(&mut self.ecn_echoes, other.ecn_echoes);
+        more(&mut self.ecn_marks, other.ecn_marks);
+        more(&mut self.challenge_acks, other.challenge_acks);
+        more(&mut self.probes, other.probes);
+        self.out_of_order += other.out_of_order;
+        self.data_segments_received += other.data_segments_received;
+        self.data_segments_sent += other.data_segments_sent;
+        for (n, m) in self.drops.iter_mut().zip(other.drops) {
+            more(n, m);
+        }
+    }
+
     /// Dropped segments for one cause.
     pub fn dropped(&self, cause: DropCause) -> u32 {
         self.drops[cause as usize]
@@ -365,5 +445,30 @@ impl Counters {
 
     pub(super) fn drop(&mut self, cause: DropCause) {
         self.drops[cause as usize] = self.drops[cause as usize].saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_its_place_and_its_own_name() {
+        let mut names: Vec<_> = DropCause::ALL.iter().map(|cause| cause.name()).collect();
+        for (n, cause) in DropCause::ALL.iter().enumerate() {
+            assert_eq!(*cause as usize, n);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DROP_CAUSES);
+    }
+
+    #[test]
+    fn counters_add_up() {
+        let mut one = Counters { retransmissions: 2, timeouts: 1, ..Counters::default() };
+        one.drop(DropCause::Paws);
+        let mut sum = one;
+        sum.add(&one);
+        assert_eq!((sum.retransmissions, sum.timeouts, sum.dropped(DropCause::Paws)), (4, 2, 2));
     }
 }

@@ -24,11 +24,13 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::Waker as DeviceWaker;
 use fusewire_device::interface::Interface;
+use fusewire_view::Observed;
 
 pub use tcp::{Connect, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
 use super::config::{Config, Counters, Error, Event, SocketId};
+use super::observe::observe;
 use super::snapshot::Snapshot;
 use super::stack::Stack;
 use crate::clock::Clock;
@@ -115,13 +117,14 @@ pub(super) struct Shared {
 #[derive(Clone)]
 pub struct Host {
     pub(super) shared: Arc<Shared>,
-    _driver: Arc<Driver>,
+    driver: Arc<Driver>,
 }
 
 /// Ends the driver thread when the last handle goes.
 struct Driver {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    observed: Mutex<Option<Observed>>,
 }
 
 impl Drop for Driver {
@@ -194,8 +197,9 @@ impl Host {
         let driven = shared.clone();
         let thread =
             std::thread::Builder::new().name("fusewire-ip".into()).spawn(move || driven.run())?;
-        let driver = Driver { shared: shared.clone(), thread: Some(thread) };
-        Ok(Host { shared, _driver: Arc::new(driver) })
+        let (driven, observed) = (shared.clone(), Mutex::default());
+        let driver = Driver { shared: driven, thread: Some(thread), observed };
+        Ok(Host { shared, driver: Arc::new(driver) })
     }
 
     /// Runs `f` on the stack itself, for what no handle gives; sends what that left to send.
@@ -213,6 +217,20 @@ impl Host {
     /// What was counted.
     pub fn counters(&self) -> Counters {
         *self.shared.lock().stack.counters()
+    }
+
+    /// From now on other processes of this user may look: `fusewire ss`, `fusewire top`, `fusewire capture`.
+    /// They ask over a Unix socket (see `fusewire_view::place`), a thread answers, and the stack stands still
+    /// for no more than a few sockets at a time.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn observe(&self) -> io::Result<()> {
+        let mut observed = self.driver.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        if observed.is_none() {
+            *observed = Some(observe(&self.shared)?);
+        }
+        Ok(())
     }
 
     /// All sockets, with what they count.

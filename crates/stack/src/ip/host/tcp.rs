@@ -16,7 +16,7 @@ use super::wait::Attempt;
 use super::{Host, Way};
 use crate::ip::config::{Error, Marking, SocketId};
 use crate::ip::stack::Stack;
-use crate::ip::trace::Entry;
+use crate::trace::Entry;
 
 /// A port that takes connections.
 pub struct TcpListener {

@@ -23,6 +23,7 @@ use super::input::Direct;
 use super::output::{Offload, Output};
 use super::send::Pending;
 use super::table::{Flow, Protocol, Socket, Table};
+use crate::watch::Watch;
 
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(250);
@@ -98,6 +99,8 @@ pub(super) struct Core {
     pub shares: bool,
     /// Ports that a socket used and does not use any more.
     pub freed: Vec<(Protocol, u16)>,
+    /// A capture under way.
+    pub watch: Watch,
 }
 
 impl Stack {
@@ -146,6 +149,7 @@ impl Stack {
             pending: Pending::default(),
             shares: false,
             freed: Vec::new(),
+            watch: Watch::default(),
             config,
         };
         Stack { interface, core, beside: None, look_at: None, next: 0, batch: 0 }
@@ -204,6 +208,7 @@ impl Stack {
             self.batch = self.interface.receive()?;
         }
         let first = self.next;
+        self.core.watch.now = now;
         while self.next < self.batch {
             let packet = self.interface.packet(self.next);
             if direct.is_full_for(&packet) {
@@ -211,9 +216,11 @@ impl Stack {
             }
             self.next += 1;
             self.core.input(now, &packet, direct);
+            self.core.watch.received(&packet);
         }
         let count = self.next - first;
         if count > 0 {
+            self.core.watch.flush();
             self.core.settle_dirty();
         }
         Ok(count)
@@ -230,11 +237,13 @@ impl Stack {
     /// The interface's, when it is broken or gone.
     pub fn transmit(&mut self, now: Instant) -> io::Result<bool> {
         let before = self.core.counters.sent;
+        self.core.watch.now = now;
         loop {
             let all = self.core.collect(now);
             let core = &mut self.core;
+            let (interface, table) = (&mut *self.interface, &core.table);
             let drained =
-                core.output.flush(&mut *self.interface, &core.table, &mut core.counters)?;
+                core.output.flush(interface, table, &mut core.counters, &mut core.watch)?;
             if all || !drained {
                 break;
             }
@@ -276,6 +285,7 @@ impl Stack {
                 return Ok(());
             }
             core.counters.sent += 1;
+            core.watch.sent(&[packet], |_| ["", ""]);
             core.frame_len = 0;
         }
     }

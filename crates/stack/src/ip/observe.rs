@@ -1,0 +1,166 @@
+//! A host that can be asked what it does, while it does it.
+
+use std::io;
+use std::sync::{Arc, Weak};
+
+use fusewire_base::Instant;
+use fusewire_device::capture::feed::{self, Blocks, Options};
+use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
+
+use super::host::Shared;
+use super::snapshot::{Snapshot, SocketKind, SocketView};
+use super::stack::Stack;
+use crate::observe::{count, drops, segment, state, tcp};
+
+/// Makes a host visible.
+pub(super) fn observe(shared: &Arc<Shared>) -> io::Result<Observed> {
+    fusewire_view::observe(Arc::new(Seen(Arc::downgrade(shared))))
+}
+
+struct Seen(Weak<Shared>);
+
+impl Seen {
+    /// Runs `f` on the stack, which waits for nothing else meanwhile: it has to be short.
+    fn with<T>(&self, f: impl FnOnce(&mut Stack, Instant) -> T) -> io::Result<T> {
+        let gone = || io::Error::new(io::ErrorKind::NotConnected, "the stack is gone");
+        let shared = self.0.upgrade().ok_or_else(gone)?;
+        let mut inner = shared.lock();
+        Ok(f(&mut inner.stack, shared.clock.now()))
+    }
+}
+
+impl Source for Seen {
+    fn part(&self, from: usize, most: usize) -> io::Result<Part> {
+        // Numbers under the lock, words without it.
+        let (snapshot, next, head) = self.with(|stack, _| {
+            let (views, next) = stack.socket_views(from, most);
+            let head = (from == 0).then(|| head(stack));
+            (stack.snapshot_with(views), next, head)
+        })?;
+        let mut view = head.unwrap_or_default();
+        if from == 0 {
+            counted(&mut view, &snapshot);
+        }
+        for seen in &snapshot.sockets {
+            if let SocketKind::Stream { info, .. } = &seen.kind {
+                count(&mut view, &info.counters);
+            }
+            view.sockets.push(socket(seen));
+        }
+        Ok(Part { stack: view, next })
+    }
+
+    fn trace(&self, name: &str) -> io::Result<Vec<Segment>> {
+        let id = name.parse().map_err(io::Error::from)?;
+        let (entries, now) = self.with(|stack, now| (stack.tcp_trace(id), now))?;
+        Ok(entries?.iter().map(|entry| segment(entry, now)).collect())
+    }
+
+    fn capture(&self, options: Options) -> io::Result<Blocks> {
+        let busy = || io::Error::new(io::ErrorKind::ResourceBusy, "a capture is under way");
+        self.with(|stack, now| stack.capture(now, options))?.ok_or_else(busy)
+    }
+}
+
+impl Stack {
+    /// Begins a capture of everything that comes and leaves, each packet with a comment where there is
+    /// something to say: why it was dropped, why it was sent again. It ends when its blocks are dropped.
+    /// `None`: one is under way.
+    pub fn capture(&mut self, now: Instant, options: Options) -> Option<Blocks> {
+        let caps = self.interface.capabilities();
+        let begin = || feed::of_interface(caps.name, caps.link, options, now);
+        self.core.watch.begin(begin)
+    }
+}
+
+/// What is known of a stack besides its counters and sockets.
+fn head(stack: &Stack) -> StackView {
+    let caps = stack.capabilities();
+    StackView {
+        kind: "ip".into(),
+        device: caps.name.into(),
+        addresses: stack.layer().addresses().map(|entry| entry.cidr.to_string()).collect(),
+        mtu: caps.mtu as u64,
+        ..StackView::default()
+    }
+}
+
+fn counted(view: &mut StackView, snapshot: &Snapshot) {
+    let (c, layer) = (&snapshot.counters, &snapshot.layer);
+    for (name, n) in [
+        ("packets_received", c.received),
+        ("packets_sent", c.sent),
+        ("ip_delivered", layer.delivered),
+        ("ip_reassembled", layer.reassembled),
+        ("ip_control_packets_sent", layer.transmitted),
+        ("udp_messages_received", c.udp_messages_received),
+        ("udp_messages_sent", c.udp_messages_sent),
+        ("tcp_syn_cookies", c.cookies),
+    ] {
+        view.count(name, n);
+    }
+    for (cause, n) in [
+        ("interface", snapshot.interface_dropped),
+        ("transport-malformed", c.malformed),
+        ("transport-checksum", c.checksum),
+        ("udp-no-checksum", c.no_checksum),
+        ("bad-offload", c.bad_offload),
+        ("protocol-unknown", c.protocol),
+        ("tcp-stray", c.tcp_stray),
+        ("tcp-listener", c.listener),
+        ("too-many-sockets", c.full),
+        ("udp-stray", c.udp_stray),
+        ("udp-overflow", c.udp_overflow),
+        ("udp-not-peer", c.udp_not_peer),
+        ("udp-unresolved", c.udp_unresolved),
+        ("answer-unroutable", c.unroutable),
+        ("answer-output-full", c.output_full),
+    ] {
+        view.dropped(cause, n);
+    }
+    for (cause, n) in layer.iter() {
+        view.dropped(cause.name(), n);
+    }
+    count(view, &snapshot.past);
+}
+
+fn socket(view: &SocketView) -> Socket {
+    let mut socket = Socket {
+        id: view.id.to_string(),
+        protocol: "tcp".into(),
+        state: String::new(),
+        recv_queue: 0,
+        send_queue: 0,
+        local: view.local,
+        remote: view.remote,
+        drops: Default::default(),
+        tcp: None,
+    };
+    let mut dropped = |cause: &str, n: u64| {
+        if n > 0 {
+            socket.drops.insert(cause.into(), n);
+        }
+    };
+    match &view.kind {
+        SocketKind::Udp { waiting, overflow } => {
+            dropped("udp-overflow", *overflow);
+            socket.protocol = "udp".into();
+            socket.state = if view.remote.is_some() { "ESTAB" } else { "UNCONN" }.into();
+            socket.recv_queue = *waiting as u64;
+        }
+        SocketKind::Listener { waiting, half_open, drops } => {
+            dropped("tcp-listener", *drops);
+            socket.state = "LISTEN".into();
+            (socket.recv_queue, socket.send_queue) = (*waiting as u64, *half_open as u64);
+        }
+        SocketKind::Stream { state: of, unread, closed: _, info } => {
+            for (cause, n) in drops(&info.counters) {
+                dropped(cause, n);
+            }
+            socket.state = state(*of).into();
+            (socket.recv_queue, socket.send_queue) = (*unread as u64, info.unacked);
+            socket.tcp = Some(Box::new(tcp(info)));
+        }
+    }
+    socket
+}

@@ -1,0 +1,151 @@
+//! What a connection did last: a ring of fixed size that is always written.
+
+use fusewire_base::Instant;
+use fusewire_transport::tcp::{
+    Again, Connection, DropCause, Initial, Transmit, TransmitKind, Verdict,
+};
+use fusewire_wire::tcp::Header;
+
+/// Entries kept.
+pub const ENTRIES: usize = 64;
+
+/// Which way a segment went, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing yet.
+    #[default]
+    Empty,
+    /// Came from the network, and was taken.
+    Received,
+    /// Came before its turn, and is held.
+    Held,
+    /// Came again.
+    Duplicate,
+    /// Came and was dropped.
+    Dropped(DropCause),
+    /// Went to the network.
+    Sent,
+    /// Went to the network to hear whether the peer is there and has room.
+    Probe,
+    /// Went to the network again: acknowledgements show that it was lost.
+    ResentRack,
+    /// Went again after the retransmission timeout.
+    ResentTimeout,
+    /// Went again as a tail loss probe.
+    ResentTailLoss,
+    /// Went again in pieces that fit the path.
+    ResentPath,
+}
+
+impl Kind {
+    /// Of a segment that goes again.
+    fn again(why: Again) -> Kind {
+        match why {
+            Again::Rack => Kind::ResentRack,
+            Again::Timeout => Kind::ResentTimeout,
+            Again::TailLoss => Kind::ResentTailLoss,
+            Again::Path => Kind::ResentPath,
+        }
+    }
+
+    /// Of a segment that came.
+    pub(crate) fn of(initial: &Initial, verdict: &Verdict) -> Kind {
+        match (verdict, initial) {
+            (Verdict::Reject(cause), _) => Kind::Dropped(*cause),
+            (_, Initial::Payload(plan)) if plan.duplicate => Kind::Duplicate,
+            (_, Initial::Payload(plan)) if !plan.in_order => Kind::Held,
+            _ => Kind::Received,
+        }
+    }
+
+    /// Of a segment that leaves.
+    pub(crate) fn leaving(transmit: &Transmit, tcp: &Connection) -> Kind {
+        match transmit.kind {
+            _ if transmit.retransmission => Kind::again(tcp.again()),
+            TransmitKind::Probe => Kind::Probe,
+            _ => Kind::Sent,
+        }
+    }
+
+    /// In words, in two pieces; nothing when there is nothing to say but the direction.
+    pub fn words(self) -> [&'static str; 2] {
+        match self {
+            Kind::Empty | Kind::Received | Kind::Sent => ["", ""],
+            Kind::Held => ["out of order, held", ""],
+            Kind::Duplicate => ["received before", ""],
+            Kind::Dropped(cause) => ["dropped", cause.name()],
+            Kind::Probe => ["probe: window or keep-alive", ""],
+            Kind::ResentRack => ["retransmission (RACK)", ""],
+            Kind::ResentTimeout => ["retransmission (timeout)", ""],
+            Kind::ResentTailLoss => ["retransmission (tail loss probe)", ""],
+            Kind::ResentPath => ["retransmission (too long for the path)", ""],
+        }
+    }
+}
+
+/// One segment or super-frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    /// When.
+    pub at: Instant,
+    /// Its sequence number.
+    pub seq: u32,
+    /// What it acknowledged.
+    pub ack: u32,
+    /// Payload bytes.
+    pub len: u32,
+    /// The window field.
+    pub window: u16,
+    /// Flags.
+    pub flags: u8,
+    /// Which way.
+    pub kind: Kind,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Trace {
+    entries: Box<[Entry; ENTRIES]>,
+    next: usize,
+    /// For whoever measures what it costs.
+    pub(crate) off: bool,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Trace { entries: Box::new([Entry::default(); ENTRIES]), next: 0, off: false }
+    }
+}
+
+impl Trace {
+    /// Notes a segment.
+    #[inline]
+    pub(crate) fn segment(&mut self, kind: Kind, at: Instant, h: &Header, len: u32) {
+        if self.off {
+            return;
+        }
+        self.entries[self.next % ENTRIES] =
+            Entry { at, seq: h.seq.0, ack: h.ack.0, len, window: h.window, flags: h.flags.0, kind };
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// The entries, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let at = self.next % ENTRIES;
+        self.entries[at..]
+            .iter()
+            .chain(&self.entries[..at])
+            .filter(|entry| entry.kind != Kind::Empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_stays_small() {
+        assert_eq!(size_of::<Kind>(), 1);
+        assert_eq!(size_of::<Entry>(), 24);
+    }
+}

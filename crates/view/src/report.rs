@@ -1,0 +1,154 @@
+//! What a process tells of its stacks at one moment. Names carry their units; a field that a reader does not
+//! know is ignored, and one that is missing is 0, so that versions may differ.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// Counters by name.
+pub type Counts = BTreeMap<String, u64>;
+
+/// One process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub program: String,
+    /// When, since the start of 1970.
+    pub time_ms: u64,
+    /// Its stacks.
+    pub stacks: Vec<Stack>,
+}
+
+/// One stack.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stack {
+    /// Number of the stack in its process.
+    pub id: u32,
+    /// `ip`: on an interface; `udp`: TPDUs in datagrams.
+    pub kind: String,
+    /// Name of the device: `tap`, `packet`, `xdp`, `udp`.
+    pub device: String,
+    /// Addresses of its own.
+    pub addresses: Vec<String>,
+    /// Largest packet in bytes.
+    pub mtu: u64,
+    /// False: it did not answer in time, and what stands here is not whole.
+    pub answered: bool,
+    /// What it counts, from its start on.
+    pub counters: Counts,
+    /// What it dropped, by cause.
+    pub drops: Counts,
+    /// Its sockets.
+    pub sockets: Vec<Socket>,
+    /// Sockets that are not in the list, because it is too long.
+    pub sockets_more: u64,
+}
+
+/// One socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Socket {
+    /// Its name in its stack.
+    pub id: String,
+    /// `tcp`, `udp`, `shm`, `kernel-tcp`.
+    pub protocol: String,
+    /// As `ss` spells it: `ESTAB`, `LISTEN`, `UNCONN`, `TIME-WAIT` and so on.
+    pub state: String,
+    /// Bytes that nobody has read; of a listener, connections that wait; of UDP, messages that wait.
+    pub recv_queue: u64,
+    /// Bytes written and not acknowledged; of a listener, handshakes that are half open.
+    pub send_queue: u64,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: Option<SocketAddr>,
+    /// What it dropped, by cause.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub drops: Counts,
+    /// Estimates and counters of a TCP connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<Tcp>>,
+}
+
+/// What TCP tells of a connection, in the manner of `TCP_INFO`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are those of TCP's specifications, with units")]
+pub struct Tcp {
+    pub rtt_us: u64,
+    pub rttvar_us: u64,
+    pub min_rtt_us: u64,
+    pub rto_us: u64,
+    pub cwnd_bytes: u64,
+    /// None before the first loss.
+    pub ssthresh_bytes: Option<u64>,
+    pub in_flight_bytes: u64,
+    pub unacked_bytes: u64,
+    pub send_window_bytes: u64,
+    pub recv_window_bytes: u64,
+    pub max_payload_bytes: u64,
+    pub send_shift: u8,
+    pub recv_shift: u8,
+    pub timestamps: bool,
+    pub sack: bool,
+    pub ecn: bool,
+    /// What the sender does about congestion: `open`, `disorder`, `reduced`, `recovery`, `loss`.
+    pub congestion: String,
+    pub pacing_bytes_per_s: Option<u64>,
+    /// Payload bytes that the peer has acknowledged.
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segments_sent: u64,
+    pub segments_received: u64,
+    pub retransmissions: u64,
+    pub lost_segments: u64,
+    pub timeouts: u64,
+    pub recoveries: u64,
+    pub tail_loss_probes: u64,
+    pub spurious: u64,
+    pub dsacks: u64,
+    pub out_of_order: u64,
+    pub reordering: u64,
+    pub ecn_marks: u64,
+    pub ecn_echoes: u64,
+    pub challenge_acks: u64,
+    pub probes: u64,
+}
+
+/// A segment or super-frame of a connection's trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Segment {
+    /// How long ago.
+    pub ago_us: u64,
+    /// What happened: `sent`, `received`, `retransmission (RACK)`, `dropped: checksum` and so on.
+    pub what: String,
+    /// Flags in letters: `S` SYN, `A` ACK, `P` PSH, `F` FIN, `R` RST, `U` URG, `E` ECE, `W` CWR.
+    pub flags: String,
+    /// Sequence number.
+    pub seq: u32,
+    /// What it acknowledged.
+    pub ack: u32,
+    /// Payload bytes.
+    pub len: u32,
+    /// The window field.
+    pub window: u16,
+}
+
+impl Stack {
+    /// Adds to a counter.
+    pub fn count(&mut self, name: &str, n: u64) {
+        *self.counters.entry(name.into()).or_default() += n;
+    }
+
+    /// Adds to the drops of a cause, when there are any.
+    pub fn dropped(&mut self, cause: &str, n: u64) {
+        if n > 0 {
+            *self.drops.entry(cause.into()).or_default() += n;
+        }
+    }
+}
