@@ -163,8 +163,7 @@ fn client(choices: &mut Choices<'_>) {
     let replies = Replies { bytes: Choices(choices.rest()), xids: Vec::new() };
     let config = Config { timeout: Duration::from_secs(2), ..Config::default() };
     let mut client = kinds_second::Client::with(replies, config);
-    let Ok(echo) = client.0.begin(1, |_| Ok(()), |from| <Everything as xdr::Decode>::decode(from))
-    else {
+    let Ok(echo) = client.0.begin(1, |_| Ok(()), <Everything as xdr::Decode>::decode) else {
         return;
     };
     let Ok(count) = client.begin_kinds_count() else { return };

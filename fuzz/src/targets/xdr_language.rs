@@ -14,7 +14,7 @@ pub fn run(data: &[u8]) {
     let options = Options { utf8_strings: data.len() % 2 == 1, no_stubs: data.len() % 3 == 1 };
     let text = generate(&checked, &options);
     assert_eq!(text.is_some(), checked.is_ok());
-    for text in text {
+    if let Some(text) = text {
         let count = |sign| text.matches(sign).count();
         assert_eq!(count('{'), count('}'), "braces");
     }
