@@ -163,9 +163,10 @@ fn client(choices: &mut Choices<'_>) {
     let replies = Replies { bytes: Choices(choices.rest()), xids: Vec::new() };
     let config = Config { timeout: Duration::from_secs(2), ..Config::default() };
     let mut client = kinds_second::Client::with(replies, config);
-    let Ok(echo) = client.0.begin(1, |_| Ok(()), <Everything as xdr::Decode>::decode) else {
-        return;
-    };
+    // A closure is what makes the function pointer general in its lifetime.
+    #[allow(clippy::redundant_closure)]
+    let echo = client.0.begin(1, |_| Ok(()), |from| <Everything as xdr::Decode>::decode(from));
+    let Ok(echo) = echo else { return };
     let Ok(count) = client.begin_kinds_count() else { return };
     let Ok(greet) = client.begin_kinds_greet(b"you") else { return };
     let _ = client.wait(greet);

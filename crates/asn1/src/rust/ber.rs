@@ -173,6 +173,8 @@ impl Writer<'_> {
                 line!(self, "            let {name}: {ty} = {step};");
                 let is_option = field.presence == Presence::Optional;
                 self.decode_checks(field, is_option, "            ");
+            } else if self.field_type(field) == "()" {
+                self.declare(name, "()", &step, "            ");
             } else {
                 line!(self, "            let {name} = {step};");
             }
