@@ -74,7 +74,7 @@ impl Moves {
                 Ok(())
             }
         };
-        debug_assert!(done.is_ok());
+        assert!(done.is_ok(), "messages have whole units");
     }
 }
 

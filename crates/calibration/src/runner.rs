@@ -50,8 +50,7 @@ impl Made {
                 (true, false) => pass.run(src, dst),
                 (true, true) => pass.run_in_place(dst),
             };
-            // Sizes are whole units: the cases see to that.
-            debug_assert!(done.is_ok());
+            assert!(done.is_ok(), "messages have whole units");
             moved |= pass.writes();
         }
     }
@@ -67,7 +66,7 @@ impl Runner for Made {
                 } else {
                     self.fused.read(src)
                 };
-                debug_assert!(done.is_ok());
+                assert!(done.is_ok(), "messages have whole units");
             }
             Implementation::Sequential => self.apart(src, dst),
             Implementation::Blocked => {

@@ -11,8 +11,9 @@ use crate::runner::{Made, Runner};
 use crate::timing::{Clock, Times, turn};
 use crate::{Effort, Error};
 
-/// Sizes of message: pass and turn can be told apart, and all lie in the first-level cache.
-const SIZES: [usize; 3] = [256, 1024, 6144];
+/// Sizes of message, whole units of every program: pass and turn can be told apart, and all lie in the
+/// first-level cache.
+const SIZES: [usize; 3] = [512, 1024, 6144];
 
 fn function(words: &str, state: u32, instructions: u32, block: u32) -> Function {
     Function {
