@@ -36,11 +36,12 @@ impl Default for ListenConfig {
 ///
 /// ```no_run
 /// # use std::sync::Arc;
+/// # fn main() -> std::io::Result<()> {
 /// # let services = Arc::new(fusewire_rpc::Services::new());
 /// let listener = std::net::TcpListener::bind("127.0.0.1:2049")?;
 /// let accept = || listener.accept().map(|(stream, _)| stream);
 /// fusewire_rpc::serve_streams(accept, &services, &Default::default())
-/// # as std::io::Result<()>
+/// # }
 /// ```
 ///
 /// # Errors

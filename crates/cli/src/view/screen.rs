@@ -1,7 +1,7 @@
 //! A terminal that is ours for a while, and as it was afterwards, however we leave: keys come one by one,
 //! pictures replace each other on a screen beside the user's own.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,10 +112,11 @@ impl Screen {
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),
             }
+            // Not through the buffer of standard input: `poll` would not see the keys that wait there.
             let mut key = [0];
-            return match stdin.lock().read(&mut key) {
+            return match rustix::io::read(&stdin, &mut key) {
                 Ok(1) => Ok(Input::Key(key[0])),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(rustix::io::Errno::INTR) => continue,
                 _ => Ok(Input::End),
             };
         }

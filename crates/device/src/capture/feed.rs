@@ -191,6 +191,10 @@ impl Feed {
     fn admit(&mut self, [what, why]: [&str; 2]) -> Option<String> {
         self.tally.seen.fetch_add(1, Ordering::Relaxed);
         if self.blocks.len() >= CHUNK {
+            // The reader may have made room. That it has gone is told when the packets at hand are done.
+            let _ = self.flush();
+        }
+        if self.blocks.len() >= CHUNK {
             self.missed += 1;
             self.tally.missed.fetch_add(1, Ordering::Relaxed);
             return None;

@@ -16,8 +16,8 @@ use fusewire_kernels::Level;
 use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Config, SocketId, Stack};
+use fusewire_wire::ipv4;
 use fusewire_wire::tcp::{self, Flags};
-use fusewire_wire::{ethernet, ipv4};
 
 use super::processing::{WINDOW, ghz};
 use super::{Processing, Protocol};
@@ -27,11 +27,10 @@ use crate::{Error, Result};
 const BATCH: usize = 16;
 const BATCH_BYTES: usize = 64 << 10;
 /// Ethernet, IPv4 and TCP headers without options.
-const HEADERS: usize = ethernet::HEADER_LEN + ipv4::MIN_HEADER_LEN + tcp::MIN_HEADER_LEN;
-const TCP_AT: usize = ethernet::HEADER_LEN + ipv4::MIN_HEADER_LEN;
+const HEADERS: usize = ipv4::MIN_HEADER_LEN + tcp::MIN_HEADER_LEN;
+const TCP_AT: usize = ipv4::MIN_HEADER_LEN;
 const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PORT: u16 = 5000;
 
 /// How a segment is processed.
@@ -70,13 +69,6 @@ struct Peer {
 impl Peer {
     fn segment(flags: Flags, seq: Seq, ack: Seq, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; HEADERS];
-        let ethernet = ethernet::Header {
-            destination: ethernet::Address(MAC),
-            source: ethernet::Address([2, 0, 0, 0, 0, 9]),
-            ethertype: ethernet::EtherType::IPV4,
-            header_len: 0,
-        };
-        let at = ethernet.emit(&mut bytes);
         let len = tcp::MIN_HEADER_LEN + payload.len();
         let ip = ipv4::Header {
             tos: 0,
@@ -91,7 +83,7 @@ impl Peer {
             destination: OURS,
             header_len: 0,
         };
-        ip.emit(&mut bytes[at..]);
+        ip.emit(&mut bytes);
         let header = tcp::Header {
             src_port: PORT,
             dst_port: PORT,
@@ -216,14 +208,14 @@ impl Alone {
     fn new(size: usize, way: Way) -> Result<Self> {
         let capabilities = Capabilities {
             name: "memory",
-            link: Link::Ethernet,
-            mac: Some(MAC),
+            link: Link::Ip,
+            mac: None,
             mtu: 65_535,
             checksum: false,
             tcp_segmentation: false,
             udp_segmentation: false,
             receive_offload: false,
-            max_packet_bytes: 65_549,
+            max_packet_bytes: 65_535,
             notes: Vec::new(),
         };
         let config = Config::default();

@@ -55,9 +55,17 @@ fn a_capture_says_why() {
     assert!(net.stacks[0].capture(now, Options::default()).is_none(), "one at a time");
     let ids = connected(&mut net, 80);
     transfer(&mut net, 0, ids, 300_000, 20_000, false);
+    // What waits for room in the queue comes with what is sent after.
+    let mut captures = captures;
+    let first = captures.each_mut().map(packets);
+    transfer(&mut net, 0, ids, 10_000, 10_000, false);
     let info = net.stacks[0].tcp_info(ids.0).unwrap();
     let dropped = net.stacks[1].tcp_info(ids.1).unwrap();
-    let [sender, receiver] = captures.map(|mut blocks| packets(&mut blocks));
+    let [mut sender, mut receiver] = first;
+    let [sent_later, came_later] = captures.each_mut().map(packets);
+    sender.extend(sent_later);
+    receiver.extend(came_later);
+    drop(captures);
     let (sent, came) = (words(&sender), words(&receiver));
     println!("{sent:?}\n{came:?}");
     let again: usize =
