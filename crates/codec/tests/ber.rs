@@ -260,3 +260,19 @@ fn indefinite_lengths_on_request() {
         encoder.explicit(Tag::application(1000), &true).unwrap_err();
     }
 }
+
+/// Many arrays of indefinite length, each of which might go on to the end of the message, reserve for what they have.
+#[test]
+fn indefinite_arrays_reserve_for_what_they_have() {
+    let inner = |element: &[u8]| [b"\x30\x80", element, b"\0\0"].concat();
+    let outer = |inner: Vec<u8>| [b"\x30\x80", &*inner.repeat(20_000), b"\0\0"].concat();
+    let integers = outer(inner(b"\x02\x01\x05"));
+    let integers: Vec<Vec<i64>> = from_bytes(&integers, Rules::Ber).unwrap();
+    assert!(integers.len() == 20_000 && integers.iter().all(|one| one.capacity() <= 16));
+    let booleans = outer(inner(b"\x01\x01\xff"));
+    let booleans: Vec<Vec<bool>> = from_bytes(&booleans, Rules::Ber).unwrap();
+    assert!(booleans.len() == 20_000 && booleans.iter().all(|one| one.capacity() <= 16));
+    // As many as there are, all the same.
+    let long = inner(&b"\x02\x01\x05".repeat(1000));
+    assert_eq!(from_bytes::<Vec<i64>>(&long, Rules::Ber).unwrap(), vec![5; 1000]);
+}

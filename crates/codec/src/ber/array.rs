@@ -46,6 +46,10 @@ fn encode_rest<T: Copy + Into<i64>>(values: &[T], to: &mut Encoder<'_>) -> Resul
     values.iter().rev().try_for_each(|&value| to.integer(Tag::INTEGER, value.into()))
 }
 
+/// Elements that contents of indefinite length have room for before any was read.
+#[cfg(feature = "alloc")]
+const OPEN_ROOM: usize = 16;
+
 /// All INTEGERs up to the end of the contents.
 #[cfg(feature = "alloc")]
 pub(super) fn decode_integers<'a, T>(from: &mut Decoder<'a>) -> Result<Vec<T>, Error>
@@ -53,7 +57,9 @@ where
     T: DecodeContents<'a> + TryFrom<i64>,
 {
     let most = from.budget.elements_left().min(from.remaining() as u64 / 3 + 1) as usize;
-    let mut elements: Vec<T> = Vec::with_capacity(most);
+    // Where contents of indefinite length end is not known, and not as far as the message goes.
+    let room = if from.open { most.min(OPEN_ROOM) } else { most };
+    let mut elements: Vec<T> = Vec::with_capacity(room);
     let (data, end, canonical) = (from.data, from.end, from.rules() == super::Rules::Der);
     let mut at = from.at;
     // Tag, length and contents are one load; contents of up to six bytes are in it.

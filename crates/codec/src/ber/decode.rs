@@ -501,6 +501,10 @@ impl<'a> Decoder<'a> {
     /// too many costs less than moving them. No more than take up a few times the input.
     #[cfg(feature = "alloc")]
     fn expect_more<T>(&self, start: usize) -> usize {
+        if self.open {
+            // They may end with the next element; all that follows them is not theirs to reserve for.
+            return 1;
+        }
         let rest = self.end - self.at;
         let alike = 2 * rest / (self.at - start).max(1) + 1;
         alike.min(4 * rest / size_of::<T>().max(1) + 1)
