@@ -333,6 +333,11 @@ impl Host {
                 }
             }
         }
+        // Where the layer does not ask itself, somebody else is told of whom.
+        for n in 0.. {
+            let Some(_) = self.layer.poll_question(self.now) else { break };
+            assert!(n < MAX_FRAMES, "it never stops asking");
+        }
     }
 
     fn read_ip(&mut self, packet: &[u8]) {
