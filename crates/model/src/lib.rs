@@ -19,5 +19,5 @@ mod units;
 pub use machine::Machine;
 pub use parse::{ParseError, parse};
 pub use pipeline::{Cache, Function, Implementation, Pipeline};
-pub use predict::{Bound, Prediction, choose, predict};
+pub use predict::{Bound, Prediction, predict};
 pub use units::{ClocksPerByte, NsPerByte};

@@ -91,26 +91,6 @@ pub fn predict(
     Ok(work.whole(machine, bytes, cache, implementation))
 }
 
-/// The implementation that the model takes for the fastest.
-///
-/// # Errors
-/// As [`predict`].
-pub fn choose(
-    machine: &Machine,
-    pipeline: &Pipeline,
-    bytes: f64,
-    cache: Cache,
-) -> Result<Implementation, Error> {
-    let mut best = (Implementation::Integrated, f64::INFINITY);
-    for implementation in Implementation::ALL {
-        let cycles = predict(machine, pipeline, bytes, cache, implementation)?.cycles;
-        if cycles < best.1 {
-            best = (implementation, cycles);
-        }
-    }
-    Ok(best.0)
-}
-
 /// Demands on a loop at once.
 fn together(sharpness: f64, demands: &[(Bound, f64)]) -> (f64, Bound) {
     let (bound, largest) =

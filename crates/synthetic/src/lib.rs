@@ -21,4 +21,4 @@ mod program;
 
 pub use function::{Error, Function, Lanes, WORDS_MAX};
 pub use oracle::oracle;
-pub use program::{Counts, Program};
+pub use program::Program;

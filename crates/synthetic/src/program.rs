@@ -17,15 +17,6 @@ pub struct Program {
     start: usize,
 }
 
-/// What became of the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    /// State words that have a register each.
-    pub state_in_registers: usize,
-    /// Those that are read and written in memory for each block.
-    pub state_in_memory: usize,
-}
-
 impl Program {
     /// The loop for these functions.
     ///
@@ -81,15 +72,6 @@ impl Program {
     /// Whether it puts out bytes.
     pub fn writes(&self) -> bool {
         self.code.layout().writes
-    }
-
-    /// What became of the state.
-    pub fn counts(&self) -> Counts {
-        let layout = self.code.layout();
-        Counts {
-            state_in_registers: layout.state_in_registers,
-            state_in_memory: layout.state_in_memory,
-        }
     }
 
     /// Runs over `src`, and puts what it makes into `dst` if it writes. The state goes on from where it

@@ -46,13 +46,11 @@ fn kept() -> Result<PathBuf> {
         let why = "neither XDG_CACHE_HOME nor HOME says where: use --machine FILE";
         return Err(Failure::new(Code::Usage, why).into());
     };
-    let name: String =
-        processor().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    let name: String = fusewire_calibration::processor()
+        .chars()
+        .map(|c| if c.is_alphanumeric() { c } else { '-' })
+        .collect();
     Ok(cache.join("fusewire").join(format!("machine-{name}.json")))
-}
-
-fn processor() -> String {
-    fusewire_calibration::processor()
 }
 
 /// The machine in a file, or the one that is kept.

@@ -28,10 +28,6 @@ pub(crate) struct Layout {
     pub(crate) len_words: usize,
     /// Whether any function writes.
     pub(crate) writes: bool,
-    /// State that has registers, in words.
-    pub(crate) state_in_registers: usize,
-    /// State that has none.
-    pub(crate) state_in_memory: usize,
 }
 
 pub(crate) struct Assembled {
@@ -87,13 +83,9 @@ pub(crate) fn assemble(lanes: Lanes, functions: &[Function], unit_words: usize) 
     let overflows = !lanes.is_scalar() && state_words > free.len();
     let looks_up = functions.iter().any(|f| f.lookups > 0);
     let spare = if overflows || looks_up { free.next() } else { None };
-    let mut state_in_registers = 0;
     let places = states.iter().map(|offsets| {
         let place = |offset: &i32| match free.next() {
-            Some(register) => {
-                state_in_registers += 1;
-                Place::Register(register)
-            }
+            Some(register) => Place::Register(register),
             None => Place::Memory(*offset),
         };
         offsets.iter().map(place).collect()
@@ -104,8 +96,6 @@ pub(crate) fn assemble(lanes: Lanes, functions: &[Function], unit_words: usize) 
         tables: tables.clone(),
         len_words: at as usize / 8,
         writes: functions.iter().any(|f| f.writes),
-        state_in_registers,
-        state_in_memory: state_words - state_in_registers,
     };
     let mut assembler = Assembler {
         code: Encoder::default(),
