@@ -40,6 +40,10 @@ fn figure_3_bends_where_registers_end() {
     assert!(at(5, Implementation::Integrated) > at(4, Implementation::Integrated));
     assert_eq!(at(0, Implementation::Sequential), at(13, Implementation::Sequential));
     assert!(at(13, Implementation::Integrated) > at(13, Implementation::Sequential));
+    // Two words of 15 have no register: equation 3 gives 2 / 4 × 2 accesses of a clock each.
+    assert_eq!(at(5, Implementation::Integrated) - at(4, Implementation::Integrated), 1.0);
+    // One word of 14 in each of the three loops: equation 6.
+    assert_eq!(at(14, Implementation::Sequential) - at(13, Implementation::Sequential), 1.5);
 }
 
 /// "The integrated implementation is faster than the sequential when the block size reaches 32 bytes,

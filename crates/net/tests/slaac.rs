@@ -64,6 +64,23 @@ fn state(wire: &Wire, text: &str) -> Option<State> {
     wire.layers[0].addresses().find(|e| e.cidr.address() == ip(text)).map(|e| e.state)
 }
 
+/// Beside somebody who speaks for the interface addresses come up as advertised, nobody is asked for them, and
+/// no timer stays due.
+#[test]
+fn who_is_to_be_silent_probes_nothing() {
+    let mut silent = host(Identifier::Eui64);
+    silent.answers = false;
+    let mut wire = Wire::new(vec![silent]);
+    tell(&mut wire, &advertisement(1800, &[("2001:db8:5::", 64, 7200, 3600)], &[]));
+    for _ in 0..30 {
+        wire.pass(Duration::from_secs(1));
+        let due = wire.layers[0].poll_timeout().filter(|at| *at <= wire.now);
+        assert_eq!(due, None, "at {}", wire.now);
+    }
+    assert_eq!(state(&wire, EUI64), Some(State::Preferred));
+    assert!(wire.log.iter().all(|f| f.2.get(54) != Some(&135)), "{:?}", wire.log);
+}
+
 #[test]
 fn routers_are_asked_three_times_from_the_link_local_address() {
     let mut wire = Wire::new(vec![host(Identifier::Eui64)]);
