@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fusewire_xdr::rust::{Options, generate};
-use fusewire_xdr::{Checked, Source, check};
+use fusewire_xdr::{Checked, check};
 use serde_json::json;
 
 use crate::output::{self, Code, EXIT_CODES, Failure, Result};
@@ -91,14 +91,7 @@ fn compile(compile: &Compile) -> Result {
 }
 
 fn read(files: &[PathBuf]) -> Result<Vec<Checked>> {
-    let mut checked = Vec::with_capacity(files.len());
-    for path in files {
-        let name = path.display().to_string();
-        let bytes =
-            std::fs::read(path).map_err(|e| Failure::new(Code::Failed, format!("{name}: {e}")))?;
-        checked.push(check(Source::new(name, &bytes)));
-    }
-    Ok(checked)
+    Ok(crate::asn1::sources(files)?.into_iter().map(check).collect())
 }
 
 /// Says what there is to say, and counts the files that are wrong.

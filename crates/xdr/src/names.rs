@@ -2,14 +2,7 @@
 
 use std::collections::HashSet;
 
-/// Words of Rust that are no names.
-const KEYWORDS: &[&str] = &[
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
-    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
-    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
-    "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
-    "virtual", "where", "while", "yield",
-];
+use fusewire_asn1::rust::word;
 
 /// Words that cannot even be raw names, and modules that the generated code names.
 const TAKEN: &[&str] = &["self", "super", "crate", "codec", "xdr", "rpc"];
@@ -73,17 +66,7 @@ pub fn snake(name: &str) -> String {
         }
         before = c;
     }
-    let mut out = out.trim_end_matches('_').to_owned();
-    if out.is_empty() || out.starts_with(|c: char| c.is_ascii_digit()) {
-        out.insert(0, 'n');
-    }
-    if KEYWORDS.contains(&out.as_str()) {
-        return format!("r#{out}");
-    }
-    if TAKEN.contains(&out.as_str()) {
-        out.push('_');
-    }
-    out
+    word(out.trim_end_matches('_').to_owned(), TAKEN)
 }
 
 /// `FOO_BAR` of `fooBar`.

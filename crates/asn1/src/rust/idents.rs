@@ -63,16 +63,22 @@ pub fn snake(name: &str) -> String {
         }
         out.push(c.to_ascii_lowercase());
     }
-    if out.is_empty() || out.starts_with(|c: char| c.is_ascii_digit()) {
-        out.insert(0, 'n');
+    word(out, TAKEN)
+}
+
+/// A word in lower case as a name that Rust takes: raw where Rust has a word like it, with a `_` where
+/// `taken` has, with an `n` before a digit.
+pub fn word(mut word: String, taken: &[&str]) -> String {
+    if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) {
+        word.insert(0, 'n');
     }
-    if KEYWORDS.contains(&out.as_str()) {
-        return format!("r#{out}");
+    if KEYWORDS.contains(&word.as_str()) {
+        return format!("r#{word}");
     }
-    if TAKEN.contains(&out.as_str()) {
-        out.push('_');
+    if taken.contains(&word.as_str()) {
+        word.push('_');
     }
-    out
+    word
 }
 
 /// `FOO_BAR` of `foo-bar`.

@@ -18,6 +18,8 @@ mod tags;
 mod write;
 mod xdr;
 
+pub use idents::word;
+
 use crate::names::World;
 use crate::parser::File;
 use lower::Lower;

@@ -148,7 +148,7 @@ fn compile(compile: &Compile) -> Result {
 }
 
 /// Reads the files.
-fn sources(files: &[PathBuf]) -> Result<Vec<Source>> {
+pub(crate) fn sources(files: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = Vec::with_capacity(files.len());
     for path in files {
         let name = path.display().to_string();
