@@ -300,6 +300,13 @@ static void marks(void) {
     }
 }
 
+static int error_of(int fd) {
+    int error = 0;
+    socklen_t len = sizeof error;
+    CHECK(fw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0);
+    return error;
+}
+
 #define MANY 200
 #define EACH 40000
 
@@ -328,7 +335,9 @@ static void many(void) {
             if (fds[i].revents == 0)
                 continue;
             named++;
-            CHECK(fds[i].fd >= 0 && (fds[i].revents & ~(POLLIN | POLLOUT)) == 0);
+            CHECK(fds[i].fd >= 0);
+            errno = fds[i].revents & POLLERR ? error_of(fds[i].fd) : 0;
+            CHECK((fds[i].revents & ~(POLLIN | POLLOUT)) == 0);
             if (fds[i].revents & POLLOUT) {
                 size_t want = (size_t)(i * 13) % 2000 + 1000;
                 want = want < EACH - sent[i] ? want : EACH - sent[i];

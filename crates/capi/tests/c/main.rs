@@ -189,6 +189,9 @@ fn the_header_declares_what_the_library_exports() {
 /// Echoes of TCP and UDP on port 7, and on 9 a counter that answers when it has `count` datagrams.
 fn serve(ip: &str, count: usize) {
     let listener = TcpListener::bind((ip, 7)).unwrap();
+    // Of more handshakes than std's 128 the kernel keeps nothing but a cookie, and resets those whose last
+    // segment it could not take.
+    rustix::net::listen(&listener, 1024).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
