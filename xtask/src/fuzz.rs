@@ -4,11 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use clap::Args;
 
 use crate::instrument::{Mode, cargo_for};
-use crate::shell::{Result, cargo, has, root, step};
+use crate::shell::{Result, cargo, has, root, step, step_beside};
 
 /// Which target, for how long.
 #[derive(Args)]
@@ -47,7 +48,7 @@ pub fn run(options: &Options) -> Result {
     for target in chosen {
         match &options.input {
             Some(input) => step(&format!("fuzz {target}"), command(target).arg(input))?,
-            None => one(target, options.seconds)?,
+            None => one(target, options.seconds, step)?,
         }
         if options.keep {
             reduce(target)?;
@@ -56,14 +57,26 @@ pub fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// Runs every target for `seconds`, keeping nothing. Without a C++ compiler it says so and runs nothing.
+/// Runs every target for `seconds`, one on each CPU at a time, keeping nothing. Without a C++ compiler it says so and runs nothing.
 pub fn all(seconds: u32) -> Result {
     if !has("g++") {
         println!("── no g++: the fuzzers do not run (the kept inputs did, among the tests)");
         return Ok(());
     }
     build()?;
-    targets()?.iter().try_for_each(|t| one(t, seconds))
+    let (names, next) = (targets()?, AtomicUsize::new(0));
+    let work = || -> Result {
+        while let Some(target) = names.get(next.fetch_add(1, Relaxed)) {
+            one(target, seconds, step_beside)?;
+        }
+        Ok(())
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        // One that failed stops for itself; the others do what is left.
+        workers.into_iter().try_for_each(|w| w.join().map_err(|_| "a worker failed")?)
+    })
 }
 
 /// The targets' names: their folders in the corpus, which a test compares with the program's list.
@@ -101,7 +114,7 @@ fn corpus(target: &str) -> PathBuf {
     root().join("fuzz/corpus").join(target)
 }
 
-fn one(target: &str, seconds: u32) -> Result {
+fn one(target: &str, seconds: u32, step: impl Fn(&str, &mut Command) -> Result) -> Result {
     let (found, failed) = (folder("found", target)?, folder("failed", target)?);
     let before = files(&failed)?;
     let result = step(

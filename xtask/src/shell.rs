@@ -37,6 +37,23 @@ pub fn step(name: &str, command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("{name} failed ({status})")) }
 }
 
+/// Runs one step beside others: what it says is shown when it ends.
+pub fn step_beside(name: &str, command: &mut Command) -> Result {
+    let start = Instant::now();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{name}: cannot start {:?}: {e}", command.get_program()))?;
+    println!(
+        "── {name}\n{}{}   {name}: {} in {:.1} s",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        if output.status.success() { "ok" } else { "FAILED" },
+        start.elapsed().as_secs_f64()
+    );
+    if output.status.success() { Ok(()) } else { Err(format!("{name} failed ({})", output.status)) }
+}
+
 /// What a run of `cargo test` ran.
 #[derive(Debug, Default)]
 pub struct Tests {
