@@ -36,7 +36,7 @@ struct fw_config {
     /* sizeof(struct fw_config): a later library knows by it what an earlier program knew. */
     size_t size;
     /* "tap:NAME" makes or opens a TAP interface; "packet:INTERFACE" and "xdp:INTERFACE" live on one that the
-     * kernel uses too; "auto" or "auto:INTERFACE" takes the best that may be opened. */
+     * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened. */
     const char *device;
     /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between: addresses that the kernel does not have. dhcp waits
      * until there is one (ETIMEDOUT), and asks with a station of its own, so it is not for "xdp:". Or "kernel" alone: beside the

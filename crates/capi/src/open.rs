@@ -258,9 +258,15 @@ fn interface(settings: &Settings, words: &Words) -> io::Result<Chosen> {
             return Err(invalid(what.into()));
         }
         "xdp" => {
-            let flows = flows(words)?;
-            let config = xdp::Config { flows, ..xdp::Config::new(needed()?) };
-            (Box::new(xdp::Xdp::open(&config)?), named, None)
+            let (name, queue) = match needed()?.split_once('/') {
+                Some((name, queue)) => {
+                    let wrong = |_| invalid(format!("{queue:?} is not the number of a queue"));
+                    (name, Some(queue.parse().map_err(wrong)?))
+                }
+                None => (needed()?, None),
+            };
+            let config = xdp::Config { flows: flows(words)?, ..xdp::Config::new(name) };
+            (xdp::open(&config, queue)?, Some(name.to_string()), None)
         }
         _ => {
             let what = format!(

@@ -17,8 +17,8 @@ use crate::output::{Code, Failure, Result, printable};
 pub struct Carrying {
     /// What carries the bytes: udp; kernel-tcp, for where UDP is blocked; shm, with a server on this host; auto, which is
     /// shm where it can be and otherwise udp; or a network interface without the kernel's UDP: xdp:INTERFACE,
-    /// packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the first two. A server takes udp, auto or an
-    /// interface.
+    /// packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the
+    /// other queues to others. A server takes udp, auto or an interface.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub device: DeviceChoice,
     /// On an interface, an address of our own that nobody has, of either IP version [default: beside the kernel, on its
@@ -137,7 +137,7 @@ impl Carrying {
             && jobs > 1
         {
             let what = format!(
-                "-j {jobs}: {} gives its one queue to one connection here; use -j 1, or packet:INTERFACE",
+                "-j {jobs}: {} gives what it has to one connection here; use -j 1, or packet:INTERFACE",
                 kind.name()
             );
             return Err(Failure::new(Code::Usage, what).into());

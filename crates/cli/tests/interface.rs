@@ -18,7 +18,8 @@ fn hosts() -> Peer {
     sh("echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad");
     peer.sh("echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad");
     sh(&format!(
-        "ip link add fwb type veth peer name fwa netns {}\n\
+        "ip link add fwb numtxqueues 2 numrxqueues 2 type veth \
+         peer name fwa numtxqueues 2 numrxqueues 2 netns {}\n\
          ip addr add 10.80.0.2/24 dev fwb\nip addr add fd80::2/64 dev fwb nodad\nip link set fwb up",
         peer.pid()
     ));

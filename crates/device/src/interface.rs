@@ -11,6 +11,7 @@ pub mod hold;
 pub mod host;
 pub mod memory;
 pub mod packet;
+pub mod queues;
 mod steer;
 pub mod tap;
 pub mod unfinished;

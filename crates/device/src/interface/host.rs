@@ -12,7 +12,7 @@ use netlink_packet_core::{
     NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp, XdpAttached};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -187,6 +187,32 @@ impl Host {
             }
         })?;
         Ok(links)
+    }
+
+    /// The XDP program on an interface: its number, and whether the driver runs it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn xdp_program(&mut self, index: u32) -> io::Result<Option<(u32, bool)>> {
+        let (mut id, mut is_native) = (None, false);
+        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        self.ask(question, NLM_F_DUMP, |answer| {
+            let RouteNetlinkMessage::NewLink(link) = answer else { return };
+            if link.header.index != index {
+                return;
+            }
+            for attribute in &link.attributes {
+                let LinkAttribute::Xdp(all) = attribute else { continue };
+                for told in all {
+                    match told {
+                        LinkXdp::ProgId(number) => id = Some(*number),
+                        LinkXdp::Attached(mode) => is_native = *mode == XdpAttached::Driver,
+                        _ => {}
+                    }
+                }
+            }
+        })?;
+        Ok(id.map(|id| (id, is_native)))
     }
 
     /// The kernel's addresses, on all interfaces.

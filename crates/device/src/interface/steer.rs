@@ -2,33 +2,39 @@
 //! nothing has to be compiled for it, and the verifier checks it each time that it is loaded.
 //!
 //! ```text
-//! ARP       target in flows?                    ─┐
+//! any       is everything on this queue ours?   ─┐
+//! ARP       target in flows?                     │
 //! IPv4, v6  (destination, protocol, port) or     ├─▶ the socket of this queue, else the kernel
 //!           (destination) in flows?              │
 //! ICMPv6    solicited target in flows?          ─┘
 //! ```
-//! Flows are a hash map, so that they change under way. Fragments, IP options and IPv6 extension headers have
-//! no port where the program looks: with flows by port they stay the kernel's.
+//! Flows are a hash map, so that they change under way, and each is of one queue: a queue's flows are those of the
+//! process that has its socket. Several processes so share one program, which the first hangs on the interface
+//! and the others find there. Fragments, IP options and IPv6 extension headers have no port where the program
+//! looks: with flows by port they stay the kernel's.
 
 use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-use super::flows::Flows;
+use super::flows::{Flows, Port};
+use super::host::Host;
 use crate::sys::bpf::{self, Map};
 
-/// Bytes of a key: address (IPv4 mapped), port, protocol, and one of zero. No port and no protocol stand for
-/// all that is sent to the address.
+/// Bytes of a key: address (IPv4 mapped), port, protocol, queue. No port and no protocol stand for all that is
+/// sent to the address.
 const KEY_BYTES: usize = 20;
 type Key = [u8; KEY_BYTES];
-/// Most flows at a time.
-const MAX_FLOWS: u32 = 1 << 16;
-/// Most queues of an interface.
-const MAX_QUEUES: u32 = 256;
+/// Where in a key the queue is.
+const KEY_QUEUE: usize = 19;
+/// Most flows at a time, over all queues.
+const MAX_FLOWS: u32 = 1 << 18;
+/// Most queues of an interface: what fits into a key.
+pub(crate) const MAX_QUEUES: u32 = 256;
 
-fn key(addr: IpAddr, port: u16, protocol: u8) -> Key {
+fn key(addr: IpAddr, port: u16, protocol: u8, queue: u8) -> Key {
     let addr = match addr {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
@@ -37,73 +43,188 @@ fn key(addr: IpAddr, port: u16, protocol: u8) -> Key {
     key[..16].copy_from_slice(&addr.octets());
     key[16..18].copy_from_slice(&port.to_be_bytes());
     key[18] = protocol;
+    key[KEY_QUEUE] = queue;
     key
 }
 
-/// A loaded program and its maps; it hangs on an interface until it is dropped or the process ends, however
-/// it ends.
+/// What the program looks into. Queues of several processes are in it.
+#[derive(Debug)]
+struct Maps {
+    flows: Map,
+    /// For each queue, whether all that comes on it is ours.
+    everything: Map,
+    sockets: Map,
+}
+
+impl Maps {
+    fn new() -> io::Result<Maps> {
+        let flows =
+            bpf::create_map(bpf::MAP_HASH, KEY_BYTES as u32, 1, MAX_FLOWS, bpf::NO_PREALLOC)?;
+        let everything = bpf::create_map(bpf::MAP_ARRAY, 4, 4, MAX_QUEUES, 0)?;
+        let sockets = bpf::create_map(bpf::MAP_XSK, 4, 4, MAX_QUEUES, 0)?;
+        Ok(Maps { flows, everything, sockets })
+    }
+
+    /// Those of a program like ours, if they are all there.
+    fn of(maps: Vec<(u32, Map)>) -> Option<Maps> {
+        let (mut flows, mut everything, mut sockets) = (None, None, None);
+        for (kind, map) in maps {
+            match (kind, map.key_len, map.value_len) {
+                (bpf::MAP_HASH, KEY_BYTES, 1) => flows = Some(map),
+                (bpf::MAP_ARRAY, 4, 4) => everything = Some(map),
+                (bpf::MAP_XSK, 4, 4) => sockets = Some(map),
+                _ => return None,
+            }
+        }
+        Some(Maps { flows: flows?, everything: everything?, sockets: sockets? })
+    }
+
+    fn take_everything(&self, queue: u8, is_ours: bool) -> io::Result<()> {
+        self.everything.put(&u32::from(queue).to_ne_bytes(), &u32::from(is_ours).to_ne_bytes())
+    }
+}
+
+/// What of it is this process's.
+#[derive(Debug, Default)]
+struct Ours {
+    wanted: Flows,
+    queues: Vec<u8>,
+    present: HashSet<Key>,
+}
+
+/// A program and its maps, on an interface. It hangs there until the last process that uses it drops it or ends,
+/// however it ends.
 #[derive(Debug)]
 pub(crate) struct Steering {
-    flows: Map,
-    sockets: Map,
-    present: Mutex<HashSet<Key>>,
-    everything: bool,
-    /// The interface runs the program as long as this is open.
+    maps: Maps,
+    ours: Mutex<Ours>,
+    /// The interface runs the program as long as one of the kind is open.
     _link: OwnedFd,
     /// In the driver, and not where the kernel's stack begins.
     pub is_native: bool,
+    /// Another process hung it there.
+    pub is_joined: bool,
 }
 
 impl Steering {
-    /// Hangs a program on the interface: in the driver if it can, unless `generic` is asked for.
+    /// Hangs a program on the interface: in the driver if it can, unless `generic` is asked for. Where another
+    /// process did so already, that one's is used.
+    ///
+    /// # Errors
+    /// `ResourceBusy`, when a program of another kind is there; what the kernel says.
     pub fn attach(interface: u32, wanted: &Flows, generic: bool) -> io::Result<Steering> {
-        let flows =
-            bpf::create_map(bpf::MAP_HASH, KEY_BYTES as u32, 1, MAX_FLOWS, bpf::NO_PREALLOC)?;
-        let sockets = bpf::create_map(bpf::MAP_XSK, 4, 4, MAX_QUEUES, 0)?;
-        let program = bpf::load_xdp(&assemble(wanted.everything, &flows, &sockets))?;
+        let maps = Maps::new()?;
+        let program = bpf::load_xdp(&assemble(&maps))?;
         let link = |mode| bpf::link_xdp(program.as_fd(), interface, mode);
-        let (link, is_native) = match if generic { None } else { Some(link(bpf::NATIVE)) } {
-            Some(Ok(link)) => (link, true),
+        let linked = match if generic { None } else { Some(link(bpf::NATIVE)) } {
+            Some(Ok(link)) => Ok((link, true)),
             // Somebody else's program is there; another mode would not change that.
-            Some(Err(e)) if e.kind() == io::ErrorKind::ResourceBusy => return Err(e),
-            _ => (link(bpf::GENERIC)?, false),
+            Some(Err(e)) if e.kind() == io::ErrorKind::ResourceBusy => Err(e),
+            _ => link(bpf::GENERIC).map(|link| (link, false)),
         };
-        let everything = wanted.everything;
-        let present = Mutex::default();
-        let steering = Steering { flows, sockets, present, everything, _link: link, is_native };
-        steering.set(wanted)?;
-        Ok(steering)
+        let ours = Mutex::new(Ours { wanted: wanted.clone(), ..Ours::default() });
+        match linked {
+            Ok((link, is_native)) => {
+                Ok(Steering { maps, ours, _link: link, is_native, is_joined: false })
+            }
+            Err(busy) if is_occupied(&busy) => {
+                let (link, maps, is_native) = join(interface, program.as_fd(), busy)?;
+                Ok(Steering { maps, ours, _link: link, is_native, is_joined: true })
+            }
+            Err(e) => Err(e),
+        }
     }
 
-    /// From now on these flows are ours.
+    fn ours(&self) -> std::sync::MutexGuard<'_, Ours> {
+        self.ours.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// From now on these flows are ours, on all queues that are.
     pub fn set(&self, wanted: &Flows) -> io::Result<()> {
-        if wanted.everything != self.everything {
-            let what =
-                "an XDP program takes everything or chosen flows from its beginning to its end";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
-        let ports = wanted.ports.iter().map(|p| key(p.addr, p.port, p.protocol as u8));
-        let addrs = wanted.addrs.iter().map(|addr| key(*addr, 0, 0));
-        let wanted: HashSet<Key> = ports.chain(addrs).collect();
-        let mut present = self.present.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for key in &wanted {
+        let mut ours = self.ours();
+        ours.wanted = wanted.clone();
+        self.put(&mut ours)
+    }
+
+    fn put(&self, ours: &mut Ours) -> io::Result<()> {
+        let Ours { wanted, queues, present } = ours;
+        let keys = |queue: u8| {
+            let port = move |p: &Port| key(p.addr, p.port, p.protocol as u8, queue);
+            let addrs = wanted.addrs.iter().map(move |addr| key(*addr, 0, 0, queue));
+            wanted.ports.iter().map(port).chain(addrs)
+        };
+        let all: HashSet<Key> = queues.iter().flat_map(|queue| keys(*queue)).collect();
+        for key in &all {
             if !present.contains(key) {
-                self.flows.put(key, &[1])?;
+                self.maps.flows.put(key, &[1])?;
                 present.insert(*key);
             }
         }
-        let gone: Vec<Key> = present.difference(&wanted).copied().collect();
+        let gone: Vec<Key> = present.difference(&all).copied().collect();
         for key in gone {
-            self.flows.remove(&key)?;
+            self.maps.flows.remove(&key)?;
             present.remove(&key);
         }
-        Ok(())
+        queues.iter().try_for_each(|queue| self.maps.take_everything(*queue, wanted.everything))
     }
 
-    /// Packets of our flows that come on this queue go to this socket.
+    /// Packets of our flows that come on this queue go to this socket, which is bound to it.
     pub fn socket(&self, queue: u32, socket: i32) -> io::Result<()> {
-        self.sockets.put(&queue.to_ne_bytes(), &socket.to_ne_bytes())
+        let Ok(key) = u8::try_from(queue) else {
+            let what = format!("queue {queue}, and a program knows {MAX_QUEUES}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        };
+        // What a process left that was killed: the queue is ours alone now.
+        for left in self.maps.flows.keys(MAX_FLOWS as usize) {
+            if left[KEY_QUEUE] == key {
+                let _ = self.maps.flows.remove(&left);
+            }
+        }
+        let mut ours = self.ours();
+        ours.queues.push(key);
+        self.put(&mut ours)?;
+        self.maps.sockets.put(&queue.to_ne_bytes(), &socket.to_ne_bytes())
     }
+}
+
+impl Drop for Steering {
+    /// Others may go on with the program.
+    fn drop(&mut self) {
+        let ours = std::mem::take(&mut *self.ours());
+        for queue in &ours.queues {
+            let _ = self.maps.take_everything(*queue, false);
+        }
+        for key in &ours.present {
+            let _ = self.maps.flows.remove(key);
+        }
+    }
+}
+
+/// A program is there already, in the same mode or the other.
+fn is_occupied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy || error.kind() == io::ErrorKind::AlreadyExists
+}
+
+/// The program that hangs on the interface, if it is like this one.
+fn join(
+    interface: u32,
+    program: BorrowedFd<'_>,
+    busy: io::Error,
+) -> io::Result<(OwnedFd, Maps, bool)> {
+    let Some((id, is_native)) = Host::open()?.xdp_program(interface)? else { return Err(busy) };
+    let there = match bpf::hanging(id, interface) {
+        Ok(there) => there,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(busy),
+        Err(e) => {
+            let what = format!(
+                "an XDP program is on the interface; to use it too, if it is Fusewire's, takes CAP_SYS_ADMIN: {e}"
+            );
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+        }
+    };
+    let is_alike = there.tag == bpf::program_info(program)?.0;
+    let maps = Maps::of(there.maps).filter(|_| is_alike).ok_or(busy)?;
+    Ok((there.link, maps, is_native))
 }
 
 // Registers (BPF instruction set, RFC 9669, section 2.1).
@@ -124,8 +245,9 @@ const FRAME: u8 = 10;
 const PASS: i32 = 2;
 const LOOKUP: i32 = 1;
 const REDIRECT: i32 = 51;
-/// Where on the stack the key lies.
+/// Where on the stack the key lies, and the queue's number.
 const KEY: i16 = -24;
+const QUEUE: i16 = -4;
 
 /// Sizes of loads and stores.
 const W: u8 = 0x00;
@@ -276,26 +398,31 @@ fn net(value: u16) -> i32 {
     i32::from(u16::from_ne_bytes(value.to_be_bytes()))
 }
 
-fn assemble(everything: bool, flows: &Map, sockets: &Map) -> Vec<u64> {
+fn assemble(maps: &Maps) -> Vec<u64> {
     let mut a = Assembler::default();
     a.copy(CONTEXT, R1);
-    if !everything {
-        classify(&mut a, flows);
-    }
-    a.label(Label::Found);
-    a.map(R1, sockets);
     // `rx_queue_index`
     a.load(W, R2, CONTEXT, 16);
+    a.store(W, FRAME, QUEUE, R2);
+    a.map(R1, &maps.everything);
+    a.copy(R2, FRAME);
+    a.add(R2, i32::from(QUEUE));
+    a.call(LOOKUP);
+    // More queues than there are sockets for.
+    a.if_equal(R0, 0, Label::Pass);
+    a.load(W, R4, R0, 0);
+    a.if_differs(R4, 0, Label::Found);
+    classify(&mut a, &maps.flows);
+    a.label(Label::Found);
+    a.map(R1, &maps.sockets);
+    a.load(W, R2, FRAME, QUEUE);
     // Where the queue has no socket.
     a.set(R3, PASS);
     a.call(REDIRECT);
     a.exit();
-    // The verifier takes no instruction that is never reached.
-    if !everything {
-        a.label(Label::Pass);
-        a.set(R0, PASS);
-        a.exit();
-    }
+    a.label(Label::Pass);
+    a.set(R0, PASS);
+    a.exit();
     a.finish()
 }
 
@@ -306,6 +433,8 @@ fn classify(a: &mut Assembler, flows: &Map) {
     a.store_value(DW, FRAME, KEY, 0);
     a.store_value(DW, FRAME, KEY + 8, 0);
     a.store_value(W, FRAME, KEY + 16, 0);
+    a.load(W, R4, FRAME, QUEUE);
+    a.store(B, FRAME, KEY + KEY_QUEUE as i16, R4);
     // No more than any packet has, and enough for ARP.
     a.need(42);
     a.load(H, R4, DATA, 12);
@@ -353,5 +482,6 @@ fn ports(a: &mut Assembler, flows: &Map) {
     a.store(H, FRAME, KEY + 16, R4);
     a.store(B, FRAME, KEY + 18, PROTOCOL);
     a.lookup(flows);
-    a.store_value(W, FRAME, KEY + 16, 0);
+    a.store_value(H, FRAME, KEY + 16, 0);
+    a.store_value(B, FRAME, KEY + 18, 0);
 }

@@ -3,8 +3,10 @@
 //!
 //! The best that driver and kernel give is taken: program in the driver or where the stack begins, frames
 //! filled by the card itself or copied. [`Capabilities::notes`] says which, and why not more. The program
-//! hangs on the interface as long as we live and not longer (`bpf_link`). One process has a queue: a second
-//! one is refused, and lives on AF_PACKET beside it ([`super::packet`]).
+//! hangs on the interface as long as we live and not longer (`bpf_link`).
+//!
+//! A queue belongs to one process. One process may have all of them ([`open`]), or several a queue each
+//! ([`Xdp::open`]) with its own flows, where the interface brings a process's flows to its queue.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,7 +21,8 @@ use rustix::net::{
 
 use super::flows::Flows;
 use super::host::Watch;
-use super::steer::Steering;
+use super::queues::Queues;
+use super::steer::{MAX_QUEUES, Steering};
 use super::{
     Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket, unfinished,
 };
@@ -29,8 +32,11 @@ use crate::sys::{ethtool, ifreq, sockopt};
 
 /// Frames to receive into, and as many to send from.
 const FRAMES: u32 = 2048;
-/// Packets that one `receive` takes.
-const BATCH_PACKETS: usize = 64;
+/// As many for all queues of an interface together, as far as each keeps [`LEAST_FRAMES`].
+const FRAMES_OF_ALL: u32 = 8192;
+const LEAST_FRAMES: u32 = 256;
+/// Packets that one `receive` takes from a queue.
+pub(crate) const BATCH_PACKETS: usize = 64;
 /// What the kernel keeps free in a frame before the packet and behind it, and Ethernet's header with a tag.
 const FRAME_OVERHEAD: usize = 256 + 64 + 18;
 /// The largest MTU of small frames.
@@ -79,6 +85,8 @@ impl Config {
 pub struct Xdp {
     /// Unmapped before the socket is closed.
     memory: Memory,
+    /// How many it has to receive into.
+    frames: u32,
     fd: OwnedFd,
     steering: Arc<Steering>,
     capabilities: Capabilities,
@@ -86,6 +94,21 @@ pub struct Xdp {
     is_unfinished: bool,
     watch: Watch,
     waker: Waker,
+}
+
+/// Opens the queue that is asked for, or all that the interface has, as one.
+///
+/// # Errors
+/// As [`Xdp::open`].
+pub fn open(config: &Config, queue: Option<u32>) -> io::Result<Box<dyn Interface>> {
+    if let Some(queue) = queue {
+        return Ok(Box::new(Xdp::open(&Config { queue, ..config.clone() })?));
+    }
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    Ok(match ethtool::queues(any.as_fd(), &config.name).unwrap_or(1) {
+        0 | 1 => Box::new(Xdp::open(config)?),
+        count => Box::new(Queues::new(open_queues(config, count)?)?),
+    })
 }
 
 /// All the queues of one interface from 0 to below `count`, under one program.
@@ -96,19 +119,25 @@ pub fn open_queues(config: &Config, count: u32) -> io::Result<Vec<Xdp>> {
     let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let index = rustix::net::netdevice::name_to_index(&any, &config.name)
         .map_err(|e| explain(e.into(), config))?;
+    if count > MAX_QUEUES {
+        let what = format!("{count} queues, and at most {MAX_QUEUES} can be taken");
+        return Err(explain(io::Error::new(io::ErrorKind::Unsupported, what), config));
+    }
     let steering =
         Steering::attach(index, &config.flows, config.generic).map_err(|e| explain(e, config))?;
     let steering = Arc::new(steering);
+    let frames = (FRAMES_OF_ALL / count.max(1)).next_power_of_two().clamp(LEAST_FRAMES, FRAMES);
     (0..count)
         .map(|queue| {
             let config = Config { queue, ..config.clone() };
-            Xdp::with(&config, index, steering.clone()).map_err(|e| explain(e, &config))
+            Xdp::with(&config, index, steering.clone(), frames).map_err(|e| explain(e, &config))
         })
         .collect()
 }
 
 impl Xdp {
-    /// Takes its flows from one queue of the interface.
+    /// Takes its flows from one queue of the interface. Where another process has other queues, its program is
+    /// used, which takes CAP_SYS_ADMIN.
     ///
     /// # Errors
     /// `PermissionDenied`, with what is missing; `ResourceBusy`, when another program is on the interface or
@@ -120,10 +149,10 @@ impl Xdp {
             .map_err(|e| explain(e.into(), config))?;
         let steering = Steering::attach(index, &config.flows, config.generic);
         let steering = Arc::new(steering.map_err(|e| explain(e, config))?);
-        Xdp::with(config, index, steering).map_err(|e| explain(e, config))
+        Xdp::with(config, index, steering, FRAMES).map_err(|e| explain(e, config))
     }
 
-    fn with(config: &Config, index: u32, steering: Arc<Steering>) -> io::Result<Xdp> {
+    fn with(config: &Config, index: u32, steering: Arc<Steering>, frames: u32) -> io::Result<Xdp> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)?;
         let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -142,7 +171,7 @@ impl Xdp {
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         let frame_bytes = if mtu <= SMALL_MTU { 2048 } else { 4096 };
-        let memory = Memory::new(fd.as_fd(), FRAMES, frame_bytes)?;
+        let memory = Memory::new(fd.as_fd(), frames, frame_bytes)?;
         let mut notes = vec![format!("AF_XDP on {} queue {}", config.name, config.queue)];
         let is_zero_copy = bind(&fd, index, config, steering.is_native)?;
         notes.push(match (steering.is_native, config.generic) {
@@ -158,6 +187,9 @@ impl Xdp {
             (_, _, true) => format!("frames are copied: the driver {driver} has no zero-copy here"),
             (_, _, false) => "frames are copied: zero-copy needs the program in the driver".into(),
         });
+        if steering.is_joined {
+            notes.push("under the program that another process hung there".into());
+        }
         if let Some(us) = config.busy_poll_us {
             notes.push(busy_poll(fd.as_fd(), us));
         }
@@ -186,13 +218,33 @@ impl Xdp {
             notes,
         };
         let (watch, waker) = (Watch::new(index)?, Waker::new()?);
-        Ok(Xdp { memory, fd, steering, capabilities, is_unfinished, watch, waker })
+        Ok(Xdp { memory, frames, fd, steering, capabilities, is_unfinished, watch, waker })
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// What went wrong with the socket by itself, as when the link is deleted.
+    pub(super) fn check(&self) -> io::Result<()> {
+        Ok(options::socket_error(&self.fd)??)
+    }
+
+    /// As [`Interface::wait`], for another descriptor, which is ready when the socket is.
+    pub(super) fn wait_on(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        timeout: Option<Duration>,
+    ) -> io::Result<bool> {
+        let ready = self.watch.wait(fd, &self.waker, timeout, false)?;
+        self.check()?;
+        Ok(ready)
     }
 
     /// Calls the kernel until it has taken what is to be sent, or cannot for now.
     fn push_out(&mut self) -> io::Result<()> {
         // It takes 32 packets a call where it copies.
-        for _ in 0..=FRAMES / 32 {
+        for _ in 0..=self.frames / 32 {
             match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
                 Err(e) => return Err(e.into()),
@@ -256,8 +308,8 @@ fn explain(error: io::Error, config: &Config) -> io::Error {
              (setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM, or run as root)"
         }
         io::ErrorKind::ResourceBusy => {
-            "; another XDP program is on the interface, or another process has the queue: use AF_PACKET, \
-             or another queue"
+            "; another XDP program is on the interface, or another process has the queue: use another queue \
+             (xdp:INTERFACE/QUEUE), or AF_PACKET"
         }
         io::ErrorKind::InvalidInput => "; the interface may have no such queue",
         _ if error.raw_os_error() == Some(libc::ENOBUFS) => {
@@ -327,10 +379,8 @@ impl Interface for Xdp {
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
         let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
-        match options::socket_error(&self.fd)? {
-            Ok(()) => Ok(ready),
-            Err(e) => Err(e.into()),
-        }
+        self.check()?;
+        Ok(ready)
     }
 
     fn waker(&self) -> Waker {
@@ -355,7 +405,7 @@ impl Interface for Xdp {
     }
 
     fn queue_packets(&self) -> usize {
-        FRAMES as usize
+        self.frames as usize
     }
 
     fn dropped(&self) -> u64 {

@@ -38,7 +38,7 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
 
 fn on_interface(task: &Task, kind: Kind) -> Result<OnInterface> {
     let interface = task.interface.clone().unwrap_or_default();
-    let settings = Settings { name: Name { kind, interface }, own: Vec::new() };
+    let settings = Settings { name: Name { kind, interface, queue: None }, own: Vec::new() };
     let device = match &task.role {
         Role::Send(_) => on_interface::listen(&settings, None, 0),
         Role::Receive { connect, .. } => on_interface::connect(&settings, *connect),

@@ -39,13 +39,15 @@ impl Kind {
     }
 }
 
-/// `xdp:INTERFACE`, `packet:INTERFACE`, `tap:NAME`, `auto:INTERFACE`.
+/// `xdp:INTERFACE`, `xdp:INTERFACE/QUEUE`, `packet:INTERFACE`, `tap:NAME`, `auto:INTERFACE`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// How it is taken.
     pub kind: Kind,
     /// The interface's name.
     pub interface: String,
+    /// This of its queues alone, from 0; otherwise all.
+    pub queue: Option<u32>,
 }
 
 impl FromStr for Name {
@@ -56,22 +58,29 @@ impl FromStr for Name {
         let kind = kinds.into_iter().find(|known| known.name() == kind);
         let wrong = || {
             format!(
-                "expected xdp:INTERFACE, packet:INTERFACE, tap:NAME or auto:INTERFACE, found {text:?}"
+                "expected xdp:INTERFACE[/QUEUE], packet:INTERFACE, tap:NAME or auto:INTERFACE, found {text:?}"
             )
         };
         let kind = kind.ok_or_else(wrong)?;
+        let (interface, queue) = match interface.split_once('/') {
+            Some((interface, queue)) if kind == Kind::Xdp => {
+                (interface, Some(queue.parse().map_err(|_| wrong())?))
+            }
+            _ => (interface, None),
+        };
         let fits = (1..16).contains(&interface.len())
             && interface.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':');
         if !fits {
             return Err(format!("{} needs the name of an interface: {0}:NAME", kind.name()));
         }
-        Ok(Name { kind, interface: interface.into() })
+        Ok(Name { kind, interface: interface.into(), queue })
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind.name(), self.interface)
+        write!(f, "{}:{}", self.kind.name(), self.interface)?;
+        self.queue.map_or(Ok(()), |queue| write!(f, "/{queue}"))
     }
 }
 
@@ -193,11 +202,10 @@ fn open(
             "tap:{name} needs an address of its own: --address ADDRESS/PREFIX"
         )));
     }
-    if kind == Kind::Xdp {
-        one_queue(name)?;
-    }
+    let (name, queue) = (name.as_str(), settings.name.queue);
+    let take = |flows| take(kind, name, queue, flows);
     if settings.own.is_empty() {
-        return beside(kind, name, port, choose);
+        return beside(name, port, take, choose);
     }
     let all: Vec<Cidr> = settings.own.iter().map(|own| own.address).collect();
     let cidr = choose(&all)?;
@@ -206,7 +214,7 @@ fn open(
         let what = format!("{} is the kernel's: give an address that nobody has", cidr.address());
         return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
     }
-    let interface = take(kind, name, Flows::addrs([cidr.address()]))?;
+    let interface = take(Flows::addrs([cidr.address()]))?;
     let mut net = net_config(&*interface);
     net.addresses = vec![cidr];
     // Of a TAP we are one of two ends.
@@ -232,9 +240,9 @@ fn open(
 
 /// On the kernel's address, which keeps all ports but ours.
 fn beside(
-    kind: Kind,
     name: &str,
     port: u16,
+    take: impl FnOnce(Flows) -> io::Result<Box<dyn Interface>>,
     choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
 ) -> io::Result<OnInterface> {
     let mut host = Host::open()?;
@@ -248,7 +256,7 @@ fn beside(
         io::Error::new(e.kind(), format!("UDP port {port} of {}: {e}", cidr.address()))
     })?;
     let local = SocketAddr::new(cidr.address(), hold.port().port);
-    let interface = take(kind, name, Flows::ports([hold.port()]))?;
+    let interface = take(Flows::ports([hold.port()]))?;
     let mut net = net_config(&*interface);
     (net.answers, net.duplicate_detection, net.addresses) = (false, false, vec![cidr]);
     let mut device = OnInterface::new(interface, net, local, &random()?, Clock::new());
@@ -268,26 +276,14 @@ fn link(host: &mut Host, name: &str) -> io::Result<HostLink> {
     Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
-/// AF_XDP gives one queue: of several, packets of ours would come by those that we do not have.
-fn one_queue(name: &str) -> io::Result<()> {
-    let found = devices::list()?;
-    let link = |found: &&devices::Found| found.link.as_ref().is_some_and(|l| l.name == name);
-    let offers = found.iter().find(link).map_or(&[][..], |found| &found.offers);
-    match offers.iter().find(|offer| offer.device == "xdp").map_or(1, |offer| offer.queues) {
-        0 | 1 => Ok(()),
-        queues => {
-            let what = format!(
-                "{name} spreads what it receives over {queues} queues, and AF_XDP takes one here: ethtool -L {name} \
-                 combined 1, or packet:{name}"
-            );
-            Err(io::Error::new(io::ErrorKind::Unsupported, what))
-        }
-    }
-}
-
-fn take(kind: Kind, name: &str, flows: Flows) -> io::Result<Box<dyn Interface>> {
+fn take(
+    kind: Kind,
+    name: &str,
+    queue: Option<u32>,
+    flows: Flows,
+) -> io::Result<Box<dyn Interface>> {
     Ok(match kind {
-        Kind::Xdp => Box::new(xdp::Xdp::open(&xdp::Config { flows, ..xdp::Config::new(name) })?),
+        Kind::Xdp => xdp::open(&xdp::Config { flows, ..xdp::Config::new(name) }, queue)?,
         Kind::Packet | Kind::Auto => {
             Box::new(packet::Packet::open(&packet::Config { flows, ..packet::Config::new(name) })?)
         }
@@ -347,9 +343,22 @@ mod tests {
         let name: Name = "xdp:eth0".parse().unwrap();
         assert_eq!((name.kind, name.interface.as_str()), (Kind::Xdp, "eth0"));
         assert_eq!(name.to_string(), "xdp:eth0");
-        for wrong in
-            ["xdp", "xdp:", "eth0", "udp:eth0", "tap:a/b", "tap:a b", "packet:0123456789abcdef"]
-        {
+        let name: Name = "xdp:eth0/3".parse().unwrap();
+        assert_eq!((name.interface.as_str(), name.queue), ("eth0", Some(3)));
+        assert_eq!(name.to_string(), "xdp:eth0/3");
+        for wrong in [
+            "xdp",
+            "xdp:eth0/",
+            "xdp:eth0/x",
+            "xdp:/1",
+            "packet:eth0/1",
+            "xdp:",
+            "eth0",
+            "udp:eth0",
+            "tap:a/b",
+            "tap:a b",
+            "packet:0123456789abcdef",
+        ] {
             assert!(wrong.parse::<Name>().is_err(), "{wrong}");
         }
     }

@@ -1,0 +1,220 @@
+//! An interface of several queues: all of them in one process, and a queue each in several.
+
+mod support;
+
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, Read};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use etherparse::{NetSlice, TransportSlice};
+use fusewire_device::interface::flows::{Flows, Port, Protocol};
+use fusewire_device::interface::xdp::{self, Config};
+use fusewire_device::interface::{Change, Interface};
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use support::{ETHERNET, Flow, VETH, receive_until, slice, veth_flow, whole};
+
+/// [`support::VETH`] of so many queues at both ends. The kernel chooses by a hash of the flow.
+fn veth(queues: u32) -> String {
+    let many = format!("numtxqueues {queues} numrxqueues {queues}");
+    VETH.replace(
+        "ip link add fwa type veth peer name fwb",
+        &format!("ip link add fwa {many} type veth peer name fwb {many}"),
+    )
+}
+
+fn flows(port: u16) -> Flows {
+    Flows::ports([Port { addr: [10, 78, 0, 2].into(), protocol: Protocol::Udp, port }])
+}
+
+/// Kernel sockets, each of a flow of its own.
+fn sockets(count: u16) -> Vec<UdpSocket> {
+    (0..count).map(|n| UdpSocket::bind(("10.78.0.1", 8000 + n)).unwrap()).collect()
+}
+
+/// Ports from which something came to ours.
+fn came(interface: &mut dyn Interface, senders: &[UdpSocket], everything: bool) -> Vec<u16> {
+    for socket in senders {
+        socket.send_to(b"here", "10.78.0.2:7000").unwrap();
+    }
+    let mut ports = Vec::new();
+    while interface.wait(Some(Duration::from_millis(200)), false).unwrap() {
+        for i in 0..interface.receive().unwrap() {
+            let found = slice(ETHERNET, interface.packet(i).bytes).and_then(|f| f.transport);
+            match found {
+                Some(TransportSlice::Udp(udp)) if udp.destination_port() == 7000 => {
+                    assert_eq!(udp.payload(), b"here");
+                    ports.push(udp.source_port());
+                }
+                // The kernel's talk of groups and neighbours.
+                _ => assert!(everything, "not of our flows"),
+            }
+        }
+    }
+    ports.sort_unstable();
+    ports
+}
+
+#[test]
+fn packets_of_every_queue_come_to_who_has_them_all() {
+    let test = "packets_of_every_queue_come_to_who_has_them_all";
+    in_namespace(test, Need::Root, &veth(4), || {
+        let senders = sockets(64);
+        let all: Vec<u16> = (8000..8064).collect();
+        for generic in [false, true] {
+            for flows in [flows(7000), Flows::everything()] {
+                let everything = flows.everything;
+                let config = Config { flows, generic, ..Config::new("fwb") };
+                let mut one = xdp::open(&config, Some(1)).unwrap();
+                let part = came(&mut *one, &senders, everything);
+                let count = part.len();
+                assert!((1..64).contains(&count), "{count} of 64 came by the second queue of four");
+                drop(one);
+                let mut every = xdp::open(&config, None).unwrap();
+                assert!(every.capabilities().notes[0].ends_with("queue 0 to 3"));
+                assert_eq!(
+                    came(&mut *every, &senders, everything),
+                    all,
+                    "generic {generic} {everything}"
+                );
+                every.steer(&Flows::ports([])).unwrap();
+                assert_eq!(came(&mut *every, &senders, everything), []);
+                every.steer(&config.flows).unwrap();
+                assert_eq!(came(&mut *every, &senders, everything), all);
+                assert_eq!(every.dropped(), 0);
+            }
+        }
+        assert!(!sh("ip link show fwb").contains("xdp"), "the program is gone");
+    });
+}
+
+#[test]
+fn all_queues_send_wait_and_hear_of_changes_as_one() {
+    let test = "all_queues_send_wait_and_hear_of_changes_as_one";
+    in_namespace(test, Need::Root, &veth(3), || {
+        let mut every = xdp::open(&Config::new("fwb"), None).unwrap();
+        support::exchange::datagrams(&mut *every, veth_flow());
+        // More than there are frames, so that it has to wait until some are free.
+        let header = veth_flow().udp(b"x");
+        let pieces = [IoSlice::new(b"x")];
+        let packets = vec![whole(&header, &pieces); 1000];
+        let mut left = 20_000;
+        while left > 0 {
+            left -= every.transmit(&packets[..left.min(1000)]).unwrap();
+            assert!(every.wait(Some(Duration::from_secs(5)), true).unwrap());
+        }
+        let waker = every.waker();
+        waker.wake();
+        assert!(every.wait(None, false).unwrap());
+        sh("ip link set fwb mtu 1400");
+        while every.poll_change() != Some(Change::Mtu(1400)) {
+            assert!(every.wait(Some(Duration::from_secs(5)), false).unwrap());
+        }
+        assert_eq!(every.capabilities().mtu, 1400);
+        sh("ip link del fwb");
+        while every.wait(Some(Duration::from_secs(5)), false).is_ok() {
+            let _ = every.receive();
+            if every.poll_change() == Some(Change::Gone) {
+                break;
+            }
+        }
+    });
+}
+
+/// Another process, with one queue of `fwb`, that sends back what comes to its port until that is "stop".
+fn spawn(queue: u32, port: u16) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "another_process", "--ignored", "--nocapture"])
+        .env("FUSEWIRE_TEST_QUEUE", format!("{queue} {port}"))
+        .env_remove("FUSEWIRE_TEST_NAMESPACE")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    assert!(out.by_ref().lines().any(|line| line.is_ok_and(|line| line.ends_with("ready"))));
+    (child, out)
+}
+
+#[test]
+#[ignore = "the test below starts it as a process of its own"]
+fn another_process() {
+    let Ok(what) = std::env::var("FUSEWIRE_TEST_QUEUE") else { return };
+    let (queue, port) = what.split_once(' ').unwrap();
+    let (queue, port): (u32, u16) = (queue.parse().unwrap(), port.parse().unwrap());
+    let config = Config { flows: flows(port), ..Config::new("fwb") };
+    let mut interface = xdp::open(&config, Some(queue)).unwrap();
+    println!("ready");
+    loop {
+        let mut answer = None;
+        receive_until(&mut *interface, |packet| {
+            let found = slice(ETHERNET, packet.bytes).expect("a packet");
+            let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp))) =
+                (found.net, found.transport)
+            else {
+                panic!("not of our flows")
+            };
+            assert_eq!(udp.destination_port(), port, "another's flow");
+            let to = SocketAddrV4::new(ip.header().source_addr(), udp.source_port());
+            let macs = packet.bytes[..12].as_chunks::<6>().0;
+            let from = SocketAddrV4::new(ip.header().destination_addr(), port);
+            answer =
+                Some((Flow { from, to, macs: Some((macs[0], macs[1])) }, udp.payload().to_vec()));
+            true
+        });
+        let (flow, payload) = answer.unwrap();
+        let header = flow.udp(&payload);
+        assert_eq!(interface.transmit(&[whole(&header, &[IoSlice::new(&payload)])]).unwrap(), 1);
+        if payload == b"stop" {
+            return;
+        }
+    }
+}
+
+/// The sockets to which `port` answers: those whose flows come by the queue of its process.
+fn answered(senders: &[UdpSocket], port: u16, text: &str) -> Vec<usize> {
+    let asks = |(_, socket): &(usize, &UdpSocket)| {
+        socket.set_read_timeout(Some(Duration::from_millis(60))).unwrap();
+        socket.send_to(text.as_bytes(), ("10.78.0.2", port)).unwrap();
+        let mut buffer = [0; 64];
+        match socket.recv_from(&mut buffer) {
+            Ok((len, from)) => buffer[..len] == *text.as_bytes() && from.port() == port,
+            Err(_) => false,
+        }
+    };
+    senders.iter().enumerate().filter(asks).map(|(n, _)| n).collect()
+}
+
+#[test]
+fn several_processes_have_a_queue_each_with_their_own_flows() {
+    let test = "several_processes_have_a_queue_each_with_their_own_flows";
+    in_namespace(test, Need::Root, &veth(2), || {
+        let senders = sockets(24);
+        let (mut first, _out) = spawn(0, 7000);
+        let (mut second, _out) = spawn(1, 7100);
+        let (mine, other) = (answered(&senders, 7000, "hello"), answered(&senders, 7100, "hello"));
+        assert!((1..24).contains(&mine.len()), "{mine:?}");
+        assert!((1..24).contains(&other.len()), "{other:?}");
+        // A queue that is taken, and all of them.
+        for queue in [Some(1), None] {
+            let config = Config { flows: flows(7200), ..Config::new("fwb") };
+            let error = xdp::open(&config, queue).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+            assert!(error.to_string().contains("QUEUE"), "{error}");
+        }
+        // The one that hung the program there is killed: the other goes on, and the next one takes its place.
+        first.kill().unwrap();
+        first.wait().unwrap();
+        assert_eq!(answered(&senders, 7000, "killed"), []);
+        assert_eq!(answered(&senders, 7100, "go on"), other);
+        let (mut third, _out) = spawn(0, 7200);
+        assert_eq!(answered(&senders, 7000, "killed"), [], "its flows went with it");
+        assert_eq!(answered(&senders, 7100, "go on"), other);
+        let next = answered(&senders, 7200, "hello");
+        assert!((1..24).contains(&next.len()), "{next:?}");
+        for (child, port, from) in [(&mut second, 7100, other[0]), (&mut third, 7200, next[0])] {
+            assert_eq!(answered(&senders[from..=from], port, "stop"), [0]);
+            assert!(child.wait().unwrap().success());
+        }
+        assert!(!sh("ip link show fwb").contains("xdp"), "the program is gone");
+    });
+}
