@@ -9,7 +9,7 @@ use std::time::Duration;
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
 use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::xdp::{Config, Xdp, open_queues};
-use fusewire_device::interface::{Checksum, Interface};
+use fusewire_device::interface::{Change, Checksum, Interface};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 use support::{VETH, content, exchange, receive_until, udp_payload, veth_flow, whole};
 
@@ -68,6 +68,62 @@ fn rings_go_round() {
 }
 
 #[test]
+fn packets_of_several_frames_go_both_ways() {
+    let jumbo = format!("{VETH}ip link set fwa mtu 9000\nip link set fwb mtu 9000");
+    in_namespace("packets_of_several_frames_go_both_ways", Need::Root, &jumbo, || {
+        let flow = veth_flow();
+        let socket = UdpSocket::bind(flow.to).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut buffer = [0; 9000];
+        for generic in [false, true] {
+            let mut xdp = Xdp::open(&Config { generic, ..Config::new("fwb") }).unwrap();
+            assert_eq!(xdp.capabilities().max_packet_bytes, 9014);
+            assert!(xdp.capabilities().notes.join("; ").contains("comes in several"));
+            // Around one, two and three frames; and often enough that every frame was used.
+            for round in 0..400 {
+                let len = [1, 3790, 4053, 4054, 4055, 8000, 8149, 8150, 8151, 8972][round % 10];
+                let payload = content(len + round % 10);
+                let payload = &payload[round % 10..];
+                let header = flow.udp(payload);
+                let pieces: Vec<_> = payload.chunks(1000 + round).map(IoSlice::new).collect();
+                assert_eq!(xdp.transmit(&[whole(&header, &pieces); 3]).unwrap(), 3);
+                for _ in 0..3 {
+                    let got = socket.recv(&mut buffer).unwrap();
+                    assert!(buffer[..got] == *payload, "{got} of {len} bytes");
+                }
+                for _ in 0..3 {
+                    socket.send_to(payload, flow.from).unwrap();
+                }
+                let mut came = 0;
+                receive_until(&mut xdp, |packet| {
+                    if let Some(got) = udp_payload(support::ETHERNET, packet.bytes, 7000) {
+                        assert!(got == payload, "{} of {len} bytes", got.len());
+                        came += 1;
+                    }
+                    came == 3
+                });
+            }
+            assert_eq!(xdp.dropped(), 0);
+        }
+        // Opened with small frames; the MTU grows afterwards.
+        sh("ip link set fwb mtu 1500\nip link set fwa mtu 1500");
+        let mut xdp = Xdp::open(&Config::new("fwb")).unwrap();
+        sh("ip link set fwa mtu 9000\nip link set fwb mtu 9000");
+        while xdp.poll_change() != Some(Change::Mtu(9000)) {
+            assert!(xdp.wait(Some(Duration::from_secs(5)), false).unwrap());
+        }
+        let payload = content(8972);
+        let header = flow.udp(&payload);
+        assert_eq!(xdp.transmit(&[whole(&header, &[IoSlice::new(&payload)])]).unwrap(), 1);
+        assert_eq!(socket.recv(&mut buffer).unwrap(), payload.len());
+        socket.send_to(&payload, flow.from).unwrap();
+        receive_until(&mut xdp, |packet| {
+            udp_payload(support::ETHERNET, packet.bytes, 7000) == Some(&payload)
+        });
+    });
+}
+
+#[test]
 fn our_flows_come_and_the_rest_stays_the_kernels() {
     let test = "our_flows_come_and_the_rest_stays_the_kernels";
     in_namespace(test, Need::Root, VETH, || {
@@ -118,7 +174,7 @@ fn a_second_user_of_the_interface_is_refused_with_advice() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let error = Xdp::open(&Config::new("fwnone")).err().unwrap();
         assert!(error.to_string().contains("fwnone"));
-        sh("ip link set fwa mtu 9000\nip link set fwb mtu 9000");
+        sh("ip link set fwa mtu 65000\nip link set fwb mtu 65000");
         let error = Xdp::open(&Config::new("fwb")).err().unwrap();
         assert!(error.kind() == ErrorKind::Unsupported, "{error}");
     });

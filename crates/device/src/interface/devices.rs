@@ -61,6 +61,8 @@ pub struct Found {
 const UDP_SEGMENTATION: Version = Version { major: 6, minor: 2 };
 /// Linux that has XDP on a link that ends with its process.
 const XDP: Version = Version { major: 5, minor: 9 };
+/// Linux that puts a packet into several frames of AF_XDP.
+const XDP_PIECES: Version = Version { major: 6, minor: 6 };
 
 fn runs(version: Version) -> bool {
     Version::running().is_none_or(|running| running >= version)
@@ -208,8 +210,9 @@ fn xdp(link: &HostLink, driver: &str, queues: u32, rights: Rights) -> Offer {
     } else if link.mac.is_none() {
         missing.push("it is no Ethernet".into());
     }
-    if link.mtu > super::xdp::MOST_MTU {
-        let (name, most) = (&link.name, super::xdp::MOST_MTU);
+    let most = if runs(XDP_PIECES) { super::xdp::MOST_MTU } else { super::xdp::OLD_MOST_MTU };
+    if link.mtu > most {
+        let name = &link.name;
         missing.push(format!("an MTU of at most {most}: ip link set {name} mtu {most}"));
     }
     if !runs(XDP) {
@@ -231,7 +234,7 @@ fn xdp(link: &HostLink, driver: &str, queues: u32, rights: Rights) -> Offer {
         (Ok(_), true, false) => format!("the driver {driver} runs programs, and copies"),
         (Ok(_), false, _) => format!("the driver {driver} runs no programs: the kernel does"),
     });
-    why.push("every packet is one frame: no super-frames".into());
+    why.push("no super-frames".into());
     Offer {
         device: "xdp",
         available: missing.is_empty(),
@@ -339,7 +342,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         assert!(text.contains("setcap cap_net_raw+ep ") && text.contains("CAP_BPF"), "{text}");
         assert!(text.contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep "), "{text}");
-        let jumbo = HostLink { mtu: 9000, ..link };
+        let jumbo = HostLink { mtu: 65_000, ..link };
         let missing = xdp(&jumbo, "veth", 1, ALL).missing.join(" ");
         assert!(missing.contains("ip link set eth9 mtu"), "{missing}");
     }

@@ -41,8 +41,12 @@ pub(crate) const BATCH_PACKETS: usize = 64;
 const FRAME_OVERHEAD: usize = 256 + 64 + 18;
 /// The largest MTU of small frames.
 const SMALL_MTU: usize = 2048 - FRAME_OVERHEAD;
-/// The largest MTU: a packet lies in one frame.
-pub const MOST_MTU: usize = 4096 - FRAME_OVERHEAD;
+/// The largest MTU of packets in one frame each.
+const SINGLE_MTU: usize = 4096 - FRAME_OVERHEAD;
+/// The largest MTU: a packet lies in at most 16 frames, and the kernel takes 17.
+pub const MOST_MTU: usize = 16 * SINGLE_MTU;
+/// The largest MTU before Linux 6.6, which was the first to put a packet into several frames (`XDP_USE_SG`).
+pub const OLD_MOST_MTU: usize = SINGLE_MTU;
 
 /// How long a queue may take to come free.
 const QUEUE_WAIT: Duration = Duration::from_millis(500);
@@ -87,6 +91,8 @@ pub struct Xdp {
     memory: Memory,
     /// How many it has to receive into.
     frames: u32,
+    /// A packet may lie in several.
+    in_pieces: bool,
     fd: OwnedFd,
     steering: Arc<Steering>,
     capabilities: Capabilities,
@@ -163,17 +169,20 @@ impl Xdp {
         let mtu = ifreq::mtu(any.as_fd(), &config.name)?;
         let driver = ethtool::driver(any.as_fd(), &config.name).unwrap_or_default();
         if mtu > MOST_MTU {
-            let what = format!(
-                "its MTU is {mtu}, and at most {MOST_MTU} fits into a frame: ip link set {} mtu {MOST_MTU}, or \
-                 take AF_PACKET, which carries any (packet:{})",
-                config.name, config.name
-            );
-            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            return Err(too_large(&config.name, mtu, MOST_MTU));
         }
         let frame_bytes = if mtu <= SMALL_MTU { 2048 } else { 4096 };
         let memory = Memory::new(fd.as_fd(), frames, frame_bytes)?;
         let mut notes = vec![format!("AF_XDP on {} queue {}", config.name, config.queue)];
-        let is_zero_copy = bind(&fd, index, config, steering.is_native)?;
+        let Bound { is_zero_copy, in_pieces } =
+            bind(&fd, index, config, steering.is_native, mtu > SINGLE_MTU).map_err(
+                |e| match e {
+                    Errno::INVAL | Errno::OPNOTSUPP if mtu > SINGLE_MTU => {
+                        too_large(&config.name, mtu, OLD_MOST_MTU)
+                    }
+                    e => e.into(),
+                },
+            )?;
         notes.push(match (steering.is_native, config.generic) {
             (true, _) => format!("program in the driver {driver}"),
             (false, true) => "program where the stack begins (generic), as asked for".into(),
@@ -193,7 +202,10 @@ impl Xdp {
         if let Some(us) = config.busy_poll_us {
             notes.push(busy_poll(fd.as_fd(), us));
         }
-        notes.push("no segmentation: every packet is one frame".into());
+        notes.push(match in_pieces {
+            true => "no segmentation; a packet that is longer than a frame comes in several".into(),
+            false => format!("no segmentation: every packet is one frame of {frame_bytes} bytes"),
+        });
         let is_unfinished = matches!(driver.as_str(), "veth" | "virtio_net" | "tun" | "bridge");
         if is_unfinished {
             notes.push(format!("{driver} hands over packets of this host with partial checksums"));
@@ -218,7 +230,17 @@ impl Xdp {
             notes,
         };
         let (watch, waker) = (Watch::new(index)?, Waker::new()?);
-        Ok(Xdp { memory, frames, fd, steering, capabilities, is_unfinished, watch, waker })
+        Ok(Xdp {
+            memory,
+            frames,
+            in_pieces,
+            fd,
+            steering,
+            capabilities,
+            is_unfinished,
+            watch,
+            waker,
+        })
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -257,25 +279,65 @@ impl Xdp {
     }
 }
 
-/// Joins the socket to its queue; true when the card fills frames itself.
-fn bind(fd: &OwnedFd, index: u32, config: &Config, is_native: bool) -> io::Result<bool> {
+fn too_large(name: &str, mtu: usize, most: usize) -> io::Error {
+    let what = format!(
+        "its MTU is {mtu}, and at most {most} fits into frames{}: ip link set {name} mtu {most}, or take AF_PACKET, \
+         which carries any (packet:{name})",
+        if most == OLD_MOST_MTU { ", before Linux 6.6 or with this driver" } else { "" }
+    );
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
+
+/// How a socket was joined to its queue.
+struct Bound {
+    /// The card fills frames itself.
+    is_zero_copy: bool,
+    /// A packet may lie in several frames.
+    in_pieces: bool,
+}
+
+/// Joins the socket to its queue. `only_in_pieces`, where no frame holds a whole packet.
+fn bind(
+    fd: &OwnedFd,
+    index: u32,
+    config: &Config,
+    is_native: bool,
+    only_in_pieces: bool,
+) -> Result<Bound, Errno> {
+    /// `XDP_USE_SG`.
+    const IN_PIECES: SocketAddrXdpFlags = SocketAddrXdpFlags::from_bits_retain(1 << 4);
     let wakeup = if config.need_wakeup {
         SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
     } else {
         SocketAddrXdpFlags::empty()
     };
-    if is_native && !config.copy {
-        match join(fd, index, config.queue, SocketAddrXdpFlags::XDP_ZEROCOPY | wakeup) {
-            Ok(()) => {
-                let got = options::xdp_options(fd)?;
-                return Ok(got.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
+    let mut refused = Errno::INVAL;
+    for zero_copy in [true, false] {
+        if zero_copy && (config.copy || !is_native) {
+            continue;
+        }
+        let mode = match zero_copy {
+            true => SocketAddrXdpFlags::XDP_ZEROCOPY,
+            false => SocketAddrXdpFlags::XDP_COPY,
+        };
+        for in_pieces in [true, false] {
+            if only_in_pieces && !in_pieces {
+                continue;
             }
-            Err(Errno::BUSY) => return Err(Errno::BUSY.into()),
-            Err(_) => {}
+            let pieces = if in_pieces { IN_PIECES } else { SocketAddrXdpFlags::empty() };
+            match join(fd, index, config.queue, mode | wakeup | pieces) {
+                Ok(()) if zero_copy => {
+                    let got = options::xdp_options(fd)?;
+                    let is_zero_copy = got.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
+                    return Ok(Bound { is_zero_copy, in_pieces });
+                }
+                Ok(()) => return Ok(Bound { is_zero_copy: false, in_pieces }),
+                Err(Errno::BUSY) => return Err(Errno::BUSY),
+                Err(e) => refused = e,
+            }
         }
     }
-    join(fd, index, config.queue, SocketAddrXdpFlags::XDP_COPY | wakeup)?;
-    Ok(false)
+    Err(refused)
 }
 
 /// The kernel takes a queue from a socket that was closed some time later: who comes next waits for it.
@@ -336,15 +398,8 @@ impl Interface for Xdp {
                 // It comes again when the rest is sent.
                 Err(_) => break,
             };
-            let took = self.memory.send(len, |frame| {
-                let (head, mut rest) = frame.split_at_mut(packet.header.len());
-                head.copy_from_slice(packet.header);
-                for piece in packet.payload {
-                    let (to, after) = rest.split_at_mut(piece.len());
-                    to.copy_from_slice(piece);
-                    rest = after;
-                }
-            });
+            let payload = packet.payload.iter().map(|piece| &**piece);
+            let took = self.memory.send(len, std::iter::once(packet.header).chain(payload));
             if !took {
                 break;
             }
@@ -399,7 +454,7 @@ impl Interface for Xdp {
         let change = self.watch.poll()?;
         if let Change::Mtu(mtu) = change {
             self.capabilities.mtu = mtu;
-            self.capabilities.max_packet_bytes = (14 + mtu).min(self.memory.frame_bytes());
+            self.capabilities.max_packet_bytes = (14 + mtu).min(self.memory.room(self.in_pieces));
         }
         Some(change)
     }

@@ -141,24 +141,28 @@ impl Map {
     }
 }
 
-/// Loads an XDP program. Refused, the error has the last lines of what the verifier says.
+/// Loads an XDP program that looks at the beginnings of packets alone. Refused, the error has the last lines of
+/// what the verifier says.
 pub(crate) fn load_xdp(program: &[u64]) -> io::Result<OwnedFd> {
-    load_logged(program, &mut []).or_else(|error| {
-        let mut log = vec![0; 1 << 16];
-        load_logged(program, &mut log).map_err(|_| {
-            // Missing rights and a program that is refused look the same, but the latter has reasons.
-            let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
-            let text = String::from_utf8_lossy(&log[..end]);
-            let last: Vec<_> = text.lines().rev().take(3).collect();
-            match last.is_empty() {
-                true => error,
-                false => io::Error::new(io::ErrorKind::InvalidData, last.join(" < ")),
-            }
-        })
-    })
+    // Packets of several buffers (`BPF_F_XDP_HAS_FRAGS`): Linux 5.18.
+    load_logged(program, 1 << 5, &mut []).or_else(|_| load_logged(program, 0, &mut [])).or_else(
+        |error| {
+            let mut log = vec![0; 1 << 16];
+            load_logged(program, 0, &mut log).map_err(|_| {
+                // Missing rights and a program that is refused look the same, but the latter has reasons.
+                let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+                let text = String::from_utf8_lossy(&log[..end]);
+                let last: Vec<_> = text.lines().rev().take(3).collect();
+                match last.is_empty() {
+                    true => error,
+                    false => io::Error::new(io::ErrorKind::InvalidData, last.join(" < ")),
+                }
+            })
+        },
+    )
 }
 
-fn load_logged(program: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_logged(program: &[u64], flags: u32, log: &mut [u8]) -> io::Result<OwnedFd> {
     let licence = c"Apache-2.0";
     let mut attributes = Attributes::new()
         .u32(0, PROG_TYPE_XDP)
@@ -168,6 +172,7 @@ fn load_logged(program: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
         .u32(24, u32::from(!log.is_empty()))
         .u32(28, log.len() as u32)
         .pointer(32, if log.is_empty() { std::ptr::null() } else { log.as_ptr() })
+        .u32(44, flags)
         .u32(68, ATTACH_XDP);
     // SAFETY: the program is as long as said, an instruction eight bytes; the licence ends with zero; the log,
     // borrowed exclusively, is as long as said. The kernel reads the first two and writes the last.

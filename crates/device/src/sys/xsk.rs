@@ -130,6 +130,20 @@ impl<T: Copy> Ring<T> {
     }
 }
 
+/// The packet goes on in the next descriptor (`XDP_PKT_CONTD`).
+const CONTINUES: u32 = 1;
+/// Most frames that the kernel takes for one packet (`MAX_SKB_FRAGS`).
+const MOST_PIECES: usize = 17;
+
+/// A received packet.
+#[derive(Clone, Copy)]
+struct Packet {
+    /// Where it begins, in `frames` or in `joined`.
+    at: usize,
+    len: usize,
+    is_joined: bool,
+}
+
 /// Frames, and who has them: the kernel, to fill or to send; we, free or with a received packet in it.
 ///
 /// Invariant: each frame is at one place only: in the fill ring or on its way through the kernel to `taken`; in
@@ -143,6 +157,11 @@ pub(crate) struct Memory {
     tx: Ring<Descriptor>,
     /// Received, ours until the next `receive`.
     taken: Vec<Descriptor>,
+    /// The packets in `taken`; of one that has not come to its end yet the first `begun` frames.
+    packets: Vec<Packet>,
+    begun: usize,
+    /// Packets of several frames, put together.
+    joined: Vec<u8>,
     free: Vec<u64>,
 }
 
@@ -189,27 +208,59 @@ impl Memory {
             rx: Ring::new(fd, entries, offsets.rx, XDP_PGOFF_RX_RING)?,
             tx: Ring::new(fd, entries, offsets.tx, XDP_PGOFF_TX_RING)?,
             taken: Vec::with_capacity(entries as usize),
+            packets: Vec::with_capacity(entries as usize),
+            begun: 0,
+            joined: Vec::new(),
             free: (entries..2 * entries).map(|n| u64::from(n) * frame_bytes as u64).collect(),
         })
     }
 
-    /// Gives the last packets' frames back and takes at most `most` that came; returns how many.
+    /// Gives the last packets' frames back and takes at most `most` packets that came; returns how many.
     pub fn receive(&mut self, most: usize) -> usize {
-        if !self.taken.is_empty() {
-            for packet in self.taken.drain(..) {
+        let done = self.taken.len() - self.begun;
+        if done > 0 {
+            for packet in self.taken.drain(..done) {
                 // The fill ring has room for every frame that came out of it.
                 self.fill.put(packet.at - packet.at % self.frame_bytes as u64);
             }
             self.fill.publish();
         }
-        while self.taken.len() < most {
-            let Some(packet) = self.rx.take() else { break };
-            self.taken.push(packet);
+        self.packets.clear();
+        self.joined.clear();
+        let mut came = false;
+        while self.packets.len() < most {
+            let Some(descriptor) = self.rx.take() else { break };
+            came = true;
+            self.taken.push(descriptor);
+            self.begun += 1;
+            if descriptor.options & CONTINUES == 0 {
+                let packet = self.join(self.taken.len() - self.begun);
+                self.packets.push(packet);
+                self.begun = 0;
+            }
         }
-        if !self.taken.is_empty() {
+        if came {
             self.rx.release();
         }
-        self.taken.len()
+        self.packets.len()
+    }
+
+    /// The packet whose frames are those of `taken` from the one of this number on.
+    fn join(&mut self, first: usize) -> Packet {
+        if let [Descriptor { at, len, .. }] = self.taken[first..] {
+            return Packet { at: at as usize, len: len as usize, is_joined: false };
+        }
+        let begin = self.joined.len();
+        for n in first..self.taken.len() {
+            let Descriptor { at, len, .. } = self.taken[n];
+            let (at, len) = (at as usize, len as usize);
+            assert!(at.checked_add(len).is_some_and(|end| end <= self.frames.len));
+            // SAFETY: as in `packet`.
+            let piece =
+                unsafe { std::slice::from_raw_parts(self.frames.base.as_ptr().add(at), len) };
+            self.joined.extend_from_slice(piece);
+        }
+        Packet { at: begin, len: self.joined.len() - begin, is_joined: true }
     }
 
     /// The kernel fills no frame before it is called.
@@ -222,17 +273,19 @@ impl Memory {
     /// # Panics
     /// When there is none of this number.
     pub fn packet(&self, index: usize) -> &[u8] {
-        let Descriptor { at, len, .. } = self.taken[index];
-        let (at, len) = (at as usize, len as usize);
+        let Packet { at, len, is_joined } = self.packets[index];
+        if is_joined {
+            return &self.joined[at..at + len];
+        }
         assert!(at.checked_add(len).is_some_and(|end| end <= self.frames.len));
         // SAFETY: in bounds; the frame came out of the receive ring, so the kernel does not write to it until
         // it is back in the fill ring, which takes `&mut self`.
         unsafe { std::slice::from_raw_parts(self.frames.base.as_ptr().add(at), len) }
     }
 
-    /// Room of one frame.
-    pub fn frame_bytes(&self) -> usize {
-        self.frame_bytes
+    /// The longest packet that can be sent in frames of this size, and one of them each.
+    pub fn room(&self, in_pieces: bool) -> usize {
+        if in_pieces { self.frame_bytes * MOST_PIECES } else { self.frame_bytes }
     }
 
     /// Takes back frames that were sent.
@@ -246,19 +299,38 @@ impl Memory {
         }
     }
 
-    /// Puts a packet of `len` bytes, which `write` fills, among those to send. False when there is no room.
-    pub fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
-        assert!(len <= self.frame_bytes);
-        if self.tx.room() == 0 {
+    /// Puts a packet of `len` bytes, which are in `pieces`, among those to send, in as many frames as it takes.
+    /// False when there is no room.
+    pub fn send<'a>(&mut self, len: usize, mut pieces: impl Iterator<Item = &'a [u8]>) -> bool {
+        let count = len.div_ceil(self.frame_bytes);
+        assert!((1..=MOST_PIECES).contains(&count));
+        if (self.tx.room() as usize) < count || self.free.len() < count {
             return false;
         }
-        let Some(at) = self.free.pop() else { return false };
-        debug_assert!(at as usize + len <= self.frames.len);
-        // SAFETY: a frame in `free` lies in the mapping and nobody else has it, nor a slice of it.
-        write(unsafe {
-            std::slice::from_raw_parts_mut(self.frames.base.as_ptr().add(at as usize), len)
-        });
-        self.tx.put(Descriptor { at, len: len as u32, options: 0 })
+        let (mut piece, mut left) = (&[][..], len);
+        for _ in 0..count {
+            let at = self.free.pop().expect("as many as it takes");
+            let room = left.min(self.frame_bytes);
+            debug_assert!(at as usize + room <= self.frames.len);
+            // SAFETY: a frame in `free` lies in the mapping and nobody else has it, nor a slice of it.
+            let frame = unsafe {
+                std::slice::from_raw_parts_mut(self.frames.base.as_ptr().add(at as usize), room)
+            };
+            let mut filled = 0;
+            while filled < room {
+                if piece.is_empty() {
+                    piece = pieces.next().expect("as many bytes as it says");
+                    continue;
+                }
+                let (now, later) = piece.split_at(piece.len().min(room - filled));
+                frame[filled..filled + now.len()].copy_from_slice(now);
+                (piece, filled) = (later, filled + now.len());
+            }
+            left -= room;
+            let options = if left > 0 { CONTINUES } else { 0 };
+            self.tx.put(Descriptor { at, len: room as u32, options });
+        }
+        true
     }
 
     /// Shows the kernel what [`Memory::send`] put; true when it has to be called.
