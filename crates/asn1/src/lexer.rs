@@ -226,8 +226,30 @@ impl Lexer<'_> {
                 return (kind, kind == TokenKind::Hex || digits.iter().all(binary));
             }
         }
+        if let Some(kind) = self.doubly_quoted(start) {
+            return (kind, true);
+        }
         self.at = start + 1;
         (TokenKind::Unknown, true)
+    }
+
+    /// `''…''B` or `''…''H`, as some word processors leave it: nothing else looks so. The parser says it.
+    fn doubly_quoted(&mut self, start: usize) -> Option<TokenKind> {
+        if !self.bytes[start..].starts_with(b"''") {
+            return None;
+        }
+        self.at = start + 2;
+        self.take_while(|b| b.is_ascii_hexdigit());
+        let digits = &self.bytes[start + 2..self.at];
+        let kind = match &self.bytes[self.at..] {
+            [b'\'', b'\'', b'B', ..] if digits.iter().all(|b| matches!(b, b'0' | b'1')) => {
+                TokenKind::Bits
+            }
+            [b'\'', b'\'', b'H', ..] => TokenKind::Hex,
+            _ => return None,
+        };
+        self.at += 3;
+        Some(kind)
     }
 
     /// `"…"` with `""` for a quotation mark; it may run over lines.
@@ -281,6 +303,13 @@ mod tests {
                 (Ellipsis, "..."),
             ]
         );
+    }
+
+    #[test]
+    fn doubled_apostrophes_are_one_string() {
+        assert_eq!(kinds("''111''B ''''H"), [(Bits, "''111''B"), (Hex, "''''H")]);
+        assert_eq!(kinds("''2''B")[0].0, Unknown);
+        assert_eq!(kinds("''B ''H"), [(Bits, "''B"), (Hex, "''H")]);
     }
 
     #[test]

@@ -156,6 +156,12 @@ impl<'a> World<'a> {
         Some(Def { module: self.built_in, index })
     }
 
+    /// Whether a definition repeats one of the same name.
+    pub(crate) fn is_repeated(&self, def: Def) -> bool {
+        let scope = &self.modules[def.module];
+        scope.symbols.get(self.assignment(def).name.text.as_str()) != Some(&def.index)
+    }
+
     /// The modules of the files, without the built-in one.
     pub fn own_modules(&self) -> std::ops::Range<ModuleId> {
         0..self.built_in
@@ -167,8 +173,16 @@ impl<'a> World<'a> {
             let name = &assignment.name;
             if let Some(&first) = symbols.get(name.text.as_str()) {
                 let first: usize = first;
-                let line = file.source.line_index(ast.assignments[first].name.span.start) + 1;
+                let first = &ast.assignments[first];
+                let line = file.source.line_index(first.name.span.start) + 1;
                 let message = format!("`{}` is defined twice", name.text);
+                if is_same_text(file, first.span, assignment.span) {
+                    let message = format!("{message}, word for word");
+                    let warning = Diagnostic::warning(file.id, name.span, message);
+                    let help = format!("remove it: it is defined in line {line}");
+                    self.say(warning.about(&name.text).help(help));
+                    continue;
+                }
                 let error = Diagnostic::error(file.id, name.span, message);
                 self.say(error.about(&name.text).help(format!("it is defined in line {line} too")));
             } else {
@@ -528,6 +542,17 @@ impl File {
     pub fn is_readable(&self) -> bool {
         !self.diagnostics.iter().any(Diagnostic::is_error)
     }
+}
+
+/// Whether two places hold the same tokens, comments and white space aside.
+fn is_same_text(file: &File, a: Span, b: Span) -> bool {
+    let words = |span: Span| {
+        let tokens = file.tree.tokens();
+        let from = tokens.partition_point(|t| t.span.start < span.start);
+        let inside = tokens[from..].iter().take_while(move |t| t.span.end <= span.end);
+        inside.filter(|t| !t.kind.is_trivia()).map(|t| file.source.slice(t.span))
+    };
+    words(a).eq(words(b))
 }
 
 /// One line of help about a name that is not there.

@@ -170,3 +170,51 @@ fn checks_are_linear() {
         assert!(large < 1.0 || large < 30.0 * small.max(0.005), "{which}: {small} s and {large} s");
     }
 }
+
+/// What is said of a text: each warning, and whether it is an error.
+fn said(text: &str) -> Vec<(bool, String)> {
+    let checked = fusewire_asn1::check(vec![Source::new("m.asn1", text.as_bytes())]);
+    checked.diagnostics.iter().map(|d| (d.is_error(), d.message.clone())).collect()
+}
+
+#[test]
+fn what_can_mean_one_thing_only_is_a_warning() {
+    let cases = [
+        (
+            "M DEFINITIONS ::= BEGIN B ::= BIT STRING b B ::= ''101''B END",
+            "apostrophes are doubled",
+        ),
+        ("M DEFINITIONS ::= BEGIN E ::= ENUMERATED { a(0), , b(2) } END", "an item is empty"),
+        (
+            "M DEFINITIONS ::= BEGIN A ::= NULL A ::= -- again -- NULL END",
+            "`A` is defined twice, word for word",
+        ),
+        (
+            "M DEFINITIONS ::= BEGIN E ::= ENUMERATED { a, b } S ::= SEQUENCE { e E DEFAULT Bee } \
+             bee E ::= b END",
+            "`Bee` is the name of a type",
+        ),
+        (
+            "M DEFINITIONS ::= BEGIN A ::= NULL END\nAnnex B ' (of \u{e9}) \nN DEFINITIONS ::= BEGIN \
+             B ::= NULL END",
+            "text behind the module's END",
+        ),
+    ];
+    for (text, warning) in cases {
+        assert_eq!(said(text), [(false, warning.to_owned())], "{text}");
+    }
+}
+
+#[test]
+fn what_could_mean_two_things_is_an_error() {
+    let cases = [
+        "M DEFINITIONS ::= BEGIN A ::= NULL A ::= BOOLEAN END",
+        "M DEFINITIONS ::= BEGIN A ::= NULL END Annex ::= B",
+        "M DEFINITIONS ::= BEGIN A ::= NULL END N ::= BEGIN B ::= NULL END",
+        "M DEFINITIONS ::= BEGIN E ::= ENUMERATED { a } S ::= SEQUENCE { e E DEFAULT Bee } END",
+        "M DEFINITIONS ::= BEGIN B ::= BIT STRING b B ::= ''102''B END",
+    ];
+    for text in cases {
+        assert!(said(text).iter().any(|(is_error, _)| *is_error), "{text}: {:?}", said(text));
+    }
+}

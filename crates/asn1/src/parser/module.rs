@@ -13,10 +13,16 @@ impl Parser<'_> {
     /// A file: one module or more.
     pub(super) fn file(&mut self) -> Vec<Module> {
         self.node(NodeKind::File, |p| {
-            p.unknown_tokens();
             let mut modules = Vec::new();
+            let mut foreign = Vec::new();
             while !p.is_at_end() {
                 if p.skip_foreign() {
+                    continue;
+                }
+                if !modules.is_empty()
+                    && let Some(next) = p.next_module()
+                {
+                    foreign.push(p.skip_text(next));
                     continue;
                 }
                 let before = p.at;
@@ -28,14 +34,65 @@ impl Parser<'_> {
             if modules.is_empty() && p.diagnostics.is_empty() {
                 let _ = p.expected::<()>("a module", "begin with `Name DEFINITIONS ::= BEGIN`");
             }
+            p.unknown_tokens(&foreign);
             p.bump_trivia();
             modules
         })
     }
 
-    /// Errors of tokens themselves.
-    fn unknown_tokens(&mut self) {
-        for token in &self.file.tree.tokens {
+    /// Behind a module: where the next one begins, or the end, if in front of it stands text that cannot have
+    /// been meant as a part of a module.
+    fn next_module(&self) -> Option<usize> {
+        let mut ahead = 0;
+        while self.at + ahead < self.end {
+            let text = self.text(ahead);
+            let is_word = self.kind(ahead) == TokenKind::Upper;
+            if is_word && self.is_at_header(ahead) {
+                break;
+            }
+            if self.kind(ahead) == TokenKind::Assign
+                || is_word && (text.ends_with("DEFINITIONS") || matches!(text, "BEGIN" | "END"))
+            {
+                return None;
+            }
+            ahead += 1;
+        }
+        (ahead > 0).then_some(self.at + ahead)
+    }
+
+    fn is_at_header(&self, ahead: usize) -> bool {
+        let is_word = |n: usize| self.kind(n) == TokenKind::Upper;
+        if self.sign(ahead + 1, b'{') {
+            let close = self.file.closes.get(self.at + ahead + 1).copied();
+            let close = close.unwrap_or(super::NONE) as usize;
+            return close < self.end && self.text(close + 1 - self.at).ends_with("DEFINITIONS");
+        }
+        is_word(ahead + 1) && self.text(ahead + 1).ends_with("DEFINITIONS")
+    }
+
+    /// Passes text up to a token; where it stands.
+    fn skip_text(&mut self, to: usize) -> Span {
+        let start = self.span();
+        let help = "make it a comment: begin each line with `--`";
+        self.warn(start, "text behind the module's END", help);
+        self.node(NodeKind::Skipped, |p| p.bump_to(to));
+        self.since(start)
+    }
+
+    /// Errors of tokens themselves, where they are not among text that is of no module.
+    fn unknown_tokens(&mut self, foreign: &[Span]) {
+        let is_foreign = |at: u32| {
+            let n = foreign.partition_point(|f| f.end <= at);
+            foreign.get(n).is_some_and(|f| f.start <= at)
+        };
+        for token in self.file.tree.tokens.iter().filter(|t| !is_foreign(t.span.start)) {
+            if matches!(token.kind, TokenKind::Bits | TokenKind::Hex)
+                && self.file.source.slice(token.span).starts_with("''")
+                && token.span.end - token.span.start > 3
+            {
+                let help = "write one apostrophe on each side";
+                self.warn(token.span, "apostrophes are doubled", help);
+            }
             let (message, help) = match token.kind {
                 TokenKind::Unknown => {
                     ("this sign is not of ASN.1", "remove it, or make it a comment")

@@ -250,6 +250,10 @@ impl Parser<'_> {
     fn enumerated(&mut self) -> Parsed<TypeKind> {
         let start = self.span();
         let items = self.list("items", |p| {
+            while p.sign(0, b',') {
+                p.warn(p.span(), "an item is empty", "remove the comma");
+                p.bump();
+            }
             if p.kind(0) == TokenKind::Ellipsis {
                 p.bump();
                 p.exception()?;
@@ -336,11 +340,28 @@ impl Parser<'_> {
         let presence = if self.eat_word("OPTIONAL") {
             Presence::Optional
         } else if self.eat_word("DEFAULT") {
-            Presence::Default(self.value()?)
+            Presence::Default(self.default_value()?)
         } else {
             Presence::Required
         };
         Ok(Item::Component(Box::new(Component { name, ty, presence })))
+    }
+
+    /// A value behind DEFAULT. A name alone cannot be a type there: a capital at its beginning is a slip.
+    fn default_value(&mut self) -> Parsed<Value> {
+        let is_name = self.kind(0) == TokenKind::Upper
+            && !is_reserved(self.text(0))
+            && (self.sign(1, b',') || self.sign(1, b'}'));
+        if !is_name || self.text(0).chars().all(|c| !c.is_ascii_lowercase()) {
+            return self.value();
+        }
+        let help = "a value's name begins with a small letter";
+        self.warn(self.span(), format!("`{}` is the name of a type", self.text(0)), help);
+        let mut name = self.take_name();
+        name.text[..1].make_ascii_lowercase();
+        let span = name.span;
+        let reference = Reference { module: None, name, arguments: None };
+        Ok(Value { kind: ValueKind::Reference(reference), span })
     }
 
     /// `! 3`, `! Type : value`.

@@ -74,7 +74,8 @@ impl<'w, 'a> Lower<'w, 'a> {
     fn assignments(&mut self, module: ModuleId) {
         let scope = &self.world.modules[module];
         for (index, assignment) in scope.ast.assignments.iter().enumerate() {
-            if !assignment.parameters.is_empty() {
+            let is_repeated = self.world.is_repeated(Def { module, index });
+            if !assignment.parameters.is_empty() || is_repeated {
                 continue;
             }
             let env = Env::of(module, &[]);
