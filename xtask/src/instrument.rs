@@ -55,7 +55,8 @@ impl Mode {
         if self == Mode::Fuzz && crate_name != WITHOUT_COVERAGE {
             flags.extend(COVERAGE);
         }
-        flags.push("-Cdebuginfo=line-tables-only");
+        // Also of crates that tests build without: a fuzzer is as good as it is fast.
+        flags.extend(["-Copt-level=1", "-Cdebuginfo=line-tables-only"]);
         flags
     }
 }
