@@ -10,6 +10,7 @@
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
+mod answers;
 mod backlog;
 mod beside;
 mod changes;

@@ -1,5 +1,6 @@
 //! The IP stack: two of them over a pair of interfaces in memory, on a virtual clock.
 
+mod answers;
 mod bounds;
 mod capture;
 mod kernel;

@@ -17,6 +17,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 mod upkeep;
 
+use super::answers::Answers;
 use super::beside::Beside;
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
 use super::input::Direct;
@@ -75,6 +76,8 @@ pub(super) struct Core {
     time_wait: VecDeque<SocketId>,
     /// Connections whose next station is being asked for.
     resolving: Vec<u32>,
+    /// Answers that wait for the same.
+    pub answers: Answers,
     resolve_at: Option<Instant>,
     /// The IP layer's, when it was last looked at.
     generation: u64,
@@ -136,6 +139,7 @@ impl Stack {
             eventful: VecDeque::with_capacity(max),
             time_wait: VecDeque::new(),
             resolving: Vec::new(),
+            answers: Answers::new(),
             resolve_at: None,
             generation: 0,
             staged: Vec::new(),
@@ -254,7 +258,7 @@ impl Stack {
         if self.core.shares {
             self.release_ports();
             if self.ask_kernel(now) {
-                self.core.retry_resolving();
+                self.core.retry_resolving(now);
                 return self.transmit(now).map(|_| true);
             }
         }

@@ -5,11 +5,10 @@ use std::net::IpAddr;
 
 use fusewire_base::Instant;
 use fusewire_net::NoPath;
-use fusewire_transport::tcp::{State, Tuple};
-use fusewire_wire::tcp::Header;
+use fusewire_transport::tcp::State;
 
 use super::{CONFIRM, Core, RESOLVE_RETRY, mss};
-use crate::ip::config::{Error, Event, Marking, Result, SocketId};
+use crate::ip::config::{Error, Event, Result, SocketId};
 use crate::ip::output::Offload;
 use crate::ip::sums::Sums;
 use crate::ip::table::{Flow, Protocol, Socket};
@@ -54,25 +53,6 @@ impl Core {
         if !slot.events.is_empty() && !slot.eventful {
             slot.eventful = true;
             self.eventful.push_back(index);
-        }
-    }
-
-    /// A segment that belongs to no connection.
-    pub(in crate::ip) fn answer(
-        &mut self,
-        now: Instant,
-        tuple: &Tuple,
-        header: &Header,
-        marking: Marking,
-    ) {
-        self.layer_speaks = true;
-        match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
-            Ok(via) => {
-                if !self.output.control(&via, header, marking) {
-                    self.counters.output_full += 1;
-                }
-            }
-            Err(_) => self.counters.unroutable += 1,
         }
     }
 
@@ -122,7 +102,7 @@ impl Core {
                 if !self.resolving.contains(&index) {
                     self.resolving.push(index);
                 }
-                self.resolve_at = Some(now + RESOLVE_RETRY);
+                self.resolve_later(now);
             }
             Err(why) => {
                 let error = Error::from(why);
@@ -280,14 +260,21 @@ impl Core {
             self.timer(now, index);
         }
         if self.resolve_at.is_some_and(|at| at <= now) {
-            self.retry_resolving();
+            self.retry_resolving(now);
         }
         any
     }
 
-    /// Connections whose next station was being asked for try again.
-    pub(super) fn retry_resolving(&mut self) {
+    /// Something waits for the station of its next hop: tried again in a while, and at once when the IP layer has
+    /// learned something.
+    pub(in crate::ip) fn resolve_later(&mut self, now: Instant) {
+        self.resolve_at = Some(now + RESOLVE_RETRY);
+    }
+
+    /// What waited for the station of its next hop tries again.
+    pub(super) fn retry_resolving(&mut self, now: Instant) {
         self.resolve_at = None;
+        self.retry_answers(now);
         while let Some(index) = self.resolving.pop() {
             self.mark(index);
         }

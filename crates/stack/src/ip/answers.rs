@@ -1,0 +1,75 @@
+//! Answers that belong to no connection (SYN-ACK, RST of a listener) and whose next station is being asked for. Few
+//! are kept, and not for long: what is lost here comes again after a second, when the peer repeats itself.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_net::NoPath;
+use fusewire_transport::tcp::Tuple;
+use fusewire_wire::tcp::Header;
+
+use super::config::Marking;
+use super::stack::Core;
+
+/// Answers that wait at most; the oldest makes room.
+const WAITING_MAX: usize = 64;
+/// How long one waits: by then a SYN-ACK is due again anyway.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An answer that waits.
+pub struct Answer {
+    tuple: Tuple,
+    header: Header,
+    marking: Marking,
+    until: Instant,
+}
+
+/// Those that wait, oldest first.
+pub type Answers = VecDeque<Answer>;
+
+impl Core {
+    /// Sends a segment that belongs to no connection, as soon as its way is known.
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        tuple: &Tuple,
+        header: &Header,
+        marking: Marking,
+    ) {
+        let until = now + PATIENCE;
+        self.try_answer(now, Answer { tuple: *tuple, header: *header, marking, until });
+    }
+
+    fn try_answer(&mut self, now: Instant, answer: Answer) {
+        self.layer_speaks = true;
+        let Answer { tuple, header, marking, until } = &answer;
+        match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
+            Ok(via) => {
+                if !self.output.control(&via, header, *marking) {
+                    self.counters.output_full += 1;
+                }
+            }
+            Err(NoPath::Resolving) if now < *until => {
+                // A repetition takes the place of what it repeats.
+                self.answers.retain(|other| other.tuple != *tuple);
+                if self.answers.len() >= WAITING_MAX {
+                    self.answers.pop_front();
+                    self.counters.unroutable += 1;
+                }
+                self.answers.push_back(answer);
+                self.resolve_later(now);
+            }
+            Err(_) => self.counters.unroutable += 1,
+        }
+    }
+
+    /// Tries each of those that wait once more.
+    pub(super) fn retry_answers(&mut self, now: Instant) {
+        for _ in 0..self.answers.len() {
+            if let Some(answer) = self.answers.pop_front() {
+                self.try_answer(now, answer);
+            }
+        }
+    }
+}
