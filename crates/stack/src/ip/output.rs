@@ -203,6 +203,8 @@ impl Output {
             return None;
         }
         let most = self.offload.packet_max - HEADER_ROOM;
+        stream.tcp.extend(now, first, most as u64);
+        payload.end = first.payload.as_ref().map_or(payload.end, |p| p.end);
         loop {
             let len = (payload.end - payload.start) as usize;
             if !len.is_multiple_of(segment_len) || len + segment_len > most {

@@ -8,6 +8,7 @@
 //! | `ack` | what an acknowledgement does |
 //! | `recovery` | RACK-TLP, retransmission timer, undo |
 //! | `output` | queueing and sending |
+//! | `train` | segments that leave as one super-frame |
 //! | `timers` | deadlines, zero-window and keep-alive probes |
 //! | `window` | the receive window and delayed acknowledgements |
 //! | `queue`, `ranges` | the flat tables behind sending and receiving |
@@ -28,6 +29,7 @@ mod queue;
 mod ranges;
 mod recovery;
 mod timers;
+mod train;
 mod types;
 mod window;
 

@@ -8,4 +8,5 @@ mod handshake;
 mod listener;
 mod loss;
 mod pair;
+mod trains;
 mod windows;
