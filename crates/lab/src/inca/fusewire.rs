@@ -8,9 +8,10 @@ use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
-    MARK, Means, Meter, NAP, Protocol, Report, Role, Task, Vain, WINDOW, ask, look, ready, settle,
-    stream_byte,
+    MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW, ask, look,
+    ready, settle, stream_byte,
 };
+use super::timed::{Spent, Timed};
 use crate::{Error, Result};
 
 /// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
@@ -32,13 +33,11 @@ pub fn work(task: &Task) -> Result<Report> {
     }
 }
 
-/// A stack of one address on a TAP.
-///
-/// # Errors
-/// What the TAP says, and the system when it has no random bytes.
-pub fn open(name: &str, cidr: Cidr, clock: &Clock) -> Result<Stack> {
+/// A stack of one address on a TAP; `spent` hears of the time inside it.
+fn open(name: &str, cidr: Cidr, clock: &Clock, spent: &Spent) -> Result<Stack> {
     let config = tap::Config { name: name.into(), ..tap::Config::default() };
     let tap = Tap::open(&config).map_err(Error::os("opening a TAP"))?;
+    let tap = Timed::new(tap, spent.clone());
     settle(name)?;
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
@@ -53,6 +52,7 @@ struct Subject<'a> {
     stack: Stack,
     clock: Clock,
     quiet: Vain,
+    spent: Spent,
 }
 
 impl<'a> Subject<'a> {
@@ -60,8 +60,9 @@ impl<'a> Subject<'a> {
         let clock = Clock::new();
         let cidr = Cidr::new(task.local.ip(), task.prefix())
             .ok_or_else(|| Error::Unsupported("not an address and a prefix".into()))?;
-        let stack = open(&task.tap, cidr, &clock)?;
-        Ok(Subject { task, stack, clock, quiet: Vain::default() })
+        let spent = Spent::default();
+        let stack = open(&task.tap, cidr, &clock, &spent)?;
+        Ok(Subject { task, stack, clock, quiet: Vain::default(), spent })
     }
 
     /// Drives the stack once; false when nothing has happened for too long.
@@ -77,7 +78,7 @@ impl<'a> Subject<'a> {
     fn udp_receive(&mut self) -> Result<Report> {
         let id = self.bind()?;
         ready()?;
-        let mut meter = Meter::new(self.task);
+        let mut meter = Meter::new(self.task).with_device(&self.spent);
         let size = self.task.size;
         if self.task.means == Means::Fusewire {
             let mut bytes = vec![0; 1 << 16];
@@ -119,7 +120,7 @@ impl<'a> Subject<'a> {
         let size = self.task.size;
         let peer = Some(self.task.peer);
         self.find_peer(id)?;
-        let mut meter = Meter::new(self.task);
+        let mut meter = Meter::new(self.task).with_device(&self.spent);
         if self.task.means == Means::Fusewire {
             let bytes = vec![MARK; size];
             let mut now = self.clock.now();
@@ -213,7 +214,7 @@ impl<'a> Subject<'a> {
         TcpConfig {
             recv_window: WINDOW,
             initial_recv_window: WINDOW,
-            send_buffer: WINDOW,
+            send_buffer: SEND_BUFFER,
             ..self.stack.config().tcp.clone()
         }
     }
@@ -230,7 +231,7 @@ impl<'a> Subject<'a> {
                 return Err(Error::Unsupported("nobody connected".into()));
             }
         };
-        let mut meter = Meter::new(self.task);
+        let mut meter = Meter::new(self.task).with_device(&self.spent);
         let mut bytes = vec![0; self.task.stride()];
         let (mut at, mut filled) = (0u64, 0);
         loop {
@@ -292,7 +293,7 @@ impl<'a> Subject<'a> {
         let stride = self.task.stride();
         // From any place below 251, as many bytes as one write takes.
         let bytes: Vec<u8> = (0..(stride + 251) as u64).map(stream_byte).collect();
-        let mut meter = Meter::new(self.task);
+        let mut meter = Meter::new(self.task).with_device(&self.spent);
         let (mut at, mut written, mut held) = (0usize, 0, 0);
         loop {
             let start = (at - written) % 251;

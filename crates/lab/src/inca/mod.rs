@@ -5,7 +5,7 @@
 //!
 //! | | Fusewire | kernel |
 //! |---|---|---|
-//! | device to memory | inside the interface's `receive` or `transmit` | processor time of crossing the veth, up to the door of IP or from it |
+//! | device to memory | inside the interface's `receive` or `transmit`, at both ends where both are ours | processor time of crossing the veth, up to the door of IP or from it |
 //! | protocol processing | frame in memory to application buffer, alone | the rest of the processor time up to the application's buffer, the system call with it |
 //! | application | time between two messages | the same |
 
@@ -19,6 +19,7 @@ mod raw;
 mod run;
 mod segments;
 mod task;
+mod timed;
 mod wires;
 
 use serde::Serialize;

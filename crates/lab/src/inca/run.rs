@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::pair::{Between, Pair, Reports, Runner};
-use super::task::{Means, Protocol, Role};
+use super::task::{Means, Protocol, Report, Role};
 use super::wires::Wires;
 use super::{
     Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, iperf, processing, segments,
@@ -155,7 +155,7 @@ impl Bench<'_> {
         let application = |rate: Option<f64>| rate.map(|rate| 1e9 / rate);
         line.kernel.application_ns = application(line.kernel_messages_per_s);
         line.fusewire.application_ns = application(line.fusewire_messages_per_s);
-        line.fusewire.device_ns = device_ns(&rounds);
+        line.fusewire.device_ns = device_ns(&rounds, protocol, size);
         let alone = match protocol {
             Protocol::Udp => processing::measure(size, self.plan.rounds),
             Protocol::Tcp => segments::measure(size, self.plan.rounds),
@@ -294,12 +294,16 @@ fn pairs(protocol: Protocol, direction: Direction, size: usize) -> Vec<(&'static
     }
 }
 
-/// Time a message inside the interface, where a process of ours measured it: Fusewire's own, or else the
-/// raw device's.
-fn device_ns(rounds: &Rounds) -> Option<f64> {
+/// Time a message inside the interface, where processes of ours measured it: Fusewire's own, at both ends if both are,
+/// or else the raw device's.
+fn device_ns(rounds: &Rounds, protocol: Protocol, size: usize) -> Option<f64> {
+    // Who reads a stream at the other end counts bytes.
+    let unit = if protocol == Protocol::Tcp { size as f64 } else { 1.0 };
+    let each = |r: &Report| r.device_s.map(|s| s * 1e9 / r.messages.max(1) as f64);
     ["fusewire", "raw"].into_iter().find_map(|name| {
-        let reports = rounds.get(name)?.iter().flatten().map(|(_, r)| &r.subject);
-        let ns = reports.filter_map(|r| Some(r.device_s? * 1e9 / r.messages.max(1) as f64));
+        let reports = rounds.get(name)?.iter().flatten().map(|(_, r)| r);
+        let ns =
+            reports.filter_map(|r| Some(each(&r.subject)? + each(&r.peer).unwrap_or(0.0) * unit));
         median(&ns.collect::<Vec<_>>())
     })
 }
@@ -336,7 +340,6 @@ fn range(values: &[f64]) -> Option<[f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inca::task::Report;
 
     fn round(rate: f64) -> Option<(f64, Reports)> {
         let reports = Reports { subject: Report::default(), peer: Report::default() };
@@ -353,6 +356,19 @@ mod tests {
         assert_eq!(range(&[2.0, 3.0, 1.0]), Some([1.0, 3.0]));
         assert_eq!((median(&[]), range(&[])), (None, None));
         assert!(ratios(&rounds, "fusewire", "raw").is_empty());
+    }
+
+    #[test]
+    fn time_at_the_device_is_that_of_both_ends() {
+        let report = |messages, device_s| Report { messages, device_s, ..Report::default() };
+        let round = |subject, peer| Some((1.0, Reports { subject, peer }));
+        let mut rounds =
+            Rounds::from([("raw", vec![round(report(10, Some(1e-6)), report(9, None))])]);
+        assert_eq!(device_ns(&rounds, Protocol::Udp, 100).map(f64::round), Some(100.0));
+        let both = round(report(10, Some(2e-6)), report(2000, Some(2e-6)));
+        rounds.insert("fusewire", vec![both]);
+        assert_eq!(device_ns(&rounds, Protocol::Tcp, 100).map(f64::round), Some(300.0));
+        assert_eq!(device_ns(&Rounds::new(), Protocol::Tcp, 100), None);
     }
 
     #[test]

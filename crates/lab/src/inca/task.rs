@@ -9,6 +9,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::timed::Spent;
 use crate::{Error, Result};
 
 /// Time at the beginning that does not count.
@@ -25,9 +26,12 @@ pub const NAP: Duration = Duration::from_micros(30);
 pub const BULK_BYTES: usize = 64 << 10;
 /// Bytes of one read of bulk data, by whatever means.
 pub const BULK_READ_BYTES: usize = 256 << 10;
-/// Window that we let a sender of a stream fill, and memory that we send from. The peer is next door: what is under
-/// way and what is queued behind it are to stay within the caches of two processors; more makes nothing faster.
+/// Window that we let a sender of a stream fill. The peer is next door: what is under way and what is queued behind it
+/// are to stay within the caches of two processors; more makes nothing faster.
 pub const WINDOW: u32 = 512 << 10;
+/// Memory that we send a stream from. Twice as much: a reader that was asleep is to find the next super-frames there
+/// while the acknowledgement of those before is on its way.
+pub const SEND_BUFFER: u32 = 1 << 20;
 /// Questions in vain between two looks at the clock, and how much of the time between these counts at most: who
 /// naps each time is as long about it.
 const ASKS: u32 = 1 << 10;
@@ -209,6 +213,8 @@ pub struct Meter {
     pending: u64,
     /// Time inside the interface.
     pub device: Duration,
+    /// Where it is told, if it is.
+    spent: Option<Spent>,
     /// Messages that were not what was sent.
     pub wrong: u64,
     report: Option<Report>,
@@ -226,9 +232,16 @@ impl Meter {
             messages: 0,
             pending: 0,
             device: Duration::ZERO,
+            spent: None,
             wrong: 0,
             report: None,
         }
+    }
+
+    /// `spent` tells the time inside the interface.
+    #[must_use]
+    pub fn with_device(self, spent: &Spent) -> Self {
+        Meter { spent: Some(spent.clone()), ..self }
     }
 
     /// Adds messages; false once the time is up.
@@ -237,6 +250,9 @@ impl Meter {
         let now = Instant::now();
         let started = *self.started.get_or_insert(now);
         self.last = Some(now);
+        if let Some(spent) = &self.spent {
+            self.device = spent.so_far();
+        }
         if let Some((from, cpu, before, device)) = self.counted_from {
             let elapsed = now - from;
             if self.report.is_none() && elapsed >= self.seconds {
