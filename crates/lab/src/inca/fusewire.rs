@@ -71,6 +71,15 @@ impl<'a> Subject<'a> {
         Ok(!self.quiet.is_over(worked))
     }
 
+    /// The same, for who only sends: what was sent is something that has happened.
+    fn turn_of_sender(&mut self, sent: bool) -> Result<bool> {
+        let goes_on = self.turn()?;
+        if sent {
+            self.quiet.is_over(true);
+        }
+        Ok(goes_on || sent)
+    }
+
     fn bind(&mut self) -> Result<SocketId> {
         self.stack.udp_bind(self.task.local).map_err(failed)
     }
@@ -129,7 +138,9 @@ impl<'a> Subject<'a> {
                 let taken = staged.map_err(Error::os("sending"))?.map_err(failed)?;
                 if !taken || sent.is_multiple_of(SENDS_A_TURN * 64) {
                     now = self.clock.now();
-                    self.turn()?;
+                    if !self.turn_of_sender(taken)? {
+                        return meter.report();
+                    }
                 }
                 if taken && !meter.count_one_sent() {
                     return meter.report();
@@ -143,8 +154,9 @@ impl<'a> Subject<'a> {
             let sent = self.stack.udp_send_batch(now, id, &bytes, size, peer);
             let sent = sent.map_err(Error::os("sending"))?.map_err(failed)?;
             // Whoever only sends has to look now and then at what comes too: who asks for our address.
-            if sent == 0 || turn.is_multiple_of(SENDS_A_TURN) {
-                self.turn()?;
+            let looks = sent == 0 || turn.is_multiple_of(SENDS_A_TURN);
+            if looks && !self.turn_of_sender(sent > 0)? {
+                break;
             }
             if sent > 0 && !meter.count_sent(sent as u64) {
                 break;
