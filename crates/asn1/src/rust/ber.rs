@@ -359,7 +359,7 @@ impl Writer<'_> {
             self.tagged(id, &format!("<{inner} as ber::Tagged>::CONSTRUCTED"));
             self.encode_contents(id, |w| {
                 w.newtype_checks(of);
-                if of.are_bits && of.inner.limits.sizes.low().unwrap_or(0) <= 0 {
+                if of.has_free_zeros() {
                     // X.690 clause 11.2.2: named bits have no zeros at their end.
                     line!(w, "        if to.rules() == ber::Rules::Der {{");
                     line!(w, "            let bits = self.0.trimmed();");
@@ -386,14 +386,8 @@ impl Writer<'_> {
     /// What a struct around a value holds, and what is asked of that.
     fn decode_inner(&mut self, rust: &str, of: &Newtype, read: &str) {
         let mut checks = self.own_checks(of, "value", false, &Side::Decode, "");
-        if of.are_bits && of.inner.limits.sizes.low().unwrap_or(0) <= 0 {
-            checks.push(
-                "if from.rules() == ber::Rules::Der && value.trimmed().len() != value.len() {"
-                    .to_owned(),
-            );
-            checks.push("    let problem = codec::Problem::NotCanonical(\"named bits without zeros at their end\");".to_owned());
-            checks.push("    return Err(problem.at(at_));".to_owned());
-            checks.push("}".to_owned());
+        if of.has_free_zeros() {
+            checks.extend(no_free_zeros("ber::Rules::Der"));
         }
         if checks.is_empty() {
             return line!(self, "        {read}.map({rust})");
@@ -519,4 +513,15 @@ fn optional_step(field: &Field) -> String {
             )
         }
     }
+}
+
+/// Lines that refuse zeros at the end of named bits where the rules are canonical.
+pub(super) fn no_free_zeros(rules: &str) -> [String; 4] {
+    [
+        format!("if from.rules() == {rules} && value.trimmed().len() != value.len() {{"),
+        "    let problem = codec::Problem::NotCanonical(\"named bits without zeros at their end\");"
+            .to_owned(),
+        "    return Err(problem.at(at_));".to_owned(),
+        "}".to_owned(),
+    ]
 }

@@ -74,6 +74,8 @@ impl Writer<'_> {
             let Kind::Named(id) = leaf.kind else { break };
             let inner = match &self.model.defs[*id].shape {
                 Shape::Alias(of) => of,
+                // There is no last type to come to.
+                Shape::Newtype(_) if self.model.defs[*id].is_list_of_itself => break,
                 Shape::Newtype(of) => {
                     leaf.way += ".0";
                     leaf.newtypes.push(*id);

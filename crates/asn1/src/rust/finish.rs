@@ -8,6 +8,8 @@ impl Model {
     /// Decides it.
     pub(super) fn finish(&mut self) {
         self.break_aliases();
+        self.find_lists_of_themselves();
+        self.wrap_whole_messages();
         self.box_cycles();
         self.find_borrows();
         self.drop_defaults();
@@ -83,6 +85,74 @@ impl Model {
             }
             path.into_iter().for_each(|at| state[at] = 2);
         }
+    }
+
+    /// A type that no other is made of is encoded by itself. Where its constraints change its encoding, or are to be
+    /// asked for, another name of a Rust type would lose them: it is a struct.
+    fn wrap_whole_messages(&mut self) {
+        let mut is_used = vec![false; self.defs.len()];
+        for id in 0..self.defs.len() {
+            let mut held = Vec::new();
+            self.parts(id).into_iter().for_each(|part| self.held(part, &mut held));
+            held.into_iter().for_each(|(to, _)| is_used[to] = true);
+            if let Shape::Struct(of) = &self.defs[id].shape {
+                let rows = of.tables.iter().flat_map(|t| &t.rows);
+                let mut held = Vec::new();
+                rows.for_each(|row| self.held(&row.2, &mut held));
+                held.into_iter().for_each(|(to, _)| is_used[to] = true);
+            }
+        }
+        for id in (0..self.defs.len()).filter(|&id| !is_used[id]) {
+            let writer = Writer { model: self, module: self.defs[id].module, out: String::new() };
+            let Shape::Alias(of) = &self.defs[id].shape else { continue };
+            if !writer.says_more(of) {
+                continue;
+            }
+            let newtype = Newtype {
+                inner: of.clone(),
+                is_implicit: true,
+                names: Vec::new(),
+                are_bits: false,
+            };
+            self.defs[id].shape = Shape::Newtype(newtype);
+        }
+    }
+
+    /// `T ::= SEQUENCE OF T`, and longer ways through names and lists that come back to where they began.
+    fn find_lists_of_themselves(&mut self) {
+        const NEW: usize = usize::MAX;
+        let mut seen_from = vec![NEW; self.defs.len()];
+        for start in 0..self.defs.len() {
+            let mut at = start;
+            while seen_from[at] == NEW {
+                seen_from[at] = start;
+                let Some(next) = self.only_part(at) else { break };
+                at = next;
+            }
+            // Where this way met itself the circle begins, if it is one.
+            if seen_from[at] == start && self.only_part(at).is_some() {
+                let first = at;
+                loop {
+                    self.defs[at].is_list_of_itself = true;
+                    at = self.only_part(at).unwrap_or(first);
+                    if at == first {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a definition holds that holds one thing.
+    fn only_part(&self, id: DefId) -> Option<DefId> {
+        let (Shape::Alias(part) | Shape::Newtype(Newtype { inner: part, .. })) =
+            &self.defs[id].shape
+        else {
+            return None;
+        };
+        let mut held = Vec::new();
+        self.held(part, &mut held);
+        held.first().map(|h| h.0)
     }
 
     /// A component whose type holds the component's own stands behind a pointer.

@@ -68,7 +68,10 @@ impl Writer<'_> {
             line!(w, "        {put}");
         });
         self.forward_decode(syntax, id, |w| {
-            let checks = w.own_checks(of, "value", false, &Side::Decode, "");
+            let mut checks = w.own_checks(of, "value", false, &Side::Decode, "");
+            if syntax == Forward::Oer && of.has_free_zeros() {
+                checks.extend(super::ber::no_free_zeros("oer::Rules::Coer"));
+            }
             let read = w.read(syntax, &of.inner);
             if checks.is_empty() {
                 return line!(w, "        {read}.map({rust})");

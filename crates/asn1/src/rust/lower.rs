@@ -162,6 +162,7 @@ impl<'w, 'a> Lower<'w, 'a> {
             shape,
             borrows: false,
             is_recursive: false,
+            is_list_of_itself: false,
         });
         self.model.defs.len() - 1
     }
@@ -316,7 +317,9 @@ impl<'w, 'a> Lower<'w, 'a> {
         match &ty.ty.kind {
             TypeKind::Simple(simple) => self.simple(*simple),
             TypeKind::Integer(names) => (self.integer(limits, !names.is_empty()), own(2)),
-            TypeKind::BitString(_) => (Kind::Plain("types::BitString", true), own(3)),
+            TypeKind::BitString(names) if names.is_empty() => {
+                (Kind::Plain("types::BitString", true), own(3))
+            }
             TypeKind::SequenceOf(name, element) | TypeKind::SetOf(name, element) => {
                 let hint = name.as_ref().map_or_else(|| format!("{hint}-item"), |n| n.text.clone());
                 let element = Ty { ty: element, env: ty.env.clone() };

@@ -52,6 +52,8 @@ pub struct DefModel {
     pub borrows: bool,
     /// Whether its values may hold values of itself.
     pub is_recursive: bool,
+    /// Whether it is a list of lists of itself, and of nothing else.
+    pub is_list_of_itself: bool,
 }
 
 /// What a type is in Rust.
@@ -117,6 +119,13 @@ pub struct Newtype {
     pub names: Vec<(Names, i128)>,
     /// Whether they are bits.
     pub are_bits: bool,
+}
+
+impl Newtype {
+    /// Named bits, whose value does not change by zeros at their end (X.690 clause 11.2.2, X.696 clause 13.3.1).
+    pub fn has_free_zeros(&self) -> bool {
+        self.are_bits && self.inner.limits.sizes.low().unwrap_or(0) <= 0
+    }
 }
 
 /// A name in Rust and in ASN.1.

@@ -1,7 +1,7 @@
 //! How a value is written and read where it is used, in the syntaxes that write forwards: OER, XDR and LWS. Mostly
 //! its Rust type says it all; where a constraint changes the encoding (widths, fixed sizes) it is said here.
 
-use super::checks::{Leaf, character_width};
+use super::checks::{Leaf, Side, character_width};
 use super::limits::Limits;
 use super::lower::fitting;
 use super::model::*;
@@ -93,9 +93,15 @@ impl Writer<'_> {
         !leaf.is_known() && self.form(syntax, &leaf).is_some()
     }
 
+    /// Whether a type says more than its Rust type does: a constraint that is asked for, or changes an encoding.
+    pub fn says_more(&self, ty: &Use) -> bool {
+        [Forward::Oer, Forward::Xdr, Forward::Lws].iter().any(|&s| self.is_special(s, ty))
+            || !self.checks(ty, "value", true, &Side::Encode, "").is_empty()
+    }
+
     /// How a struct around a value writes it.
     pub fn put_inner(&self, syntax: Forward, of: &Newtype) -> String {
-        if of.are_bits && syntax == Forward::Oer && of.inner.limits.sizes.low().unwrap_or(0) <= 0 {
+        if syntax == Forward::Oer && of.has_free_zeros() {
             // X.696 clause 13.3.1: zeros at the end of named bits are not sent.
             return "oer::Encode::encode(&self.0.trimmed(), to)".to_owned();
         }

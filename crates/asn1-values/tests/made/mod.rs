@@ -1,0 +1,100 @@
+//! Random values of types, made of a list of decisions.
+
+use fusewire_asn1_values::schema::{Kind, Size, TypeId};
+use fusewire_asn1_values::value::{Real, Structure};
+use fusewire_asn1_values::{Schema, Value, characters, number};
+
+/// Decisions, zeros when they are used up.
+pub struct Dice<'a>(pub std::slice::Iter<'a, u64>);
+
+impl Dice<'_> {
+    /// A number below `sides`.
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0.next().map_or(0, |n| n % sides)
+    }
+}
+
+/// How many there are: below `most`, but for what a constraint says.
+fn length(dice: &mut Dice<'_>, size: Size, most: u64) -> u64 {
+    let least = size.least.unwrap_or(0) as u64;
+    let most = size.most.map_or(least + most, |n| n as u64 + 1);
+    least + dice.roll(most.saturating_sub(least).max(1))
+}
+
+/// A value of a type.
+pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Value {
+    let bytes =
+        |dice: &mut Dice<'_>, len: u64| (0..len).map(|_| dice.roll(256) as u8).collect::<Vec<u8>>();
+    match &schema.get(ty).kind {
+        Kind::Boolean => Value::Boolean(dice.roll(2) == 1),
+        Kind::Null => Value::Null,
+        Kind::Integer(of) => match of.bounds {
+            (None, None) => {
+                // With names it is 64 bits wide in XDR.
+                let len = 1 + dice.roll(if of.names.is_empty() { 20 } else { 8 });
+                Value::Integer(number::minimal(&bytes(dice, len)).to_vec())
+            }
+            (low, high) => {
+                let (low, high) = (low.unwrap_or(-9), high.unwrap_or(i128::from(u64::MAX) << 8));
+                let far = (i128::from(dice.roll(u64::MAX)) << 8) % (high - low + 1);
+                Value::integer(low + far)
+            }
+        },
+        Kind::Enumerated(of) => {
+            Value::Enumerated(of.items[dice.roll(of.items.len() as u64) as usize].1)
+        }
+        Kind::Real(_) => {
+            let value = f64::from_bits(dice.roll(u64::MAX));
+            Value::Real(Real::new(if value.is_nan() { f64::NAN } else { value }))
+        }
+        Kind::Bits(names, size) => {
+            let len = length(dice, *size, 40);
+            let mut bits = bytes(dice, len.div_ceil(8));
+            let unused = (len.wrapping_neg() % 8) as u8;
+            if let Some(last) = bits.last_mut() {
+                *last = *last & (0xff << unused) | if names.is_empty() { 0 } else { 1 << unused };
+            }
+            Value::Bits(bits, unused)
+        }
+        Kind::Octets(size) => {
+            let len = length(dice, *size, 200);
+            Value::Octets(bytes(dice, len))
+        }
+        Kind::Oid | Kind::RelativeOid => {
+            let mut arcs = vec![0x2a];
+            for _ in 0..dice.roll(4) {
+                arcs.extend([0x81, dice.roll(128) as u8]);
+            }
+            Value::Oid(arcs)
+        }
+        Kind::Text(simple, size) => {
+            let text = match simple {
+                fusewire_asn1::ast::Simple::UtcTime => "991231235959Z".to_owned(),
+                _ => {
+                    let len = length(dice, *size, 20);
+                    (0..len).map(|_| char::from(b'a' + dice.roll(26) as u8)).collect()
+                }
+            };
+            Value::Text(characters::encode(characters::coding(*simple), &text).unwrap())
+        }
+        Kind::Structure(of) => {
+            let mut members = Vec::new();
+            for member in &of.members {
+                let is_there = (!member.is_optional || dice.roll(2) == 1)
+                    || (member.in_group && member.is_needed);
+                let value = is_there.then(|| a_value(schema, member.ty, dice));
+                members.push(value.filter(|v| member.default.as_ref() != Some(v)));
+            }
+            Value::Structure(Structure { members, unknown: Vec::new() })
+        }
+        Kind::List(of) => {
+            let len = length(dice, of.size, 5);
+            Value::List((0..len).map(|_| a_value(schema, of.element, dice)).collect())
+        }
+        Kind::Choice(of) => {
+            let index = dice.roll(of.alternatives.len() as u64) as usize;
+            Value::Choice(index, Box::new(a_value(schema, of.alternatives[index].ty, dice)))
+        }
+        Kind::Open(_) | Kind::Unknown(_) => panic!("none of these is made"),
+    }
+}
