@@ -101,7 +101,7 @@ impl Writer<'_> {
         let rust = self.model.defs[id].rust.clone();
         let ty = self.ty(&of.inner, "'a");
         let end = "    }\n}\n";
-        let copy = match of.inner.kind {
+        let copy = match self.leaf(&of.inner).kind {
             Kind::Plain("types::Integer", _) => ".clone()",
             _ => "",
         };
