@@ -14,7 +14,7 @@ pub struct Options {
 }
 
 /// Programs, and files by their path, that tests need, and the Debian packages that have them.
-const PEERS: [(&str, &str); 14] = [
+const PEERS: [(&str, &str); 16] = [
     ("tshark", "tshark"),
     ("cc", "gcc"),
     ("g++", "g++"),
@@ -28,6 +28,8 @@ const PEERS: [(&str, &str); 14] = [
     ("socat", "socat"),
     ("tracepath", "iputils-tracepath"),
     ("rpcgen", "rpcsvc-proto"),
+    ("chromium", "chromium"),
+    ("valgrind", "valgrind"),
     ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev"),
 ];
 

@@ -30,7 +30,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &["base", "codec", "kernels", "session", "stack", "view"]),
     (
         "lab",
-        &["base", "codec", "device", "files", "kernels", "session", "stack", "transport", "wire"],
+        &[
+            "base",
+            "calibration",
+            "codec",
+            "device",
+            "files",
+            "kernels",
+            "model",
+            "session",
+            "stack",
+            "synthetic",
+            "transport",
+            "wire",
+        ],
     ),
     (
         "cli",

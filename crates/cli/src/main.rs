@@ -13,6 +13,7 @@ mod device;
 mod devices;
 mod get;
 mod key;
+mod lab;
 mod ls;
 mod model;
 mod options;
@@ -76,6 +77,9 @@ enum Command {
     /// Checks files of the XDR language, and compiles them to Rust, with stubs for remote procedure calls.
     #[command(subcommand)]
     Xdr(xdr::Xdr),
+    /// Repeats the experiments of five papers on this machine, and shows theirs beside ours.
+    #[command(subcommand)]
+    Lab(lab::Lab),
     /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
         Command::Asn1(asn1) => asn1::run(&asn1),
         Command::Model(model) => model::run(&model),
         Command::Xdr(xdr) => xdr::run(&xdr),
+        Command::Lab(lab) => lab::run(lab),
         Command::Bench(bench) => bench::run(bench),
     };
     output::finish(result)

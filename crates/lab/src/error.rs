@@ -41,6 +41,18 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// A record cannot be one.
+    #[error("{0}")]
+    Record(String),
+    /// A function to order cannot be made.
+    #[error(transparent)]
+    Synthetic(#[from] fusewire_synthetic::Error),
+    /// The model was given what no machine has.
+    #[error(transparent)]
+    Model(#[from] fusewire_model::paper::Error),
+    /// The user wants no more.
+    #[error("interrupted")]
+    Interrupted,
     /// What was asked for cannot be measured.
     #[error("{0}")]
     Unsupported(String),

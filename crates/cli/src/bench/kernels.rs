@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 /// The level of that name, or this machine's best.
-pub(super) fn level(name: Option<&str>) -> Result<Level> {
+pub(crate) fn level(name: Option<&str>) -> Result<Level> {
     let Some(name) = name else { return Ok(Level::detect()) };
     Level::from_name(name).ok_or_else(|| {
         let names: Vec<_> = Level::available().into_iter().map(Level::name).collect();

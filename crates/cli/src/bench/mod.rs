@@ -3,7 +3,7 @@
 mod codec;
 mod connections;
 mod inca;
-mod kernels;
+pub(crate) mod kernels;
 mod parts;
 mod trace;
 mod transfer;

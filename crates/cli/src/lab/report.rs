@@ -1,0 +1,36 @@
+//! `fusewire lab report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fusewire_lab::report::{entries, write};
+
+use super::records;
+use crate::output::{Code, EXIT_CODES, Failure, Result, count};
+
+/// The page.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Report {
+    /// The folder that index.html goes to.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Where records are [default: fusewire/lab in the XDG data folder].
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
+}
+
+/// Writes it. Records that cannot be read are named and left out.
+pub fn run(options: &Report) -> Result {
+    let records = records(options.records.as_ref())?;
+    let (entries, errors) = entries(&records);
+    let found = entries.iter().filter(|entry| entry.record.is_some()).count() as u64;
+    let path = write(&entries, &options.output)?;
+    println!("{}: {} of {} experiments", path.display(), found, entries.len());
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let mut text: String = errors.iter().map(|error| format!("{error}\n")).collect();
+    text += &format!("{} left out of the report", count(errors.len() as u64, "record"));
+    Err(Failure::new(Code::Failed, text).into())
+}

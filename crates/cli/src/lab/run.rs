@@ -1,0 +1,219 @@
+//! `fusewire lab run`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fusewire_lab::experiment::Experiment;
+use fusewire_lab::experiments::ALL;
+use fusewire_lab::lab::{self, Change, Outcome, Plan, Progress};
+use fusewire_lab::record::Record;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::records;
+use crate::bench::kernels::level;
+use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable};
+
+/// Which experiments.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Run {
+    /// Experiments, or papers: braun, ahlgren, dabbous, maclean, inca.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    names: Vec<String>,
+    /// All that can run here.
+    #[arg(long)]
+    all: bool,
+    /// A short run, under three minutes for all: the figures are rough.
+    #[arg(long)]
+    quick: bool,
+    /// Print each record as a line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Where records are kept [default: fusewire/lab in the XDG data folder].
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
+    /// CPU level of the kernels [default: the best of this machine].
+    #[arg(long, value_name = "NAME")]
+    level: Option<String>,
+}
+
+/// Runs them. Ctrl-C ends after the step at hand, and keeps the records that are there.
+pub fn run(options: &Run) -> Result {
+    let chosen = match options.all {
+        true => ALL.iter().collect(),
+        false => {
+            let wrong = |e: fusewire_lab::Error| Failure::new(Code::Usage, e.to_string());
+            lab::select(&options.names).map_err(wrong)?
+        }
+    };
+    let records = records(options.records.as_ref())?;
+    let plan = Plan {
+        quick: options.quick,
+        level: level(options.level.as_deref())?,
+        program: std::env::current_exe()?,
+        command: command(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The second ends it at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let mut bar = Bar { terminal: std::io::stderr().is_terminal(), said: None };
+    let mut tell = |progress: &Progress<'_>| {
+        bar.tell(progress);
+        !stop.load(Ordering::Relaxed)
+    };
+    let (mut done, mut failed, mut written) = (0u64, 0u64, Ok(()));
+    let ended = lab::run(&chosen, &plan, &records, &mut tell, &mut |experiment, outcome| {
+        clear();
+        match &outcome {
+            Outcome::Done { .. } => done += 1,
+            Outcome::Failed(_) => failed += 1,
+            Outcome::Left(_) => {}
+        }
+        if written.is_ok() {
+            written = print(experiment, &outcome, options.json);
+        }
+    });
+    clear();
+    written?;
+    match ended {
+        Err(fusewire_lab::Error::Interrupted) => {
+            let kept = count(done, "record");
+            let why = format!("interrupted; {kept} kept in {}", records.folder().display());
+            return Err(Failure::new(Code::Interrupted, why).into());
+        }
+        other => other?,
+    }
+    if !options.json && done > 0 {
+        println!(
+            "kept in {}; `fusewire lab report -o DIR` makes a page of it",
+            records.folder().display()
+        );
+    }
+    match failed {
+        0 => Ok(()),
+        n => Err(Failure::new(Code::Failed, format!("{} failed", count(n, "experiment"))).into()),
+    }
+}
+
+/// What the user typed, without what a shell needs.
+fn command() -> String {
+    let words = std::env::args().skip(1).map(|word| printable(&word));
+    let mut text = "fusewire".to_owned();
+    for word in words {
+        text += " ";
+        text += &word;
+    }
+    text.chars().take(400).collect()
+}
+
+fn clear() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+        let _ = std::io::stderr().flush();
+    }
+}
+
+/// How far it is, on standard error: in place on a terminal, elsewhere a line now and then.
+struct Bar {
+    terminal: bool,
+    said: Option<(Instant, usize)>,
+}
+
+impl Bar {
+    fn tell(&mut self, progress: &Progress<'_>) {
+        let pause = Duration::from_millis(if self.terminal { 100 } else { 15_000 });
+        let soon = self.said.is_some_and(|(at, index)| {
+            at.elapsed() < pause && (self.terminal || index == progress.index)
+        });
+        if soon {
+            return;
+        }
+        self.said = Some((Instant::now(), progress.index));
+        let left = progress.left.as_secs();
+        let line = format!(
+            "{:>3.0} %, {}:{:02} left; {} of {}: {}, {}",
+            progress.part * 100.0,
+            left / 60,
+            left % 60,
+            progress.index + 1,
+            progress.count,
+            progress.experiment,
+            progress.what
+        );
+        if self.terminal {
+            let line: String = line.chars().take(100).collect();
+            eprint!("\r\x1b[K{line}");
+            let _ = std::io::stderr().flush();
+        } else {
+            eprintln!("{line}");
+        }
+    }
+}
+
+fn print(experiment: &Experiment, outcome: &Outcome, as_json: bool) -> Result {
+    if as_json {
+        return match outcome {
+            Outcome::Done { record, .. } => json(record),
+            Outcome::Left(why) => json(&json!({ "experiment": experiment.name, "left_out": why })),
+            Outcome::Failed(error) => {
+                json(&json!({ "experiment": experiment.name, "failed": error.to_string() }))
+            }
+        };
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{:<22} ", experiment.name)?;
+    match outcome {
+        Outcome::Left(why) => writeln!(out, "left out: {why}")?,
+        Outcome::Failed(error) => writeln!(out, "failed: {}", printable(&error.to_string()))?,
+        Outcome::Done { record, change } => {
+            writeln!(
+                out,
+                "{} in {:.1} s{}",
+                count(record.points.len() as u64, "point"),
+                record.seconds,
+                since(change.as_ref())
+            )?;
+            beside(&mut out, record)?;
+        }
+    }
+    Ok(())
+}
+
+fn since(change: Option<&Change>) -> String {
+    match change {
+        None => String::new(),
+        Some(change) => format!(
+            "; {:+.1} % since {} in the middle, {} of {} beyond their spread",
+            (change.median - 1.0) * 100.0,
+            change.since,
+            change.beyond_spread,
+            change.points
+        ),
+    }
+}
+
+/// What is wrong with the record, if anything.
+fn beside(out: &mut impl Write, record: &Record) -> Result {
+    let measured = record.points.iter().any(|point| point.samples.is_some_and(|n| n > 1));
+    if measured && record.noise.noisy {
+        writeln!(
+            out,
+            "{:<22} the machine was noisy: the control loop was disturbed in {:.0} % of {} looks",
+            "",
+            record.noise.disturbed * 100.0,
+            record.noise.looks
+        )?;
+    }
+    for remark in &record.remarks {
+        writeln!(out, "{:<22} {remark}", "")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,330 @@
+//! Ahlgren, Figures 3, 5, 6 and 7: state against registers, modelled with the paper's parameters and measured
+//! with synthetic functions.
+
+use fusewire_model::paper::{Axis as Second, Figure, Implementation};
+use fusewire_synthetic::{Function, Lanes, WORDS_MAX};
+
+use super::synthetic::{Made, function};
+use crate::Result;
+use crate::bench::{Bench, Method};
+use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::record::{Place, Point};
+
+const STATE: Axis = Axis::linear("state of each function", "words");
+const MODELLED: Axis = Axis::linear("modelled cost", "clocks/B");
+const MEASURED: Axis = Axis::linear("measured time", "ns/B");
+const RATIO: Axis = Axis::linear("integrated ÷ sequential", "");
+
+const METHOD: &str = "The surfaces of the model are computed from the paper's equations with its parameters. On \
+                      this machine the same functions are assembled to order (32-bit words in general registers, \
+                      of which eleven are left for words, constant and state; beyond them state lies in memory), \
+                      once fused into one loop and once a loop each, and timed in turns from the first-level \
+                      cache, with two words of state between steps.";
+const DIFFERS: &str = "The knee is where the paper has it: where the state of all functions together outgrows the \
+                       registers. Beyond it the loop on this machine does not pay an access after the other: \
+                       loads and stores overlap with computation, and what it waits for is the word of state that \
+                       it stored a turn ago. The paper's figures are pictures without numbers; what stands beside \
+                       the measured surface is the paper's own model, computed.";
+
+const fn chart(id: &'static str, title: &'static str, kind: Kind, value: Axis) -> Chart {
+    Chart { id, title, kind, value, beside: Beside::Together }
+}
+
+const fn surface(y: Axis) -> Kind {
+    Kind::Surface { x: STATE, y }
+}
+
+const FUNCTIONS: Axis = Axis::linear("functions", "");
+const BLOCK: Axis = Axis::linear("block", "B");
+const MEMORY: Axis = Axis::linear("memory access", "clocks/word");
+const MESSAGE: Axis = Axis::logarithmic("message", "bytes");
+const OVER_STATE: Kind = Kind::Lines { x: STATE };
+
+fn none() -> Vec<Point> {
+    Vec::new()
+}
+
+pub(super) const FIGURE_3: Experiment = Experiment {
+    name: "ahlgren-figure-3",
+    paper: Paper::Ahlgren,
+    shows: "Figure 3",
+    title: "State on the HP 735, and here",
+    question: "From how much state on is one loop of three functions slower than three loops?",
+    method: METHOD,
+    differs: DIFFERS,
+    charts: &[
+        chart("modelled", "The paper's model of the HP 9000-735/99, warm", OVER_STATE, MODELLED),
+        chart("measured", "Measured here, warm", OVER_STATE, MEASURED),
+        chart("ratio", "Integrated by sequential: one loop loses above 1", OVER_STATE, RATIO),
+    ],
+    published: none,
+    needs: Needs::Nothing,
+    seconds: [2.0, 12.0],
+    run: |bench| run(bench, Figure::Three),
+};
+
+pub(super) const FIGURE_5: Experiment = Experiment {
+    name: "ahlgren-figure-5",
+    paper: Paper::Ahlgren,
+    shows: "Figure 5",
+    title: "State and number of functions",
+    question: "How many functions with how much state can be integrated before it costs?",
+    method: METHOD,
+    differs: DIFFERS,
+    charts: &[
+        chart("modelled", "The paper's model, warm", surface(FUNCTIONS), MODELLED),
+        chart("modelled-cold", "The paper's model, from memory", surface(FUNCTIONS), MODELLED),
+        chart("measured", "Measured here, warm", surface(FUNCTIONS), MEASURED),
+        chart(
+            "ratio",
+            "Integrated by sequential, measured: one loop loses above 1",
+            surface(FUNCTIONS),
+            RATIO,
+        ),
+    ],
+    published: none,
+    needs: Needs::Nothing,
+    seconds: [4.0, 30.0],
+    run: |bench| run(bench, Figure::Five),
+};
+
+pub(super) const FIGURE_6: Experiment = Experiment {
+    name: "ahlgren-figure-6",
+    paper: Paper::Ahlgren,
+    shows: "Figure 6",
+    title: "State and block size",
+    question: "Does a larger block pay for state that lies in memory?",
+    method: METHOD,
+    differs: DIFFERS,
+    charts: &[
+        chart("modelled", "The paper's model, warm", surface(BLOCK), MODELLED),
+        chart("measured", "Measured here, warm", surface(BLOCK), MEASURED),
+        chart(
+            "ratio",
+            "Integrated by sequential, measured: one loop loses above 1",
+            surface(BLOCK),
+            RATIO,
+        ),
+    ],
+    published: none,
+    needs: Needs::Nothing,
+    seconds: [4.0, 30.0],
+    run: |bench| run(bench, Figure::Six),
+};
+
+pub(super) const FIGURE_7: Experiment = Experiment {
+    name: "ahlgren-figure-7",
+    paper: Paper::Ahlgren,
+    shows: "Figure 7",
+    title: "State and memory access time",
+    question: "Does slow memory make integration pay again, whatever the state?",
+    method: METHOD,
+    differs: "A machine's memory cannot be made slower, so that the measured surface has the message's length as \
+              its second axis: each length lies in the next slower place, from the first-level cache to memory. \
+              In the paper's model slow memory wins over state in memory; where the prefetchers of today hide \
+              memory behind the loop, it does so less.",
+    charts: &[
+        chart("modelled", "The paper's model, from memory", surface(MEMORY), MODELLED),
+        chart("measured", "Measured here, by place of the message", surface(MESSAGE), MEASURED),
+        chart(
+            "ratio",
+            "Integrated by sequential, measured: one loop loses above 1",
+            surface(MESSAGE),
+            RATIO,
+        ),
+    ],
+    published: none,
+    needs: Needs::Nothing,
+    seconds: [5.0, 40.0],
+    run: |bench| run(bench, Figure::Seven),
+};
+
+fn way(implementation: Implementation) -> &'static str {
+    match implementation {
+        Implementation::Integrated => "integrated",
+        Implementation::Sequential => "sequential",
+    }
+}
+
+/// Words of state that are measured.
+const STATES: [usize; 9] = [0, 2, 4, 6, 8, 10, 12, 14, 16];
+const LEN: usize = 8 << 10;
+
+fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
+    for point in figure.points()? {
+        let cold = point.cache == fusewire_model::paper::Cache::Cold;
+        let chart = if cold && figure != Figure::Seven { "modelled-cold" } else { "modelled" };
+        let (x, series) = (f64::from(point.state_words), way(point.implementation));
+        let place = match figure {
+            Figure::Three if cold => continue,
+            Figure::Three => Place::new(chart, series, x),
+            _ => Place::surface(chart, series, x, point.other.into()),
+        };
+        bench.sample(place, point.clocks.0);
+    }
+    let cases = cases(bench, figure);
+    let longest = cases.iter().map(|case| case.len).max().unwrap_or(LEN);
+    let src = vec![0x5a; longest];
+    let mut dst = vec![1; longest];
+    let mut made = Vec::new();
+    for case in &cases {
+        made.push(Made::new(Lanes::Scalar32, &case.functions)?);
+    }
+    let rounds = bench.choose(5, 25);
+    bench.rounds(rounds, |bench, round| {
+        for (i, (case, made)) in cases.iter().zip(&mut made).enumerate() {
+            let (src, dst) = (&src[..case.len], &mut dst[..case.len]);
+            let turn = bench.choose(60, 200);
+            let turn = std::time::Duration::from_micros(turn);
+            for integrated in [round % 2 == 0, round % 2 != 0] {
+                let implementation = if integrated {
+                    Implementation::Integrated
+                } else {
+                    Implementation::Sequential
+                };
+                let mut call = || match integrated {
+                    true => made.integrated(src, dst),
+                    false => made.sequential(src, dst),
+                };
+                let ns = crate::bench::time(turn, &mut call) / case.len as f64;
+                bench.sample(case.place("measured", way(implementation)), ns);
+            }
+            if i % 24 == 23 {
+                let part = (round as f64 + i as f64 / cases.len() as f64) / rounds as f64;
+                bench.step(part, "")?;
+            }
+        }
+        Ok(())
+    })?;
+    bench.compare("measured", ["integrated", "sequential"], "ratio", "this machine");
+    Ok(())
+}
+
+/// One point of a measured surface.
+struct Case {
+    state: usize,
+    second: Option<f64>,
+    len: usize,
+    functions: Vec<Function>,
+}
+
+impl Case {
+    fn place(&self, chart: &str, series: &str) -> Place {
+        match self.second {
+            None => Place::new(chart, series, self.state as f64),
+            Some(second) => Place::surface(chart, series, self.state as f64, second),
+        }
+    }
+}
+
+fn cases(bench: &Bench<'_>, figure: Figure) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let seconds: Vec<usize> = match figure.axis() {
+        Second::Functions if figure == Figure::Three => vec![3],
+        Second::Functions => (1..=8).collect(),
+        Second::BlockBytes => (1..=WORDS_MAX).map(|words| words * 4).collect(),
+        Second::MemoryClocks => bench.choose(
+            vec![8 << 10, 64 << 10, 1 << 20],
+            vec![8 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20],
+        ),
+    };
+    for second in seconds {
+        for state in STATES {
+            let (len, functions) = match figure {
+                Figure::Three => (LEN, vec![function(state, 10, 1); 3]),
+                Figure::Five => (LEN, vec![function(state, 3, 1); second]),
+                // A multiple of every block.
+                Figure::Six => (6720, vec![function(state, 3 * second / 4, second / 4); 3]),
+                Figure::Seven => (second, vec![function(state, 3, 1); 3]),
+            };
+            let second = (figure != Figure::Three).then_some(second as f64);
+            cases.push(Case { state, second, len, functions });
+        }
+    }
+    cases
+}
+
+pub(super) const WORD_FILTERS: Experiment = Experiment {
+    name: "ahlgren-word-filters",
+    paper: Paper::Ahlgren,
+    shows: "section 6.2",
+    title: "Word filters, or the least common multiple",
+    question: "Is it better to hand on word by word, or in units that all functions have whole?",
+    method: "Byte swap, pseudo-encryption of blocks of two words, and Internet sum over messages in the cache and \
+             in memory: Abbott and Peterson's word filters, whose cipher collects two words before it works, and one \
+             loop over units of the least common multiple, both at the portable level. The results are compared \
+             before anything is timed.",
+    differs: "Ahlgren's two loops differ in the unit only and gain 25 to 35 %. Here the compiler makes vectors of the \
+              loop over whole units and cannot do so with word filters, whose branch is in the loop: the gain is \
+              larger for the same reason. The unit of this system's loops is that multiple joined with the \
+              vector's width.",
+    charts: &[
+        Chart {
+            id: "gain",
+            title: "Time of word filters by that of the least common multiple",
+            kind: Kind::Bars,
+            value: Axis::linear("word filters ÷ least common multiple", ""),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "time",
+            title: "Time here",
+            kind: Kind::Bars,
+            value: Axis::linear("time", "ns/B"),
+            beside: Beside::Together,
+        },
+    ],
+    published: || {
+        vec![
+            Place::new("gain", "word filters", "cached").is(1.25),
+            Place::new("gain", "word filters", "not cached").is(1.35),
+        ]
+    },
+    needs: Needs::Nothing,
+    seconds: [2.0, 8.0],
+    run: word_filters,
+};
+
+fn word_filters(bench: &mut Bench<'_>) -> Result<()> {
+    use fusewire_kernels::execution::Integrated;
+    use fusewire_kernels::stage::then;
+    use fusewire_kernels::stages::{InternetSum, PesEncrypt, PesKey, Swap};
+    use fusewire_kernels::word_filter::word_filters;
+    use std::hint::black_box;
+
+    let level = fusewire_kernels::Level::available()[0];
+    let pipeline = || then(Swap::<4>, then(PesEncrypt(PesKey::new(*b"fusewire")), InternetSum));
+    let cold = 64 << 20;
+    let src = vec![0x5a; cold];
+    let mut one = vec![1; cold];
+    let mut other = vec![1; cold];
+    let whole =
+        level.run(Integrated { stage: &pipeline(), src: &src[..LEN], dst: &mut one[..LEN] });
+    let words = word_filters(&pipeline(), &src[..LEN], &mut other[..LEN]);
+    if whole != words || one[..LEN] != other[..LEN] {
+        let what = "another message, or another sum".to_owned();
+        return Err(crate::Error::Wrong { method: "word filters".to_owned(), what });
+    }
+    for (place, len) in [("cached", LEN), ("not cached", cold)] {
+        let factor = 1.0 / len as f64;
+        let (src, one, other) = (&src[..len], &mut one[..len], &mut other[..len]);
+        let mut methods = [
+            (
+                Place::new("time", "least common multiple", place),
+                Method::new(factor, || {
+                    black_box(level.run(Integrated { stage: &pipeline(), src, dst: one }));
+                }),
+            ),
+            (
+                Place::new("time", "word filters", place),
+                Method::new(factor, || {
+                    black_box(word_filters(&pipeline(), src, other));
+                }),
+            ),
+        ];
+        let rounds = if len == LEN { bench.choose(15, 61) } else { bench.choose(3, 15) };
+        bench.turns(rounds, &mut methods)?;
+    }
+    bench.compare("time", ["word filters", "least common multiple"], "gain", "this machine");
+    Ok(())
+}

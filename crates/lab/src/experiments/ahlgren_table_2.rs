@@ -1,0 +1,180 @@
+//! Ahlgren, Table 2: BSWAP/PES/CKSUM, modelled and measured.
+
+use std::hint::black_box;
+
+use fusewire_kernels::Level;
+use fusewire_kernels::execution::{Integrated, Sequential};
+use fusewire_kernels::stage::then;
+use fusewire_kernels::stages::{InternetSum, PesEncrypt, PesKey, Swap};
+use fusewire_model::paper::{BSWAP_PES_CKSUM, Cache, Implementation, TABLE_2, time};
+use fusewire_synthetic::Lanes;
+
+use super::synthetic::{Made, function, reader};
+use crate::Result;
+use crate::bench::Bench;
+use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::record::{Place, Point};
+
+const NS: Axis = Axis::linear("time", "ns/B");
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ahlgren-table-2",
+    paper: Paper::Ahlgren,
+    shows: "Table 2, with the parameters of Tables 3 and 4",
+    title: "The model beside real and synthetic loops",
+    question: "Does the published model say how long byte swap, pseudo-encryption and checksum take, in one \
+               loop and in three?",
+    method: "The model's equations 1 to 11 are computed here for the paper's machines; the bars beside them are \
+             what the paper prints. On this machine the same three functions run as the kernels' stages at the \
+             portable level, which has the paper's word size, and as synthetic functions of 32-bit words; warm \
+             from a message of 8 KiB, cold from another place in 256 MiB each time.",
+    differs: "The computed values are the published ones to the nanosecond. On this machine an instruction costs \
+              a fraction of a cycle and the first-level cache answers beside the computation, so that all figures \
+              are some hundred times smaller, and integration gains by what it computes less (loop overhead, \
+              loads, stores) rather than by waiting less. Synthetic functions are assembled, with blocks of one \
+              word for the swap and the sum and two for the cipher, as in Table 4.",
+    charts: &[
+        Chart {
+            id: "modelled",
+            title: "Computed from the model, and as the paper prints it",
+            kind: Kind::Bars,
+            value: NS,
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "measured",
+            title: "Measured: in the paper, and here",
+            kind: Kind::Bars,
+            value: NS,
+            beside: Beside::Apart,
+        },
+        Chart {
+            id: "gain",
+            title: "Sequential by integrated: what one loop gains",
+            kind: Kind::Bars,
+            value: Axis::linear("sequential ÷ integrated", ""),
+            beside: Beside::Together,
+        },
+    ],
+    published,
+    needs: Needs::Nothing,
+    seconds: [3.0, 12.0],
+    run,
+};
+
+fn cache(cache: Cache) -> &'static str {
+    match cache {
+        Cache::Cold => "cold",
+        Cache::Warm => "warm",
+    }
+}
+
+fn way(implementation: Implementation) -> &'static str {
+    match implementation {
+        Implementation::Integrated => "integrated",
+        Implementation::Sequential => "sequential",
+    }
+}
+
+fn published() -> Vec<Point> {
+    let mut points = Vec::new();
+    for row in &TABLE_2 {
+        let at = format!("{}, {}", row.machine.name, cache(row.cache));
+        let series = way(row.implementation);
+        points.push(Place::new("modelled", series, at.clone()).is(row.modelled));
+        points.push(Place::new("measured", series, format!("{at}, real")).is(row.real));
+        if row.implementation == Implementation::Sequential {
+            let other = TABLE_2.iter().find(|other| {
+                other.machine.name == row.machine.name
+                    && other.cache == row.cache
+                    && other.implementation == Implementation::Integrated
+            });
+            let gain = other.map_or(0.0, |other| row.real / other.real);
+            points.push(Place::new("gain", "real", at).is(gain));
+        }
+    }
+    points
+}
+
+const WARM: usize = 8192;
+const COLD: usize = 64 << 10;
+const FAR: usize = 256 << 20;
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    for row in &TABLE_2 {
+        let at = format!("{}, {}", row.machine.name, cache(row.cache));
+        let ns = time(row.machine, &BSWAP_PES_CKSUM, row.cache, row.implementation)?;
+        bench.sample(Place::new("modelled", way(row.implementation), at), ns.0);
+    }
+    let far = bench.choose(FAR / 2, FAR);
+    // Each page touched, or all would be the one page of zeros.
+    let src: Vec<u8> = (0..far).map(|i| (i / 4096) as u8 | 1).collect();
+    let mut dst = vec![1; far];
+    let mut work = vec![1; COLD];
+    let [mut one, mut three] = synthetic()?;
+    let (mut next, mut medians) = (0, Vec::new());
+    bench.rounds(bench.choose(9, 41), |bench, _| {
+        for (place, len) in [("warm", WARM), ("cold", COLD)] {
+            for (kind, series) in [
+                ("real", "integrated"),
+                ("real", "sequential"),
+                ("synthetic", "integrated"),
+                ("synthetic", "sequential"),
+            ] {
+                let mut call = || {
+                    if place == "cold" {
+                        next = (next + far / 4 + 3 * COLD) % (far - COLD) / 4096 * 4096;
+                    } else {
+                        next = 0;
+                    }
+                    let (src, dst) = (&src[next..next + len], &mut dst[next..next + len]);
+                    match (kind, series) {
+                        ("real", "integrated") => real_in_one(src, dst),
+                        ("real", _) => real_apart(src, dst, &mut work[..len]),
+                        (_, "integrated") => one.integrated(src, dst),
+                        _ => three.sequential(src, dst),
+                    }
+                };
+                let turn =
+                    std::time::Duration::from_micros(if place == "cold" { 400 } else { 150 });
+                let ns = crate::bench::time(turn, &mut call) / len as f64;
+                let at = format!("this machine, {place}, {kind}");
+                bench.sample(Place::new("measured", series, at), ns);
+                medians.push((place, kind, series, ns));
+            }
+        }
+        for (place, kind) in
+            [("warm", "real"), ("warm", "synthetic"), ("cold", "real"), ("cold", "synthetic")]
+        {
+            let last = |series| {
+                let found = medians.iter().rev().find(|m| (m.0, m.1, m.2) == (place, kind, series));
+                found.map_or(f64::NAN, |m| m.3)
+            };
+            let gain = last("sequential") / last("integrated");
+            bench.sample(Place::new("gain", kind, format!("this machine, {place}")), gain);
+        }
+        Ok(())
+    })
+}
+
+/// Table 4: a function of five instructions, one of six on two words, one that only reads.
+fn synthetic() -> Result<[Made; 2]> {
+    let functions = [function(0, 5, 1), function(0, 6, 2), reader(1, 4, 1)];
+    Ok([Made::new(Lanes::Scalar32, &functions)?, Made::new(Lanes::Scalar32, &functions)?])
+}
+
+const KEY: PesKey = PesKey::new(*b"fusewire");
+
+fn portable() -> Level {
+    Level::available()[0]
+}
+
+fn real_in_one(src: &[u8], dst: &mut [u8]) {
+    let stage = &then(Swap::<4>, then(PesEncrypt(KEY), InternetSum));
+    black_box(portable().run(Integrated { stage, src, dst }));
+}
+
+fn real_apart(src: &[u8], dst: &mut [u8], work: &mut [u8]) {
+    let stage = &then(Swap::<4>, then(PesEncrypt(KEY), InternetSum));
+    black_box(portable().run(Sequential { stage, src, work, dst }));
+}

@@ -1,0 +1,160 @@
+//! Braun and Diot, sections 3.2 and 4.1: the data manipulations alone, over all pipelines of the kernels; and
+//! function pointers in place of macros.
+
+use fusewire_kernels::measure::{Direction, Effort, Plan, pipelines};
+use std::time::Duration;
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::record::{Place, Point};
+
+const BYTES: Axis = Axis::logarithmic("message", "bytes");
+
+pub(super) const LOOPS: Experiment = Experiment {
+    name: "braun-loops",
+    paper: Paper::BraunDiot,
+    shows: "section 4.1 and the conclusion: what the loops alone gain",
+    title: "The data manipulations alone",
+    question: "What does one loop gain over strips and over separate passes, for which pipeline and message size?",
+    method: "Every pipeline of the kernels, send and receive, from 256 bytes to beyond the second-level cache: one \
+             loop, strips in the first-level cache, a pass for each stage, and the best library's (aws-lc-rs with \
+             passes of ours around it; the C library's copy). The methods take turns on the same buffers and must make \
+             the same bytes and sums before they are timed; the whole is repeated and the median is shown.",
+    differs: "The paper's experiments say that loops alone gain up to 50 % and whole systems 10 to 20 %. Here a cipher \
+              that is heavy (AES-GCM, ChaCha20-Poly1305) fills the processor's ports, and what is left to gain are \
+              loads and stores that would have run beside it; a light one (pseudo-encryption) or none leaves memory \
+              as the bound, as in the paper.",
+    charts: &[
+        Chart {
+            id: "gain-send",
+            title: "Sending: sequential time by integrated",
+            kind: Kind::Lines { x: BYTES },
+            value: Axis::linear("sequential ÷ integrated", ""),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "gain-receive",
+            title: "Receiving: sequential time by integrated",
+            kind: Kind::Lines { x: BYTES },
+            value: Axis::linear("sequential ÷ integrated", ""),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "blocked",
+            title: "Sending: time in strips by integrated",
+            kind: Kind::Lines { x: BYTES },
+            value: Axis::linear("blocked ÷ integrated", ""),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "rate",
+            title: "Sending: throughput of one loop, and of a plain copy",
+            kind: Kind::Lines { x: BYTES },
+            value: Axis::logarithmic("throughput", "GB/s"),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "library",
+            title: "Sending: one loop by the best library with passes around it",
+            kind: Kind::Lines { x: BYTES },
+            value: Axis::linear("library's time ÷ integrated", ""),
+            beside: Beside::Together,
+        },
+    ],
+    published: || {
+        // The conclusion: 10 to 20 % of throughput in whole systems, 50 % in loops alone (section 1).
+        vec![
+            Place::new("gain-send", "copy and checksum (Clark and Tennenhouse)", 4096.0).is(1.5),
+            Place::new("gain-send", "XDR and checksum (section 1)", 256.0).is(1.43),
+        ]
+    },
+    needs: Needs::Nothing,
+    seconds: [12.0, 90.0],
+    run: |bench| run(bench, false),
+};
+
+pub(super) const POINTERS: Experiment = Experiment {
+    name: "braun-pointers",
+    paper: Paper::BraunDiot,
+    shows: "section 3.2.1",
+    title: "Inlined, or through function pointers",
+    question: "Does a loop whose stages are called through pointers keep what integration gains?",
+    method: "The same loop twice: compiled as one, and with each stage called through a function pointer for each \
+             unit; beside them a pass for each stage.",
+    differs: "The paper gives no numbers: function calls lose all benefits. A call is cheap today, but a unit that \
+              passes through a pointer passes through memory, and the compiler sees one stage at a time.",
+    charts: &[Chart {
+        id: "pointers",
+        title: "Time through pointers by that of the inlined loop, 4 KiB",
+        kind: Kind::Bars,
+        value: Axis::linear("÷ time of the inlined loop", ""),
+        beside: Beside::Together,
+    }],
+    published: Vec::<Point>::new,
+    needs: Needs::Nothing,
+    seconds: [3.0, 15.0],
+    run: |bench| run(bench, true),
+};
+
+/// The name without what all have.
+fn short(pipeline: &str) -> String {
+    let name = pipeline.trim_end_matches(" ▸ store").trim_end_matches(" ▸ internet");
+    let name = name.trim_start_matches("swap32 ▸ ");
+    match name {
+        "copy" => "copy and sum".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn run(bench: &mut Bench<'_>, pointers: bool) -> Result<()> {
+    let sizes: Vec<usize> = match (pointers, bench.quick) {
+        (true, _) => vec![4096],
+        (false, true) => vec![256, 1024, 4096, 65_536, 4 << 20],
+        (false, false) => {
+            vec![256, 512, 1024, 1280, 4096, 16_384, 65_536, 1 << 20, 8 << 20, 64 << 20]
+        }
+    };
+    let effort = Effort {
+        rounds: bench.choose(3, 7),
+        bytes_a_turn: bench.choose(64 << 10, 256 << 10),
+        enough: Duration::from_millis(bench.choose(15, 100)),
+    };
+    let level = bench.level;
+    bench.rounds(bench.choose(3, 7), |bench, _| {
+        let mut lines = Vec::new();
+        let plan = Plan { level, sizes: &sizes, effort, wanted: &|_| true, begins: &|_, _| {} };
+        pipelines(&plan, &mut |line| lines.push(line.clone()));
+        for line in lines {
+            let (name, send) = (short(line.pipeline), line.direction == Direction::Send);
+            let over = |rate: f64| line.integrated / rate;
+            if pointers {
+                let at = format!("{name}, {}", line.direction.name());
+                let Some(rate) = line.function_pointers else { continue };
+                bench.sample(Place::new("pointers", "function pointers", at.clone()), over(rate));
+                bench.sample(
+                    Place::new("pointers", "a pass for each stage", at),
+                    over(line.sequential),
+                );
+                continue;
+            }
+            let chart = if send { "gain-send" } else { "gain-receive" };
+            bench.sample(Place::new(chart, name.clone(), line.size_bytes), over(line.sequential));
+            if !send {
+                continue;
+            }
+            bench.sample(Place::new("blocked", name.clone(), line.size_bytes), over(line.blocked));
+            bench.sample(Place::new("rate", name.clone(), line.size_bytes), line.integrated / 1e9);
+            let Some(reference) = line.reference else { continue };
+            if line.pipeline.starts_with("copy") {
+                bench.sample(
+                    Place::new("rate", "memory: plain copy", line.size_bytes),
+                    reference / 1e9,
+                );
+            } else {
+                bench.sample(Place::new("library", name, line.size_bytes), over(reference));
+            }
+        }
+        Ok(())
+    })
+}

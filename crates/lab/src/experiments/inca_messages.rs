@@ -1,0 +1,402 @@
+//! INCA, Tables 1 to 3 and Figures 2 and 3; and Dabbous, Tables 7 and 8, which want the same: messages by size
+//! over the kernel's sockets and over the user-level stack.
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::inca::{self, Direction, Line, Plan, Protocol};
+use crate::record::{Place, Point};
+
+const BYTES: Axis = Axis::logarithmic("message", "bytes");
+const LINES: Kind = Kind::Lines { x: BYTES };
+const MBITS: Axis = Axis::logarithmic("throughput", "Mbit/s");
+
+const fn chart(
+    id: &'static str,
+    title: &'static str,
+    kind: Kind,
+    value: Axis,
+    beside: Beside,
+) -> Chart {
+    Chart { id, title, kind, value, beside }
+}
+
+pub(super) const PROCESSING: Experiment = Experiment {
+    name: "inca-processing",
+    paper: Paper::Inca,
+    shows: "Table 3, the columns of protocol processing",
+    title: "Protocol processing alone",
+    question: "How long is a packet's way from the frame in memory to the application's buffer, in one loop and in passes?",
+    method: "UDP packets (checksum verified, XDR's byte order undone) and TCP segments (checksum verified, acknowledgement \
+             made) of each size, in memory: one loop, or a pass for the sum, one for the copy and one more. As \
+             `fusewire bench inca --parts processing`.",
+    differs: "The paper compares its library with Linux 2.0 as it was, system call and interrupts with it; here both sides are \
+              this system's stack, and only the passes over the data differ. What the kernel of today takes is in the \
+              experiment on messages.",
+    charts: &[
+        chart(
+            "gain",
+            "Passes by one loop",
+            LINES,
+            Axis::logarithmic("passes ÷ one loop", ""),
+            Beside::Together,
+        ),
+        chart(
+            "time",
+            "Table 3: processing a UDP packet",
+            LINES,
+            Axis::logarithmic("time", "ns"),
+            Beside::Apart,
+        ),
+    ],
+    published: || {
+        let mut points = Vec::new();
+        for (size, _, _, linux, inca, ..) in TABLE_3 {
+            points.push(Place::new("gain", "Linux 2.0 by INCA", size).is(linux / inca));
+            points.push(Place::new("time", "UDP, passes", size).is(linux * 1000.0));
+            points.push(Place::new("time", "UDP, one loop", size).is(inca * 1000.0));
+        }
+        points
+    },
+    needs: Needs::Nothing,
+    seconds: [4.0, 15.0],
+    run: processing,
+};
+
+pub(super) const MESSAGES: Experiment = Experiment {
+    name: "inca-messages",
+    paper: Paper::Inca,
+    shows: "Tables 2 and 3, Figures 2 and 3",
+    title: "Messages by size, beside the kernel's sockets",
+    question: "How many messages of each size reach the application through a user-level stack and through the kernel's?",
+    method: "Two network namespaces joined by veth and TAP; the sender is a kernel that sends as fast as it can; the receiver \
+             takes UDP datagrams or pieces of a TCP stream through the kernel's sockets, or through the user-level stack \
+             straight on the interface. Both in turns; as `fusewire bench inca --parts messages`.",
+    differs: "The paper's gains (160 to 587 %) are over kernels of 1996 and 1997 on real networks. The wire here is memory, and \
+              the interface is the kernel's TAP, whose crossing costs what a device would.",
+    charts: &[
+        chart(
+            "gain",
+            "Tables 2, 3: user-level by kernel",
+            LINES,
+            Axis::linear("user level ÷ kernel", ""),
+            Beside::Together,
+        ),
+        chart(
+            "throughput",
+            "Figures 2, 3: throughput at the application",
+            LINES,
+            MBITS,
+            Beside::Apart,
+        ),
+        chart(
+            "times",
+            "Table 3: where a UDP message's time goes, here",
+            Kind::Bars,
+            Axis::logarithmic("time", "ns"),
+            Beside::Together,
+        ),
+    ],
+    published: || {
+        let mut points = Vec::new();
+        for (size, _, _, _, _, linux, inca, gain) in TABLE_3 {
+            points.push(Place::new("gain", "UDP, Linux 2.0 on a PC", size).is(gain / 100.0));
+            points.push(Place::new("throughput", "UDP, kernel", size).is(linux));
+            points.push(Place::new("throughput", "UDP, user level", size).is(inca));
+        }
+        for (size, tcp, udp) in TABLE_2 {
+            points.push(Place::new("gain", "TCP, Solaris 2.5.1", size).is(tcp / 100.0));
+            points.push(Place::new("gain", "UDP, Solaris 2.5.1", size).is(udp / 100.0));
+        }
+        points
+    },
+    needs: Needs::Root,
+    seconds: [14.0, 100.0],
+    run: messages,
+};
+
+pub(super) const OVERHEAD: Experiment = Experiment {
+    name: "inca-overhead",
+    paper: Paper::Inca,
+    shows: "Table 1",
+    title: "Overhead against latency",
+    question: "What of a message's time is the network's, and what is the software's at its ends?",
+    method: "64 bytes there and back over veth and TAP: the raw device alone is latency (what no protocol can avoid here), and \
+             what the kernel's sockets and the user-level stack take beyond it is overhead. As `fusewire bench inca --parts \
+             round-trip`.",
+    differs: "The paper computes its ratios for messages of 1000 bytes on networks of 10 to 640 Mbit/s, whose latency is real; \
+              the latency here is that of waking a process and of a device in memory.",
+    charts: &[
+        chart(
+            "ratio",
+            "Table 1: overhead by latency",
+            Kind::Bars,
+            Axis::logarithmic("overhead ÷ latency", ""),
+            Beside::Apart,
+        ),
+        chart(
+            "round-trip",
+            "A round trip of 64 bytes here",
+            Kind::Bars,
+            Axis::linear("time", "µs"),
+            Beside::Together,
+        ),
+    ],
+    published: || {
+        // Of throughputs, Mbit/s: with latency alone, and with overhead too. The cost is the inverse.
+        [
+            ("Ethernet", 3.536, 0.985),
+            ("FDDI", 41.88, 1.353),
+            ("ATM", 81.952, 1.379),
+            ("Myrinet", 436.104, 2.391),
+        ]
+        .map(|(network, latency, both)| {
+            let (latency, both): (f64, f64) = (1.0 / latency, 1.0 / both);
+            Place::new("ratio", "kernel", network).is((both - latency) / latency)
+        })
+        .to_vec()
+    },
+    needs: Needs::Root,
+    seconds: [3.0, 10.0],
+    run: overhead,
+};
+
+pub(super) const DABBOUS_UDP: Experiment = Experiment {
+    name: "dabbous-udp",
+    paper: Paper::Dabbous,
+    shows: "Table 7",
+    title: "UDP throughput by packet size",
+    question: "How much goes through UDP by size of the packet?",
+    method: "As INCA's messages, both ends measured: the kernel's sockets at both, or the user-level stack at both.",
+    differs: DABBOUS_DIFFERS,
+    charts: &[chart("throughput", "Table 7", LINES, MBITS, Beside::Apart)],
+    published: || throughput(&TABLE_7),
+    needs: Needs::Root,
+    seconds: [6.0, 30.0],
+    run: |bench| dabbous(bench, Protocol::Udp),
+};
+
+pub(super) const DABBOUS_TCP: Experiment = Experiment {
+    name: "dabbous-tcp",
+    paper: Paper::Dabbous,
+    shows: "Table 8",
+    title: "TCP throughput by packet size",
+    question: "How much goes through TCP by size of the application's writes?",
+    method: "As INCA's messages, both ends measured: the kernel's sockets at both, or the user-level stack at both.",
+    differs: DABBOUS_DIFFERS,
+    charts: &[chart("throughput", "Table 8", LINES, MBITS, Beside::Apart)],
+    published: || throughput(&TABLE_8),
+    needs: Needs::Root,
+    seconds: [6.0, 30.0],
+    run: |bench| dabbous(bench, Protocol::Tcp),
+};
+
+const DABBOUS_DIFFERS: &str = "Ethernet and FDDI bound the paper's figures at 10 and 30 Mbit/s; the wire here is memory and \
+                               bounds nothing, so that the cost of a packet does. Cliffs of the kernel's buffers (TCP below \
+                               1024 bytes) have no counterpart.";
+
+/// Table 2: size; INCA by Solaris in % over TCP and UDP.
+const TABLE_2: [(f64, f64, f64); 5] = [
+    (50.0, 345.0, 570.0),
+    (100.0, 344.0, 538.0),
+    (200.0, 350.0, 450.0),
+    (1000.0, 308.0, 202.0),
+    (1400.0, 310.0, 160.0),
+];
+
+/// Table 3: size; µs from device to memory with Linux and INCA; µs of protocol processing; Mbit/s at the
+/// application; INCA by Linux in %.
+type Row = (f64, f64, f64, f64, f64, f64, f64, f64);
+const TABLE_3: [Row; 10] = [
+    (10.0, 1829.0, 1344.0, 1889.0, 15.0, 0.02, 0.06, 274.0),
+    (100.0, 1893.0, 1506.0, 1991.0, 18.0, 0.21, 0.52, 255.0),
+    (200.0, 2013.0, 1517.0, 2055.0, 42.0, 0.39, 1.03, 261.0),
+    (500.0, 2193.0, 1551.0, 2008.0, 45.0, 0.95, 2.51, 263.0),
+    (1000.0, 2569.0, 1595.0, 2029.0, 79.0, 1.74, 4.78, 275.0),
+    (1500.0, 3043.0, 2069.0, 3927.0, 110.0, 1.72, 5.51, 320.0),
+    (2000.0, 3043.0, 2069.0, 4357.0, 160.0, 2.16, 7.18, 332.0),
+    (4000.0, 3280.0, 2306.0, 7463.0, 305.0, 2.98, 12.26, 411.0),
+    (10_000.0, 4228.0, 3254.0, 18_347.0, 663.0, 3.54, 20.42, 576.0),
+    (65_000.0, 13_234.0, 12_260.0, 95_056.0, 6186.0, 4.80, 28.19, 587.0),
+];
+
+/// Dabbous, Table 7: octets; Mbit/s over Ethernet and FDDI.
+const TABLE_7: [[f64; 3]; 7] = [
+    [1000.0, 6.90, 7.02],
+    [1400.0, 9.57, 10.32],
+    [2000.0, 9.52, 13.22],
+    [3000.0, 9.66, 16.66],
+    [4000.0, 9.47, 29.03],
+    [4600.0, 9.32, 24.53],
+    [9000.0, 9.21, 24.66],
+];
+/// Table 8.
+const TABLE_8: [[f64; 3]; 7] = [
+    [1023.0, 7.25, 8.43],
+    [1024.0, 8.35, 19.05],
+    [1400.0, 9.91, 20.74],
+    [2000.0, 9.82, 18.86],
+    [3000.0, 9.16, 18.04],
+    [4000.0, 9.00, 17.60],
+    [5000.0, 8.71, 15.73],
+];
+
+fn throughput(table: &[[f64; 3]]) -> Vec<Point> {
+    let of = |[size, ethernet, fddi]: &[f64; 3]| {
+        [
+            Place::new("throughput", "Ethernet", *size).is(*ethernet),
+            Place::new("throughput", "FDDI", *size).is(*fddi),
+        ]
+    };
+    table.iter().flat_map(of).collect()
+}
+
+fn plan(bench: &Bench<'_>) -> Plan {
+    Plan {
+        protocols: vec![Protocol::Udp, Protocol::Tcp],
+        directions: vec![Direction::Receive],
+        sizes: inca::SIZES.to_vec(),
+        messages: false,
+        bulk: false,
+        processing: false,
+        round_trip: false,
+        rounds: 1,
+        seconds: bench.choose(0.04, 0.12),
+        congestion: Some("cubic".to_owned()),
+        program: bench.program.clone(),
+    }
+}
+
+/// Runs a plan; what failed becomes a remark.
+fn lines(bench: &mut Bench<'_>, plan: &Plan) -> Result<Vec<Line>> {
+    let (mut lines, mut wrong) = (Vec::new(), Vec::new());
+    inca::run(plan, &mut |line| match line {
+        Ok(line) => lines.push(line.clone()),
+        Err(why) => wrong.push(why.replace(char::is_control, " ")),
+    })?;
+    wrong.into_iter().for_each(|why| bench.remark(why.chars().take(300).collect::<String>()));
+    Ok(lines)
+}
+
+fn processing(bench: &mut Bench<'_>) -> Result<()> {
+    let sizes = bench.choose(vec![10, 200, 1000, 1500, 10_000, 65_000], inca::SIZES.to_vec());
+    let rounds = bench.choose(2, 7);
+    bench.rounds(rounds, |bench, round| {
+        for (i, size) in sizes.iter().enumerate() {
+            let plan = Plan { processing: true, sizes: vec![*size], ..plan(bench) };
+            for line in lines(bench, &plan)? {
+                let Line::Processing(line) = line else { continue };
+                let protocol = if line.protocol == Protocol::Udp { "UDP" } else { "TCP" };
+                let at = |series: &str| Place::new("time", format!("{protocol}, {series}"), *size);
+                bench.sample(at("one loop"), line.integrated_ns);
+                bench.sample(at("passes"), line.sequential_ns);
+                let place = Place::new("gain", format!("{protocol}, this machine"), *size);
+                bench.sample(place, line.sequential_ns / line.integrated_ns);
+            }
+            let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
+            bench.step(part, &format!("round {}, {size} bytes", round + 1))?;
+        }
+        Ok(())
+    })
+}
+
+fn messages(bench: &mut Bench<'_>) -> Result<()> {
+    let sizes = bench.choose(vec![10, 200, 1400, 10_000], inca::SIZES.to_vec());
+    let rounds = bench.choose(1, 3);
+    bench.rounds(rounds, |bench, round| {
+        for (i, size) in sizes.iter().enumerate() {
+            let plan = Plan { messages: true, sizes: vec![*size], ..plan(bench) };
+            for line in lines(bench, &plan)? {
+                let Line::Messages(line) = line else { continue };
+                let protocol = if line.protocol == Protocol::Udp { "UDP" } else { "TCP" };
+                let mbits = |rate: f64| rate * *size as f64 * 8e-6;
+                let at =
+                    |series: &str| Place::new("throughput", format!("{protocol}, {series}"), *size);
+                if let Some(rate) = line.kernel_messages_per_s {
+                    bench.sample(at("kernel"), mbits(rate));
+                }
+                if let Some(rate) = line.fusewire_messages_per_s {
+                    bench.sample(at("user level"), mbits(rate));
+                }
+                if let Some(ratio) = line.ratio {
+                    bench.sample(
+                        Place::new("gain", format!("{protocol}, this machine"), *size),
+                        ratio,
+                    );
+                }
+                for (series, times) in [("kernel", &line.kernel), ("user level", &line.fusewire)] {
+                    for (part, ns) in [("device", times.device_ns), ("protocol", times.protocol_ns)]
+                    {
+                        let wanted = protocol == "UDP" && [200, 1400].contains(size);
+                        if let Some(ns) = ns.filter(|ns| wanted && *ns > 0.0) {
+                            bench.sample(
+                                Place::new("times", series, format!("{part}, {size} bytes")),
+                                ns,
+                            );
+                        }
+                    }
+                }
+            }
+            let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
+            bench.step(part, &format!("round {}, messages of {size} bytes", round + 1))?;
+        }
+        Ok(())
+    })
+}
+
+fn overhead(bench: &mut Bench<'_>) -> Result<()> {
+    bench.rounds(bench.choose(2, 7), |bench, _| {
+        let plan = Plan { round_trip: true, ..plan(bench) };
+        for line in lines(bench, &plan)? {
+            let Line::RoundTrip(line) = line else { continue };
+            for (name, ns) in &line.round_trip_ns {
+                bench.sample(
+                    Place::new("round-trip", "this machine", name.replace('_', ", ")),
+                    ns / 1e3,
+                );
+            }
+            let Some(raw) = line.round_trip_ns.get("raw") else { continue };
+            for (name, series) in [("kernel_spinning", "kernel"), ("fusewire", "user level")] {
+                let Some(ns) = line.round_trip_ns.get(name) else { continue };
+                let place = Place::new("ratio", series, "TAP and veth, 64 bytes");
+                bench.sample(place, ((ns - raw) / raw).max(1e-3));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn dabbous(bench: &mut Bench<'_>, protocol: Protocol) -> Result<()> {
+    let table = if protocol == Protocol::Udp { &TABLE_7 } else { &TABLE_8 };
+    let sizes: Vec<usize> = table.iter().map(|row| row[0] as usize).collect();
+    let sizes = bench.choose(vec![sizes[1], sizes[4], sizes[6]], sizes);
+    let rounds = bench.choose(1, 5);
+    bench.rounds(rounds, |bench, round| {
+        for (i, size) in sizes.iter().enumerate() {
+            let plan = Plan {
+                messages: true,
+                sizes: vec![*size],
+                protocols: vec![protocol],
+                directions: vec![Direction::Both],
+                ..plan(bench)
+            };
+            for line in lines(bench, &plan)? {
+                let Line::Messages(line) = line else { continue };
+                for (name, rates) in &line.rates {
+                    let series = match *name {
+                        "kernel" => "kernel sockets",
+                        "kernel_offload" => "kernel sockets with segmentation offload",
+                        "fusewire" => "user level",
+                        "fusewire_batch" => "user level, many a call",
+                        other => other,
+                    };
+                    let mbits = rates.messages_per_s * *size as f64 * 8e-6;
+                    bench.sample(Place::new("throughput", series, *size), mbits);
+                }
+            }
+            let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
+            bench.step(part, &format!("round {}, {size} bytes", round + 1))?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,151 @@
+//! MacLean and Barvick, Figures 4 to 7: the outboard processor's throughput from its timing model.
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper, Scale};
+use crate::record::{Place, Point};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "maclean-throughput",
+    paper: Paper::MacLeanBarvick,
+    shows: "Figures 4 to 7, from the timing model of section 4",
+    title: "An outboard processor's throughput, computed",
+    question: "What bounds a transport that runs on processors of its own: the protocol, or memory?",
+    method: "The paper's timing model, computed: a packet takes the larger of the time for the transport (66 µs) \
+             and the time for its header (13 µs) with its payload, a 32-bit word at a time at 120 ns (memory of \
+             the board) or 660 ns (memory of the host). UNIX adds an overhead that falls to a quarter for long \
+             messages.",
+    differs: "Computed and not measured: the outboard transport of this system is not there yet. The paper's \
+              Figures 5 to 7 are pictures without numbers, so the points beside ours are the numbers of its \
+              text: more than 15,000 packets a second between network and application, more than 11,000 with \
+              UNIX, 54 words a packet, above 250 and below 50 Mbit/s at most for the two memories. What a call to UNIX \
+              costs however short the message is not among them: 110 µs are our guess, and shape Figures 6 and 7 \
+              at their left ends only.",
+    charts: &[
+        Chart {
+            id: "figure-4",
+            title: "Figure 4: a packet of 54 words, from what time",
+            kind: Kind::Bars,
+            value: Axis::linear("time", "µs"),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "figure-5-packets",
+            title: "Figure 5: packets by payload",
+            kind: Kind::Lines { x: PAYLOAD },
+            value: Axis::linear("packets", "1/s"),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "figure-5-payload",
+            title: "Figure 5: throughput by payload",
+            kind: Kind::Lines { x: PAYLOAD },
+            value: Axis::linear("throughput", "Mbit/s"),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "figure-6",
+            title: "Figure 6: part of the time that is UNIX's",
+            kind: Kind::Lines { x: MESSAGE },
+            value: Axis::linear("part of the time", "%"),
+            beside: Beside::Together,
+        },
+        Chart {
+            id: "figure-7",
+            title: "Figure 7: packets by message, with and without UNIX",
+            kind: Kind::Lines { x: MESSAGE },
+            value: Axis::linear("packets", "1/s"),
+            beside: Beside::Together,
+        },
+    ],
+    published,
+    needs: Needs::Nothing,
+    seconds: [0.1, 0.1],
+    run,
+};
+
+const PAYLOAD: Axis = Axis { label: "payload", unit: "bytes", scale: Scale::Logarithmic };
+const MESSAGE: Axis = Axis { label: "message", unit: "bytes", scale: Scale::Logarithmic };
+
+/// Time for a header, in µs.
+const HEADER_US: f64 = 13.0;
+/// Time for the transport of a packet, in µs, header included.
+const TRANSPORT_US: f64 = 66.0;
+/// Words of a packet's payload.
+const WORDS: f64 = 54.0;
+/// Time for a word, in µs, from the board's memory and the host's.
+const MEMORIES: [(&str, f64); 2] = [("120 ns a word", 0.12), ("660 ns a word", 0.66)];
+/// What UNIX takes of long messages' time.
+const UNIX_PART: f64 = 0.25;
+/// Time that UNIX takes of a message however short: the call, the command, the interrupt. The paper shows it
+/// as a picture; it is chosen so that UNIX takes two thirds of the time of a message of one packet.
+const UNIX_CALL_US: f64 = 110.0;
+
+fn packet_us(words: f64, word_us: f64) -> f64 {
+    TRANSPORT_US.max(HEADER_US + words * word_us)
+}
+
+/// Part of the time that is UNIX's, for a message of so many packets.
+fn unix_part(packets: f64) -> f64 {
+    let board = packets * packet_us(WORDS, MEMORIES[0].1);
+    let unix = UNIX_CALL_US + board * UNIX_PART / (1.0 - UNIX_PART);
+    unix / (unix + board)
+}
+
+fn published() -> Vec<Point> {
+    let payload = WORDS * 4.0;
+    vec![
+        Place::new("figure-4", "section 4.2", "header").is(HEADER_US),
+        Place::new("figure-4", "section 4.2", "transport, header with it").is(TRANSPORT_US),
+        Place::new("figure-5-packets", "section 5: more than", payload).is(15_000.0),
+        Place::new("figure-5-payload", "120 ns a word: at most above", 8192.0).is(250.0),
+        Place::new("figure-5-payload", "660 ns a word: at most below", 8192.0).is(50.0),
+        Place::new("figure-6", "section 4.3: approaches", 64.0 * payload).is(25.0),
+        Place::new("figure-7", "without UNIX, more than", 64.0 * payload).is(15_000.0),
+        Place::new("figure-7", "with UNIX, more than", 64.0 * payload).is(11_000.0),
+    ]
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    bench.sample(Place::new("figure-4", "computed", "header"), HEADER_US);
+    bench.sample(Place::new("figure-4", "computed", "transport, header with it"), TRANSPORT_US);
+    for (memory, word_us) in MEMORIES {
+        let at = format!("header and payload, {memory}");
+        bench.sample(Place::new("figure-4", "computed", at), HEADER_US + WORDS * word_us);
+        for step in 0..=36 {
+            let words = 4.0 * 2f64.powf(f64::from(step) / 4.0);
+            let us = packet_us(words, word_us);
+            let bytes = words * 4.0;
+            bench.sample(Place::new("figure-5-packets", memory, bytes), 1e6 / us);
+            bench.sample(Place::new("figure-5-payload", memory, bytes), words * 32.0 / us);
+        }
+    }
+    for step in 0..=24 {
+        let packets = 2f64.powf(f64::from(step) / 4.0);
+        let bytes = packets * WORDS * 4.0;
+        let rate = 1e6 / packet_us(WORDS, MEMORIES[0].1);
+        let part = unix_part(packets);
+        bench.sample(Place::new("figure-6", "computed", bytes), part * 100.0);
+        bench.sample(Place::new("figure-7", "without UNIX", bytes), rate);
+        bench.sample(Place::new("figure-7", "with UNIX", bytes), rate * (1.0 - part));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_numbers_come_out() {
+        let rate = 1e6 / packet_us(WORDS, 0.12);
+        assert!(rate > 15_000.0 && rate < 15_500.0);
+        let with_unix = rate * (1.0 - unix_part(1e6));
+        assert!(with_unix > 11_000.0 && with_unix < 11_500.0);
+        // At most so many Mbit/s.
+        let most = |word_us| 32e6 * 1e6 / packet_us(1e6, word_us) / 1e6;
+        assert!(most(0.12) > 250.0 && most(0.66) < 50.0);
+        // Memory bounds only payloads beyond this many words.
+        assert!(packet_us(440.0, 0.12) == TRANSPORT_US && packet_us(445.0, 0.12) > TRANSPORT_US);
+    }
+}

@@ -1,0 +1,358 @@
+//! The report's text and the JSON of its charts.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::{Entry, findings};
+use crate::experiment::{Axis, Beside, Chart, Kind, Paper, Scale};
+use crate::record::{At, Point, Record};
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("charts.js");
+
+/// Text as HTML has it.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '"' => out += "&quot;",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// JSON that no `<` ends early.
+fn embedded(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}
+
+/// The whole page.
+pub(super) fn html(entries: &[Entry]) -> String {
+    let mut out = String::new();
+    out += "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n";
+    out += "<meta name=\"viewport\" content=\"width=device-width\">\n";
+    out += "<title>Fusewire lab: does one pass pay here?</title>\n<style>\n";
+    out += STYLE;
+    out += "</style>\n";
+    navigation(&mut out, entries);
+    out += "<main>\n";
+    answer(&mut out, entries);
+    for entry in entries {
+        experiment(&mut out, entry);
+    }
+    out += "</main>\n<script>\n";
+    out += SCRIPT;
+    out += "</script>\n</html>\n";
+    out
+}
+
+fn navigation(out: &mut String, entries: &[Entry]) {
+    *out += "<nav>\n<div class=\"title\">Fusewire lab</div>\n";
+    *out += "<button id=\"light\" type=\"button\">light or dark</button>\n";
+    *out += "<b>Question</b>\n<a href=\"#answer\">Does one pass pay here?</a>\n";
+    for paper in Paper::ALL {
+        let _ = writeln!(out, "<b>{}</b>", escaped(paper.authors()));
+        for entry in entries.iter().filter(|entry| entry.experiment.paper == paper) {
+            let (name, title) = (entry.experiment.name, escaped(entry.experiment.title));
+            let class = if entry.record.is_some() { "" } else { " class=\"none\"" };
+            let _ = writeln!(out, "<a href=\"#{name}\"{class}>{title}</a>");
+        }
+    }
+    *out += "</nav>\n";
+}
+
+/// The first page: what was found, from which records.
+fn answer(out: &mut String, entries: &[Entry]) {
+    *out += "<section class=\"page\" id=\"answer\">\n<h1>Does one pass pay here?</h1>\n";
+    let machine = entries.iter().find_map(|entry| Some(&entry.record.as_ref()?.machine));
+    if let Some(machine) = machine {
+        let (processor, level) = (escaped(&machine.processor), escaped(&machine.level));
+        let _ = writeln!(
+            out,
+            "<p class=\"source\">{processor}, {} processors, kernels at level {level}</p>",
+            machine.cpus
+        );
+    }
+    *out += "<ol class=\"findings\">\n";
+    for finding in findings(entries) {
+        let class = if finding.known { "" } else { " class=\"none\"" };
+        let (text, name) = (escaped(&finding.text), finding.from);
+        let _ = writeln!(out, "<li{class}>{text} <a href=\"#{name}\">{name}</a></li>");
+    }
+    *out += "</ol>\n<h2>Records</h2>\n<div class=\"scroll\"><table><tr><th>experiment</th>";
+    *out += "<th class=\"text\">shows</th><th class=\"text\">taken</th><th class=\"text\">run</th>";
+    *out += "<th>points</th><th>disturbed</th></tr>\n";
+    for Entry { experiment, record } in entries {
+        let (name, shows) = (experiment.name, escaped(experiment.shows));
+        let _ = write!(
+            out,
+            "<tr><td><a href=\"#{name}\">{name}</a></td><td class=\"text\">{shows}</td>"
+        );
+        let _ = match record {
+            Some(r) => writeln!(
+                out,
+                "<td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{:.0} %</td></tr>",
+                escaped(&r.taken),
+                if r.quick { "quick" } else { "full" },
+                r.points.len(),
+                r.noise.disturbed * 100.0
+            ),
+            None => {
+                let why = experiment.obstacle().unwrap_or_else(|| "not run yet".to_owned());
+                writeln!(out, "<td class=\"text dim\" colspan=\"4\">{}</td></tr>", escaped(&why))
+            }
+        };
+    }
+    *out += "</table></div>\n</section>\n";
+}
+
+fn experiment(out: &mut String, entry: &Entry) {
+    let Entry { experiment, record } = entry;
+    let _ = writeln!(
+        out,
+        "<section class=\"page\" id=\"{}\">\n<h1>{}</h1>\n<p class=\"source\">{}, {}: {}</p>",
+        experiment.name,
+        escaped(experiment.title),
+        escaped(experiment.paper.authors()),
+        escaped(experiment.paper.title()),
+        escaped(experiment.shows)
+    );
+    if let Some(record) = record {
+        warnings(out, record);
+    } else {
+        let name = experiment.name;
+        let why = match experiment.obstacle() {
+            Some(why) => format!("This experiment has not run: {why}."),
+            None => format!("This experiment has not run yet: fusewire lab run {name}"),
+        };
+        let _ = writeln!(out, "<p class=\"warn\">{}</p>", escaped(&why));
+    }
+    for (heading, text) in [
+        ("Question", experiment.question),
+        ("Method", experiment.method),
+        ("What differs, and why", experiment.differs),
+    ] {
+        let _ = writeln!(out, "<h2>{heading}</h2>\n<p>{}</p>", escaped(text));
+    }
+    let published = (experiment.published)();
+    for chart in experiment.charts {
+        let of = |points: &[Point]| -> Vec<Point> {
+            points.iter().filter(|p| p.place.chart == chart.id && fits(chart, p)).cloned().collect()
+        };
+        let ours = record.as_ref().map_or_else(Vec::new, |record| of(&record.points));
+        let theirs = of(&published);
+        if ours.is_empty() && theirs.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "<figure class=\"chart\" id=\"{}-{}\">\n<figcaption>{}</figcaption>",
+            experiment.name,
+            chart.id,
+            escaped(chart.title)
+        );
+        let data = embedded(&picture(chart, experiment.paper, &ours, &theirs));
+        let _ = writeln!(out, "<script type=\"application/json\">{data}</script>");
+        table(out, chart, &ours, &theirs);
+        *out += "</figure>\n";
+    }
+    if let Some(record) = record {
+        provenance(out, record);
+    }
+    *out += "</section>\n";
+}
+
+/// Whether a point can be drawn there: a record may have anything.
+fn fits(chart: &Chart, point: &Point) -> bool {
+    match (chart.kind, &point.place.at) {
+        (Kind::Bars, At::Name(_)) => true,
+        (Kind::Lines { x }, At::Number(at)) => x.scale == Scale::Linear || *at > 0.0,
+        (Kind::Surface { .. }, At::Number(_)) => point.place.second.is_some(),
+        _ => false,
+    }
+}
+
+fn warnings(out: &mut String, record: &Record) {
+    // What was computed is neither rough nor disturbed.
+    let measured = record.points.iter().any(|point| point.samples.is_some_and(|n| n > 1));
+    if measured && record.noise.noisy {
+        let _ = writeln!(
+            out,
+            "<p class=\"warn\">The machine was noisy: the control loop was disturbed in {:.0} % of {} looks. \
+             Small differences mean nothing.</p>",
+            record.noise.disturbed * 100.0,
+            record.noise.looks
+        );
+    }
+    if measured && record.quick {
+        *out += "<p class=\"warn\">A quick run: the figures are rough.</p>\n";
+    }
+    for remark in &record.remarks {
+        let _ = writeln!(out, "<p class=\"warn\">{}</p>", escaped(remark));
+    }
+}
+
+fn provenance(out: &mut String, record: &Record) {
+    let caches: Vec<String> = record
+        .machine
+        .caches
+        .iter()
+        .map(|(name, bytes)| format!("{name} {} KiB", bytes >> 10))
+        .collect();
+    let noise = &record.noise;
+    *out += "<h2>Record</h2>\n<dl>\n";
+    for (term, text) in [
+        ("taken", format!("{}, in {:.1} s", record.taken, record.seconds)),
+        ("command", record.command.clone()),
+        ("program", format!("fusewire {}", record.program)),
+        ("processor", format!("{}, {} of them", record.machine.processor, record.machine.cpus)),
+        ("caches", caches.join(", ")),
+        ("level", record.machine.level.clone()),
+        ("system", record.machine.system.clone()),
+        (
+            "control loop",
+            format!(
+                "{:.1} µs at best, {:.1} µs in the middle, disturbed in {:.0} % of {} looks",
+                noise.best_ns / 1e3,
+                noise.median_ns / 1e3,
+                noise.disturbed * 100.0,
+                noise.looks
+            ),
+        ),
+    ] {
+        let _ = writeln!(out, "<dt>{term}</dt><dd>{}</dd>", escaped(&text));
+    }
+    *out += "</dl>\n";
+}
+
+fn axis(axis: Axis) -> Value {
+    json!({
+        "label": axis.label,
+        "unit": axis.unit,
+        "logarithmic": axis.scale == Scale::Logarithmic,
+    })
+}
+
+/// What `charts.js` draws: panels of series of points. A series has one colour wherever it is.
+fn picture(chart: &Chart, paper: Paper, ours: &[Point], theirs: &[Point]) -> Value {
+    let mut names: Vec<&str> = Vec::new();
+    for point in ours.iter().chain(theirs) {
+        if !names.contains(&point.place.series.as_str()) {
+            names.push(&point.place.series);
+        }
+    }
+    // The two that everything is about have the same colours everywhere.
+    names.sort_by_key(|name| {
+        usize::from(!is_one_loop(name)) + usize::from(!is_one_loop(name) && !is_passes(name))
+    });
+    let series = |points: &[Point], is_paper: bool| -> Vec<Value> {
+        let of = |(colour, name): (usize, &&str)| {
+            let points: Vec<Value> =
+                points.iter().filter(|p| p.place.series == **name).map(point).collect();
+            (!points.is_empty()).then(
+                || json!({ "name": name, "paper": is_paper, "colour": colour, "points": points }),
+            )
+        };
+        names.iter().enumerate().filter_map(of).collect()
+    };
+    let panel = |title: &str, series: Vec<Value>| json!({ "title": title, "series": series });
+    let panels: Vec<Value> = match chart.beside {
+        Beside::Together => {
+            vec![panel("", [series(ours, false), series(theirs, true)].concat())]
+        }
+        Beside::Apart => [
+            // Whose they are stands above the panel.
+            panel(paper.authors(), series(theirs, false)),
+            panel("this machine", series(ours, false)),
+        ]
+        .into_iter()
+        .filter(|panel| panel["series"].as_array().is_some_and(|series| !series.is_empty()))
+        .collect(),
+    };
+    let (kind, x, y) = match chart.kind {
+        Kind::Lines { x } => ("lines", Some(x), None),
+        Kind::Bars => ("bars", None, None),
+        Kind::Surface { x, y } => ("surface", Some(x), Some(y)),
+    };
+    json!({
+        "kind": kind,
+        "x": x.map(axis),
+        "y": y.map(axis),
+        "value": axis(chart.value),
+        "panels": panels,
+    })
+}
+
+fn is_one_loop(series: &str) -> bool {
+    matches!(series, "integrated" | "ILP" | "BER") || series.ends_with("one loop")
+}
+
+fn is_passes(series: &str) -> bool {
+    matches!(series, "sequential" | "non-ILP" | "LWS" | "LWS32") || series.ends_with("passes")
+}
+
+fn point(point: &Point) -> Value {
+    let mut value = json!({ "x": point.place.at, "v": point.value });
+    for (key, number) in [("y", point.place.second), ("low", point.low), ("high", point.high)] {
+        if let Some(number) = number {
+            value[key] = number.into();
+        }
+    }
+    value
+}
+
+fn at(place: &At, second: Option<f64>) -> String {
+    let first = match place {
+        At::Number(number) => trimmed(*number),
+        At::Name(name) => name.clone(),
+    };
+    match second {
+        Some(second) => format!("{first}, {}", trimmed(second)),
+        None => first,
+    }
+}
+
+/// A number with about four digits that mean something.
+pub(super) fn trimmed(number: f64) -> String {
+    match number.abs() {
+        n if n >= 1000.0 || n == 0.0 => format!("{number:.0}"),
+        n if n >= 100.0 => format!("{number:.1}"),
+        n if n >= 1.0 => format!("{number:.2}"),
+        n if n >= 0.01 => format!("{number:.4}"),
+        _ => format!("{number:.2e}"),
+    }
+}
+
+/// Most rows that a table shows.
+const ROWS_MAX: usize = 400;
+
+fn table(out: &mut String, chart: &Chart, ours: &[Point], theirs: &[Point]) {
+    *out += "<details><summary>values</summary><div class=\"scroll\"><table>";
+    let unit = if chart.value.unit.is_empty() { chart.value.label } else { chart.value.unit };
+    let _ = writeln!(
+        out,
+        "<tr><th>series</th><th class=\"text\">at</th><th>{}</th><th>quartiles</th><th>times</th></tr>",
+        escaped(unit)
+    );
+    let rows = ours.iter().map(|p| (p, "")).chain(theirs.iter().map(|p| (p, " (paper)")));
+    for (point, whose) in rows.take(ROWS_MAX) {
+        let quartiles = match (point.low, point.high) {
+            (Some(low), Some(high)) => format!("{} – {}", trimmed(low), trimmed(high)),
+            _ => String::new(),
+        };
+        let times = point.samples.map_or(String::new(), |n| n.to_string());
+        let _ = writeln!(
+            out,
+            "<tr><td>{}{whose}</td><td class=\"text\">{}</td><td>{}</td><td>{quartiles}</td><td>{times}</td></tr>",
+            escaped(&point.place.series),
+            escaped(&at(&point.place.at, point.place.second)),
+            trimmed(point.value)
+        );
+    }
+    *out += "</table></div></details>\n";
+}

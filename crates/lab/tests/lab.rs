@@ -1,0 +1,126 @@
+//! Records are data that anybody may have written; the report shows what they say and runs nothing of it.
+
+use fusewire_lab::experiment::Needs;
+use fusewire_lab::experiments::{ALL, named};
+use fusewire_lab::record::{Machine, Noise, Place, Record, Records, SCHEMA, date};
+use fusewire_lab::report::{Entry, entries, findings, html};
+
+fn record(experiment: &str) -> Record {
+    Record {
+        schema: SCHEMA,
+        experiment: experiment.to_owned(),
+        taken_unix_s: 1_795_305_600,
+        taken: date(1_795_305_600),
+        seconds: 1.5,
+        command: format!("fusewire lab run {experiment}"),
+        program: "0.1.0".to_owned(),
+        quick: true,
+        machine: Machine {
+            processor: "a processor".to_owned(),
+            cpus: 2,
+            level: "avx2".to_owned(),
+            system: "Linux".to_owned(),
+            caches: vec![("L1d".to_owned(), 32 << 10)],
+        },
+        noise: Noise { looks: 9, best_ns: 1e5, median_ns: 1.1e5, disturbed: 0.1, noisy: false },
+        remarks: vec!["something was left out".to_owned()],
+        points: vec![Place::new("table-6", "this machine", "op4").is(20.0)],
+    }
+}
+
+#[test]
+fn a_record_is_written_and_read() {
+    let record = record("dabbous-checksums");
+    let text = serde_json::to_string(&record).unwrap();
+    assert_eq!(Record::parse(&text).unwrap(), record);
+}
+
+#[test]
+fn what_no_run_can_have_found_is_named() {
+    let text = serde_json::to_string(&record("dabbous-checksums")).unwrap();
+    let cases = [
+        ("\"schema\":1", "\"schema\":2", "of version 2, this program reads 1"),
+        ("\"schema\":1", "\"schema\":-1", "no record"),
+        ("\"cpus\":2", "\"cpus\":0", "machine.cpus is 0"),
+        ("32768", "0", "machine.caches L1d is 0"),
+        ("\"seconds\":1.5", "\"seconds\":-1.5", "seconds is -1.5"),
+        ("\"disturbed\":0.1", "\"disturbed\":1.5", "noise.disturbed is 1.5"),
+        ("\"value\":20.0", "\"value\":-20.0", "series this machine: the value -20"),
+        ("\"value\":20.0", "\"value\":20.0,\"low\":30.0", "is absurd"),
+        ("\"value\":20.0", "\"value\":20.0,\"samples\":0", "is absurd"),
+        ("a processor", "a\\u001b[2Jprocessor", "control characters"),
+        ("\"quick\":true", "\"quick\":true,\"more\":1", "unknown field"),
+        ("}", "", "no record"),
+    ];
+    for (from, to, expected) in cases {
+        assert!(text.contains(from), "{from}");
+        let error = Record::parse(&text.replace(from, to)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{from} to {to}: {error}");
+    }
+}
+
+#[test]
+fn bad_files_are_named_and_left_out() {
+    let folder = std::env::temp_dir().join(format!("fusewire-lab-{}", std::process::id()));
+    let records = Records::at(folder.clone());
+    let path = records.keep(&record("dabbous-checksums")).unwrap();
+    std::fs::write(path.with_file_name("1.json"), "{\"schema\": 7}").unwrap();
+    std::fs::write(path.with_file_name("2.json"), "not JSON").unwrap();
+    let (entries, errors) = entries(&records);
+    let found: Vec<_> = entries.iter().filter(|entry| entry.record.is_some()).collect();
+    assert!(found.len() == 1 && found[0].experiment.name == "dabbous-checksums");
+    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert!(
+        errors.len() == 2 && errors.iter().any(|e| e.contains("1.json: of version 7")),
+        "{errors:?}"
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn nothing_of_a_record_is_run() {
+    let mut record = record("dabbous-checksums");
+    let attack = "</script><script>alert(1)</script>";
+    record.machine.processor = attack.to_owned();
+    record.remarks.push(attack.to_owned());
+    record.points.push(Place::new("table-6", attack, attack).is(1.0));
+    let experiment = named("dabbous-checksums").unwrap();
+    let page = html(&[Entry { experiment, record: Some(record) }]);
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn the_report_needs_nothing_else() {
+    let (entries, _) = entries(&Records::at("/nonexistent".into()));
+    let page = html(&entries);
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        // The name of SVG is no address to fetch.
+        let page = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for experiment in ALL {
+        assert!(page.contains(&format!("<section class=\"page\" id=\"{}\">", experiment.name)));
+    }
+    assert_eq!(findings(&entries).len(), 10);
+    assert!(findings(&entries).iter().all(|finding| !finding.known));
+}
+
+#[test]
+fn what_is_not_there_is_not_shown_as_done() {
+    let absent: Vec<_> = ALL.iter().filter(|e| matches!(e.needs, Needs::Absent(_))).collect();
+    assert!(!absent.is_empty());
+    for experiment in absent {
+        assert!(experiment.obstacle().unwrap().contains("not there yet"));
+        let page = html(&[Entry { experiment, record: None }]);
+        assert!(page.contains("not there yet") && !page.contains("<h2>Record</h2>"));
+    }
+}
+
+#[test]
+fn dates_are_of_the_calendar() {
+    assert_eq!(date(0), "1970-01-01 00:00 UTC");
+    assert_eq!(date(951_782_399), "2000-02-28 23:59 UTC");
+    assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
+    assert_eq!(date(1_795_324_980), "2026-11-22 05:23 UTC");
+}
