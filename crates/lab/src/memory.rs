@@ -87,7 +87,8 @@ pub fn accesses(program: &Path, task: &Task) -> Result<Widths> {
 /// When valgrind or the worker fails.
 pub fn misses(program: &Path, task: &Task, cache: Cache) -> Result<[f64; 4]> {
     let first = format!("--D1={},{},{}", cache.bytes, cache.ways, cache.line);
-    let last = format!("--LL={},16,{}", (cache.bytes * 32).max(1 << 20), cache.line);
+    // Larger than any first level; its misses are not asked for.
+    let last = format!("--LL={},16,{}", 8 << 20, cache.line);
     let tool =
         ["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", &first, &last];
     let text = valgrind(program, task, &tool)?;
