@@ -84,6 +84,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "session",
             "stack",
             "transport",
+            "view",
             "wire",
             "xdr",
         ],

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::place;
 use crate::report::{Report, Segment};
+use crate::request::Request;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,7 +46,7 @@ impl Process {
     /// # Errors
     /// It is dead ([`is_dead`]), it is not ours, or its answer makes no sense.
     pub fn report(&self) -> io::Result<Report> {
-        self.json("snapshot\n")
+        self.json(Request::Snapshot)
     }
 
     /// What a connection did last, oldest first.
@@ -56,7 +57,7 @@ impl Process {
         if socket.contains(char::is_whitespace) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a socket"));
         }
-        self.json(&format!("trace {stack} {socket}\n"))
+        self.json(Request::Trace { stack, socket })
     }
 
     /// Begins a capture of one of its stacks: pcapng comes out of the stream until [`Capturing::stop`] and
@@ -66,8 +67,7 @@ impl Process {
     /// As [`Process::report`].
     pub fn capture(&self, stack: u32, snap_len: Option<usize>) -> io::Result<Capturing> {
         let mut stream = self.connect()?;
-        let snap_len = snap_len.map_or(String::new(), |len| format!(" {len}"));
-        stream.write_all(format!("capture {stack}{snap_len}\n").as_bytes())?;
+        stream.write_all(format!("{}\n", Request::Capture { stack, snap_len }).as_bytes())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Capturing { stream })
     }
@@ -78,9 +78,9 @@ impl Process {
         Ok(stream)
     }
 
-    fn json<T: DeserializeOwned>(&self, request: &str) -> io::Result<T> {
+    fn json<T: DeserializeOwned>(&self, request: Request<'_>) -> io::Result<T> {
         let mut stream = self.connect()?;
-        stream.write_all(request.as_bytes())?;
+        stream.write_all(format!("{request}\n").as_bytes())?;
         let answer = read_all(&mut stream)?;
         if let Ok(Refusal { error }) = serde_json::from_slice(&answer) {
             return Err(io::Error::other(error));

@@ -17,6 +17,7 @@ pub mod http;
 pub mod place;
 pub mod prometheus;
 pub mod report;
+pub mod request;
 pub mod server;
 
 pub use fusewire_device::capture::feed::{Blocks, Options as CaptureOptions};

@@ -3,7 +3,7 @@
 //! One socket for the process, as long as there is a stack to be asked. A client sends one request and gets
 //! one answer; each has a thread as long as it is there, and there are few of them at a time.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -18,14 +18,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::SendFlags;
 
 use crate::report::{Counts, Report, Segment, Stack};
+use crate::request::{self, Request};
 use crate::{http, place, prometheus};
 
 /// Clients at once; what is more is told so.
 const CLIENTS_MAX: usize = 8;
 /// How long a client may take to ask, or to take the next piece of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes of a request.
-const REQUEST_MAX: u64 = 1024;
 /// Sockets that a stack is asked for at a time.
 const PART: usize = 64;
 /// Sockets of a stack in one report.
@@ -239,48 +238,31 @@ fn json(value: io::Result<impl serde::Serialize>) -> Vec<u8> {
 /// One client from its request to the end of its answer.
 fn serve(stream: &UnixStream, sources: &Sources) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
-    let mut line = Vec::new();
-    Read::take(&mut reader, REQUEST_MAX).read_until(b'\n', &mut line)?;
-    let line = String::from_utf8_lossy(&line);
-    let line = line.trim_end();
+    let line = request::read(&mut reader)?;
     let mut out = Out(stream);
-    let mut words = line.split_ascii_whitespace();
-    match (words.next(), words.next(), words.next()) {
-        (Some("snapshot"), None, None) => out.write_all(&json(Ok(report(sources)))),
-        (Some("metrics"), None, None) => out.write_all(metrics(sources).as_bytes()),
-        (Some("trace"), Some(stack), Some(socket)) => {
+    let request = match Request::parse(&line) {
+        Ok(request) => request,
+        Err(expected) => return out.write_all(error(expected).as_bytes()),
+    };
+    match request {
+        Request::Snapshot => out.write_all(&json(Ok(report(sources)))),
+        Request::Metrics => out.write_all(metrics(sources).as_bytes()),
+        Request::Trace { stack, socket } => {
             let trace = find(sources, stack).and_then(|source| source.trace(socket));
             out.write_all(&json(trace))
         }
-        (Some("capture"), Some(stack), snap_len) => {
-            let blocks = find(sources, stack).and_then(|source| {
-                let mut options = Options::default();
-                if let Some(snap_len) = snap_len {
-                    options.snap_len = snap_len.parse().map_err(|_| bad("a length in bytes"))?;
-                }
-                source.capture(options)
-            });
-            match blocks {
+        Request::Capture { stack, snap_len } => {
+            let options = snap_len.map_or_else(Options::default, |snap_len| Options { snap_len });
+            match find(sources, stack).and_then(|source| source.capture(options)) {
                 Ok(blocks) => stream_blocks(stream, &mut out, blocks),
                 Err(why) => out.write_all(error(&why.to_string()).as_bytes()),
             }
         }
-        _ if http::target(line).is_some() => {
-            http::answer(line, &mut reader, &mut out, |path| page(sources, path))
-        }
-        _ => {
-            let known = "snapshot, metrics, trace STACK SOCKET, capture STACK [BYTES], or HTTP GET";
-            out.write_all(error(&format!("a request is one of: {known}")).as_bytes())
-        }
+        Request::Http => http::answer(&line, &mut reader, &mut out, |path| page(sources, path)),
     }
 }
 
-fn bad(expected: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("expected {expected}"))
-}
-
-fn find(sources: &Sources, stack: &str) -> io::Result<Arc<dyn Source>> {
-    let id: u32 = stack.parse().map_err(|_| bad("the number of a stack"))?;
+fn find(sources: &Sources, id: u32) -> io::Result<Arc<dyn Source>> {
     let found = lock(sources).iter().find(|entry| entry.id == id).map(|e| e.source.clone());
     found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no stack {id} here")))
 }

@@ -15,6 +15,7 @@ mod mpdu;
 mod neighbors;
 mod net_layer;
 mod oer;
+mod pcapng_read;
 mod reassembly;
 mod record;
 mod request_messages;
@@ -26,6 +27,7 @@ mod stack_frames;
 mod tcp_input;
 mod text;
 mod transfer;
+mod view;
 mod wire_headers;
 mod xdr;
 mod xdr_language;
@@ -49,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
     Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
     Target { name: "oer", run: oer::run, seeds: oer::seeds },
+    Target { name: "pcapng_read", run: pcapng_read::run, seeds: pcapng_read::seeds },
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "request_messages", run: request_messages::run, seeds: request_messages::seeds },
@@ -60,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tcp_input", run: tcp_input::run, seeds: tcp_input::seeds },
     Target { name: "text", run: text::run, seeds: text::seeds },
     Target { name: "transfer", run: transfer::run, seeds: transfer::seeds },
+    Target { name: "view", run: view::run, seeds: view::seeds },
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
     Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
     Target { name: "xdr_language", run: xdr_language::run, seeds: xdr_language::seeds },

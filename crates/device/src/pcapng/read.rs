@@ -105,14 +105,15 @@ impl Block {
         if self.kind() != PACKET {
             return None;
         }
-        let len = word(&self.0, 20)? as usize;
-        let packet = self.0.get(28..28usize.checked_add(len)?)?;
-        let end = self.0.len() - 4;
+        // Its length stands behind it once more.
+        let body = &self.0[..self.0.len() - 4];
+        let len = word(body, 20)? as usize;
+        let packet = body.get(28..28usize.checked_add(len)?)?;
         let mut at = 28 + len.next_multiple_of(4);
-        while at + 4 <= end {
-            let head = word(&self.0, at)?;
+        while at + 4 <= body.len() {
+            let head = word(body, at)?;
             let (code, len) = (head & 0xffff, (head >> 16) as usize);
-            let value = self.0.get(at + 4..at + 4 + len)?;
+            let value = body.get(at + 4..at + 4 + len)?;
             match code {
                 0 => break,
                 1 => return Some((packet, std::str::from_utf8(value).ok())),
