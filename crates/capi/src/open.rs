@@ -303,6 +303,12 @@ fn await_address(host: &Host, dhcp: bool, slaac: bool) -> io::Result<()> {
     }
 }
 
+/// Lets other processes look at the stack, where the environment says so.
+fn observe(host: &Host) -> io::Result<()> {
+    let word = std::env::var_os("FUSEWIRE_OBSERVE").unwrap_or_default();
+    if word.is_empty() || word == "0" { Ok(()) } else { host.observe() }
+}
+
 impl Opened {
     fn new(settings: &Settings) -> io::Result<Opened> {
         let words = words(settings)?;
@@ -310,6 +316,7 @@ impl Opened {
         let bound = Mutex::default();
         if let Some(name) = name.filter(|_| words.kernel) {
             let host = Host::beside(interface, &name, HostConfig::default())?;
+            observe(&host)?;
             return Ok(Opened { host, bound, _station: station });
         }
         let mut net = Stack::net_config(&*interface);
@@ -320,10 +327,7 @@ impl Opened {
         net.routes = words.routes;
         (net.dhcp, net.slaac) = (words.dhcp, words.slaac);
         let host = Host::new(interface, net, HostConfig::default())?;
-        if std::env::var_os("FUSEWIRE_OBSERVE").is_some_and(|word| !word.is_empty() && word != "0")
-        {
-            host.observe()?;
-        }
+        observe(&host)?;
         await_address(&host, words.dhcp, words.slaac)?;
         Ok(Opened { host, bound, _station: station })
     }
