@@ -14,6 +14,7 @@ use fusewire_device::pcapng::read::{Block, Splitter};
 use fusewire_view::client::Capturing;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::filter::Filter;
 use super::{reports, who};
 use crate::output::{Code, EXIT_CODES, Failure, Result, count, printable};
 
@@ -44,6 +45,8 @@ pub struct Capture {
     /// Bytes of each packet to keep [default: all].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_600))]
     snap_len: Option<u32>,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 /// What comes from the threads that read.
@@ -74,7 +77,7 @@ pub fn run(capture: &Capture) -> Result {
     if streams.is_empty() {
         return Err(Failure::new(Code::Failed, "there is no running stack to capture").into());
     }
-    let mut file = Merged::new(open(&capture.write)?, names)?;
+    let mut file = Merged::new(open(&capture.write)?, names, &capture.filter)?;
     for (number, stream) in streams.iter().enumerate() {
         let (stream, sender) = (stream.try_clone()?, sender.clone());
         let read = move || {
@@ -127,7 +130,7 @@ fn read(number: usize, mut stream: Capturing, sender: &SyncSender<News>) -> io::
 
 /// Writes what comes until all captures have ended; tells them to when it is time.
 fn collect(
-    file: &mut Merged,
+    file: &mut Merged<'_>,
     news: &Receiver<News>,
     streams: &[Capturing],
     is_over: impl Fn() -> bool,
@@ -164,23 +167,24 @@ fn collect(
 }
 
 /// Captures of several stacks in one section: each is an interface of its own.
-struct Merged {
+struct Merged<'a> {
     out: BufWriter<Box<dyn Write>>,
     names: Vec<String>,
-    /// The interface's number in the file, by the stack's number.
-    interfaces: Vec<Option<u32>>,
+    filter: &'a Filter,
+    /// The interface's number in the file and its link type, by the stack's number.
+    interfaces: Vec<Option<(u32, u16)>>,
     known: u32,
     packets: u64,
 }
 
-impl Merged {
-    fn new(out: Box<dyn Write>, names: Vec<String>) -> io::Result<Merged> {
+impl Merged<'_> {
+    fn new(out: Box<dyn Write>, names: Vec<String>, filter: &Filter) -> io::Result<Merged<'_>> {
         let mut out = BufWriter::new(out);
         let mut section = Vec::new();
         pcapng::section(&mut section);
         out.write_all(&section)?;
         let interfaces = vec![None; names.len()];
-        Ok(Merged { out, names, interfaces, known: 0, packets: 0 })
+        Ok(Merged { out, names, filter, interfaces, known: 0, packets: 0 })
     }
 
     fn write(&mut self, number: usize, block: Block) -> io::Result<()> {
@@ -189,7 +193,7 @@ impl Merged {
                 let mut interface = Vec::new();
                 pcapng::interface(&mut interface, link_type, &self.names[number], snap_len);
                 self.out.write_all(&interface)?;
-                self.interfaces[number] = Some(self.known);
+                self.interfaces[number] = Some((self.known, link_type));
                 self.known += 1;
             }
             return Ok(());
@@ -198,7 +202,10 @@ impl Merged {
         if block.kind() == pcapng::NAMES && self.names.len() > 1 {
             return Ok(());
         }
-        let Some(interface) = self.interfaces[number] else { return Ok(()) };
+        let Some((interface, link_type)) = self.interfaces[number] else { return Ok(()) };
+        if block.packet().is_some_and(|(packet, _)| !self.filter.keeps(link_type, packet)) {
+            return Ok(());
+        }
         self.packets += u64::from(block.kind() == pcapng::PACKET);
         match block.renumbered(interface) {
             Some(block) => self.out.write_all(block.bytes()),

@@ -1,6 +1,7 @@
 //! The live view: what running stacks of this user do. `docs/observe.md`.
 
 pub mod capture;
+mod filter;
 pub mod metrics;
 mod rates;
 mod screen;
