@@ -19,9 +19,14 @@ struct Area {
 impl Area {
     fn new(len: usize) -> Area {
         let mut bytes = vec![0; len + PAGE];
-        // Each page is touched, or they would all be the kernel's one page of zeros.
-        for (i, byte) in bytes.iter_mut().step_by(PAGE / 2).enumerate() {
-            *byte = i as u8 | 1;
+        // Bytes of all values, or look-ups would find one entry of their tables again and again; and each
+        // page is touched, or they would all be the kernel's one page of zeros.
+        let mut x = 0x9E37_79B9_7F4A_7C15_u64;
+        for word in bytes.chunks_exact_mut(8) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            word.copy_from_slice(&x.to_le_bytes());
         }
         let start = bytes.as_ptr().align_offset(PAGE).min(PAGE);
         Area { bytes, start }

@@ -2,9 +2,13 @@
 
 use fusewire_model::{Cache, Implementation, Machine, Pipeline, predict};
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use crate::arena::Arena;
 use crate::cases::cases;
-use crate::timing::{Clock, Times, cold_turn, turn};
+use crate::plan::Plan;
+use crate::timing::{Clock, cold_calls, cold_turn, turn};
 use crate::{Effort, Error};
 
 /// Sizes of message, in bytes.
@@ -44,51 +48,42 @@ pub fn check(
     says: &mut dyn FnMut(f64),
 ) -> Result<Vec<Checked>, Error> {
     let mut arena = Arena::new(effort.cold_bytes);
-    let mut clock = Clock::new(machine.control_cycles)?;
-    let mut cases = cases()?;
-    let ways: Vec<_> = [Cache::Warm, Cache::Cold]
-        .into_iter()
-        .flat_map(|cache| Implementation::ALL.map(|implementation| (cache, implementation)))
-        .flat_map(|way| SIZES.map(|bytes| (way.0, way.1, bytes)))
-        .collect();
-    let mut times = vec![Times::default(); cases.len() * ways.len()];
-    for round in 0..effort.rounds {
-        for (i, (_, runner)) in cases.iter_mut().enumerate() {
-            for (j, (cache, implementation, bytes)) in ways.iter().enumerate() {
-                let ns_per_cycle = clock.quiet();
-                let ns = match cache {
-                    Cache::Warm => {
-                        turn(effort.turn, || runner.run(*implementation, arena.warm(*bytes)))
-                    }
-                    Cache::Cold => {
-                        let count = (32 << 10 >> bytes.ilog2()).clamp(1, 16);
-                        cold_turn(count, || runner.run(*implementation, arena.cold(*bytes)))
-                    }
-                };
-                times[i * ways.len() + j].add(ns / ns_per_cycle);
+    let mut clock = Clock::new()?;
+    let mut plan = Plan::new();
+    let mut tasks = Vec::new();
+    for (pipeline, runner) in cases()? {
+        let runner = Rc::new(RefCell::new(runner));
+        for cache in [Cache::Warm, Cache::Cold] {
+            for bytes in SIZES {
+                for implementation in Implementation::ALL {
+                    let runner = Rc::clone(&runner);
+                    let task = plan.add(move |arena, length| {
+                        let mut runner = runner.borrow_mut();
+                        match cache {
+                            Cache::Warm => {
+                                turn(length, || runner.run(implementation, arena.warm(bytes)))
+                            }
+                            Cache::Cold => cold_turn(cold_calls(bytes), || {
+                                runner.run(implementation, arena.cold(bytes));
+                            }),
+                        }
+                    });
+                    tasks.push((pipeline.clone(), cache, bytes, implementation, task));
+                }
             }
         }
-        says((round + 1) as f64 / effort.rounds as f64);
     }
+    plan.measure(&mut arena, &mut clock, effort, says);
     let mut all = Vec::new();
-    for (i, (pipeline, _)) in cases.iter().enumerate() {
-        for (j, (cache, implementation, bytes)) in ways.iter().enumerate() {
-            let times = &mut times[i * ways.len() + j];
-            let cycles = match cache {
-                Cache::Warm => times.undisturbed(),
-                Cache::Cold => times.typical(),
-            };
-            let len = *bytes as f64;
-            let said = predict(machine, pipeline, len, *cache, *implementation)?;
-            all.push(Checked {
-                pipeline: pipeline.clone(),
-                bytes: *bytes,
-                cache: *cache,
-                implementation: *implementation,
-                predicted: said.cycles / len,
-                measured: cycles / len,
-            });
-        }
+    for (pipeline, cache, bytes, implementation, task) in tasks {
+        let cycles = match cache {
+            Cache::Warm => plan.undisturbed(&task),
+            Cache::Cold => plan.typical(&task),
+        };
+        let len = bytes as f64;
+        let said = predict(machine, &pipeline, len, cache, implementation)?;
+        let (predicted, measured) = (said.cycles / len, cycles / len);
+        all.push(Checked { pipeline, bytes, cache, implementation, predicted, measured });
     }
     Ok(all)
 }

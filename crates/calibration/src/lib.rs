@@ -4,30 +4,35 @@
 //! that calibration ran, and puts what they took beside what the model said.
 //!
 //! Machines are shared: another program, or another machine on the same processor, takes half of a core for
-//! milliseconds at a time. So everything is measured in many short rounds, spread over the whole of the
-//! time, and the fast ones of them count ([`timing`]).
+//! milliseconds or seconds at a time. So everything is measured in many short rounds, spread over the whole
+//! of the time, and those count during which nobody did.
 #![forbid(unsafe_code)]
 
 mod arena;
 mod cases;
 mod check;
 mod fit;
+mod own;
 mod places;
+mod plan;
 mod runner;
 mod stages;
-pub mod timing;
+mod timing;
+mod transforms;
 mod words;
 
 pub use check::{Checked, Score, check, score};
 
+use fusewire_kernels::stage::AnyStage;
 use fusewire_model::machine::{Machine, VERSION};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Rounds in which everything has a turn.
-    pub rounds: usize,
+    /// Rounds in which everything has a turn begin until so much time has gone: one at least.
+    pub time: Duration,
     /// How long a turn lasts.
     pub turn: Duration,
     /// Bytes that make the caches forget.
@@ -36,19 +41,27 @@ pub struct Effort {
 
 impl Effort {
     /// For figures.
-    pub const FULL: Effort =
-        Effort { rounds: 60, turn: Duration::from_micros(30), cold_bytes: 768 << 20 };
+    pub const FULL: Effort = Effort {
+        time: Duration::from_secs(45),
+        turn: Duration::from_micros(25),
+        cold_bytes: 768 << 20,
+    };
     /// For [`check`](fn@check): it has more to run.
-    pub const CHECK: Effort =
-        Effort { rounds: 15, turn: Duration::from_micros(30), cold_bytes: 768 << 20 };
+    pub const CHECK: Effort = Effort { time: Duration::from_secs(150), ..Effort::FULL };
+    /// For [`add_stage`].
+    pub const STAGE: Effort =
+        Effort { time: Duration::from_secs(2), cold_bytes: 16 << 20, ..Effort::FULL };
     /// For tests: the figures mean little.
     pub const SMOKE: Effort =
-        Effort { rounds: 1, turn: Duration::from_micros(2), cold_bytes: 16 << 20 };
+        Effort { time: Duration::ZERO, turn: Duration::from_micros(2), cold_bytes: 16 << 20 };
 }
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A stage of that name was measured already.
+    #[error("there is a stage `{0}` already: give yours another NAME")]
+    Known(String),
     /// A function that calibration wanted cannot be made here.
     #[error(transparent)]
     Synthetic(#[from] fusewire_synthetic::Error),
@@ -57,41 +70,72 @@ pub enum Error {
     Model(#[from] fusewire_model::machine::Error),
 }
 
-/// Measures this machine. `says` is told what is being measured and how far it is, 0 to 1.
+/// Measures this machine. `says` is told how far it is, 0 to 1.
 ///
 /// # Errors
 /// When functions cannot be made here, or the machine is so busy that what comes out is absurd.
-pub fn calibrate(effort: Effort, says: &mut dyn FnMut(&str, f64)) -> Result<Machine, Error> {
+pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, Error> {
     let mut arena = arena::Arena::new(effort.cold_bytes);
-    says("clock", 0.0);
-    let mut clock = timing::Clock::new(f64::INFINITY)?;
-    let mut times = timing::Times::default();
-    (0..200).for_each(|_| times.add(clock.quiet()));
-    let ns_per_cycle = times.undisturbed();
+    let mut clock = timing::Clock::new()?;
+    let mut plan = plan::Plan::new();
     let mut machine = Machine {
         version: VERSION,
         processor: processor(),
-        ns_per_cycle,
-        control_cycles: clock.best(),
+        ns_per_cycle: 0.0,
+        control_cycles: 0.0,
         disturbed: 0.0,
         words: Vec::new(),
         places: places::sizes(),
-        stages: Vec::new(),
+        levels: Vec::new(),
+        transforms: Vec::new(),
     };
-    says("caches", 0.05);
-    places::measure(&mut machine, &mut arena, &mut clock, effort)?;
-    words::measure(&mut machine, &mut arena, &mut clock, effort, &mut |what, part| {
-        says(what, 0.2 + 0.45 * part);
-    })?;
-    says("memory", 0.65);
-    places::overlaps(&mut machine, &mut arena, &mut clock, effort)?;
-    says("stages", 0.8);
-    stages::measure(&mut machine, &mut arena, &mut clock, effort);
-    machine.control_cycles = clock.best();
-    machine.disturbed = clock.disturbed();
-    says("done", 1.0);
+    let places = places::tasks(&machine.places, &mut plan)?;
+    let words = words::tasks(&machine.places, &mut plan)?;
+    let stages = stages::tasks(&mut plan);
+    let transforms = transforms::tasks(&mut plan);
+    let quiet = plan.measure(&mut arena, &mut clock, effort, says);
+    machine.ns_per_cycle = quiet.ns_per_cycle;
+    machine.control_cycles = quiet.control_cycles;
+    machine.disturbed = quiet.disturbed;
+    places::evaluate(&places, &plan, &mut machine);
+    places::latencies(&mut machine, arena.len());
+    words::evaluate(&words, &plan, &mut machine)?;
+    machine.levels = stages::evaluate(&stages, &plan);
+    machine.transforms = transforms::evaluate(transforms, &plan);
     machine.check()?;
     Ok(machine)
+}
+
+/// Measures a stage of one's own at the best CPU level here, alone and in one loop with stages of the
+/// kernels, and adds it to a machine that was calibrated here.
+///
+/// # Errors
+/// When the machine does not know that level, or has a stage of that name.
+pub fn add_stage<S: AnyStage + Copy + 'static>(
+    machine: &mut Machine,
+    stage: S,
+    effort: Effort,
+) -> Result<(), Error> {
+    let mut plan = plan::Plan::new();
+    let planned = own::tasks(&mut plan, stage);
+    plan.measure(
+        &mut arena::Arena::new(effort.cold_bytes),
+        &mut timing::Clock::new()?,
+        effort,
+        &mut |_| {},
+    );
+    own::evaluate(&planned, &plan, machine)?;
+    machine.check()?;
+    Ok(())
+}
+
+/// Where this machine's calibration is kept: in the XDG cache folder, by the processor's name.
+pub fn kept() -> Option<PathBuf> {
+    let from = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = from("XDG_CACHE_HOME").or_else(|| Some(from("HOME")?.join(".cache")))?;
+    let name: String =
+        processor().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    Some(cache.join("fusewire").join(format!("machine-{name}.json")))
 }
 
 /// The processor's name, as Linux has it.

@@ -1,14 +1,12 @@
 //! Cache levels and memory: how large, how fast, how far.
 
-use fusewire_model::machine::{Machine, Place};
-use fusewire_model::{Cache, Implementation, Pipeline, predict};
+use fusewire_model::machine::{Beyond, Machine, Moves, Place};
 use fusewire_synthetic::{Function, Lanes, Program};
 
-use crate::arena::{Arena, MESSAGE_MAX, Places};
-use crate::fit::fit;
-use crate::runner::{Made, Runner};
-use crate::timing::{Clock, Times, cold_turn, turn};
-use crate::{Effort, Error};
+use crate::Error;
+use crate::arena::{MESSAGE_MAX, Places};
+use crate::plan::{Plan, Task};
+use crate::timing::{cold_calls, cold_turn, quantile, turn};
 
 /// The levels that Linux reports, or usual ones, and memory.
 pub(crate) fn sizes() -> Vec<Place> {
@@ -28,8 +26,7 @@ pub(crate) fn sizes() -> Vec<Place> {
         copy_cycles_per_byte: 0.0,
         update_cycles_per_byte: 0.0,
         latency_cycles: 0.0,
-        start_cycles: 0.0,
-        overlap: 6.0,
+        beyond: Vec::new(),
     };
     found.into_iter().map(place).collect()
 }
@@ -47,178 +44,179 @@ fn reported(index: u32) -> Option<(String, f64)> {
     Some((format!("L{}", read("level")?), kib * 1024.0))
 }
 
-/// What is done to a message's bytes.
-struct Moves {
-    copy: Program,
-    read: Program,
+/// What is measured of one place: how much longer passes take there than in the first-level cache.
+pub(crate) struct Tasks {
+    all: Vec<Measured>,
 }
 
-impl Moves {
-    /// With the widest words that are no burden to the clock.
-    fn new() -> Result<Moves, Error> {
-        let lanes = if Lanes::Avx2.is_available() { Lanes::Avx2 } else { Lanes::Scalar64 };
-        let read = Function { writes: false, ..Function::new(4, 4, 4) };
-        Ok(Moves {
-            copy: Program::new(lanes, &[Function::new(0, 0, 4)])?,
-            read: Program::new(lanes, &[read])?,
-        })
+struct Measured {
+    place: usize,
+    moves: Moves,
+    bytes: usize,
+    instructions_per_byte: f64,
+    near: Task,
+    far: Task,
+}
+
+/// A loop with as much work as its place in the table wants.
+struct Worker {
+    lanes: Lanes,
+    function: Function,
+}
+
+/// From nothing but moving bytes to several times what bytes from memory take.
+fn workers() -> Vec<Worker> {
+    let wide = [Lanes::Avx512, Lanes::Avx2].into_iter().find(|lanes| lanes.is_available());
+    let mut all = Vec::new();
+    if let Some(lanes) = wide {
+        all.push(Worker { lanes, function: Function::new(1, 1, 4) });
+    }
+    for instructions in [8, 24, 64, 160, 400] {
+        let function = Function::new(2, instructions, 8);
+        all.push(Worker { lanes: Lanes::Scalar64, function });
+    }
+    all
+}
+
+impl Worker {
+    fn function(&self, moves: Moves) -> Function {
+        match moves {
+            // Reading alone needs state to put what it computes.
+            Moves::Read => {
+                Function { writes: false, state_words: self.function.block_words, ..self.function }
+            }
+            _ => self.function,
+        }
     }
 
-    fn run(&mut self, what: What, places: Places<'_>) {
-        let done = match what {
-            What::Read => self.read.read(places.src),
-            What::Copy => self.copy.run(places.src, places.dst),
-            What::Update => self.copy.run_in_place(places.dst),
-            What::Write => {
-                places.dst.fill(1);
-                Ok(())
-            }
+    /// As [`fusewire_model`] counts them.
+    fn instructions_per_byte(&self, moves: Moves) -> f64 {
+        let f = self.function(moves);
+        let moved = f.block_words as f64 * if f.writes { 2.0 } else { 1.0 };
+        (f.steps() as f64 + moved + 2.0) / (f.block_words * self.lanes.word_bytes()) as f64
+    }
+}
+
+/// Bytes of messages that lie in memory.
+const COLD: [usize; 6] = [256, 1024, 3072, 8192, 32 << 10, 384 << 10];
+
+/// Runs a program with its message in a place.
+fn task(
+    plan: &mut Plan,
+    worker: &Worker,
+    moves: Moves,
+    bytes: usize,
+    cold: bool,
+) -> Result<Task, Error> {
+    let mut program = Program::new(worker.lanes, &[worker.function(moves)])?;
+    let mut run = move |src: &[u8], dst: &mut [u8]| {
+        let done = match moves {
+            Moves::Read => program.read(src),
+            Moves::Update => program.run_in_place(dst),
+            Moves::Copy | Moves::Write => program.run(src, dst),
         };
         assert!(done.is_ok(), "messages have whole units");
+    };
+    Ok(plan.add(move |arena, length| {
+        if !cold {
+            return turn(length, || {
+                let Places { src, dst, .. } = arena.warm(bytes);
+                run(src, dst);
+            });
+        }
+        cold_turn(cold_calls(bytes), || {
+            let Places { src, dst, work } = arena.cold(bytes);
+            run(if moves == Moves::Write { work } else { src }, dst);
+        })
+    }))
+}
+
+pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
+    let mut all = Vec::new();
+    let last = places.len() - 1;
+    for worker in workers() {
+        let mut add = |place, moves, bytes: usize| -> Result<(), Error> {
+            // Near, a long message is told from a short one by its length alone.
+            let near_bytes = if place == last { bytes.min(NEAR_MAX) } else { NEAR_MAX };
+            all.push(Measured {
+                place,
+                moves,
+                bytes,
+                instructions_per_byte: worker.instructions_per_byte(moves),
+                near: task(plan, &worker, moves, near_bytes, false)?,
+                far: task(plan, &worker, moves, bytes, place == last)?,
+            });
+            Ok(())
+        };
+        for (index, pair) in places[..last].windows(2).enumerate() {
+            for bytes in messages(pair[0].bytes, pair[1].bytes) {
+                for moves in [Moves::Read, Moves::Copy, Moves::Update] {
+                    add(index + 1, moves, bytes)?;
+                }
+            }
+        }
+        for bytes in COLD {
+            for moves in [Moves::Read, Moves::Copy, Moves::Write] {
+                add(last, moves, bytes)?;
+            }
+        }
     }
+    Ok(Tasks { all })
 }
 
-#[derive(Clone, Copy)]
-enum What {
-    Read,
-    Write,
-    Copy,
-    Update,
-}
+/// The longest message that is measured in the first-level cache.
+const NEAR_MAX: usize = 8192;
 
-const ALL: [What; 4] = [What::Read, What::Write, What::Copy, What::Update];
+/// Messages that with their places are beyond a level of `inner` bytes and within one of `outer`.
+fn messages(inner: f64, outer: f64) -> Vec<usize> {
+    let whole = |bytes: f64| (bytes as usize / 4096 * 4096).clamp(4096, 1 << 20);
+    let (least, most) = (inner * 0.6, outer * 0.12);
+    let mut all = [least, least * 1.7, (least * most).sqrt(), most].map(whole).to_vec();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
 
 /// Fills in what was not known.
-pub(crate) fn measure(
-    machine: &mut Machine,
-    arena: &mut Arena,
-    clock: &mut Clock,
-    effort: Effort,
-) -> Result<(), Error> {
-    let mut moves = Moves::new()?;
+pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) {
     let last = machine.places.len() - 1;
-    let lens: Vec<usize> =
-        machine.places[..last].iter().map(|place| message(place.bytes)).collect();
-    let mut times = vec![[(); 4].map(|()| Times::default()); last];
-    for _ in 0..effort.rounds {
-        for (times, len) in times.iter_mut().zip(&lens) {
-            for (what, times) in ALL.into_iter().zip(times) {
-                let ns_per_cycle = clock.quiet();
-                let ns = turn(effort.turn, || moves.run(what, arena.warm(*len)));
-                times.add(ns / ns_per_cycle);
-            }
-        }
-    }
-    let ns_per_cycle = machine.ns_per_cycle;
-    for ((place, times), len) in machine.places.iter_mut().zip(&mut times).zip(&lens) {
-        let per_byte = times.each_mut().map(|t| t.undisturbed() / *len as f64);
-        set(place, per_byte);
-        place.latency_cycles = latency(message(place.bytes)) / ns_per_cycle;
-    }
-    memory(machine, &mut moves, arena, clock, effort);
-    Ok(())
-}
-
-/// A message that with its place is well within so many bytes, and beyond a level an eighth as large.
-fn message(bytes: f64) -> usize {
-    ((bytes * 0.3) as usize / 4096 * 4096).clamp(4096, MESSAGE_MAX)
-}
-
-fn set(place: &mut Place, [read, write, copy, update]: [f64; 4]) {
-    place.read_cycles_per_byte = read;
-    place.write_cycles_per_byte = write;
-    place.copy_cycles_per_byte = copy;
-    place.update_cycles_per_byte = update;
-}
-
-/// Memory: short and long messages, so that what each byte costs and what the first costs part.
-fn memory(
-    machine: &mut Machine,
-    moves: &mut Moves,
-    arena: &mut Arena,
-    clock: &mut Clock,
-    effort: Effort,
-) {
-    const SHORT: usize = 1024;
-    const LONG: usize = 128 << 10;
-    let mut times = [(); 4].map(|()| [Times::default(), Times::default()]);
-    for _ in 0..effort.rounds {
-        for (what, times) in ALL.into_iter().zip(&mut times) {
-            let ns_per_cycle = clock.quiet();
-            let short = cold_turn(16, || moves.run(what, arena.cold(SHORT)));
-            times[0].add(short / ns_per_cycle);
-            let long = cold_turn(2, || moves.run(what, arena.cold(LONG)));
-            times[1].add(long / ns_per_cycle);
-        }
-    }
-    let ns_per_cycle = machine.ns_per_cycle;
-    let pairs = times.each_mut().map(|[short, long]| {
-        let [short, long] = [short, long].map(Times::typical);
-        let per_byte = ((long - short) / (LONG - SHORT) as f64).max(0.0);
-        (per_byte, (short - SHORT as f64 * per_byte).max(0.0))
-    });
-    let latency_cycles = latency(arena.len().min(256 << 20)) / ns_per_cycle;
-    if let Some(place) = machine.places.last_mut() {
-        set(place, pairs.map(|(per_byte, _)| per_byte));
-        place.start_cycles = pairs[2].1;
-        place.latency_cycles = latency_cycles;
-    }
-}
-
-/// How well work goes on while bytes come: passes with as much work as transfer, half and twice.
-pub(crate) fn overlaps(
-    machine: &mut Machine,
-    arena: &mut Arena,
-    clock: &mut Clock,
-    effort: Effort,
-) -> Result<(), Error> {
-    const WORDS: &str = "scalar64";
-    let function = |instructions| fusewire_model::Function {
-        words: WORDS.to_owned(),
-        state_words: 2,
-        instructions,
-        block_words: 8,
-        writes: true,
-        lookups: 0,
-        table_bytes: 0,
-    };
-    let last = machine.places.len() - 1;
-    for index in 1..=last {
-        let (is_cold, len) = match index == last {
-            true => (true, 32 << 10),
-            false => (false, message(machine.places[index].bytes).min(1 << 20)),
-        };
-        let cache = if is_cold { Cache::Cold } else { Cache::Warm };
-        let mut samples = Vec::new();
-        for instructions in [2, 16, 48, 96, 160] {
-            let shape = [function(instructions)];
-            let mut made = Made::new(Lanes::Scalar64, &shape)?;
-            let mut times = Times::default();
-            for _ in 0..effort.rounds {
-                let ns_per_cycle = clock.quiet();
-                let mut run = |places: Places<'_>| made.run(Implementation::Integrated, places);
-                let ns = if is_cold {
-                    cold_turn(4, || run(arena.cold(len)))
-                } else {
-                    turn(effort.turn, || run(arena.warm(len)))
-                };
-                times.add(ns / ns_per_cycle);
-            }
-            let cycles = if is_cold { times.typical() } else { times.undisturbed() };
-            samples.push((Pipeline::Functions(shape.to_vec()), cycles));
-        }
-        let mut candidate = machine.clone();
-        let found = fit(&[3.0], &mut |values| {
-            candidate.places[index].overlap = values[0].clamp(1.0, 20.0);
-            let ratio = |(pipeline, cycles): &(Pipeline, f64)| {
-                predict(&candidate, pipeline, len as f64, cache, Implementation::Integrated)
-                    .map_or(f64::INFINITY, |said| (said.cycles / cycles).ln().powi(2))
-            };
-            samples.iter().map(ratio).sum()
+    for at in &tasks.all {
+        let far = if at.place == last { plan.typical(&at.far) } else { plan.undisturbed(&at.far) };
+        let near = plan.undisturbed(&at.near) / at.bytes.min(NEAR_MAX) as f64;
+        let near =
+            if at.place == last { near } else { plan.undisturbed(&at.near) / NEAR_MAX as f64 };
+        let cycles_per_byte = far / at.bytes as f64;
+        let place = &mut machine.places[at.place];
+        place.beyond.push(Beyond {
+            moves: at.moves,
+            bytes: at.bytes as f64,
+            instructions_per_byte: at.instructions_per_byte,
+            cycles_per_byte: (cycles_per_byte - near).max(0.0),
         });
-        machine.places[index].overlap = found[0].clamp(1.0, 20.0);
+        // The first worker does no more than move bytes, and the longest message tells the rate.
+        let rate = place.rate(at.moves);
+        if *rate == 0.0 || cycles_per_byte < *rate {
+            *rate = cycles_per_byte;
+        }
+        let first = machine.places[0].rate(at.moves);
+        if *first == 0.0 || near < *first {
+            *first = near;
+        }
     }
-    Ok(())
+}
+
+pub(crate) fn latencies(machine: &mut Machine, memory_bytes: usize) {
+    let ns_per_cycle = machine.ns_per_cycle;
+    let last = machine.places.len() - 1;
+    for (i, place) in machine.places.iter_mut().enumerate() {
+        let bytes =
+            if i == last { memory_bytes.min(256 << 20) } else { latency_bytes(place.bytes) };
+        place.latency_cycles = latency(bytes) / ns_per_cycle;
+    }
+}
+
+fn latency_bytes(bytes: f64) -> usize {
+    ((bytes * 0.3) as usize / 4096 * 4096).clamp(4096, MESSAGE_MAX)
 }
 
 /// ns from a load to the next that depends on it, over so many bytes.
@@ -232,11 +230,11 @@ fn latency(bytes: usize) -> f64 {
         let to = (i.wrapping_mul(1_664_525 / 4 * 4 + 5) + 1_013_904_223) % lines;
         next[i * LINE] = (to * LINE) as u32;
     }
-    let mut times = Times::default();
+    let mut times = Vec::new();
     let mut at = 0;
     for _ in 0..20 {
         let steps = 2000;
-        times.add(
+        times.push(
             cold_turn(1, || {
                 for _ in 0..steps {
                     at = next[at as usize];
@@ -245,5 +243,5 @@ fn latency(bytes: usize) -> f64 {
             }) / f64::from(steps),
         );
     }
-    times.undisturbed()
+    quantile(&mut times, 0.2)
 }

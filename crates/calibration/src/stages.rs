@@ -4,18 +4,19 @@ use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Blocked, Integrated, Scan, Sequential};
 use fusewire_kernels::stage::{AnyStage, Output, Stage, then};
 use fusewire_kernels::stages::{Copy, CxorSum, FletcherSum, InternetSum, PesEncrypt, PesKey, Swap};
-use fusewire_model::machine::{self, Machine};
+use fusewire_model::machine;
 use fusewire_model::{Implementation, Pipeline};
 
-use crate::Effort;
-use crate::arena::{Arena, Places};
+use crate::arena::Places;
+use crate::fit::fit;
+use crate::plan::{Plan, Task};
 use crate::runner::Runner;
-use crate::timing::{Clock, Times, turn};
+use crate::timing::turn;
 
 /// For measuring only.
-const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
-const SHORT: usize = 512;
-const LONG: usize = 8192;
+pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
+pub(crate) const SHORT: usize = 1024;
+pub(crate) const LONG: usize = 8192;
 
 /// A pipeline of the kernels that is run as the model says.
 struct Real<S> {
@@ -41,145 +42,225 @@ impl<S: AnyStage> Runner for Real<S> {
     }
 }
 
-/// A stage alone: its pass through if it writes, over the message if it only reads.
-struct Alone<S> {
-    stage: S,
+/// What is measured of stages at one level.
+pub(crate) struct Tasks(Vec<AtLevel>);
+
+struct AtLevel {
     level: Level,
+    alone: Vec<One>,
+    pairs: Vec<Two>,
+    /// Pairs, as indices, that run blocked.
+    apart: Vec<([usize; 2], Task)>,
 }
 
-trait OnePass {
-    fn pass(&self, places: Places<'_>);
-}
-
-/// One that writes.
-struct Through<S>(Alone<S>);
-impl<S: AnyStage> OnePass for Through<S> {
-    fn pass(&self, places: Places<'_>) {
-        let Places { src, dst, .. } = places;
-        std::hint::black_box(self.0.level.run(Integrated { stage: &self.0.stage, src, dst }));
-    }
-}
-
-/// One that reads.
-struct Reads<S>(Alone<S>);
-impl<S: AnyStage> OnePass for Reads<S> {
-    fn pass(&self, places: Places<'_>) {
-        std::hint::black_box(self.0.level.run(Scan { stage: &self.0.stage, src: places.src }));
-    }
-}
-
-/// A stage, alone; in a loop with others that keep the processor busy, and those without it; and in
-/// strips, once and with a pass of copying before it.
-struct Subject {
+struct One {
     name: &'static str,
     writes: bool,
     state_bytes: usize,
-    alone: Box<dyn OnePass>,
-    joined: Box<dyn OnePass>,
-    others: Box<dyn OnePass>,
-    strip: Box<dyn OnePass>,
-    two_strips: Box<dyn OnePass>,
+    short: Task,
+    long: Task,
 }
 
-/// One that runs in strips.
-struct Strips<S>(Alone<S>);
-impl<S: AnyStage> OnePass for Strips<S> {
-    fn pass(&self, places: Places<'_>) {
-        let Places { src, dst, .. } = places;
-        std::hint::black_box(self.0.level.run(Blocked { stage: &self.0.stage, src, dst }));
+struct Two {
+    of: [usize; 2],
+    short: Task,
+    long: Task,
+}
+
+/// A pass over a message of two lengths.
+fn two_lengths(
+    plan: &mut Plan,
+    pass: impl Fn(Places<'_>) + core::marker::Copy + 'static,
+) -> (Task, Task) {
+    let mut add = |bytes| plan.add(move |arena, length| turn(length, || pass(arena.warm(bytes))));
+    (add(SHORT), add(LONG))
+}
+
+impl AtLevel {
+    /// A stage that writes, or with `Scan` one that only reads.
+    fn alone<S: AnyStage + core::marker::Copy + 'static>(
+        &mut self,
+        plan: &mut Plan,
+        pass: impl Fn(Level, Places<'_>) + core::marker::Copy + 'static,
+    ) {
+        let level = self.level;
+        let (short, long) = two_lengths(plan, move |places| pass(level, places));
+        let (writes, state_bytes) = (S::OUTPUT == Output::Same, S::STATE);
+        self.alone.push(One { name: S::NAME, writes, state_bytes, short, long });
     }
-}
 
-fn subject<S, B>(stage: S, beside: B, level: Level, alone: Box<dyn OnePass>) -> Subject
-where
-    S: AnyStage + core::marker::Copy + 'static,
-    B: AnyStage + core::marker::Copy + 'static,
-{
-    Subject {
-        name: S::NAME,
-        writes: S::OUTPUT == Output::Same,
-        state_bytes: S::STATE,
-        alone,
-        joined: Box::new(Through(Alone { stage: then(stage, beside), level })),
-        others: Box::new(Through(Alone { stage: beside, level })),
-        strip: Box::new(Strips(Alone { stage: beside, level })),
-        two_strips: Box::new(Strips(Alone { stage: then(beside, stage), level })),
+    fn writing<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
+        self.alone::<S>(plan, move |level, Places { src, dst, .. }| {
+            std::hint::black_box(level.run(Integrated { stage: &stage, src, dst }));
+        });
     }
-}
 
-fn writing<S, B>(stage: S, beside: B, level: Level) -> Subject
-where
-    S: AnyStage + core::marker::Copy + 'static,
-    B: AnyStage + core::marker::Copy + 'static,
-{
-    subject(stage, beside, level, Box::new(Through(Alone { stage, level })))
-}
+    fn reading<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
+        self.alone::<S>(plan, move |level, Places { src, .. }| {
+            std::hint::black_box(level.run(Scan { stage: &stage, src }));
+        });
+    }
 
-fn reading<S, B>(stage: S, beside: B, level: Level) -> Subject
-where
-    S: AnyStage + core::marker::Copy + 'static,
-    B: AnyStage + core::marker::Copy + 'static,
-{
-    subject(stage, beside, level, Box::new(Reads(Alone { stage, level })))
-}
-
-fn name<S: Stage>() -> &'static str {
-    S::NAME
-}
-
-/// Beside each lie others that compute; not itself, or the optimiser would do once what is there twice.
-fn subjects(level: Level) -> Vec<Subject> {
-    let sums = then(FletcherSum, InternetSum);
-    let cipher = then(PES, FletcherSum);
-    vec![
-        writing(Copy, sums, level),
-        writing(Swap::<4>, sums, level),
-        writing(Swap::<8>, sums, level),
-        writing(PES, sums, level),
-        reading(InternetSum, cipher, level),
-        reading(CxorSum, sums, level),
-        reading(FletcherSum, then(PES, InternetSum), level),
-    ]
-}
-
-/// Measures every stage at every level.
-pub(crate) fn measure(machine: &mut Machine, arena: &mut Arena, clock: &mut Clock, effort: Effort) {
-    for level in Level::available() {
-        let subjects = subjects(level);
-        let mut times = vec![[(); 6].map(|()| Times::default()); subjects.len()];
-        for _ in 0..effort.rounds {
-            for (subject, times) in subjects.iter().zip(&mut times) {
-                let each = [
-                    (&subject.alone, SHORT),
-                    (&subject.alone, LONG),
-                    (&subject.joined, LONG),
-                    (&subject.others, LONG),
-                    (&subject.strip, SHORT),
-                    (&subject.two_strips, SHORT),
-                ];
-                for ((pass, len), times) in each.into_iter().zip(times) {
-                    let ns_per_cycle = clock.quiet();
-                    let ns = turn(effort.turn, || pass.pass(arena.warm(len)));
-                    times.add(ns / ns_per_cycle);
-                }
-            }
+    fn pair<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
+    where
+        A: AnyStage + core::marker::Copy + 'static,
+        B: AnyStage + core::marker::Copy + 'static,
+    {
+        let (level, stage) = (self.level, then(a, b));
+        let (short, long) = two_lengths(plan, move |Places { src, dst, .. }| {
+            std::hint::black_box(level.run(Integrated { stage: &stage, src, dst }));
+        });
+        if let Some(of) = self.indices::<A, B>() {
+            self.pairs.push(Two { of, short, long });
         }
-        for (subject, times) in subjects.iter().zip(&mut times) {
-            let [short, long, joined, others, strip, two_strips] =
-                times.each_mut().map(Times::undisturbed);
-            let per_byte = ((long - short) / (LONG - SHORT) as f64).max(1e-3);
-            let pass_cycles = (two_strips - strip - per_byte * SHORT as f64).max(0.0);
-            machine.stages.push(machine::Stage {
-                name: subject.name.to_owned(),
-                level: level.name().to_owned(),
-                writes: subject.writes,
-                state_bytes: subject.state_bytes as u32,
-                alone_cycles_per_byte: per_byte,
-                joined_cycles_per_byte: ((joined - others) / LONG as f64).max(0.0),
-                pass_cycles,
-                call_cycles: (short - per_byte * SHORT as f64 - pass_cycles).max(0.0),
+    }
+
+    fn blocked<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
+    where
+        A: AnyStage + core::marker::Copy + 'static,
+        B: AnyStage + core::marker::Copy + 'static,
+    {
+        let (level, stage) = (self.level, then(a, b));
+        let task = plan.add(move |arena, length| {
+            turn(length, || {
+                let Places { src, dst, .. } = arena.warm(SHORT);
+                std::hint::black_box(level.run(Blocked { stage: &stage, src, dst }));
+            })
+        });
+        if let Some(of) = self.indices::<A, B>() {
+            self.apart.push((of, task));
+        }
+    }
+
+    fn indices<A: Stage, B: Stage>(&self) -> Option<[usize; 2]> {
+        let index = |name| self.alone.iter().position(|one| one.name == name);
+        Some([index(A::NAME)?, index(B::NAME)?])
+    }
+
+    /// With each stage of a list: it alone, and in a loop with each that was there before.
+    fn all(&mut self, plan: &mut Plan) {
+        self.writing(plan, Copy);
+        self.writing(plan, Swap::<4>);
+        self.writing(plan, Swap::<8>);
+        self.writing(plan, PES);
+        self.reading(plan, InternetSum);
+        self.reading(plan, CxorSum);
+        self.reading(plan, FletcherSum);
+        self.pair(plan, Swap::<4>, PES);
+        self.pair(plan, PES, Swap::<8>);
+        self.pair(plan, Swap::<4>, InternetSum);
+        self.pair(plan, Swap::<8>, InternetSum);
+        self.pair(plan, PES, InternetSum);
+        self.pair(plan, Swap::<4>, CxorSum);
+        self.pair(plan, Swap::<8>, CxorSum);
+        self.pair(plan, PES, CxorSum);
+        self.pair(plan, CxorSum, InternetSum);
+        self.pair(plan, Swap::<4>, FletcherSum);
+        self.pair(plan, Swap::<8>, FletcherSum);
+        self.pair(plan, PES, FletcherSum);
+        self.pair(plan, FletcherSum, InternetSum);
+        self.pair(plan, FletcherSum, CxorSum);
+        self.blocked(plan, Swap::<4>, InternetSum);
+        self.blocked(plan, PES, CxorSum);
+    }
+}
+
+pub(crate) fn tasks(plan: &mut Plan) -> Tasks {
+    let at_level = |level| {
+        let mut at = AtLevel { level, alone: vec![], pairs: vec![], apart: vec![] };
+        at.all(plan);
+        at
+    };
+    Tasks(Level::available().iter().copied().map(at_level).collect())
+}
+
+/// Cycles without a byte, and a byte.
+pub(crate) fn line(plan: &Plan, short: &Task, long: &Task) -> (f64, f64) {
+    let [short, long] = [short, long].map(|task| plan.undisturbed(task));
+    let per_byte = ((long - short) / (LONG - SHORT) as f64).max(1e-3);
+    ((short - per_byte * SHORT as f64).max(0.0), per_byte)
+}
+
+pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan) -> Vec<machine::Level> {
+    tasks.0.iter().map(|at| at.evaluate(plan)).collect()
+}
+
+impl AtLevel {
+    fn evaluate(&self, plan: &Plan) -> machine::Level {
+        let alone: Vec<_> = self.alone.iter().map(|o| line(plan, &o.short, &o.long)).collect();
+        let pairs: Vec<_> = self.pairs.iter().map(|p| line(plan, &p.short, &p.long)).collect();
+        let work = self.work(&alone, &pairs);
+        let starts = self.starts(&alone, &pairs);
+        let passes = self.apart.iter().map(|(of, task)| {
+            let [a, b] = *of;
+            let apart = alone[a].1 + alone[b].1;
+            plan.undisturbed(task) - alone[0].0 - starts[a] - starts[b] - apart * SHORT as f64
+        });
+        let pass_cycles = (passes.sum::<f64>() / self.apart.len() as f64).max(0.0);
+        let mut level = machine::Level {
+            name: self.level.name().to_owned(),
+            pass_cycles,
+            stages: Vec::new(),
+            pairs: Vec::new(),
+        };
+        for (i, one) in self.alone.iter().enumerate() {
+            level.stages.push(machine::Stage {
+                name: one.name.to_owned(),
+                writes: one.writes,
+                state_bytes: one.state_bytes as u32,
+                alone_cycles_per_byte: alone[i].1,
+                work_cycles_per_byte: work[i],
+                // The copy's is that of every run; a run has one pass at least.
+                start_cycles: if i == 0 { (alone[0].0 - pass_cycles).max(0.0) } else { starts[i] },
             });
         }
+        for (pair, (_, cycles_per_byte)) in self.pairs.iter().zip(pairs) {
+            let names = pair.of.map(|i| self.alone[i].name.to_owned());
+            level.pairs.push(machine::Pair { names, cycles_per_byte });
+        }
+        level
+    }
+
+    /// Work of each stage that, joined with loading and storing, comes nearest to all.
+    fn work(&self, alone: &[(f64, f64)], pairs: &[(f64, f64)]) -> Vec<f64> {
+        let copy = alone[0].1;
+        let joined = |work: f64| (copy.powi(6) + work.powi(6)).powf(1.0 / 6.0);
+        let start: Vec<f64> = alone.iter().map(|(_, per_byte)| per_byte.max(1e-3)).collect();
+        let mut found = fit(&start, &mut |work| {
+            let one = self.alone.iter().zip(alone).zip(work);
+            let one = one.filter(|((one, _), _)| one.writes);
+            let one = one.map(|((_, took), work)| (joined(*work), took.1));
+            let two = self.pairs.iter().zip(pairs);
+            let two = two.map(|(two, took)| (joined(work[two.of[0]] + work[two.of[1]]), took.1));
+            one.chain(two).map(|(said, took)| (said / took).ln().powi(2)).sum()
+        });
+        // A copy's is what every loop does.
+        found[0] = 0.0;
+        found
+    }
+
+    /// Cycles of each stage's start and end beyond those of a copy: what comes nearest to all, step by
+    /// step.
+    fn starts(&self, alone: &[(f64, f64)], pairs: &[(f64, f64)]) -> Vec<f64> {
+        let copy = alone[0].0;
+        let mut starts: Vec<f64> = alone.iter().map(|(start, _)| (start - copy).max(0.0)).collect();
+        for _ in 0..50 {
+            for i in 1..starts.len() {
+                let mut sum = alone[i].0 - copy;
+                let mut count = 1.0;
+                for (two, (took, _)) in self.pairs.iter().zip(pairs) {
+                    let other = match two.of {
+                        [a, b] if a == i => b,
+                        [a, b] if b == i => a,
+                        _ => continue,
+                    };
+                    sum += took - copy - starts[other];
+                    count += 1.0;
+                }
+                starts[i] = (sum / count).max(0.0);
+            }
+        }
+        starts
     }
 }
 
@@ -190,6 +271,10 @@ fn case<S: AnyStage + 'static>(names: &[&str], stage: S, level: Level) -> Case {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     let pipeline = Pipeline::Stages { names, level: level.name().to_owned() };
     (pipeline, Box::new(Real { stage, level }))
+}
+
+fn name<S: Stage>() -> &'static str {
+    S::NAME
 }
 
 /// Pipelines of the kernels to check the model with, at one level.
@@ -204,18 +289,15 @@ pub(crate) fn cases(level: Level) -> Vec<Case> {
         name::<FletcherSum>(),
     ];
     let [copy, swap4, swap8, pes, internet, cxor, iso] = names;
+    let sums = || then(CxorSum, InternetSum);
     vec![
-        case(&[copy, internet], then(Copy, InternetSum), level),
-        case(&[swap4, internet], then(Swap::<4>, InternetSum), level),
         case(&[swap4, pes, internet], then(Swap::<4>, then(PES, InternetSum)), level),
-        case(&[pes, swap8], then(PES, Swap::<8>), level),
         case(&[internet, pes, swap4], then(InternetSum, then(PES, Swap::<4>)), level),
-        case(&[swap8, cxor], then(Swap::<8>, CxorSum), level),
-        case(&[pes, iso], then(PES, FletcherSum), level),
-        case(
-            &[swap4, pes, cxor, internet],
-            then(Swap::<4>, then(PES, then(CxorSum, InternetSum))),
-            level,
-        ),
+        case(&[swap8, cxor, internet], then(Swap::<8>, sums()), level),
+        case(&[pes, swap8, iso], then(PES, then(Swap::<8>, FletcherSum)), level),
+        case(&[copy, iso, internet], then(Copy, then(FletcherSum, InternetSum)), level),
+        case(&[cxor, pes, swap8], then(CxorSum, then(PES, Swap::<8>)), level),
+        case(&[swap4, iso, cxor], then(Swap::<4>, then(FletcherSum, CxorSum)), level),
+        case(&[swap4, pes, cxor, internet], then(Swap::<4>, then(PES, sums())), level),
     ]
 }

@@ -9,10 +9,12 @@ fn a_machine_is_found_and_every_case_is_known_to_the_model() {
         return;
     }
     let mut said = Vec::new();
-    let machine = calibrate(Effort::SMOKE, &mut |what, _| said.push(what.to_owned())).unwrap();
+    let machine = calibrate(Effort::SMOKE, &mut |part| said.push(part)).unwrap();
     machine.check().unwrap();
-    assert!(machine.words.len() >= 2 && machine.stages.len() >= 7, "{machine:?}");
-    assert!(said.contains(&"caches".to_owned()) && said.contains(&"stages".to_owned()));
+    assert!(machine.words.len() >= 2 && machine.transforms.len() >= 30, "{machine:?}");
+    assert!(machine.levels.iter().all(|level| level.stages.len() >= 7 && level.pairs.len() >= 14));
+    assert!(machine.places[1..].iter().all(|place| !place.beyond.is_empty()));
+    assert_eq!(said.last(), Some(&1.0));
     let all = check(&machine, Effort::SMOKE, &mut |_| {}).unwrap();
     let score = score(&all);
     assert!(score.cases >= 40 * 12 && all.len() == score.cases * 3, "{}", score.cases);

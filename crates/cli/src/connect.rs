@@ -77,6 +77,7 @@ impl<'a> Connector<'a> {
         config.element = fusewire_files::Element::from(connect.element).swap_of();
         config.body_len_max = BODY_LEN_MAX;
         config.kernel = connect.common.kernel();
+        config.executions = connect.common.executions();
         config.key_log = connect.common.key_log()?;
         Ok(Connector { connect, host, addresses, paths, config, known })
     }

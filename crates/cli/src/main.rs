@@ -5,6 +5,7 @@
     reason = "doc comments are help texts: [:port] is no link"
 )]
 
+mod advise;
 mod asn1;
 mod bench;
 mod connect;
@@ -74,6 +75,8 @@ enum Command {
     /// Says what one pass costs and saves, before the work.
     #[command(subcommand)]
     Model(model::Model),
+    /// Says whether functions of yours should run in one loop, by how much it pays, and why.
+    Advise(advise::Advise),
     /// Checks files of the XDR language, and compiles them to Rust, with stubs for remote procedure calls.
     #[command(subcommand)]
     Xdr(xdr::Xdr),
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Command::Capture(capture) => view::capture::run(&capture),
         Command::Asn1(asn1) => asn1::run(&asn1),
         Command::Model(model) => model::run(&model),
+        Command::Advise(advise) => advise::run(&advise),
         Command::Xdr(xdr) => xdr::run(&xdr),
         Command::Lab(lab) => lab::run(lab),
         Command::Bench(bench) => bench::run(bench),

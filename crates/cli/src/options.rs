@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use fusewire_device::Device;
 use fusewire_device::capture::Capture;
 use fusewire_files::Element;
-use fusewire_session::{Cipher, Execution, Kernel, KeyLogFile, Level};
+use fusewire_model::{Implementation, Machine, choose_transform};
+use fusewire_session::{Cipher, Execution, Executions, Kernel, KeyLogFile, Level, Swap};
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::tcp::{KeepAlive, Secrets};
 
@@ -21,7 +22,8 @@ pub struct Common {
     /// sides: none, pes, safer-simplified, safer-k64[:ROUNDS].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cipher: Vec<Cipher>,
-    /// How the data pass runs: one loop, strip by strip, or stage by stage.
+    /// How the data pass runs: one loop, strip by strip, or stage by stage; auto is what
+    /// `fusewire model calibrate` found to be fastest here with the cipher, and one loop where it has not run.
     #[arg(long, value_enum, default_value_t)]
     execution: ExecutionChoice,
     /// CPU level of the data pass [default: the best of this machine].
@@ -38,10 +40,13 @@ pub struct Common {
     key_log: Option<PathBuf>,
 }
 
+/// The record of a datagram on a path without fragments, for which the model is asked.
+const MESSAGE_BYTES: f64 = 1408.0;
+
 /// How the data pass runs.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ExecutionChoice {
-    /// What is best here: one loop.
+    /// What the model takes.
     #[default]
     Auto,
     Integrated,
@@ -137,6 +142,46 @@ impl Common {
             ExecutionChoice::Sequential => Execution::Sequential,
         };
         Kernel { level: self.cpu_level.unwrap_or_else(Level::detect), execution }
+    }
+
+    /// What the model says is fastest for each cipher, if it is asked and this machine is calibrated.
+    pub fn executions(&self) -> Executions {
+        if !matches!(self.execution, ExecutionChoice::Auto) {
+            return Executions::default();
+        }
+        match crate::model::kept_machine() {
+            Ok(Some(machine)) => self.known(&machine),
+            Ok(None) => Executions::default(),
+            Err(error) => {
+                tracing::warn!(%error, "--execution auto: one loop");
+                Executions::default()
+            }
+        }
+    }
+
+    fn known(&self, machine: &Machine) -> Executions {
+        let level = self.kernel().level.name();
+        let ciphers = [
+            Cipher::Aes256Gcm,
+            Cipher::Aes128Gcm,
+            Cipher::ChaCha20Poly1305,
+            Cipher::None,
+            Cipher::Pes,
+            Cipher::SaferSimplified,
+        ];
+        let elements = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
+        let all = ciphers.into_iter().flat_map(|cipher| elements.map(|element| (cipher, element)));
+        Executions::new(all.filter_map(|(cipher, element)| {
+            let (name, bytes) = (cipher.to_string(), element.bytes() as u32);
+            let choice = choose_transform(machine, &name, bytes, level, MESSAGE_BYTES)?;
+            tracing::debug!(%cipher, ?element, execution = choice.name(), "the model's choice");
+            let execution = match choice {
+                Implementation::Integrated => Execution::Integrated,
+                Implementation::Blocked => Execution::Blocked,
+                Implementation::Sequential => Execution::Sequential,
+            };
+            Some((cipher, element, execution))
+        }))
     }
 
     /// Where keys are logged.

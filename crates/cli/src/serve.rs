@@ -103,6 +103,7 @@ impl Serve {
         config.allow_insecure = allow_insecure;
         config.body_len_max = BODY_LEN_MAX;
         config.kernel = self.common.kernel();
+        config.executions = self.common.executions();
         config.key_log = self.common.key_log()?;
         Ok(config)
     }

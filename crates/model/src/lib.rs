@@ -9,6 +9,7 @@
 //! This crate measures nothing, reads no clock and no file: what a machine is like is an argument.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod machine;
 pub mod paper;
 mod parse;
@@ -16,6 +17,7 @@ pub mod pipeline;
 pub mod predict;
 mod units;
 
+pub use advise::{Advice, Comparison, Description, advise, choose, choose_transform};
 pub use machine::Machine;
 pub use parse::{ParseError, parse};
 pub use pipeline::{Cache, Function, Implementation, Pipeline};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A data-manipulation function, described.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
@@ -25,6 +27,11 @@ impl Function {
     /// Instructions on a block: each word of state takes one.
     pub(crate) fn steps(&self) -> u32 {
         self.instructions.max(self.state_words)
+    }
+
+    /// Bytes of its table, if it looks anything up.
+    pub(crate) fn table(&self) -> u64 {
+        if self.lookups > 0 { self.table_bytes.into() } else { 0 }
     }
 
     /// Instructions that change the block, and so follow from each other.
@@ -65,7 +72,8 @@ pub enum Pipeline {
 }
 
 /// How a pipeline is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Implementation {
     /// One loop; a unit passes all functions in registers.
     Integrated,
@@ -100,6 +108,14 @@ pub enum Cache {
 }
 
 impl Cache {
+    /// For a sentence.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Cache::Warm => "in the cache",
+            Cache::Cold => "in memory",
+        }
+    }
+
     /// `warm` or `cold`.
     pub const fn name(self) -> &'static str {
         match self {

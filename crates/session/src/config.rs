@@ -31,6 +31,24 @@ impl Kernel {
     }
 }
 
+/// Which execution is fastest for which cipher and element, as far as somebody has measured it; for the
+/// others [`Kernel::execution`] holds.
+#[derive(Clone, Debug, Default)]
+pub struct Executions(Arc<[(Cipher, Swap, Execution)]>);
+
+impl Executions {
+    /// Of those that are known.
+    pub fn new(known: impl IntoIterator<Item = (Cipher, Swap, Execution)>) -> Executions {
+        Executions(known.into_iter().collect())
+    }
+
+    /// The one for a cipher and an element.
+    pub fn of(&self, cipher: Cipher, element: Swap) -> Option<Execution> {
+        let known = self.0.iter().find(|known| known.0 == cipher && known.1 == element);
+        known.map(|(_, _, execution)| *execution)
+    }
+}
+
 /// Which server a client believes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
@@ -81,6 +99,9 @@ pub struct ClientConfig {
     pub shared_memory: bool,
     /// Code of the data pass.
     pub kernel: Kernel,
+    /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
+    /// fastest.
+    pub executions: Executions,
     /// Where to log keys for debugging.
     pub key_log: Option<Arc<KeyLogFile>>,
 }
@@ -97,6 +118,7 @@ impl ClientConfig {
             body_len_max: BODY_LEN_MAX_DEFAULT,
             shared_memory: false,
             kernel: Kernel::detect(),
+            executions: Executions::default(),
             key_log: None,
         }
     }
@@ -120,6 +142,9 @@ pub struct ServerConfig {
     pub shared_memory: Option<Vec<u8>>,
     /// Code of the data pass.
     pub kernel: Kernel,
+    /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
+    /// fastest.
+    pub executions: Executions,
     /// Where to log keys for debugging.
     pub key_log: Option<Arc<KeyLogFile>>,
 }
@@ -135,6 +160,7 @@ impl ServerConfig {
             body_len_max: BODY_LEN_MAX_DEFAULT,
             shared_memory: None,
             kernel: Kernel::detect(),
+            executions: Executions::default(),
             key_log: None,
         }
     }

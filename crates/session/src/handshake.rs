@@ -14,7 +14,7 @@
 //! there may be an alert or a refusal to send: call `write` once more.
 
 use crate::cipher::Cipher;
-use crate::config::{self, ClientConfig, Kernel, ServerConfig, Trust};
+use crate::config::{self, ClientConfig, Executions, Kernel, ServerConfig, Trust};
 use crate::error::{Error, HandshakeError};
 use crate::fingerprint::Fingerprint;
 use crate::hello::{self, Answer, Choice, Hello, Refusal};
@@ -114,6 +114,7 @@ pub struct Handshake {
     trust: Trust,
     seen: Seen,
     kernel: Kernel,
+    executions: Executions,
     key_log: Option<Arc<KeyLogFile>>,
     state: State,
     /// The TLS record being collected.
@@ -147,6 +148,7 @@ impl Handshake {
         let mut this = Handshake::new(tls.into(), role, own, seen, config.kernel);
         this.trust = config.trust;
         this.key_log.clone_from(&config.key_log);
+        this.executions.clone_from(&config.executions);
         Ok(this)
     }
 
@@ -162,6 +164,7 @@ impl Handshake {
         let role = Role::Server { config: Box::new(config.clone()) };
         let mut this = Handshake::new(tls.into(), role, own, seen, config.kernel);
         this.key_log.clone_from(&config.key_log);
+        this.executions.clone_from(&config.executions);
         Ok(this)
     }
 
@@ -173,6 +176,7 @@ impl Handshake {
             trust: Trust::Ask,
             seen,
             kernel,
+            executions: Executions::default(),
             key_log: None,
             state: State::Tls,
             record: Vec::new(),
@@ -463,7 +467,11 @@ impl Handshake {
     }
 
     fn params(&self, options: &Options, body_len_max: u32) -> RecordParams {
-        RecordParams::new(options.cipher, options.element, body_len_max, self.kernel)
+        let mut kernel = self.kernel;
+        if let Some(known) = self.executions.of(options.cipher, options.element) {
+            kernel.execution = known;
+        }
+        RecordParams::new(options.cipher, options.element, body_len_max, kernel)
     }
 
     /// The traffic secret of what `sender` sends. Context: who sends where, both keys, both messages of

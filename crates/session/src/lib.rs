@@ -31,7 +31,7 @@ mod tls;
 
 pub use allow_list::AllowList;
 pub use cipher::Cipher;
-pub use config::{Allow, ClientConfig, Kernel, ServerConfig, Trust};
+pub use config::{Allow, ClientConfig, Executions, Kernel, ServerConfig, Trust};
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use fingerprint::Fingerprint;
 pub use handshake::{Established, Handshake, Options, Side};

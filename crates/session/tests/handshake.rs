@@ -4,8 +4,8 @@ mod common;
 
 use common::{Link, Sides, Way, error};
 use fusewire_session::{
-    Allow, Cipher, Error, Established, Handshake, HandshakeError, Identity, RecordType, Refusal,
-    Swap, Trust,
+    Allow, Cipher, Error, Established, Execution, Executions, Handshake, HandshakeError, Identity,
+    RecordType, Refusal, Swap, Trust,
 };
 use std::sync::Arc;
 
@@ -48,6 +48,24 @@ fn both_sides_agree_whatever_the_cuts() {
         exchange(&mut client, &mut server, b"from the client!");
         exchange(&mut server, &mut client, b"from the server, longer.");
     }
+}
+
+/// What is known of another cipher or element does not count; each side chooses for itself.
+#[test]
+fn the_data_pass_runs_as_is_fastest_for_the_cipher_that_is_agreed_on() {
+    let mut sides = Sides::new();
+    sides.client.element = Swap::Bytes32;
+    sides.client.executions = Executions::new([
+        (Cipher::ChaCha20Poly1305, Swap::Bytes32, Execution::Blocked),
+        (Cipher::Aes256Gcm, Swap::None, Execution::Blocked),
+        (Cipher::Aes256Gcm, Swap::Bytes32, Execution::Sequential),
+    ]);
+    let (client, server) = sides.run(usize::MAX);
+    let (mut client, mut server) = (client.unwrap(), server.unwrap());
+    assert_eq!(client.sender.execution(), Execution::Sequential);
+    assert_eq!(server.sender.execution(), Execution::Integrated);
+    exchange(&mut client, &mut server, b"whatever runs it");
+    exchange(&mut server, &mut client, b"the bytes are the same");
 }
 
 #[test]

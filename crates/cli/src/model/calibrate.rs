@@ -37,13 +37,10 @@ pub fn run(options: &Calibrate) -> Result {
     } else {
         ProgressBar::hidden()
     };
-    let style = ProgressStyle::with_template("{msg:10} {wide_bar} {elapsed}")?;
+    let style = ProgressStyle::with_template("{wide_bar} {elapsed}, {eta} left")?;
     bar.set_style(style);
     let effort = if options.quick { Effort::SMOKE } else { Effort::FULL };
-    let machine = calibrate(effort, &mut |what, part| {
-        bar.set_message(what.to_owned());
-        bar.set_position((part * 1000.0) as u64);
-    })?;
+    let machine = calibrate(effort, &mut |part| bar.set_position((part * 1000.0) as u64))?;
     bar.finish_and_clear();
     keep(&path, &machine)?;
     if options.json {
@@ -79,7 +76,7 @@ fn print(machine: &Machine) -> Result {
     writeln!(
         out,
         "\n{:10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "words", "registers", "issue", "compute", "copied", "spill", "chain", "window", "pass"
+        "words", "registers", "issue", "compute", "copied", "spill 1", "spill 32", "window", "pass"
     )?;
     writeln!(
         out,
@@ -87,16 +84,18 @@ fn print(machine: &Machine) -> Result {
         "", "", "a cycle", "a cycle", "a cycle", "cycles", "cycles", "", "cycles"
     )?;
     for words in &machine.words {
+        let spill =
+            |count| words.spills.iter().find(|at| at.0 == count).map_or(f64::NAN, |at| at.1);
         writeln!(
             out,
-            "{:10} {:>9} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>9.0} {:>9.0}",
+            "{:10} {:>9} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>9.0} {:>9.0}",
             words.name,
             words.registers,
             words.issue_per_cycle,
             words.compute_per_cycle,
             words.copied_per_cycle,
-            words.spill_cycles,
-            words.spill_latency_cycles,
+            spill(1),
+            spill(32),
             words.window,
             words.pass_cycles
         )?;
@@ -122,20 +121,48 @@ fn print(machine: &Machine) -> Result {
             "▇".repeat((1.0 / place.copy_cycles_per_byte.max(0.02)).round() as usize)
         )?;
     }
+    stages(machine, &mut out)?;
+    transforms(machine, &mut out)
+}
+
+fn stages(machine: &Machine, out: &mut impl Write) -> Result {
     writeln!(
         out,
-        "\n{:12} {:12} {:>9} {:>9} {:>9}   cycles a byte, a pass",
-        "stage", "level", "alone", "joined", "pass"
+        "\n{:12} {:12} {:>9} {:>9} {:>9}   cycles a byte, a message",
+        "stage", "level", "alone", "work", "start"
     )?;
-    for stage in &machine.stages {
+    for level in &machine.levels {
+        for stage in &level.stages {
+            writeln!(
+                out,
+                "{:12} {:12} {:>9.3} {:>9.3} {:>9.0}",
+                stage.name,
+                level.name,
+                stage.alone_cycles_per_byte,
+                stage.work_cycles_per_byte,
+                stage.start_cycles
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn transforms(machine: &Machine, out: &mut impl Write) -> Result {
+    writeln!(
+        out,
+        "\n{:18} {:>4} {:12} {:>9} {:>9} {:>9}   cycles a byte, a message",
+        "data pass", "swap", "", "near", "memory", "start"
+    )?;
+    for one in &machine.transforms {
         writeln!(
             out,
-            "{:12} {:12} {:>9.3} {:>9.3} {:>9.0}",
-            stage.name,
-            stage.level,
-            stage.alone_cycles_per_byte,
-            stage.joined_cycles_per_byte,
-            stage.pass_cycles
+            "{:18} {:>4} {:12} {:>9.3} {:>9.3} {:>9.0}",
+            one.cipher,
+            one.swap_bytes,
+            one.implementation.name(),
+            one.cycles_per_byte,
+            one.cold_cycles_per_byte,
+            one.start_cycles
         )?;
     }
     Ok(())

@@ -5,7 +5,8 @@ mod check;
 mod paper;
 mod predict;
 
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use fusewire_model::Machine;
@@ -35,40 +36,54 @@ pub fn run(model: &Model) -> Result {
     }
 }
 
-/// Larger files are no machine.
+/// Larger files hold something else.
 const FILE_MAX: u64 = 1 << 20;
 
 /// Where this machine is kept when nothing else is said.
 fn kept() -> Result<PathBuf> {
-    let from = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = from("XDG_CACHE_HOME").or_else(|| Some(from("HOME")?.join(".cache")));
-    let Some(cache) = cache else {
+    fusewire_calibration::kept().ok_or_else(|| {
         let why = "neither XDG_CACHE_HOME nor HOME says where: use --machine FILE";
-        return Err(Failure::new(Code::Usage, why).into());
-    };
-    let name: String = fusewire_calibration::processor()
-        .chars()
-        .map(|c| if c.is_alphanumeric() { c } else { '-' })
-        .collect();
-    Ok(cache.join("fusewire").join(format!("machine-{name}.json")))
+        Failure::new(Code::Usage, why).into()
+    })
 }
 
 /// The machine in a file, or the one that is kept.
-fn machine(file: Option<&PathBuf>) -> Result<Machine> {
+///
+/// # Errors
+/// When there is none, or what is there is none.
+pub fn machine(file: Option<&PathBuf>) -> Result<Machine> {
     let path = match file {
         Some(path) => path.clone(),
         None => kept()?,
     };
     let wrong = |why: String| Failure::new(Code::Failed, format!("{}: {why}", path.display()));
-    let len = std::fs::metadata(&path).map(|meta| meta.len()).map_err(|error| {
-        wrong(format!("{error}; `fusewire model calibrate` measures this machine"))
-    })?;
-    if len > FILE_MAX {
-        return Err(wrong(format!("{len} bytes are no machine")).into());
-    }
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let text = text(&path)
+        .map_err(|why| wrong(format!("{why}; `fusewire model calibrate` measures this machine")))?;
     let machine: Machine = serde_json::from_str(&text)
         .map_err(|error| wrong(format!("{error}; `fusewire model calibrate` writes it anew")))?;
     machine.check().map_err(|error| wrong(error.to_string()))?;
     Ok(machine)
+}
+
+/// The machine that is kept, if one is.
+///
+/// # Errors
+/// When what is kept is none.
+pub fn kept_machine() -> Result<Option<Machine>> {
+    match kept() {
+        Ok(path) if path.exists() => machine(Some(&path)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// A file of JSON, as far as anybody writes one.
+pub fn text(path: &Path) -> std::result::Result<String, String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let len =
+        file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if len as u64 > FILE_MAX {
+        return Err(format!("more than {FILE_MAX} bytes"));
+    }
+    Ok(text)
 }

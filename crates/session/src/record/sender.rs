@@ -4,7 +4,7 @@ use super::RecordParams;
 use super::epochs::{self, Epoch};
 use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
 use crate::error::{Error, Misuse};
-use crate::kernel::Marshal;
+use crate::kernel::{Execution, Marshal};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
@@ -47,6 +47,11 @@ impl RecordSender {
             begun: false,
             ended: false,
         })
+    }
+
+    /// How its data pass runs.
+    pub fn execution(&self) -> Execution {
+        self.params.kernel.execution
     }
 
     /// Bytes that a record adds to a body that needs no padding.
