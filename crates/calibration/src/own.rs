@@ -1,16 +1,13 @@
 //! A stage that somebody else wrote: what it costs alone, and beside stages that are known.
 
 use fusewire_kernels::Level;
-use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::{AnyStage, Output, Stage, then};
 use fusewire_kernels::stages::{InternetSum, PesEncrypt, Swap};
 use fusewire_model::machine::{self, Machine};
 
 use crate::Error;
-use crate::arena::Places;
 use crate::plan::{Plan, Task};
-use crate::stages::{LONG, PES, SHORT, line};
-use crate::timing::turn;
+use crate::stages::{PES, fused, line};
 
 /// What is measured of it.
 pub(crate) struct Planned {
@@ -21,24 +18,13 @@ pub(crate) struct Planned {
     pairs: Vec<(&'static str, [Task; 2])>,
 }
 
-fn loops<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> [Task; 2] {
-    let level = Level::detect();
-    [SHORT, LONG].map(|bytes| {
-        plan.add(move |arena, length| {
-            turn(length, || {
-                let Places { src, dst, .. } = arena.warm(bytes);
-                std::hint::black_box(level.run(Integrated { stage: &stage, src, dst }));
-            })
-        })
-    })
-}
-
 pub(crate) fn tasks<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> Planned {
-    let alone = loops(plan, stage);
+    let level = Level::detect();
+    let alone = fused(plan, stage, level);
     let pairs = vec![
-        (<Swap<4> as Stage>::NAME, loops(plan, then(Swap::<4>, stage))),
-        (InternetSum::NAME, loops(plan, then(stage, InternetSum))),
-        (PesEncrypt::NAME, loops(plan, then(stage, PES))),
+        (<Swap<4> as Stage>::NAME, fused(plan, then(Swap::<4>, stage), level)),
+        (InternetSum::NAME, fused(plan, then(stage, InternetSum), level)),
+        (PesEncrypt::NAME, fused(plan, then(stage, PES), level)),
     ];
     let (writes, state_bytes) = (S::OUTPUT == Output::Same, S::STATE);
     Planned { name: S::NAME, writes, state_bytes, alone, pairs }

@@ -98,7 +98,7 @@ impl Worker {
 }
 
 /// Bytes of messages that lie in memory.
-const COLD: [usize; 6] = [256, 1024, 3072, 8192, 32 << 10, 384 << 10];
+const COLD: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 32 << 10, 384 << 10];
 
 /// Runs a program with its message in a place.
 fn task(

@@ -67,38 +67,60 @@ struct Two {
     long: Task,
 }
 
-/// A pass over a message of two lengths.
-fn two_lengths(
+/// One loop that reads and stores.
+struct Fused<S>(S, Level);
+impl<S: AnyStage> Runner for Fused<S> {
+    fn run(&mut self, _: Implementation, Places { src, dst, .. }: Places<'_>) {
+        std::hint::black_box(self.1.run(Integrated { stage: &self.0, src, dst }));
+    }
+}
+
+/// One loop that only reads.
+struct Reads<S>(S, Level);
+impl<S: AnyStage> Runner for Reads<S> {
+    fn run(&mut self, _: Implementation, Places { src, .. }: Places<'_>) {
+        std::hint::black_box(self.1.run(Scan { stage: &self.0, src }));
+    }
+}
+
+/// Strips.
+struct Strips<S>(S, Level);
+impl<S: AnyStage> Runner for Strips<S> {
+    fn run(&mut self, _: Implementation, Places { src, dst, .. }: Places<'_>) {
+        std::hint::black_box(self.1.run(Blocked { stage: &self.0, src, dst }));
+    }
+}
+
+/// Runs it over a message near, as whole pipelines are run: behind a pointer.
+fn near(plan: &mut Plan, mut runner: Box<dyn Runner>, bytes: usize) -> Task {
+    plan.add(move |arena, length| {
+        turn(length, || runner.run(Implementation::Integrated, arena.warm(bytes)))
+    })
+}
+
+/// Tasks of two lengths.
+pub(crate) fn fused<S: AnyStage + core::marker::Copy + 'static>(
     plan: &mut Plan,
-    pass: impl Fn(Places<'_>) + core::marker::Copy + 'static,
-) -> (Task, Task) {
-    let mut add = |bytes| plan.add(move |arena, length| turn(length, || pass(arena.warm(bytes))));
-    (add(SHORT), add(LONG))
+    stage: S,
+    level: Level,
+) -> [Task; 2] {
+    [SHORT, LONG].map(|bytes| near(plan, Box::new(Fused(stage, level)), bytes))
 }
 
 impl AtLevel {
-    /// A stage that writes, or with `Scan` one that only reads.
-    fn alone<S: AnyStage + core::marker::Copy + 'static>(
-        &mut self,
-        plan: &mut Plan,
-        pass: impl Fn(Level, Places<'_>) + core::marker::Copy + 'static,
-    ) {
-        let level = self.level;
-        let (short, long) = two_lengths(plan, move |places| pass(level, places));
+    fn alone<S: Stage>(&mut self, [short, long]: [Task; 2]) {
         let (writes, state_bytes) = (S::OUTPUT == Output::Same, S::STATE);
         self.alone.push(One { name: S::NAME, writes, state_bytes, short, long });
     }
 
     fn writing<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
-        self.alone::<S>(plan, move |level, Places { src, dst, .. }| {
-            std::hint::black_box(level.run(Integrated { stage: &stage, src, dst }));
-        });
+        self.alone::<S>(fused(plan, stage, self.level));
     }
 
     fn reading<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
-        self.alone::<S>(plan, move |level, Places { src, .. }| {
-            std::hint::black_box(level.run(Scan { stage: &stage, src }));
-        });
+        let level = self.level;
+        let tasks = [SHORT, LONG].map(|bytes| near(plan, Box::new(Reads(stage, level)), bytes));
+        self.alone::<S>(tasks);
     }
 
     fn pair<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
@@ -106,10 +128,7 @@ impl AtLevel {
         A: AnyStage + core::marker::Copy + 'static,
         B: AnyStage + core::marker::Copy + 'static,
     {
-        let (level, stage) = (self.level, then(a, b));
-        let (short, long) = two_lengths(plan, move |Places { src, dst, .. }| {
-            std::hint::black_box(level.run(Integrated { stage: &stage, src, dst }));
-        });
+        let [short, long] = fused(plan, then(a, b), self.level);
         if let Some(of) = self.indices::<A, B>() {
             self.pairs.push(Two { of, short, long });
         }
@@ -120,13 +139,7 @@ impl AtLevel {
         A: AnyStage + core::marker::Copy + 'static,
         B: AnyStage + core::marker::Copy + 'static,
     {
-        let (level, stage) = (self.level, then(a, b));
-        let task = plan.add(move |arena, length| {
-            turn(length, || {
-                let Places { src, dst, .. } = arena.warm(SHORT);
-                std::hint::black_box(level.run(Blocked { stage: &stage, src, dst }));
-            })
-        });
+        let task = near(plan, Box::new(Strips(then(a, b), self.level)), SHORT);
         if let Some(of) = self.indices::<A, B>() {
             self.apart.push((of, task));
         }

@@ -163,6 +163,8 @@ impl Work {
         let mut source = from(machine, bytes * 2.0, cache);
         let place = source;
         let near = nearest(machine, bytes);
+        // Message or place push a part of it out.
+        let buffer = nearest(machine, bytes * 2.0);
         let mut moved = false;
         for pass in &self.apart {
             let moves: &[_] = match (pass.writes, moved) {
@@ -171,7 +173,7 @@ impl Work {
                 (true, true) => &[(near, Moves::Update)],
                 // Into the buffer between the passes, which is always the same.
                 (true, false) if self.copied.is_some() => {
-                    &[(source, Moves::Read), (near, Moves::Update)]
+                    &[(source, Moves::Read), (buffer, Moves::Write)]
                 }
                 (true, false) if source == place => &[(place, Moves::Copy)],
                 (true, false) => &[(source, Moves::Read), (place, Moves::Write)],
@@ -183,7 +185,7 @@ impl Work {
             }
         }
         if let Some(pass) = &self.copied {
-            sum.pass(machine, pass, bytes, &[(near, Moves::Read), (place, Moves::Write)]);
+            sum.pass(machine, pass, bytes, &[(buffer, Moves::Read), (place, Moves::Write)]);
         }
     }
 

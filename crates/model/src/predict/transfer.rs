@@ -7,6 +7,12 @@ impl Place {
     /// Cycles a byte.
     pub(super) fn beyond(&self, moves: Moves, bytes: f64, instructions_per_byte: f64) -> f64 {
         let all = || self.beyond.iter().filter(|at| at.moves == moves);
+        if moves == Moves::Write && all().next().is_none() {
+            // Measured of memory alone; elsewhere it is what copying takes beyond reading.
+            let [copy, read] = [Moves::Copy, Moves::Read]
+                .map(|moves| self.beyond(moves, bytes, instructions_per_byte));
+            return (copy - read).max(0.0);
+        }
         let below = all().map(|at| at.bytes).filter(|at| *at <= bytes).fold(f64::NAN, f64::max);
         let above = all().map(|at| at.bytes).filter(|at| *at > bytes).fold(f64::NAN, f64::min);
         let at = |size: f64| along(all().filter(|at| at.bytes == size), instructions_per_byte);
