@@ -218,3 +218,14 @@ fn what_could_mean_two_things_is_an_error() {
         assert!(said(text).iter().any(|(is_error, _)| *is_error), "{text}: {:?}", said(text));
     }
 }
+
+#[test]
+fn lists_of_themselves_are_generated() {
+    use fusewire_asn1::rust::{Encoding, Options, generate};
+    let text = "M DEFINITIONS ::= BEGIN T ::= SEQUENCE OF T A ::= SET OF B B ::= [1] SEQUENCE OF A \
+                S ::= SEQUENCE { a A, t T OPTIONAL } END";
+    let file = parse(text);
+    let encodings = vec![Encoding::Ber, Encoding::Oer, Encoding::Xdr, Encoding::Lws];
+    let modules = generate([&file], &Options { encodings, ..Options::default() });
+    assert!(modules[0].text.contains("pub struct T(pub Vec<T>);"), "{}", modules[0].text);
+}
