@@ -20,7 +20,7 @@ pub struct Options {
     /// A folder with ints.ber, strings.ber and mpdus.ber [default: values made alike].
     #[arg(long, value_name = "FOLDER")]
     values: Option<PathBuf>,
-    /// Rounds of each case; the median is reported.
+    /// Undisturbed rounds of each case; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// CPU level of the pipelines [default: the best of this machine].
@@ -75,6 +75,9 @@ fn cases(lines: &[Line]) -> Result {
             line.bytes_per_s / 1e9
         )?;
     }
+    let rounds: usize = lines.iter().map(|line| line.rounds).sum();
+    let disturbed: usize = lines.iter().map(|line| line.disturbed).sum();
+    writeln!(out, "\nmedians of {rounds} rounds; {disturbed} more were disturbed and do not count")?;
     Ok(())
 }
 

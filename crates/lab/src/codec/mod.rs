@@ -1,12 +1,13 @@
 //! The performance object of Dabbous (section 3) through every encoding, beside the codecs of others.
 //!
-//! All cases take turns, round by round; those of others in a process that waits while ours run. A case's
-//! figure is the median of its rounds.
+//! All cases take turns, round by round; those of others in a process that waits while ours run, on the same CPU. A
+//! case's figure is the median of its rounds in which that CPU was ours alone ([`schedule`]).
 
 mod fused;
 mod ours;
 mod p1;
 mod peers;
+mod schedule;
 mod values;
 
 use crate::Result;
@@ -46,8 +47,12 @@ pub struct Line {
     pub elements: usize,
     /// Nanoseconds for an element: the median.
     pub ns_per_element: f64,
-    /// The fastest and the slowest round.
+    /// The fastest and the slowest of the rounds that count.
     pub ns_per_element_range: [f64; 2],
+    /// How many rounds count.
+    pub rounds: usize,
+    /// Rounds that do not count: something else slowed the CPU down.
+    pub disturbed: usize,
     /// Bytes of the encoding.
     pub bytes: usize,
     /// Bytes of the encoding in a second.
@@ -82,6 +87,8 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Line>> {
         None => Values::made(1),
     };
     let typed = Typed::of(&values)?;
+    // Before the peers start, which so get the same CPU.
+    let _cpu = schedule::Pinned::new()?;
     let mut cases = Vec::new();
     typed.cases(&mut cases)?;
     fused::cases(plan, &mut cases)?;
@@ -91,36 +98,15 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Line>> {
         None => None,
     };
     cases.extend(peers.iter().flat_map(|peers| &peers.cases).map(Case::from));
-    let mut time = |case: usize, rounds: u64, cases: &mut [Case<'_>]| match &mut peers {
-        Some(peers) if case >= ours => peers.time(case - ours, rounds),
-        _ => Ok(cases[case].time(rounds)),
+    let time = |case: usize, repeats: u64, cases: &mut [Case<'_>]| match &mut peers {
+        Some(peers) if case >= ours => peers.time(case - ours, repeats),
+        _ => Ok(cases[case].time(repeats)),
     };
-    // How often each fits into a round.
-    let mut repeats = Vec::new();
-    for case in 0..cases.len() {
-        let mut rounds = 1;
-        let ns = loop {
-            let ns = time(case, rounds, &mut cases)?;
-            if ns > 50_000 {
-                break ns;
-            }
-            rounds *= 2;
-        };
-        let wanted = plan.round.as_nanos() as u64 * rounds / ns.max(1);
-        repeats.push(wanted.max(1));
-    }
-    let mut times = vec![Vec::new(); cases.len()];
-    for _ in 0..plan.rounds.max(1) {
-        for (case, &repeats) in repeats.iter().enumerate() {
-            let ns = time(case, repeats, &mut cases)?;
-            times[case].push(ns as f64 / repeats as f64);
-        }
-    }
-    Ok(cases.iter().zip(&mut times).map(|(case, times)| line(case, times)).collect())
+    let samples = schedule::run(plan, &mut cases, time)?;
+    Ok(cases.iter().zip(samples).map(|(case, samples)| line(case, samples)).collect())
 }
 
-fn line(case: &Case<'_>, times: &mut [f64]) -> Line {
-    times.sort_by(f64::total_cmp);
+fn line(case: &Case<'_>, schedule::Samples { times, disturbed }: schedule::Samples) -> Line {
     let elements = case.elements.max(1) as f64;
     let median = times[times.len() / 2];
     Line {
@@ -130,6 +116,8 @@ fn line(case: &Case<'_>, times: &mut [f64]) -> Line {
         elements: case.elements,
         ns_per_element: median / elements,
         ns_per_element_range: [times[0] / elements, times[times.len() - 1] / elements],
+        rounds: times.len(),
+        disturbed,
         bytes: case.bytes,
         bytes_per_s: case.bytes as f64 / median * 1e9,
     }
