@@ -1,9 +1,9 @@
 //! Values of the generated types go through every transfer syntax and come back; what breaks a constraint does not.
 
-use fusewire_asn1_example::{geography, telemetry};
+use fusewire_asn1_example::{geography, mapping, telemetry};
 use fusewire_codec::ber::{self, Rules};
 use fusewire_codec::types::{BitString, GeneralizedTime, Oid, PrintableString};
-use fusewire_codec::{lws, oer, xdr};
+use fusewire_codec::{Problem, lws, oer, xdr};
 
 use telemetry::{Flags, Reading, Report, State, Station};
 
@@ -187,4 +187,53 @@ fn open_types_are_decoded_by_their_table() {
     }
     assert_eq!(telemetry::ID_REPORT, Oid::from_arcs(&[1, 3, 99999, 1, 1]).expect("an identifier"));
     assert_eq!(geography::MAX_READINGS, 1000);
+}
+
+/// The components of a SET come in any order in BER and in one in DER, each once, and what must be there is.
+fn set_in_any_order<'a, T>(value: &T, required: &[&str], room: &'a mut Vec<Vec<u8>>)
+where
+    T: ber::Encode + ber::Decode<'a> + PartialEq + std::fmt::Debug,
+{
+    let bytes = ber::to_vec(value, Rules::Der).expect("a value");
+    // All lengths are of one octet.
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let mut rest = &bytes[2..];
+    while let [_, len, ..] = rest {
+        let (part, after) = rest.split_at(2 + usize::from(*len));
+        parts.push(part);
+        rest = after;
+    }
+    let set =
+        |parts: &[&[u8]]| [&[bytes[0], parts.concat().len() as u8], &*parts.concat()].concat();
+    assert_eq!(set(&parts), bytes);
+    for at in 0..parts.len() {
+        let mut turned = parts.clone();
+        turned.rotate_left(at);
+        let mut twice = parts.clone();
+        twice.push(parts[at]);
+        let mut fewer = parts.clone();
+        fewer.remove(at);
+        room.extend([turned, twice, fewer].map(|parts| set(&parts)));
+    }
+    let mut missing = Vec::new();
+    for (at, [turned, twice, fewer]) in room.as_chunks().0.iter().enumerate() {
+        assert_eq!(ber::from_bytes::<T>(turned, Rules::Ber).as_ref(), Ok(value));
+        assert_eq!(ber::from_bytes::<T>(turned, Rules::Der).is_ok(), at == 0);
+        let error = ber::from_bytes::<T>(twice, Rules::Ber).expect_err("it is there twice");
+        assert!(matches!(error.problem(), Problem::Twice), "{error}");
+        assert_eq!(error.path().count(), 1, "{error}");
+        missing.extend(ber::from_bytes::<T>(fewer, Rules::Ber).err().map(|e| e.to_string()));
+    }
+    assert_eq!(missing.len(), required.len(), "{missing:?}");
+    for name in required {
+        assert!(missing.iter().any(|e| e.ends_with(&format!(", in {name}"))), "{missing:?}");
+    }
+}
+
+#[test]
+fn components_of_sets() {
+    set_in_any_order(&report().station, &["name", "serial"], &mut Vec::new());
+    let spot = |x| mapping::Spot { x, y: 300 };
+    let spots = mapping::Spots { left: spot(1), right: spot(2), far: Some(spot(3)), flag: true };
+    set_in_any_order(&spots, &["left", "right", "flag"], &mut Vec::new());
 }

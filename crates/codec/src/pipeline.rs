@@ -244,7 +244,7 @@ pub trait Place {
 }
 
 /// A SEQUENCE OF numbers, as many as the memory has room for.
-impl<T: FixedSize + bytemuck::Pod> Place for [T] {
+impl<T: for<'a> FixedSize<'a> + bytemuck::Pod> Place for [T] {
     fn place<'a, S: Source<'a>, W: Word>(
         &mut self,
         from: &mut lws::Decoder<S, W>,
@@ -266,7 +266,7 @@ impl<T: FixedSize + bytemuck::Pod> Place for [T] {
 }
 
 /// A value whose encodings have one size.
-impl<T: FixedSize> Place for Option<T> {
+impl<T: for<'a> FixedSize<'a>> Place for Option<T> {
     fn place<'a, S: Source<'a>, W: Word>(
         &mut self,
         from: &mut lws::Decoder<S, W>,

@@ -174,7 +174,7 @@ fn elements_by_their_index() {
             Ok(Point { id, set, at: from.field("at", lws::Decode::decode)? })
         }
     }
-    impl FixedSize for Point {
+    impl FixedSize<'_> for Point {
         fn size<W: Word>() -> usize {
             u16::size::<W>() + bool::size::<W>() + f64::size::<W>()
         }

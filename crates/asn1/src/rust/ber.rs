@@ -27,7 +27,10 @@ impl Writer<'_> {
             Shape::Struct(of) => {
                 self.tagged(id, "true");
                 self.encode_contents(id, |w| w.encode_struct(of));
-                self.decode_contents(id, |w| w.decode_struct(&def.rust, of));
+                self.decode_contents(id, |w| match model.is_in_place(id) {
+                    true => w.contents_in_place(&def.rust, of),
+                    false => w.decode_struct(&def.rust, of),
+                });
             }
             Shape::Enumerated(..) => {
                 self.tagged(id, "false");
@@ -45,6 +48,7 @@ impl Writer<'_> {
             Shape::Newtype(of) => self.newtype(id, of),
             Shape::Choice(of) => self.choice(id, of),
         }
+        self.blank(id);
     }
 
     /// The tag, and the complete encoding by way of the contents.
@@ -78,6 +82,12 @@ impl Writer<'_> {
         line!(self, "    fn begins_with(tag: ber::Tag) -> bool {{");
         line!(self, "        tag == <Self as ber::Tagged>::TAG");
         line!(self, "    }}");
+        if self.model.is_in_place(id) {
+            self.in_place();
+            let own = "<Self as ber::Tagged>::TAG";
+            line!(self, "        <Self as ber::DecodeContents>::as_into(place_, {own}, from)");
+            line!(self, "    }}");
+        }
         line!(self, "}}");
     }
 
@@ -188,7 +198,7 @@ impl Writer<'_> {
     }
 
     /// Passes what is not known in front of a component.
-    fn skip_unknown(&mut self, next: Option<&Field>) {
+    pub(super) fn skip_unknown(&mut self, next: Option<&Field>) {
         let Some(Field { begins: Some(begins), .. }) = next else { return };
         let tags: Vec<_> = begins.iter().map(|t| format!("from.next_is({})", tag(*t))).collect();
         line!(self, "            while from.more()? && !({}) {{", tags.join(" || "));
@@ -196,7 +206,7 @@ impl Writer<'_> {
         line!(self, "            }}");
     }
 
-    fn decode_step(&self, field: &Field) -> String {
+    pub(super) fn decode_step(&self, field: &Field) -> String {
         let name = format!("{:?}", field.names.asn);
         let default = match &field.presence {
             Presence::Default(constant) => self.expression(constant, &field.ty).unwrap_or_default(),
@@ -311,7 +321,7 @@ impl Writer<'_> {
     }
 
     /// Whether a component begins with `tag`, as a condition.
-    fn begins(&self, field: &Field, tag_: &str) -> String {
+    pub(super) fn begins(&self, field: &Field, tag_: &str) -> String {
         match (&field.ty.tagging, &field.begins) {
             (Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t), _) => {
                 format!("{tag_} == {}", tag(*t))
@@ -436,6 +446,9 @@ impl Writer<'_> {
             line!(self, "        {}", conditions.join("\n            || "));
         }
         line!(self, "    }}");
+        if self.model.is_in_place(id) {
+            self.choice_in_place(&rust, of);
+        }
         line!(self, "}}");
     }
 
@@ -500,7 +513,7 @@ pub fn encode_step(ty: &Use, value: &str) -> String {
 }
 
 /// How a component of a SET is decoded where DER has it.
-fn optional_step(field: &Field) -> String {
+pub(super) fn optional_step(field: &Field) -> String {
     let name = format!("{:?}", field.names.asn);
     match field.ty.tagging {
         Tagging::Own => format!("from.optional({name})?"),

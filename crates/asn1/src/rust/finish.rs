@@ -13,6 +13,8 @@ impl Model {
         self.box_cycles();
         self.find_borrows();
         self.drop_defaults();
+        self.find_blanks();
+        self.find_fixed();
     }
 
     /// A default that cannot be written as an expression makes its component one that may be missing; a table

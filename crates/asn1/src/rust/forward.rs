@@ -87,7 +87,7 @@ impl Writer<'_> {
     }
 
     /// Whether arrays of it lie closer than its values do alone.
-    fn is_packed(&self, of: &Newtype) -> bool {
+    pub(super) fn is_packed(&self, of: &Newtype) -> bool {
         let leaf = self.leaf(&of.inner);
         let is_number = match leaf.kind {
             Kind::Plain("f64" | "types::Integer", _) => true,

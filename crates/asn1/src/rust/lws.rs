@@ -35,6 +35,7 @@ impl Writer<'_> {
                 self.forward_decode(Forward::Lws, id, |w| w.lws_decode_choice(rust, of));
             }
         }
+        self.lws_fixed(id);
     }
 
     /// Whether a component is written, as a condition; nothing for one that always is.

@@ -22,6 +22,10 @@ pub struct Model {
     pub modules: Vec<ModuleModel>,
     /// The types.
     pub defs: Vec<DefModel>,
+    /// Of which of them there is a value to decode over (`fusewire_codec::ber::Blank`).
+    pub blanks: Vec<bool>,
+    /// Whose encodings in LWS all have one size.
+    pub fixed: Vec<bool>,
 }
 
 /// A module.

@@ -175,7 +175,7 @@ impl Writer<'_> {
 }
 
 /// The one size that a type has.
-fn fixed(limits: &Limits) -> Option<u32> {
+pub fn fixed(limits: &Limits) -> Option<u32> {
     limits.sizes.only().and_then(|n| u32::try_from(n).ok())
 }
 

@@ -34,6 +34,17 @@ impl<'a> ber::Decode<'a> for A<'a> {
     fn begins_with(tag: ber::Tag) -> bool {
         tag == <Self as ber::Tagged>::TAG
     }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as ber::Blank>::blank)
+    }
+
+    fn decode_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+    ) -> Result<(), codec::Error> {
+        <Self as ber::DecodeContents>::as_into(place_, <Self as ber::Tagged>::TAG, from)
+    }
 }
 
 impl ber::EncodeContents for A<'_> {
@@ -52,12 +63,28 @@ impl<'a> ber::DecodeContents<'a> for A<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as ber::Blank>::blank();
+        ber::DecodeContents::contents_into(&mut value, from, header)?;
+        Ok(value)
+    }
+
+    fn contents_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+        header: ber::Header,
+    ) -> Result<(), codec::Error> {
         from.constructed(header, |from| {
-            let component1 = from.required("component1")?;
-            let component2 = from.optional_implicit("component2", ber::Tag::context(0))?;
-            let b = from.required("b")?;
-            Ok(A { component1, component2, b })
+            from.required_into("component1", &mut place_.component1)?;
+            from.optional_implicit_into("component2", ber::Tag::context(0), &mut place_.component2)?;
+            from.required_into("b", &mut place_.b)?;
+            Ok(())
         })
+    }
+}
+
+impl ber::Blank for A<'_> {
+    fn blank() -> Self {
+        A { component1: ber::Blank::blank(), component2: None, b: ber::Blank::blank() }
     }
 }
 
@@ -174,6 +201,17 @@ impl<'a> ber::Decode<'a> for B<'a> {
     fn begins_with(tag: ber::Tag) -> bool {
         tag == <Self as ber::Tagged>::TAG
     }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as ber::Blank>::blank)
+    }
+
+    fn decode_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+    ) -> Result<(), codec::Error> {
+        <Self as ber::DecodeContents>::as_into(place_, <Self as ber::Tagged>::TAG, from)
+    }
 }
 
 impl ber::EncodeContents for B<'_> {
@@ -189,11 +227,27 @@ impl<'a> ber::DecodeContents<'a> for B<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as ber::Blank>::blank();
+        ber::DecodeContents::contents_into(&mut value, from, header)?;
+        Ok(value)
+    }
+
+    fn contents_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+        header: ber::Header,
+    ) -> Result<(), codec::Error> {
         from.constructed(header, |from| {
-            let kind = from.required("kind")?;
-            let value = from.required("value")?;
-            Ok(B { kind, value })
+            from.required_into("kind", &mut place_.kind)?;
+            from.required_into("value", &mut place_.value)?;
+            Ok(())
         })
+    }
+}
+
+impl ber::Blank for B<'_> {
+    fn blank() -> Self {
+        B { kind: ber::Blank::blank(), value: ber::Blank::blank() }
     }
 }
 
@@ -300,6 +354,12 @@ impl<'a> ber::DecodeContents<'a> for C<'a> {
     }
 }
 
+impl ber::Blank for C<'_> {
+    fn blank() -> Self {
+        C(ber::Blank::blank())
+    }
+}
+
 impl oer::Encode for C<'_> {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -400,6 +460,12 @@ impl<'a> ber::DecodeContents<'a> for CInner<'a> {
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
         ber::DecodeContents::decode_contents(from, header).map(CInner)
+    }
+}
+
+impl ber::Blank for CInner<'_> {
+    fn blank() -> Self {
+        CInner(ber::Blank::blank())
     }
 }
 

@@ -36,6 +36,17 @@ impl<'a> ber::Decode<'a> for A<'a> {
     fn begins_with(tag: ber::Tag) -> bool {
         tag == <Self as ber::Tagged>::TAG
     }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as ber::Blank>::blank)
+    }
+
+    fn decode_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+    ) -> Result<(), codec::Error> {
+        <Self as ber::DecodeContents>::as_into(place_, <Self as ber::Tagged>::TAG, from)
+    }
 }
 
 impl ber::EncodeContents for A<'_> {
@@ -59,14 +70,30 @@ impl<'a> ber::DecodeContents<'a> for A<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as ber::Blank>::blank();
+        ber::DecodeContents::contents_into(&mut value, from, header)?;
+        Ok(value)
+    }
+
+    fn contents_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+        header: ber::Header,
+    ) -> Result<(), codec::Error> {
         from.constructed(header, |from| {
-            let a = from.required("a")?;
-            let b = from.optional_implicit("b", ber::Tag::context(0))?;
-            let c = from.default("c", true)?;
-            let d = from.optional_implicit("d", ber::Tag::context(1))?;
+            from.required_into("a", &mut place_.a)?;
+            from.optional_implicit_into("b", ber::Tag::context(0), &mut place_.b)?;
+            place_.c = from.default("c", true)?;
+            from.optional_implicit_into("d", ber::Tag::context(1), &mut place_.d)?;
             from.skip_rest()?;
-            Ok(A { a, b, c, d })
+            Ok(())
         })
+    }
+}
+
+impl ber::Blank for A<'_> {
+    fn blank() -> Self {
+        A { a: ber::Blank::blank(), b: None, c: true, d: None }
     }
 }
 
@@ -270,6 +297,17 @@ impl<'a> ber::Decode<'a> for B<'a> {
     fn begins_with(tag: ber::Tag) -> bool {
         tag == <Self as ber::Tagged>::TAG
     }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as ber::Blank>::blank)
+    }
+
+    fn decode_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+    ) -> Result<(), codec::Error> {
+        <Self as ber::DecodeContents>::as_into(place_, <Self as ber::Tagged>::TAG, from)
+    }
 }
 
 impl ber::EncodeContents for B<'_> {
@@ -287,24 +325,46 @@ impl<'a> ber::DecodeContents<'a> for B<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as ber::Blank>::blank();
+        ber::DecodeContents::contents_into(&mut value, from, header)?;
+        Ok(value)
+    }
+
+    fn contents_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+        header: ber::Header,
+    ) -> Result<(), codec::Error> {
         from.constructed(header, |from| {
-            let mut left: Option<types::Integer<'a>> = from.optional_implicit("left", ber::Tag::context(0))?;
-            let mut right: Option<types::Utf8String<'a>> = from.optional_implicit("right", ber::Tag::context(1))?;
+            let mut had_left_ = from.next_is(ber::Tag::context(0));
+            if had_left_ {
+                from.implicit_into("left", ber::Tag::context(0), &mut place_.left)?;
+            }
+            from.optional_implicit_into("right", ber::Tag::context(1), &mut place_.right)?;
             while from.out_of_order()? {
                 let tag_ = from.peek()?;
                 if tag_ == ber::Tag::context(0) {
-                    from.once(&mut left, "left", |from| ber::DecodeContents::decode_as(ber::Tag::context(0), from))?;
+                    if core::mem::replace(&mut had_left_, true) {
+                        return Err(from.twice("left"));
+                    }
+                    from.implicit_into("left", ber::Tag::context(0), &mut place_.left)?;
                 } else if tag_ == ber::Tag::context(1) {
-                    from.once(&mut right, "right", |from| ber::DecodeContents::decode_as(ber::Tag::context(1), from))?;
+                    from.once(&mut place_.right, "right", |from| ber::DecodeContents::decode_as(ber::Tag::context(1), from))?;
                 } else {
                     return Err(from.unknown("B"));
                 }
             }
-            Ok(B {
-                left: left.ok_or_else(|| from.missing("left"))?,
-                right,
-            })
+            if !had_left_ {
+                return Err(from.missing("left"));
+            }
+            Ok(())
         })
+    }
+}
+
+impl ber::Blank for B<'_> {
+    fn blank() -> Self {
+        B { left: ber::Blank::blank(), right: None }
     }
 }
 
@@ -427,6 +487,31 @@ impl<'a> ber::Decode<'a> for C<'a> {
     fn begins_with(tag: ber::Tag) -> bool {
         tag == ber::Tag::context(0)
             || tag == ber::Tag::context(1)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as ber::Blank>::blank)
+    }
+
+    fn decode_into(
+        place_: &mut Self,
+        from: &mut ber::Decoder<'a>,
+    ) -> Result<(), codec::Error> {
+        let tag = from.peek()?;
+        if tag == ber::Tag::context(0) {
+            if let C::A(value) = place_ {
+                from.implicit_into("a", ber::Tag::context(0), value)?;
+            }
+        } else {
+            *place_ = ber::Decode::decode(from)?;
+        }
+        Ok(())
+    }
+}
+
+impl ber::Blank for C<'_> {
+    fn blank() -> Self {
+        C::A(ber::Blank::blank())
     }
 }
 
@@ -634,6 +719,12 @@ impl<'a> ber::DecodeContents<'a> for E {
     }
 }
 
+impl ber::Blank for E {
+    fn blank() -> Self {
+        E::One
+    }
+}
+
 impl oer::Encode for E {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -737,6 +828,12 @@ impl<'a> ber::DecodeContents<'a> for F {
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
         from.constructed(header, |from| ber::Decode::decode(from)).map(F)
+    }
+}
+
+impl ber::Blank for F {
+    fn blank() -> Self {
+        F(ber::Blank::blank())
     }
 }
 

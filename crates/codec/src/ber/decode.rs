@@ -29,7 +29,27 @@ pub trait Decode<'a>: Sized {
     #[cfg(feature = "alloc")]
     #[inline]
     fn decode_all(from: &mut Decoder<'a>) -> Result<Vec<Self>, Error> {
-        from.elements(Self::decode)
+        match Self::in_place() {
+            None => from.elements(Self::decode),
+            Some(blank) => from.elements_in_place(blank),
+        }
+    }
+
+    /// What makes the value that is decoded over ([`Decode::decode_into`]), for types that are large: their components
+    /// so come at once to where they stay. None for all others.
+    #[inline(always)]
+    fn in_place() -> Option<fn() -> Self> {
+        None
+    }
+
+    /// As [`Decode::decode`], into a value that is still as [`Blank::blank`](super::Blank::blank) makes it.
+    ///
+    /// # Errors
+    /// As [`Decode::decode`]. The value is anything then.
+    #[inline(always)]
+    fn decode_into(place: &mut Self, from: &mut Decoder<'a>) -> Result<(), Error> {
+        *place = Self::decode(from)?;
+        Ok(())
     }
 }
 
@@ -49,6 +69,30 @@ pub trait DecodeContents<'a>: Tagged + Decode<'a> {
     fn decode_as(tag: Tag, from: &mut Decoder<'a>) -> Result<Self, Error> {
         let header = from.header(tag)?;
         Self::decode_contents(from, header)
+    }
+
+    /// As [`DecodeContents::decode_contents`], into a value that is still as [`Blank::blank`](super::Blank::blank) makes it.
+    ///
+    /// # Errors
+    /// As [`Decode::decode`]. The value is anything then.
+    #[inline(always)]
+    fn contents_into(
+        place: &mut Self,
+        from: &mut Decoder<'a>,
+        header: Header,
+    ) -> Result<(), Error> {
+        *place = Self::decode_contents(from, header)?;
+        Ok(())
+    }
+
+    /// As [`DecodeContents::decode_as`], into a value that is still as [`Blank::blank`](super::Blank::blank) makes it.
+    ///
+    /// # Errors
+    /// As [`Decode::decode`]. The value is anything then.
+    #[inline(always)]
+    fn as_into(place: &mut Self, tag: Tag, from: &mut Decoder<'a>) -> Result<(), Error> {
+        let header = from.header(tag)?;
+        Self::contents_into(place, from, header)
     }
 }
 
@@ -279,7 +323,7 @@ impl<'a> Decoder<'a> {
     /// As the component's own, which has `name` in its path.
     #[inline(always)]
     pub fn optional<T: Decode<'a>>(&mut self, name: &'static str) -> Result<Option<T>, Error> {
-        if self.at == self.end || !T::begins_with(self.peek()?) || (self.open && !self.more()?) {
+        if !self.next_begins::<T>()? {
             return Ok(None);
         }
         // Matched, not mapped, here and below: a large value is moved once less.
@@ -415,7 +459,7 @@ impl<'a> Decoder<'a> {
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<(), Error> {
         if slot.is_some() {
-            return Err(self.error(Problem::Twice).in_field(name));
+            return Err(self.twice(name));
         }
         *slot = Some(read(self).map_err(|e| e.in_field(name))?);
         Ok(())
@@ -485,7 +529,7 @@ impl<'a> Decoder<'a> {
             self.budget.elements(1, self.at)?;
             match read(self) {
                 Ok(element) if elements.is_empty() => {
-                    elements.reserve_exact(self.expect_more::<T>(start));
+                    elements.reserve_exact(self.expect::<T>(self.at - start, self.end - self.at));
                     elements.push(element);
                 }
                 Ok(element) => elements.push(element),
@@ -497,16 +541,15 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// How many elements there will be if all are half as long as the first, which began at `start`: room for
-    /// too many costs less than moving them. No more than take up a few times the input.
+    /// How many elements there will be if all are half as long as the first, `len` bytes of it and `rest` behind:
+    /// room for too many costs less than moving them. No more than take up a few times the input.
     #[cfg(feature = "alloc")]
-    fn expect_more<T>(&self, start: usize) -> usize {
+    pub(super) fn expect<T>(&self, len: usize, rest: usize) -> usize {
         if self.open {
             // They may end with the next element; all that follows them is not theirs to reserve for.
             return 1;
         }
-        let rest = self.end - self.at;
-        let alike = 2 * rest / (self.at - start).max(1) + 1;
+        let alike = 2 * rest / len.max(1) + 1;
         alike.min(4 * rest / size_of::<T>().max(1) + 1)
     }
 }

@@ -44,6 +44,22 @@ impl<'a> Decoder<'a> {
 
     #[inline(never)]
     fn slow_header(&mut self, tag: Tag) -> Result<Header, Error> {
+        // The next most frequent forms: a length in one octet more or two, where it takes as many.
+        if let (Some(&[identifier, form, high, low]), Some(single)) =
+            (self.peek_chunk(), tag.single())
+            && identifier & !0x20 == single
+        {
+            let (len, octets) = match form {
+                0x81 if high >= 0x80 => (usize::from(high), 3),
+                0x82 if high > 0 => (usize::from(high) << 8 | usize::from(low), 4),
+                _ => (usize::MAX, 0),
+            };
+            if len <= (self.end - self.at).saturating_sub(octets) {
+                self.at += octets;
+                let constructed = identifier & 0x20 != 0;
+                return Ok(Header { end: self.at + len, constructed, indefinite: false });
+            }
+        }
         let offset = self.at;
         if !self.more()? {
             return Err(Problem::Missing.at(offset));

@@ -19,6 +19,7 @@ mod array;
 mod decode;
 mod encode;
 mod header;
+mod place;
 mod scalar;
 mod string;
 mod tag;
@@ -27,6 +28,7 @@ pub use decode::{Decode, DecodeContents, Decoder};
 pub(crate) use encode::copy;
 pub use encode::{Encode, EncodeContents, Encoder, Mark};
 pub use header::Header;
+pub use place::Blank;
 pub use tag::{MAX_NUMBER, Tag};
 
 use crate::{Error, Limits};

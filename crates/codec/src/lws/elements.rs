@@ -6,10 +6,10 @@ use core::fmt;
 
 /// A type whose encodings all have one size, whatever the value.
 ///
-/// The numbers that a type constrains to 1, 2, 4 or 8 bytes, REAL, BOOLEAN and NULL have it; a SEQUENCE has it
-/// when all its components do and none is OPTIONAL, has a DEFAULT or is behind an extension marker: its size is
-/// then the sum of theirs.
-pub trait FixedSize: for<'a> Decode<'a> {
+/// The numbers that a type constrains to 1, 2, 4 or 8 bytes, REAL, BOOLEAN and NULL have it, strings of octets or bits
+/// and lists of such that have a fixed size; a SEQUENCE has it when all its components do and none is OPTIONAL, has a
+/// DEFAULT or is behind an extension marker: its size is then the sum of theirs. The ASN.1 compiler writes it for those.
+pub trait FixedSize<'a>: Decode<'a> {
     /// Bytes of a value that stands for itself.
     fn size<W: Word>() -> usize;
 
@@ -22,7 +22,7 @@ pub trait FixedSize: for<'a> Decode<'a> {
     ///
     /// # Errors
     /// They are none.
-    fn element<W: Word>(bytes: &[u8]) -> Result<Self, Error> {
+    fn element<W: Word>(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut decoder = Decoder::<_, W>::new(SliceSource::new(bytes), Limits::default());
         let value = Self::decode(&mut decoder)?;
         decoder.finish()?;
@@ -33,7 +33,7 @@ pub trait FixedSize: for<'a> Decode<'a> {
 /// Numbers, which lie as close as their own size allows.
 macro_rules! numbers {
     ($($type:ty),*) => {$(
-        impl FixedSize for $type {
+        impl FixedSize<'_> for $type {
             fn size<W: Word>() -> usize {
                 size_of::<$type>().max(W::BYTES)
             }
@@ -56,13 +56,13 @@ macro_rules! numbers {
 
 numbers!(i8, i16, i32, u8, u16, u32, u64, f64);
 
-impl FixedSize for bool {
+impl FixedSize<'_> for bool {
     fn size<W: Word>() -> usize {
         W::BYTES
     }
 }
 
-impl FixedSize for () {
+impl FixedSize<'_> for () {
     fn size<W: Word>() -> usize {
         0
     }
@@ -85,10 +85,10 @@ pub struct Elements<'a, T> {
     stride: usize,
     /// Where they begin in the message, for errors.
     offset: usize,
-    read: fn(&[u8]) -> Result<T, Error>,
+    read: fn(&'a [u8]) -> Result<T, Error>,
 }
 
-impl<'a, T: FixedSize> Elements<'a, T> {
+impl<'a, T: FixedSize<'a>> Elements<'a, T> {
     /// Elements.
     pub fn len(&self) -> usize {
         self.count
@@ -110,7 +110,8 @@ impl<'a, T: FixedSize> Elements<'a, T> {
         }
         // In range: `stride * count` is the length of `bytes`.
         let at = index * self.stride;
-        match (self.read)(&self.bytes[at..at + self.stride]) {
+        let bytes = self.bytes;
+        match (self.read)(&bytes[at..at + self.stride]) {
             Ok(value) => Ok(Some(value)),
             Err(error) => Err(error.later(self.offset + at).in_element(index)),
         }
@@ -142,7 +143,7 @@ impl<'a, T: FixedSize> Elements<'a, T> {
     }
 }
 
-impl<'a, T: FixedSize> Decode<'a> for Elements<'a, T> {
+impl<'a, T: FixedSize<'a>> Decode<'a> for Elements<'a, T> {
     fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
         let count = from.count(T::stride::<W>())?;
         Elements::decode_fixed(count, from)
@@ -155,7 +156,7 @@ impl<T> Clone for Elements<'_, T> {
     }
 }
 
-impl<T: FixedSize + fmt::Debug> fmt::Debug for Elements<'_, T> {
+impl<'a, T: FixedSize<'a> + fmt::Debug> fmt::Debug for Elements<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -75,6 +75,11 @@ impl<'a> RelativeOid<'a> {
         well_formed(&contents).then_some(RelativeOid(contents))
     }
 
+    /// From contents octets that are known to be right: for constants. They are not looked at.
+    pub const fn from_constant(contents: &'a [u8]) -> Self {
+        RelativeOid(Octets::new(contents))
+    }
+
     /// The contents octets.
     pub fn as_contents(&self) -> &[u8] {
         &self.0

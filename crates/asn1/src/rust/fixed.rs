@@ -1,0 +1,142 @@
+//! LWS: types whose encodings all have one size (`fusewire_codec::lws::FixedSize`), so that the elements of an array
+//! can be read in any order.
+
+use super::checks::Side;
+use super::lower::fitting;
+use super::model::*;
+use super::plain::{Forward, fixed};
+use super::write::{Writer, line, type_range};
+
+impl Model {
+    /// Finds the definitions whose encodings in LWS all have one size.
+    pub(super) fn find_fixed(&mut self) {
+        self.fixed = vec![false; self.defs.len()];
+        loop {
+            let writer = |id: DefId| Writer {
+                model: self,
+                module: self.defs[id].module,
+                out: String::new(),
+            };
+            let has = |id: &DefId| !self.fixed[*id] && writer(*id).is_fixed(*id);
+            let found: Vec<DefId> = (0..self.defs.len()).filter(has).collect();
+            if found.is_empty() {
+                return;
+            }
+            found.into_iter().for_each(|id| self.fixed[id] = true);
+        }
+    }
+}
+
+impl Writer<'_> {
+    fn is_fixed(&self, id: DefId) -> bool {
+        match &self.model.defs[id].shape {
+            Shape::Struct(of) => {
+                let is_fixed = |f: &Field| {
+                    f.presence == Presence::Required
+                        && f.addition.is_none()
+                        && self.fixed_size(&f.ty).is_some()
+                };
+                of.unknown_at.is_none() && of.fields.iter().all(is_fixed)
+            }
+            Shape::Newtype(of) => self.fixed_size(&of.inner).is_some(),
+            _ => false,
+        }
+    }
+
+    /// The size of a value that stands for itself, as an expression with `WordT`.
+    fn fixed_size(&self, ty: &Use) -> Option<String> {
+        if ty.is_boxed {
+            return None;
+        }
+        let leaf = self.leaf(ty);
+        let number = |path: &str| format!("<{path} as lws::FixedSize>::size::<WordT>()");
+        let words = |bytes: u32| format!("{bytes}_usize.next_multiple_of(WordT::BYTES)");
+        match leaf.kind {
+            Kind::Plain(path @ ("f64" | "bool" | "()"), _) => Some(number(path)),
+            Kind::Plain("types::Octets", _) => fixed(leaf.limits).map(words),
+            Kind::Plain("types::BitString", _) => fixed(leaf.limits).map(|n| words(n.div_ceil(8))),
+            Kind::Plain(path, _) if *path == "types::Integer" || type_range(path).is_some() => {
+                let values = &leaf.limits.values;
+                let width = match (values.low(), values.high()) {
+                    (Some(low), Some(high)) => fitting(low, high)?,
+                    _ if matches!(*path, "i64" | "types::Integer") => return None,
+                    _ => path,
+                };
+                // Of 64 bits with a sign there are also those without bounds, whose size is not fixed.
+                Some(if width == "i64" { "8".to_owned() } else { number(width) })
+            }
+            Kind::Plain(..) => None,
+            Kind::Named(id) => self.model.fixed[*id]
+                .then(|| format!("<{} as lws::FixedSize>::size::<WordT>()", self.path(*id))),
+            Kind::Vec(of) | Kind::SetOf(of) => {
+                let count = fixed(leaf.limits)?;
+                let each = match self.is_special(Forward::Lws, of) {
+                    true => self.fixed_size(of)?,
+                    false => {
+                        format!("<{} as lws::FixedSize>::stride::<WordT>()", self.packed_as(of)?)
+                    }
+                };
+                Some(format!("({count} * {each}).next_multiple_of(WordT::BYTES)"))
+            }
+        }
+    }
+
+    /// The type of elements that has a stride.
+    fn packed_as(&self, ty: &Use) -> Option<String> {
+        self.fixed_size(ty)?;
+        Some(self.ty(ty, "'_"))
+    }
+
+    /// What a definition of one size needs.
+    pub(super) fn lws_fixed(&mut self, id: DefId) {
+        let model = self.model;
+        if !model.fixed[id] {
+            return;
+        }
+        let def = &model.defs[id];
+        let a = self.generics(id, "'a");
+        let (size, packed) = match &def.shape {
+            Shape::Struct(of) => {
+                let sizes = of.fields.iter().filter_map(|f| self.fixed_size(&f.ty));
+                (sizes.collect::<Vec<_>>().join("\n            + "), None)
+            }
+            Shape::Newtype(of) => {
+                let packed = self.is_packed(of).then_some(of);
+                (self.fixed_size(&of.inner).unwrap_or_default(), packed)
+            }
+            _ => return,
+        };
+        let size = if size.is_empty() { "0" } else { &size };
+        line!(self);
+        line!(self, "impl<'a> lws::FixedSize<'a> for {}{a} {{", def.rust);
+        line!(self, "    fn size<WordT: lws::Word>() -> usize {{");
+        line!(self, "        {size}");
+        line!(self, "    }}");
+        if let Some(of) = packed {
+            self.packed_element(&def.rust, of);
+        }
+        line!(self, "}}");
+    }
+
+    /// A struct around a number lies in arrays as close as the number does.
+    fn packed_element(&mut self, rust: &str, of: &Newtype) {
+        let ty = self.ty(&of.inner, "'a");
+        let checks = self.own_checks(of, "value", false, &Side::Decode, "");
+        line!(self);
+        line!(self, "    fn stride<WordT: lws::Word>() -> usize {{");
+        line!(self, "        <{ty} as lws::FixedSize>::stride::<WordT>()");
+        line!(self, "    }}");
+        line!(self);
+        line!(
+            self,
+            "    fn element<WordT: lws::Word>(bytes: &'a [u8]) -> Result<Self, codec::Error> {{"
+        );
+        line!(self, "        let value = <{ty} as lws::FixedSize>::element::<WordT>(bytes)?;");
+        if !checks.is_empty() {
+            line!(self, "        let at_ = 0;");
+            checks.iter().for_each(|c| line!(self, "        {c}"));
+        }
+        line!(self, "        Ok({rust}(value))");
+        line!(self, "    }}");
+    }
+}
