@@ -112,6 +112,10 @@ pub(crate) fn swap_to(to: &mut [u8], from: &[u8], width: usize) {
     }
     debug_assert_eq!(to.len(), from.len());
     debug_assert!(from.len().is_multiple_of(width));
+    #[cfg(feature = "vectors")]
+    if crate::vectors::swap(to, from, width) {
+        return;
+    }
     match width {
         2 => words!(u16),
         4 => words!(u32),

@@ -329,6 +329,8 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
+#[cfg(feature = "vectors")]
+extern crate std;
 
 pub mod ber;
 pub mod check;
@@ -340,9 +342,19 @@ pub mod oer;
 #[cfg(feature = "pipeline")]
 pub mod pipeline;
 pub mod types;
+#[cfg(feature = "vectors")]
+pub mod vectors;
 #[cfg(feature = "alloc")]
 pub mod xdr;
 
 pub use error::{Error, Problem, Step};
 pub use io::{Length, Sink, SliceSink, SliceSource, Source};
 pub use limits::Limits;
+
+/// A loop that can be compiled for other instructions than the rest.
+pub(crate) trait Loops {
+    /// What comes of it.
+    type Output;
+    /// Runs it. It is always inlined.
+    fn run(self) -> Self::Output;
+}

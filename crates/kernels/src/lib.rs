@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 pub mod arch;
+pub mod arrays;
 pub mod execution;
 pub mod gcm;
 mod level;

@@ -23,7 +23,7 @@ pub struct Options {
     /// Undisturbed rounds of each case; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// CPU level of the pipelines [default: the best of this machine].
+    /// CPU level of pipelines and arrays [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
     level: Option<String>,
     /// A short run whose figures mean nothing.
@@ -77,7 +77,10 @@ fn cases(lines: &[Line]) -> Result {
     }
     let rounds: usize = lines.iter().map(|line| line.rounds).sum();
     let disturbed: usize = lines.iter().map(|line| line.disturbed).sum();
-    writeln!(out, "\nmedians of {rounds} rounds; {disturbed} more were disturbed and do not count")?;
+    writeln!(
+        out,
+        "\nmedians of {rounds} rounds; {disturbed} more were disturbed and do not count"
+    )?;
     Ok(())
 }
 

@@ -7,7 +7,10 @@ use crate::types::integer::signed_len;
 #[cfg(feature = "alloc")]
 use super::{Decode, DecodeContents, Decoder, Header};
 #[cfg(feature = "alloc")]
-use crate::{Problem, types::SetOf};
+use crate::{
+    Problem,
+    types::{Alphabet, Octets, SetOf, Text},
+};
 #[cfg(feature = "alloc")]
 use alloc::{boxed::Box, vec::Vec};
 
@@ -17,21 +20,11 @@ pub(super) fn encode_integers<T: Copy + Into<i64>>(
     values: &[T],
     to: &mut Encoder<'_>,
 ) -> Result<(), Error> {
-    let free = to.free();
-    let mut at = free.len();
-    let mut rest = values.len();
-    for (left, &value) in values.iter().enumerate().rev() {
-        let value: i64 = value.into();
-        let len = signed_len(value);
-        let Some(place) = free.get_mut(..at).and_then(<[u8]>::last_chunk_mut::<8>) else { break };
-        if len > 6 {
-            break;
-        }
-        let head = u64::from(Tag::INTEGER.number()) << 8 | len as u64;
-        *place = (head << (8 * len) | value as u64 & !(u64::MAX << (8 * len))).to_be_bytes();
-        at -= len + 2;
-        rest = left;
-    }
+    let loops = Backwards { values, free: to.free() };
+    #[cfg(feature = "vectors")]
+    let (rest, at) = crate::vectors::run(values.len(), loops);
+    #[cfg(not(feature = "vectors"))]
+    let (rest, at) = crate::Loops::run(loops);
     to.advance_to(at);
     // Long ones, and the last room there is.
     if let [before @ .., value] = &values[..rest] {
@@ -39,6 +32,33 @@ pub(super) fn encode_integers<T: Copy + Into<i64>>(
         return encode_rest(before, to);
     }
     Ok(())
+}
+
+/// INTEGERs of up to six bytes, last first: how many are left, and how much is free.
+struct Backwards<'v, T> {
+    values: &'v [T],
+    free: &'v mut [u8],
+}
+
+impl<T: Copy + Into<i64>> crate::Loops for Backwards<'_, T> {
+    type Output = (usize, usize);
+
+    #[inline(always)]
+    fn run(self) -> (usize, usize) {
+        let mut at = self.free.len();
+        let mut rest = self.values.len();
+        while let Some(left) = rest.checked_sub(1) {
+            let value: i64 = self.values[left].into();
+            let len = signed_len(value);
+            let place = self.free.get_mut(..at).and_then(<[u8]>::last_chunk_mut::<8>);
+            let Some(place) = place.filter(|_| len <= 6) else { break };
+            let head = u64::from(Tag::INTEGER.number()) << 8 | len as u64;
+            *place = (head << (8 * len) | value as u64 & !(u64::MAX << (8 * len))).to_be_bytes();
+            at -= len + 2;
+            rest = left;
+        }
+        (rest, at)
+    }
 }
 
 #[inline(never)]
@@ -60,26 +80,18 @@ where
     // Where contents of indefinite length end is not known, and not as far as the message goes.
     let room = if from.open { most.min(OPEN_ROOM) } else { most };
     let mut elements: Vec<T> = Vec::with_capacity(room);
-    let (data, end, canonical) = (from.data, from.end, from.rules() == super::Rules::Der);
-    let mut at = from.at;
-    // Tag, length and contents are one load; contents of up to six bytes are in it.
-    while elements.len() < elements.capacity().min(most)
-        && let Some(chunk) = data.get(at..).and_then(<[u8]>::first_chunk::<8>)
-    {
-        let word = u64::from_le_bytes(*chunk);
-        let len = (word >> 8) as u8 as usize;
-        let next = at + 2 + len;
-        if word as u8 != 2 || len.wrapping_sub(1) > 5 || next > end {
-            break;
-        }
-        let value = ((word.swap_bytes() << 16) as i64) >> (64 - 8 * len);
-        if canonical && signed_len(value) != len {
-            break;
-        }
-        let Ok(value) = T::try_from(value) else { break };
-        elements.push(value);
-        at = next;
-    }
+    let loops = Forwards {
+        data: from.data,
+        at: from.at,
+        end: from.end,
+        most: elements.capacity().min(most),
+        is_canonical: from.rules() == super::Rules::Der,
+        elements: &mut elements,
+    };
+    #[cfg(feature = "vectors")]
+    let at = crate::vectors::run(room, loops);
+    #[cfg(not(feature = "vectors"))]
+    let at = crate::Loops::run(loops);
     from.at = at;
     from.budget.elements(elements.len() as u64, at)?;
     while from.more()? {
@@ -87,6 +99,107 @@ where
         elements.push(T::decode(from).map_err(|e| e.in_element(elements.len()))?);
     }
     Ok(elements)
+}
+
+/// All character strings up to the end of the contents.
+#[cfg(feature = "alloc")]
+pub(super) fn decode_texts<'a, A: Alphabet>(
+    from: &mut Decoder<'a>,
+) -> Result<Vec<Text<'a, A>>, Error> {
+    let mut elements: Vec<Text<'a, A>> = Vec::new();
+    // Contents of indefinite length, and times, of which DER has one form, are asked about one by one.
+    let is_plain = !from.open && (from.rules() == super::Rules::Ber || !matches!(A::TAG, 23 | 24));
+    if let (true, Some(&[_, len])) = (is_plain, from.peek_chunk()) {
+        let (len, rest) = (2 + usize::from(len), from.remaining());
+        let room = from.expect::<Text<'a, A>>(len, rest.saturating_sub(len));
+        elements.reserve_exact(room);
+        let most = from.budget.elements_left().min(room as u64) as usize;
+        let (data, at, end) = (from.data, from.at, from.end);
+        let loops = Texts { data, at, end, most, elements: &mut elements };
+        #[cfg(feature = "vectors")]
+        let at = crate::vectors::run(room, loops);
+        #[cfg(not(feature = "vectors"))]
+        let at = crate::Loops::run(loops);
+        from.at = at;
+        from.budget.elements(elements.len() as u64, at)?;
+    }
+    while from.more()? {
+        from.budget.elements(1, from.at)?;
+        elements.push(Text::decode(from).map_err(|e| e.in_element(elements.len()))?);
+    }
+    Ok(elements)
+}
+
+/// Strings in one piece of fewer than 128 bytes. Gives where the first begins that is none of them.
+#[cfg(feature = "alloc")]
+struct Texts<'d, 'v, A> {
+    data: &'d [u8],
+    at: usize,
+    end: usize,
+    most: usize,
+    elements: &'v mut Vec<Text<'d, A>>,
+}
+
+#[cfg(feature = "alloc")]
+impl<A: Alphabet> crate::Loops for Texts<'_, '_, A> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let Some(tag) = Tag::universal(A::TAG).single() else { return self.at };
+        let (contents, mut at) = (&self.data[..self.end], self.at);
+        while self.elements.len() < self.most
+            && let Some((&[identifier, len @ 0..0x80], rest)) =
+                contents.get(at..).and_then(<[u8]>::split_first_chunk)
+            && identifier == tag
+            && let Some(bytes) = rest.get(..usize::from(len))
+            && A::holds(bytes)
+        {
+            self.elements.push(Text::checked(Octets::new(bytes)));
+            at += 2 + bytes.len();
+        }
+        at
+    }
+}
+
+/// INTEGERs whose tag, length and contents are one load: contents of up to six bytes. Gives where the first begins
+/// that is none of them.
+#[cfg(feature = "alloc")]
+struct Forwards<'d, 'v, T> {
+    data: &'d [u8],
+    at: usize,
+    end: usize,
+    most: usize,
+    is_canonical: bool,
+    elements: &'v mut Vec<T>,
+}
+
+#[cfg(feature = "alloc")]
+impl<T: TryFrom<i64>> crate::Loops for Forwards<'_, '_, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let mut at = self.at;
+        while self.elements.len() < self.most
+            && let Some(chunk) = self.data.get(at..).and_then(<[u8]>::first_chunk::<8>)
+        {
+            let word = u64::from_le_bytes(*chunk);
+            let len = (word >> 8) as u8 as usize;
+            let next = at + 2 + len;
+            if word as u8 != 2 || len.wrapping_sub(1) > 5 || next > self.end {
+                break;
+            }
+            let value = ((word.swap_bytes() << 16) as i64) >> (64 - 8 * len);
+            if self.is_canonical && signed_len(value) != len {
+                break;
+            }
+            let Ok(value) = T::try_from(value) else { break };
+            self.elements.push(value);
+            at = next;
+        }
+        at
+    }
 }
 
 #[cfg(feature = "alloc")]

@@ -153,7 +153,6 @@ macro_rules! bytes {
 
 tagged!('a, Octets<'a>, Tag::OCTET_STRING);
 bytes!(Octets<'_>, as_bytes);
-tagged!('a, Text<'a, A>, Tag::universal(A::TAG), A: Alphabet);
 bytes!(Text<'_, A>, as_bytes, A: Alphabet);
 tagged!('a, Oid<'a>, Tag::OID);
 bytes!(Oid<'_>, as_contents);
@@ -165,6 +164,32 @@ impl<'a> DecodeContents<'a> for Octets<'a> {
     #[inline(always)]
     fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
         from.string(header)
+    }
+}
+
+impl<A: Alphabet> Tagged for Text<'_, A> {
+    const TAG: Tag = Tag::universal(A::TAG);
+    const CONSTRUCTED: bool = false;
+}
+
+impl<A: Alphabet> Encode for Text<'_, A> {
+    #[inline(always)]
+    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+        self.encode_as(<Self as Tagged>::TAG, to)
+    }
+}
+
+impl<'a, A: Alphabet> Decode<'a> for Text<'a, A> {
+    #[inline(always)]
+    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
+        <Self as DecodeContents>::decode_as(<Self as Tagged>::TAG, from)
+    }
+    fn begins_with(tag: Tag) -> bool {
+        tag == <Self as Tagged>::TAG
+    }
+    #[cfg(feature = "alloc")]
+    fn decode_all(from: &mut Decoder<'a>) -> Result<alloc::vec::Vec<Self>, Error> {
+        super::array::decode_texts(from)
     }
 }
 

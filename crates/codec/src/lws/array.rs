@@ -50,6 +50,14 @@ impl<S: Sink, W: Word> Encoder<S, W> {
             return false;
         };
         *count = 1u32.to_be_bytes();
+        #[cfg(feature = "vectors")]
+        if room.len() >= crate::vectors::LEAST {
+            let fits = crate::vectors::narrow(values, room);
+            if !fits {
+                self.sink.take_back(len);
+            }
+            return fits;
+        }
         let mut wide = 0;
         for (to, value) in room.as_chunks_mut().0.iter_mut().zip(values) {
             let (upper, lower) = ((value >> 32) as i32, *value as i32);
@@ -135,7 +143,16 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         let words = self.word()? as usize;
         match words.checked_mul(W::BYTES) {
             Some(2) => self.widen(count, |bytes| i64::from(i16::from_be_bytes(bytes))),
-            Some(4) => self.widen(count, |bytes| i64::from(i32::from_be_bytes(bytes))),
+            Some(4) => {
+                #[cfg(feature = "vectors")]
+                if let Some(len) = count.checked_mul(4)
+                    && len >= crate::vectors::LEAST
+                    && let Some(bytes) = self.source.lend(len)
+                {
+                    return Ok(crate::vectors::widen(bytes));
+                }
+                self.widen(count, |bytes| i64::from(i32::from_be_bytes(bytes)))
+            }
             Some(6) => self.widen(count, |[a, b, rest @ ..]: [u8; 6]| {
                 let low = u64::from(u32::from_be_bytes(rest)) as i64;
                 i64::from(i16::from_be_bytes([a, b])) << 32 | low

@@ -207,21 +207,45 @@ impl<S: Sink> Encoder<S> {
     /// INTEGERs without bounds, some at a time on the stack.
     #[inline]
     pub(super) fn integers(&mut self, values: &[i64]) -> Result<(), Error> {
-        const SOME: usize = 64;
-        let mut strip = [0; 9 * SOME + 8];
-        for values in values.chunks(SOME) {
-            let mut at = 0;
-            for &value in values {
-                let len = signed_len(value);
-                strip[at] = len as u8;
-                if let Some(place) = strip[at + 1..].first_chunk_mut() {
-                    // Octets behind the value are overwritten by the next.
-                    *place = ((value as u64) << (64 - 8 * len)).to_be_bytes();
-                }
-                at += 1 + len;
-            }
-            self.sink.put(&strip[..at])?;
+        let mut strip = [0; Strip::LEN];
+        for values in values.chunks(Strip::SOME) {
+            let loops = Strip { values, strip: &mut strip };
+            #[cfg(feature = "vectors")]
+            let len = crate::vectors::run(values.len(), loops);
+            #[cfg(not(feature = "vectors"))]
+            let len = crate::Loops::run(loops);
+            self.sink.put(&strip[..len])?;
         }
         Ok(())
+    }
+}
+
+/// Some INTEGERs, in memory for as many; gives how much they took.
+struct Strip<'v> {
+    values: &'v [i64],
+    strip: &'v mut [u8; Strip::LEN],
+}
+
+impl Strip<'_> {
+    const SOME: usize = 64;
+    const LEN: usize = 9 * Strip::SOME + 8;
+}
+
+impl crate::Loops for Strip<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let mut at = 0;
+        for &value in self.values {
+            let len = signed_len(value);
+            self.strip[at] = len as u8;
+            if let Some(place) = self.strip[at + 1..].first_chunk_mut() {
+                // Octets behind the value are overwritten by the next.
+                *place = ((value as u64) << (64 - 8 * len)).to_be_bytes();
+            }
+            at += 1 + len;
+        }
+        at
     }
 }

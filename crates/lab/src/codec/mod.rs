@@ -5,10 +5,15 @@
 
 mod fused;
 mod ours;
-mod p1;
 mod peers;
 mod schedule;
 mod values;
+
+/// What the compiler makes of `fuzz/mpdu.asn1`; a test of the compiler sees that it is up to date.
+#[allow(dead_code, reason = "all of the module, and not all is used")]
+mod p1 {
+    include!("p1.rs.in");
+}
 
 use crate::Result;
 use ours::Typed;
@@ -28,7 +33,7 @@ pub struct Plan<'a> {
     pub rounds: usize,
     /// How long a round takes.
     pub round: Duration,
-    /// The CPU level of the pipelines.
+    /// The CPU level of pipelines and of arrays, which the first run of a process decides.
     pub level: fusewire_kernels::Level,
 }
 
@@ -87,6 +92,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Line>> {
         None => Values::made(1),
     };
     let typed = Typed::of(&values)?;
+    fusewire_codec::vectors::use_level(plan.level);
     // Before the peers start, which so get the same CPU.
     let _cpu = schedule::Pinned::new()?;
     let mut cases = Vec::new();

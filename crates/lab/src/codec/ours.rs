@@ -1,7 +1,7 @@
 //! Our encodings of each type: one closure a direction.
 
 use super::Case;
-use super::p1::Mpdu;
+use super::p1::mpdu::MPDU;
 use super::values::{Values, wrong};
 use crate::Result;
 use fusewire_codec::ber::{self, Rules};
@@ -144,7 +144,7 @@ pub(super) struct Typed<'v> {
     narrow: Vec<i32>,
     reals: &'v Vec<f64>,
     strings: Vec<PrintableString<'v>>,
-    mpdus: Vec<Mpdu<'v>>,
+    mpdus: Vec<MPDU<'v>>,
 }
 
 impl<'v> Typed<'v> {
@@ -197,8 +197,9 @@ impl<'v> Typed<'v> {
             |b| xdr::from_bytes::<Strings<'_>>(b).map(drop),
         )?;
         let of = &Of { name: "mpdus", elements: self.mpdus.len(), value: &self.mpdus };
-        all!(ours, of, Vec<Mpdu<'_>>);
-        ours.indefinite(of, |b| ber::from_bytes::<Vec<Mpdu<'_>>>(b, Rules::Ber).map(drop))?;
+        all!(ours, of, Vec<MPDU<'_>>);
+        oer!(ours, of, Vec<MPDU<'_>>);
+        ours.indefinite(of, |b| ber::from_bytes::<Vec<MPDU<'_>>>(b, Rules::Ber).map(drop))?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The values of the performance object: 400 INTEGERs, 200 REALs, 124 PrintableStrings of 26 characters in
 //! the mean, 18 MPDUs (Dabbous, table 1), read from a folder or made alike from a seed.
 
-use super::p1::*;
+use super::p1::mpdu::*;
 use crate::{Error, Result};
 use fusewire_codec::ber::{self, Rules};
 use fusewire_codec::types::{BitString, Octets, PrintableString, Text};
@@ -35,7 +35,7 @@ impl Values {
         let strings = encoded(&strings);
         let pool: Vec<String> = (0..18 * 40).map(|_| random.text(8, 12)).collect();
         let bytes: Vec<u8> = (0..1 << 10).map(|_| random.next() as u8).collect();
-        let mpdus: Vec<Mpdu<'_>> = pool.chunks(40).map(|pool| mpdu(pool, &bytes)).collect();
+        let mpdus: Vec<MPDU<'_>> = pool.chunks(40).map(|pool| mpdu(pool, &bytes)).collect();
         let mpdus = encoded(&mpdus);
         Values { ints, reals, strings, mpdus }
     }
@@ -58,7 +58,7 @@ fn printable(text: &str) -> PrintableString<'_> {
 }
 
 /// An MPDU of about 530 bytes, like those that the folder has.
-fn mpdu<'a>(pool: &'a [String], bytes: &'a [u8]) -> Mpdu<'a> {
+fn mpdu<'a>(pool: &'a [String], bytes: &'a [u8]) -> MPDU<'a> {
     let text = |at: usize| printable(&pool[at % pool.len()]);
     let time = || Text::from_constant(b"910517103015Z");
     let name = |at: usize| Name::Printable(text(at));
@@ -67,7 +67,7 @@ fn mpdu<'a>(pool: &'a [String], bytes: &'a [u8]) -> Mpdu<'a> {
         admd: AdministrationDomainName(name(at)),
         prmd: Some(name(at + 1)),
     };
-    let person = |at: usize| OrName {
+    let person = |at: usize| ORName {
         standard: StandardAttributeList {
             country: Some(CountryName(Name::Printable(Text::from_constant(b"fr")))),
             admd: Some(AdministrationDomainName(name(at))),
@@ -93,8 +93,8 @@ fn mpdu<'a>(pool: &'a [String], bytes: &'a [u8]) -> Mpdu<'a> {
         per_recipient_flag: bits(&[], 0),
         explicit_conversion: None,
     };
-    let envelope = UmpduEnvelope {
-        mpdu_id: MpduIdentifier {
+    let envelope = UMPDUEnvelope {
+        mpdu_id: MPDUIdentifier {
             global_id: domain(0),
             local_id: Text::from_constant(pool[2].as_bytes()),
         },
@@ -105,7 +105,7 @@ fn mpdu<'a>(pool: &'a [String], bytes: &'a [u8]) -> Mpdu<'a> {
             presentation: None,
         }),
         content_type: ContentType(2),
-        ua_content_id: Some(UaContentId(text(9))),
+        ua_content_id: Some(UAContentId(text(9))),
         priority: Priority(2),
         per_message_flag: PerMessageFlag(bits(&[0x40], 4)),
         deferred_delivery: None,
@@ -122,7 +122,7 @@ fn mpdu<'a>(pool: &'a [String], bytes: &'a [u8]) -> Mpdu<'a> {
             },
         }]),
     };
-    Mpdu::User(UserMpdu { envelope, content: Octets::new(&bytes[..100]) })
+    MPDU::User(UserMPDU { envelope, content: Octets::new(&bytes[..100]) })
 }
 
 /// SplitMix64.
@@ -162,7 +162,7 @@ mod tests {
     /// What is decoded of them is encoded byte for byte as it was, both in BER and in DER.
     fn through(mpdus: &[u8]) {
         for rules in [Rules::Ber, Rules::Der] {
-            let values: Vec<Mpdu<'_>> = ber::from_bytes(mpdus, rules).expect("MPDUs");
+            let values: Vec<MPDU<'_>> = ber::from_bytes(mpdus, rules).expect("MPDUs");
             assert_eq!(values.len(), 18);
             let mut room = Vec::new();
             let again =
