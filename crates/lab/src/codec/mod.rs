@@ -10,7 +10,12 @@ mod schedule;
 mod values;
 
 /// What the compiler makes of `fuzz/mpdu.asn1`; a test of the compiler sees that it is up to date.
-#[allow(dead_code, reason = "all of the module, and not all is used")]
+#[allow(
+    dead_code,
+    clippy::redundant_closure,
+    clippy::upper_case_acronyms,
+    reason = "all of the module, of which not all is used, by its names"
+)]
 mod p1 {
     include!("p1.rs.in");
 }
