@@ -20,7 +20,7 @@ const METHOD: &str = "The surfaces of the model are computed from the paper's eq
                       of which eleven are left for words, constant and state; beyond them state lies in memory), \
                       once fused into one loop and once a loop each, and timed in turns from the first-level \
                       cache, with two words of state between steps.";
-const DIFFERS: &str = "The knee is where the paper has it: where the state of all functions together outgrows the \
+const DIFFERS: &str = "The paper has a knee where the state of all functions together outgrows the \
                        registers. Beyond it the loop on this machine does not pay an access after the other: \
                        loads and stores overlap with computation, and what it waits for is the word of state that \
                        it stored a turn ago. The paper's figures are pictures without numbers; what stands beside \
@@ -255,8 +255,7 @@ pub(super) const WORD_FILTERS: Experiment = Experiment {
              loop over units of the least common multiple, both at the portable level. The results are compared \
              before anything is timed.",
     differs: "Ahlgren's two loops differ in the unit only and gain 25 to 35 %. Here the compiler makes vectors of the \
-              loop over whole units and cannot do so with word filters, whose branch is in the loop: the gain is \
-              larger for the same reason. The unit of this system's loops is that multiple joined with the \
+              loop over whole units and cannot do so with word filters, whose branch is in the loop. The unit of this system's loops is that multiple joined with the \
               vector's width.",
     charts: &[
         Chart {

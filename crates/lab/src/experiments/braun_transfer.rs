@@ -25,8 +25,7 @@ pub(super) const PACKETS: Experiment = Experiment {
              the user-level processing without system calls; each round runs both, one after the other.",
     differs: "The paper's packet times include unmarshalling of XDR; ours the byte swap that is left of it. The cipher's \
               table look-ups are done in vectors here, and an ADU of 1 KiB never leaves the first-level cache between \
-              passes, so that separate passes cost a few dozen nanoseconds of a packet's time and less than a \
-              hundredth of what the kernel takes to carry it over loopback: throughput follows the kernel.",
+              passes. Between the two processes lies the kernel's loopback, which takes its time with either.",
     charts: &[
         Chart {
             id: "gain-send",

@@ -18,8 +18,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              eight words, of 32 and 64 bits in general registers and of 256 and 512 bits in vectors where the \
              processor has them; 6.5 KiB in the first-level cache.",
     differs: "The paper says that the unit should be the least common multiple of the functions' blocks and of the \
-              width of memory's bus, without numbers. The bus of today is the vector: wider words gain most, and \
-              more of them in a turn save loop overhead until registers end.",
+              width of memory's bus, without numbers. The bus of today is the vector; more words in a turn save \
+              loop overhead until registers end.",
     charts: &[Chart {
         id: "unit",
         title: "Time by unit",

@@ -23,10 +23,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              (exclusive-or and rotate, 16 bits at a time), with the paper's four steps: op1 an array of sixteen \
              words and rotations at the end, op2 sixteen variables, op3 half of the exclusive-ors at the end, \
              op4 long words; and with this machine's vectors. The sums are compared before anything is timed.",
-    differs: "op4 is what the vectors of today begin with: its gain over the standard loop is of the paper's \
-              kind, and the vectors repeat it. A short exclusive-or and a rotation cost less than a cycle here, \
-              where the paper's machines took tens of them in a loop (its Table 5 counts a loop around, ours \
-              too). TCP's and ISO's sums are shown at this machine's level only: nobody would write them \
+    differs: "op4 is what the vectors of today begin with. Table 5 counts a loop around each operation, here \
+              too. TCP's and ISO's sums are shown at this machine's level only: nobody would write them \
               byte by byte any more.",
     charts: &[
         Chart {

@@ -21,8 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              messages, through BER and through LWS with words of 16, 32 and 64 bits, encoded and decoded by code \
              that the ASN.1 compiler generated. Every value is read back before it is timed.",
     differs: "The paper's BER of Table 2 is the one before its optimisations, on a Sun 3. Ours is compiled for the type \
-              with what Table 3's rows did and more; integers of today cost a nanosecond, where the light-weight \
-              syntax copies words and BER still finds lengths. Sizes differ from Table 3 where values are made alike \
+              with what Table 3's rows did and more. Sizes differ from Table 3 where values are made alike \
               and not the same.",
     charts: &[
         Chart {
