@@ -43,6 +43,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fusewire"));
         command.args(args).current_dir(self.path("here"));
         command.env("XDG_STATE_HOME", self.path(user)).env_remove("RUST_LOG");
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
