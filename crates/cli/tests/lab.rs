@@ -32,7 +32,8 @@ fn experiments_run_and_are_kept() {
     let again =
         world.run("alice", &["lab", "run", "maclean-throughput", "--quick", "--records", records]);
     // Computed, so that nothing has changed.
-    assert!(again.ok().out.contains("+0.0 % since"), "{}", again.ok().out);
+    let again = again.ok().out;
+    assert!(again.contains("+0.0 % since"), "{again}");
     let list = world.run("alice", &["lab", "list", "--json", "--records", records]).ok().lines();
     let of = |name: &str| list.iter().find(|line| line["experiment"] == name).unwrap();
     assert!(of("maclean-throughput")["record_taken"].is_string());
