@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn every_level_and_length() {
         let levels = Level::available();
-        let bytes: Vec<u8> = (0..2048u32).map(|i| (i * 73 >> 2) as u8).collect();
+        let bytes: Vec<u8> = (0..2048u32).map(|i| ((i * 73) >> 2) as u8).collect();
         for &level in &levels {
             for len in (0..100).chain([255, 256, 257]) {
                 let offset = len % 9;
