@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -105,6 +105,65 @@ fn a_capture_is_tcp_without_a_wrong_checksum() {
     let bytes: usize = lines.iter().map(|l| l[1].parse::<usize>().unwrap()).sum();
     assert!(bytes > 300_000);
     assert_eq!(lines.iter().filter(|l| matches!(l[2], "1" | "True")).count(), 2);
+}
+
+/// The process of this name among the descendants of `pid`.
+fn descendant(pid: u32, name: &str) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find_map(|child| {
+        let comm = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+        if comm.trim_end() == name { Some(child) } else { descendant(child, name) }
+    })
+}
+
+#[test]
+fn top_gives_the_terminal_back_however_it_is_ended() {
+    if !has("script") {
+        return;
+    }
+    let world = World::new();
+    for signal in [None, Some("TERM"), Some("INT"), Some("HUP")] {
+        let plain = world.command("alice", &[]);
+        let program = plain.get_program().to_str().unwrap();
+        // What the terminal is like afterwards.
+        let line = format!("'{program}' top --interval 0.1; echo code=$?; stty -a");
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env_remove("RUST_LOG");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut out = Vec::new();
+        let mut is_ended = false;
+        loop {
+            let mut buffer = [0; 4096];
+            let len = output.read(&mut buffer).unwrap();
+            if len == 0 {
+                break;
+            }
+            out.extend(&buffer[..len]);
+            // Before it has the terminal, Ctrl-C is a signal of the terminal's.
+            if !is_ended && String::from_utf8_lossy(&out).contains("\u{1b}[?1049h") {
+                is_ended = true;
+                match signal {
+                    None => input.write_all(b"\x03").unwrap(),
+                    Some(name) => {
+                        let top = descendant(child.id(), "fusewire").expect("it runs");
+                        let kill = Command::new("kill")
+                            .args([&format!("-{name}"), &top.to_string()])
+                            .status();
+                        assert!(kill.unwrap().success());
+                    }
+                }
+            }
+        }
+        child.wait().unwrap();
+        let out = String::from_utf8_lossy(&out);
+        let after = out.rsplit("\u{1b}[?1049l").next().unwrap();
+        assert!(is_ended && after.contains("code=0"), "{signal:?}: {out}");
+        for mode in ["icanon", "echo", "isig"] {
+            let has = |word: &str| after.split([' ', ';', '\r', '\n']).any(|w| w == word);
+            assert!(has(mode) && !has(&format!("-{mode}")), "{signal:?} {mode}: {after}");
+        }
+    }
 }
 
 #[test]

@@ -101,6 +101,14 @@ fn a_server_at_work_is_seen() {
         assert!(packets.len() > 10, "{packets:?}");
         assert!(packets.iter().all(|p| p.starts_with('1')), "a wrong checksum: {packets:?}");
     }
+    for (protocol, is_there) in [("tcp", true), ("udp", false)] {
+        let args = ["capture", &pid, "-w", "-", "--seconds", "1", "--protocol", protocol];
+        let mut command = world.command("alice", &args);
+        let output = command.env("XDG_RUNTIME_DIR", world.path("run")).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(!told.contains("0 packets captured"), is_there, "{protocol}: {told}");
+        assert_eq!(output.stdout.len() > 2000, is_there, "{protocol}: {}", output.stdout.len());
+    }
     let _ = get.kill();
     let _ = get.wait();
 }

@@ -64,17 +64,15 @@ impl Program {
         compile("cc", &arguments).then_some(Program(out))
     }
 
+    fn command(&self, device: &str, address: &str) -> Command {
+        let mut command = Command::new(&self.0);
+        command.env("FUSEWIRE_DEVICE", device).env("FUSEWIRE_ADDRESS", address);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
     fn run(&self, device: &str, address: &str, arguments: &[&str]) -> Running {
-        let child = Command::new(&self.0)
-            .args(arguments)
-            .env("FUSEWIRE_DEVICE", device)
-            .env("FUSEWIRE_ADDRESS", address)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Running(child)
+        Running(self.command(device, address).args(arguments).spawn().unwrap())
     }
 }
 
@@ -236,6 +234,39 @@ fn every_call_does_what_posix_says() {
         serve("10.81.0.1", 200);
         running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
         running.succeeds();
+    });
+}
+
+#[test]
+fn who_may_look_at_a_stack_is_told_by_the_environment() {
+    let test = "who_may_look_at_a_stack_is_told_by_the_environment";
+    in_namespace(test, Need::Root, "", || {
+        let Some(program) = Program::new("tests/border.c") else { return };
+        let run = std::env::temp_dir().join(format!("fusewire-observe-{}", std::process::id()));
+        std::fs::create_dir(&run).unwrap();
+        fusewire_view::place::choose(run.join("fusewire"));
+        for (device, address) in [("tap:fwcapi", "10.81.0.2/24"), ("packet:fwb", "kernel")] {
+            let is_beside = address == "kernel";
+            let _peer = is_beside.then(|| hosts("ip addr add 10.81.0.2/24 dev fwb"));
+            for (word, is_seen) in [(Some("1"), true), (Some("0"), false), (None, false)] {
+                let mut command = program.command(device, address);
+                command.env("XDG_RUNTIME_DIR", &run).env_remove("FUSEWIRE_OBSERVE");
+                if let Some(word) = word {
+                    command.env("FUSEWIRE_OBSERVE", word);
+                }
+                let mut running = Running(command.spawn().unwrap());
+                running.ready();
+                let seen = fusewire_view::client::processes();
+                let seen: Vec<_> = seen.iter().filter(|p| p.pid == running.0.id()).collect();
+                assert_eq!(seen.len(), usize::from(is_seen), "{device} {word:?}");
+                for process in seen {
+                    let stacks = process.report().unwrap().stacks;
+                    let named: Vec<_> = stacks.iter().map(|s| s.device.as_str()).collect();
+                    assert_eq!(named, [device.split(':').next().unwrap()]);
+                }
+            }
+        }
+        std::fs::remove_dir_all(&run).unwrap();
     });
 }
 
