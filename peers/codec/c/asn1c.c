@@ -6,6 +6,7 @@
 #include <asn_SEQUENCE_OF.h>
 
 #define KINDS 3
+#define ROOM (1 << 20)
 
 static void *values[KINDS];
 static uint8_t *bytes[KINDS], *room[KINDS];
@@ -33,6 +34,29 @@ static void decode(int kind)
 	type->free_struct(type, value, 0);
 }
 
+static uint8_t *made(int kind, uint8_t *given, size_t *len)
+{
+	asn_TYPE_descriptor_t *type = type_of(kind);
+	void *value = 0;
+	uint8_t *out = malloc(ROOM);
+	asn_enc_rval_t result;
+	if (given) {
+		asn_dec_rval_t read = ber_decode(0, type, &value, given, *len);
+		if (read.code != RC_OK || read.consumed != *len) {
+			type->free_struct(type, value, 0);
+			free(out);
+			return 0;
+		}
+	}
+	result = der_encode_to_buffer(type, given ? value : values[kind], out, ROOM);
+	if (result.encoded <= 0)
+		peer_fail("asn1c does not encode");
+	if (given)
+		type->free_struct(type, value, 0);
+	*len = (size_t)result.encoded;
+	return out;
+}
+
 static Ints_t *ints(const char *folder)
 {
 	size_t len;
@@ -46,12 +70,26 @@ static Ints_t *ints(const char *folder)
 	return all;
 }
 
+static Reals_t *reals(const char *folder)
+{
+	size_t len;
+	uint8_t *file = peer_read(folder, "reals", &len);
+	Reals_t *all = calloc(1, sizeof *all);
+	for (size_t at = 0; at + 8 <= len; at += 8) {
+		uint64_t bits = peer_big_endian(file + at);
+		double *one = malloc(sizeof *one);
+		memcpy(one, &bits, sizeof bits);
+		ASN_SEQUENCE_ADD(&all->list, one);
+	}
+	return all;
+}
+
 static Strings_t *strings(const char *folder)
 {
 	size_t len;
 	char *file = (char *)peer_read(folder, "strings", &len);
 	Strings_t *all = calloc(1, sizeof *all);
-	for (char *line = strtok(file, "\n"); line; line = strtok(0, "\n")) {
+	for (char *line; (line = peer_line(&file));) {
 		PrintableString_t *one = calloc(1, sizeof *one);
 		OCTET_STRING_fromBuf(one, line, (int)strlen(line));
 		ASN_SEQUENCE_ADD(&all->list, one);
@@ -63,27 +101,23 @@ int main(int argc, char **argv)
 {
 	static const char *const names[KINDS] = {"ints", "strings", "reals"};
 	struct peer_case cases[2 * KINDS];
-	size_t len;
-	uint8_t *reals;
 	if (argc < 2)
 		peer_fail("which folder has the values?");
 	values[0] = ints(argv[1]);
 	values[1] = strings(argv[1]);
-	reals = peer_read(argv[1], "reals.ber", &len);
-	if (ber_decode(0, type_of(2), &values[2], reals, len).code != RC_OK)
-		peer_fail("asn1c refuses reals");
+	values[2] = reals(argv[1]);
 	for (int kind = 0; kind < KINDS; kind++) {
 		/* All of them are lists of pointers. */
-		size_t count = (size_t)((A_SEQUENCE_OF(void) *)values[kind])->count, most = 64 + 64 * count;
+		size_t count = (size_t)((A_SEQUENCE_OF(void) *)values[kind])->count;
 		asn_enc_rval_t result;
-		bytes[kind] = malloc(most);
-		room[kind] = malloc(most);
-		result = der_encode_to_buffer(type_of(kind), values[kind], bytes[kind], most);
+		bytes[kind] = malloc(ROOM);
+		room[kind] = malloc(ROOM);
+		result = der_encode_to_buffer(type_of(kind), values[kind], bytes[kind], ROOM);
 		if (result.encoded <= 0)
 			peer_fail("asn1c does not encode");
 		lens[kind] = (size_t)result.encoded;
-		cases[2 * kind] = (struct peer_case){names[kind], "encode", count, lens[kind], encode, kind};
-		cases[2 * kind + 1] = (struct peer_case){names[kind], "decode", count, lens[kind], decode, kind};
+		cases[2 * kind] = (struct peer_case){names[kind], "encode", count, lens[kind], encode, kind, made};
+		cases[2 * kind + 1] = (struct peer_case){names[kind], "decode", count, lens[kind], decode, kind, made};
 	}
-	return peer_serve("asn1c", cases, 2 * KINDS);
+	return peer_serve("asn1c", argv[1], cases, 2 * KINDS);
 }

@@ -3,22 +3,33 @@
 #include <rpc/rpc.h>
 
 #define KINDS 3
-#define ROOM (1 << 16)
+#define ROOM (1 << 20)
 
-static const xdrproc_t filters[KINDS] = {(xdrproc_t)xdr_int, (xdrproc_t)xdr_wrapstring, (xdrproc_t)xdr_double};
+/* As rpcgen does for `string<>`; xdr_wrapstring takes no long ones. */
+static bool_t xdr_text(XDR *xdrs, char **text)
+{
+	return xdr_string(xdrs, text, ~0u);
+}
+
+static const xdrproc_t filters[KINDS] = {(xdrproc_t)xdr_int, (xdrproc_t)xdr_text, (xdrproc_t)xdr_double};
 static const u_int sizes[KINDS] = {sizeof(int), sizeof(char *), sizeof(double)};
 static char *arrays[KINDS];
 static u_int counts[KINDS];
 static uint8_t bytes[KINDS][ROOM], room[ROOM];
 static size_t lens[KINDS];
 
-static size_t encode_into(int kind, uint8_t *out)
+static size_t encode_array(int kind, char **array, u_int *count, uint8_t *out)
 {
 	XDR xdrs;
 	xdrmem_create(&xdrs, (char *)out, ROOM, XDR_ENCODE);
-	if (!xdr_array(&xdrs, &arrays[kind], &counts[kind], 1 << 20, sizes[kind], filters[kind]))
+	if (!xdr_array(&xdrs, array, count, 1 << 20, sizes[kind], filters[kind]))
 		peer_fail("libtirpc does not encode");
 	return xdr_getpos(&xdrs);
+}
+
+static size_t encode_into(int kind, uint8_t *out)
+{
+	return encode_array(kind, &arrays[kind], &counts[kind], out);
 }
 
 static void encode(int kind)
@@ -37,6 +48,27 @@ static void decode(int kind)
 		peer_fail("libtirpc does not decode");
 	xdrs.x_op = XDR_FREE;
 	xdr_array(&xdrs, &at, &count, 1 << 20, sizes[kind], filters[kind]);
+}
+
+static uint8_t *made(int kind, uint8_t *given, size_t *len)
+{
+	XDR xdrs;
+	char *at = 0;
+	u_int count = 0;
+	uint8_t *out = malloc(ROOM);
+	if (!given) {
+		*len = encode_into(kind, out);
+		return out;
+	}
+	xdrmem_create(&xdrs, (char *)given, (u_int)*len, XDR_DECODE);
+	if (!xdr_array(&xdrs, &at, &count, 1 << 20, sizes[kind], filters[kind]) || xdr_getpos(&xdrs) != *len) {
+		free(out);
+		return 0;
+	}
+	*len = encode_array(kind, &at, &count, out);
+	xdrs.x_op = XDR_FREE;
+	xdr_array(&xdrs, &at, &count, 1 << 20, sizes[kind], filters[kind]);
+	return out;
 }
 
 static void load(const char *folder)
@@ -58,7 +90,7 @@ static void load(const char *folder)
 	}
 	text = (char *)peer_read(folder, "strings", &len);
 	strings = calloc(len + 1, sizeof *strings);
-	for (char *line = strtok(text, "\n"); line; line = strtok(0, "\n"))
+	for (char *line; (line = peer_line(&text));)
 		strings[counts[1]++] = line;
 	arrays[0] = (char *)ints;
 	arrays[1] = (char *)strings;
@@ -74,8 +106,8 @@ int main(int argc, char **argv)
 	load(argv[1]);
 	for (int kind = 0; kind < KINDS; kind++) {
 		lens[kind] = encode_into(kind, bytes[kind]);
-		cases[2 * kind] = (struct peer_case){names[kind], "encode", counts[kind], lens[kind], encode, kind};
-		cases[2 * kind + 1] = (struct peer_case){names[kind], "decode", counts[kind], lens[kind], decode, kind};
+		cases[2 * kind] = (struct peer_case){names[kind], "encode", counts[kind], lens[kind], encode, kind, made};
+		cases[2 * kind + 1] = (struct peer_case){names[kind], "decode", counts[kind], lens[kind], decode, kind, made};
 	}
-	return peer_serve("libtirpc XDR", cases, 2 * KINDS);
+	return peer_serve("libtirpc XDR", argv[1], cases, 2 * KINDS);
 }

@@ -3,7 +3,9 @@
 //! One argument: a folder with the values (`ints`, big-endian 64-bit numbers; `reals`, big-endian binary64;
 //! `strings`, a line each; `mpdus.ber`). It says which codecs it has (`codec type direction elements bytes`
 //! a line, then an empty one), and then for each line `N ROUNDS` on standard input how many nanoseconds
-//! that many rounds of the Nth took. Those in C are programs of their own that speak the same way.
+//! that many rounds of the Nth took. For no rounds it says what the Nth makes, in hexadecimal: encoding, the bytes of
+//! the values; decoding, the bytes that are encoded again of what it reads in `given`, in the same folder, or `error`
+//! and why it does not. Those in C are programs of their own that speak the same way.
 #![forbid(unsafe_code)]
 
 mod mpdu;
@@ -12,8 +14,11 @@ mod prosts;
 mod rasns;
 mod rkyvs;
 
+use std::fmt::Display;
+use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// The performance object's values.
@@ -32,6 +37,22 @@ pub struct Case {
     pub elements: usize,
     pub bytes: usize,
     pub round: Box<dyn FnMut()>,
+    /// What is encoded; where it decodes, of what it is given.
+    pub made: Box<dyn Fn(&[u8]) -> Result<Vec<u8>, String>>,
+}
+
+impl Case {
+    /// The answer to no rounds.
+    fn hex(&self, folder: &Path) -> std::io::Result<String> {
+        let given = match self.direction {
+            "decode" => std::fs::read(folder.join("given"))?,
+            _ => Vec::new(),
+        };
+        Ok(match (self.made)(&given) {
+            Ok(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            Err(error) => format!("error {}", error.replace('\n', " ")),
+        })
+    }
 }
 
 fn read(folder: &Path) -> std::io::Result<Values> {
@@ -76,9 +97,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (which, rounds) = line.split_once(' ').ok_or("a number and rounds")?;
         let (mut which, rounds): (usize, u64) = (which.parse()?, rounds.parse()?);
         if let Some(case) = cases.get_mut(which) {
-            let begin = Instant::now();
-            (0..rounds).for_each(|_| (case.round)());
-            writeln!(out, "{}", begin.elapsed().as_nanos())?;
+            if rounds == 0 {
+                writeln!(out, "{}", case.hex(Path::new(&folder))?)?;
+            } else {
+                let begin = Instant::now();
+                (0..rounds).for_each(|_| (case.round)());
+                writeln!(out, "{}", begin.elapsed().as_nanos())?;
+            }
         } else {
             which -= cases.len();
             let mut programs = programs.iter_mut();
@@ -95,13 +120,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Both directions of a codec.
-pub fn pair(
+pub fn both<T: 'static, B: AsRef<[u8]> + 'static, E: Display>(
     cases: &mut Vec<Case>,
     (codec, of): (&'static str, &'static str),
-    (elements, bytes): (usize, usize),
-    encode: impl FnMut() + 'static,
-    decode: impl FnMut() + 'static,
+    (elements, value): (usize, T),
+    encode: impl Fn(&T) -> B + 'static,
+    decode: impl Fn(&[u8]) -> Result<T, E> + 'static,
 ) {
-    cases.push(Case { codec, of, direction: "encode", elements, bytes, round: Box::new(encode) });
-    cases.push(Case { codec, of, direction: "decode", elements, bytes, round: Box::new(decode) });
+    let all = Rc::new((value, encode, decode));
+    let encoded = (all.1)(&all.0);
+    let bytes = encoded.as_ref().len();
+    let mut add = |direction, round, made| {
+        cases.push(Case { codec, of, direction, elements, bytes, round, made });
+    };
+    let (timed, asked) = (all.clone(), all.clone());
+    add(
+        "encode",
+        Box::new(move || drop(black_box((timed.1)(black_box(&timed.0))))),
+        Box::new(move |_| Ok((asked.1)(&asked.0).as_ref().to_vec())),
+    );
+    let timed = all.clone();
+    add(
+        "decode",
+        Box::new(move || {
+            let value = (timed.2)(black_box(encoded.as_ref()));
+            drop(black_box(value.map_err(|error| error.to_string()).expect("decodes")));
+        }),
+        Box::new(move |given| match (all.2)(given) {
+            Ok(value) => Ok((all.1)(&value).as_ref().to_vec()),
+            Err(error) => Err(error.to_string()),
+        }),
+    );
 }

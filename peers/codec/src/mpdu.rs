@@ -1,8 +1,7 @@
 //! The user MPDU of X.411 (1984), as rasn has it.
 
-use crate::{Case, Values, pair};
+use crate::{Case, Values};
 use rasn::prelude::*;
-use std::hint::black_box;
 
 #[derive(AsnType, Encode, Decode, Clone, Debug, PartialEq)]
 #[rasn(choice)]
@@ -207,25 +206,8 @@ struct EncodedInformationTypes {
 }
 
 pub fn cases(values: &Values, cases: &mut Vec<Case>) {
-    let bytes = values.mpdus.clone();
-    let value: Vec<Mpdu> = match rasn::ber::decode(&bytes) {
-        Ok(value) => value,
-        Err(error) => {
-            eprintln!("rasn refuses the MPDUs: {error}");
-            return;
-        }
-    };
-    let again = rasn::ber::encode(&value).expect("encodes");
-    if again != bytes {
-        eprintln!("rasn writes other bytes than it read");
+    match rasn::ber::decode::<Vec<Mpdu>>(&values.mpdus) {
+        Ok(value) => crate::rasns::ber(cases, "mpdus", &value),
+        Err(error) => eprintln!("rasn refuses the MPDUs: {error}"),
     }
-    pair(
-        cases,
-        ("rasn BER", "mpdus"),
-        (value.len(), bytes.len()),
-        move || drop(black_box(rasn::ber::encode(black_box(&value)).expect("encodes"))),
-        move || {
-            drop(black_box(rasn::ber::decode::<Vec<Mpdu>>(black_box(&bytes)).expect("decodes")))
-        },
-    );
 }

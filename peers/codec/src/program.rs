@@ -42,7 +42,7 @@ impl Program {
         }
     }
 
-    /// The nanoseconds that rounds of one of its cases take.
+    /// The nanoseconds that rounds of one of its cases take; for none, what it makes.
     pub fn time(&mut self, case: usize, rounds: u64) -> Result<String> {
         writeln!(self.input, "{case} {rounds}")?;
         self.input.flush()?;

@@ -1,8 +1,7 @@
 //! prost: the same values as fields of a message.
 
-use crate::{Case, Values, pair};
+use crate::{Case, Values, both};
 use prost::Message;
-use std::hint::black_box;
 
 #[derive(Clone, PartialEq, Message)]
 struct Ints {
@@ -22,24 +21,17 @@ struct Strings {
     values: Vec<String>,
 }
 
-fn both<M: Message + Default + Clone + 'static>(
+fn message<M: Message + Default + Clone + 'static>(
     cases: &mut Vec<Case>,
     of: &'static str,
     elements: usize,
     value: M,
 ) {
-    let bytes = value.encode_to_vec();
-    pair(
-        cases,
-        ("prost", of),
-        (elements, bytes.len()),
-        move || drop(black_box(black_box(&value).encode_to_vec())),
-        move || drop(black_box(M::decode(black_box(&bytes[..])).expect("decodes"))),
-    );
+    both(cases, ("prost", of), (elements, value), M::encode_to_vec, |bytes| M::decode(bytes));
 }
 
 pub fn cases(values: &Values, cases: &mut Vec<Case>) {
-    both(cases, "ints", values.ints.len(), Ints { values: values.ints.clone() });
-    both(cases, "reals", values.reals.len(), Reals { values: values.reals.clone() });
-    both(cases, "strings", values.strings.len(), Strings { values: values.strings.clone() });
+    message(cases, "ints", values.ints.len(), Ints { values: values.ints.clone() });
+    message(cases, "reals", values.reals.len(), Reals { values: values.reals.clone() });
+    message(cases, "strings", values.strings.len(), Strings { values: values.strings.clone() });
 }

@@ -1,98 +1,76 @@
-//! rasn, BER and OER; and the der crate.
+//! rasn, BER, DER and OER; and the der crate.
 
-use crate::{Case, Values, pair};
+use crate::{Case, Values, both};
+use rasn::prelude::{Decode, Encode};
 use rasn::types::{Integer, PrintableString};
-use std::hint::black_box;
 
 pub fn cases(values: &Values, cases: &mut Vec<Case>) {
-    let ints = values.ints.clone();
+    // An i64 is a bounded INTEGER to rasn's OER, of eight octets each; ours is the unbounded one.
+    let unbounded: Vec<Integer> = values.ints.iter().copied().map(Integer::from).collect();
     let strings: Vec<PrintableString> = values
         .strings
         .iter()
         .map(|s| PrintableString::try_from(s.as_str()).expect("printable"))
         .collect();
+    ber(cases, "ints", &values.ints);
+    oer(cases, "ints", &unbounded);
+    ber(cases, "strings", &strings);
+    oer(cases, "strings", &strings);
+    let strings: Vec<der::asn1::PrintableString> = values
+        .strings
+        .iter()
+        .map(|s| der::asn1::PrintableString::new(s).expect("printable"))
+        .collect();
+    der(cases, "ints", &values.ints);
+    der(cases, "strings", &strings);
+}
 
-    let ber = rasn::ber::encode(&ints).expect("encodes");
-    let (value, len) = (ints.clone(), ber.len());
-    pair(
+/// BER and DER.
+pub fn ber<T: Encode + Decode + Clone + 'static>(
+    cases: &mut Vec<Case>,
+    of: &'static str,
+    values: &Vec<T>,
+) {
+    both(
         cases,
-        ("rasn BER", "ints"),
-        (ints.len(), len),
-        move || drop(black_box(rasn::ber::encode(black_box(&value)).expect("encodes"))),
-        move || drop(black_box(rasn::ber::decode::<Vec<i64>>(black_box(&ber)).expect("decodes"))),
+        ("rasn BER", of),
+        (values.len(), values.clone()),
+        |values| rasn::ber::encode(values).expect("encodes"),
+        rasn::ber::decode::<Vec<T>>,
     );
-
-    // An i64 is a bounded INTEGER to rasn's OER, of eight octets each; ours is the unbounded one.
-    let unbounded: Vec<Integer> = ints.iter().copied().map(Integer::from).collect();
-    let oer = rasn::oer::encode(&unbounded).expect("encodes");
-    let (value, len) = (unbounded, oer.len());
-    pair(
+    both(
         cases,
-        ("rasn OER", "ints"),
-        (ints.len(), len),
-        move || drop(black_box(rasn::oer::encode(black_box(&value)).expect("encodes"))),
-        move || {
-            drop(black_box(rasn::oer::decode::<Vec<Integer>>(black_box(&oer)).expect("decodes")))
-        },
+        ("rasn DER", of),
+        (values.len(), values.clone()),
+        |values| rasn::der::encode(values).expect("encodes"),
+        rasn::der::decode::<Vec<T>>,
     );
+}
 
-    let ber = rasn::ber::encode(&strings).expect("encodes");
-    let (value, len) = (strings.clone(), ber.len());
-    pair(
+fn oer<T: Encode + Decode + Clone + 'static>(
+    cases: &mut Vec<Case>,
+    of: &'static str,
+    values: &Vec<T>,
+) {
+    both(
         cases,
-        ("rasn BER", "strings"),
-        (strings.len(), len),
-        move || drop(black_box(rasn::ber::encode(black_box(&value)).expect("encodes"))),
-        move || {
-            drop(black_box(
-                rasn::ber::decode::<Vec<PrintableString>>(black_box(&ber)).expect("decodes"),
-            ))
-        },
+        ("rasn OER", of),
+        (values.len(), values.clone()),
+        |values| rasn::oer::encode(values).expect("encodes"),
+        rasn::oer::decode::<Vec<T>>,
     );
+}
 
-    let oer = rasn::oer::encode(&strings).expect("encodes");
-    let (value, len) = (strings.clone(), oer.len());
-    pair(
+fn der<T>(cases: &mut Vec<Case>, of: &'static str, values: &Vec<T>)
+where
+    T: Clone + 'static,
+    Vec<T>: der::Encode + for<'a> der::Decode<'a, Error = der::Error>,
+{
+    both(
         cases,
-        ("rasn OER", "strings"),
-        (strings.len(), len),
-        move || drop(black_box(rasn::oer::encode(black_box(&value)).expect("encodes"))),
-        move || {
-            drop(black_box(
-                rasn::oer::decode::<Vec<PrintableString>>(black_box(&oer)).expect("decodes"),
-            ))
-        },
+        ("der", of),
+        (values.len(), values.clone()),
+        |values| der::Encode::to_der(values).expect("encodes"),
+        |bytes| <Vec<T> as der::Decode>::from_der(bytes),
     );
-
-    {
-        use der::{Decode, Encode};
-        let value = ints.clone();
-        let bytes = value.to_der().expect("encodes");
-        let len = bytes.len();
-        pair(
-            cases,
-            ("der", "ints"),
-            (ints.len(), len),
-            move || drop(black_box(black_box(&value).to_der().expect("encodes"))),
-            move || drop(black_box(Vec::<i64>::from_der(black_box(&bytes)).expect("decodes"))),
-        );
-        let value: Vec<der::asn1::PrintableString> = values
-            .strings
-            .iter()
-            .map(|s| der::asn1::PrintableString::new(s).expect("printable"))
-            .collect();
-        let bytes = value.to_der().expect("encodes");
-        pair(
-            cases,
-            ("der", "strings"),
-            (value.len(), bytes.len()),
-            move || drop(black_box(black_box(&value).to_der().expect("encodes"))),
-            move || {
-                drop(black_box(
-                    Vec::<der::asn1::PrintableString>::from_der(black_box(&bytes))
-                        .expect("decodes"),
-                ))
-            },
-        );
-    }
 }

@@ -1,29 +1,23 @@
 //! rkyv: archived, and checked and deserialised again.
 
-use crate::{Case, Values, pair};
+use crate::{Case, Values, both};
 use rkyv::rancor::Error;
-use std::hint::black_box;
 
-macro_rules! both {
+macro_rules! list {
     ($cases:expr, $of:literal, $value:expr, $type:ty) => {{
         let value: $type = $value;
-        let (elements, bytes) = (value.len(), rkyv::to_bytes::<Error>(&value).expect("encodes"));
-        pair(
+        both(
             $cases,
             ("rkyv", $of),
-            (elements, bytes.len()),
-            move || drop(black_box(rkyv::to_bytes::<Error>(black_box(&value)).expect("encodes"))),
-            move || {
-                drop(black_box(
-                    rkyv::from_bytes::<$type, Error>(black_box(&bytes)).expect("decodes"),
-                ))
-            },
+            (value.len(), value),
+            |value| rkyv::to_bytes::<Error>(value).expect("encodes"),
+            |bytes| rkyv::from_bytes::<$type, Error>(bytes),
         );
     }};
 }
 
 pub fn cases(values: &Values, cases: &mut Vec<Case>) {
-    both!(cases, "ints", values.ints.clone(), Vec<i64>);
-    both!(cases, "reals", values.reals.clone(), Vec<f64>);
-    both!(cases, "strings", values.strings.clone(), Vec<String>);
+    list!(cases, "ints", values.ints.clone(), Vec<i64>);
+    list!(cases, "reals", values.reals.clone(), Vec<f64>);
+    list!(cases, "strings", values.strings.clone(), Vec<String>);
 }

@@ -1,11 +1,11 @@
 //! `fusewire bench codec`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_lab::codec::{self, Line, Plan, Target};
+use fusewire_lab::codec::{self, Agreement, Line, Plan, Target};
 use serde_json::json;
 
 use super::kernels::level;
@@ -26,6 +26,9 @@ pub struct Options {
     /// CPU level of pipelines and arrays [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
     level: Option<String>,
+    /// Time nothing: compare with the bytes of the other codecs, both ways, for as many seeds of values.
+    #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "200", conflicts_with_all = ["values", "rounds", "level"])]
+    verify: Option<u64>,
     /// A short run whose figures mean nothing.
     #[arg(long, hide = true)]
     smoke: bool,
@@ -37,6 +40,9 @@ const PEERS: &str = "FUSEWIRE_CODEC_PEERS";
 /// Measures and prints.
 pub fn run(options: &Options) -> Result {
     let peers = std::env::var_os(PEERS).map(PathBuf::from).filter(|path| path.is_file());
+    if let Some(seeds) = options.verify {
+        return verify(peers.as_deref(), seeds, options.json);
+    }
     let plan = Plan {
         values: options.values.as_deref(),
         peers: peers.as_deref(),
@@ -53,6 +59,31 @@ pub fn run(options: &Options) -> Result {
     cases(&lines)?;
     paper(&lines)?;
     ratios(&targets)
+}
+
+/// What was the same, a line for each codec, type and direction. A difference is an error.
+fn verify(peers: Option<&Path>, seeds: u64, as_json: bool) -> Result {
+    let missing = "the other codecs are not there: run cargo xtask bench codec --verify";
+    let agreements = codec::agree(peers.ok_or(missing)?, 0..seeds)?;
+    if agreements.is_empty() {
+        return Err("no other codec was there to compare with".into());
+    }
+    if as_json {
+        return agreements.iter().try_for_each(json);
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "the same for {seeds} seeds\n{:<14} {:<8} {:<7} {:>9} {:>9} {:>11}",
+        "codec", "type", "", "encodings", "elements", "bytes"
+    )?;
+    for Agreement { codec, of, direction, encodings, elements, bytes } in &agreements {
+        writeln!(
+            out,
+            "{codec:<14} {of:<8} {direction:<7} {encodings:>9} {elements:>9} {bytes:>11}"
+        )?;
+    }
+    Ok(())
 }
 
 fn cases(lines: &[Line]) -> Result {

@@ -3,6 +3,7 @@
 //! All cases take turns, round by round; those of others in a process that waits while ours run, on the same CPU. A
 //! case's figure is the median of its rounds in which that CPU was ours alone ([`schedule`]).
 
+mod differential;
 mod fused;
 mod ours;
 mod peers;
@@ -19,6 +20,8 @@ mod values;
 mod p1 {
     include!("p1.rs.in");
 }
+
+pub use differential::{Agreement, agree};
 
 use crate::Result;
 use ours::Typed;
@@ -87,11 +90,17 @@ impl Case<'_> {
     }
 }
 
+/// Seeds for which peers must agree with us before any is timed.
+const SEEDS: u64 = 8;
+
 /// Runs all cases.
 ///
 /// # Errors
-/// The values are none, a codec does not read what it wrote, or the peers fail.
+/// The values are none, a codec does not read what it wrote, or the peers fail or make something else.
 pub fn run(plan: &Plan<'_>) -> Result<Vec<Line>> {
+    if let Some(program) = plan.peers {
+        agree(program, 0..SEEDS)?;
+    }
     let values = match plan.values {
         Some(folder) => Values::read(folder)?,
         None => Values::made(1),

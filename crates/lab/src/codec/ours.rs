@@ -140,11 +140,11 @@ macro_rules! oer {
 
 /// The values in the types of the program.
 pub(super) struct Typed<'v> {
-    ints: &'v Vec<i64>,
-    narrow: Vec<i32>,
-    reals: &'v Vec<f64>,
-    strings: Vec<PrintableString<'v>>,
-    mpdus: Vec<MPDU<'v>>,
+    pub(super) ints: &'v Vec<i64>,
+    pub(super) narrow: Vec<i32>,
+    pub(super) reals: &'v Vec<f64>,
+    pub(super) strings: Vec<PrintableString<'v>>,
+    pub(super) mpdus: Vec<MPDU<'v>>,
 }
 
 impl<'v> Typed<'v> {

@@ -5,7 +5,6 @@ use super::ours::Typed;
 use super::values::Values;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
-use fusewire_codec::ber::{self, Rules};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -17,7 +16,7 @@ pub(super) struct Peers {
     output: BufReader<ChildStdout>,
     /// Codec, type, direction, elements, bytes.
     pub(super) cases: Vec<(String, String, &'static str, usize, usize)>,
-    _folder: Scratch,
+    folder: Scratch,
 }
 
 impl Peers {
@@ -32,8 +31,6 @@ impl Peers {
         };
         write("ints", &words(&mut values.ints.iter().map(|int| *int as u64)))?;
         write("reals", &words(&mut values.reals.iter().map(|real| real.to_bits())))?;
-        let reals = ber::to_vec(&values.reals, Rules::Der);
-        write("reals.ber", &reals.map_err(|e| super::values::wrong("reals", &e))?)?;
         write("strings", typed.lines().as_bytes())?;
         write("mpdus.ber", &values.mpdus)?;
         let mut child = Command::new(program)
@@ -45,7 +42,7 @@ impl Peers {
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(|| failed("it has no output"))?;
         let output = BufReader::new(output);
-        let mut peers = Peers { child, input, output, cases: Vec::new(), _folder: folder };
+        let mut peers = Peers { child, input, output, cases: Vec::new(), folder };
         loop {
             let line = peers.line()?;
             if line.is_empty() {
@@ -70,6 +67,28 @@ impl Peers {
         let line = self.line()?;
         line.parse().map_err(|_| failed(&line))
     }
+
+    /// What case `which` makes of the values, or why it does not.
+    pub(super) fn made(&mut self, which: usize) -> Result<std::result::Result<Vec<u8>, String>> {
+        let input = self.input.as_mut().ok_or_else(|| failed("it has no input"))?;
+        writeln!(input, "{which} 0").map_err(Error::os("tell the peers"))?;
+        let line = self.line()?;
+        match line.strip_prefix("error ") {
+            Some(why) => Ok(Err(why.into())),
+            None => hex(&line).map(Ok).ok_or_else(|| failed("it answers with no bytes")),
+        }
+    }
+
+    /// What case `which` makes again of what it reads in `bytes`.
+    pub(super) fn made_of(
+        &mut self,
+        which: usize,
+        bytes: &[u8],
+    ) -> Result<std::result::Result<Vec<u8>, String>> {
+        let given = self.folder.path().join("given");
+        std::fs::write(given, bytes).map_err(Error::os("write bytes for the peers"))?;
+        self.made(which)
+    }
 }
 
 impl Drop for Peers {
@@ -82,6 +101,12 @@ impl Drop for Peers {
 
 fn failed(what: &str) -> Error {
     Error::Wrong { method: "peers".into(), what: what.into() }
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.iter().map(byte).collect::<Option<Vec<u8>>>().filter(|_| rest.is_empty())
 }
 
 /// `codec type direction elements bytes`, of which the codec's name may have spaces.
