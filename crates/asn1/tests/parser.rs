@@ -229,3 +229,12 @@ fn lists_of_themselves_are_generated() {
     let modules = generate([&file], &Options { encodings, ..Options::default() });
     assert!(modules[0].text.contains("pub struct T(pub Vec<T>);"), "{}", modules[0].text);
 }
+
+#[test]
+fn absurd_sizes_of_text_are_generated() {
+    use fusewire_asn1::rust::{Encoding, Options, generate};
+    let file = parse("M DEFINITIONS ::= BEGIN U ::= UniversalString (SIZE (2000000000)) END");
+    for encodings in [vec![Encoding::Oer], vec![Encoding::Ber]] {
+        generate([&file], &Options { encodings, ..Options::default() });
+    }
+}

@@ -223,4 +223,6 @@ fn elements_by_their_index() {
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
     lws::from_bytes::<u32, Elements<'_, u64>>(&huge).unwrap_err();
     lws::from_bytes::<u32, Elements<'_, ()>>(&[0, 0, 0, 9]).unwrap();
+    // Any number of what takes no room is too many.
+    lws::from_bytes::<u64, Elements<'_, ()>>(&[0xff; 8]).unwrap_err();
 }

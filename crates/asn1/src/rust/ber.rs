@@ -272,7 +272,7 @@ impl Writer<'_> {
             let read = match field.ty.tagging {
                 Tagging::Own | Tagging::Raw(_) => "ber::Decode::decode(from)".to_owned(),
                 Tagging::Implicit(t) => format!("ber::DecodeContents::decode_as({}, from)", tag(t)),
-                Tagging::Explicit(t) => format!("from.explicit({asn:?}, {})", tag(t)),
+                Tagging::Explicit(t) => format!("from.within({}, ber::Decode::decode)", tag(t)),
             };
             line!(self, "                {otherwise}if {condition} {{");
             line!(self, "                    from.once(&mut {name}, {asn:?}, |from| {read})?;");

@@ -314,7 +314,7 @@ fn text(syntax: Forward, limits: &Limits, path: &str) -> Option<Form> {
     match syntax {
         // X.696 clause 27: of a fixed number of characters of a fixed size.
         Forward::Oer if width > 0 => {
-            let bytes = fixed(limits)? * width;
+            let bytes = fixed(limits)?.checked_mul(width)?;
             Form::new(
                 "to.put(VALUE.as_bytes())",
                 format!(

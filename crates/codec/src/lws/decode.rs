@@ -34,7 +34,7 @@ pub trait Decode<'a>: Sized {
 #[derive(Debug)]
 pub struct Decoder<S, W> {
     pub(super) source: S,
-    budget: Budget,
+    pub(super) budget: Budget,
     word: PhantomData<W>,
 }
 

@@ -131,6 +131,10 @@ impl<'a, T: FixedSize<'a>> Elements<'a, T> {
         from: &mut Decoder<S, W>,
     ) -> Result<Self, Error> {
         let (stride, offset, left) = (T::stride::<W>(), from.position(), from.remaining());
+        if stride == 0 {
+            // There may be any number of what takes no room.
+            from.budget.elements(count as u64, offset)?;
+        }
         let needed = stride.saturating_mul(count);
         if needed > left {
             return Err(from.error(Problem::Truncated { needed, left }));
