@@ -31,6 +31,8 @@ const DECLINE_WAIT: Duration = Duration::from_secs(10);
 const START_WAIT: Duration = Duration::from_secs(1);
 /// Shortest lease that is taken: a server that gives less keeps the client busy.
 const LEAST_LEASE: Duration = Duration::from_secs(10);
+/// Least time from a request to the next that a server may ask for, for the same reason.
+const LEAST_TIME: Duration = Duration::from_secs(5);
 
 /// An address lent by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +203,8 @@ impl Dhcp {
             Some(u32::MAX) => None,
             Some(s) => Some(Duration::from_secs(s.into()).max(LEAST_LEASE)),
         };
-        let said = |s: Option<u32>| s.map(|s| Duration::from_secs(s.into()));
+        let said =
+            |s: Option<u32>| s.map(|s| Duration::from_secs(s.into())).filter(|s| *s >= LEAST_TIME);
         // Section 4.4.5: half of the lease, and seven eighths.
         let t2 = length.map(|l| said(message.t2_s).filter(|t| *t < l).unwrap_or(l / 8 * 7));
         let t1 = t2

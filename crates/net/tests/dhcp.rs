@@ -150,6 +150,31 @@ fn renewed_at_half_time_with_its_server_and_rebound_with_any() {
 }
 
 #[test]
+fn a_server_that_wants_to_be_asked_at_once_does_not_keep_us_busy() {
+    let mut wire = client(false);
+    bound(&mut wire);
+    wire.layers[0].set_neighbor(SERVER.into(), Some(station(9)));
+    wire.pass(Duration::from_secs(1801));
+    let (_, mut request, _) = messages(&mut wire)[0];
+    let mut asked = 0;
+    let end = wire.now + Duration::from_secs(60);
+    while wire.now < end && asked < 1000 {
+        let busy = Message {
+            lease_s: Some(1),
+            t1_s: Some(0),
+            t2_s: Some(0),
+            ..reply(Kind::Ack, &request)
+        };
+        tell(&mut wire, &busy);
+        wire.pass(Duration::from_millis(10));
+        for (_, next, _) in messages(&mut wire) {
+            (request, asked) = (next, asked + 1);
+        }
+    }
+    assert!((3..=12).contains(&asked), "{asked} requests in a minute");
+}
+
+#[test]
 fn an_expired_lease_is_not_used_and_another_is_sought() {
     let mut wire = client(false);
     bound(&mut wire);
