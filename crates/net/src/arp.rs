@@ -83,6 +83,7 @@ impl Layer {
         }
     }
 
+    /// What a packet says of a neighbour. Who finds no place in the table is answered all the same.
     pub(crate) fn learn(
         &mut self,
         now: Instant,
@@ -94,7 +95,10 @@ impl Layer {
         match self.neighbors.learn(now, address, station, evidence, random) {
             Learned::Nothing | Learned::Resolved => Ok(()),
             Learned::Contested => Err(Cause::NeighborContested),
-            Learned::Full => Err(Cause::NeighborsFull),
+            Learned::Full => {
+                self.counters.drop(Cause::NeighborsFull);
+                Ok(())
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub enum Cause {
     AddressConflict,
     /// A claim that would have changed a neighbour which is in use: the neighbour is asked first.
     NeighborContested,
-    /// The table of neighbours has no place.
+    /// What was said of a neighbour was not kept: the table has no place.
     NeighborsFull,
     /// The IPv4 header is malformed.
     Ipv4Malformed,

@@ -215,6 +215,34 @@ fn a_flood_fills_the_table_and_displaces_none_that_is_in_use() {
 }
 
 #[test]
+fn who_finds_no_place_in_the_table_is_answered_all_the_same() {
+    let mut config = config(1, &["10.0.0.1/24", "2001:db8::1/64"]);
+    config.limits.neighbors = 16;
+    let mut wire = Wire::new(vec![config]);
+    wire.pass(Duration::from_secs(30));
+    let (broadcast, us) = (Address::BROADCAST, [10, 0, 0, 1]);
+    for n in 100..116 {
+        let _ = wire.layers[0].route(wire.now, IpAddr::V4([10, 0, 0, n].into()), None);
+        let answer = arp(n, station(1), Operation::Reply, [10, 0, 0, n], us);
+        assert_eq!(wire.layers[0].handle(wire.now, &answer), Input::Consumed);
+    }
+    wire.pass(Duration::from_secs(1));
+    let stranger = arp(9, broadcast, Operation::Request, [10, 0, 0, 9], us);
+    assert_eq!(wire.layers[0].handle(wire.now, &stranger), Input::Consumed);
+    let reply = wire.transmit(0).expect("a reply");
+    assert_eq!((&reply[..6], &reply[12..14]), (&station(9).0[..], &[8, 6][..]));
+    let mut body = [0; 32];
+    let at =
+        Message::NeighborSolicitation { target: "2001:db8::1".parse().unwrap() }.emit(&mut body);
+    NdpOption::SourceAddress(station(9)).emit(&mut body[at..]);
+    let craft = Craft { hop_limit: 255, ..Craft::new(9, 1, "2001:db8::9", "2001:db8::1") };
+    assert_eq!(wire.layers[0].handle(wire.now, &craft.icmpv6(&body)), Input::Consumed);
+    assert_eq!(wire.transmit(0).expect("an advertisement")[..6], station(9).0);
+    assert_eq!(wire.layers[0].counters().drops(Cause::NeighborsFull), 2);
+    assert_eq!(state(&wire.layers[0], "10.0.0.9".parse().unwrap()), None);
+}
+
+#[test]
 fn neighbour_discovery_from_beyond_the_link_is_refused() {
     let (mut wire, _) = pair(PAIRS[1]);
     let mut frame = advertisement(9, "2001:db8::9", (true, true));
