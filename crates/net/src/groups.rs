@@ -7,7 +7,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_wire::igmp::{Query, RecordKind, Version};
+use fusewire_wire::igmp::{self, Query, RecordKind, Version};
+use fusewire_wire::mld;
 
 use crate::random::Random;
 
@@ -23,6 +24,18 @@ const OLDER_VERSION: Duration = Duration::from_secs(260);
 const VERSION_1: Duration = Duration::from_secs(400);
 /// Groups of our own making: one for each address.
 const OWN_GROUPS: usize = crate::addresses::MAX_ADDRESSES;
+
+/// Longest message: what every link takes, with its headers.
+pub(crate) const MAX_MESSAGE: usize = 1200;
+
+/// Records that one message holds.
+pub(crate) const fn most_records(v6: bool) -> usize {
+    let (header_len, record_len) = match v6 {
+        false => (igmp::HEADER_LEN, igmp::RECORD_LEN),
+        true => (mld::RECORDS_AT, mld::RECORD_LEN),
+    };
+    (MAX_MESSAGE - header_len) / record_len
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Change {
@@ -46,17 +59,21 @@ struct Group {
 struct Querier {
     older: Option<(Version, Instant)>,
     robustness: u8,
-    /// When all groups are to be reported in one message.
+    /// When all groups are to be reported.
     general: Option<Instant>,
+    /// How many of them were, in messages that could hold no more.
+    reported: usize,
 }
 
 /// What is to be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupReport {
-    /// All groups, of IPv6 or IPv4, in one message of version 3.
+    /// All groups, of IPv6 or IPv4, in messages of version 3: one of them.
     All {
         /// Of IPv6.
         v6: bool,
+        /// Groups that earlier messages have named.
+        skip: usize,
     },
     /// One group, in a message of version 3.
     Record(RecordKind, IpAddr),
@@ -79,7 +96,7 @@ impl Groups {
     /// In none but those of all hosts. At most `limit` of applications, of both versions together twice that.
     pub fn new(limit: usize) -> Groups {
         let limit = 2 * limit + OWN_GROUPS;
-        let querier = Querier { older: None, robustness: ROBUSTNESS, general: None };
+        let querier = Querier { older: None, robustness: ROBUSTNESS, general: None, reported: 0 };
         Groups { entries: Vec::with_capacity(limit), limit, v4: querier, v6: querier }
     }
 
@@ -205,11 +222,8 @@ impl Groups {
     /// What is to be reported now; ask until there is nothing.
     pub fn poll_transmit(&mut self, now: Instant, random: &mut Random) -> Option<GroupReport> {
         for v6 in [false, true] {
-            let due = self.querier(v6).general.take_if(|at| *at <= now).is_some();
-            let any =
-                |g: &Group| g.address.is_ipv6() == v6 && g.members > 0 && is_reported(g.address);
-            if due && self.entries.iter().any(any) {
-                return Some(GroupReport::All { v6 });
+            if let Some(all) = self.poll_general(now, v6) {
+                return Some(all);
             }
         }
         for at in 0..self.entries.len() {
@@ -236,6 +250,20 @@ impl Groups {
             }
         }
         None
+    }
+
+    /// The answer to a general query: as many messages as it takes (RFC 3376, section 4.2.16; RFC 3810, section
+    /// 5.2.15).
+    fn poll_general(&mut self, now: Instant, v6: bool) -> Option<GroupReport> {
+        let count = self.reported(v6).count();
+        let querier = self.querier(v6);
+        querier.general.filter(|at| *at <= now)?;
+        let skip = querier.reported;
+        querier.reported = skip + most_records(v6);
+        if querier.reported >= count {
+            (querier.general, querier.reported) = (None, 0);
+        }
+        (skip < count).then_some(GroupReport::All { v6, skip })
     }
 
     /// Groups to be reported, of one IP version.

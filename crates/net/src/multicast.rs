@@ -8,7 +8,7 @@ use fusewire_wire::ipv6_extension::{self as extension, ROUTER_ALERT};
 use fusewire_wire::{icmpv6, ipv4, mld};
 
 use crate::counters::Cause;
-use crate::groups::GroupReport;
+use crate::groups::{GroupReport, MAX_MESSAGE, most_records};
 use crate::input::{Input, IpInput};
 use crate::layer::Layer;
 use crate::output::{Packet, group_station, pseudo_header_sum};
@@ -19,8 +19,6 @@ const ALL_ROUTERS_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 const REPORTS_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 /// Length of a hop-by-hop header that holds the router alert alone, in bytes.
 const ALERT_LEN: usize = 8;
-/// Longest message with its headers: what every link takes.
-const MAX_MESSAGE: usize = 1200;
 
 impl Layer {
     /// Joins a group; as often as it is joined it must be left. False when there is no room, or the address
@@ -100,15 +98,15 @@ impl Layer {
         let report = self.groups.poll_transmit(now, &mut self.random)?;
         let mut body = [0; MAX_MESSAGE];
         Some(match report {
-            GroupReport::All { v6: false } => {
-                let most = (MAX_MESSAGE - igmp::HEADER_LEN) / igmp::RECORD_LEN;
-                let records = self.groups.reported(false).filter_map(record_v4).take(most);
+            GroupReport::All { v6: false, skip } => {
+                let groups = self.groups.reported(false).skip(skip).take(most_records(false));
+                let records = groups.filter_map(record_v4);
                 let len = igmp::emit_records(records, &mut body);
                 self.emit_igmp(REPORTS_V4, &body[..len], out)
             }
-            GroupReport::All { v6: true } => {
-                let most = (MAX_MESSAGE - 8) / mld::RECORD_LEN;
-                let records = self.groups.reported(true).filter_map(record_v6).take(most);
+            GroupReport::All { v6: true, skip } => {
+                let groups = self.groups.reported(true).skip(skip).take(most_records(true));
+                let records = groups.filter_map(record_v6);
                 let len = mld::emit_records(records, &mut body);
                 self.emit_mld(REPORTS_V6, &mut body[..len], out)
             }

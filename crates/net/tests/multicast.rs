@@ -142,6 +142,36 @@ fn a_general_query_is_answered_once_for_all_groups_within_its_time() {
 }
 
 #[test]
+fn a_general_query_is_answered_for_every_group_however_many() {
+    let mut wire = one();
+    for n in 0..64 {
+        assert!(wire.layers[0].join(wire.now, Ipv4Addr::from_bits(GROUP.to_bits() + n).into()));
+        assert!(
+            wire.layers[0]
+                .join(wire.now, Ipv6Addr::from_bits(group6().to_bits() + u128::from(n)).into())
+        );
+    }
+    wire.pass(Duration::from_secs(5));
+    wire.log.clear();
+    for query in [
+        igmp_query(Version::V3, Ipv4Addr::UNSPECIFIED, 10),
+        mld_query(Version::V3, Ipv6Addr::UNSPECIFIED, 1000),
+    ] {
+        assert_eq!(wire.layers[0].handle(wire.now, &query), Input::Consumed);
+    }
+    wire.pass(Duration::from_secs(2));
+    let mut groups = std::collections::BTreeSet::new();
+    for (_, message) in mld_sent(&wire) {
+        let count = usize::from(u16::from_be_bytes([message[6], message[7]]));
+        assert_eq!(message.len(), 8 + 20 * count);
+        groups.extend(message[8..].chunks(20).map(|record| record[4..].to_vec()));
+    }
+    assert_eq!(groups.len(), 64 + 1, "and the solicited node's");
+    let [(_, message)] = &igmp_sent(&wire)[..] else { panic!("one message holds them") };
+    assert_eq!(message.len(), 8 + 8 * 64);
+}
+
+#[test]
 fn a_query_for_a_group_is_answered_by_its_members_alone() {
     let mut wire = one();
     wire.layers[0].join(wire.now, GROUP.into());

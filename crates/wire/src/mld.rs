@@ -18,6 +18,8 @@ pub const DONE: u8 = 132;
 pub const REPORT_V2: u8 = 143;
 /// Length of the messages of version 1, in bytes.
 pub const HEADER_LEN: usize = 24;
+/// Where the records of a report of version 2 begin.
+pub const RECORDS_AT: usize = 8;
 /// Length of a record of a report of version 2 that names no sources, in bytes.
 pub const RECORD_LEN: usize = 20;
 
@@ -113,7 +115,7 @@ pub fn emit_records(
     records: impl Iterator<Item = (RecordKind, Ipv6Addr)>,
     out: &mut [u8],
 ) -> usize {
-    let mut len = 8;
+    let mut len = RECORDS_AT;
     let mut count = 0u16;
     for (kind, group) in records {
         let record = &mut out[len..len + RECORD_LEN];
@@ -123,7 +125,7 @@ pub fn emit_records(
         count += 1;
     }
     let [high, low] = count.to_be_bytes();
-    out[..8].copy_from_slice(&[REPORT_V2, 0, 0, 0, 0, 0, high, low]);
+    out[..RECORDS_AT].copy_from_slice(&[REPORT_V2, 0, 0, 0, 0, 0, high, low]);
     len
 }
 
