@@ -1,6 +1,6 @@
 //! Sending: segments become packets or super-frames, and packets leave in batches.
 //!
-//! A packet is planned first: its header is written, its payload stays in the connection's ring. A
+//! A packet is planned first: its header is written, its payload stays in the connection's memory. A
 //! batch of plans is then given to the device, gathered from where the bytes lie.
 
 use std::io::{self, IoSlice};
@@ -58,7 +58,7 @@ impl Offload {
 #[derive(Clone, Debug)]
 struct Planned {
     header_len: usize,
-    /// Whose ring the payload lies in.
+    /// Whose memory the payload lies in.
     socket: Option<SocketId>,
     payload: Range<u64>,
     checksum: Checksum,
@@ -70,6 +70,8 @@ struct Planned {
 pub struct Output {
     headers: Box<[[u8; HEADER_ROOM]]>,
     planned: Vec<Planned>,
+    /// Pieces of the payloads of a batch; empty between calls.
+    pieces: Vec<IoSlice<'static>>,
     /// Those before it have left.
     done: usize,
     pub offload: Offload,
@@ -81,6 +83,7 @@ impl Output {
         Output {
             headers: vec![[0; HEADER_ROOM]; SLOTS].into_boxed_slice(),
             planned: Vec::with_capacity(SLOTS),
+            pieces: Vec::with_capacity(2 * SLOTS),
             done: 0,
             offload: Offload::of(caps),
             level,
@@ -231,7 +234,8 @@ impl Output {
         watch: &mut Watch,
     ) -> io::Result<bool> {
         while self.done < self.planned.len() {
-            let mut pieces = [[IoSlice::new(&[]); 2]; SLOTS];
+            let mut pieces: Vec<IoSlice<'_>> = std::mem::take(&mut self.pieces);
+            let mut ends = [0; SLOTS];
             let nothing = TxPacket {
                 header: &[],
                 payload: &[],
@@ -241,15 +245,19 @@ impl Output {
             let plans = &self.planned[self.done..];
             // A connection that is gone has nothing to send any more.
             let mut count = 0;
-            for (plan, pieces) in plans.iter().zip(&mut pieces) {
+            for (plan, end) in plans.iter().zip(&mut ends) {
                 if let Some(id) = plan.socket {
                     match table.slots[id.index as usize].socket.as_ref() {
-                        Some(Socket::Stream(stream)) if table.id(id.index) == id => {
-                            *pieces = stream.send.pieces(plan.payload.clone());
+                        Some(Socket::Stream(stream))
+                            if table.id(id.index) == id && stream.needs(&plan.payload) =>
+                        {
+                            let payload = plan.payload.clone();
+                            stream.send.gather(payload, |piece| pieces.push(IoSlice::new(piece)));
                         }
                         _ => break,
                     }
                 }
+                *end = pieces.len();
                 count += 1;
             }
             if count == 0 {
@@ -258,17 +266,21 @@ impl Output {
             }
             let mut packets = [nothing; SLOTS];
             let headers = &self.headers[self.done..];
-            for (((packet, plan), header), pieces) in
-                packets.iter_mut().zip(plans).zip(headers).zip(&pieces).take(count)
+            let mut begin = 0;
+            for (((packet, plan), header), end) in
+                packets.iter_mut().zip(plans).zip(headers).zip(ends).take(count)
             {
                 packet.header = &header[..plan.header_len];
-                let used = if pieces[1].is_empty() { 1 } else { 2 };
-                packet.payload = if pieces[0].is_empty() { &[] } else { &pieces[..used] };
+                packet.payload = &pieces[begin..end];
                 (packet.checksum, packet.segmentation) = (plan.checksum, plan.segmentation);
+                begin = end;
             }
             let taken = interface.transmit(&packets[..count])?;
             counters.sent += taken as u64;
             watch.sent(&packets[..taken], |at| plans[at].kind.words());
+            pieces.clear();
+            // The same allocation, with no borrow left in it.
+            self.pieces = pieces.into_iter().map(|_| IoSlice::new(&[])).collect();
             self.done += taken;
             if taken < count {
                 return Ok(false);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use bytes::Bytes;
 use fusewire_base::Instant;
 use fusewire_transport::tcp::{self, Connection, Info, Listener, State, Tuple};
 
@@ -160,6 +161,24 @@ impl Stack {
     /// What ended the connection; [`Error::Finished`] after [`Stack::tcp_finish`].
     pub fn tcp_write(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize> {
         let written = self.core.table.stream(id)?.write(bytes)?;
+        if written > 0 {
+            self.core.mark(id.index);
+        }
+        Ok(written)
+    }
+
+    /// As [`Stack::tcp_write`], without a copy: the connection refers to the bytes where they are until the peer has
+    /// acknowledged them or the connection is over, and frames are gathered from there. Each call takes one reference
+    /// of 1024 at the most; a piece of less than 512 bytes, or one too many, is copied. Both kinds of write may
+    /// alternate, and count alike towards `send_buffer`.
+    ///
+    /// The reference is dropped inside the stack: an owner of the bytes (`Bytes::from_owner`) must not call the stack
+    /// or its host when it is dropped.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_write`].
+    pub fn tcp_write_shared(&mut self, id: SocketId, bytes: &Bytes) -> Result<usize> {
+        let written = self.core.table.stream(id)?.write_shared(bytes)?;
         if written > 0 {
             self.core.mark(id.index);
         }

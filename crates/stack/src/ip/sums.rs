@@ -27,10 +27,46 @@ impl Entry {
     }
 }
 
+/// How the machine will cut a write: the last segment is filled first.
+#[derive(Clone, Copy, Debug)]
+pub struct Cuts {
+    /// Bytes that the last segment still takes.
+    pub join: usize,
+    /// Bytes of each one behind it.
+    pub each: usize,
+}
+
+impl Cuts {
+    /// From `at` in the write on: bytes up to where the segment ends, and whether it begins there.
+    pub fn at(self, at: usize) -> (usize, bool) {
+        match at.checked_sub(self.join) {
+            None => (self.join - at, false),
+            Some(past) => (self.each - past % self.each, past.is_multiple_of(self.each)),
+        }
+    }
+}
+
 /// Entries at most: more than a connection has segments.
 const ENTRIES_MAX: usize = 1 << 14;
 
 impl Sums {
+    /// `len` bytes are written at `start` in the stream: `sum` of each range of them as they will be cut.
+    pub fn add(
+        &mut self,
+        start: u64,
+        cuts: Cuts,
+        len: usize,
+        mut sum: impl FnMut(Range<usize>) -> Sum,
+    ) {
+        let mut at = 0;
+        while at < len {
+            let (left, begins) = cuts.at(at);
+            let end = len.min(at + left);
+            self.push(start + at as u64, end - at, sum(at..end), begins);
+            at = end;
+        }
+    }
+
     /// `len` bytes at `start` have this sum; they begin a segment, or lengthen the last.
     pub fn push(&mut self, start: u64, len: usize, sum: Sum, begins: bool) {
         match self.entries.back_mut() {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  write   bytes ──copy, sum──▶ send ring (is also the retransmission memory) ──▶ super-frames
+//!          shared bytes ──sum, where they lie, until they are acknowledged───────────────┘
 //!  receive payload ──copy, sum──▶ the reader's memory, when it waits and the bytes are the next
 //!                          └────▶ receive ring, at the place of their stream offset
 //! ```
@@ -11,18 +12,22 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use fusewire_base::{Instant, Sum};
 use fusewire_kernels::{Level, copy_sum, sum};
 use fusewire_net::Via;
 use fusewire_transport::tcp::{
-    self, Connection, Cut, DropCause, Initial, PayloadPlan, ResetCause, State, Tuple, Verdict,
+    self, Connection, Cut, DropCause, Initial, PayloadPlan, Reservation, ResetCause, State, Tuple,
+    Verdict,
 };
 use fusewire_wire::tcp::Header;
 
 use super::backlog::Backlog;
 use super::config::{Error, Event, Events, Marking, Result, SocketId};
+use super::mover::Mover;
 use super::ring::Ring;
-use super::sums::Sums;
+use super::send_memory::SendMemory;
+use super::sums::{Cuts, Sums};
 use crate::trace::{Kind, Trace};
 
 /// A port that takes connections.
@@ -75,7 +80,7 @@ pub struct Place<'a> {
 pub struct Stream {
     pub tuple: Tuple,
     pub tcp: Connection,
-    pub send: Ring,
+    pub send: SendMemory,
     pub recv: Ring,
     /// Where the application reads next.
     pub read_offset: u64,
@@ -133,7 +138,7 @@ impl Stream {
         Stream {
             tuple,
             tcp,
-            send: Ring::new(config.send_buffer as usize),
+            send: SendMemory::new(config.send_buffer as usize),
             recv: Ring::new(config.recv_window as usize),
             read_offset: 0,
             recv_end: 0,
@@ -164,28 +169,53 @@ impl Stream {
 
     /// Takes what there is room for.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        let level = self.level;
-        let Some(mut sums) = self.sums.take() else {
-            return self.write_with(bytes.len(), |offset, memory| {
-                memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
-            });
-        };
-        // Pieces as the machine will cut them, so that each segment's sum is ready.
-        let (join, each) = (self.tcp.join_room() as usize, self.tcp.max_payload() as usize);
-        sums.free(self.tcp.snd_una_offset());
-        let start = self.send_end;
-        let written = self.write_with(bytes.len(), |mut at, mut memory| {
-            while !memory.is_empty() {
-                let piece = if at < join { join - at } else { each - (at - join) % each };
-                let (now, rest) = memory.split_at_mut(piece.min(memory.len()));
-                let sum = copy_sum(level, &bytes[at..at + now.len()], now);
-                let begins = at == join || (at > join && (at - join).is_multiple_of(each));
-                sums.push(start + at as u64, now.len(), sum, begins);
-                (at, memory) = (at + now.len(), rest);
+        let Some(reservation) = self.reserve(bytes.len())? else { return Ok(0) };
+        let len = reservation.len() as usize;
+        self.copy_in(&reservation, &bytes[..len]);
+        self.tcp.commit(reservation, Cut::Stream);
+        Ok(len)
+    }
+
+    /// Takes what there is room for, and leaves it where it is until it is acknowledged; copies what is not worth
+    /// that.
+    pub fn write_shared(&mut self, bytes: &Bytes) -> Result<usize> {
+        let Some(reservation) = self.reserve(bytes.len())? else { return Ok(0) };
+        let len = reservation.len() as usize;
+        if self.send.is_shareable(len) {
+            let cuts = self.cuts();
+            if let Some(sums) = &mut self.sums {
+                sums.add(reservation.offset(), cuts, len, |range| sum(self.level, &bytes[range]));
             }
+            self.send.share(reservation.offset(), bytes.slice(..len));
+        } else {
+            self.copy_in(&reservation, &bytes[..len]);
+        }
+        self.tcp.commit(reservation, Cut::Stream);
+        Ok(len)
+    }
+
+    /// Copies to where the reserved bytes belong, and sums them in the same pass if somebody wants to know.
+    fn copy_in(&mut self, reservation: &Reservation, bytes: &[u8]) {
+        let start = reservation.offset();
+        let (cuts, level) = (self.cuts(), self.level);
+        let (mut a, mut b) = self.send.slices_mut(start..start + bytes.len() as u64);
+        let Some(sums) = &mut self.sums else {
+            let (x, y) = bytes.split_at(a.len());
+            a.copy_from_slice(x);
+            return b.copy_from_slice(y);
+        };
+        sums.add(start, cuts, bytes.len(), |range| {
+            let (x, y) = bytes[range.clone()].split_at(range.len().min(a.len()));
+            let (first, second);
+            (first, a) = std::mem::take(&mut a).split_at_mut(x.len());
+            (second, b) = std::mem::take(&mut b).split_at_mut(y.len());
+            copy_sum(level, x, first).then(x.len(), copy_sum(level, y, second))
         });
-        self.sums = Some(sums);
-        written
+    }
+
+    /// How what is written now will be cut.
+    fn cuts(&self) -> Cuts {
+        Cuts { join: self.tcp.join_room() as usize, each: self.tcp.max_payload() as usize }
     }
 
     /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
@@ -201,30 +231,9 @@ impl Stream {
         cut: Cut,
         mut fill: impl FnMut(usize, &mut [u8]),
     ) -> Result<usize> {
-        if len == 0 {
-            return Ok(0);
-        }
-        match self.tcp.state() {
-            State::Closed => return Err(self.error.unwrap_or(Error::NotConnected)),
-            State::Established | State::CloseWait => {}
-            State::SynSent | State::SynReceived => {
-                self.wants_room = true;
-                return Ok(0);
-            }
-            _ => return Err(Error::Finished),
-        }
-        let una = self.tcp.snd_una_offset();
-        let free = self.send.capacity() - (self.send_end - una) as usize;
-        let room = free.min(self.tcp.send_room() as usize).min(len);
-        let room = self.backlog.room(&self.tcp, self.send_end.max(una), room);
-        self.wants_room |= room < len;
-        let Some(reservation) = self.tcp.reserve(room as u32) else { return Ok(0) };
-        let offset = reservation.offset();
-        if una == offset {
-            self.send.restart(offset);
-        }
-        self.send_end = offset + room as u64;
-        let (a, b) = self.send.slices_mut(offset..self.send_end);
+        let Some(reservation) = self.reserve(len)? else { return Ok(0) };
+        let room = reservation.len() as usize;
+        let (a, b) = self.send.slices_mut(reservation.offset()..self.send_end);
         let first = a.len();
         fill(0, a);
         if !b.is_empty() {
@@ -238,13 +247,52 @@ impl Stream {
         Ok(room)
     }
 
-    /// The sum of what lies in the send ring: ready, or made now.
+    /// Room for up to `len` bytes that are written now; none when there is no room, or nothing to write.
+    fn reserve(&mut self, len: usize) -> Result<Option<Reservation>> {
+        if len == 0 {
+            return Ok(None);
+        }
+        match self.tcp.state() {
+            State::Closed => return Err(self.error.unwrap_or(Error::NotConnected)),
+            State::Established | State::CloseWait => {}
+            State::SynSent | State::SynReceived => {
+                self.wants_room = true;
+                return Ok(None);
+            }
+            _ => return Err(Error::Finished),
+        }
+        let una = self.tcp.snd_una_offset();
+        let free = self.send.capacity() - (self.send_end - una) as usize;
+        let room = free.min(self.tcp.send_room() as usize).min(len);
+        let room = self.backlog.room(&self.tcp, self.send_end.max(una), room);
+        self.wants_room |= room < len;
+        let Some(reservation) = self.tcp.reserve(room as u32) else { return Ok(None) };
+        if una == reservation.offset() {
+            self.send.restart(una);
+        }
+        if let Some(sums) = &mut self.sums {
+            sums.free(una);
+        }
+        self.send_end = reservation.offset() + room as u64;
+        Ok(Some(reservation))
+    }
+
+    /// These bytes may still be sent: they are there, and the peer has not acknowledged all of them.
+    pub fn needs(&self, range: &std::ops::Range<u64>) -> bool {
+        !self.over && range.end > self.tcp.snd_una_offset()
+    }
+
+    /// The sum of what waits to be acknowledged: ready, or made now.
     pub fn payload_sum(&mut self, range: &std::ops::Range<u64>) -> Sum {
         if let Some(sum) = self.sums.as_mut().and_then(|sums| sums.of(range)) {
             return sum;
         }
-        let (a, b) = self.send.slices(range.clone());
-        sum(self.level, a).then(a.len(), sum(self.level, b))
+        let (mut total, mut len) = (Sum::ZERO, 0);
+        self.send.gather(range.clone(), |piece| {
+            total = total.then(len, sum(self.level, piece));
+            len += piece.len();
+        });
+        total
     }
 
     /// Bytes that `write` would take now.
@@ -420,7 +468,7 @@ impl Stream {
         }
         let direct = place.filter(|_| plan.in_order && plan.offset == self.read_offset);
         let (mut here, mut place_at) = (0, 0);
-        let mut mover = Mover { level: self.level, sum: s.head, len: 0 };
+        let mut mover = Mover::new(self.level, s.head);
         mover.pass(skipped);
         let mut direct = direct;
         if let Some(place) = direct.as_deref_mut() {
@@ -477,6 +525,7 @@ impl Stream {
                     }
                 }
                 tcp::Event::Acked { .. } => {
+                    self.send.free(self.tcp.snd_una_offset());
                     let room = self.room() >= self.send.capacity() / 4;
                     if self.wants_room && room && self.is_writable() {
                         self.wants_room = false;
@@ -496,6 +545,7 @@ impl Stream {
                     self.error.get_or_insert(self.soft_error.unwrap_or(Error::TimedOut));
                 }
                 tcp::Event::Closed => {
+                    self.send.forget_shared();
                     self.over = true;
                     events.add(Event::Closed);
                 }
@@ -527,33 +577,4 @@ struct Arrived {
     len: usize,
     count: u32,
     marked: bool,
-}
-
-/// Copies pieces of a payload, and sums them if somebody wants to know.
-struct Mover {
-    level: Level,
-    sum: Option<Sum>,
-    /// Bytes that were summed.
-    len: usize,
-}
-
-impl Mover {
-    fn add(&mut self, len: usize, next: impl FnOnce(Level) -> Sum) -> bool {
-        let Some(sum) = self.sum else { return false };
-        if len > 0 {
-            self.sum = Some(sum.then(self.len, next(self.level)));
-            self.len += len;
-        }
-        true
-    }
-
-    fn pass(&mut self, bytes: &[u8]) {
-        self.add(bytes.len(), |level| sum(level, bytes));
-    }
-
-    fn copy(&mut self, bytes: &[u8], to: &mut [u8]) {
-        if !self.add(bytes.len(), |level| copy_sum(level, bytes, to)) {
-            to.copy_from_slice(bytes);
-        }
-    }
 }

@@ -5,9 +5,11 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use fusewire_device::interface::Interface;
+use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::tap::{Config as TapConfig, Tap};
+use fusewire_device::interface::xdp::{self, Xdp};
 use fusewire_stack::ip::net::Cidr;
-use fusewire_stack::ip::{Host, HostConfig, Stack};
+use fusewire_stack::ip::{Bytes, Host, HostConfig, Stack};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 
 use crate::net::pattern;
@@ -235,4 +237,58 @@ fn messages_are_gathered_and_none_is_left() {
             assert!(sent < 1500, "{sent} packets for 2000 messages");
         }
     });
+}
+
+/// Bytes that stay with the application leave by every kind of interface, blocking and async, and come back to it.
+#[test]
+fn shared_bytes_leave_by_every_interface() {
+    let setup = "ip link add fwa type veth peer name fwb; ip link set fwa up; ip link set fwb up; \
+                 ip addr add 10.78.0.1/24 dev fwa";
+    in_namespace("kernel::shared_bytes_leave_by_every_interface", Need::Root, setup, || {
+        lends(&host_over(Packet::open(&packet::Config::new("fwb")).unwrap()));
+        lends(&host_over(Xdp::open(&xdp::Config::new("fwb")).unwrap()));
+        sh("ip link del fwa");
+        for offload in [true, false] {
+            lends(&host(offload, 1500, HostConfig::default()));
+        }
+    });
+}
+
+fn host_over(interface: impl Interface + 'static) -> Host {
+    let addresses = vec!["10.78.0.2/24".parse::<Cidr>().unwrap()];
+    let net = Stack::net_config(&interface);
+    let net = fusewire_stack::ip::net::Config { addresses, duplicate_detection: false, ..net };
+    Host::new(Box::new(interface), net, HostConfig::default()).unwrap()
+}
+
+fn lends(host: &Host) {
+    let listener = TcpListener::bind(at("10.78.0.1", 0)).unwrap();
+    let stream = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    stream.set_timeouts(Some(SECONDS), Some(SECONDS));
+    let (mut kernel, _) = listener.accept().unwrap();
+    kernel.set_read_timeout(Some(SECONDS)).unwrap();
+    let bytes = pattern(13, 0, 4 << 20);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    std::thread::scope(|scope| {
+        let checked = scope.spawn(|| check(&mut kernel, &bytes));
+        let lent = Bytes::from(bytes.clone());
+        let (mut at, mut turn) = (0, 0);
+        while at < lent.len() {
+            turn += 1;
+            let end = lent.len().min(at + turn * 7919 % 300_000);
+            match turn % 3 {
+                0 => (&stream).write_all(&bytes[at..end]).unwrap(),
+                1 => stream.send_shared(lent.slice(at..end)).unwrap(),
+                _ => runtime.block_on(stream.send_shared_async(lent.slice(at..end))).unwrap(),
+            }
+            at = end;
+        }
+        checked.join().unwrap();
+        let end = std::time::Instant::now() + SECONDS;
+        while !lent.is_unique() {
+            assert!(std::time::Instant::now() < end, "the bytes are never given back");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    assert_eq!(host.counters().checksum, 0);
 }

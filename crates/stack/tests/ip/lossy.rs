@@ -37,13 +37,15 @@ pub struct Wire {
     pub ways: [Way<Ip>; 2],
     /// Packets with a wrong checksum that a sender put on the wire.
     pub wrong: u64,
+    /// No interface takes a packet.
+    pub full: bool,
 }
 
 impl Wire {
     pub fn new(impairments: &Impairments, seed: u64) -> Arc<Mutex<Wire>> {
         let mut random = Random::new(seed);
         let ways = [0, 1].map(|_| Way::new(impairments.clone(), random.fork()));
-        Arc::new(Mutex::new(Wire { now: Instant::from_ms(5), ways, wrong: 0 }))
+        Arc::new(Mutex::new(Wire { now: Instant::from_ms(5), ways, wrong: 0, full: false }))
     }
 
     pub fn next_arrival(&self) -> Option<Instant> {
@@ -168,6 +170,9 @@ impl Interface for End {
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         let mut wire = self.wire.lock().unwrap();
         let now = wire.now;
+        if wire.full {
+            return Ok(0);
+        }
         for packet in packets {
             let mut bytes = packet.header.to_vec();
             packet.payload.iter().for_each(|piece| bytes.extend_from_slice(piece));
@@ -247,7 +252,7 @@ pub fn lossy(v6: bool, mtu: usize, offload: bool, impairments: &Impairments, see
     Net { stacks, now, v6, events: [Vec::new(), Vec::new()], wire: Some(wire) }
 }
 
-fn bad(random: &mut Random) -> Impairments {
+pub fn bad(random: &mut Random) -> Impairments {
     let share = |random: &mut Random, most: f64| random.below(1000) as f64 / 1000.0 * most;
     Impairments {
         rate: Some(12_500_000),

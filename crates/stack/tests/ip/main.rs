@@ -8,6 +8,7 @@ mod lossy;
 mod marking;
 mod net;
 mod placed;
+mod shared;
 mod tcp;
 mod udp;
 mod xdr;

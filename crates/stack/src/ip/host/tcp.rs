@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Buf, Bytes};
 use fusewire_base::Instant;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::AnyStage;
@@ -317,6 +318,29 @@ impl TcpStream {
         shared.block_on(self.id, Way::Write, timeout, |stack, _| self.attempt_write(stack, bytes))
     }
 
+    /// Writes all of `bytes` without a copy: frames are gathered from where they are, and the connection refers to
+    /// them until the peer has acknowledged them or the connection is over. Waits for room in the send buffer, not for
+    /// acknowledgements; what belongs to nobody else any more ([`Bytes::is_unique`]) may be written anew. See
+    /// [`Stack::tcp_write_shared`] for what is copied all the same, and for what an owner must not do.
+    ///
+    /// # Errors
+    /// What ended the connection; `TimedOut`. A part may have been taken then.
+    pub fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
+        let (shared, timeout, mut bytes) = (&self.host.shared, self.timeouts().write, bytes.into());
+        while !bytes.is_empty() {
+            shared.block_on(self.id, Way::Write, timeout, |stack, _| {
+                self.attempt_write_shared(stack, &mut bytes)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn attempt_write_shared(&self, stack: &mut Stack, bytes: &mut Bytes) -> Attempt<usize> {
+        let written = stack.tcp_write_shared(self.id, bytes)?;
+        bytes.advance(written);
+        Ok((written > 0).then_some(written))
+    }
+
     fn attempt_write(&self, stack: &mut Stack, bytes: &[u8]) -> Attempt<usize> {
         let written = stack.tcp_write(self.id, bytes)?;
         Ok((written > 0).then_some(written))
@@ -366,6 +390,22 @@ impl TcpStream {
         shared.poll_on(context, self.id, Way::Write, |stack, _| self.attempt_write(stack, bytes))
     }
 
+    /// As [`TcpStream::send_shared`] when there is room: takes as many bytes as there is room for from the front of
+    /// `bytes`, and returns how many.
+    pub fn poll_write_shared(
+        &self,
+        context: &mut Context<'_>,
+        bytes: &mut Bytes,
+    ) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let shared = &self.host.shared;
+        shared.poll_on(context, self.id, Way::Write, |stack, _| {
+            self.attempt_write_shared(stack, bytes)
+        })
+    }
+
     /// Reads what is there. 0 is the end of the stream.
     ///
     /// # Errors
@@ -380,6 +420,18 @@ impl TcpStream {
     /// What ended the connection.
     pub async fn send_async(&self, bytes: &[u8]) -> io::Result<usize> {
         poll_fn(|context| self.poll_write(context, bytes)).await
+    }
+
+    /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub async fn send_shared_async(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
+        let mut bytes = bytes.into();
+        while !bytes.is_empty() {
+            poll_fn(|context| self.poll_write_shared(context, &mut bytes)).await?;
+        }
+        Ok(())
     }
 
     /// Ends our stream; what was written arrives, then its end. Reading goes on unless `how` says otherwise.
