@@ -72,8 +72,22 @@ fn bulk_and_round_trips_have_their_lines() {
     let name = "bulk_and_round_trips_have_their_lines";
     let Some((lines, err)) = quick(name, &["--parts", "bulk,round-trip"]) else { return };
     let bulk: Vec<_> = lines.iter().filter(|line| line["what"] == "bulk").collect();
-    assert_eq!(bulk.len(), 3, "{lines:?}\n{err}");
+    let kinds: Vec<_> = bulk
+        .iter()
+        .map(|l| (l["direction"].as_str().unwrap(), l["api"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("receive", "plain"),
+        ("send", "plain"),
+        ("send", "shared"),
+        ("both", "plain"),
+        ("both", "shared"),
+    ];
+    assert_eq!(kinds, expected, "{lines:?}\n{err}");
     for line in bulk {
+        if line["api"] == "shared" {
+            assert!(number(line, "/bits_per_s/fusewire_shared") > 0.0, "{line}\n{err}");
+        }
         for path in ["/bits_per_s/kernel", "/bits_per_s/fusewire", "/cpu_s_per_gib/fusewire"] {
             assert!(number(line, path) > 0.0, "{path} of {line}\n{err}");
         }

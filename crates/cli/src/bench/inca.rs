@@ -222,16 +222,18 @@ impl Table {
     fn bulk(&mut self, line: &Bulk) -> Result {
         self.heading("bulk over TCP: Gbit/s (processor seconds a GiB of the measured side)")?;
         let one = |name: &str| {
-            let bits = line.bits_per_s.get(name).map(|b| b / 1e9);
+            let bits = line.bits_per_s.get(name)? / 1e9;
             let cpu = line.cpu_s_per_gib.get(name).copied();
-            format!("{name} {} ({})", ratio(bits), ratio(cpu))
+            Some(format!("{name} {} ({})", ratio(Some(bits)), ratio(cpu)))
         };
+        let names = ["kernel", "iperf3", "iperf3_zero_copy", "raw", line.api.name()];
         writeln!(
             std::io::stdout(),
-            "tcp {:<8} {} | Fusewire by the kernel's {}, by raw {}",
+            "tcp {:<8} {} | Fusewire by the kernel's {}, by zero-copy {}, by raw {}",
             line.direction.name(),
-            ["kernel", "iperf3", "raw", "fusewire"].map(one).join("  "),
+            names.into_iter().filter_map(one).collect::<Vec<_>>().join("  "),
             ratio(line.ratio),
+            ratio(line.ratio_to_zero_copy),
             ratio(line.ratio_to_raw)
         )?;
         Ok(())

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
-use fusewire_stack::ip::{Config, SocketId, Stack, State, TcpConfig};
+use fusewire_stack::ip::{Bytes, Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
     MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW, ask, look,
@@ -304,12 +304,16 @@ impl<'a> Subject<'a> {
         }
         let stride = self.task.stride();
         // From any place below 251, as many bytes as one write takes.
-        let bytes: Vec<u8> = (0..(stride + 251) as u64).map(stream_byte).collect();
+        let bytes: Bytes = (0..(stride + 251) as u64).map(stream_byte).collect();
         let mut meter = Meter::new(self.task).with_device(&self.spent);
         let (mut at, mut written, mut held) = (0usize, 0, 0);
         loop {
             let start = (at - written) % 251;
-            let len = self.stack.tcp_write(id, &bytes[start + written..start + stride]);
+            let range = start + written..start + stride;
+            let len = match self.task.means {
+                Means::FusewireShared => self.stack.tcp_write_shared(id, &bytes.slice(range)),
+                _ => self.stack.tcp_write(id, &bytes[range]),
+            };
             if len.is_err() && meter.is_done() {
                 return meter.report();
             }

@@ -20,11 +20,11 @@ pub struct Iperf {
 }
 
 /// One TCP stream between the kernels near and far, each side on its processor; the far side sends or
-/// receives.
+/// receives. With `zero_copy` it sends a file's pages as they are (`sendfile`).
 ///
 /// # Errors
 /// It is not installed, or failed.
-pub fn run(runner: &Runner<'_>, direction: Direction) -> Result<Iperf> {
+pub fn run(runner: &Runner<'_>, direction: Direction, zero_copy: bool) -> Result<Iperf> {
     let (wires, seconds) = (runner.wires, runner.seconds);
     let mut server = wires.near.command("iperf3");
     server.args(["--server", "--one-off", "--forceflush", "--affinity", "0"]);
@@ -43,6 +43,9 @@ pub fn run(runner: &Runner<'_>, direction: Direction) -> Result<Iperf> {
     }
     if direction == Direction::Receive {
         client.arg("--reverse");
+    }
+    if zero_copy {
+        client.arg("--zerocopy");
     }
     let output = client.stdin(Stdio::null()).output().map_err(Error::os("starting iperf3"))?;
     let json: serde_json::Value = serde_json::from_slice(&output.stdout)

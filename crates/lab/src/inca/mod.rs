@@ -121,6 +121,26 @@ pub struct Messages {
     pub rates: std::collections::BTreeMap<&'static str, Rates>,
 }
 
+/// How a program of ours writes a stream, or reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// `tcp_write`, which copies; reading, `tcp_read_into`.
+    Plain,
+    /// `tcp_write_shared`: the bytes stay with the application until they are acknowledged.
+    Shared,
+}
+
+impl Api {
+    /// The name of its figures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Api::Plain => "fusewire",
+            Api::Shared => "fusewire_shared",
+        }
+    }
+}
+
 /// See [`Line::Bulk`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Bulk {
@@ -128,7 +148,9 @@ pub struct Bulk {
     pub protocol: Protocol,
     /// What the measured side does.
     pub direction: Direction,
-    /// Bits a second, by name: `kernel`, `iperf3`, `raw`, `fusewire`.
+    /// How we write; the ratios are of this. Lines of one direction share their rounds.
+    pub api: Api,
+    /// Bits a second, by name: `kernel`, `iperf3`, `iperf3_zero_copy`, `raw`, `fusewire`, `fusewire_shared`.
     pub bits_per_s: std::collections::BTreeMap<&'static str, f64>,
     /// Processor seconds a GiB of the measured side, by name.
     pub cpu_s_per_gib: std::collections::BTreeMap<&'static str, f64>,
@@ -136,6 +158,8 @@ pub struct Bulk {
     pub ratio: Option<f64>,
     /// The smallest and the largest of the rounds.
     pub ratio_range: Option<[f64; 2]>,
+    /// Fusewire by iperf3 that sends with `sendfile`.
+    pub ratio_to_zero_copy: Option<f64>,
     /// Fusewire by raw device.
     pub ratio_to_raw: Option<f64>,
 }

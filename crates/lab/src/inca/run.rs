@@ -7,7 +7,8 @@ use super::pair::{Between, Pair, Reports, Runner};
 use super::task::{Means, Protocol, Report, Role};
 use super::wires::Wires;
 use super::{
-    Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, iperf, processing, segments,
+    Api, Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, iperf, processing,
+    segments,
 };
 use crate::Result;
 
@@ -167,60 +168,41 @@ impl Bench<'_> {
 
     fn bulk(&mut self, direction: Direction) {
         let what = format!("tcp {} bulk", direction.name());
-        let pairs: Vec<_> = pairs(Protocol::Tcp, direction, super::task::BULK_BYTES)
-            .into_iter()
-            .map(|(name, pair)| (name, Pair { bulk: true, ..pair }))
-            .collect();
+        let mut pairs = pairs(Protocol::Tcp, direction, super::task::BULK_BYTES);
+        let mut apis = vec![Api::Plain];
+        if direction != Direction::Receive {
+            apis.push(Api::Shared);
+            let shares = |(_, pair): (_, Pair)| Pair { subject: Means::FusewireShared, ..pair };
+            let shared = pairs.iter().find(|(name, _)| *name == Api::Plain.name()).copied();
+            pairs.extend(shared.map(|plain| (Api::Shared.name(), shares(plain))));
+        }
+        for (_, pair) in &mut pairs {
+            pair.bulk = true;
+        }
         self.runner.seconds *= BULK_FACTOR;
         let mut rounds = Rounds::new();
-        let mut iperf = Vec::new();
-        for _ in 0..self.plan.rounds {
-            for (name, pair) in &pairs {
-                let one = std::slice::from_ref(&(*name, *pair)).to_vec();
-                let result = self.runner.run(&one[0].1);
-                let result = result.map(|reports| (pair.rate(&reports), reports));
+        let mut iperf = IperfRounds::new();
+        for round in 0..self.plan.rounds {
+            for i in 0..pairs.len() {
+                let (name, pair) = &pairs[(i + round) % pairs.len()];
+                let result = self.runner.run(pair).map(|reports| (pair.rate(&reports), reports));
                 if let Err(e) = &result {
                     (self.tell)(Err(&format!("{what}, {name}: {e}")));
                 }
                 rounds.entry(name).or_default().push(result.ok());
             }
-            if direction != Direction::Both {
-                iperf.push(iperf::run(&self.runner, direction).ok());
+            for (name, zero_copy) in [("iperf3", false), ("iperf3_zero_copy", true)] {
+                if direction == Direction::Both || zero_copy && direction == Direction::Receive {
+                    continue;
+                }
+                let result = iperf::run(&self.runner, direction, zero_copy).ok();
+                iperf.entry(name).or_default().push(result);
             }
         }
         self.runner.seconds /= BULK_FACTOR;
-        let mut bits_per_s = BTreeMap::new();
-        let mut cpu_s_per_gib = BTreeMap::new();
-        for (name, rounds) in &rounds {
-            if let Some(rates) = rates(rounds) {
-                bits_per_s.insert(*name, rates.messages_per_s * 8.0);
-                cpu_s_per_gib.insert(*name, rates.cpu_ns * 1e-9 * f64::from(1 << 30));
-            }
+        for api in apis {
+            (self.tell)(Ok(&Line::Bulk(bulk_line(direction, api, &rounds, &iperf))));
         }
-        let measured: Vec<_> = iperf.iter().flatten().collect();
-        if let Some(bits) = median(&measured.iter().map(|i| i.bits_per_s).collect::<Vec<_>>()) {
-            bits_per_s.insert("iperf3", bits);
-            let cpu: Vec<_> = measured.iter().map(|i| i.cpu_s_per_gib).collect();
-            cpu_s_per_gib.insert("iperf3", median(&cpu).unwrap_or_default());
-        }
-        let ours = rounds.get("fusewire").map_or(&[][..], |r| r);
-        let to_iperf: Vec<f64> = ours
-            .iter()
-            .zip(&iperf)
-            .filter_map(|(ours, theirs)| Some(ours.as_ref()?.0 * 8.0 / theirs.as_ref()?.bits_per_s))
-            .collect();
-        let to_theirs =
-            if to_iperf.is_empty() { ratios(&rounds, "fusewire", "kernel") } else { to_iperf };
-        let line = Line::Bulk(Bulk {
-            protocol: Protocol::Tcp,
-            direction,
-            bits_per_s,
-            cpu_s_per_gib,
-            ratio: median(&to_theirs),
-            ratio_range: range(&to_theirs),
-            ratio_to_raw: median(&ratios(&rounds, "fusewire", "raw")),
-        });
-        (self.tell)(Ok(&line));
     }
 
     fn round_trip(&mut self) {
@@ -256,6 +238,52 @@ impl Bench<'_> {
             ratio_to_raw,
         };
         (self.tell)(Ok(&Line::RoundTrip(line)));
+    }
+}
+
+/// What iperf3 said in each round.
+type IperfRounds = BTreeMap<&'static str, Vec<Option<iperf::Iperf>>>;
+
+/// What the rounds of bulk say of one way to write.
+fn bulk_line(direction: Direction, api: Api, rounds: &Rounds, iperf: &IperfRounds) -> Bulk {
+    let mut bits_per_s = BTreeMap::new();
+    let mut cpu_s_per_gib = BTreeMap::new();
+    for (name, rounds) in rounds {
+        if let Some(rates) = rates(rounds) {
+            bits_per_s.insert(*name, rates.messages_per_s * 8.0);
+            cpu_s_per_gib.insert(*name, rates.cpu_ns * 1e-9 * f64::from(1 << 30));
+        }
+    }
+    for (name, rounds) in iperf {
+        let of = |what: fn(&iperf::Iperf) -> f64| {
+            median(&rounds.iter().flatten().map(what).collect::<Vec<_>>())
+        };
+        bits_per_s.extend(of(|i| i.bits_per_s).map(|bits| (*name, bits)));
+        cpu_s_per_gib.extend(of(|i| i.cpu_s_per_gib).map(|cpu| (*name, cpu)));
+    }
+    let to_iperf = |name: &str| -> Vec<f64> {
+        let (Some(ours), Some(theirs)) = (rounds.get(api.name()), iperf.get(name)) else {
+            return Vec::new();
+        };
+        let ratio = |(ours, theirs): (&Round, &Option<iperf::Iperf>)| {
+            Some(ours.as_ref()?.0 * 8.0 / theirs.as_ref()?.bits_per_s)
+        };
+        ours.iter().zip(theirs).filter_map(ratio).collect()
+    };
+    let mut to_theirs = to_iperf("iperf3");
+    if to_theirs.is_empty() {
+        to_theirs = ratios(rounds, api.name(), "kernel");
+    }
+    Bulk {
+        protocol: Protocol::Tcp,
+        direction,
+        api,
+        bits_per_s,
+        cpu_s_per_gib,
+        ratio: median(&to_theirs),
+        ratio_range: range(&to_theirs),
+        ratio_to_zero_copy: median(&to_iperf("iperf3_zero_copy")),
+        ratio_to_raw: median(&ratios(rounds, api.name(), "raw")),
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Means {
     Fusewire,
     /// Fusewire, many messages a call.
     FusewireBatch,
+    /// Fusewire, a stream whose bytes stay with the application until they are acknowledged.
+    FusewireShared,
 }
 
 /// What a process does with it.
@@ -186,7 +188,9 @@ pub fn work(task: &Task) -> Result<()> {
     let report = match task.means {
         Means::Kernel | Means::KernelOffload | Means::KernelSpinning => super::kernel::work(task)?,
         Means::Raw => super::raw::work(task)?,
-        Means::Fusewire | Means::FusewireBatch => super::fusewire::work(task)?,
+        Means::Fusewire | Means::FusewireBatch | Means::FusewireShared => {
+            super::fusewire::work(task)?
+        }
     };
     let text = serde_json::to_string(&report)
         .map_err(|e| Error::Os { action: "printing a report", source: e.into() })?;
