@@ -155,8 +155,10 @@ impl Connection {
         let rack = &mut self.rack;
         let queue = &mut self.send.queue;
         if ack > self.send.una {
-            delivered.bytes +=
-                queue.ack_to(ack, |s| Connection::on_delivered(rack, &mut delivered, s, at, older));
+            delivered.bytes += queue.ack_to(ack, |s, count| {
+                Connection::on_delivered(rack, &mut delivered, s, at, older);
+                delivered.segments += count - 1;
+            });
         }
         if self.settings.sack {
             for &(left, right) in h.options.sack_blocks() {

@@ -226,6 +226,23 @@ impl SendQueue {
         copy
     }
 
+    /// The next unsent segments go out as one train: at most `most`, each of `len` bytes and without SYN or FIN.
+    /// Returns how many they are, and whether one of them is pushed.
+    pub fn mark_train_sent(&mut self, now: Instant, most: usize, len: u32) -> (usize, bool) {
+        let (mut count, mut pushed) = (0, false);
+        for segment in self.ring.range_mut(self.sent..).take(most) {
+            if segment.len != len || segment.has(flag::SYN | flag::FIN) {
+                break;
+            }
+            segment.sent_at = now;
+            pushed |= segment.has(flag::PUSH);
+            count += 1;
+        }
+        self.sent += count;
+        self.in_flight += count as u64 * u64::from(len);
+        (count, pushed)
+    }
+
     /// A sent segment goes out again. Returns it.
     pub fn mark_resent(&mut self, index: usize, now: Instant) -> Segment {
         let segment = &mut self.ring[index];
@@ -246,9 +263,10 @@ impl SendQueue {
     }
 
     /// Cumulative acknowledgement. Calls `each` for every segment that is wholly acknowledged and was
-    /// not sacked before; returns the bytes (in sequence space) delivered by this.
-    pub fn ack_to(&mut self, una: u64, mut each: impl FnMut(&Segment)) -> u64 {
-        let mut delivered = 0;
+    /// not sacked before; returns the bytes (in sequence space) delivered by this. Of segments that went out once and
+    /// in order it hears of the first and the last alone, that one with the number of those between and itself.
+    pub fn ack_to(&mut self, una: u64, mut each: impl FnMut(&Segment, u32)) -> u64 {
+        let mut delivered = self.ack_in_order(una, &mut each);
         while self.sent > 0 {
             let front = self.ring[0];
             if front.end() > una {
@@ -268,7 +286,7 @@ impl SendQueue {
             }
             if !front.has(flag::SACKED) {
                 delivered += len;
-                each(&front);
+                each(&front, 1);
             }
         }
         if self.sent > 0 {
@@ -276,6 +294,31 @@ impl SendQueue {
         } else if self.ring.is_empty() {
             self.ring.clear();
         }
+        delivered
+    }
+
+    /// The wholly acknowledged segments at once, when none of what was sent was sacked, lost or sent again.
+    fn ack_in_order(&mut self, una: u64, each: &mut impl FnMut(&Segment, u32)) -> u64 {
+        if self.is_disordered() || self.lost > 0 {
+            return 0;
+        }
+        let mut count = 0;
+        let (mut first, mut last) = (None, None);
+        for segment in self.ring.range(..self.sent).take_while(|segment| segment.end() <= una) {
+            first = first.or(Some(*segment));
+            last = Some(*segment);
+            count += 1;
+        }
+        let (Some(first), Some(last)) = (first, last) else { return 0 };
+        each(&first, 1);
+        if count > 1 {
+            each(&last, count as u32 - 1);
+        }
+        self.ring.drain(..count);
+        self.sent -= count;
+        self.first_lost = self.first_lost.saturating_sub(count);
+        let delivered = last.end() - first.start;
+        self.in_flight -= delivered;
         delivered
     }
 
@@ -500,5 +543,62 @@ impl SendQueue {
             && sent().take(self.first_lost).all(|s| !s.has(flag::LOST))
             && self.ring.iter().zip(self.ring.iter().skip(1)).all(|(a, b)| a.end() == b.start)
             && sent().all(|s| !(s.has(flag::SACKED) && s.has(flag::LOST)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sent segments of these lengths, from position 1 on.
+    fn sent(lens: &[u32]) -> SendQueue {
+        let (mut queue, mut start) = (SendQueue::new(16), 1);
+        for (i, len) in lens.iter().copied().enumerate() {
+            let sent_at = Instant::ZERO;
+            queue.push(Segment { start, sent_at, len, flags: flag::STREAM });
+            start += u64::from(len);
+            assert_eq!(queue.mark_train_sent(Instant::from_ms(i as u64), 9, len), (1, false));
+        }
+        queue
+    }
+
+    #[test]
+    fn an_acknowledgement_of_many_is_as_many_of_one() {
+        let lens = [1000, 1000, 300, 1000, 1, 1000];
+        for una in 1..=4302u64 {
+            let (mut at_once, mut by_one) = (sent(&lens), sent(&lens));
+            let ack = |queue: &mut SendQueue, una| {
+                let (mut count, mut latest) = (0, Instant::ZERO);
+                let bytes = queue.ack_to(una, |s, n| (count, latest) = (count + n, s.sent_at));
+                assert!(queue.is_consistent());
+                (bytes, count, latest)
+            };
+            let all = ack(&mut at_once, una);
+            let mut sum = (0, 0, Instant::ZERO);
+            for una in 1..=una {
+                let one = ack(&mut by_one, una);
+                sum = (sum.0 + one.0, sum.1 + one.1, sum.2.max(one.2));
+            }
+            assert_eq!(all, sum, "{una}");
+            assert_eq!((at_once.sent(), at_once.bounds()), (by_one.sent(), by_one.bounds()));
+        }
+    }
+
+    #[test]
+    fn a_train_ends_before_another_length_and_at_a_push_tells() {
+        let (mut queue, mut start) = (SendQueue::new(16), 1);
+        for (len, flags) in [(1000, 0), (1000, flag::PUSH), (1000, 0), (999, 0), (1000, flag::FIN)]
+        {
+            queue.push(Segment { start, sent_at: Instant::ZERO, len, flags });
+            start += u64::from(len);
+        }
+        let now = Instant::from_ms(7);
+        assert_eq!(queue.mark_train_sent(now, 1, 1000), (1, false));
+        assert_eq!(queue.mark_train_sent(now, 9, 1000), (2, true));
+        assert_eq!(queue.mark_train_sent(now, 9, 1000), (0, false));
+        assert_eq!(queue.mark_train_sent(now, 9, 999), (1, false));
+        assert_eq!(queue.mark_train_sent(now, 9, 1000), (0, false), "FIN goes by itself");
+        assert_eq!((queue.sent(), queue.in_flight()), (4, 3999));
+        assert!(queue.is_consistent() && queue.at(3).sent_at == now);
     }
 }

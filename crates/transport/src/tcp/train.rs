@@ -1,7 +1,6 @@
 //! Segments that leave as one super-frame: what is decided for each of them, without what is the same for all.
 
 use super::connection::{Connection, Probe};
-use super::queue::flag;
 use super::recovery::Phase;
 use super::types::{Transmit, TransmitKind};
 use crate::congestion::Controller;
@@ -24,35 +23,33 @@ impl Connection {
             && !transmit.header.flags.any(Flags::CWR | Flags::URG | Flags::FIN);
         let Some(payload) = transmit.payload.as_mut().filter(|_| plain) else { return };
         let len = payload.end - payload.start;
-        let edge = self.send.una + u64::from(self.send.wnd);
-        let window = self.cc.window();
-        let mut count = 0;
-        while payload.end - payload.start + len <= most
-            && let Some(s) = self.send.queue.next_unsent().copied()
-            && u64::from(s.len) == len
-            && len == u64::from(self.send.max_payload)
-            && s.start == payload.end + 1
-            && !s.has(flag::SYN | flag::FIN)
-            && s.end() <= edge
-            && self.send.queue.in_flight() + len <= window
-        {
-            self.send.queue.mark_sent(now, false);
-            payload.end += len;
-            count += 1;
-            if s.has(flag::PUSH) {
-                transmit.header.flags |= Flags::PSH;
-            }
+        let follows = self.send.queue.next_unsent().is_some_and(|s| s.start == payload.end + 1);
+        if !follows || len != u64::from(self.send.max_payload) {
+            return;
         }
+        // As many as the frame, the peer's window and the congestion window take.
+        let edge = self.send.una + u64::from(self.send.wnd);
+        let window = self.cc.window().saturating_sub(self.send.queue.in_flight());
+        let room = (payload.start + most)
+            .saturating_sub(payload.end)
+            .min(edge.saturating_sub(payload.end + 1))
+            .min(window);
+        let (count, pushed) =
+            self.send.queue.mark_train_sent(now, (room / len) as usize, len as u32);
         if count == 0 {
             return;
+        }
+        payload.end += count as u64 * len;
+        if pushed {
+            transmit.header.flags |= Flags::PSH;
         }
         (self.send.nxt, self.send.burst_end) = (payload.end + 1, payload.end + 1);
         let in_flight = self.send.queue.in_flight();
         if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
             (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
         }
-        self.counters.segments_sent += count;
-        self.counters.data_segments_sent += count;
+        self.counters.segments_sent += count as u64;
+        self.counters.data_segments_sent += count as u64;
         self.arm_tail_loss_probe(now);
     }
 }
