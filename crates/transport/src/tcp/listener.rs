@@ -79,6 +79,9 @@ pub struct Listener {
     waiting: usize,
     /// No SYN-ACK is due before this.
     due: Instant,
+    /// Where [`Listener::poll_transmit`] goes on, and when the entries before that are due.
+    cursor: usize,
+    due_before_cursor: Instant,
     cookies_until: Instant,
     cookies_issued: u64,
     cookies_accepted: u64,
@@ -99,6 +102,8 @@ impl Listener {
             backlog: backlog.max(1),
             waiting: 0,
             due: NEVER,
+            cursor: 0,
+            due_before_cursor: NEVER,
             cookies_until: Instant::ZERO,
             cookies_issued: 0,
             cookies_accepted: 0,
@@ -165,6 +170,7 @@ impl Listener {
             self.half_open += usize::from(self.table[slot].is_none());
             self.table[slot] = Some(entry);
             self.due = self.due.min(entry.due);
+            self.due_before_cursor = self.due_before_cursor.min(entry.due);
             return ListenerAction::SynAck(self.syn_ack(now, &entry, None));
         }
         let kept = self.cookie_offer(&offer);
@@ -298,22 +304,28 @@ impl Listener {
         if now < self.due {
             return None;
         }
-        let mut earliest = NEVER;
-        for slot in 0..self.table.len() {
+        // One turn over the table for all that are due, however many.
+        while self.cursor < self.table.len() {
+            let slot = self.cursor;
+            self.cursor += 1;
             let Some(mut entry) = self.table[slot] else { continue };
-            if entry.due <= now {
-                if entry.transmissions >= self.cfg.syn_transmissions {
-                    self.remove(slot);
-                    continue;
-                }
+            let due = entry.due <= now;
+            if due && entry.transmissions >= self.cfg.syn_transmissions {
+                self.remove(slot);
+                continue;
+            }
+            if due {
                 entry.due = now + SYN_ACK_TIMEOUT * (1 << entry.transmissions.min(6));
                 entry.transmissions += 1;
                 self.table[slot] = Some(entry);
+            }
+            self.due_before_cursor = self.due_before_cursor.min(entry.due);
+            if due {
                 return Some((entry.tuple, self.syn_ack(now, &entry, None)));
             }
-            earliest = earliest.min(entry.due);
         }
-        self.due = earliest;
+        self.cursor = 0;
+        self.due = core::mem::replace(&mut self.due_before_cursor, NEVER);
         None
     }
 

@@ -113,6 +113,34 @@ fn syn_ack_goes_out_again_and_then_the_entry_dies() {
 }
 
 #[test]
+fn a_table_of_many_is_gone_through_once_for_all_that_are_due() {
+    let cfg = Config { syn_transmissions: 3, ..Config::default() };
+    let mut l = listener(&cfg, 1 << 15);
+    let mut half_open = 0;
+    for n in 0..25_000 {
+        let now = Instant::from_ms(u64::from(n) / 100);
+        l.handle_segment(now, &tuple(n), &syn(&cfg), 0);
+        half_open = half_open.max(l.half_open());
+    }
+    assert!(half_open > 20_000, "{half_open} of the table's places are taken");
+    let started = std::time::Instant::now();
+    let mut sent = std::collections::HashMap::<_, Vec<u64>>::new();
+    while let Some(at) = l.poll_timeout() {
+        // Late, so that many are due at once.
+        let at = at + Duration::from_millis(300);
+        while let Some((to, _)) = l.poll_transmit(at) {
+            sent.entry(to.remote).or_default().push(at.as_ms());
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "each costs a look at all");
+    }
+    assert_eq!((sent.len(), l.half_open()), (half_open, 0));
+    for times in sent.values() {
+        let [first, second] = times[..] else { panic!("{times:?}") };
+        assert!((1000..2000).contains(&first) && (2000..3000).contains(&(second - first)));
+    }
+}
+
+#[test]
 fn a_full_table_gives_cookies_that_open_a_connection_with_all_options() {
     let cfg = Config::default();
     let mut l = listener(&cfg, 4);
