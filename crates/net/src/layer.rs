@@ -380,7 +380,7 @@ impl Layer {
     }
 
     /// For more than one receiver: multicast, or broadcast.
-    pub(crate) fn is_group(&self, address: IpAddr) -> bool {
+    pub fn is_group(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(a) => {
                 a.is_multicast() || a == Ipv4Addr::BROADCAST || self.addresses.is_broadcast(a)

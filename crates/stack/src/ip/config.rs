@@ -246,6 +246,8 @@ pub struct Counters {
     pub udp_messages_received: u64,
     /// UDP messages sent.
     pub udp_messages_sent: u64,
+    /// ICMP errors about nothing of ours that is under way.
+    pub icmp_stray: u64,
     /// Answers that had no way to go.
     pub unroutable: u64,
     /// Answers that found the output queue full.

@@ -149,45 +149,66 @@ impl Core {
             PathErrorKind::ParameterProblem => return,
         };
         if error.protocol == udp::NUMBER {
+            let mut told = false;
             for at in 0..self.table.bound(Protocol::Udp, local.port()).len() {
                 let index = self.table.bound(Protocol::Udp, local.port())[at];
                 if let Some(udp) = self.table.udp_at(index)
                     && udp.remote == Some(remote)
                 {
+                    told = true;
                     udp.error = Some(what);
                     self.tell(index, Event::Error);
                 }
             }
+            if !told {
+                self.icmp_stray();
+            }
             return;
         }
-        let Some(index) = self.table.flows.get(&Flow::new(local, remote)).copied() else { return };
-        if let Some(stream) = self.table.stream_at(index) {
-            // Anyone can send it: what is open goes on (RFC 5927, section 5; RFC 5461).
-            stream.soft_error = Some(what);
-            if stream.tcp.state() == State::SynSent && what != Error::TimedOut {
-                stream.error = Some(what);
-                stream.tcp.abort();
-                self.mark(index);
-                self.settle(index);
-            }
+        let Some((index, stream)) = self.quoted(error, local, remote) else {
+            return self.icmp_stray();
+        };
+        // Anyone on the way can send it: what is open goes on (RFC 5927, section 5; RFC 5461).
+        stream.soft_error = Some(what);
+        if stream.tcp.state() == State::SynSent && what != Error::TimedOut {
+            stream.error = Some(what);
+            stream.tcp.abort();
+            self.mark(index);
+            self.settle(index);
         }
+    }
+
+    /// The connection that has the segment under way which an ICMP error quotes (RFC 5927, section 4.1).
+    fn quoted(
+        &mut self,
+        error: &PathError,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<(u32, &mut Stream)> {
+        let index = self.table.flows.get(&Flow::new(local, remote)).copied()?;
+        let stream = self.table.stream_at(index)?;
+        error.seq.is_some_and(|seq| stream.tcp.is_in_flight(seq)).then_some((index, stream))
+    }
+
+    fn icmp_stray(&mut self) {
+        self.counters.icmp_stray += 1;
+        self.watch.dropped("icmp-stray");
     }
 
     /// A packet of ours did not fit: believed when it is one that is under way (RFC 5927, section 7).
     fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
         if error.protocol == udp::NUMBER {
-            if !self.table.bound(Protocol::Udp, local.port()).is_empty() {
-                self.layer.accept_too_big(now, error);
-            }
-            return;
+            return match self.table.bound(Protocol::Udp, local.port()) {
+                [] => self.icmp_stray(),
+                _ => self.layer.accept_too_big(now, error),
+            };
         }
-        let Some(index) = self.table.flows.get(&Flow::new(local, remote)).copied() else { return };
-        let Some(stream) = self.table.stream_at(index) else { return };
-        if error.seq.is_some_and(|seq| stream.tcp.is_in_flight(seq)) {
-            self.layer.accept_too_big(now, error);
-            stream.narrowed = true;
-            self.mark(index);
-        }
+        let Some((index, stream)) = self.quoted(error, local, remote) else {
+            return self.icmp_stray();
+        };
+        stream.narrowed = true;
+        self.layer.accept_too_big(now, error);
+        self.mark(index);
     }
 
     /// Answers a segment that belongs to nobody with RST.

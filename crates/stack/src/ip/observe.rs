@@ -113,6 +113,7 @@ fn counted(view: &mut StackView, snapshot: &Snapshot) {
         ("udp-overflow", c.udp_overflow),
         ("udp-not-peer", c.udp_not_peer),
         ("udp-unresolved", c.udp_unresolved),
+        ("icmp-stray", c.icmp_stray),
         ("answer-unroutable", c.unroutable),
         ("answer-output-full", c.output_full),
     ] {

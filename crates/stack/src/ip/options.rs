@@ -7,7 +7,7 @@ use fusewire_base::Instant;
 use fusewire_transport::tcp::{self, Cut, State};
 
 use super::backlog::SendLimit;
-use super::config::{Marking, Result, SocketId};
+use super::config::{Error, Marking, Result, SocketId};
 use super::stack::{Stack, mss};
 use super::table::Socket;
 
@@ -44,8 +44,11 @@ impl Stack {
     /// too (RFC 9293, section 3.9.2, MUST-48).
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`]; [`Error::Misuse`] for a hop limit of zero (RFC 1122, section 3.2.1.7).
     pub fn set_marking(&mut self, id: SocketId, marking: Marking) -> Result<()> {
+        if marking.hop_limit == Some(0) {
+            return Err(Error::Misuse("a packet goes one hop at least"));
+        }
         *self.marking_of(id)? = marking;
         Ok(())
     }
@@ -53,7 +56,7 @@ impl Stack {
     /// What the IP headers of a socket's packets say.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn marking(&mut self, id: SocketId) -> Result<Marking> {
         self.marking_of(id).copied()
     }
@@ -69,7 +72,7 @@ impl Stack {
     /// Bounds what a writer may queue.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn tcp_set_send_limit(&mut self, id: SocketId, limit: SendLimit) -> Result<()> {
         self.core.table.stream(id)?.backlog.set_limit(limit);
         Ok(())
@@ -78,7 +81,7 @@ impl Stack {
     /// There is enough room to wake a writer.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn tcp_is_writable(&mut self, id: SocketId) -> Result<bool> {
         let stream = self.core.table.stream(id)?;
         let open = matches!(stream.tcp.state(), State::Established | State::CloseWait);
@@ -88,7 +91,7 @@ impl Stack {
     /// Bytes that were written and not sent.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn tcp_unsent(&mut self, id: SocketId) -> Result<u64> {
         Ok(self.core.table.stream(id)?.unsent())
     }
@@ -96,7 +99,7 @@ impl Stack {
     /// For how long up to `now` the writer's bound alone kept the connection from sending.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn tcp_starved(&mut self, id: SocketId, now: Instant) -> Result<Duration> {
         Ok(self.core.table.stream(id)?.backlog.starved(now))
     }
@@ -104,7 +107,7 @@ impl Stack {
     /// Connections that wait to be accepted.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn tcp_waiting(&mut self, id: SocketId) -> Result<usize> {
         Ok(self.core.table.listener(id)?.waiting.len())
     }
@@ -112,7 +115,7 @@ impl Stack {
     /// Connections that a listener takes from now on are made with these settings.
     ///
     /// # Errors
-    /// [`Error::NoSocket`](super::Error::NoSocket).
+    /// [`Error::NoSocket`].
     pub fn tcp_configure_listener(&mut self, id: SocketId, config: &tcp::Config) -> Result<()> {
         let mtu = self.core.output.offload.mtu;
         let listener = self.core.table.listener(id)?;

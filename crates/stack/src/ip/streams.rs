@@ -115,7 +115,8 @@ impl Stack {
         local: Option<SocketAddr>,
         config: &tcp::Config,
     ) -> Result<SocketId> {
-        if remote.port() == 0 || remote.ip().is_multicast() || remote.ip().is_unspecified() {
+        let nobody = remote.port() == 0 || remote.ip().is_unspecified();
+        if nobody || self.core.layer.is_group(remote.ip()) {
             return Err(Error::Unreachable);
         }
         let asked = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());

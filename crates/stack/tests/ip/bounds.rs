@@ -24,7 +24,7 @@ use crate::tcp::{connected, transfer};
 const PLAIN: Kind = Kind { v6: false, link: Link::Ip, checksum: true, segmentation: true };
 
 /// A stack and the bare other end of its interface.
-fn alone(config: Config) -> (Stack, Memory, Instant) {
+pub fn alone(config: Config) -> (Stack, Memory, Instant) {
     let link = Link::Ip;
     let (a, b) = pair(Pair { link, queue_packets: 100_000, ..Pair::default() }).unwrap();
     let now = Instant::from_ms(5);
@@ -34,7 +34,7 @@ fn alone(config: Config) -> (Stack, Memory, Instant) {
 }
 
 /// A segment from `source` to the stack, on the wire.
-fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> Vec<u8> {
+pub fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> Vec<u8> {
     let via = Via {
         source,
         destination: addr(false, 1),
@@ -56,7 +56,7 @@ fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> Vec<
     [&out[..start + header_len], payload].concat()
 }
 
-fn send(from: &mut Memory, packet: &[u8]) {
+pub fn send(from: &mut Memory, packet: &[u8]) {
     let packet = TxPacket {
         header: packet,
         payload: &[],
@@ -66,7 +66,7 @@ fn send(from: &mut Memory, packet: &[u8]) {
     assert_eq!(from.transmit(&[packet]).unwrap(), 1);
 }
 
-fn drive(stack: &mut Stack, now: Instant) {
+pub fn drive(stack: &mut Stack, now: Instant) {
     while stack.poll(now).unwrap() {}
 }
 

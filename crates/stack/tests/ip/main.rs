@@ -3,6 +3,7 @@
 mod answers;
 mod bounds;
 mod capture;
+mod icmp;
 mod kernel;
 mod lossy;
 mod marking;

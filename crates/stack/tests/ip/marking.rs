@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fusewire_device::interface::memory::{Config as Pair, pair};
 use fusewire_device::interface::{Interface, Link};
-use fusewire_stack::ip::{Config, Event, Marking, Stack};
+use fusewire_stack::ip::{Config, Error, Event, Marking, Stack};
 
 use crate::net::{Kind, Net, addr, kinds, net_config};
 
@@ -27,6 +27,8 @@ fn every_packet_of_a_connection_is_marked_from_the_first_on() {
         let id = stack.tcp_connect(now, (addr(v6, 1), 7).into()).unwrap();
         let marking = Marking { traffic_class: 0xb8, hop_limit: Some(9) };
         stack.set_marking(id, marking).unwrap();
+        let nowhere = Marking { hop_limit: Some(0), ..marking };
+        assert!(matches!(stack.set_marking(id, nowhere), Err(Error::Misuse(_))));
         assert_eq!(stack.marking(id), Ok(marking));
         let mut seen = Vec::new();
         let mut turn = |stack: &mut Stack, now| {

@@ -1,9 +1,12 @@
 //! UDP between two stacks.
 
-use fusewire_device::interface::Link;
-use fusewire_stack::ip::{Config, Error};
+use fusewire_device::interface::memory::{Config as Pair, pair};
+use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_stack::ip::net::{Packet, Via};
+use fusewire_stack::ip::{Config, Error, Stack};
+use fusewire_wire::udp;
 
-use crate::net::{Kind, Net, kinds, pattern};
+use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
 
 #[test]
 fn messages_of_all_sizes_arrive_as_they_were_sent() {
@@ -132,4 +135,42 @@ fn a_connected_socket_hears_its_peer_alone_and_ports_are_exclusive() {
     net.stacks[1].close(net.now, server).unwrap();
     assert_eq!(net.stacks[1].udp_recv(server, &mut out), Err(Error::NoSocket));
     assert_eq!(net.stacks[1].sockets(), 0);
+}
+
+#[test]
+fn a_datagram_without_a_checksum_is_taken_over_ipv4_alone() {
+    for v6 in [false, true] {
+        let (a, mut other) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
+        let now = fusewire_base::Instant::from_ms(5);
+        let net = net_config(&a, 1);
+        let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
+        let socket = stack.udp_bind((addr(v6, 1), 7).into()).unwrap();
+        let via = Via {
+            source: addr(v6, 0),
+            destination: addr(v6, 1),
+            next_hop: addr(v6, 1),
+            stations: None,
+            mtu: 1500,
+            may_fragment: false,
+            hop_limit: 64,
+            generation: 0,
+        };
+        let mut frame = vec![0; via.header_len()];
+        via.emit(&Packet::new(udp::NUMBER, 12), &mut frame);
+        let header = udp::Header { src_port: 1, dst_port: 7, len: 12, checksum: 0 };
+        let mut body = [1; 12];
+        header.emit(&mut body);
+        frame.extend(body);
+        let packet = TxPacket {
+            header: &frame,
+            payload: &[],
+            checksum: Checksum::InPlace,
+            segmentation: Segmentation::None,
+        };
+        other.transmit(&[packet]).unwrap();
+        stack.poll(now).unwrap();
+        let got = stack.udp_recv(socket, &mut [0; 8]).unwrap();
+        assert_eq!(got.is_some(), !v6, "RFC 8200, section 8.1");
+        assert_eq!(stack.counters().no_checksum, u64::from(v6));
+    }
 }

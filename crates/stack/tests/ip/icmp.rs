@@ -1,0 +1,186 @@
+//! ICMP errors: believed when they quote what is under way, and counted when they do not (RFC 5927, section 4).
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use fusewire_base::{Instant, Seq, Sum};
+use fusewire_device::interface::Interface;
+use fusewire_device::interface::memory::Memory;
+use fusewire_stack::ip::net::{Cause, Packet, Via};
+use fusewire_stack::ip::{Config, Error, Event, SocketId, Stack};
+use fusewire_transport::tcp::State;
+use fusewire_wire::icmp::{self, Message};
+use fusewire_wire::tcp::{Flags, Header};
+
+use crate::bounds::{alone, drive, segment, send};
+use crate::net::addr;
+
+/// The packet that the stack has sent last.
+fn sent(other: &mut Memory) -> Vec<u8> {
+    let count = other.receive().unwrap();
+    assert!(count > 0, "it sends something");
+    other.packet(count - 1).bytes.to_vec()
+}
+
+/// An error from a router about the packet that begins with `quote`.
+fn error(message: Message, quote: &[u8]) -> Vec<u8> {
+    let via = Via {
+        source: "192.0.2.99".parse().unwrap(),
+        destination: addr(false, 1),
+        next_hop: addr(false, 1),
+        stations: None,
+        mtu: 1500,
+        may_fragment: false,
+        hop_limit: 64,
+        generation: 0,
+    };
+    let mut body = [&[0; icmp::HEADER_LEN], quote].concat();
+    message.emit(&mut body);
+    let mut out = [0; 200];
+    let start = via.emit(&Packet::new(icmp::NUMBER, body.len()), &mut out);
+    [&out[..start], &body].concat()
+}
+
+const NOBODY: Message = Message::Unreachable { code: icmp::unreachable::PORT, next_hop_mtu: 0 };
+const NARROW: Message =
+    Message::Unreachable { code: icmp::unreachable::FRAGMENTATION_NEEDED, next_hop_mtu: 700 };
+
+#[test]
+fn an_error_ends_an_open_only_when_it_quotes_its_syn() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let remote = SocketAddr::new(IpAddr::from([192, 0, 2, 9]), 80);
+    let id = stack.tcp_connect(now, remote).unwrap();
+    drive(&mut stack, now);
+    let syn = sent(&mut other);
+    // The sequence number, the port there, our port.
+    for (n, at) in [20 + 4, 20 + 3, 20 + 1].into_iter().enumerate() {
+        let mut forged = syn[..28].to_vec();
+        forged[at] ^= 0x40;
+        send(&mut other, &error(NOBODY, &forged));
+        drive(&mut stack, now);
+        assert_eq!(stack.counters().icmp_stray, n as u64 + 1);
+        assert_eq!(stack.poll_event(), None);
+    }
+    send(&mut other, &error(NOBODY, &syn[..28]));
+    drive(&mut stack, now);
+    assert_eq!(stack.poll_event(), Some((id, Event::Closed)));
+    assert_eq!(stack.take_error(id), Ok(Some(Error::Refused)));
+    assert_eq!(stack.counters().icmp_stray, 3);
+}
+
+#[test]
+fn a_path_is_narrowed_by_what_quotes_a_packet_of_ours() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let remote = SocketAddr::new(IpAddr::from([192, 0, 2, 9]), 80);
+    let socket = stack.udp_bind(SocketAddr::new(addr(false, 1), 0)).unwrap();
+    stack.udp_connect(socket, Some(remote)).unwrap();
+    assert_eq!(stack.udp_send(now, socket, &[1; 1400], None).unwrap(), Ok(true));
+    drive(&mut stack, now);
+    let datagram = sent(&mut other);
+    let mut forged = datagram[..28].to_vec();
+    forged[20] ^= 0x40;
+    send(&mut other, &error(NARROW, &forged));
+    drive(&mut stack, now);
+    assert_eq!(stack.counters().icmp_stray, 1, "from no port of ours");
+    assert_eq!(stack.udp_send(now, socket, &[1; 1400], None).unwrap(), Ok(true));
+    drive(&mut stack, now);
+    assert_eq!(sent(&mut other).len(), 1428);
+    send(&mut other, &error(NARROW, &datagram[..28]));
+    drive(&mut stack, now);
+    assert_eq!(stack.udp_send(now, socket, &[1; 1400], None).unwrap(), Ok(true));
+    drive(&mut stack, now);
+    assert!(sent(&mut other).len() <= 700, "in fragments");
+    send(&mut other, &error(NOBODY, &datagram[..28]));
+    drive(&mut stack, now);
+    assert_eq!(stack.udp_recv(socket, &mut [0; 8]), Err(Error::Refused));
+    assert_eq!(stack.counters().icmp_stray, 1);
+}
+
+/// A listening stack, and a peer whose handshake is done; the stack has sent the peer some bytes, which are
+/// the packet here.
+fn open() -> (Stack, Memory, Instant, SocketId, Vec<u8>) {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let listener = stack.tcp_listen(SocketAddr::new(addr(false, 1), 80), 8).unwrap();
+    let syn = Header {
+        src_port: 4000,
+        dst_port: 80,
+        seq: Seq(1000),
+        flags: Flags::SYN,
+        window: 60_000,
+        ..Header::default()
+    };
+    send(&mut other, &segment(addr(false, 0), &syn, &[], false));
+    drive(&mut stack, now);
+    let syn_ack = Header::parse(&sent(&mut other)[20..]).unwrap();
+    let ack = Header { seq: Seq(1001), ack: syn_ack.seq + 1, flags: Flags::ACK, ..syn };
+    send(&mut other, &segment(addr(false, 0), &ack, &[], false));
+    drive(&mut stack, now);
+    let (id, _) = stack.tcp_accept(listener).unwrap().unwrap();
+    stack.tcp_write(id, &[7; 1000]).unwrap();
+    drive(&mut stack, now);
+    let data = sent(&mut other);
+    (stack, other, now, id, data)
+}
+
+#[test]
+fn nothing_that_a_router_says_ends_an_open_connection() {
+    let (mut stack, mut other, mut now, id, data) = open();
+    let codes = [0, 1, 2, 3, 5, 13];
+    let unreachable = codes.map(|code| Message::Unreachable { code, next_hop_mtu: 0 });
+    let others = [
+        Message::TimeExceeded { code: icmp::time_exceeded::TTL },
+        Message::ParameterProblem { code: 0, pointer: 9 },
+        Message::SourceQuench,
+        Message::Redirect { code: 1, gateway: [192, 0, 2, 98] },
+    ];
+    for message in others.into_iter().chain(unreachable) {
+        send(&mut other, &error(message, &data[..28]));
+        drive(&mut stack, now);
+        assert_eq!(stack.tcp_state(id), Ok(State::Established), "{message:?}");
+        assert_eq!(stack.take_error(id), Ok(None), "{message:?}");
+    }
+    assert_eq!(stack.counters().icmp_stray, 0);
+    // When nobody answers any more, the application hears what a router said (RFC 5461).
+    let end = now + Duration::from_secs(3600);
+    while stack.tcp_state(id).is_ok_and(|state| state != State::Closed) && now < end {
+        now = stack.poll_timeout().unwrap_or(end).max(now + Duration::from_millis(1));
+        drive(&mut stack, now);
+    }
+    assert_eq!(stack.take_error(id), Ok(Some(Error::Unreachable)));
+}
+
+#[test]
+fn tcp_is_spoken_with_one_alone() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    stack.tcp_listen(SocketAddr::new(addr(false, 1), 80), 8).unwrap();
+    for to in ["255.255.255.255", "192.0.2.255", "239.1.2.3", "ff02::1", "0.0.0.0"] {
+        let to: IpAddr = to.parse().unwrap();
+        let refused = stack.tcp_connect(now, SocketAddr::new(to, 80));
+        assert_eq!(refused, Err(Error::Unreachable), "{to}");
+    }
+    for to in ["255.255.255.255", "192.0.2.255", "224.0.0.1"] {
+        let syn = Header { src_port: 4000, dst_port: 80, flags: Flags::SYN, ..Header::default() };
+        let mut packet = segment(addr(false, 0), &syn, &[], false);
+        let to: std::net::Ipv4Addr = to.parse().unwrap();
+        // The checksums of IP and of TCP follow the address.
+        let moved = Sum::of(&addr_v4(1)).folded();
+        let now_to = Sum::of(&to.octets()).folded();
+        packet[16..20].copy_from_slice(&to.octets());
+        for at in [10, 36] {
+            let old = u16::from_be_bytes([packet[at], packet[at + 1]]);
+            let sum = Sum::from_folded(!old) + Sum::from_folded(!moved) + Sum::from_folded(now_to);
+            packet[at..at + 2].copy_from_slice(&sum.checksum().to_be_bytes());
+        }
+        send(&mut other, &packet);
+        drive(&mut stack, now);
+    }
+    assert_eq!(stack.layer().counters().drops(Cause::TcpToGroup), 3);
+    assert_eq!(other.receive().unwrap(), 0, "nobody is answered");
+}
+
+fn addr_v4(which: usize) -> [u8; 4] {
+    match addr(false, which) {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(_) => unreachable!("IPv4 was asked for"),
+    }
+}
