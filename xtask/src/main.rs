@@ -6,6 +6,7 @@
 
 mod bench;
 mod ci;
+mod compliance;
 mod fuzz;
 mod instrument;
 mod packetdrill;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::compliance;
 use crate::shell::{Result, cargo, root};
 
 /// Which of our crates each of ours may import (ARCHITECTURE.md). A crate that is not here is an error.
@@ -133,6 +134,7 @@ pub fn run() -> Result {
     let metadata = metadata()?;
     imports(&metadata, &mut breaches);
     licences(&metadata, &mut breaches);
+    compliance::check(&mut breaches)?;
     sources(&root().join("crates"), &mut breaches)?;
     sources(&root().join("fuzz"), &mut breaches)?;
     sources(&root().join("xtask"), &mut breaches)?;

@@ -326,3 +326,57 @@ fn a_reset_waits_for_its_receiver_and_goes_through_the_layer() {
     assert_eq!(icmpv6::NUMBER, 58);
     assert_eq!(wire.transmit(0), None);
 }
+
+#[test]
+fn nobody_answers_what_came_to_all() {
+    let mut wire = one();
+    let mut echo = [0; 16];
+    icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(&mut echo);
+    let mut echo6 = [0; 16];
+    icmpv6::Message::EchoRequest { id: 1, seq: 1 }.emit(Default::default(), &mut echo6);
+    let dropped = Input::Dropped(Cause::IcmpBroadcast);
+    for to in ["255.255.255.255", "10.0.0.255", "224.0.0.1"] {
+        let frame = Craft::new(2, 1, "10.0.0.2", to).packet(icmp::NUMBER, &echo);
+        assert_eq!(wire.layers[0].handle(wire.now, &frame), dropped, "{to}");
+        assert_eq!(wire.transmit(0), None, "{to}");
+    }
+    let frame = Craft::new(2, 1, "2001:db8::2", "ff02::1").icmpv6(&echo6);
+    assert_eq!(wire.layers[0].handle(wire.now, &frame), dropped);
+    assert_eq!(wire.transmit(0), None);
+    // TCP, and a datagram for nobody's port, in the same way.
+    for to in ["255.255.255.255", "10.0.0.255", "224.0.0.1", "ff02::1"] {
+        let craft = Craft::new(2, 1, ENDS[usize::from(to.contains(':'))][0], to);
+        let segment = wire.layers[0].handle(wire.now, &craft.packet(tcp::NUMBER, &[0; 20]));
+        assert_eq!(segment, Input::Dropped(Cause::TcpToGroup), "{to}");
+        let frame = craft.udp((1, 2), b"x");
+        let datagram = delivered(&mut wire, &frame);
+        assert!(!wire.layers[0].answer_unreachable_port(wire.now, &frame, &datagram));
+        assert_eq!(wire.transmit(0), None, "{to}");
+    }
+    // And what came to one address in a frame for all.
+    let mut all = Craft::new(2, 1, "10.0.0.2", "10.0.0.1").packet(icmp::NUMBER, &echo);
+    all[..6].fill(0xff);
+    let dropped = Input::Dropped(Cause::DestinationBroadcastFrame);
+    assert_eq!(wire.layers[0].handle(wire.now, &all), dropped);
+    assert_eq!(wire.transmit(0), None);
+}
+
+#[test]
+fn messages_of_no_known_kind_are_dropped() {
+    let mut wire = one();
+    let ignored = Input::Dropped(Cause::IcmpIgnored);
+    // Timestamp, information, address mask, and nothing at all.
+    for kind in [13, 14, 15, 16, 17, 18, 200] {
+        let mut message = [kind, 0, 0, 0, 1, 2, 3, 4];
+        let sum = fusewire_base::Sum::of(&message).checksum();
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let frame = Craft::new(2, 1, ENDS[0][0], ENDS[0][1]).packet(icmp::NUMBER, &message);
+        assert_eq!(wire.layers[0].handle(wire.now, &frame), ignored, "{kind}");
+    }
+    for kind in [139, 140, 200, 255] {
+        let message = [kind, 0, 0, 0, 1, 2, 3, 4];
+        let frame = Craft::new(2, 1, ENDS[1][0], ENDS[1][1]).icmpv6(&message);
+        assert_eq!(wire.layers[0].handle(wire.now, &frame), ignored, "{kind}");
+    }
+    assert_eq!(wire.transmit(0), None);
+}

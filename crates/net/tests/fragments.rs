@@ -9,6 +9,7 @@ use std::time::Duration;
 use fusewire_net::{Cause, Config, Input, Layer, MAX_HEADER_LEN, Packet, Payload, Via};
 use fusewire_wire::ethernet::HEADER_LEN;
 use fusewire_wire::ipv6_extension::{self as extension, FRAGMENT};
+use fusewire_wire::ndp::Message;
 use fusewire_wire::{icmp, icmpv6, ipv4, ipv6, tcp, udp};
 use wire::{Craft, Wire, config, station};
 
@@ -202,6 +203,28 @@ fn an_atomic_fragment_is_whole_whatever_else_bears_its_number() {
     let last = craft.piece(udp::NUMBER, 7, &[3; 8], 32, false);
     let Input::Transport(whole) = wire.layers[0].handle(wire.now, &last) else { panic!() };
     assert_eq!(wire.layers[0].payload(&[], &whole.payload)[..33], [&[1; 32][..], &[3]].concat());
+}
+
+#[test]
+fn neighbour_discovery_in_a_fragment_is_refused() {
+    let mut wire = one();
+    let craft = Craft { hop_limit: 255, ..craft(ENDS[1]) };
+    let mut solicitation = [0; 24];
+    let target = "2001:db8::1".parse().unwrap();
+    Message::NeighborSolicitation { target }.emit(&mut solicitation);
+    let plain = craft.icmpv6(&solicitation);
+    assert_eq!(wire.layers[0].handle(wire.now, &plain), Input::Consumed);
+    let header = extension::Fragment { next_header: 58, offset: 0, more: false, identification: 7 };
+    let mut body = vec![0; 8];
+    header.emit(&mut body);
+    body.extend(&plain[14 + 40..]);
+    let refused = Input::Dropped(Cause::NdpForeign);
+    let atomic = craft.packet(FRAGMENT, &body);
+    assert_eq!(wire.layers[0].handle(wire.now, &atomic), refused);
+    let message = &plain[14 + 40..];
+    wire.layers[0].handle(wire.now, &craft.piece(58, 8, &message[..16], 0, true));
+    let last = craft.piece(58, 8, &message[16..], 16, false);
+    assert_eq!(wire.layers[0].handle(wire.now, &last), refused);
 }
 
 #[test]

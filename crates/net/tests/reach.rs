@@ -10,7 +10,7 @@ use fusewire_net::{
     Cast, Cause, Config, Input, Layer, Link, MAX_HEADER_LEN, NoPath, Packet, Payload,
 };
 use fusewire_wire::{icmp, icmpv6, udp};
-use wire::{Wire, config, station};
+use wire::{Craft, Wire, config, station};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -135,4 +135,110 @@ fn a_bare_ip_link_has_no_neighbours() {
     assert!(matches!(layer.handle(Instant::ZERO, &packet), Input::Transport(_)));
     assert!(Sum::of(&packet[..20]).verifies());
     assert_eq!(layer.poll_timeout(), None);
+}
+
+#[test]
+fn the_last_hop_is_not_counted() {
+    for (from, to) in [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
+        let mut wire = pair();
+        wire.settle();
+        for hop_limit in [0, 1, 255] {
+            let craft = Craft { hop_limit, ..Craft::new(1, 2, from, to) };
+            let input = wire.layers[1].handle(wire.now, &craft.udp((1, 2), b"hello"));
+            let Input::Transport(datagram) = input else { panic!("{hop_limit}: {input:?}") };
+            assert_eq!(datagram.hop_limit, hop_limit, "RFC 1122, section 3.2.1.7");
+        }
+    }
+}
+
+#[test]
+fn what_is_dropped_is_counted_by_its_cause() {
+    let mut wire = pair();
+    wire.settle();
+    let udp = Craft::new(1, 2, "10.0.0.1", "10.0.0.2").udp((1, 2), b"hello");
+    let udp6 = Craft::new(1, 2, "2001:db8::1", "2001:db8::2").udp((1, 2), b"hello");
+    let with = |at: usize, value: u8| {
+        let mut frame = udp.clone();
+        frame[at] = value;
+        frame
+    };
+    let known = [
+        (udp[..13].to_vec(), Cause::EthernetMalformed),
+        (with(5, 77), Cause::EthernetDestination),
+        (with(6, 1), Cause::EthernetSource),
+        (with(12, 0x88), Cause::EthernetType),
+        (with(14, 0x65), Cause::Ipv4Malformed),
+        (with(14, 0x44), Cause::Ipv4Malformed),
+        (with(22, 63), Cause::Ipv4Checksum),
+        (udp[..30].to_vec(), Cause::Ipv4Malformed),
+        (udp6[..60].to_vec(), Cause::Ipv6Malformed),
+    ];
+    for (frame, cause) in known {
+        let before = wire.layers[1].counters().drops(cause);
+        assert_eq!(wire.layers[1].handle(wire.now, &frame), Input::Dropped(cause));
+        assert_eq!(wire.layers[1].counters().drops(cause), before + 1, "{cause:?}");
+    }
+    // Whatever comes: each frame is delivered, an error, for the layer itself, or counted once (what an
+    // answer costs, or another datagram, counts beside it).
+    let mut state = 7u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize
+    };
+    let layer = &mut wire.layers[1];
+    for turn in 0..50_000 {
+        let mut frame = if turn % 2 == 0 { udp.clone() } else { udp6.clone() };
+        for _ in 0..1 + random() % 3 {
+            let at = random() % frame.len();
+            frame[at] = random() as u8;
+        }
+        if frame[14] == 0x45 && turn % 4 == 0 {
+            // So that more than the checksum is looked at.
+            frame[24..26].fill(0);
+            let sum = Sum::of(&frame[14..34]).checksum();
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        frame.truncate(frame.len() - random() % 3);
+        let sums = |layer: &Layer| {
+            let counters = layer.counters();
+            let drops: u64 = counters
+                .iter()
+                .filter(|(cause, _)| {
+                    *cause != Cause::FragmentEvicted && !cause.name().starts_with("answer-")
+                })
+                .map(|(_, drops)| drops)
+                .sum();
+            (counters.received, counters.delivered, drops)
+        };
+        let before = sums(layer);
+        let input = layer.handle(wire.now, &frame);
+        let (delivered, dropped) = match input {
+            Input::Transport(_) => (1, 0),
+            Input::Dropped(_) => (0, 1),
+            Input::Consumed | Input::Error(_) => (0, 0),
+        };
+        let after = (before.0 + 1, before.1 + delivered, before.2 + dropped);
+        assert_eq!(sums(layer), after, "{input:?}: {frame:02x?}");
+    }
+}
+
+#[test]
+fn a_link_that_takes_less_makes_every_path_narrower() {
+    for to in ["10.0.0.2", "2001:db8::2"] {
+        let mut wire = pair();
+        wire.settle();
+        let _ = wire.layers[0].route(wire.now, ip(to), None);
+        wire.settle();
+        let before = wire.layers[0].route(wire.now, ip(to), None).expect("a path");
+        for mtu in [1300, 9000] {
+            wire.layers[0].set_mtu(mtu);
+            assert_ne!(
+                wire.layers[0].generation(),
+                before.generation,
+                "who keeps a path asks again"
+            );
+            let now = wire.layers[0].route(wire.now, ip(to), None).expect("a path");
+            assert_eq!(now.mtu, mtu);
+        }
+    }
 }
