@@ -185,18 +185,21 @@ impl Steering {
         self.put(&mut ours)?;
         self.maps.sockets.put(&queue.to_ne_bytes(), &socket.to_ne_bytes())
     }
-}
 
-impl Drop for Steering {
-    /// Others may go on with the program.
-    fn drop(&mut self) {
-        let ours = std::mem::take(&mut *self.ours());
-        for queue in &ours.queues {
-            let _ = self.maps.take_everything(*queue, false);
-        }
-        for key in &ours.present {
-            let _ = self.maps.flows.remove(key);
-        }
+    /// Nothing of this queue is ours any more. Others may go on with the program, and take the queue as soon as its
+    /// socket is closed: this comes first.
+    pub fn release(&self, queue: u32) {
+        let Ok(queue) = u8::try_from(queue) else { return };
+        let mut ours = self.ours();
+        ours.queues.retain(|q| *q != queue);
+        let _ = self.maps.take_everything(queue, false);
+        ours.present.retain(|key| {
+            let stays = key[KEY_QUEUE] != queue;
+            if !stays {
+                let _ = self.maps.flows.remove(key);
+            }
+            stays
+        });
     }
 }
 

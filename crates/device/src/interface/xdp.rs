@@ -93,6 +93,7 @@ pub struct Xdp {
     frames: u32,
     /// A packet may lie in several.
     in_pieces: bool,
+    queue: u32,
     fd: OwnedFd,
     steering: Arc<Steering>,
     capabilities: Capabilities,
@@ -132,13 +133,19 @@ pub fn open_queues(config: &Config, count: u32) -> io::Result<Vec<Xdp>> {
     let steering =
         Steering::attach(index, &config.flows, config.generic).map_err(|e| explain(e, config))?;
     let steering = Arc::new(steering);
-    let frames = (FRAMES_OF_ALL / count.max(1)).next_power_of_two().clamp(LEAST_FRAMES, FRAMES);
+    let frames = (1 << (FRAMES_OF_ALL / count.max(1)).ilog2()).clamp(LEAST_FRAMES, FRAMES);
     (0..count)
         .map(|queue| {
             let config = Config { queue, ..config.clone() };
             Xdp::with(&config, index, steering.clone(), frames).map_err(|e| explain(e, &config))
         })
         .collect()
+}
+
+impl Drop for Xdp {
+    fn drop(&mut self) {
+        self.steering.release(self.queue);
+    }
 }
 
 impl Xdp {
@@ -216,7 +223,6 @@ impl Xdp {
                  so: switch them off at its other end (ethtool -K NAME tso off gso off)"
             ));
         }
-        steering.socket(config.queue, fd.as_raw_fd())?;
         let capabilities = Capabilities {
             name: "xdp",
             link: Link::Ethernet,
@@ -230,17 +236,21 @@ impl Xdp {
             notes,
         };
         let (watch, waker) = (Watch::new(index)?, Waker::new()?);
-        Ok(Xdp {
+        let xdp = Xdp {
             memory,
             frames,
             in_pieces,
+            queue: config.queue,
             fd,
             steering,
             capabilities,
             is_unfinished,
             watch,
             waker,
-        })
+        };
+        // Last: what is entered here, its end releases.
+        xdp.steering.socket(config.queue, xdp.fd.as_raw_fd())?;
+        Ok(xdp)
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {

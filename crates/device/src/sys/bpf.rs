@@ -197,13 +197,15 @@ pub(crate) struct Hanging {
 }
 
 /// What the kernel tells of an object, as much as fits.
-fn info(object: BorrowedFd<'_>, answer: &mut [u64]) -> io::Result<()> {
+///
+/// # Safety
+/// Every pointer in `answer` is null, or to memory as long as the count beside it says.
+unsafe fn info(object: BorrowedFd<'_>, answer: &mut [u64]) -> io::Result<()> {
     let mut attributes = Attributes::new()
         .fd(0, object)
         .u32(4, size_of_val(answer) as u32)
         .pointer(8, answer.as_mut_ptr());
-    // SAFETY: the answer is as long as said and borrowed exclusively. Of the pointers that a caller of this
-    // module put in it, the kernel writes to the list of maps alone, which `maps_of` vouches for.
+    // SAFETY: the answer is as long as said and borrowed exclusively; the caller vouches for the pointers in it.
     unsafe { bpf(INFO, &mut attributes) }.map(drop)
 }
 
@@ -228,7 +230,8 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<([u8; 8], Vec<
         [0, 0, 0, 0, a, b, c, d]
     });
     answer[7] = ids.as_mut_ptr() as usize as u64;
-    info(program, &mut answer)?;
+    // SAFETY: `ids` is the list of maps, and as long as `nr_map_ids` says; the other pointers are null.
+    unsafe { info(program, &mut answer) }?;
     let count = (halves(answer[6]).1 as usize).min(MOST_MAPS);
     Ok((answer[1].to_ne_bytes(), ids[..count].to_vec()))
 }
@@ -251,7 +254,10 @@ pub(crate) fn hanging(program: u32, interface: u32) -> io::Result<Hanging> {
         let Ok(link) = by_id(LINK_BY_ID, id) else { continue };
         // `struct bpf_link_info`: type, number, program, and behind a gap the interface.
         let mut answer = [0u64; 32];
-        info(link.as_fd(), &mut answer)?;
+        // SAFETY: there is no pointer in it.
+        if unsafe { info(link.as_fd(), &mut answer) }.is_err() {
+            continue;
+        }
         let found = (halves(answer[0]).0, halves(answer[1]).0, halves(answer[2]).0);
         if found != (LINK_TYPE_XDP, program, interface) {
             continue;
@@ -267,7 +273,8 @@ pub(crate) fn hanging(program: u32, interface: u32) -> io::Result<Hanging> {
 fn open_map(id: u32) -> io::Result<(u32, Map)> {
     let fd = by_id(MAP_BY_ID, id)?;
     let mut answer = [0u64; 16];
-    info(fd.as_fd(), &mut answer)?;
+    // SAFETY: there is no pointer in it.
+    unsafe { info(fd.as_fd(), &mut answer) }?;
     let (key_len, value_len) = halves(answer[1]);
     let kind = halves(answer[0]).0;
     Ok((kind, Map { fd, key_len: key_len as usize, value_len: value_len as usize }))

@@ -268,7 +268,8 @@ impl Core {
     /// Something waits for the station of its next hop: tried again in a while, and at once when the IP layer has
     /// learned something.
     pub(in crate::ip) fn resolve_later(&mut self, now: Instant) {
-        self.resolve_at = Some(now + RESOLVE_RETRY);
+        // What comes later does not put it off.
+        self.resolve_at.get_or_insert(now + RESOLVE_RETRY);
     }
 
     /// What waited for the station of its next hop tries again.
