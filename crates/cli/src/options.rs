@@ -141,7 +141,10 @@ impl Common {
             ExecutionChoice::Blocked => Execution::Blocked,
             ExecutionChoice::Sequential => Execution::Sequential,
         };
-        Kernel { level: self.cpu_level.unwrap_or_else(Level::detect), execution }
+        let level = self.cpu_level.unwrap_or_else(Level::detect);
+        // Encoders and decoders of arrays have no way to be told each.
+        fusewire_codec::vectors::use_level(level);
+        Kernel { level, execution }
     }
 
     /// What the model says is fastest for each cipher, if it is asked and this machine is calibrated.

@@ -3,9 +3,11 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use support::World;
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Done, World};
 
 /// Experiments that are short in the quick form, and need nothing.
 const SHORT: [&str; 3] = ["maclean-throughput", "dabbous-checksums", "braun-units"];
@@ -42,6 +44,32 @@ fn experiments_run_and_are_kept() {
     assert!(absent.contains("left out: not there yet: XTP"), "{absent}");
     let unknown = world.run("alice", &["lab", "run", "nothing", "--records", records]);
     assert!(unknown.code == 2 && unknown.err.contains("no experiment"), "{unknown:?}");
+}
+
+#[test]
+fn what_is_done_is_kept_when_ctrl_c_ends_the_rest() {
+    let world = World::new();
+    let folder = world.path("records");
+    let args = [
+        &["lab", "run", "maclean-throughput", "dabbous-checksums", "braun-units", "braun-loops"][..],
+        &["--records", folder.to_str().unwrap()],
+    ];
+    let mut command = world.command("alice", &args.concat());
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let kept = || std::fs::read_dir(folder.join("maclean-throughput")).map_or(0, Iterator::count);
+    let start = Instant::now();
+    while kept() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is kept");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let done = Done::of(running).failed(130, "interrupted; 1 record kept in");
+    assert!(done.out.starts_with("maclean-throughput"), "{done:?}");
+    assert!(!folder.join("dabbous-checksums").exists(), "half a record was kept");
+    let list = ["lab", "list", "--json", "--records", folder.to_str().unwrap()];
+    let list = world.run("alice", &list).ok().lines();
+    let taken = list.iter().filter(|line| line["record_taken"].is_string()).count();
+    assert_eq!(taken, 1);
 }
 
 #[test]

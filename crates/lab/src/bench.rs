@@ -65,7 +65,9 @@ impl<'a> Bench<'a> {
 
     /// Says what had to be left out.
     pub fn remark(&mut self, remark: impl Into<String>) {
-        let remark = remark.into();
+        // What a program of somebody's said may be long, and colourful.
+        let remark: String =
+            remark.into().replace(char::is_control, " ").chars().take(300).collect();
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }

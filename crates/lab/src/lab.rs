@@ -105,10 +105,9 @@ pub fn run(
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
     each: &mut dyn FnMut(&'static Experiment, Outcome),
 ) -> Result<()> {
-    let mut clock = Clock::new(experiments, plan.quick);
+    let clock = Clock::new(experiments, plan.quick);
     for (index, experiment) in experiments.iter().enumerate() {
         if let Some(why) = experiment.obstacle() {
-            clock.finished(index);
             each(experiment, Outcome::Left(why));
             continue;
         }
@@ -123,14 +122,20 @@ pub fn run(
         };
         let outcome = match one(experiment, plan, &mut watch) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // The terminal's Ctrl-C ended a program that it had started.
+            Err(_) if !watch(1.0, "") => return Err(Error::Interrupted),
             Err(error) => Outcome::Failed(error),
             Ok(record) => {
                 let change = change(records, &record);
-                records.keep(&record)?;
-                Outcome::Done { record: Box::new(record), change }
+                match records.keep(&record) {
+                    Err(error @ Error::Record(_)) => Outcome::Failed(error),
+                    kept => {
+                        kept?;
+                        Outcome::Done { record: Box::new(record), change }
+                    }
+                }
             }
         };
-        clock.finished(index);
         each(experiment, outcome);
     }
     Ok(())
@@ -196,7 +201,6 @@ fn change(records: &Records, record: &Record) -> Option<Change> {
 /// What is left, from what was thought and what has been needed.
 struct Clock {
     thought: Vec<f64>,
-    done: usize,
     start: Instant,
 }
 
@@ -206,11 +210,7 @@ impl Clock {
             Some(_) => 0.0,
             None => e.seconds[usize::from(!quick)],
         };
-        Clock { thought: experiments.iter().map(seconds).collect(), done: 0, start: Instant::now() }
-    }
-
-    fn finished(&mut self, index: usize) {
-        self.done = index + 1;
+        Clock { thought: experiments.iter().map(seconds).collect(), start: Instant::now() }
     }
 
     fn at(&self, index: usize, part: f64) -> (f64, Duration) {

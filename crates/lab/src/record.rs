@@ -247,7 +247,7 @@ impl Record {
 }
 
 fn check_text(text: &str) -> Result<()> {
-    if text.len() > TEXT_MAX || text.chars().any(char::is_control) {
+    if text.chars().count() > TEXT_MAX || text.chars().any(char::is_control) {
         let start: String = text.chars().filter(|c| !c.is_control()).take(30).collect();
         let why = format!("the text {start:?}… is too long or has control characters");
         return Err(Error::Record(why));
@@ -314,8 +314,10 @@ impl Records {
     /// Keeps a record, whole or not at all; gives its file.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// When it is absurd; when the operating system refuses.
     pub fn keep(&self, record: &Record) -> Result<PathBuf> {
+        // What could not be read again is not written.
+        record.check()?;
         let folder = self.folder.join(&record.experiment);
         std::fs::create_dir_all(&folder).map_err(Error::os("making the folder of records"))?;
         let mut at = record.taken_unix_s;

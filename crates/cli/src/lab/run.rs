@@ -2,8 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -12,7 +11,6 @@ use fusewire_lab::experiments::ALL;
 use fusewire_lab::lab::{self, Change, Outcome, Plan, Progress};
 use fusewire_lab::record::Record;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::records;
 use crate::bench::kernels::level;
@@ -58,12 +56,7 @@ pub fn run(options: &Run) -> Result {
         program: std::env::current_exe()?,
         command: command(),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The second ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = crate::transfer::stop_flag()?;
     let mut bar = Bar { terminal: std::io::stderr().is_terminal(), said: None };
     let mut tell = |progress: &Progress<'_>| {
         bar.tell(progress);

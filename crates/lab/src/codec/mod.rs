@@ -98,6 +98,12 @@ const SEEDS: u64 = 8;
 /// # Errors
 /// The values are none, a codec does not read what it wrote, or the peers fail or make something else.
 pub fn run(plan: &Plan<'_>) -> Result<Vec<Line>> {
+    // Before the first array, which would decide it.
+    if fusewire_codec::vectors::use_level(plan.level) != plan.level {
+        return Err(crate::Error::Unsupported(
+            "another CPU level, once arrays were encoded".into(),
+        ));
+    }
     if let Some(program) = plan.peers {
         agree(program, 0..SEEDS)?;
     }
@@ -106,7 +112,6 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Line>> {
         None => Values::made(1),
     };
     let typed = Typed::of(&values)?;
-    fusewire_codec::vectors::use_level(plan.level);
     // Before the peers start, which so get the same CPU.
     let _cpu = schedule::Pinned::new()?;
     let mut cases = Vec::new();

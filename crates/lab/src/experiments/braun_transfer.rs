@@ -159,7 +159,7 @@ fn lines(bench: &mut Bench<'_>, plan: &Plan) -> Result<Vec<Line>> {
     let mut told = Vec::new();
     let lines = transfer::run(plan, &mut |what| told.push(what.to_owned()))?;
     for what in told.into_iter().filter(|what| !what.starts_with("round ")) {
-        bench.remark(what.replace(char::is_control, " "));
+        bench.remark(what);
     }
     Ok(lines)
 }

@@ -272,9 +272,9 @@ fn lines(bench: &mut Bench<'_>, plan: &Plan) -> Result<Vec<Line>> {
     let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     inca::run(plan, &mut |line| match line {
         Ok(line) => lines.push(line.clone()),
-        Err(why) => wrong.push(why.replace(char::is_control, " ")),
+        Err(why) => wrong.push(why.to_owned()),
     })?;
-    wrong.into_iter().for_each(|why| bench.remark(why.chars().take(300).collect::<String>()));
+    wrong.into_iter().for_each(|why| bench.remark(why));
     Ok(lines)
 }
 
