@@ -45,7 +45,6 @@ pub fn run(options: &Options) -> Result {
         "lints",
         cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     )?;
-    step("program", cargo().args(["build", "--release"]))?;
     step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
     packetdrill::own()?;
     step(

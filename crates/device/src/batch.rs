@@ -52,6 +52,7 @@ pub struct SuperPacket<'a> {
 
 impl<'a> SuperPacket<'a> {
     /// The frames, in the order of their arrival.
+    #[inline]
     pub fn frames(&self) -> Chunks<'a, u8> {
         self.bytes.chunks(self.segment_len.max(1))
     }
@@ -107,6 +108,7 @@ impl RxBatch {
     }
 
     /// The super-packets in the order of their arrival.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SuperPacket<'_>> {
         self.memory.chunks(self.slot_bytes).zip(&self.slots[..self.filled]).map(|(memory, slot)| {
             SuperPacket {
@@ -119,6 +121,7 @@ impl RxBatch {
     }
 
     /// Adds a super-packet by copying it; false when the batch is full or `bytes` does not fit a slot.
+    #[inline]
     pub fn push(&mut self, packet: SuperPacket<'_>) -> bool {
         let Some(slot) = self.free_slot() else { return false };
         let Some(room) = slot.get_mut(..packet.bytes.len()) else { return false };

@@ -158,6 +158,7 @@ impl Search {
     }
 
     /// When [`Search::handle_timeout`] or [`Search::poll_probe`] has something to do.
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.probe {
             Some(probe) => Some(probe.sent + self.config.probe_timeout),
@@ -173,6 +174,7 @@ impl Search {
     }
 
     /// A packet of `size` bytes was delivered, probe or not.
+    #[inline]
     pub fn on_delivered(&mut self, now: Instant, size: u32) {
         if size >= self.current {
             self.losses = 0;

@@ -89,6 +89,7 @@ impl Wheel {
     }
 
     /// Takes the deadline of `key` away, also when it has expired and was not taken yet.
+    #[inline]
     pub fn cancel(&mut self, key: u32) {
         if (key as usize) < self.entries.len() {
             self.unlink(key);
@@ -123,6 +124,7 @@ impl Wheel {
     }
 
     /// Takes a key that is due. Order among keys that are due is not defined.
+    #[inline]
     pub fn pop_expired(&mut self) -> Option<u32> {
         let key = self.heads[EXPIRED as usize];
         if key == NONE {

@@ -41,6 +41,7 @@ pub fn stream_copy(from: &[u8], to: &mut [u8]) {
 
 /// Makes the stores of [`stream_copy`] visible before every store that follows.
 #[cfg(target_arch = "x86_64")]
+#[inline]
 pub fn stream_fence() {
     // SAFETY: SSE belongs to every x86-64, and a fence touches no memory.
     unsafe { core::arch::x86_64::_mm_sfence() }
@@ -57,6 +58,7 @@ pub fn stream_copy(from: &[u8], to: &mut [u8]) {
 
 /// Nothing: there were no stores past the caches.
 #[cfg(not(target_arch = "x86_64"))]
+#[inline]
 pub fn stream_fence() {}
 
 #[cfg(test)]

@@ -119,6 +119,7 @@ impl RecordParams {
     }
 
     /// Bytes of a record with a body of `body_len` bytes.
+    #[inline]
     pub const fn record_len(&self, body_len: usize) -> usize {
         HEADER_LEN + self.ciphertext_len(body_len) + self.cipher.tag_len()
     }

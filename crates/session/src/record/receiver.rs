@@ -100,6 +100,7 @@ impl RecordReceiver {
     }
 
     /// Bytes that a record adds to a body that needs no padding.
+    #[inline]
     pub fn overhead(&self) -> usize {
         self.params.record_len(0)
     }
@@ -110,6 +111,7 @@ impl RecordReceiver {
     }
 
     /// The whole length of the record with this header.
+    #[inline]
     pub fn record_len(&self, header: &RecordHeader) -> usize {
         self.params.record_len(header.body_len as usize)
     }

@@ -55,16 +55,19 @@ impl RecordSender {
     }
 
     /// Bytes that a record adds to a body that needs no padding.
+    #[inline]
     pub fn overhead(&self) -> usize {
         self.params.record_len(0)
     }
 
     /// Bytes of a record with a body of `body_len` bytes.
+    #[inline]
     pub fn record_len(&self, body_len: usize) -> usize {
         self.params.record_len(body_len)
     }
 
     /// The longest body whose record fits into `record_len` bytes; `None` when not even an empty one does.
+    #[inline]
     pub fn body_len_fitting(&self, record_len: usize) -> Option<usize> {
         let room = record_len.checked_sub(self.overhead())?;
         let block = self.params.cipher.block_len();

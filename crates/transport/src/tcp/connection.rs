@@ -416,6 +416,7 @@ impl Connection {
     }
 
     /// What happened, oldest kind first; `None` when there is nothing new.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         use core::mem::take;
         let e = &mut self.events;
@@ -457,6 +458,7 @@ impl Connection {
     }
 
     /// The next stream offset that the receiver waits for.
+    #[inline]
     pub fn rcv_nxt_offset(&self) -> u64 {
         self.recv.nxt.min(self.recv.fin).saturating_sub(1)
     }

@@ -58,6 +58,7 @@ impl Connection {
     }
 
     /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
+    #[inline]
     pub fn reserve(&mut self, len: u32) -> Option<Reservation> {
         if len == 0 || len > self.send_room() {
             return None;

@@ -90,6 +90,7 @@ impl Connection {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest.
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
