@@ -17,6 +17,8 @@ use crate::{Error, Result};
 /// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
 /// the peer is woken for all of them at once.
 const FLUSH_BYTES: usize = 256 << 10;
+/// Looks for an answer between two turns of the stack.
+const LOOKS_A_TURN: u32 = 32;
 /// Super-frames sent between two turns of the stack.
 const SENDS_A_TURN: u32 = 16;
 
@@ -180,18 +182,23 @@ impl<'a> Subject<'a> {
         let id = self.bind()?;
         let task = self.task;
         let question = vec![MARK; task.size];
-        let mut bytes = vec![0; 1 << 16];
         ask(task, || {
             self.send_surely(id, &question, task.peer)?;
-            loop {
-                let answer = self.stack.udp_recv(id, &mut bytes).map_err(failed)?;
-                if answer.is_some_and(|received| received.len == task.size) {
+            for looked in 1u32.. {
+                let (now, mut answered) = (self.clock.now(), false);
+                let taken = self.stack.udp_recv_batch(now, id, |messages| {
+                    answered |= messages.bytes.len() == task.size;
+                });
+                taken.map_err(Error::os("receiving"))?.map_err(failed)?;
+                if answered {
                     return Ok(());
                 }
-                if !self.turn()? {
-                    return Err(Error::Unsupported("no answer came".into()));
+                // Timers, and who asks for our address, have time.
+                if looked.is_multiple_of(LOOKS_A_TURN) && !self.turn()? {
+                    break;
                 }
             }
+            Err(Error::Unsupported("no answer came".into()))
         })
     }
 

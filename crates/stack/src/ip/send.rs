@@ -162,8 +162,12 @@ impl Stack {
         if message_len == 0 {
             return Ok(Err(Error::Misuse("messages of no bytes have no number")));
         }
+        if bytes.len() <= message_len {
+            // The way of a message by itself is short: somebody may wait for the answer.
+            return Ok(Ok(usize::from(self.udp_super_frame(&via, packet, bytes, message_len)?)));
+        }
         let offload = self.core.offload();
-        if !offload.udp || bytes.len() <= message_len {
+        if !offload.udp {
             return self.udp_packets(&via, packet, bytes, message_len).map(Ok);
         }
         let most = (offload.packet_max - HEADER_ROOM) / message_len;

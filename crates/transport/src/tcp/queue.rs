@@ -565,7 +565,7 @@ mod tests {
     #[test]
     fn an_acknowledgement_of_many_is_as_many_of_one() {
         let lens = [1000, 1000, 300, 1000, 1, 1000];
-        for una in 1..=4302u64 {
+        for una in (1..=4302u64).step_by(43) {
             let (mut at_once, mut by_one) = (sent(&lens), sent(&lens));
             let ack = |queue: &mut SendQueue, una| {
                 let (mut count, mut latest) = (0, Instant::ZERO);
