@@ -45,6 +45,8 @@ pub fn run(options: &Options) -> Result {
         "lints",
         cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     )?;
+    let bare = ["clippy", "-p", "fusewire-codec", "--no-default-features", "--", "-D", "warnings"];
+    step("lints of the codec without an allocator", cargo().args(bare))?;
     step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
     packetdrill::own()?;
     step(

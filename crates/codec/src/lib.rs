@@ -358,3 +358,15 @@ pub(crate) trait Loops {
     /// Runs it. It is always inlined.
     fn run(self) -> Self::Output;
 }
+
+/// Runs a loop over so many elements, with the instructions of this CPU where the crate has them.
+#[inline(always)]
+pub(crate) fn run<T: Loops>(count: usize, loops: T) -> T::Output {
+    #[cfg(feature = "vectors")]
+    return vectors::run(count, loops);
+    #[cfg(not(feature = "vectors"))]
+    {
+        let _ = count;
+        loops.run()
+    }
+}

@@ -21,10 +21,7 @@ pub(super) fn encode_integers<T: Copy + Into<i64>>(
     to: &mut Encoder<'_>,
 ) -> Result<(), Error> {
     let loops = Backwards { values, free: to.free() };
-    #[cfg(feature = "vectors")]
-    let (rest, at) = crate::vectors::run(values.len(), loops);
-    #[cfg(not(feature = "vectors"))]
-    let (rest, at) = crate::Loops::run(loops);
+    let (rest, at) = crate::run(values.len(), loops);
     to.advance_to(at);
     // Long ones, and the last room there is.
     if let [before @ .., value] = &values[..rest] {
@@ -88,10 +85,7 @@ where
         is_canonical: from.rules() == super::Rules::Der,
         elements: &mut elements,
     };
-    #[cfg(feature = "vectors")]
-    let at = crate::vectors::run(room, loops);
-    #[cfg(not(feature = "vectors"))]
-    let at = crate::Loops::run(loops);
+    let at = crate::run(room, loops);
     from.at = at;
     from.budget.elements(elements.len() as u64, at)?;
     while from.more()? {
@@ -108,7 +102,9 @@ pub(super) fn decode_texts<'a, A: Alphabet>(
 ) -> Result<Vec<Text<'a, A>>, Error> {
     let mut elements: Vec<Text<'a, A>> = Vec::new();
     // Contents of indefinite length, and times, of which DER has one form, are asked about one by one.
-    let is_plain = !from.open && (from.rules() == super::Rules::Ber || !matches!(A::TAG, 23 | 24));
+    let is_plain = !from.open
+        && from.at != from.end
+        && (from.rules() == super::Rules::Ber || !matches!(A::TAG, 23 | 24));
     if let (true, Some(&[_, len])) = (is_plain, from.peek_chunk()) {
         let (len, rest) = (2 + usize::from(len), from.remaining());
         let room = from.expect::<Text<'a, A>>(len, rest.saturating_sub(len));
@@ -116,10 +112,7 @@ pub(super) fn decode_texts<'a, A: Alphabet>(
         let most = from.budget.elements_left().min(room as u64) as usize;
         let (data, at, end) = (from.data, from.at, from.end);
         let loops = Texts { data, at, end, most, elements: &mut elements };
-        #[cfg(feature = "vectors")]
-        let at = crate::vectors::run(room, loops);
-        #[cfg(not(feature = "vectors"))]
-        let at = crate::Loops::run(loops);
+        let at = crate::run(room, loops);
         from.at = at;
         from.budget.elements(elements.len() as u64, at)?;
     }

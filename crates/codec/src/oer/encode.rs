@@ -210,10 +210,7 @@ impl<S: Sink> Encoder<S> {
         let mut strip = [0; Strip::LEN];
         for values in values.chunks(Strip::SOME) {
             let loops = Strip { values, strip: &mut strip };
-            #[cfg(feature = "vectors")]
-            let len = crate::vectors::run(values.len(), loops);
-            #[cfg(not(feature = "vectors"))]
-            let len = crate::Loops::run(loops);
+            let len = crate::run(values.len(), loops);
             self.sink.put(&strip[..len])?;
         }
         Ok(())

@@ -29,7 +29,7 @@ impl<'a> Octets<'a> {
     /// The bytes.
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.iter().as_slice()
     }
 
     /// The bytes from `start` on.
@@ -58,13 +58,13 @@ impl core::ops::Deref for Octets<'_> {
     type Target = [u8];
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        &self.0
+        self.as_bytes()
     }
 }
 
 impl AsRef<[u8]> for Octets<'_> {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self.as_bytes()
     }
 }
 
