@@ -247,50 +247,13 @@ impl Writer<'_> {
         }
     }
 
-    /// A SET: first in the order that DER has, then whatever is left.
+    /// A SET, each component in a variable until all were there.
     fn decode_set(&mut self, rust: &str, of: &Struct) {
         if of.fields.is_empty() && of.unknown_at.is_none() {
             return line!(self, "        from.constructed(header, |_| Ok({rust} {{}}))");
         }
         line!(self, "        from.constructed(header, |from| {{");
-        if of.fields.iter().any(|f| self.is_checked(&f.ty)) {
-            line!(self, "            let at_ = from.position();");
-        }
-        let fields = self.ordered(of);
-        for field in &fields {
-            let ty = self.ty(&field.ty, "'a");
-            let step = optional_step(field);
-            let name = &field.names.rust;
-            line!(self, "            let mut {name}: Option<{ty}> = {step};");
-        }
-        line!(self, "            while from.out_of_order()? {{");
-        line!(self, "                let tag_ = from.peek()?;");
-        let mut otherwise = "";
-        for field in &fields {
-            let condition = self.begins(field, "tag_");
-            let (name, asn) = (&field.names.rust, &field.names.asn);
-            let read = match field.ty.tagging {
-                Tagging::Own | Tagging::Raw(_) => "ber::Decode::decode(from)".to_owned(),
-                Tagging::Implicit(t) => format!("ber::DecodeContents::decode_as({}, from)", tag(t)),
-                Tagging::Explicit(t) => format!("from.within({}, ber::Decode::decode)", tag(t)),
-            };
-            line!(self, "                {otherwise}if {condition} {{");
-            line!(self, "                    from.once(&mut {name}, {asn:?}, |from| {read})?;");
-            otherwise = "} else ";
-        }
-        if of.fields.is_empty() {
-            line!(self, "                let _ = tag_;");
-            line!(self, "                from.any()?;");
-        } else {
-            line!(self, "                }} else {{");
-            if of.unknown_at.is_some() {
-                line!(self, "                    from.any()?;");
-            } else {
-                line!(self, "                    return Err(from.unknown({rust:?}));");
-            }
-            line!(self, "                }}");
-        }
-        line!(self, "            }}");
+        self.set_components(rust, of, |_, _| false);
         self.finish_set(rust, of);
         line!(self, "        }})");
     }

@@ -5,41 +5,75 @@ use super::checks::Side;
 use super::lower::fitting;
 use super::model::*;
 use super::plain::{Forward, fixed};
+use super::settle::{Needs, settled};
 use super::write::{Writer, line, type_range};
 
 impl Model {
-    /// Finds the definitions whose encodings in LWS all have one size.
+    /// Finds the definitions whose encodings in LWS all have one size, one that a machine of 32 bits can say.
     pub(super) fn find_fixed(&mut self) {
-        self.fixed = vec![false; self.defs.len()];
-        loop {
-            let writer = |id: DefId| Writer {
-                model: self,
-                module: self.defs[id].module,
-                out: String::new(),
-            };
-            let has = |id: &DefId| !self.fixed[*id] && writer(*id).is_fixed(*id);
-            let found: Vec<DefId> = (0..self.defs.len()).filter(has).collect();
-            if found.is_empty() {
-                return;
-            }
-            found.into_iter().for_each(|id| self.fixed[id] = true);
-        }
+        let writer = Writer { model: self, module: 0, out: String::new() };
+        let needs: Vec<Needs> = (0..self.defs.len()).map(|id| writer.fixed_needs(id)).collect();
+        let mut sizes = vec![0; self.defs.len()];
+        let (fixed, _) = settled(&needs, |id| {
+            let parts = self.parts(id).into_iter();
+            let size = parts
+                .map(|part| writer.size_most(part, &sizes))
+                .try_fold(0_u64, |all, of| all.checked_add(of?).filter(|&size| size <= SIZE_MAX));
+            sizes[id] = size.unwrap_or(0);
+            size.is_some()
+        });
+        self.fixed = fixed;
     }
 }
 
+/// A larger size is none: what is read by such a one is not there.
+const SIZE_MAX: u64 = 1 << 30;
+
 impl Writer<'_> {
-    fn is_fixed(&self, id: DefId) -> bool {
-        match &self.model.defs[id].shape {
+    /// What must have one size for a definition to have one.
+    fn fixed_needs(&self, id: DefId) -> Needs {
+        let mut needs = Vec::new();
+        let may = match &self.model.defs[id].shape {
             Shape::Struct(of) => {
-                let is_fixed = |f: &Field| {
+                let mut is_fixed = |f: &Field| {
                     f.presence == Presence::Required
                         && f.addition.is_none()
-                        && self.fixed_size(&f.ty).is_some()
+                        && self.may_be_fixed(&f.ty, &mut needs)
                 };
-                of.unknown_at.is_none() && of.fields.iter().all(is_fixed)
+                of.unknown_at.is_none() && of.fields.iter().all(&mut is_fixed)
             }
-            Shape::Newtype(of) => self.fixed_size(&of.inner).is_some(),
+            Shape::Newtype(of) => self.may_be_fixed(&of.inner, &mut needs),
             _ => false,
+        };
+        may.then_some(needs)
+    }
+
+    /// Whether values of a type have one size, if what is pushed has one.
+    fn may_be_fixed(&self, ty: &Use, needs: &mut Vec<DefId>) -> bool {
+        let leaf = self.leaf(ty);
+        !ty.is_boxed
+            && match leaf.kind {
+                Kind::Named(id) => {
+                    needs.push(*id);
+                    true
+                }
+                Kind::Vec(of) | Kind::SetOf(of) => {
+                    fixed(leaf.limits).is_some() && self.may_be_fixed(of, needs)
+                }
+                Kind::Plain(..) => self.fixed_size(ty).is_some(),
+            }
+    }
+
+    /// The size that values of a type have with the largest words.
+    fn size_most(&self, ty: &Use, sizes: &[u64]) -> Option<u64> {
+        let leaf = self.leaf(ty);
+        let count = || fixed(leaf.limits).map(u64::from);
+        match leaf.kind {
+            Kind::Named(id) => Some(sizes[*id]),
+            Kind::Vec(of) | Kind::SetOf(of) => count()?.checked_mul(self.size_most(of, sizes)?),
+            Kind::Plain("types::Octets", _) => Some(count()?.next_multiple_of(8)),
+            Kind::Plain("types::BitString", _) => Some(count()?.div_ceil(8).next_multiple_of(8)),
+            Kind::Plain(..) => Some(8),
         }
     }
 

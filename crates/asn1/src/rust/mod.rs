@@ -15,6 +15,7 @@ mod oer;
 mod parts;
 mod place;
 mod plain;
+mod settle;
 mod tables;
 mod tags;
 mod write;

@@ -4,42 +4,36 @@
 
 use super::ber::tag;
 use super::model::*;
+use super::settle::{Needs, settled};
 use super::write::{Writer, line};
 
 impl Model {
     /// Finds the definitions of which there is such a value: all but those that only boxes could make finite.
     pub(super) fn find_blanks(&mut self) {
-        self.blanks = vec![false; self.defs.len()];
-        loop {
-            let has = |id: &DefId| !self.blanks[*id] && self.is_blank(*id);
-            let found: Vec<DefId> = (0..self.defs.len()).filter(has).collect();
-            if found.is_empty() {
-                return;
-            }
-            found.into_iter().for_each(|id| self.blanks[id] = true);
-        }
+        let needs: Vec<Needs> = (0..self.defs.len()).map(|id| self.blank_needs(id)).collect();
+        (self.blanks, _) = settled(&needs, |_| true);
     }
 
-    fn is_blank(&self, id: DefId) -> bool {
-        match &self.defs[id].shape {
-            Shape::Struct(of) => of
-                .fields
-                .iter()
-                .all(|field| field.presence != Presence::Required || self.has_blank(&field.ty)),
-            Shape::Choice(of) => of.alternatives.first().is_some_and(|a| self.has_blank(&a.ty)),
+    /// What there must be such a value of, for there to be one of a definition.
+    fn blank_needs(&self, id: DefId) -> Needs {
+        let mut needs = Vec::new();
+        let mut holds = |ty: &Use| {
+            if let Kind::Named(id) = ty.kind {
+                needs.push(id);
+            }
+            !ty.is_boxed
+        };
+        let may = match &self.defs[id].shape {
+            Shape::Struct(of) => {
+                let mut required = of.fields.iter().filter(|f| f.presence == Presence::Required);
+                required.all(|field| holds(&field.ty))
+            }
+            Shape::Choice(of) => of.alternatives.first().is_some_and(|a| holds(&a.ty)),
             Shape::Enumerated(items, _) => !items.is_empty(),
-            Shape::Newtype(of) => self.has_blank(&of.inner),
-            Shape::Alias(of) => self.has_blank(of),
+            Shape::Newtype(Newtype { inner: of, .. }) | Shape::Alias(of) => holds(of),
             Shape::Pending => true,
-        }
-    }
-
-    fn has_blank(&self, ty: &Use) -> bool {
-        !ty.is_boxed
-            && match ty.kind {
-                Kind::Named(id) => self.blanks[id],
-                Kind::Plain(..) | Kind::Vec(_) | Kind::SetOf(_) => true,
-            }
+        };
+        may.then_some(needs)
     }
 
     /// Whether a definition is decoded in place: a struct that may be large.
@@ -138,7 +132,10 @@ impl Writer<'_> {
         line!(self, "    ) -> Result<(), codec::Error> {{");
         line!(self, "        from.constructed(header, |from| {{");
         match of.is_set {
-            true => self.set_in_place(rust, of),
+            true => {
+                self.set_components(rust, of, Self::is_placed);
+                self.set_is_whole(of);
+            }
             false => self.sequence_in_place(of),
         }
         line!(self, "            Ok(())");
@@ -172,16 +169,21 @@ impl Writer<'_> {
         }
     }
 
-    /// A SET: first in the order that DER has, then whatever is left. Of what must be there a variable says whether it
-    /// was; what is not placed is one until the end.
-    fn set_in_place(&mut self, rust: &str, of: &Struct) {
+    /// A SET: first in the order that DER has, then whatever is left. What is placed goes to its place at once, and of
+    /// what must be there a variable says whether it was; anything else is a variable until the end.
+    pub(super) fn set_components(
+        &mut self,
+        rust: &str,
+        of: &Struct,
+        is_placed: fn(&Self, &Field) -> bool,
+    ) {
         let fields = self.ordered(of);
         if of.fields.iter().any(|f| self.is_checked(&f.ty)) {
             line!(self, "            let at_ = from.position();");
         }
         for field in &fields {
             let name = &field.names.rust;
-            match (self.is_placed(field), &field.presence) {
+            match (is_placed(self, field), &field.presence) {
                 (true, Presence::Required) => {
                     let (condition, step) = (self.is_next(field), into_step(field));
                     let had = had(field);
@@ -206,20 +208,25 @@ impl Writer<'_> {
         for field in &fields {
             let condition = self.begins(field, "tag_");
             line!(self, "                {otherwise}if {condition} {{");
-            self.out_of_order(field);
+            self.out_of_order(field, is_placed(self, field));
             otherwise = "} else ";
         }
-        line!(self, "                }} else {{");
-        match of.unknown_at {
-            Some(_) => line!(self, "                    from.any()?;"),
-            None => line!(self, "                    return Err(from.unknown({rust:?}));"),
+        match of.fields.is_empty() {
+            true => line!(self, "                let _ = tag_;"),
+            false => line!(self, "                }} else {{"),
         }
-        line!(self, "                }}");
+        let indent = if of.fields.is_empty() { "" } else { "    " };
+        match of.unknown_at {
+            Some(_) => line!(self, "                {indent}from.any()?;"),
+            None => line!(self, "                {indent}return Err(from.unknown({rust:?}));"),
+        }
+        if !of.fields.is_empty() {
+            line!(self, "                }}");
+        }
         line!(self, "            }}");
-        self.set_is_whole(of);
     }
 
-    fn out_of_order(&mut self, field: &Field) {
+    fn out_of_order(&mut self, field: &Field, is_placed: bool) {
         let (name, asn) = (&field.names.rust, &field.names.asn);
         let read = match field.ty.tagging {
             Tagging::Own | Tagging::Raw(_) => "ber::Decode::decode(from)".to_owned(),
@@ -227,7 +234,7 @@ impl Writer<'_> {
             Tagging::Explicit(t) => format!("from.within({}, ber::Decode::decode)", tag(t)),
         };
         let indent = "                    ";
-        match (self.is_placed(field), &field.presence) {
+        match (is_placed, &field.presence) {
             (true, Presence::Required) => {
                 let (had, step) = (had(field), into_step(field));
                 line!(self, "{indent}if core::mem::replace(&mut {had}, true) {{");
@@ -283,10 +290,8 @@ impl Writer<'_> {
         let alone = of.alternatives.len() == 1 && !of.is_extensible;
         let mut otherwise = "";
         for (n, alternative) in of.alternatives.iter().enumerate() {
-            let is_checked = !self
-                .checks(&alternative.ty, "value", false, &super::checks::Side::Decode, "")
-                .is_empty();
-            if is_checked || !self.model.is_large(&alternative.ty) {
+            // A struct: nothing is asked of it here, for its components ask themselves.
+            if !self.model.is_large(&alternative.ty) {
                 continue;
             }
             let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
@@ -310,18 +315,9 @@ impl Writer<'_> {
             }
             otherwise = "} else ";
         }
-        let all = "        *place_ = ber::Decode::decode(from)?;";
-        match otherwise {
-            "" => {
-                line!(self, "        let _ = tag;");
-                line!(self, "{all}");
-            }
-            _ => {
-                line!(self, "        }} else {{");
-                line!(self, "    {all}");
-                line!(self, "        }}");
-            }
-        }
+        line!(self, "        }} else {{");
+        line!(self, "            *place_ = ber::Decode::decode(from)?;");
+        line!(self, "        }}");
         line!(self, "        Ok(())");
         line!(self, "    }}");
     }
