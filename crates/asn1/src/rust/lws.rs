@@ -159,7 +159,7 @@ impl Writer<'_> {
             line!(self, "            }}");
         }
         line!(self, "            for _ in {}..additions {{", groups.len());
-        line!(self, "                from.counted(|_| Ok(()))?;");
+        line!(self, "                from.skip_counted()?;");
         line!(self, "            }}");
         line!(self, "        }}");
     }
@@ -189,13 +189,7 @@ impl Writer<'_> {
             line!(self, "            }}");
         }
         if of.is_extensible {
-            line!(self, "            {rust}::Unknown(_) => {{");
-            line!(
-                self,
-                "                let problem = codec::Problem::Discriminant {{ found: -1, type_name: {rust:?} }};"
-            );
-            line!(self, "                Err(to.error(problem))");
-            line!(self, "            }}");
+            line!(self, "            {rust}::Unknown(value) => to.octets_fixed(value.as_bytes()),");
         } else if of.alternatives.is_empty() {
             line!(self, "            _ => {{");
             line!(self, "                let _ = to;");
@@ -219,7 +213,16 @@ impl Writer<'_> {
             self.decode_alternative(rust, name, alternative, &read);
             line!(self, "            }}");
         }
-        line!(self, "            other => Err(from.unknown(other as i64, {rust:?})),");
+        match of.is_extensible {
+            true => {
+                line!(self, "            other => {{");
+                line!(self, "                from.unknown_alternative(other).map({rust}::Unknown)");
+                line!(self, "            }}");
+            }
+            false => {
+                line!(self, "            other => Err(from.unknown(other as i64, {rust:?})),");
+            }
+        }
         line!(self, "        }}");
     }
 }

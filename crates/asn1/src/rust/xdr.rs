@@ -96,7 +96,7 @@ impl Writer<'_> {
                 line!(self, "        }}");
             }
             line!(self, "        for _ in {}..additions_ {{", groups.len());
-            line!(self, "            from.counted(|_| Ok(()))?;");
+            line!(self, "            from.skip_counted()?;");
             line!(self, "        }}");
         } else if of.fields.is_empty() {
             line!(self, "        let _ = from;");

@@ -204,7 +204,7 @@ impl<'a> xdr::Decode<'a> for A<'a> {
             })?;
         }
         for _ in 1..additions_ {
-            from.counted(|_| Ok(()))?;
+            from.skip_counted()?;
         }
         Ok(A { a, b, c, d })
     }
@@ -262,7 +262,7 @@ impl<'a> lws::Decode<'a> for A<'a> {
                 })?;
             }
             for _ in 1..additions {
-                from.counted(|_| Ok(()))?;
+                from.skip_counted()?;
             }
         }
         Ok(A { a, b, c, d })
@@ -619,10 +619,7 @@ impl lws::Encode for C<'_> {
                 to.index(1)?;
                 lws::Encode::encode(value, to)
             }
-            C::Unknown(_) => {
-                let problem = codec::Problem::Discriminant { found: -1, type_name: "C" };
-                Err(to.error(problem))
-            }
+            C::Unknown(value) => to.octets_fixed(value.as_bytes()),
         }
     }
 }
@@ -639,7 +636,9 @@ impl<'a> lws::Decode<'a> for C<'a> {
             1 => {
                 from.field("b", lws::Decode::decode).map(C::B)
             }
-            other => Err(from.unknown(other as i64, "C")),
+            other => {
+                from.unknown_alternative(other).map(C::Unknown)
+            }
         }
         })
     }

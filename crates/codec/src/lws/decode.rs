@@ -7,6 +7,8 @@ use crate::{Error, Limits, Problem, Source, Step};
 use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
+use crate::types::Any;
+#[cfg(feature = "alloc")]
 use alloc::{vec, vec::Vec};
 
 /// A type that LWS can read.
@@ -180,6 +182,19 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         self.error(Problem::Discriminant { found, type_name })
     }
 
+    /// An alternative behind `...` that this version does not know, as it is encoded: its number and what is counted.
+    ///
+    /// # Errors
+    /// As [`Decoder::octets`].
+    #[cfg(feature = "alloc")]
+    pub fn unknown_alternative(&mut self, index: u64) -> Result<Any<'a>, Error> {
+        let octets = self.octets()?;
+        let mut encoder = super::Encoder::<_, W>::new(Vec::new());
+        encoder.fixed(index as i64, W::BYTES)?;
+        encoder.octets(&octets)?;
+        Ok(Any(Octets::from(encoder.into_inner())))
+    }
+
     /// Which OPTIONAL and DEFAULT components follow, `count` of them, 64 at most, the first in the highest of
     /// the `count` bits.
     ///
@@ -279,10 +294,10 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         }
     }
 
-    /// What `read` reads, behind a count of its bytes; what it leaves is passed over.
+    /// What `read` reads, behind a count of its bytes.
     ///
     /// # Errors
-    /// As `read`'s own, or it reads more than was counted.
+    /// As `read`'s own, or it reads more or less than was counted.
     pub fn counted<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -290,13 +305,22 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         let len = self.count(1)?;
         let end = self.position() + len;
         let value = self.nested(read)?;
-        let Some(left) = end.checked_sub(self.position()) else {
-            let left = self.position() - end;
+        if self.position() != end {
+            let left = end.abs_diff(self.position());
             return Err(self.error(Problem::LeftOver { left }));
-        };
-        self.skip(left)?;
+        }
         self.fill(len)?;
         Ok(value)
+    }
+
+    /// Passes over an extension addition that is not known, behind a count of its bytes.
+    ///
+    /// # Errors
+    /// Truncated.
+    pub fn skip_counted(&mut self) -> Result<(), Error> {
+        let len = self.count(1)?;
+        self.skip(len)?;
+        self.fill(len)
     }
 
     /// Passes over the extension additions of a SEQUENCE or SET, which come behind its other components: a
@@ -308,7 +332,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         let offset = self.position();
         let count = self.count(W::BYTES)?;
         self.budget.elements(count as u64, offset)?;
-        (0..count).try_for_each(|_| self.counted(|_| Ok(())))
+        (0..count).try_for_each(|_| self.skip_counted())
     }
 
     /// Passes over `len` bytes.

@@ -176,10 +176,10 @@ impl<S: Sink> Encoder<S> {
 }
 
 impl<'a, S: Source<'a>> Decoder<S> {
-    /// Opaque data that `read` reads; what it leaves is passed over.
+    /// Opaque data that `read` reads.
     ///
     /// # Errors
-    /// As `read`'s own, or it reads more than was counted.
+    /// As `read`'s own, or it reads more or less than was counted.
     pub fn counted<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -195,11 +195,18 @@ impl<'a, S: Source<'a>> Decoder<S> {
         }
         let end = self.position() + len;
         let value = self.nested(read)?;
-        match end.checked_sub(self.position()) {
-            // What a later version of an addition has more.
-            Some(left) => self.octets_fixed(left).map(|_| value),
-            None => Err(self.error(Problem::LeftOver { left: self.position() - end })),
+        match self.position() == end {
+            true => Ok(value),
+            false => Err(self.error(Problem::LeftOver { left: end.abs_diff(self.position()) })),
         }
+    }
+
+    /// Passes over opaque data: an extension addition that is not known.
+    ///
+    /// # Errors
+    /// As [`Decoder::octets`].
+    pub fn skip_counted(&mut self) -> Result<(), Error> {
+        self.octets(u32::MAX).map(drop)
     }
 
     /// A string of at most `bound` bytes.
