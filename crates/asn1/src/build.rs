@@ -22,6 +22,8 @@ pub enum Error {
     Wrong(String),
     /// This is no build script: there is no `OUT_DIR`.
     NoOutput,
+    /// No module has a type that [`Options::messages`] names.
+    NoMessage(String),
 }
 
 impl fmt::Display for Error {
@@ -29,6 +31,7 @@ impl fmt::Display for Error {
         match self {
             Error::File(path, error) => write!(f, "{}: {error}", path.display()),
             Error::Wrong(text) => f.write_str(text),
+            Error::NoMessage(name) => write!(f, "no module has a type `{name}`"),
             Error::NoOutput => f.write_str("OUT_DIR is not set: is this a build script?"),
         }
     }
@@ -70,5 +73,8 @@ pub fn text_of(files: &[impl AsRef<Path>], options: &Options) -> Result<String, 
     if !wrong.is_empty() {
         return Err(Error::Wrong(wrong));
     }
-    Ok(joined(&generate(&read, options)))
+    match options.unknown_message(&read) {
+        Some(name) => Err(Error::NoMessage(name.to_owned())),
+        None => Ok(joined(&generate(&read, options))),
+    }
 }

@@ -5,11 +5,11 @@ use super::model::*;
 use super::write::Writer;
 
 impl Model {
-    /// Decides it.
-    pub(super) fn finish(&mut self) {
+    /// Decides it. `messages` names the types that are also encoded by themselves.
+    pub(super) fn finish(&mut self, messages: &[String]) {
         self.break_aliases();
         self.find_lists_of_themselves();
-        self.wrap_whole_messages();
+        self.wrap_whole_messages(messages);
         self.box_cycles();
         self.find_borrows();
         self.drop_defaults();
@@ -89,9 +89,9 @@ impl Model {
         }
     }
 
-    /// A type that no other is made of is encoded by itself. Where its constraints change its encoding, or are to be
-    /// asked for, another name of a Rust type would lose them: it is a struct.
-    fn wrap_whole_messages(&mut self) {
+    /// A type that no other is made of is encoded by itself, and so are `messages`. Where its constraints change its
+    /// encoding, or are to be asked for, another name of a Rust type would lose them: it is a struct.
+    fn wrap_whole_messages(&mut self, messages: &[String]) {
         let mut is_used = vec![false; self.defs.len()];
         for id in 0..self.defs.len() {
             let mut held = Vec::new();
@@ -104,7 +104,12 @@ impl Model {
                 held.into_iter().for_each(|(to, _)| is_used[to] = true);
             }
         }
-        for id in (0..self.defs.len()).filter(|&id| !is_used[id]) {
+        for (id, is_used) in is_used.into_iter().enumerate() {
+            let module = &self.modules[self.defs[id].module].asn;
+            let is_named = |name: &String| super::is_called(name, module, &self.defs[id].asn);
+            if is_used && !messages.iter().any(is_named) {
+                continue;
+            }
             let writer = Writer { model: self, module: self.defs[id].module, out: String::new() };
             let Shape::Alias(of) = &self.defs[id].shape else { continue };
             if !writer.says_more(of) {

@@ -23,6 +23,7 @@ mod xdr;
 
 pub use idents::word;
 
+use crate::ast::{Assignment, AssignmentKind};
 use crate::names::World;
 use crate::parser::File;
 use lower::Lower;
@@ -67,6 +68,33 @@ pub struct Options {
     pub no_std: bool,
     /// An INTEGER without bounds has 64 bits, and not any width.
     pub narrow_integers: bool,
+    /// Types that are messages by themselves though others are made of them, as `Module.Type`, or `Type` of any
+    /// module: one that is a Rust type with constraints gets a struct around that, which asks for them.
+    pub messages: Vec<String>,
+}
+
+impl Options {
+    /// The first of [`Options::messages`] that no module has.
+    pub fn unknown_message<'o>(&'o self, files: &[File]) -> Option<&'o str> {
+        let modules = || files.iter().flat_map(|f| &f.modules);
+        let is_known = |name: &&String| {
+            modules().any(|module| {
+                let of_module = |a: &&Assignment| {
+                    matches!(a.kind, AssignmentKind::Type(_) | AssignmentKind::Set(..))
+                        && is_called(name, &module.name.text, &a.name.text)
+                };
+                module.assignments.iter().any(|a| of_module(&a))
+            })
+        };
+        self.messages.iter().find(|name| !is_known(name)).map(String::as_str)
+    }
+}
+
+/// Whether a type is meant by `Module.Type` or `Type`.
+fn is_called(name: &str, module: &str, ty: &str) -> bool {
+    name.strip_suffix(ty).is_some_and(|rest| {
+        rest.is_empty() || rest.strip_suffix('.').is_some_and(|named| named == module)
+    })
 }
 
 impl Default for Options {
@@ -75,6 +103,7 @@ impl Default for Options {
             encodings: vec![Encoding::Ber, Encoding::Der],
             no_std: false,
             narrow_integers: false,
+            messages: Vec::new(),
         }
     }
 }
@@ -96,7 +125,7 @@ pub fn generate<'a>(
 ) -> Vec<Generated> {
     let world = World::new(files);
     let mut model = Lower::run(&world, options.narrow_integers);
-    model.finish();
+    model.finish(&options.messages);
     let written = (0..model.modules.len()).map(|module| module_text(&model, module, options));
     written.flatten().collect()
 }

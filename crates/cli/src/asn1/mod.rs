@@ -47,6 +47,10 @@ pub struct Compile {
     /// An INTEGER without bounds has 64 bits, and not any width.
     #[arg(long)]
     narrow_integers: bool,
+    /// A type that is a message by itself though others are made of it: it keeps its constraints, as a struct. Once
+    /// for each.
+    #[arg(long = "message", value_name = "MODULE.TYPE")]
+    messages: Vec<String>,
 }
 
 fn encoding(name: &str) -> std::result::Result<Encoding, String> {
@@ -129,7 +133,12 @@ fn compile(compile: &Compile) -> Result {
         encodings: compile.encodings.clone(),
         no_std: compile.no_std,
         narrow_integers: compile.narrow_integers,
+        messages: compile.messages.clone(),
     };
+    if let Some(name) = options.unknown_message(&checked.files) {
+        let message = format!("--message: no module has a type `{name}`");
+        return Err(Failure::new(Code::Usage, message).into());
+    }
     let modules = fusewire_asn1::rust::generate(&checked.files, &options);
     let write = |name: &str, text: &str| {
         let path = compile.output.join(name);
