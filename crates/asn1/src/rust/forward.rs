@@ -94,15 +94,23 @@ impl Writer<'_> {
             Kind::Plain(path, _) => type_range(path).is_some(),
             _ => false,
         };
-        is_number && leaf.way.is_empty() && !self.is_special(Forward::Lws, &of.inner)
+        let are_packed = |id: &DefId| match &self.model.defs[*id].shape {
+            Shape::Newtype(of) => self.is_packed(of),
+            _ => false,
+        };
+        is_number
+            && !self.is_special(Forward::Lws, &of.inner)
+            && leaf.newtypes.first().is_none_or(are_packed)
     }
 
     fn packed(&mut self, id: DefId, of: &Newtype) {
         let rust = self.model.defs[id].rust.clone();
         let ty = self.ty(&of.inner, "'a");
         let end = "    }\n}\n";
-        let copy = match self.leaf(&of.inner).kind {
+        let leaf = self.leaf(&of.inner);
+        let copy = match leaf.kind {
             Kind::Plain("types::Integer", _) => ".clone()",
+            _ if !leaf.way.is_empty() => ".clone()",
             _ => "",
         };
         // Into the implementations that were written last: first the one that decodes.

@@ -181,6 +181,9 @@ impl Writer<'_> {
         if of.fields.iter().any(|f| self.is_checked(&f.ty)) {
             line!(self, "            let at_ = from.position();");
         }
+        if of.unknown_at.is_some() {
+            line!(self, "            let start_ = from.position();");
+        }
         for field in &fields {
             let name = &field.names.rust;
             match (is_placed(self, field), &field.presence) {
@@ -202,7 +205,14 @@ impl Writer<'_> {
                 }
             }
         }
-        line!(self, "            while from.out_of_order()? {{");
+        // What is not known stands between the others in DER.
+        match of.unknown_at {
+            Some(_) => {
+                line!(self, "            from.in_order(start_)?;");
+                line!(self, "            while from.more()? {{");
+            }
+            None => line!(self, "            while from.out_of_order()? {{"),
+        }
         line!(self, "                let tag_ = from.peek()?;");
         let mut otherwise = "";
         for field in &fields {

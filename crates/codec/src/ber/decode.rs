@@ -447,6 +447,37 @@ impl<'a> Decoder<'a> {
         Ok(more)
     }
 
+    /// Asks for the order that DER has of the components of a SET that began at `start`, if any are left after each has
+    /// been tried: those that are not known stand between the others.
+    ///
+    /// # Errors
+    /// A tag is lower than the one in front of it, under DER.
+    #[inline(always)]
+    pub fn in_order(&self, start: usize) -> Result<(), Error> {
+        match self.rules == Rules::Der && self.more()? {
+            true => self.ascending(start),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ascending(&self, start: usize) -> Result<(), Error> {
+        let mut walk = self.clone();
+        walk.at = start;
+        let mut last = None;
+        while walk.more()? {
+            let tag = walk.peek()?;
+            if last.is_some_and(|last| tag < last) {
+                let problem = Problem::NotCanonical("the components of a SET, once, in order");
+                return Err(walk.error(problem));
+            }
+            last = Some(tag);
+            walk.any()?;
+        }
+        Ok(())
+    }
+
     /// Reads a component of a SET into its slot.
     ///
     /// # Errors
