@@ -32,6 +32,7 @@ mod limits;
 pub mod notation;
 pub mod number;
 mod open;
+mod real;
 pub mod schema;
 pub mod value;
 

@@ -46,14 +46,19 @@ impl<'s, 'w, 'a> Walk<'s, 'w, 'a> {
     }
 
     fn value(&mut self, ty: TypeId, from: &mut Decoder<'_>) -> Result<Value, Error> {
-        self.budget.enter(from.position())?;
-        let tags = self.schema.get(ty).tags.as_slice();
-        let value = match tags {
+        let offset = from.position();
+        self.budget.enter(offset)?;
+        let of = self.schema.get(ty);
+        let value = match of.tags.as_slice() {
             [] => self.untagged(ty, from),
             _ => self.tagged(ty, 0, from),
         };
         self.budget.leave();
-        value
+        let value = value?;
+        match of.objection(&value) {
+            Some(objection) => Err(Error::at_value(objection, offset)),
+            None => Ok(value),
+        }
     }
 
     /// Behind the first `passed` of a type's tags.

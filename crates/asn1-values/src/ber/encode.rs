@@ -59,6 +59,9 @@ impl Writer<'_, '_, '_> {
     fn value(&mut self, ty: TypeId, value: &Value) -> Result<(), Error> {
         let of = self.schema.get(ty);
         let start = self.reversed.len();
+        if let Some(objection) = of.objection(value) {
+            return Err(Error::of_value(objection));
+        }
         self.contents(ty, value)?;
         let composite = matches!(of.kind, Kind::Structure(_) | Kind::List(_));
         let has_own = !matches!(of.kind, Kind::Choice(_) | Kind::Open(_) | Kind::Unknown(_));
@@ -76,7 +79,14 @@ impl Writer<'_, '_, '_> {
             (Kind::Null, Value::Null) => {}
             (Kind::Integer(_), Value::Integer(bytes)) => self.put(number::minimal(bytes)),
             (Kind::Enumerated(_), Value::Enumerated(n)) => self.put(&number::of(i128::from(*n))),
-            (Kind::Real(_), Value::Real(real)) => self.put(&real.contents()),
+            (Kind::Real(_), Value::Real(real)) => match (self.der, &real.contents) {
+                (true, Some(contents)) => {
+                    let contents = crate::real::canonical(contents);
+                    let wrong = || Error::of_value("a REAL that DER has no form for");
+                    self.put(&contents.ok_or_else(wrong)?);
+                }
+                _ => self.put(&real.contents()),
+            },
             (Kind::Bits(names, _), Value::Bits(bytes, unused)) => {
                 self.bits(bytes, *unused, self.der && !names.is_empty())?;
             }

@@ -142,10 +142,19 @@ impl<'d> Reader<'_, '_, '_, 'd> {
     }
 
     fn value(&mut self, ty: TypeId) -> Result<Value, Error> {
-        self.budget.enter(self.at)?;
+        let offset = self.at;
+        self.budget.enter(offset)?;
         let value = self.of_kind(ty);
         self.budget.leave();
-        value
+        self.allowed(ty, value?, offset)
+    }
+
+    /// A value, if the constraints of its type allow it.
+    fn allowed(&self, ty: TypeId, value: Value, offset: usize) -> Result<Value, Error> {
+        match self.schema.get(ty).objection(&value) {
+            Some(objection) => Err(Error::at_value(objection, offset)),
+            None => Ok(value),
+        }
     }
 
     fn of_kind(&mut self, ty: TypeId) -> Result<Value, Error> {
@@ -533,7 +542,10 @@ impl<'d> Reader<'_, '_, '_, 'd> {
                 Value::Real(Real::new(f64::from_bits(bits)))
             }
         };
-        Ok(Some(bytes.chunks(width).map(value).collect()))
+        let values = bytes.chunks(width).enumerate().map(|(n, bytes)| {
+            self.allowed(of.element, value(bytes), offset).map_err(|e| e.in_element(n))
+        });
+        values.collect::<Result<_, _>>().map(Some)
     }
 
     fn choice(&mut self, of: &Choice, name: &str) -> Result<Value, Error> {

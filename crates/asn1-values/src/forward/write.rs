@@ -92,6 +92,9 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
 
     fn value(&mut self, ty: TypeId, value: &Value) -> Result<(), Error> {
         let of = self.schema.get(ty);
+        if let Some(objection) = of.objection(value) {
+            return Err(Error::of_value(objection));
+        }
         match (&of.kind, value) {
             (Kind::Boolean, Value::Boolean(value)) => match self.syntax {
                 Syntax::Oer | Syntax::Coer => self.out.push(if *value { 0xff } else { 0 }),
@@ -393,14 +396,19 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
     /// Numbers of one size in LWS: as close as that allows.
     fn packed(&mut self, kind: &List, elements: &[Value], word: usize) -> Result<bool, Error> {
         let start = self.out.len();
-        match &self.schema.get(kind.element).kind {
+        let of = self.schema.get(kind.element);
+        match &of.kind {
             Kind::Real(_) => {
                 for (n, element) in elements.iter().enumerate() {
                     self.value(kind.element, element).map_err(|e| e.in_element(n))?;
                 }
             }
-            Kind::Integer(of) => {
-                let form = layout::integer(of, self.syntax);
+            Kind::Integer(bounds) => {
+                let mut objections = elements.iter().map(|e| of.objection(e)).enumerate();
+                if let Some((n, Some(objection))) = objections.find(|o| o.1.is_some()) {
+                    return Err(Error::of_value(objection).in_element(n));
+                }
+                let form = layout::integer(bounds, self.syntax);
                 let numbers: Option<Vec<&[u8]>> = elements
                     .iter()
                     .map(|e| match e {

@@ -37,7 +37,8 @@ impl<'a> Schema<'_, 'a> {
         }
         let id = self.types.len();
         let name = name.unwrap_or_else(|| self.notation(&ty));
-        self.types.push(Rc::new(Type { name, tags: Vec::new(), kind: Kind::Null }));
+        let (tags, allowed) = (Vec::new(), Vec::new());
+        self.types.push(Rc::new(Type { name, tags, kind: Kind::Null, allowed }));
         self.known.insert(key, id);
         self.queue.push_back(Job { id, ty, automatic, around });
         id
@@ -129,6 +130,7 @@ impl<'a> Schema<'_, 'a> {
         }
         let kind = self.kind(job.id, &ty, &constraints, around);
         self.set(job.id, &steps, tags::own(&ty.ty.kind), kind);
+        self.change(job.id).allowed = constraints.allowed;
     }
 
     fn set(&mut self, id: TypeId, steps: &[tags::Step], own: Option<u32>, kind: Kind) {
@@ -156,7 +158,8 @@ impl<'a> Schema<'_, 'a> {
         let inner =
             self.node(Ty { ty: &used.types[0].2, env: env.clone() }, None, Vec::new(), None);
         let mut plain = |name: &str, tag: Vec<_>, kind| {
-            self.types.push(Rc::new(Type { name: name.to_owned(), tags: tag, kind }));
+            let (name, allowed) = (name.to_owned(), Vec::new());
+            self.types.push(Rc::new(Type { name, tags: tag, kind, allowed }));
             self.types.len() - 1
         };
         let bits = vec![fusewire_codec::ber::Tag::BIT_STRING];
@@ -201,19 +204,19 @@ impl<'a> Schema<'_, 'a> {
                 Simple::Boolean => Kind::Boolean,
                 Simple::Null => Kind::Null,
                 Simple::Real => Kind::Real(constraints.real),
-                Simple::OctetString => Kind::Octets(constraints.size),
+                Simple::OctetString => Kind::Octets(constraints.size()),
                 Simple::ObjectIdentifier => Kind::Oid,
                 Simple::RelativeOid => Kind::RelativeOid,
-                text => Kind::Text(*text, constraints.size),
+                text => Kind::Text(*text, constraints.size()),
             },
             TypeKind::Integer(names) => Kind::Integer(Integer {
                 names: self.numbers(names, &ty.env),
-                bounds: constraints.bounds,
+                bounds: constraints.bounds(),
             }),
             TypeKind::BitString(names) => {
                 let names = self.numbers(names, &ty.env).into_iter();
                 let names = names.filter_map(|(name, n)| Some((name, u32::try_from(n).ok()?)));
-                Kind::Bits(names.collect(), constraints.size)
+                Kind::Bits(names.collect(), constraints.size())
             }
             TypeKind::Enumerated(items) => Kind::Enumerated(self.enumerated(items, &ty.env)),
             TypeKind::Sequence(items) => self.structure(id, items, &ty.env, false, around),
@@ -222,7 +225,7 @@ impl<'a> Schema<'_, 'a> {
                 let is_set = matches!(ty.ty.kind, TypeKind::SetOf(..));
                 let element = Ty { ty: element, env: ty.env.clone() };
                 let element = self.node(element, None, around, None);
-                Kind::List(List { is_set, element, size: constraints.size })
+                Kind::List(List { is_set, element, size: constraints.size() })
             }
             TypeKind::Choice(items) => self.choice(items, &ty.env, &around),
             _ => unknown("it is not of a kind that has values here"),

@@ -4,6 +4,7 @@
 //! for a type by name it adds that type and all that it is made of. Nothing of the generated code's way from
 //! module to codec is used, so that each is a check of the other.
 
+mod allowed;
 mod constraints;
 mod lower;
 mod tables;
@@ -20,6 +21,8 @@ use fusewire_codec::ber::Tag;
 use crate::error::Error;
 use crate::value::Value;
 
+pub use allowed::Allowed;
+
 /// A type, by its place in a [`Schema`].
 pub type TypeId = usize;
 
@@ -32,6 +35,8 @@ pub struct Type {
     pub tags: Vec<Tag>,
     /// What it is.
     pub kind: Kind,
+    /// What its constraints allow: a value is in each of these sets.
+    pub allowed: Vec<Allowed>,
 }
 
 /// What a type is.

@@ -14,11 +14,24 @@ impl Dice<'_> {
     }
 }
 
-/// How many there are: below `most`, but for what a constraint says.
-fn length(dice: &mut Dice<'_>, size: Size, most: u64) -> u64 {
+/// How many there are: below `most`, but for what a constraint says of values that have so many parts.
+fn length(dice: &mut Dice<'_>, size: Size, most: u64, is_allowed: impl Fn(usize) -> bool) -> u64 {
     let least = size.least.unwrap_or(0) as u64;
     let most = size.most.map_or(least + most, |n| n as u64 + 1);
-    least + dice.roll(most.saturating_sub(least).max(1))
+    let from = least + dice.roll(most.saturating_sub(least).max(1));
+    let most = most.max(from + 1) - 1;
+    allowed(least.into(), from.into(), most.into(), |n| is_allowed(n as usize)) as u64
+}
+
+/// Whether constraints allow a value of the type.
+fn is_allowed(schema: &Schema<'_, '_>, ty: TypeId, value: &Value) -> bool {
+    schema.get(ty).objection(value).is_none()
+}
+
+/// A number that constraints allow, this one or the next that is, up to the last and from the first again.
+fn allowed(first: i128, from: i128, last: i128, is_allowed: impl Fn(i128) -> bool) -> i128 {
+    let mut numbers = (from..=last).take(1000).chain(first..from);
+    numbers.find(|&n| is_allowed(n)).unwrap_or(from)
 }
 
 /// A value of a type.
@@ -32,12 +45,14 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
             (None, None) => {
                 // With names it is 64 bits wide in XDR.
                 let len = 1 + dice.roll(if of.names.is_empty() { 20 } else { 8 });
-                Value::Integer(number::minimal(&bytes(dice, len)).to_vec())
+                let value = Value::Integer(number::minimal(&bytes(dice, len)).to_vec());
+                if is_allowed(schema, ty, &value) { value } else { Value::integer(1) }
             }
             (low, high) => {
                 let (low, high) = (low.unwrap_or(-9), high.unwrap_or(i128::from(u64::MAX) << 8));
                 let far = (i128::from(dice.roll(u64::MAX)) << 8) % (high - low + 1);
-                Value::integer(low + far)
+                let is_allowed = |n| is_allowed(schema, ty, &Value::integer(n));
+                Value::integer(allowed(low, low + far, high, is_allowed))
             }
         },
         Kind::Enumerated(of) => {
@@ -48,7 +63,11 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
             Value::Real(Real::new(if value.is_nan() { f64::NAN } else { value }))
         }
         Kind::Bits(names, size) => {
-            let len = length(dice, *size, 40);
+            let len = length(dice, *size, 40, |n| {
+                let unused = (n.wrapping_neg() % 8) as u8;
+                !names.is_empty()
+                    || is_allowed(schema, ty, &Value::Bits(vec![0; n.div_ceil(8)], unused))
+            });
             let mut bits = bytes(dice, len.div_ceil(8));
             let unused = (len.wrapping_neg() % 8) as u8;
             if let Some(last) = bits.last_mut() {
@@ -57,7 +76,8 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
             Value::Bits(bits, unused)
         }
         Kind::Octets(size) => {
-            let len = length(dice, *size, 200);
+            let len =
+                length(dice, *size, 200, |n| is_allowed(schema, ty, &Value::Octets(vec![0; n])));
             Value::Octets(bytes(dice, len))
         }
         Kind::Oid | Kind::RelativeOid => {
@@ -71,8 +91,18 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
             let text = match simple {
                 fusewire_asn1::ast::Simple::UtcTime => "991231235959Z".to_owned(),
                 _ => {
-                    let len = length(dice, *size, 20);
-                    (0..len).map(|_| char::from(b'a' + dice.roll(26) as u8)).collect()
+                    let coding = characters::coding(*simple);
+                    let is_allowed = |c: char, len: usize| {
+                        let text = String::from_iter(std::iter::repeat_n(c, len));
+                        let text = characters::encode(coding, &text).unwrap();
+                        is_allowed(schema, ty, &Value::Text(text))
+                    };
+                    let any = |len| ('a'..='z').any(|c| is_allowed(c, len));
+                    let len = length(dice, *size, 20, any);
+                    let letters: Vec<char> =
+                        ('a'..='z').filter(|c| is_allowed(*c, len as usize)).collect();
+                    let sides = letters.len() as u64;
+                    (0..len).map(|_| letters[dice.roll(sides) as usize]).collect()
                 }
             };
             Value::Text(characters::encode(characters::coding(*simple), &text).unwrap())
@@ -88,7 +118,9 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
             Value::Structure(Structure { members, unknown: Vec::new() })
         }
         Kind::List(of) => {
-            let len = length(dice, of.size, 5);
+            let len = length(dice, of.size, 5, |n| {
+                is_allowed(schema, ty, &Value::List(vec![Value::Null; n]))
+            });
             Value::List((0..len).map(|_| a_value(schema, of.element, dice)).collect())
         }
         Kind::Choice(of) => {

@@ -321,7 +321,16 @@ impl<'a> Scope<'_, 'a> {
                 let parts = parts.iter().map(|p| self.letters(p, depth + 1));
                 parts.fold(Ranges::default(), |all, part| all.within(&part))
             }
-            Set::Except(of, _) => self.letters(of, depth + 1),
+            Set::Except(of, without) => {
+                let of = self.letters(of, depth + 1);
+                match self.are_exact_letters(without, depth + 1) {
+                    true => of.within(&self.letters(without, depth + 1).others()),
+                    false => of,
+                }
+            }
+            Set::AllExcept(without) if self.are_exact_letters(without, depth + 1) => {
+                self.letters(without, depth + 1).others()
+            }
             Set::AllExcept(_) => Ranges::default(),
             Set::Element(element) => match &**element {
                 Element::Value(value) => match self.text(value, 0) {
@@ -332,13 +341,10 @@ impl<'a> Scope<'_, 'a> {
                     }
                     None => Ranges::default(),
                 },
-                Element::Range(low, false, high, false) => {
-                    let one = |value| {
-                        let text = self.text(value, 0)?;
-                        let mut chars = text.chars();
-                        chars.next().filter(|_| chars.next().is_none()).map(|c| c as i128)
-                    };
-                    match (one(low), one(high)) {
+                Element::Range(low, low_out, high, high_out) => {
+                    let low = self.letter(low).map(|n| n.saturating_add((*low_out).into()));
+                    let high = self.letter(high).map(|n| n.saturating_sub((*high_out).into()));
+                    match (low, high) {
                         (Some(low), Some(high)) => Ranges::from(low, high),
                         _ => Ranges::default(),
                     }
@@ -353,6 +359,38 @@ impl<'a> Scope<'_, 'a> {
                 },
                 _ => Ranges::default(),
             },
+        }
+    }
+
+    /// An end of a range of characters.
+    fn letter(&self, value: &'a Value) -> Option<i128> {
+        match value.kind {
+            ValueKind::Min => return Some(i128::MIN),
+            ValueKind::Max => return Some(i128::MAX),
+            _ => {}
+        }
+        let mut chars = self.text(value, 0)?.chars();
+        chars.next().filter(|_| chars.next().is_none()).map(|c| c as i128)
+    }
+
+    /// Whether a set of characters is no larger than it says.
+    fn are_exact_letters(&self, set: &'a Set, depth: u32) -> bool {
+        match set {
+            Set::Union(parts) => {
+                depth < HOPS_MAX && parts.iter().all(|p| self.are_exact_letters(p, depth + 1))
+            }
+            Set::Element(element) => match &**element {
+                Element::Value(value) => self.text(value, 0).is_some(),
+                Element::Range(low, _, high, _) => {
+                    self.letter(low).is_some() && self.letter(high).is_some()
+                }
+                Element::Group(spec) => {
+                    let root = spec.root.as_ref().filter(|_| !spec.is_extensible);
+                    depth < HOPS_MAX && root.is_some_and(|r| self.are_exact_letters(r, depth + 1))
+                }
+                _ => false,
+            },
+            _ => false,
         }
     }
 
