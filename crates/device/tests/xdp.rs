@@ -226,3 +226,23 @@ fn ipv6_is_steered_by_port_and_by_address() {
         receive_until(&mut xdp, |packet| packet.bytes[54] == 135);
     });
 }
+
+#[test]
+fn more_flows_than_there_is_room_for_are_refused_and_the_others_stay() {
+    let test = "more_flows_than_there_is_room_for_are_refused_and_the_others_stay";
+    in_namespace(test, Need::Root, VETH, || {
+        let of = |hosts: std::ops::Range<u8>| {
+            let ports = move |host: u8| {
+                let addr = [10, 78, 0, host].into();
+                (0..=u16::MAX).map(move |port| Port { addr, protocol: Protocol::Udp, port })
+            };
+            Flows::ports(hosts.flat_map(ports))
+        };
+        let mut xdp = Xdp::open(&Config { flows: of(2..3), ..Config::new("fwb") }).unwrap();
+        let error = xdp.steer(&of(2..7)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory, "{error}");
+        assert!(error.to_string().contains("262144 flows"), "{error}");
+        // What was not taken has left no trace: there is room for as much as before.
+        xdp.steer(&of(2..6)).unwrap();
+    });
+}

@@ -12,12 +12,16 @@
 //! process that has its socket. Several processes so share one program, which the first hangs on the interface
 //! and the others find there. Fragments, IP options and IPv6 extension headers have no port where the program
 //! looks: with flows by port they stay the kernel's.
+//!
+//! A flow is an entry for each queue of its process, so that a process with many queues has fewer flows: a port more
+//! or less costs a system call for each queue, and none for the other ports.
 
 use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::flows::{Flows, Port};
 use super::host::Host;
@@ -29,12 +33,16 @@ const KEY_BYTES: usize = 20;
 type Key = [u8; KEY_BYTES];
 /// Where in a key the queue is.
 const KEY_QUEUE: usize = 19;
-/// Most flows at a time, over all queues.
+/// Most flows at a time, over all queues of all processes.
 const MAX_FLOWS: u32 = 1 << 18;
 /// Most queues of an interface: what fits into a key.
 pub(crate) const MAX_QUEUES: u32 = 256;
 
-fn key(addr: IpAddr, port: u16, protocol: u8, queue: u8) -> Key {
+/// Whose program is on an interface may change while we look: so often it is tried again, after so long.
+const TRIES: u32 = 5;
+const TRY_AGAIN: Duration = Duration::from_millis(10);
+
+fn key(addr: IpAddr, port: u16, protocol: u8) -> Key {
     let addr = match addr {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
@@ -43,6 +51,18 @@ fn key(addr: IpAddr, port: u16, protocol: u8, queue: u8) -> Key {
     key[..16].copy_from_slice(&addr.octets());
     key[16..18].copy_from_slice(&port.to_be_bytes());
     key[18] = protocol;
+    key
+}
+
+/// The keys of these flows, of queue 0.
+fn keys(flows: &Flows) -> HashSet<Key> {
+    let port = |p: &Port| key(p.addr, p.port, p.protocol as u8);
+    let addrs = flows.addrs.iter().map(|addr| key(*addr, 0, 0));
+    flows.ports.iter().map(port).chain(addrs).collect()
+}
+
+/// The same flow on another queue.
+fn on(queue: u8, mut key: Key) -> Key {
     key[KEY_QUEUE] = queue;
     key
 }
@@ -85,11 +105,20 @@ impl Maps {
 }
 
 /// What of it is this process's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ours {
-    wanted: Flows,
+    everything: bool,
+    /// As of queue 0; each is in the map for each of `queues`.
+    flows: HashSet<Key>,
     queues: Vec<u8>,
-    present: HashSet<Key>,
+}
+
+/// A program that hangs on an interface by our doing or another's.
+struct Attached {
+    maps: Maps,
+    link: OwnedFd,
+    is_native: bool,
+    is_joined: bool,
 }
 
 /// A program and its maps, on an interface. It hangs there until the last process that uses it drops it or ends,
@@ -113,6 +142,13 @@ impl Steering {
     /// # Errors
     /// `ResourceBusy`, when a program of another kind is there; what the kernel says.
     pub fn attach(interface: u32, wanted: &Flows, generic: bool) -> io::Result<Steering> {
+        let attach = || Steering::link_or_join(interface, generic);
+        let Attached { maps, link, is_native, is_joined } = again_while_occupied(attach)?;
+        let ours = Ours { everything: wanted.everything, flows: keys(wanted), queues: Vec::new() };
+        Ok(Steering { maps, ours: Mutex::new(ours), _link: link, is_native, is_joined })
+    }
+
+    fn link_or_join(interface: u32, generic: bool) -> io::Result<Attached> {
         let maps = Maps::new()?;
         let program = bpf::load_xdp(&assemble(&maps))?;
         let link = |mode| bpf::link_xdp(program.as_fd(), interface, mode);
@@ -122,15 +158,9 @@ impl Steering {
             Some(Err(e)) if e.kind() == io::ErrorKind::ResourceBusy => Err(e),
             _ => link(bpf::GENERIC).map(|link| (link, false)),
         };
-        let ours = Mutex::new(Ours { wanted: wanted.clone(), ..Ours::default() });
         match linked {
-            Ok((link, is_native)) => {
-                Ok(Steering { maps, ours, _link: link, is_native, is_joined: false })
-            }
-            Err(busy) if is_occupied(&busy) => {
-                let (link, maps, is_native) = join(interface, program.as_fd(), busy)?;
-                Ok(Steering { maps, ours, _link: link, is_native, is_joined: true })
-            }
+            Ok((link, is_native)) => Ok(Attached { maps, link, is_native, is_joined: false }),
+            Err(busy) if is_occupied(&busy) => join(interface, program.as_fd(), busy),
             Err(e) => Err(e),
         }
     }
@@ -140,49 +170,65 @@ impl Steering {
     }
 
     /// From now on these flows are ours, on all queues that are.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, when there is no room for them all: then those that were ours still are.
     pub fn set(&self, wanted: &Flows) -> io::Result<()> {
         let mut ours = self.ours();
-        ours.wanted = wanted.clone();
-        self.put(&mut ours)
-    }
-
-    fn put(&self, ours: &mut Ours) -> io::Result<()> {
-        let Ours { wanted, queues, present } = ours;
-        let keys = |queue: u8| {
-            let port = move |p: &Port| key(p.addr, p.port, p.protocol as u8, queue);
-            let addrs = wanted.addrs.iter().map(move |addr| key(*addr, 0, 0, queue));
-            wanted.ports.iter().map(port).chain(addrs)
-        };
-        let all: HashSet<Key> = queues.iter().flat_map(|queue| keys(*queue)).collect();
-        for key in &all {
-            if !present.contains(key) {
-                self.maps.flows.put(key, &[1])?;
-                present.insert(*key);
+        let wanted_keys = keys(wanted);
+        let new: Vec<Key> = wanted_keys.difference(&ours.flows).copied().collect();
+        for (at, key) in new.iter().enumerate() {
+            if let Err(e) = self.put(&ours.queues, key) {
+                new[..=at].iter().for_each(|key| self.remove(&ours.queues, key));
+                return Err(e);
             }
         }
-        let gone: Vec<Key> = present.difference(&all).copied().collect();
-        for key in gone {
-            self.maps.flows.remove(&key)?;
-            present.remove(&key);
+        ours.flows.difference(&wanted_keys).for_each(|key| self.remove(&ours.queues, key));
+        (ours.flows, ours.everything) = (wanted_keys, wanted.everything);
+        ours.queues.iter().try_for_each(|q| self.maps.take_everything(*q, ours.everything))
+    }
+
+    fn put(&self, queues: &[u8], key: &Key) -> io::Result<()> {
+        let put = |queue: &u8| self.maps.flows.put(&on(*queue, *key), &[1]);
+        queues.iter().try_for_each(put).map_err(|e| match e.raw_os_error() {
+            Some(libc::E2BIG) => {
+                let what = format!(
+                    "more than {MAX_FLOWS} flows, each counted once for each queue of its process: fewer ports, or \
+                     a queue of its own (xdp:INTERFACE/QUEUE)"
+                );
+                io::Error::new(io::ErrorKind::OutOfMemory, what)
+            }
+            _ => e,
+        })
+    }
+
+    /// What is not there is as good as removed.
+    fn remove(&self, queues: &[u8], key: &Key) {
+        for queue in queues {
+            let _ = self.maps.flows.remove(&on(*queue, *key));
         }
-        queues.iter().try_for_each(|queue| self.maps.take_everything(*queue, wanted.everything))
     }
 
     /// Packets of our flows that come on this queue go to this socket, which is bound to it.
+    ///
+    /// # Errors
+    /// As [`Steering::set`].
     pub fn socket(&self, queue: u32, socket: i32) -> io::Result<()> {
-        let Ok(key) = u8::try_from(queue) else {
+        let Ok(number) = u8::try_from(queue) else {
             let what = format!("queue {queue}, and a program knows {MAX_QUEUES}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         };
-        // What a process left that was killed: the queue is ours alone now.
-        for left in self.maps.flows.keys(MAX_FLOWS as usize) {
-            if left[KEY_QUEUE] == key {
-                let _ = self.maps.flows.remove(&left);
-            }
+        // What a process left that was killed: the queue is ours alone now. Before us there was nobody
+        // where the program is ours.
+        let left =
+            if self.is_joined { self.maps.flows.keys(MAX_FLOWS as usize) } else { Vec::new() };
+        for left in left.iter().filter(|left| left[KEY_QUEUE] == number) {
+            let _ = self.maps.flows.remove(left);
         }
         let mut ours = self.ours();
-        ours.queues.push(key);
-        self.put(&mut ours)?;
+        ours.queues.push(number);
+        ours.flows.iter().try_for_each(|key| self.put(&[number], key))?;
+        self.maps.take_everything(number, ours.everything)?;
         self.maps.sockets.put(&queue.to_ne_bytes(), &socket.to_ne_bytes())
     }
 
@@ -191,16 +237,23 @@ impl Steering {
     pub fn release(&self, queue: u32) {
         let Ok(queue) = u8::try_from(queue) else { return };
         let mut ours = self.ours();
-        ours.queues.retain(|q| *q != queue);
-        let _ = self.maps.take_everything(queue, false);
-        ours.present.retain(|key| {
-            let stays = key[KEY_QUEUE] != queue;
-            if !stays {
-                let _ = self.maps.flows.remove(key);
-            }
-            stays
-        });
+        if ours.queues.contains(&queue) {
+            ours.queues.retain(|q| *q != queue);
+            let _ = self.maps.take_everything(queue, false);
+            ours.flows.iter().for_each(|key| self.remove(&[queue], key));
+        }
     }
+}
+
+/// Tries again when the program that was there has gone before it could be joined, or does not hang yet.
+fn again_while_occupied<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..TRIES {
+        match attempt() {
+            Err(e) if is_occupied(&e) => std::thread::sleep(TRY_AGAIN),
+            result => return result,
+        }
+    }
+    attempt()
 }
 
 /// A program is there already, in the same mode or the other.
@@ -209,11 +262,7 @@ fn is_occupied(error: &io::Error) -> bool {
 }
 
 /// The program that hangs on the interface, if it is like this one.
-fn join(
-    interface: u32,
-    program: BorrowedFd<'_>,
-    busy: io::Error,
-) -> io::Result<(OwnedFd, Maps, bool)> {
+fn join(interface: u32, program: BorrowedFd<'_>, busy: io::Error) -> io::Result<Attached> {
     let Some((id, is_native)) = Host::open()?.xdp_program(interface)? else { return Err(busy) };
     let there = match bpf::hanging(id, interface) {
         Ok(there) => there,
@@ -227,7 +276,7 @@ fn join(
     };
     let is_alike = there.tag == bpf::program_info(program)?.0;
     let maps = Maps::of(there.maps).filter(|_| is_alike).ok_or(busy)?;
-    Ok((there.link, maps, is_native))
+    Ok(Attached { maps, link: there.link, is_native, is_joined: true })
 }
 
 // Registers (BPF instruction set, RFC 9669, section 2.1).
@@ -487,4 +536,26 @@ fn ports(a: &mut Assembler, flows: &Map) {
     a.lookup(flows);
     a.store_value(H, FRAME, KEY + 16, 0);
     a.store_value(B, FRAME, KEY + 18, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_occupied_for_a_moment_is_tried_again() {
+        let fails = |times: u32, kind: io::ErrorKind| {
+            let mut tries = 0;
+            let result = again_while_occupied(|| {
+                tries += 1;
+                if tries > times { Ok(()) } else { Err(kind.into()) }
+            });
+            (result.map_err(|e: io::Error| e.kind()), tries)
+        };
+        use io::ErrorKind::{AlreadyExists, PermissionDenied, ResourceBusy};
+        assert_eq!(fails(0, ResourceBusy), (Ok(()), 1));
+        assert_eq!(fails(3, AlreadyExists), (Ok(()), 4));
+        assert_eq!(fails(100, ResourceBusy), (Err(ResourceBusy), TRIES));
+        assert_eq!(fails(100, PermissionDenied), (Err(PermissionDenied), 1));
+    }
 }
