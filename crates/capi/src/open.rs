@@ -258,13 +258,7 @@ fn interface(settings: &Settings, words: &Words) -> io::Result<Chosen> {
             return Err(invalid(what.into()));
         }
         "xdp" => {
-            let (name, queue) = match needed()?.split_once('/') {
-                Some((name, queue)) => {
-                    let wrong = |_| invalid(format!("{queue:?} is not the number of a queue"));
-                    (name, Some(queue.parse().map_err(wrong)?))
-                }
-                None => (needed()?, None),
-            };
+            let (name, queue) = xdp::name_and_queue(needed()?).map_err(invalid)?;
             let config = xdp::Config { flows: flows(words)?, ..xdp::Config::new(name) };
             (xdp::open(&config, queue)?, Some(name.to_string()), None)
         }

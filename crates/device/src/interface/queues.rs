@@ -30,16 +30,18 @@ impl Queues {
     ///
     /// # Errors
     /// `InvalidInput` for none at all; what the kernel says.
-    pub fn new(queues: Vec<Xdp>) -> io::Result<Queues> {
-        let Some(first) = queues.first() else {
+    pub fn new(mut queues: Vec<Xdp>) -> io::Result<Queues> {
+        let Some((first, others)) = queues.split_first_mut() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue"));
         };
+        // They would hear the same.
+        others.iter_mut().for_each(Xdp::stop_watching);
+        let mut capabilities = first.capabilities().clone();
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for queue in &queues {
             let fd = queue.socket();
             epoll::add(&ready, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         }
-        let mut capabilities = first.capabilities().clone();
         capabilities.notes[0] += &format!(" to {}", queues.len() - 1);
         let taken = Vec::with_capacity(queues.len() * super::xdp::BATCH_PACKETS);
         Ok(Queues { queues, capabilities, taken, ready, wants_write: false })
@@ -104,11 +106,7 @@ impl Interface for Queues {
     }
 
     fn poll_change(&mut self) -> Option<Change> {
-        let (first, others) = self.queues.split_first_mut().expect("at least one");
-        // They hear the same.
-        for queue in others {
-            while queue.poll_change().is_some() {}
-        }
+        let first = &mut self.queues[0];
         let change = first.poll_change();
         let now = first.capabilities();
         (self.capabilities.mtu, self.capabilities.max_packet_bytes) =

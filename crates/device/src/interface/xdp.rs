@@ -99,8 +99,19 @@ pub struct Xdp {
     capabilities: Capabilities,
     /// The driver hands over packets of this host before their checksum is made.
     is_unfinished: bool,
-    watch: Watch,
+    /// `None` where another queue of the interface listens for all.
+    watch: Option<Watch>,
     waker: Waker,
+}
+
+/// `INTERFACE` or `INTERFACE/QUEUE`: the interface's name, and this of its queues alone.
+///
+/// # Errors
+/// What is no number of a queue.
+pub fn name_and_queue(text: &str) -> Result<(&str, Option<u32>), String> {
+    let Some((name, queue)) = text.split_once('/') else { return Ok((text, None)) };
+    let number = queue.parse().map_err(|_| format!("{queue:?} is not the number of a queue"))?;
+    Ok((name, Some(number)))
 }
 
 /// Opens the queue that is asked for, or all that the interface has, as one.
@@ -235,7 +246,7 @@ impl Xdp {
             max_packet_bytes: 14 + mtu,
             notes,
         };
-        let (watch, waker) = (Watch::new(index)?, Waker::new()?);
+        let (watch, waker) = (Some(Watch::new(index)?), Waker::new()?);
         let xdp = Xdp {
             memory,
             frames,
@@ -253,6 +264,11 @@ impl Xdp {
         Ok(xdp)
     }
 
+    /// Another queue of the interface, which waits for both, hears of its changes.
+    pub(super) fn stop_watching(&mut self) {
+        self.watch = None;
+    }
+
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -268,7 +284,8 @@ impl Xdp {
         fd: BorrowedFd<'_>,
         timeout: Option<Duration>,
     ) -> io::Result<bool> {
-        let ready = self.watch.wait(fd, &self.waker, timeout, false)?;
+        let watch = self.watch.as_mut().ok_or_else(unwatched)?;
+        let ready = watch.wait(fd, &self.waker, timeout, false)?;
         self.check()?;
         Ok(ready)
     }
@@ -287,6 +304,10 @@ impl Xdp {
         }
         Ok(())
     }
+}
+
+fn unwatched() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "the queue is waited for with the others")
 }
 
 fn too_large(name: &str, mtu: usize, most: usize) -> io::Error {
@@ -443,7 +464,8 @@ impl Interface for Xdp {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        let watch = self.watch.as_mut().ok_or_else(unwatched)?;
+        let ready = watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
         self.check()?;
         Ok(ready)
     }
@@ -461,7 +483,7 @@ impl Interface for Xdp {
     }
 
     fn poll_change(&mut self) -> Option<Change> {
-        let change = self.watch.poll()?;
+        let change = self.watch.as_mut()?.poll()?;
         if let Change::Mtu(mtu) = change {
             self.capabilities.mtu = mtu;
             self.capabilities.max_packet_bytes = (14 + mtu).min(self.memory.room(self.in_pieces));

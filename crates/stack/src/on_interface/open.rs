@@ -62,10 +62,8 @@ impl FromStr for Name {
             )
         };
         let kind = kind.ok_or_else(wrong)?;
-        let (interface, queue) = match interface.split_once('/') {
-            Some((interface, queue)) if kind == Kind::Xdp => {
-                (interface, Some(queue.parse().map_err(|_| wrong())?))
-            }
+        let (interface, queue) = match kind {
+            Kind::Xdp => xdp::name_and_queue(interface).map_err(|_| wrong())?,
             _ => (interface, None),
         };
         let fits = (1..16).contains(&interface.len())
