@@ -144,6 +144,20 @@ struct Packet {
     is_joined: bool,
 }
 
+/// What the kernel has put into a frame.
+///
+/// # Panics
+/// When it says that it lies beyond the frames.
+///
+/// # Safety
+/// The frame is out of the receive ring, and goes back into the fill ring after what is borrowed here alone: until
+/// then the kernel does not write to it.
+unsafe fn received(frames: &Mapping, at: usize, len: usize) -> &[u8] {
+    assert!(at.checked_add(len).is_some_and(|end| end <= frames.len));
+    // SAFETY: in bounds; the caller vouches that nobody writes to it.
+    unsafe { std::slice::from_raw_parts(frames.base.as_ptr().add(at), len) }
+}
+
 /// Frames, and who has them: the kernel, to fill or to send; we, free or with a received packet in it.
 ///
 /// Invariant: each frame is at one place only: in the fill ring or on its way through the kernel to `taken`; in
@@ -253,11 +267,8 @@ impl Memory {
         let begin = self.joined.len();
         for n in first..self.taken.len() {
             let Descriptor { at, len, .. } = self.taken[n];
-            let (at, len) = (at as usize, len as usize);
-            assert!(at.checked_add(len).is_some_and(|end| end <= self.frames.len));
-            // SAFETY: as in `packet`.
-            let piece =
-                unsafe { std::slice::from_raw_parts(self.frames.base.as_ptr().add(at), len) };
+            // SAFETY: the frame came out of the receive ring and is in `taken`.
+            let piece = unsafe { received(&self.frames, at as usize, len as usize) };
             self.joined.extend_from_slice(piece);
         }
         Packet { at: begin, len: self.joined.len() - begin, is_joined: true }
@@ -277,10 +288,9 @@ impl Memory {
         if is_joined {
             return &self.joined[at..at + len];
         }
-        assert!(at.checked_add(len).is_some_and(|end| end <= self.frames.len));
-        // SAFETY: in bounds; the frame came out of the receive ring, so the kernel does not write to it until
-        // it is back in the fill ring, which takes `&mut self`.
-        unsafe { std::slice::from_raw_parts(self.frames.base.as_ptr().add(at), len) }
+        // SAFETY: the frame came out of the receive ring and is in `taken` until the next `receive`, which takes
+        // `&mut self`.
+        unsafe { received(&self.frames, at, len) }
     }
 
     /// The longest packet that can be sent in frames of this size, and one of them each.
