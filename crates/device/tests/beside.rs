@@ -3,12 +3,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, ErrorKind, IoSlice, Read};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use etherparse::{NetSlice, TransportSlice};
+use etherparse::TransportSlice;
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
 use fusewire_device::interface::hold::Hold;
 use fusewire_device::interface::host::{Host, Watch};
@@ -17,7 +17,8 @@ use fusewire_device::interface::tap::{self, Tap};
 use fusewire_device::interface::xdp::{self, Xdp};
 use fusewire_device::interface::{Change, Interface};
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
-use support::{ETHERNET, Flow, receive_until, slice, whole};
+use support::process::{echo, spawn, words};
+use support::{ETHERNET, receive_until, slice};
 
 const OURS: [u8; 4] = [10, 79, 0, 2];
 
@@ -39,37 +40,6 @@ fn open(device: &str, ports: &[Port]) -> Box<dyn Interface> {
         "xdp" => Box::new(Xdp::open(&xdp::Config { flows, ..xdp::Config::new("fwb") }).unwrap()),
         _ => {
             Box::new(Packet::open(&packet::Config { flows, ..packet::Config::new("fwb") }).unwrap())
-        }
-    }
-}
-
-/// Sends datagrams to `port` back until one says "stop".
-fn echo(interface: &mut dyn Interface, port: u16) {
-    loop {
-        let mut answer = None;
-        receive_until(interface, |packet| {
-            let found = slice(ETHERNET, packet.bytes);
-            let Some((Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp)))) =
-                found.map(|found| (found.net, found.transport))
-            else {
-                return false;
-            };
-            assert_eq!(udp.destination_port(), port, "nothing but our flows");
-            let ip = ip.header();
-            let macs = packet.bytes[..12].as_chunks::<6>().0;
-            let flow = Flow {
-                from: SocketAddrV4::new(ip.destination_addr(), port),
-                to: SocketAddrV4::new(ip.source_addr(), udp.source_port()),
-                macs: Some((macs[0], macs[1])),
-            };
-            answer = Some((flow, udp.payload().to_vec()));
-            true
-        });
-        let (flow, payload) = answer.unwrap();
-        let header = flow.udp(&payload);
-        assert_eq!(interface.transmit(&[whole(&header, &[IoSlice::new(&payload)])]).unwrap(), 1);
-        if payload == b"stop" {
-            return;
         }
     }
 }
@@ -161,30 +131,13 @@ fn a_port_of_the_kernels_choice_is_held() {
     }
 }
 
-/// Another process of ours on the interface, that sends back what comes to its port.
-fn spawn(device: &str, port: u16) -> (Child, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "another_process", "--ignored", "--nocapture"])
-        .env("FUSEWIRE_TEST_BESIDE", format!("{device} {port}"))
-        .env_remove("FUSEWIRE_TEST_NAMESPACE")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Its test harness fails when nobody reads it to the end.
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    assert!(out.by_ref().lines().any(|line| line.is_ok_and(|line| line.ends_with("ready"))));
-    (child, out)
-}
-
 #[test]
 #[ignore = "the tests above start it as a process of its own"]
 fn another_process() {
-    let Ok(what) = std::env::var("FUSEWIRE_TEST_BESIDE") else { return };
-    let (device, port) = what.split_once(' ').unwrap();
+    let Some((device, port)) = words() else { return };
     let port = port.parse().unwrap();
     let hold = Hold::new(Protocol::Udp, (OURS, port).into()).unwrap();
-    let mut interface = open(device, &[hold.port()]);
-    println!("ready");
+    let mut interface = open(&device, &[hold.port()]);
     echo(&mut *interface, port);
 }
 

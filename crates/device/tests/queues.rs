@@ -2,17 +2,17 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, ErrorKind, IoSlice, Read};
-use std::net::{SocketAddrV4, UdpSocket};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{ErrorKind, IoSlice};
+use std::net::UdpSocket;
 use std::time::Duration;
 
-use etherparse::{NetSlice, TransportSlice};
+use etherparse::TransportSlice;
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
 use fusewire_device::interface::xdp::{self, Config};
 use fusewire_device::interface::{Change, Interface};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
-use support::{ETHERNET, Flow, VETH, receive_until, slice, veth_flow, whole};
+use support::process::{echo, spawn, words};
+use support::{ETHERNET, VETH, slice, veth_flow, whole};
 
 /// [`support::VETH`] of so many queues at both ends. The kernel chooses by a hash of the flow.
 fn veth(queues: u32) -> String {
@@ -121,53 +121,14 @@ fn all_queues_send_wait_and_hear_of_changes_as_one() {
     });
 }
 
-/// Another process, with one queue of `fwb`, that sends back what comes to its port until that is "stop".
-fn spawn(queue: u32, port: u16) -> (Child, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "another_process", "--ignored", "--nocapture"])
-        .env("FUSEWIRE_TEST_QUEUE", format!("{queue} {port}"))
-        .env_remove("FUSEWIRE_TEST_NAMESPACE")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    assert!(out.by_ref().lines().any(|line| line.is_ok_and(|line| line.ends_with("ready"))));
-    (child, out)
-}
-
 #[test]
 #[ignore = "the test below starts it as a process of its own"]
 fn another_process() {
-    let Ok(what) = std::env::var("FUSEWIRE_TEST_QUEUE") else { return };
-    let (queue, port) = what.split_once(' ').unwrap();
-    let (queue, port): (u32, u16) = (queue.parse().unwrap(), port.parse().unwrap());
+    let Some((queue, port)) = words() else { return };
+    let port = port.parse().unwrap();
     let config = Config { flows: flows(port), ..Config::new("fwb") };
-    let mut interface = xdp::open(&config, Some(queue)).unwrap();
-    println!("ready");
-    loop {
-        let mut answer = None;
-        receive_until(&mut *interface, |packet| {
-            let found = slice(ETHERNET, packet.bytes).expect("a packet");
-            let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp))) =
-                (found.net, found.transport)
-            else {
-                panic!("not of our flows")
-            };
-            assert_eq!(udp.destination_port(), port, "another's flow");
-            let to = SocketAddrV4::new(ip.header().source_addr(), udp.source_port());
-            let macs = packet.bytes[..12].as_chunks::<6>().0;
-            let from = SocketAddrV4::new(ip.header().destination_addr(), port);
-            answer =
-                Some((Flow { from, to, macs: Some((macs[0], macs[1])) }, udp.payload().to_vec()));
-            true
-        });
-        let (flow, payload) = answer.unwrap();
-        let header = flow.udp(&payload);
-        assert_eq!(interface.transmit(&[whole(&header, &[IoSlice::new(&payload)])]).unwrap(), 1);
-        if payload == b"stop" {
-            return;
-        }
-    }
+    let mut interface = xdp::open(&config, Some(queue.parse().unwrap())).unwrap();
+    echo(&mut *interface, port);
 }
 
 /// The sockets to which `port` answers: those whose flows come by the queue of its process.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod exchange;
+pub mod process;
 
 use std::io::IoSlice;
 use std::net::SocketAddrV4;
