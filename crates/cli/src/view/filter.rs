@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use clap::{Args, ValueEnum};
 use fusewire_device::pcapng::LINKTYPE_ETHERNET;
 use fusewire_wire::ethernet::{self, EtherType};
+use fusewire_wire::ipv6_extension::{FRAGMENT, FRAGMENT_LEN, Fragment};
 use fusewire_wire::{arp, ipv4, ipv6};
 
 /// What is kept has one of the hosts, one of the ports and one of the protocols, where some are named.
@@ -41,9 +42,6 @@ struct Seen {
     ports: [Option<u16>; 2],
     protocol: Option<Protocol>,
 }
-
-/// IPv6's header of fragments (RFC 8200, section 4.5).
-const FRAGMENT: u8 = 44;
 
 impl Filter {
     /// Whether a packet of an interface of this link type is kept. Its end may be missing.
@@ -116,9 +114,8 @@ fn upper(next_header: u8, payload: &[u8]) -> Option<(u8, Option<&[u8]>)> {
     if upper.protocol != FRAGMENT {
         return Some((upper.protocol, Some(body)));
     }
-    let [protocol, _, high, low, ..] = *body.first_chunk::<8>()?;
-    let is_first = u16::from_be_bytes([high, low]) >> 3 == 0;
-    Some((protocol, body.get(8..).filter(|_| is_first)))
+    let fragment = Fragment::parse(body).ok()?;
+    Some((fragment.next_header, body.get(FRAGMENT_LEN..).filter(|_| fragment.offset == 0)))
 }
 
 #[cfg(test)]
