@@ -73,6 +73,8 @@ pub struct Slot {
     pub eventful: bool,
     /// In the list of sockets with something to send.
     pub dirty: bool,
+    /// In the list of those whose next station is being asked for.
+    pub resolving: bool,
 }
 
 /// All sockets of a stack.

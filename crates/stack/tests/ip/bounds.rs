@@ -145,6 +145,36 @@ fn a_socket_table_that_is_full_says_so() {
 }
 
 #[test]
+fn a_full_table_makes_room_of_what_waits_for_strays() {
+    let mut net = Net::new(PLAIN, 1500, Config { max_sockets: 3, ..Config::default() });
+    let listener = net.stacks[1].tcp_listen(net.addr(1, 80), 100).unwrap();
+    let connect = |net: &mut Net, close: bool| {
+        let client = net.stacks[0].tcp_connect(net.now, net.addr(1, 80));
+        net.settle();
+        if let Some((server, _)) = net.stacks[1].tcp_accept(listener).unwrap()
+            && close
+        {
+            net.stacks[0].close(net.now, client.unwrap()).unwrap();
+            net.settle();
+            net.stacks[1].close(net.now, server).unwrap();
+            net.settle();
+        }
+        client
+    };
+    // One is over by its time, and one still waits in TIME-WAIT when there is no more room.
+    connect(&mut net, true).unwrap();
+    assert_eq!(net.stacks[0].sockets(), 1);
+    net.run(Duration::from_secs(100));
+    assert_eq!(net.stacks[0].sockets(), 0);
+    connect(&mut net, true).unwrap();
+    connect(&mut net, false).unwrap();
+    connect(&mut net, false).unwrap();
+    assert_eq!(net.stacks[0].sockets(), 3);
+    connect(&mut net, false).expect("the one in TIME-WAIT makes room");
+    assert_eq!(connect(&mut net, false), Err(Error::TooManySockets));
+}
+
+#[test]
 fn a_udp_queue_that_is_full_drops_and_counts() {
     let config = Config { udp_queue_bytes: 64 << 10, udp_queue_entries: 8, ..Config::default() };
     let mut net = Net::new(PLAIN, 1500, config);

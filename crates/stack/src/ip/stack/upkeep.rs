@@ -99,7 +99,8 @@ impl Core {
                 all = self.output.collect(now, &via, id, stream);
             }
             Err(NoPath::Resolving) => {
-                if !self.resolving.contains(&index) {
+                let waits = &mut self.table.slots[index as usize].resolving;
+                if !std::mem::replace(waits, true) {
                     self.resolving.push(index);
                 }
                 self.resolve_later(now);
@@ -207,11 +208,13 @@ impl Core {
     pub(in crate::ip) fn insert_stream(&mut self, mut stream: Stream) -> Result<u32> {
         stream.sums = (!self.output.offload.checksum).then(Sums::default);
         let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
-        if !self.table.has_room()
+        while !self.table.has_room()
             && let Some(oldest) = self.time_wait.pop_front()
-            && self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait)
         {
-            self.forget_flow(oldest.index);
+            // Some of the list are gone already.
+            if self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait) {
+                self.forget_flow(oldest.index);
+            }
         }
         let index = self.table.insert(Socket::Stream(Box::new(stream)))?;
         self.table.flows.insert(flow, index);
@@ -277,6 +280,7 @@ impl Core {
         self.resolve_at = None;
         self.retry_answers(now);
         while let Some(index) = self.resolving.pop() {
+            self.table.slots[index as usize].resolving = false;
             self.mark(index);
         }
     }
