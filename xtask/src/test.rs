@@ -2,14 +2,15 @@
 
 use clap::Args;
 
-use crate::shell::{Result, cargo, install, is_root, step};
+use crate::shell::{Result, cargo, has, install, is_root, step};
 use crate::{fuzz, packetdrill, tidy};
 
 /// How much of it.
 #[derive(Args)]
 pub struct Options {
-    /// How long each fuzz target runs; 0 for not at all.
-    #[arg(long, default_value_t = 5, value_name = "SECONDS")]
+    /// How long each fuzz target runs after the tests, which run the kept inputs in any case; 0 for not at all: building
+    /// the fuzzers takes as long as all the tests.
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     fuzz_seconds: u32,
 }
 
@@ -41,10 +42,12 @@ pub fn run(options: &Options) -> Result {
     }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     tidy::run()?;
-    step(
-        "lints",
-        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    )?;
+    let mut lints = cargo();
+    lints.args(["clippy", "--workspace", "--all-targets"]);
+    if has("g++") {
+        lints.args(["--features", "fusewire-fuzz/libfuzzer"]);
+    }
+    step("lints", lints.args(["--", "-D", "warnings"]))?;
     let bare = ["clippy", "-p", "fusewire-codec", "--no-default-features", "--", "-D", "warnings"];
     step("lints of the codec without an allocator", cargo().args(bare))?;
     step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
