@@ -11,7 +11,7 @@ use fusewire_base::{Instant, Seq, Sum};
 use fusewire_device::Waker;
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{
-    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
+    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
 };
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::ip::net::{Packet, Route, Via};
@@ -283,11 +283,13 @@ fn a_live_view_shows_what_there_is() {
 struct Mortal {
     inner: Memory,
     gone: Arc<AtomicBool>,
+    /// It says so, and gives no error.
+    tells: bool,
 }
 
 impl Mortal {
     fn check(&self) -> io::Result<()> {
-        if self.gone.load(Ordering::Acquire) {
+        if self.gone.load(Ordering::Acquire) && !self.tells {
             return Err(io::ErrorKind::NetworkDown.into());
         }
         Ok(())
@@ -318,9 +320,26 @@ impl Interface for Mortal {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.as_fd()
     }
+    fn poll_change(&mut self) -> Option<Change> {
+        (self.tells && self.gone.swap(false, Ordering::AcqRel)).then_some(Change::Gone)
+    }
     fn dropped(&self) -> u64 {
         0
     }
+}
+
+#[test]
+fn a_link_that_is_said_to_be_deleted_is_an_error_though_it_gives_none() {
+    let (inner, _other) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
+    let gone = Arc::new(AtomicBool::new(false));
+    let net = net_config(&inner, 1);
+    let mortal = Mortal { inner, gone: gone.clone(), tells: true };
+    let mut now = Instant::from_ms(5);
+    let mut stack = Stack::new(Box::new(mortal), net, Config::default(), [7; 32], now);
+    drive(&mut stack, now);
+    gone.store(true, Ordering::Release);
+    now += Duration::from_millis(20);
+    assert_eq!(stack.poll(now).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
 #[test]
@@ -328,7 +347,7 @@ fn nothing_hangs_when_the_interface_goes() {
     let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
     let gone = Arc::new(AtomicBool::new(false));
     let net = net_config(&a, 1);
-    let mortal = Mortal { inner: a, gone: gone.clone() };
+    let mortal = Mortal { inner: a, gone: gone.clone(), tells: false };
     let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
     let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
     let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
