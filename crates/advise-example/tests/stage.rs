@@ -1,9 +1,10 @@
 //! The example is right, and the model can be asked about it.
 
 use fusewire_advise_example::MaskParity;
-use fusewire_calibration::{Effort, add_stage, calibrate};
+use fusewire_calibration::{Effort, Error, add_reader, add_stage, calibrate};
 use fusewire_kernels::Level;
 use fusewire_kernels::execution::Integrated;
+use fusewire_kernels::stages::Crc32c;
 use fusewire_model::{Pipeline, advise};
 
 #[test]
@@ -33,4 +34,11 @@ fn advice_knows_a_stage_that_was_added() {
     assert!(advice.warm.predictions.iter().all(|said| said.cycles > 0.0), "{advice:?}");
     let again = add_stage(&mut machine, MaskParity(77), Effort::SMOKE);
     assert!(again.unwrap_err().to_string().contains("mask-parity"));
+    // What only reads is measured as such, or not at all.
+    assert!(matches!(add_stage(&mut machine, Crc32c, Effort::SMOKE), Err(Error::Reads(_))));
+    let writes = add_reader(&mut machine, MaskParity(77), Effort::SMOKE);
+    assert!(matches!(writes, Err(Error::Writes("mask-parity"))));
+    add_reader(&mut machine, Crc32c, Effort::SMOKE).unwrap();
+    let level = machine.level_named(Level::detect().name()).unwrap();
+    assert!(!level.stages.last().unwrap().writes);
 }

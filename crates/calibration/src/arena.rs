@@ -1,14 +1,17 @@
 //! Memory to measure in: a message's place and its destination, in the cache or not.
 
 const PAGE: usize = 4096;
+/// Places that cold messages come from in turns.
+const QUARTERS: usize = 4;
 
 /// Two areas that begin at pages and are larger than the caches together.
 pub(crate) struct Arena {
     src: Area,
     dst: Area,
     work: Area,
-    /// Where the next cold message lies.
-    next: usize,
+    /// Where the next cold message of each quarter lies, and whose turn it is.
+    next: [usize; QUARTERS],
+    turn: usize,
 }
 
 struct Area {
@@ -54,7 +57,13 @@ pub(crate) const MESSAGE_MAX: usize = 8 << 20;
 impl Arena {
     pub(crate) fn new(cold_bytes: usize) -> Arena {
         let area = || Area::new(cold_bytes.max(2 * MESSAGE_MAX));
-        Arena { src: area(), dst: area(), work: Area::new(MESSAGE_MAX), next: 0 }
+        Arena {
+            src: area(),
+            dst: area(),
+            work: Area::new(MESSAGE_MAX),
+            next: [0; QUARTERS],
+            turn: 0,
+        }
     }
 
     /// The same places each time: as near as they fit.
@@ -62,14 +71,18 @@ impl Arena {
         self.places(0, len)
     }
 
-    /// Other places each time, which the caches have long forgotten.
+    /// Other places each time, which the caches have long forgotten: no page comes again before all others of
+    /// its quarter have come. Quarters take turns, so that no prefetcher guesses the next.
     pub(crate) fn cold(&mut self, len: usize) -> Places<'_> {
-        let room = self.src.len() - len;
-        // Steps of an odd number of pages, a quarter of the whole or so: no prefetcher guesses them.
-        let step = ((room / 4 / PAGE) | 1) * PAGE + PAGE * 2;
-        self.next =
-            (self.next + step.max(len.next_multiple_of(PAGE))) % (room / PAGE * PAGE).max(PAGE);
-        self.places(self.next, len)
+        let quarter = self.src.len() / QUARTERS / PAGE * PAGE;
+        self.turn = (self.turn + 1) % QUARTERS;
+        let next = &mut self.next[self.turn];
+        if *next + len > quarter {
+            *next = 0;
+        }
+        let offset = self.turn * quarter + *next;
+        *next += len.next_multiple_of(PAGE);
+        self.places(offset, len)
     }
 
     /// Bytes of each area.

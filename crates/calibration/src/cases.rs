@@ -4,7 +4,7 @@ use fusewire_model::{Function, Pipeline};
 use fusewire_synthetic::Lanes;
 
 use crate::Error;
-use crate::runner::Made;
+use crate::runner::synthetic;
 use crate::stages::{self, Case};
 use fusewire_kernels::Level;
 
@@ -13,7 +13,7 @@ pub(crate) fn cases() -> Result<Vec<Case>, Error> {
     let mut all = Vec::new();
     for lanes in Lanes::ALL.into_iter().filter(|lanes| lanes.is_available()) {
         for functions in shapes(lanes) {
-            let made = Made::new(lanes, &functions)?;
+            let made = synthetic(lanes, &functions)?;
             all.push((Pipeline::Functions(functions), Box::new(made) as Box<_>));
         }
     }

@@ -5,7 +5,7 @@ use fusewire_model::{Cache, Implementation, Machine, Pipeline, predict};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Places};
 use crate::cases::cases;
 use crate::plan::Plan;
 use crate::timing::{Clock, cold_calls, cold_turn, turn};
@@ -61,10 +61,12 @@ pub fn check(
                         let mut runner = runner.borrow_mut();
                         match cache {
                             Cache::Warm => {
-                                turn(length, || runner.run(implementation, arena.warm(bytes)))
+                                let Places { src, dst, work } = arena.warm(bytes);
+                                turn(length, || runner.run(src, dst, work, implementation))
                             }
                             Cache::Cold => cold_turn(cold_calls(bytes), || {
-                                runner.run(implementation, arena.cold(bytes));
+                                let Places { src, dst, work } = arena.cold(bytes);
+                                runner.run(src, dst, work, implementation);
                             }),
                         }
                     });

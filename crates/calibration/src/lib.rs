@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod caches;
 mod cases;
 mod check;
 mod fit;
@@ -21,9 +22,11 @@ mod timing;
 mod transforms;
 mod words;
 
+pub use caches::{Cache, caches};
 pub use check::{Checked, Score, check, score};
+pub use timing::turn;
 
-use fusewire_kernels::stage::AnyStage;
+use fusewire_kernels::stage::{AnyStage, Output};
 use fusewire_model::machine::{Machine, VERSION};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,6 +65,15 @@ pub enum Error {
     /// A stage of that name was measured already.
     #[error("there is a stage `{0}` already: give yours another NAME")]
     Known(String),
+    /// It only reads, and is to be measured as such.
+    #[error("`{0}` puts out nothing: add_reader measures it")]
+    Reads(&'static str),
+    /// It puts out bytes, and is to be measured as such.
+    #[error("`{0}` puts out bytes: add_stage measures it")]
+    Writes(&'static str),
+    /// Calibrated with messages of other lengths.
+    #[error("the machine was calibrated with messages of other lengths: calibrate anew")]
+    Lengths,
     /// A function that calibration wanted cannot be made here.
     #[error(transparent)]
     Synthetic(#[from] fusewire_synthetic::Error),
@@ -90,7 +102,7 @@ pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, E
         transforms: Vec::new(),
     };
     let places = places::tasks(&machine.places, &mut plan)?;
-    let words = words::tasks(&machine.places, &mut plan)?;
+    let words = words::tasks(&mut plan)?;
     let stages = stages::tasks(&mut plan);
     let transforms = transforms::tasks(&mut plan);
     let quiet = plan.measure(&mut arena, &mut clock, effort, says);
@@ -106,18 +118,40 @@ pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, E
     Ok(machine)
 }
 
-/// Measures a stage of one's own at the best CPU level here, alone and in one loop with stages of the
-/// kernels, and adds it to a machine that was calibrated here.
+/// Measures a stage of one's own that puts out bytes, at the best CPU level here, alone and in one loop with stages of
+/// the kernels, and adds it to a machine that was calibrated here.
 ///
 /// # Errors
-/// When the machine does not know that level, or has a stage of that name.
+/// When the machine does not know that level, or has a stage of that name; or it puts out nothing.
 pub fn add_stage<S: AnyStage + Copy + 'static>(
     machine: &mut Machine,
     stage: S,
     effort: Effort,
 ) -> Result<(), Error> {
+    own::check::<S>(machine, Output::Same)?;
+    add(machine, effort, |plan| own::writing(plan, stage))
+}
+
+/// The same of one that only reads: alone it is measured without storing.
+///
+/// # Errors
+/// As [`add_stage`]; or it puts out bytes.
+pub fn add_reader<S: AnyStage + Copy + 'static>(
+    machine: &mut Machine,
+    stage: S,
+    effort: Effort,
+) -> Result<(), Error> {
+    own::check::<S>(machine, Output::None)?;
+    add(machine, effort, |plan| own::reading(plan, stage))
+}
+
+fn add(
+    machine: &mut Machine,
+    effort: Effort,
+    plans: impl FnOnce(&mut plan::Plan) -> own::Planned,
+) -> Result<(), Error> {
     let mut plan = plan::Plan::new();
-    let planned = own::tasks(&mut plan, stage);
+    let planned = plans(&mut plan);
     plan.measure(
         &mut arena::Arena::new(effort.cold_bytes),
         &mut timing::Clock::new()?,

@@ -6,21 +6,50 @@ use fusewire_kernels::stages::{InternetSum, PesEncrypt, Swap};
 use fusewire_model::machine::{self, Machine};
 
 use crate::Error;
-use crate::plan::{Plan, Task};
-use crate::stages::{PES, fused, line};
+use crate::plan::Plan;
+use crate::stages::{LENGTHS, PES, Tasks5, cycles, fused, scanned};
 
 /// What is measured of it.
 pub(crate) struct Planned {
     name: &'static str,
     writes: bool,
     state_bytes: usize,
-    alone: [Task; 2],
-    pairs: Vec<(&'static str, [Task; 2])>,
+    alone: Tasks5,
+    pairs: Vec<(&'static str, Tasks5)>,
 }
 
-pub(crate) fn tasks<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> Planned {
+/// Refuses what has been measured, and what another door is for.
+pub(crate) fn check<S: Stage>(machine: &Machine, output: Output) -> Result<(), Error> {
+    if S::OUTPUT != output {
+        return Err(match output {
+            Output::Same => Error::Reads(S::NAME),
+            Output::None => Error::Writes(S::NAME),
+        });
+    }
+    let level = machine.level_named(Level::detect().name())?;
+    if level.stage(S::NAME).is_ok() {
+        return Err(Error::Known(S::NAME.to_owned()));
+    }
+    if level.lengths != LENGTHS.map(|bytes| bytes as f64) {
+        return Err(Error::Lengths);
+    }
+    Ok(())
+}
+
+/// One that puts out bytes.
+pub(crate) fn writing<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> Planned {
+    let alone = fused(plan, stage, Level::detect());
+    tasks(plan, stage, alone)
+}
+
+/// One that only reads.
+pub(crate) fn reading<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> Planned {
+    let alone = scanned(plan, stage, Level::detect());
+    tasks(plan, stage, alone)
+}
+
+fn tasks<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S, alone: Tasks5) -> Planned {
     let level = Level::detect();
-    let alone = fused(plan, stage, level);
     let pairs = vec![
         (<Swap<4> as Stage>::NAME, fused(plan, then(Swap::<4>, stage), level)),
         (InternetSum::NAME, fused(plan, then(stage, InternetSum), level)),
@@ -34,27 +63,24 @@ pub(crate) fn evaluate(of: &Planned, plan: &Plan, machine: &mut Machine) -> Resu
     let name = Level::detect().name();
     let known = machine.level_named(name)?.clone();
     let copy = known.stage("copy")?;
-    if known.stage(of.name).is_ok() {
-        return Err(Error::Known(of.name.to_owned()));
-    }
-    let [short, long] = &of.alone;
-    let (start, alone) = line(plan, short, long);
-    let moved = copy.alone_cycles_per_byte.powi(6);
-    let (mut works, mut pairs) = (Vec::new(), Vec::new());
-    for (other, [short, long]) in &of.pairs {
-        let (_, cycles_per_byte) = line(plan, short, long);
-        let both = (cycles_per_byte.powi(6) - moved).max(0.0).powf(1.0 / 6.0);
-        works.push((both - known.stage(other)?.work_cycles_per_byte).max(0.0));
+    let mut work_cycles = vec![0.0; LENGTHS.len()];
+    let mut pairs = Vec::new();
+    for (other, tasks) in &of.pairs {
+        let took = cycles(plan, tasks);
+        let other_work = &known.stage(other)?.work_cycles;
+        for (i, work) in work_cycles.iter_mut().enumerate() {
+            let both = (took[i].powi(6) - copy.alone_cycles[i].powi(6)).max(0.0).powf(1.0 / 6.0);
+            *work += (both - other_work[i]).max(0.0) / of.pairs.len() as f64;
+        }
         let names = [of.name.to_owned(), (*other).to_owned()];
-        pairs.push(machine::Pair { names, cycles_per_byte });
+        pairs.push(machine::Pair { names, cycles: took });
     }
     let stage = machine::Stage {
         name: of.name.to_owned(),
         writes: of.writes,
         state_bytes: of.state_bytes as u32,
-        alone_cycles_per_byte: alone,
-        work_cycles_per_byte: works.iter().sum::<f64>() / works.len() as f64,
-        start_cycles: (start - copy.start_cycles - known.pass_cycles).max(0.0),
+        alone_cycles: cycles(plan, &of.alone),
+        work_cycles,
     };
     for level in machine.levels.iter_mut().filter(|level| level.name == name) {
         level.stages.push(stage.clone());

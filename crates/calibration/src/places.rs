@@ -5,12 +5,15 @@ use fusewire_synthetic::{Function, Lanes, Program};
 
 use crate::Error;
 use crate::arena::{MESSAGE_MAX, Places};
+use crate::caches::{Cache, caches};
 use crate::plan::{Plan, Task};
 use crate::timing::{cold_calls, cold_turn, quantile, turn};
 
 /// The levels that Linux reports, or usual ones, and memory.
 pub(crate) fn sizes() -> Vec<Place> {
-    let mut found: Vec<(String, f64)> = (0..8).filter_map(reported).collect();
+    let name = |cache: &Cache| cache.name.trim_end_matches('d').to_owned();
+    let of_data = caches().into_iter().filter(Cache::has_data);
+    let mut found: Vec<_> = of_data.map(|cache| (name(&cache), cache.bytes as f64)).collect();
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
     if found.is_empty() {
         found = [("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20)]
@@ -31,30 +34,21 @@ pub(crate) fn sizes() -> Vec<Place> {
     found.into_iter().map(place).collect()
 }
 
-fn reported(index: u32) -> Option<(String, f64)> {
-    let read = |what: &str| {
-        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
-        std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-    };
-    if read("type")? == "Instruction" {
-        return None;
-    }
-    let size = read("size")?;
-    let kib: f64 = size.strip_suffix('K')?.parse().ok()?;
-    Some((format!("L{}", read("level")?), kib * 1024.0))
-}
-
 /// What is measured of one place: how much longer passes take there than in the first-level cache.
 pub(crate) struct Tasks {
     all: Vec<Measured>,
+    /// The same passes in the first-level cache, and their lengths.
+    near: Vec<(Task, usize)>,
 }
 
 struct Measured {
     place: usize,
     moves: Moves,
     bytes: usize,
+    word_bytes: usize,
     instructions_per_byte: f64,
-    near: Task,
+    /// Which of [`Tasks::near`].
+    near: usize,
     far: Task,
 }
 
@@ -69,7 +63,10 @@ fn workers() -> Vec<Worker> {
     let wide = [Lanes::Avx512, Lanes::Avx2].into_iter().find(|lanes| lanes.is_available());
     let mut all = Vec::new();
     if let Some(lanes) = wide {
-        all.push(Worker { lanes, function: Function::new(1, 1, 4) });
+        for instructions in [1, 12, 32, 80, 200] {
+            let function = Function::new(1, instructions, 4);
+            all.push(Worker { lanes, function });
+        }
     }
     for instructions in [8, 24, 64, 160, 400] {
         let function = Function::new(2, instructions, 8);
@@ -132,18 +129,30 @@ fn task(
 }
 
 pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
-    let mut all = Vec::new();
+    let (mut all, mut near) = (Vec::new(), Vec::new());
     let last = places.len() - 1;
     for worker in workers() {
+        let mut known: Vec<(Moves, usize, usize)> = Vec::new();
         let mut add = |place, moves, bytes: usize| -> Result<(), Error> {
-            // Near, a long message is told from a short one by its length alone.
+            // Near, a long message is told from a short one by its length alone; and what is written lies near.
             let near_bytes = if place == last { bytes.min(NEAR_MAX) } else { NEAR_MAX };
+            let as_near = if moves == Moves::Write { Moves::Copy } else { moves };
+            let same = known.iter().find(|known| (known.0, known.1) == (as_near, near_bytes));
+            let near = match same {
+                Some((.., index)) => *index,
+                None => {
+                    near.push((task(plan, &worker, as_near, near_bytes, false)?, near_bytes));
+                    known.push((as_near, near_bytes, near.len() - 1));
+                    near.len() - 1
+                }
+            };
             all.push(Measured {
                 place,
                 moves,
                 bytes,
+                word_bytes: worker.lanes.word_bytes(),
                 instructions_per_byte: worker.instructions_per_byte(moves),
-                near: task(plan, &worker, moves, near_bytes, false)?,
+                near,
                 far: task(plan, &worker, moves, bytes, place == last)?,
             });
             Ok(())
@@ -161,7 +170,7 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
             }
         }
     }
-    Ok(Tasks { all })
+    Ok(Tasks { all, near })
 }
 
 /// The longest message that is measured in the first-level cache.
@@ -182,14 +191,15 @@ pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) {
     let last = machine.places.len() - 1;
     for at in &tasks.all {
         let far = if at.place == last { plan.typical(&at.far) } else { plan.undisturbed(&at.far) };
-        let near = plan.undisturbed(&at.near) / at.bytes.min(NEAR_MAX) as f64;
-        let near =
-            if at.place == last { near } else { plan.undisturbed(&at.near) / NEAR_MAX as f64 };
+        let (near, near_bytes) = &tasks.near[at.near];
+        let near = plan.undisturbed(near) / *near_bytes as f64;
         let cycles_per_byte = far / at.bytes as f64;
         let place = &mut machine.places[at.place];
         place.beyond.push(Beyond {
             moves: at.moves,
+            word_bytes: at.word_bytes as u32,
             bytes: at.bytes as f64,
+            near_cycles_per_byte: near,
             instructions_per_byte: at.instructions_per_byte,
             cycles_per_byte: (cycles_per_byte - near).max(0.0),
         });

@@ -66,9 +66,14 @@ impl Plan {
     ) -> Quiet {
         let start = Instant::now();
         let (mut controls, mut ns) = (Vec::new(), Vec::new());
+        let mut order: Vec<usize> = (0..self.runs.len()).collect();
+        let mut random = 0x9E37_79B9_7F4A_7C15;
         loop {
             let mut before = clock.look();
-            for (run, samples) in self.runs.iter_mut().zip(&mut self.samples) {
+            // In another order each time: what one leaves in the caches is not always found by the same other.
+            shuffle(&mut order, &mut random);
+            for &i in &order {
+                let (run, samples) = (&mut self.runs[i], &mut self.samples[i]);
                 let took = run(arena, effort.turn);
                 let after = clock.look();
                 // The clock may have changed meanwhile; the faster of the two is what it was near.
@@ -114,5 +119,15 @@ impl Plan {
     fn at(&self, task: &Task, part: f64) -> f64 {
         let mut cycles: Vec<f64> = self.samples[task.0].iter().map(|s| s.cycles).collect();
         quantile(&mut cycles, part)
+    }
+}
+
+/// Fisher and Yates.
+fn shuffle(order: &mut [usize], random: &mut u64) {
+    for i in (1..order.len()).rev() {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        order.swap(i, (*random % (i as u64 + 1)) as usize);
     }
 }

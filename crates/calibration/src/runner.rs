@@ -1,79 +1,44 @@
 //! A pipeline ready to run in each of the three ways.
 
 use fusewire_model::{Function, Implementation};
-use fusewire_synthetic::{Lanes, Program};
+use fusewire_synthetic::{Lanes, Passes};
 
 use crate::Error;
-use crate::arena::Places;
 
 /// Bytes of a strip, as the kernels have it.
 const STRIP: usize = fusewire_kernels::execution::STRIP;
 
 /// Runs a message through.
+///
+/// What it works on comes in registers, not as a struct: a compiler that passes a pointer and a length on together
+/// loads 16 bytes where 8 and 8 were just stored, which takes longer than a short message.
 pub(crate) trait Runner {
-    fn run(&mut self, implementation: Implementation, places: Places<'_>);
+    fn run(&mut self, src: &[u8], dst: &mut [u8], work: &mut [u8], implementation: Implementation);
 }
 
-/// Synthetic functions: one loop, and a loop each.
-pub(crate) struct Made {
-    fused: Program,
-    passes: Vec<Program>,
-}
-
-/// A described function, to be made.
-pub(crate) fn synthetic(function: &Function) -> fusewire_synthetic::Function {
-    fusewire_synthetic::Function {
-        state_words: function.state_words as usize,
-        instructions: function.instructions as usize,
-        block_words: function.block_words as usize,
-        writes: function.writes,
-        lookups: function.lookups as usize,
-        table_entries: function.table_bytes as usize / 8,
-    }
-}
-
-impl Made {
-    pub(crate) fn new(lanes: Lanes, functions: &[Function]) -> Result<Made, Error> {
-        let functions: Vec<_> = functions.iter().map(synthetic).collect();
-        Ok(Made {
-            fused: Program::new(lanes, &functions)?,
-            passes: Program::passes(lanes, &functions)?,
+/// Described functions, made.
+pub(crate) fn synthetic(lanes: Lanes, functions: &[Function]) -> Result<Passes, Error> {
+    let functions: Vec<_> = functions
+        .iter()
+        .map(|function| fusewire_synthetic::Function {
+            state_words: function.state_words as usize,
+            instructions: function.instructions as usize,
+            block_words: function.block_words as usize,
+            writes: function.writes,
+            lookups: function.lookups as usize,
+            table_entries: function.table_bytes as usize / 8,
         })
-    }
-
-    fn apart(&mut self, src: &[u8], dst: &mut [u8]) {
-        let mut moved = false;
-        for pass in &mut self.passes {
-            let done = match (pass.writes(), moved) {
-                (false, false) => pass.read(src),
-                (false, true) => pass.read(dst),
-                (true, false) => pass.run(src, dst),
-                (true, true) => pass.run_in_place(dst),
-            };
-            assert!(done.is_ok(), "messages have whole units");
-            moved |= pass.writes();
-        }
-    }
+        .collect();
+    Ok(Passes::new(lanes, &functions)?)
 }
 
-impl Runner for Made {
-    fn run(&mut self, implementation: Implementation, places: Places<'_>) {
-        let Places { src, dst, .. } = places;
-        match implementation {
-            Implementation::Integrated => {
-                let done = if self.fused.writes() {
-                    self.fused.run(src, dst)
-                } else {
-                    self.fused.read(src)
-                };
-                assert!(done.is_ok(), "messages have whole units");
-            }
-            Implementation::Sequential => self.apart(src, dst),
-            Implementation::Blocked => {
-                for (src, dst) in src.chunks(STRIP).zip(dst.chunks_mut(STRIP)) {
-                    self.apart(src, dst);
-                }
-            }
-        }
+impl Runner for Passes {
+    fn run(&mut self, src: &[u8], dst: &mut [u8], _: &mut [u8], implementation: Implementation) {
+        let done = match implementation {
+            Implementation::Integrated => self.integrated(src, dst),
+            Implementation::Sequential => self.sequential(src, dst),
+            Implementation::Blocked => self.blocked(STRIP, src, dst),
+        };
+        assert!(done.is_ok(), "messages have whole units");
     }
 }

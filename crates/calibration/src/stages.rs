@@ -11,22 +11,26 @@ use crate::arena::Places;
 use crate::fit::fit;
 use crate::plan::{Plan, Task};
 use crate::runner::Runner;
-use crate::timing::turn;
+use crate::timing::{quantile, turn};
 
 /// For measuring only.
 pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
-pub(crate) const SHORT: usize = 1024;
-pub(crate) const LONG: usize = 8192;
+/// Messages that stages are measured with. Short ones are not on a line with long ones: what a stage does before and
+/// after its loop goes on beside the loop as far as that is short, and the processor foresees the end of a loop of few
+/// turns.
+pub(crate) const LENGTHS: [usize; 5] = [256, 512, 1024, 2048, 8192];
+/// The longest of them that is one strip.
+const STRIPS: usize = 4;
 
 /// A pipeline of the kernels that is run as the model says.
+#[derive(Clone, core::marker::Copy)]
 struct Real<S> {
     stage: S,
     level: Level,
 }
 
 impl<S: AnyStage> Runner for Real<S> {
-    fn run(&mut self, implementation: Implementation, places: Places<'_>) {
-        let Places { src, dst, work } = places;
+    fn run(&mut self, src: &[u8], dst: &mut [u8], work: &mut [u8], implementation: Implementation) {
         let (level, stage) = (self.level, &self.stage);
         match implementation {
             Implementation::Integrated => {
@@ -49,68 +53,86 @@ struct AtLevel {
     level: Level,
     alone: Vec<One>,
     pairs: Vec<Two>,
-    /// Pairs, as indices, that run blocked.
-    apart: Vec<([usize; 2], Task)>,
+    /// Pairs that run blocked, and sequential; of the lengths up to a strip.
+    apart: Vec<Apart>,
 }
 
 struct One {
     name: &'static str,
     writes: bool,
     state_bytes: usize,
-    short: Task,
-    long: Task,
+    tasks: Tasks5,
 }
+
+/// One for each of [`LENGTHS`].
+pub(crate) type Tasks5 = [Task; LENGTHS.len()];
 
 struct Two {
     of: [usize; 2],
-    short: Task,
-    long: Task,
+    tasks: Tasks5,
+}
+
+struct Apart {
+    of: [usize; 2],
+    blocked: Tasks5,
+    sequential: Tasks5,
 }
 
 /// One loop that reads and stores.
+#[derive(Clone, core::marker::Copy)]
 struct Fused<S>(S, Level);
 impl<S: AnyStage> Runner for Fused<S> {
-    fn run(&mut self, _: Implementation, Places { src, dst, .. }: Places<'_>) {
+    fn run(&mut self, src: &[u8], dst: &mut [u8], _: &mut [u8], _: Implementation) {
         std::hint::black_box(self.1.run(Integrated { stage: &self.0, src, dst }));
     }
 }
 
 /// One loop that only reads.
+#[derive(Clone, core::marker::Copy)]
 struct Reads<S>(S, Level);
 impl<S: AnyStage> Runner for Reads<S> {
-    fn run(&mut self, _: Implementation, Places { src, .. }: Places<'_>) {
+    fn run(&mut self, src: &[u8], _: &mut [u8], _: &mut [u8], _: Implementation) {
         std::hint::black_box(self.1.run(Scan { stage: &self.0, src }));
     }
 }
 
-/// Strips.
-struct Strips<S>(S, Level);
-impl<S: AnyStage> Runner for Strips<S> {
-    fn run(&mut self, _: Implementation, Places { src, dst, .. }: Places<'_>) {
-        std::hint::black_box(self.1.run(Blocked { stage: &self.0, src, dst }));
-    }
-}
-
-/// Runs it over a message near, as whole pipelines are run: behind a pointer.
-fn near(plan: &mut Plan, mut runner: Box<dyn Runner>, bytes: usize) -> Task {
-    plan.add(move |arena, length| {
-        turn(length, || runner.run(Implementation::Integrated, arena.warm(bytes)))
+/// Runs it over messages near, as whole pipelines are run: behind a pointer.
+fn near(
+    plan: &mut Plan,
+    runner: impl Runner + core::marker::Copy + 'static,
+    implementation: Implementation,
+) -> Tasks5 {
+    LENGTHS.map(|bytes| {
+        let mut runner: Box<dyn Runner> = Box::new(runner);
+        plan.add(move |arena, length| {
+            let Places { src, dst, work } = arena.warm(bytes);
+            turn(length, || runner.run(src, dst, work, implementation))
+        })
     })
 }
 
-/// Tasks of two lengths.
+/// A loop that stores.
 pub(crate) fn fused<S: AnyStage + core::marker::Copy + 'static>(
     plan: &mut Plan,
     stage: S,
     level: Level,
-) -> [Task; 2] {
-    [SHORT, LONG].map(|bytes| near(plan, Box::new(Fused(stage, level)), bytes))
+) -> Tasks5 {
+    near(plan, Fused(stage, level), Implementation::Integrated)
+}
+
+/// A loop that only reads.
+pub(crate) fn scanned<S: AnyStage + core::marker::Copy + 'static>(
+    plan: &mut Plan,
+    stage: S,
+    level: Level,
+) -> Tasks5 {
+    near(plan, Reads(stage, level), Implementation::Integrated)
 }
 
 impl AtLevel {
-    fn alone<S: Stage>(&mut self, [short, long]: [Task; 2]) {
+    fn alone<S: Stage>(&mut self, tasks: Tasks5) {
         let (writes, state_bytes) = (S::OUTPUT == Output::Same, S::STATE);
-        self.alone.push(One { name: S::NAME, writes, state_bytes, short, long });
+        self.alone.push(One { name: S::NAME, writes, state_bytes, tasks });
     }
 
     fn writing<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
@@ -118,9 +140,7 @@ impl AtLevel {
     }
 
     fn reading<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
-        let level = self.level;
-        let tasks = [SHORT, LONG].map(|bytes| near(plan, Box::new(Reads(stage, level)), bytes));
-        self.alone::<S>(tasks);
+        self.alone::<S>(scanned(plan, stage, self.level));
     }
 
     fn pair<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
@@ -128,20 +148,22 @@ impl AtLevel {
         A: AnyStage + core::marker::Copy + 'static,
         B: AnyStage + core::marker::Copy + 'static,
     {
-        let [short, long] = fused(plan, then(a, b), self.level);
+        let tasks = fused(plan, then(a, b), self.level);
         if let Some(of) = self.indices::<A, B>() {
-            self.pairs.push(Two { of, short, long });
+            self.pairs.push(Two { of, tasks });
         }
     }
 
-    fn blocked<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
+    fn apart<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
     where
         A: AnyStage + core::marker::Copy + 'static,
         B: AnyStage + core::marker::Copy + 'static,
     {
-        let task = near(plan, Box::new(Strips(then(a, b), self.level)), SHORT);
+        let real = Real { stage: then(a, b), level: self.level };
+        let blocked = near(plan, real, Implementation::Blocked);
+        let sequential = near(plan, real, Implementation::Sequential);
         if let Some(of) = self.indices::<A, B>() {
-            self.apart.push((of, task));
+            self.apart.push(Apart { of, blocked, sequential });
         }
     }
 
@@ -173,8 +195,9 @@ impl AtLevel {
         self.pair(plan, PES, FletcherSum);
         self.pair(plan, FletcherSum, InternetSum);
         self.pair(plan, FletcherSum, CxorSum);
-        self.blocked(plan, Swap::<4>, InternetSum);
-        self.blocked(plan, PES, CxorSum);
+        self.apart(plan, Swap::<4>, InternetSum);
+        self.apart(plan, PES, CxorSum);
+        self.apart(plan, FletcherSum, Swap::<8>);
     }
 }
 
@@ -187,93 +210,82 @@ pub(crate) fn tasks(plan: &mut Plan) -> Tasks {
     Tasks(Level::available().iter().copied().map(at_level).collect())
 }
 
-/// Cycles without a byte, and a byte.
-pub(crate) fn line(plan: &Plan, short: &Task, long: &Task) -> (f64, f64) {
-    let [short, long] = [short, long].map(|task| plan.undisturbed(task));
-    let per_byte = ((long - short) / (LONG - SHORT) as f64).max(1e-3);
-    ((short - per_byte * SHORT as f64).max(0.0), per_byte)
+/// Cycles of a message of each length.
+pub(crate) fn cycles(plan: &Plan, tasks: &Tasks5) -> Vec<f64> {
+    tasks.iter().map(|task| plan.undisturbed(task).max(0.1)).collect()
 }
 
 pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan) -> Vec<machine::Level> {
     tasks.0.iter().map(|at| at.evaluate(plan)).collect()
 }
 
+/// The middle one.
+fn median(mut values: Vec<f64>) -> f64 {
+    quantile(&mut values, 0.5)
+}
+
 impl AtLevel {
     fn evaluate(&self, plan: &Plan) -> machine::Level {
-        let alone: Vec<_> = self.alone.iter().map(|o| line(plan, &o.short, &o.long)).collect();
-        let pairs: Vec<_> = self.pairs.iter().map(|p| line(plan, &p.short, &p.long)).collect();
-        let work = self.work(&alone, &pairs);
-        let starts = self.starts(&alone, &pairs);
-        let passes = self.apart.iter().map(|(of, task)| {
-            let [a, b] = *of;
-            let apart = alone[a].1 + alone[b].1;
-            plan.undisturbed(task) - alone[0].0 - starts[a] - starts[b] - apart * SHORT as f64
-        });
-        let pass_cycles = (passes.sum::<f64>() / self.apart.len() as f64).max(0.0);
+        let alone: Vec<_> = self.alone.iter().map(|one| cycles(plan, &one.tasks)).collect();
+        let pairs: Vec<_> = self.pairs.iter().map(|pair| cycles(plan, &pair.tasks)).collect();
+        let work: Vec<Vec<f64>> = (0..LENGTHS.len())
+            .map(|i| {
+                let at = |all: &[Vec<f64>]| all.iter().map(|cycles| cycles[i]).collect::<Vec<_>>();
+                self.work(&at(&alone), &at(&pairs))
+            })
+            .collect();
+        let (mut shared, mut last_copy) = (Vec::new(), vec![Vec::new(); LENGTHS.len()]);
+        for apart in &self.apart {
+            let [a, b] = apart.of;
+            let blocked = cycles(plan, &apart.blocked);
+            let sequential = cycles(plan, &apart.sequential);
+            for i in 0..STRIPS {
+                shared.push(alone[a][i] + alone[b][i] - blocked[i]);
+            }
+            for (i, last_copy) in last_copy.iter_mut().enumerate() {
+                let saved = if i < STRIPS { blocked[i] } else { alone[a][i] + alone[b][i] };
+                last_copy.push(sequential[i] - saved);
+            }
+        }
         let mut level = machine::Level {
             name: self.level.name().to_owned(),
-            pass_cycles,
+            lengths: LENGTHS.map(|bytes| bytes as f64).to_vec(),
+            shared_cycles: median(shared).max(0.0),
+            last_copy_cycles: last_copy.into_iter().map(|all| median(all).max(0.0)).collect(),
             stages: Vec::new(),
             pairs: Vec::new(),
         };
-        for (i, one) in self.alone.iter().enumerate() {
+        for (i, (one, alone_cycles)) in self.alone.iter().zip(alone).enumerate() {
             level.stages.push(machine::Stage {
                 name: one.name.to_owned(),
                 writes: one.writes,
                 state_bytes: one.state_bytes as u32,
-                alone_cycles_per_byte: alone[i].1,
-                work_cycles_per_byte: work[i],
-                // The copy's is that of every run; a run has one pass at least.
-                start_cycles: if i == 0 { (alone[0].0 - pass_cycles).max(0.0) } else { starts[i] },
+                alone_cycles,
+                work_cycles: work.iter().map(|work| work[i]).collect(),
             });
         }
-        for (pair, (_, cycles_per_byte)) in self.pairs.iter().zip(pairs) {
+        for (pair, cycles) in self.pairs.iter().zip(pairs) {
             let names = pair.of.map(|i| self.alone[i].name.to_owned());
-            level.pairs.push(machine::Pair { names, cycles_per_byte });
+            level.pairs.push(machine::Pair { names, cycles });
         }
         level
     }
 
-    /// Work of each stage that, joined with loading and storing, comes nearest to all.
-    fn work(&self, alone: &[(f64, f64)], pairs: &[(f64, f64)]) -> Vec<f64> {
-        let copy = alone[0].1;
+    /// Work of each stage that, joined with loading and storing, comes nearest to all; of messages of one length.
+    fn work(&self, alone: &[f64], pairs: &[f64]) -> Vec<f64> {
+        let copy = alone[0];
         let joined = |work: f64| (copy.powi(6) + work.powi(6)).powf(1.0 / 6.0);
-        let start: Vec<f64> = alone.iter().map(|(_, per_byte)| per_byte.max(1e-3)).collect();
-        let mut found = fit(&start, &mut |work| {
+        let mut found = fit(alone, &mut |work| {
             let one = self.alone.iter().zip(alone).zip(work);
             let one = one.filter(|((one, _), _)| one.writes);
-            let one = one.map(|((_, took), work)| (joined(*work), took.1));
+            let one = one.map(|((_, took), work)| (joined(*work), took));
             let two = self.pairs.iter().zip(pairs);
-            let two = two.map(|(two, took)| (joined(work[two.of[0]] + work[two.of[1]]), took.1));
+            let two = two.map(|(two, took)| (joined(work[two.of[0]] + work[two.of[1]]), took));
             one.chain(two).map(|(said, took)| (said / took).ln().powi(2)).sum()
         });
         // A copy's is what every loop does.
         found[0] = 0.0;
         found
-    }
-
-    /// Cycles of each stage's start and end beyond those of a copy: what comes nearest to all, step by
-    /// step.
-    fn starts(&self, alone: &[(f64, f64)], pairs: &[(f64, f64)]) -> Vec<f64> {
-        let copy = alone[0].0;
-        let mut starts: Vec<f64> = alone.iter().map(|(start, _)| (start - copy).max(0.0)).collect();
-        for _ in 0..50 {
-            for i in 1..starts.len() {
-                let mut sum = alone[i].0 - copy;
-                let mut count = 1.0;
-                for (two, (took, _)) in self.pairs.iter().zip(pairs) {
-                    let other = match two.of {
-                        [a, b] if a == i => b,
-                        [a, b] if b == i => a,
-                        _ => continue,
-                    };
-                    sum += took - copy - starts[other];
-                    count += 1.0;
-                }
-                starts[i] = (sum / count).max(0.0);
-            }
-        }
-        starts
     }
 }
 

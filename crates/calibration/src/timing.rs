@@ -71,12 +71,12 @@ pub(crate) fn quantile(values: &mut [f64], part: f64) -> f64 {
 }
 
 /// ns a call over a turn, the first call aside: it brings back what others pushed out of the caches.
-pub(crate) fn turn(length: Duration, mut call: impl FnMut()) -> f64 {
+pub fn turn(length: Duration, mut call: impl FnMut()) -> f64 {
     call();
     let once = Instant::now();
     call();
     let ns = once.elapsed().as_nanos().max(20);
-    let count = (length.as_nanos() / ns).clamp(1, 10_000);
+    let count = (length.as_nanos() / ns).clamp(1, 100_000);
     let start = Instant::now();
     for _ in 0..count {
         call();
@@ -84,8 +84,10 @@ pub(crate) fn turn(length: Duration, mut call: impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// ns of a call whose memory is new each time: no call before it, several in a turn.
+/// ns of a call whose memory is new each time, the first call aside: it brings back the code, which is not what is
+/// cold.
 pub(crate) fn cold_turn(count: usize, mut call: impl FnMut()) -> f64 {
+    call();
     let start = Instant::now();
     for _ in 0..count {
         call();

@@ -1,14 +1,16 @@
 //! What a loop over words costs: programs of known shape, and the parameters under which the model
 //! comes nearest to all of them.
 
-use fusewire_model::machine::{Machine, Place, Words};
+use fusewire_model::machine::{Lookup, Machine, Words};
+use fusewire_model::predict::touched;
 use fusewire_model::{Cache, Function, Implementation, Pipeline, predict};
 use fusewire_synthetic::Lanes;
 
 use crate::Error;
+use crate::arena::Places;
 use crate::fit::fit;
 use crate::plan::{Plan, Task};
-use crate::runner::{Made, Runner};
+use crate::runner::{Runner, synthetic};
 use crate::timing::turn;
 
 /// Sizes of message, whole units of every program: pass and turn can be told apart, and all lie in the
@@ -70,8 +72,8 @@ struct OfLanes {
     samples: Vec<Planned>,
     /// With so many words of state that find no register.
     spills: Vec<(u32, [Planned; 2])>,
-    /// With tables in each place but memory.
-    lookups: Vec<Planned>,
+    /// With tables of each size: look-ups that do not wait for each other, and that do.
+    lookups: Vec<(u32, [Planned; 2])>,
 }
 
 struct Planned {
@@ -88,16 +90,21 @@ struct Sample<'a> {
 }
 
 /// Look-ups on a word of the programs that measure them.
-const LOOKUPS: u32 = 4;
+const LOOKUPS: [u32; 2] = [1, 4];
 /// Bytes of message of these.
 const LOOKUP_BYTES: usize = 4096;
+/// Of a table up to this size they touch most.
+const TABLE_TOUCHED: u32 = 256 << 10;
+/// Bytes of their tables.
+const TABLES: [u32; 8] =
+    [4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20];
 
 /// Words of state that find no register.
 const SPILLED: [u32; 9] = [1, 2, 4, 7, 12, 20, 32, 56, 100];
 /// Bytes of message of these.
 const SPILL_BYTES: [usize; 2] = [1024, 6144];
 
-pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
+pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
     let mut all = Vec::new();
     for lanes in Lanes::ALL.into_iter().filter(|lanes| lanes.is_available()) {
         let mut samples = Vec::new();
@@ -116,13 +123,13 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
         }
         let mut lookups = Vec::new();
         if lanes.is_scalar() {
-            for place in &places[..places.len() - 1] {
-                // Larger than the place before, well within this one.
-                let table_bytes = ((place.bytes * 0.6) as u32).next_power_of_two() / 2;
-                let table_bytes = table_bytes.min(4 << 20);
-                let shape =
-                    Function { lookups: LOOKUPS, table_bytes, ..function(lanes.name(), 0, 2, 1) };
-                lookups.push(planned(plan, lanes, &[shape], LOOKUP_BYTES)?);
+            for table_bytes in TABLES {
+                let shape = |lookups| {
+                    [Function { lookups, table_bytes, ..function(lanes.name(), 0, 2, 1) }]
+                };
+                let [apart, chain] = LOOKUPS.map(shape);
+                let apart = planned(plan, lanes, &apart, LOOKUP_BYTES)?;
+                lookups.push((table_bytes, [apart, planned(plan, lanes, &chain, LOOKUP_BYTES)?]));
             }
         }
         all.push(OfLanes { lanes, samples, spills, lookups });
@@ -136,9 +143,10 @@ fn planned(
     shape: &[Function],
     bytes: usize,
 ) -> Result<Planned, Error> {
-    let mut made = Made::new(lanes, shape)?;
+    let mut passes = synthetic(lanes, shape)?;
     let task = plan.add(move |arena, length| {
-        turn(length, || made.run(Implementation::Integrated, arena.warm(bytes)))
+        let Places { src, dst, work } = arena.warm(bytes);
+        turn(length, || passes.run(src, dst, work, Implementation::Integrated))
     });
     Ok(Planned { pipeline: Pipeline::Functions(shape.to_vec()), bytes, task })
 }
@@ -161,7 +169,7 @@ pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) -> Res
         set_values(&mut words, &found);
         if !of.lookups.is_empty() {
             candidate.words = vec![words.clone()];
-            words.lookup_cycles = lookups(&candidate, of, plan)?;
+            words.lookups = lookups(&candidate, of, plan)?;
         }
         machine.words.push(words);
     }
@@ -191,18 +199,52 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// What a look-up costs beyond its instructions, its table being in each place but memory.
-fn lookups(machine: &Machine, of: &OfLanes, plan: &Plan) -> Result<Vec<f64>, Error> {
-    let turns = LOOKUP_BYTES as f64 / of.lanes.word_bytes() as f64;
-    let mut found = Vec::new();
-    for planned in &of.lookups {
-        let Sample { pipeline, bytes, cycles } = Sample::new(planned, plan);
-        let bytes = bytes as f64;
-        let said = predict(machine, pipeline, bytes, Cache::Warm, Implementation::Integrated)?;
-        let more = cycles > said.cycles * 1.05;
-        found.push(if more { cycles / turns / f64::from(LOOKUPS) } else { 0.0 });
+/// What look-ups cost beyond their instructions: cycles that, joined with all other demands of a turn, give what was
+/// measured.
+fn lookups(machine: &Machine, of: &OfLanes, plan: &Plan) -> Result<Vec<Lookup>, Error> {
+    let mut machine = machine.clone();
+    let (mut found, mut first) = (Vec::new(), [0.0; 2]);
+    for (table_bytes, [apart, chain]) in &of.lookups {
+        let lookups = LOOKUP_BYTES as f64 / of.lanes.word_bytes() as f64;
+        let table = f64::from(*table_bytes);
+        // Of a large table the message touches a small part, but as many pages as there are.
+        let table_bytes = match *table_bytes <= TABLE_TOUCHED {
+            true => touched(table, lookups * f64::from(LOOKUPS[1]), Cache::Warm),
+            false => table,
+        };
+        let [apart, chain] = [apart, chain].map(|planned| Sample::new(planned, plan));
+        let mut at = Lookup { table_bytes, cycles: 0.0, latency_cycles: 0.0 };
+        if found.is_empty() {
+            // In the first-level cache the latency is that of any load, and what is left is what ports take.
+            at.cycles = least(&mut machine, 100.0, &chain, |cycles| Lookup { cycles, ..at })?;
+            first = [at.cycles, apart.cycles];
+        } else {
+            at.cycles = first[0] * (apart.cycles / first[1]).max(1.0);
+            let latency = |latency_cycles| Lookup { latency_cycles, ..at };
+            at.latency_cycles = least(&mut machine, 1000.0, &chain, latency)?;
+        }
+        found.push(at);
     }
     Ok(found)
+}
+
+/// The least cost of a look-up with which the model says no less than was measured.
+fn least(
+    machine: &mut Machine,
+    most: f64,
+    sample: &Sample<'_>,
+    lookup: impl Fn(f64) -> Lookup,
+) -> Result<f64, Error> {
+    let (mut low, mut high) = (0.0, most);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        machine.words[0].lookups = vec![lookup(middle)];
+        let bytes = sample.bytes as f64;
+        let way = Implementation::Integrated;
+        let said = predict(machine, sample.pipeline, bytes, Cache::Warm, way)?;
+        *(if said.cycles < sample.cycles { &mut low } else { &mut high }) = middle;
+    }
+    Ok(if low == 0.0 { 0.0 } else { (low + high) / 2.0 })
 }
 
 /// Squared logarithms of ratios; infinite where the parameters are absurd.
@@ -230,7 +272,7 @@ fn first_guess(lanes: Lanes) -> Words {
         window: 240.0,
         pass_cycles: 20.0,
         state_cycles: 1.0,
-        lookup_cycles: vec![0.0],
+        lookups: Vec::new(),
     }
 }
 

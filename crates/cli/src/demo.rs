@@ -145,6 +145,7 @@ pub fn run(demo: &Demo) -> Result {
         println!();
     }
     let plan = Plan {
+        machine: None,
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
         carrier: Carrier::Udp,
         manipulation: transfer::Manipulation::default(),

@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fusewire_calibration::{caches, turn};
 use fusewire_kernels::Level;
 
 use crate::record::{At, Machine, Noise, Place, Point};
@@ -103,13 +104,13 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// As [`Bench::rounds`].
     pub fn turns(&mut self, rounds: usize, methods: &mut [(Place, Method<'_>)]) -> Result<()> {
-        let turn = self.choose(Duration::from_micros(150), Duration::from_micros(600));
+        let length = self.choose(Duration::from_micros(150), Duration::from_micros(600));
         self.rounds(rounds, |bench, round| {
             let count = methods.len();
             for i in 0..count {
                 let i = if round % 2 == 0 { i } else { count - 1 - i };
                 let (place, method) = &mut methods[i];
-                let ns = time(turn, &mut *method.call) * method.factor;
+                let ns = turn(length, &mut *method.call) * method.factor;
                 bench.sample(place.clone(), if method.inverse { 1.0 / ns } else { ns });
                 if i % 16 == 15 {
                     bench.step((round as f64 + i as f64 / count as f64) / rounds as f64, "")?;
@@ -184,20 +185,6 @@ impl<'m> Method<'m> {
     }
 }
 
-/// ns a call over a turn, the first call aside.
-pub fn time(turn: Duration, call: &mut dyn FnMut()) -> f64 {
-    call();
-    let once = Instant::now();
-    call();
-    let ns = once.elapsed().as_nanos().max(20);
-    let count = (turn.as_nanos() / ns).clamp(1, 100_000);
-    let start = Instant::now();
-    for _ in 0..count {
-        call();
-    }
-    start.elapsed().as_nanos() as f64 / count as f64
-}
-
 fn point(place: Place, mut samples: Vec<f64>) -> Point {
     samples.retain(|value| value.is_finite());
     samples.sort_by(f64::total_cmp);
@@ -270,31 +257,6 @@ pub fn machine(level: Level) -> Machine {
         cpus,
         level: level.name().to_owned(),
         system,
-        caches: caches(),
+        caches: caches().into_iter().map(|cache| (cache.name, cache.bytes)).collect(),
     }
-}
-
-/// As sysfs tells them.
-fn caches() -> Vec<(String, u64)> {
-    let mut all = Vec::new();
-    for i in 0..8 {
-        let folder = format!("/sys/devices/system/cpu/cpu0/cache/index{i}");
-        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).ok();
-        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size"))
-        else {
-            continue;
-        };
-        let letter = match kind.trim() {
-            "Data" => "d",
-            "Instruction" => "i",
-            _ => "",
-        };
-        let Some(bytes) = size.trim().strip_suffix('K').and_then(|k| k.parse::<u64>().ok()) else {
-            continue;
-        };
-        if bytes > 0 {
-            all.push((format!("L{}{letter}", level.trim()), bytes << 10));
-        }
-    }
-    all
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipeline::Implementation;
 
 /// The version of the form in which machines are kept.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What was measured of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,8 +59,20 @@ pub struct Words {
     pub pass_cycles: f64,
     /// Cycles a pass for each word of state that is brought into a register and back.
     pub state_cycles: f64,
-    /// Cycles of a table look-up beyond its instructions, the table being in places 0, 1, 2, ….
-    pub lookup_cycles: Vec<f64>,
+    /// Look-ups, by what their tables have together.
+    pub lookups: Vec<Lookup>,
+}
+
+/// What a table look-up costs; with tables of another size it lies between.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lookup {
+    /// Bytes of the tables.
+    pub table_bytes: f64,
+    /// Cycles from one to the next, when none waits for another.
+    pub cycles: f64,
+    /// Cycles from a word to what the table has for it.
+    pub latency_cycles: f64,
 }
 
 /// A cache level, or memory.
@@ -105,8 +117,12 @@ pub enum Moves {
 pub struct Beyond {
     /// What it does there.
     pub moves: Moves,
+    /// Bytes of a word of the pass that was measured.
+    pub word_bytes: u32,
     /// Bytes of message.
     pub bytes: f64,
+    /// Cycles a byte of the pass in the first-level cache.
+    pub near_cycles_per_byte: f64,
     /// Instructions a byte: they fill the window in which the processor looks for loads that it can begin.
     pub instructions_per_byte: f64,
     /// Cycles a byte more.
@@ -119,8 +135,12 @@ pub struct Beyond {
 pub struct Level {
     /// The CPU level's name.
     pub name: String,
-    /// Cycles of one pass more over a strip.
-    pub pass_cycles: f64,
+    /// Lengths of the messages that stages and pairs were measured with, in bytes, ascending.
+    pub lengths: Vec<f64>,
+    /// Cycles that a further pass of a run takes less than one that is a run of its own.
+    pub shared_cycles: f64,
+    /// Cycles of the pass that brings a message of each length from the buffer between the passes to its place.
+    pub last_copy_cycles: Vec<f64>,
     /// Those that were measured.
     pub stages: Vec<Stage>,
     /// Pairs of them in one loop.
@@ -137,12 +157,10 @@ pub struct Stage {
     pub writes: bool,
     /// State that its loop needs at hand, in bytes.
     pub state_bytes: u32,
-    /// Cycles a byte in a loop of its own, from the first-level cache.
-    pub alone_cycles_per_byte: f64,
-    /// Cycles a byte of its work in a loop with others: what comes nearest to all its pairs.
-    pub work_cycles_per_byte: f64,
-    /// Cycles of its start and its end beyond those of a copy, once a message.
-    pub start_cycles: f64,
+    /// Cycles of a message of each length in a loop of its own, from the first-level cache.
+    pub alone_cycles: Vec<f64>,
+    /// Cycles of its work on a message of each length in a loop with others: what comes nearest to all its pairs.
+    pub work_cycles: Vec<f64>,
 }
 
 /// Two stages in one loop.
@@ -151,8 +169,8 @@ pub struct Stage {
 pub struct Pair {
     /// Their names.
     pub names: [String; 2],
-    /// Cycles a byte, from the first-level cache.
-    pub cycles_per_byte: f64,
+    /// Cycles of a message of each length, from the first-level cache.
+    pub cycles: Vec<f64>,
 }
 
 /// A data pass of the transfer, run in one way.
@@ -274,18 +292,37 @@ impl Machine {
 
 impl Level {
     fn check(&self) -> Result<(), Error> {
-        within(&self.name, "pass_cycles", self.pass_cycles, 0.0, 1e9)?;
+        within(&self.name, "lengths", self.lengths.len() as f64, 2.0, 64.0)?;
+        let mut shorter = 0.0;
+        for length in &self.lengths {
+            within(&self.name, "lengths", *length, shorter + 1.0, 1e9)?;
+            shorter = *length;
+        }
+        within(&self.name, "shared_cycles", self.shared_cycles, 0.0, 1e6)?;
+        self.each_length(&self.name, "last_copy_cycles", &self.last_copy_cycles, 0.0)?;
         within(&self.name, "stages", self.stages.len() as f64, 1.0, 1024.0)?;
         for stage in &self.stages {
-            within(&stage.name, "alone_cycles_per_byte", stage.alone_cycles_per_byte, 1e-4, 1e6)?;
-            within(&stage.name, "work_cycles_per_byte", stage.work_cycles_per_byte, 0.0, 1e6)?;
-            within(&stage.name, "start_cycles", stage.start_cycles, 0.0, 1e9)?;
+            self.each_length(&stage.name, "alone_cycles", &stage.alone_cycles, 0.1)?;
+            self.each_length(&stage.name, "work_cycles", &stage.work_cycles, 0.0)?;
             within(&stage.name, "state_bytes", stage.state_bytes.into(), 0.0, 1e6)?;
         }
         self.pairs.iter().try_for_each(|pair| {
             let names = pair.names.join(" > ");
-            within(&names, "cycles_per_byte", pair.cycles_per_byte, 1e-4, 1e6)
+            self.each_length(&names, "cycles", &pair.cycles, 0.1)
         })
+    }
+
+    /// A value of each of the lengths.
+    fn each_length(
+        &self,
+        of: &str,
+        parameter: &'static str,
+        found: &[f64],
+        least: f64,
+    ) -> Result<(), Error> {
+        let count = self.lengths.len() as f64;
+        within(of, parameter, found.len() as f64, count, count)?;
+        found.iter().try_for_each(|cycles| within(of, parameter, *cycles, least, 1e12))
     }
 
     /// A stage by its name.
@@ -300,13 +337,13 @@ impl Level {
         })
     }
 
-    /// Cycles a byte of two stages in one loop, in whichever order they were measured.
-    pub(crate) fn pair(&self, a: &str, b: &str) -> Option<f64> {
+    /// Cycles of two stages in one loop, in whichever order they were measured.
+    pub(crate) fn pair(&self, a: &str, b: &str) -> Option<&[f64]> {
         let same = |pair: &&Pair| {
             let [first, second] = &pair.names;
             (first == a && second == b) || (first == b && second == a)
         };
-        self.pairs.iter().find(same).map(|pair| pair.cycles_per_byte)
+        self.pairs.iter().find(same).map(|pair| &pair.cycles[..])
     }
 }
 
@@ -340,14 +377,24 @@ impl Words {
             within(&self.name, "spills", *cycles, 0.01, 1e6)?;
             fewer = *words;
         }
-        within(&self.name, "lookup_cycles", self.lookup_cycles.len() as f64, 1.0, 16.0)?;
-        self.lookup_cycles
-            .iter()
-            .try_for_each(|cycles| within(&self.name, "lookup_cycles", *cycles, 0.0, 1e6))
+        within(&self.name, "lookups", self.lookups.len() as f64, 0.0, 64.0)?;
+        let mut smaller = 0.0;
+        for lookup in &self.lookups {
+            within(&self.name, "table_bytes", lookup.table_bytes, smaller + 1.0, 1e12)?;
+            within(&self.name, "lookups.cycles", lookup.cycles, 0.0, 1e6)?;
+            within(&self.name, "lookups.latency_cycles", lookup.latency_cycles, 0.0, 1e6)?;
+            smaller = lookup.table_bytes;
+        }
+        Ok(())
     }
 }
 
 impl Place {
+    /// Whether it is no cache.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.name == "memory"
+    }
+
     /// Cycles a byte of a pass that does nothing but move.
     pub fn rate(&mut self, moves: Moves) -> &mut f64 {
         match moves {
@@ -371,7 +418,9 @@ impl Place {
         }
         within(&self.name, "beyond", self.beyond.len() as f64, 0.0, 4096.0)?;
         for at in &self.beyond {
+            within(&self.name, "word_bytes", at.word_bytes.into(), 1.0, 4096.0)?;
             within(&self.name, "beyond.bytes", at.bytes, 1.0, 1e12)?;
+            within(&self.name, "near_cycles_per_byte", at.near_cycles_per_byte, 1e-4, 1e6)?;
             within(&self.name, "instructions_per_byte", at.instructions_per_byte, 1e-4, 1e6)?;
             within(&self.name, "beyond.cycles_per_byte", at.cycles_per_byte, 0.0, 1e6)?;
         }

@@ -51,7 +51,7 @@ fn versions_and_what_is_missing_are_named() {
     let other = machine(|value| value["version"] = 99.into()).unwrap();
     assert_eq!(other.check(), Err(Error::Version(99)));
     for (at, expected) in
-        [("/words", "words"), ("/places", "places"), ("/words/0/lookup_cycles", "lookup_cycles")]
+        [("/words", "words"), ("/places", "places"), ("/levels/0/stages", "stages")]
     {
         let empty = machine(|value| *value.pointer_mut(at).unwrap() = Value::Array(vec![]));
         let error = empty.unwrap().check().expect_err(at);

@@ -17,8 +17,10 @@
 mod code;
 mod function;
 mod oracle;
+mod passes;
 mod program;
 
 pub use function::{Error, Function, Lanes, WORDS_MAX};
 pub use oracle::oracle;
+pub use passes::Passes;
 pub use program::Program;

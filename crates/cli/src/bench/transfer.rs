@@ -18,7 +18,8 @@ pub struct Options {
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
-    /// Methods to compare [default: all that are here].
+    /// Methods to compare [default: all that are here]; auto is the one of integrated, blocked and sequential that
+    /// `fusewire model calibrate` found to be fastest here with the cipher, and says which.
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,
     /// What carries the methods of ours: udp or shm; packet or xdp, over veth between two namespaces, beside udp (needs
@@ -78,6 +79,10 @@ const PEERS: &str = "FUSEWIRE_PEERS";
 
 /// Runs the comparison.
 pub fn run(options: Options) -> Result {
+    let machine = match options.methods.contains(&Method::Auto) {
+        true => crate::model::kept_machine()?,
+        false => None,
+    };
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
         carrier: options.device,
@@ -90,6 +95,7 @@ pub fn run(options: Options) -> Result {
         sink_file: options.sink_file,
         rounds: options.rounds as usize,
         measure: options.measure,
+        machine,
         program: std::env::current_exe()?,
         peers: std::env::var_os(PEERS).map(PathBuf::from).filter(|p| p.is_file()),
     };
@@ -136,9 +142,13 @@ fn table(lines: &[Line]) -> Result {
 }
 
 fn name(line: &Line) -> String {
-    match line.receiver_device {
-        Some(receiver) => format!("{} {}>{receiver}", line.method, line.device),
+    let method = match line.execution {
+        Some(execution) => format!("{}: {execution}", line.method),
         None => line.method.to_string(),
+    };
+    match line.receiver_device {
+        Some(receiver) => format!("{method} {}>{receiver}", line.device),
+        None => method,
     }
 }
 

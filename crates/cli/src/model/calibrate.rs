@@ -125,23 +125,15 @@ fn print(machine: &Machine) -> Result {
     transforms(machine, &mut out)
 }
 
+/// Each in a loop of its own.
 fn stages(machine: &Machine, out: &mut impl Write) -> Result {
-    writeln!(
-        out,
-        "\n{:12} {:12} {:>9} {:>9} {:>9}   cycles a byte, a message",
-        "stage", "level", "alone", "work", "start"
-    )?;
     for level in &machine.levels {
+        let row = |cells: &[f64]| cells.iter().map(|cell| format!(" {cell:>8.0}")).collect();
+        let heads: String = row(&level.lengths);
+        writeln!(out, "\n{:24}{heads}   bytes: cycles of the message", level.name)?;
         for stage in &level.stages {
-            writeln!(
-                out,
-                "{:12} {:12} {:>9.3} {:>9.3} {:>9.0}",
-                stage.name,
-                level.name,
-                stage.alone_cycles_per_byte,
-                stage.work_cycles_per_byte,
-                stage.start_cycles
-            )?;
+            let cells: String = row(&stage.alone_cycles);
+            writeln!(out, "{:24}{cells}", stage.name)?;
         }
     }
     Ok(())

@@ -2,9 +2,9 @@
 //! with synthetic functions.
 
 use fusewire_model::paper::{Axis as Second, Figure, Implementation};
-use fusewire_synthetic::{Function, Lanes, WORDS_MAX};
+use fusewire_synthetic::{Function, Lanes, Passes, WORDS_MAX};
 
-use super::synthetic::{Made, function};
+use super::synthetic::{function, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
@@ -168,7 +168,7 @@ fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
     let mut dst = vec![1; longest];
     let mut made = Vec::new();
     for case in &cases {
-        made.push(Made::new(Lanes::Scalar32, &case.functions)?);
+        made.push(Passes::new(Lanes::Scalar32, &case.functions)?);
     }
     let rounds = bench.choose(5, 25);
     bench.rounds(rounds, |bench, round| {
@@ -183,10 +183,10 @@ fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
                     Implementation::Sequential
                 };
                 let mut call = || match integrated {
-                    true => made.integrated(src, dst),
-                    false => made.sequential(src, dst),
+                    true => whole(made.integrated(src, dst)),
+                    false => whole(made.sequential(src, dst)),
                 };
-                let ns = crate::bench::time(turn, &mut call) / case.len as f64;
+                let ns = fusewire_calibration::turn(turn, &mut call) / case.len as f64;
                 bench.sample(case.place("measured", way(implementation)), ns);
             }
             if i % 24 == 23 {

@@ -7,9 +7,9 @@ use fusewire_kernels::execution::{Integrated, Sequential};
 use fusewire_kernels::stage::then;
 use fusewire_kernels::stages::{InternetSum, PesEncrypt, PesKey, Swap};
 use fusewire_model::paper::{BSWAP_PES_CKSUM, Cache, Implementation, TABLE_2, time};
-use fusewire_synthetic::Lanes;
+use fusewire_synthetic::{Lanes, Passes};
 
-use super::synthetic::{Made, function, reader};
+use super::synthetic::{function, reader, whole};
 use crate::Result;
 use crate::bench::Bench;
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
@@ -129,13 +129,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                     match (kind, series) {
                         ("real", "integrated") => real_in_one(src, dst),
                         ("real", _) => real_apart(src, dst, &mut work[..len]),
-                        (_, "integrated") => one.integrated(src, dst),
-                        _ => three.sequential(src, dst),
+                        (_, "integrated") => whole(one.integrated(src, dst)),
+                        _ => whole(three.sequential(src, dst)),
                     }
                 };
                 let turn =
                     std::time::Duration::from_micros(if place == "cold" { 400 } else { 150 });
-                let ns = crate::bench::time(turn, &mut call) / len as f64;
+                let ns = fusewire_calibration::turn(turn, &mut call) / len as f64;
                 let at = format!("this machine, {place}, {kind}");
                 bench.sample(Place::new("measured", series, at), ns);
                 medians.push((place, kind, series, ns));
@@ -156,9 +156,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 }
 
 /// Table 4: a function of five instructions, one of six on two words, one that only reads.
-fn synthetic() -> Result<[Made; 2]> {
+fn synthetic() -> Result<[Passes; 2]> {
     let functions = [function(0, 5, 1), function(0, 6, 2), reader(1, 4, 1)];
-    Ok([Made::new(Lanes::Scalar32, &functions)?, Made::new(Lanes::Scalar32, &functions)?])
+    Ok([Passes::new(Lanes::Scalar32, &functions)?, Passes::new(Lanes::Scalar32, &functions)?])
 }
 
 const KEY: PesKey = PesKey::new(*b"fusewire");

@@ -138,6 +138,7 @@ fn published() -> Vec<Point> {
 /// What a plan of ours has, but for its methods and sizes.
 fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher) -> Plan {
     Plan {
+        machine: None,
         methods,
         carrier: Carrier::Udp,
         manipulation: Manipulation::default(),

@@ -1,8 +1,8 @@
 //! Braun and Diot, section 2.2: units of a loop.
 
-use fusewire_synthetic::{Lanes, WORDS_MAX};
+use fusewire_synthetic::{Lanes, Passes, WORDS_MAX};
 
-use super::synthetic::{Made, function};
+use super::synthetic::{function, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
@@ -44,7 +44,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         for words in 1..=WORDS_MAX {
             let functions = [function(1, 3 * words, words); 3];
             let len = (6720 / lanes.word_bytes() / 840).max(1) * 840 * lanes.word_bytes();
-            cases.push((lanes, words, len.min(longest), Made::new(lanes, &functions)?));
+            cases.push((lanes, words, len.min(longest), Passes::new(lanes, &functions)?));
         }
     }
     let src = &src[..];
@@ -54,7 +54,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let len = *len;
             let mut dst = vec![1; len];
             let place = Place::new("unit", lanes.name(), *words * lanes.word_bytes());
-            let call = move || made.integrated(&src[..len], &mut dst);
+            let call = move || whole(made.integrated(&src[..len], &mut dst));
             (place, Method::new(1.0 / len as f64, call))
         })
         .collect();

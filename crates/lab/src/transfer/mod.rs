@@ -42,10 +42,12 @@ pub enum Method {
     QuicS2n,
     /// quinn.
     QuicQuinn,
+    /// Fusewire, in the way of the three that the model takes for the cipher and the ADU.
+    Auto,
 }
 
 impl Method {
-    /// All of them, in the order of a report.
+    /// All that are alike nothing else, in the order of a report: [`Method::Auto`] is one of the first three.
     pub const ALL: [Method; 8] = [
         Method::Integrated,
         Method::Blocked,
@@ -68,12 +70,13 @@ impl Method {
             Method::Https => "https",
             Method::QuicS2n => "quic_s2n",
             Method::QuicQuinn => "quic_quinn",
+            Method::Auto => "auto",
         }
     }
 
     /// Over the transport of ours.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Method::Integrated | Method::Blocked | Method::Sequential)
+        matches!(self, Method::Integrated | Method::Blocked | Method::Sequential | Method::Auto)
     }
 
     /// The size of an ADU means something to it.
@@ -96,8 +99,9 @@ impl fmt::Display for Method {
 impl FromStr for Method {
     type Err = String;
     fn from_str(text: &str) -> Result<Method, String> {
-        Method::ALL.into_iter().find(|m| m.name() == text).ok_or_else(|| {
-            let names: Vec<_> = Method::ALL.iter().map(|m| m.name()).collect();
+        let all = || Method::ALL.into_iter().chain([Method::Auto]);
+        all().find(|m| m.name() == text).ok_or_else(|| {
+            let names: Vec<_> = all().map(Method::name).collect();
             format!("expected one of {}, found {text:?}", names.join(", "))
         })
     }
@@ -177,6 +181,9 @@ pub enum Sink {
 pub struct Line {
     /// How.
     pub method: Method,
+    /// What [`Method::Auto`] took; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Method>,
     /// `udp`, `shm`, `packet`, `xdp`, `kernel-tcp`: the sender's.
     pub device: &'static str,
     /// The receiver's, over veth, where the two may differ; absent elsewhere.

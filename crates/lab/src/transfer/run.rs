@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fusewire_kernels::Level;
+use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::Cipher;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -51,6 +53,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Measure the packet processing time (costs a few per cent).
     pub measure: bool,
+    /// What calibration found here, for [`Method::Auto`]; one loop where it has not run.
+    pub machine: Option<Machine>,
     /// This program, which runs our workers.
     pub program: PathBuf,
     /// The program that runs the QUIC peers, if it is there.
@@ -112,6 +116,21 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
 }
 
 impl Case {
+    /// The method that a worker is told.
+    fn worker(&self, plan: &Plan) -> Method {
+        if self.method != Method::Auto {
+            return self.method;
+        }
+        let (cipher, level) = (plan.cipher.to_string(), Level::detect().name());
+        let bytes = self.adu.unwrap_or(SHM_ADU) as f64;
+        let choose = |machine| choose_transform(machine, &cipher, 1, level, bytes);
+        match plan.machine.as_ref().and_then(choose) {
+            Some(Implementation::Blocked) => Method::Blocked,
+            Some(Implementation::Sequential) => Method::Sequential,
+            Some(Implementation::Integrated) | None => Method::Integrated,
+        }
+    }
+
     fn describe(&self) -> String {
         let mut text = self.method.name().to_string();
         if let Some(adu) = self.adu {
@@ -222,6 +241,7 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
     Some(Line {
         method: case.method,
+        execution: (case.method == Method::Auto).then(|| case.worker(plan)),
         receiver_device: case.ends.map(|ends| ends.receiver.name()),
         device: match case.method {
             method if method.is_ours() => case.ends.map_or(plan.carrier, |ends| ends.sender).name(),
@@ -357,7 +377,8 @@ impl Bench<'_> {
             }
             None => (Command::new(&self.plan.program), Vec::new()),
         };
-        command.args(["bench", "worker", role, "--method", case.method.name()]).args(told);
+        let method = case.worker(self.plan).name();
+        command.args(["bench", "worker", role, "--method", method]).args(told);
         let carrier = match case.ends {
             Some(ends) if role == "send" => ends.sender,
             Some(ends) => ends.receiver,
@@ -491,21 +512,7 @@ mod tests {
 
     #[test]
     fn sizes_follow_from_each_other() {
-        let plan = Plan {
-            methods: vec![Method::Integrated, Method::KernelTcp, Method::KernelTcpRecords],
-            carrier: Carrier::Udp,
-            manipulation: Manipulation::default(),
-            bytes: 1,
-            adu_bytes: vec![Some(1024), None],
-            datagram_bytes: vec![None, Some(1452)],
-            cipher: Cipher::Aes256Gcm,
-            source: Source::Memory,
-            sink_file: false,
-            rounds: 1,
-            measure: false,
-            program: PathBuf::new(),
-            peers: None,
-        };
+        let plan = plan(vec![Method::Integrated, Method::KernelTcp, Method::KernelTcpRecords]);
         let cases = cases(&plan, &mut |_| {});
         let sizes: Vec<_> = cases.iter().map(|c| (c.method, c.adu, c.datagram)).collect();
         assert_eq!(
@@ -518,5 +525,40 @@ mod tests {
             ]
         );
         assert_eq!(sizes.iter().filter(|(m, ..)| *m == Method::KernelTcp).count(), 1);
+        assert_eq!(cases[0].worker(&plan), Method::Integrated);
+    }
+
+    #[test]
+    fn auto_is_what_the_model_takes_and_one_loop_where_nothing_is_known() {
+        let mut machine: Machine =
+            serde_json::from_str(include_str!("../../../model/tests/machine.json")).unwrap();
+        for transform in &mut machine.transforms {
+            transform.level = Level::detect().name().to_owned();
+        }
+        let case = Case { method: Method::Auto, adu: Some(1408), datagram: None, ends: None };
+        let mut plan = plan(vec![Method::Auto]);
+        assert_eq!(case.worker(&plan), Method::Integrated);
+        // In the fixture aes-256-gcm is fastest sequential.
+        plan.machine = Some(machine);
+        assert_eq!(case.worker(&plan), Method::Sequential);
+    }
+
+    fn plan(methods: Vec<Method>) -> Plan {
+        Plan {
+            methods,
+            carrier: Carrier::Udp,
+            manipulation: Manipulation::default(),
+            bytes: 1,
+            adu_bytes: vec![Some(1024), None],
+            datagram_bytes: vec![None, Some(1452)],
+            cipher: Cipher::Aes256Gcm,
+            source: Source::Memory,
+            sink_file: false,
+            rounds: 1,
+            measure: false,
+            machine: None,
+            program: PathBuf::new(),
+            peers: None,
+        }
     }
 }

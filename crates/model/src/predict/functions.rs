@@ -1,21 +1,29 @@
 //! Loops over described functions: what each turn asks for.
 
-use super::{Bound, Pass, SHARPNESS, Work, nearest, together};
-use crate::machine::{Error, Machine, Words};
-use crate::pipeline::Function;
+use super::{Bound, Cost, Pass, SHARPNESS, Work, together};
+use crate::machine::{Error, Lookup, Machine, Words};
+use crate::pipeline::{Cache, Function};
 
 /// Instructions of a loop for itself: index and branch.
 const LOOP_INSTRUCTIONS: f64 = 2.0;
 /// Cycles from a load to its word in a register, the first link of every chain.
 const LOAD_CYCLES: f64 = 5.0;
 
-pub(super) fn work(machine: &Machine, functions: &[Function]) -> Result<Work, Error> {
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+
+pub(super) fn work(
+    machine: &Machine,
+    functions: &[Function],
+    bytes: f64,
+    cache: Cache,
+) -> Result<Work, Error> {
     let words = words_of(machine, functions)?;
-    let apart = functions.iter().map(|f| pass(machine, words, std::slice::from_ref(f)));
+    let apart = functions.iter().map(|f| pass(words, std::slice::from_ref(f), bytes, cache));
     Ok(Work {
-        fused: pass(machine, words, functions),
+        fused: pass(words, functions, bytes, cache),
         apart: apart.collect(),
-        call_cycles: 0.0,
+        shared_cycles: 0.0,
         copied: None,
     })
 }
@@ -61,11 +69,16 @@ fn unit_of(functions: &[Function]) -> u32 {
 }
 
 /// One loop over described functions.
-fn pass(machine: &Machine, words: &Words, functions: &[Function]) -> Pass {
+fn pass(words: &Words, functions: &[Function], bytes: f64, cache: Cache) -> Pass {
     let unit = unit_of(functions);
     let writes = functions.iter().any(|f| f.writes);
     let mut free = registers_for_state(words, functions, unit);
     let (mut compute, mut spilled, mut spill_chain, mut state_chain) = (0.0, 0.0, 0.0f64, 0.0f64);
+    let touched = |f: &Function| {
+        let blocks = bytes / f64::from(f.block_words * words.word_bytes);
+        touched(f.table() as f64, blocks * f64::from(f.lookups), cache)
+    };
+    let look_up = look_up(words, functions.iter().map(touched).sum());
     let (mut chain, mut lookups, mut in_registers) = (LOAD_CYCLES, 0.0, 0.0);
     for f in functions {
         let blocks = f64::from(unit / f.block_words);
@@ -83,14 +96,12 @@ fn pass(machine: &Machine, words: &Words, functions: &[Function]) -> Pass {
             state_chain = state_chain.max(blocks * f64::from(rounds));
         }
         chain += f64::from(f.changes().div_ceil(f.block_words));
-        chain += f64::from(f.lookups.div_ceil(f.block_words)) * (LOAD_CYCLES + 3.0);
+        chain += f64::from(f.lookups.div_ceil(f.block_words))
+            * look_up.latency_cycles.max(LOAD_CYCLES + 3.0);
         lookups += blocks * f64::from(f.lookups);
     }
     let moved = f64::from(unit) * if writes { 1.0 } else { 0.5 };
     let instructions = compute + 2.0 * moved + 2.0 * spilled + 3.0 * lookups + LOOP_INSTRUCTIONS;
-    let tables: u32 = functions.iter().filter(|f| f.lookups > 0).map(|f| f.table_bytes).sum();
-    let table_place = nearest(machine, f64::from(tables));
-    let lookup_cycles = words.lookup_cycles.get(table_place).or(words.lookup_cycles.last());
     let apart = together(
         SHARPNESS,
         &[
@@ -99,7 +110,7 @@ fn pass(machine: &Machine, words: &Words, functions: &[Function]) -> Pass {
             (Bound::Message, moved / words.copied_per_cycle),
             (Bound::StateChain, state_chain),
             (Bound::Window, chain * instructions / words.window),
-            (Bound::Tables, lookups * lookup_cycles.copied().unwrap_or(0.0)),
+            (Bound::Tables, lookups * look_up.cycles),
             (Bound::Issue, 1.0),
         ],
     );
@@ -111,10 +122,11 @@ fn pass(machine: &Machine, words: &Words, functions: &[Function]) -> Pass {
     ];
     let (turn, bound) = all.into_iter().fold(apart, |a, b| if b.0 > a.0 { b } else { a });
     let unit_bytes = f64::from(unit * words.word_bytes);
+    let start = words.pass_cycles + words.state_cycles * in_registers;
     Pass {
-        cycles_per_byte: turn / unit_bytes,
+        cost: Cost::Line { start, per_byte: turn / unit_bytes },
         bound,
-        start_cycles: words.pass_cycles + words.state_cycles * in_registers,
+        word_bytes: words.word_bytes,
         instructions_per_byte: instructions / unit_bytes,
         writes,
     }
@@ -160,6 +172,37 @@ fn spills(words: &Words, spilled: f64) -> f64 {
         (Some((count, cycles)), None) => cycles * spilled / count,
         (None, Some((_, cycles))) => cycles,
         (None, None) => 0.0,
+    }
+}
+
+/// What look-ups touch of a table of so many bytes: a message that comes again finds the same entries again, another one
+/// finds others.
+pub fn touched(table_bytes: f64, lookups: f64, cache: Cache) -> f64 {
+    let lines = table_bytes / LINE;
+    match cache {
+        Cache::Warm if lines > 1.0 => table_bytes * (1.0 - (1.0 - 1.0 / lines).powf(lookups)),
+        _ => table_bytes,
+    }
+}
+
+/// A look-up in tables of so many bytes together.
+fn look_up(words: &Words, bytes: f64) -> Lookup {
+    let nothing = Lookup { table_bytes: bytes, cycles: 0.0, latency_cycles: 0.0 };
+    let below = words.lookups.iter().rfind(|at| at.table_bytes <= bytes);
+    let above = words.lookups.iter().find(|at| at.table_bytes > bytes);
+    match (below, above) {
+        (Some(a), Some(b)) => {
+            // The part that a level holds falls with every doubling.
+            let part = (bytes / a.table_bytes).ln() / (b.table_bytes / a.table_bytes).ln();
+            let between = |a: f64, b: f64| a + (b - a) * part;
+            Lookup {
+                cycles: between(a.cycles, b.cycles),
+                latency_cycles: between(a.latency_cycles, b.latency_cycles),
+                ..nothing
+            }
+        }
+        (Some(at), None) | (None, Some(at)) => *at,
+        (None, None) => nothing,
     }
 }
 
