@@ -68,9 +68,6 @@ pub enum Error {
     /// It only reads, and is to be measured as such.
     #[error("`{0}` puts out nothing: add_reader measures it")]
     Reads(&'static str),
-    /// It puts out bytes, and is to be measured as such.
-    #[error("`{0}` puts out bytes: add_stage measures it")]
-    Writes(&'static str),
     /// Calibrated with messages of other lengths.
     #[error("the machine was calibrated with messages of other lengths: calibrate anew")]
     Lengths,
@@ -128,20 +125,24 @@ pub fn add_stage<S: AnyStage + Copy + 'static>(
     stage: S,
     effort: Effort,
 ) -> Result<(), Error> {
-    own::check::<S>(machine, Output::Same)?;
+    if S::OUTPUT == Output::None {
+        return Err(Error::Reads(S::NAME));
+    }
+    own::check::<S>(machine)?;
     add(machine, effort, |plan| own::writing(plan, stage))
 }
 
-/// The same of one that only reads: alone it is measured without storing.
+/// The same of one that only reads: alone it is measured without storing. Of one that puts out bytes this does not
+/// compile.
 ///
 /// # Errors
-/// As [`add_stage`]; or it puts out bytes.
+/// As [`add_stage`].
 pub fn add_reader<S: AnyStage + Copy + 'static>(
     machine: &mut Machine,
     stage: S,
     effort: Effort,
 ) -> Result<(), Error> {
-    own::check::<S>(machine, Output::None)?;
+    own::check::<S>(machine)?;
     add(machine, effort, |plan| own::reading(plan, stage))
 }
 
