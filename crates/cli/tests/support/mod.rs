@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -147,17 +148,30 @@ impl Done {
 
 /// Waits, but not for ever.
 fn finish(mut child: Child) -> Output {
-    // Little is printed: the pipes cannot fill.
+    // A pipe that nobody reads would fill, and the program would wait.
+    let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
     let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
         if start.elapsed() > PATIENCE {
             child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("did not end: {}", String::from_utf8_lossy(&output.stderr));
+            panic!("did not end: {}", String::from_utf8_lossy(&err.join().unwrap()));
         }
         std::thread::sleep(Duration::from_millis(2));
-    }
-    child.wait_with_output().unwrap()
+    };
+    Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_end(&mut bytes).unwrap();
+        }
+        bytes
+    })
 }
 
 /// A running server; killed when dropped.
