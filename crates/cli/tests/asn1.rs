@@ -82,3 +82,41 @@ fn values_are_decoded_and_encoded_by_their_module() {
     let done = of("decode", &[], b"\x30\x06\x02\x01\x05\x80\x07\xff");
     assert_eq!(done.err, "fusewire: truncated: 7 bytes needed, 1 left at offset 7, in tag\n");
 }
+
+#[test]
+fn modules_are_checked_and_compiled() {
+    let world = World::new();
+    let (module, wrong) = (world.path("m.asn1"), world.path("wrong.asn1"));
+    std::fs::write(
+        &module,
+        "M DEFINITIONS ::= BEGIN
+           Block ::= OCTET STRING (SIZE (16))
+           Pair ::= SEQUENCE { a Block, b Block }
+         END",
+    )
+    .unwrap();
+    std::fs::write(&wrong, "N DEFINITIONS ::= BEGIN\n  T ::= Absent\nEND").unwrap();
+    let (module, wrong) = (module.to_str().unwrap(), wrong.to_str().unwrap());
+    let lines = world.run("alice", &["asn1", "check", "--json", module, wrong]).failed(1, "");
+    let lines = lines.lines();
+    assert_eq!((&lines[0]["ok"], &lines[0]["definitions"]), (&true.into(), &2.into()));
+    assert_eq!((&lines[1]["ok"], &lines[1]["diagnostics"][0]["line"]), (&false.into(), &2.into()));
+
+    let out = world.path("rust");
+    let compile = |more: &[&str]| {
+        let args = [
+            &["asn1", "compile", module, "-o", out.to_str().unwrap(), "--encodings", "ber,lws32"],
+            more,
+        ];
+        world.run("alice", &args.concat())
+    };
+    let block = || {
+        let file = std::fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+        std::fs::read_to_string(file).unwrap().contains("pub struct Block<'a>")
+    };
+    compile(&[]).ok();
+    assert!(!block(), "a name for what others are made of");
+    compile(&["--message", "M.Block"]).ok();
+    assert!(block(), "a message by itself");
+    compile(&["--message", "M.Blok"]).failed(2, "M.Blok");
+}
