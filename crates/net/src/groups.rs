@@ -185,7 +185,7 @@ impl Groups {
                 let time = if older == Version::V1 { VERSION_1 } else { OLDER_VERSION };
                 let oldest = querier.older.map_or(older, |o| o.0.min(older));
                 querier.older = Some((oldest, now + time));
-                querier.general = None;
+                (querier.general, querier.reported) = (None, 0);
             }
         }
         let version = self.version(v6);
@@ -255,9 +255,9 @@ impl Groups {
     /// The answer to a general query: as many messages as it takes (RFC 3376, section 4.2.16; RFC 3810, section
     /// 5.2.15).
     fn poll_general(&mut self, now: Instant, v6: bool) -> Option<GroupReport> {
+        self.querier(v6).general.filter(|at| *at <= now)?;
         let count = self.reported(v6).count();
         let querier = self.querier(v6);
-        querier.general.filter(|at| *at <= now)?;
         let skip = querier.reported;
         querier.reported = skip + most_records(v6);
         if querier.reported >= count {

@@ -246,7 +246,7 @@ pub struct Counters {
     pub udp_messages_received: u64,
     /// UDP messages sent.
     pub udp_messages_sent: u64,
-    /// ICMP errors about nothing of ours that is under way.
+    /// ICMP errors that no socket was told of: they quote nothing of it that is under way.
     pub icmp_stray: u64,
     /// Answers that had no way to go.
     pub unroutable: u64,

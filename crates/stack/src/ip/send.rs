@@ -156,12 +156,11 @@ impl Stack {
             }
             return Ok(Ok(sent));
         }
-        if bytes.is_empty() {
-            return self.udp_packets(&via, packet, bytes, 1).map(Ok);
-        }
-        if message_len == 0 {
+        if message_len == 0 && !bytes.is_empty() {
             return Ok(Err(Error::Misuse("messages of no bytes have no number")));
         }
+        // Of one empty message, too.
+        let message_len = message_len.max(1);
         if bytes.len() <= message_len {
             // The way of a message by itself is short: somebody may wait for the answer.
             return Ok(Ok(usize::from(self.udp_super_frame(&via, packet, bytes, message_len)?)));
@@ -336,8 +335,7 @@ impl Stack {
             segmentation: Segmentation::None,
         };
         let mut sent = 0;
-        let empty = bytes.is_empty().then_some(bytes);
-        let mut messages = empty.into_iter().chain(bytes.chunks(message_len));
+        let mut messages = bytes.chunks(message_len);
         loop {
             let mut count = 0;
             for message in messages.by_ref().take(BATCH) {

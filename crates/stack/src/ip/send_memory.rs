@@ -66,15 +66,10 @@ impl SendMemory {
         }
     }
 
-    /// Nothing in it is needed any more.
+    /// Nothing in it is needed any more: the application has its pieces back.
     pub fn release(&mut self) {
         self.shared = VecDeque::new();
         self.ring.release();
-    }
-
-    /// The connection is over: the application has its pieces back.
-    pub fn forget_shared(&mut self) {
-        self.shared = VecDeque::new();
     }
 
     /// The places of a range of offsets, to be copied to.

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use fusewire_base::{Instant, Sum};
-use fusewire_kernels::{Level, copy_sum, sum};
+use fusewire_kernels::{Level, sum};
 use fusewire_net::Via;
 use fusewire_transport::tcp::{
     self, Connection, Cut, DropCause, Initial, PayloadPlan, Reservation, ResetCause, State, Tuple,
@@ -209,7 +209,10 @@ impl Stream {
             let (first, second);
             (first, a) = std::mem::take(&mut a).split_at_mut(x.len());
             (second, b) = std::mem::take(&mut b).split_at_mut(y.len());
-            copy_sum(level, x, first).then(x.len(), copy_sum(level, y, second))
+            let mut mover = Mover::new(level, Some(Sum::ZERO));
+            mover.copy(x, first);
+            mover.copy(y, second);
+            mover.sum.unwrap_or(Sum::ZERO)
         });
     }
 
@@ -287,12 +290,9 @@ impl Stream {
         if let Some(sum) = self.sums.as_mut().and_then(|sums| sums.of(range)) {
             return sum;
         }
-        let (mut total, mut len) = (Sum::ZERO, 0);
-        self.send.gather(range.clone(), |piece| {
-            total = total.then(len, sum(self.level, piece));
-            len += piece.len();
-        });
-        total
+        let mut mover = Mover::new(self.level, Some(Sum::ZERO));
+        self.send.gather(range.clone(), |piece| mover.pass(piece));
+        mover.sum.unwrap_or(Sum::ZERO)
     }
 
     /// Bytes that `write` would take now.
@@ -545,7 +545,7 @@ impl Stream {
                     self.error.get_or_insert(self.soft_error.unwrap_or(Error::TimedOut));
                 }
                 tcp::Event::Closed => {
-                    self.send.forget_shared();
+                    self.send.release();
                     self.over = true;
                     events.add(Event::Closed);
                 }

@@ -33,9 +33,9 @@ pub fn alone(config: Config) -> (Stack, Memory, Instant) {
     (Stack::new(Box::new(a), net, config, [7; 32], now), b, now)
 }
 
-/// A segment from `source` to the stack, on the wire.
-pub fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> Vec<u8> {
-    let via = Via {
+/// From `source` to the stack, which is the next hop.
+pub fn via(source: IpAddr) -> Via {
+    Via {
         source,
         destination: addr(false, 1),
         next_hop: addr(false, 1),
@@ -44,7 +44,12 @@ pub fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> 
         may_fragment: false,
         hop_limit: 64,
         generation: 0,
-    };
+    }
+}
+
+/// A segment from `source` to the stack, on the wire.
+pub fn segment(source: IpAddr, header: &Header, payload: &[u8], spoil: bool) -> Vec<u8> {
+    let via = via(source);
     let mut out = [0; 200];
     let len = header.emit_len() + payload.len();
     let start = via.emit(&Packet::new(tcp::NUMBER, len), &mut out);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use fusewire_base::{Instant, Seq, Sum};
 use fusewire_device::interface::Interface;
 use fusewire_device::interface::memory::Memory;
-use fusewire_stack::ip::net::{Cause, Packet, Via};
+use fusewire_stack::ip::net::{Cause, Packet};
 use fusewire_stack::ip::{Config, Error, Event, SocketId, Stack};
 use fusewire_transport::tcp::State;
 use fusewire_wire::icmp::{self, Message};
 use fusewire_wire::tcp::{Flags, Header};
 
-use crate::bounds::{alone, drive, segment, send};
+use crate::bounds::{alone, drive, segment, send, via};
 use crate::net::addr;
 
 /// The packet that the stack has sent last.
@@ -24,16 +24,7 @@ fn sent(other: &mut Memory) -> Vec<u8> {
 
 /// An error from a router about the packet that begins with `quote`.
 fn error(message: Message, quote: &[u8]) -> Vec<u8> {
-    let via = Via {
-        source: "192.0.2.99".parse().unwrap(),
-        destination: addr(false, 1),
-        next_hop: addr(false, 1),
-        stations: None,
-        mtu: 1500,
-        may_fragment: false,
-        hop_limit: 64,
-        generation: 0,
-    };
+    let via = via("192.0.2.99".parse().unwrap());
     let mut body = [&[0; icmp::HEADER_LEN], quote].concat();
     message.emit(&mut body);
     let mut out = [0; 200];

@@ -170,7 +170,10 @@ impl Listener {
             self.half_open += usize::from(self.table[slot].is_none());
             self.table[slot] = Some(entry);
             self.due = self.due.min(entry.due);
-            self.due_before_cursor = self.due_before_cursor.min(entry.due);
+            // What lies ahead of the cursor is still looked at.
+            if slot < self.cursor {
+                self.due_before_cursor = self.due_before_cursor.min(entry.due);
+            }
             return ListenerAction::SynAck(self.syn_ack(now, &entry, None));
         }
         let kept = self.cookie_offer(&offer);

@@ -302,14 +302,11 @@ impl SendQueue {
         if self.is_disordered() || self.lost > 0 {
             return 0;
         }
-        let mut count = 0;
-        let (mut first, mut last) = (None, None);
-        for segment in self.ring.range(..self.sent).take_while(|segment| segment.end() <= una) {
-            first = first.or(Some(*segment));
-            last = Some(*segment);
-            count += 1;
+        let count = self.ring.partition_point(|segment| segment.end() <= una).min(self.sent);
+        if count == 0 {
+            return 0;
         }
-        let (Some(first), Some(last)) = (first, last) else { return 0 };
+        let (first, last) = (self.ring[0], self.ring[count - 1]);
         each(&first, 1);
         if count > 1 {
             each(&last, count as u32 - 1);

@@ -131,6 +131,7 @@ fn a_table_of_many_is_gone_through_once_for_all_that_are_due() {
         while let Some((to, _)) = l.poll_transmit(at) {
             sent.entry(to.remote).or_default().push(at.as_ms());
         }
+        assert!(l.poll_timeout().is_none_or(|next| next > at), "a turn that nothing was due for");
         assert!(started.elapsed() < Duration::from_secs(20), "each costs a look at all");
     }
     assert_eq!((sent.len(), l.half_open()), (half_open, 0));
