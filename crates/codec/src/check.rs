@@ -22,24 +22,21 @@ fn out_of_range(found: i128, least: i128, most: i128) -> Problem {
     Problem::Range { found, least, most }
 }
 
-/// An INTEGER of any width is within its bounds, as far as it has any.
+/// An INTEGER of any width is in one of some ranges, in order; [`i128::MIN`] and [`i128::MAX`] are no bounds.
 ///
 /// # Errors
 /// It is not.
 #[inline]
-pub fn integer(
-    value: &Integer<'_>,
-    least: Option<i128>,
-    most: Option<i128>,
-) -> Result<(), Problem> {
+pub fn integer(value: &Integer<'_>, ranges: &[(i128, i128)]) -> Result<(), Problem> {
     // What 128 bits do not hold lies beyond them on its side.
     let found = match value.as_be_bytes().len() {
         0..=16 => signed(value),
         _ if value.is_negative() => i128::MIN,
         _ => i128::MAX,
     };
-    let holds = least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most);
-    number(holds, found, least.unwrap_or(i128::MIN), most.unwrap_or(i128::MAX))
+    let holds = ranges.iter().any(|(least, most)| (least..=most).contains(&&found));
+    let least = ranges.first().map_or(i128::MIN, |range| range.0);
+    number(holds, found, least, ranges.last().map_or(i128::MAX, |range| range.1))
 }
 
 /// An INTEGER of any width as one of the machine's, which its constraint makes it.
@@ -129,13 +126,20 @@ mod tests {
 
     #[test]
     fn integers_of_any_width() {
+        const MIN: i128 = i128::MIN;
+        const MAX: i128 = i128::MAX;
         let wide = Integer::from_be_bytes(&[1; 20]);
-        assert!(integer(&wide, Some(0), None).is_ok());
-        assert!(integer(&wide, None, Some(5)).is_err());
+        assert!(integer(&wide, &[(0, MAX)]).is_ok());
+        assert!(integer(&wide, &[(MIN, 5)]).is_err());
         let below = Integer::from_be_bytes(&[0xff, 0x01]);
-        assert!(integer(&below, Some(-255), Some(-255)).is_ok());
-        assert!(integer(&below, Some(-254), None).is_err());
-        assert!(integer(&Integer::from_be_bytes(&[0]), Some(1), None).is_err());
+        assert!(integer(&below, &[(-255, -255)]).is_ok());
+        assert!(integer(&below, &[(-254, MAX)]).is_err());
+        let holes = [(MIN, -256), (1, 3), (5, MAX)];
+        for (octet, is_in) in [(0, false), (1, true), (3, true), (4, false), (5, true)] {
+            let found = integer(&Integer::from_be_bytes(&[octet]), &holes);
+            assert_eq!(found.is_ok(), is_in, "{octet}");
+        }
+        assert!(integer(&below, &holes).is_err() && integer(&wide, &holes).is_ok());
     }
 
     #[test]

@@ -59,9 +59,7 @@ impl Writer<'_, '_, '_> {
     fn value(&mut self, ty: TypeId, value: &Value) -> Result<(), Error> {
         let of = self.schema.get(ty);
         let start = self.reversed.len();
-        if let Some(objection) = of.objection(value) {
-            return Err(Error::of_value(objection));
-        }
+        of.allows(value)?;
         self.contents(ty, value)?;
         let composite = matches!(of.kind, Kind::Structure(_) | Kind::List(_));
         let has_own = !matches!(of.kind, Kind::Choice(_) | Kind::Open(_) | Kind::Unknown(_));

@@ -92,9 +92,7 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
 
     fn value(&mut self, ty: TypeId, value: &Value) -> Result<(), Error> {
         let of = self.schema.get(ty);
-        if let Some(objection) = of.objection(value) {
-            return Err(Error::of_value(objection));
-        }
+        of.allows(value)?;
         match (&of.kind, value) {
             (Kind::Boolean, Value::Boolean(value)) => match self.syntax {
                 Syntax::Oer | Syntax::Coer => self.out.push(if *value { 0xff } else { 0 }),
@@ -404,9 +402,8 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
                 }
             }
             Kind::Integer(bounds) => {
-                let mut objections = elements.iter().map(|e| of.objection(e)).enumerate();
-                if let Some((n, Some(objection))) = objections.find(|o| o.1.is_some()) {
-                    return Err(Error::of_value(objection).in_element(n));
+                for (n, element) in elements.iter().enumerate() {
+                    of.allows(element).map_err(|e| e.in_element(n))?;
                 }
                 let form = layout::integer(bounds, self.syntax);
                 let numbers: Option<Vec<&[u8]>> = elements

@@ -8,11 +8,12 @@ use fusewire_asn1::resolve::{Base, Env, Ty};
 
 use super::{Kind, Type};
 use crate::characters::{self, Coding};
+use crate::error::Error;
 use crate::number;
 use crate::value::Value as Asn1Value;
 
 /// Constraints within others are followed so deep.
-const DEPTH_MAX: u32 = 16;
+const DEPTH_MAX: u32 = 64;
 
 /// Of one constraint so many parts are looked at.
 const PARTS_MAX: usize = 10_000;
@@ -69,6 +70,8 @@ impl Allowed {
                 let not = |a: &Allowed| a.has(asked).map(|has| !has);
                 of.iter().map(not).fold(Some(true), both).map(|none| !none)
             }
+            // That one size would do does not say that no other does.
+            (Allowed::Not(_), Asked::NamedBits(_)) => None,
             (Allowed::Not(of), _) => of.has(asked).map(|has| !has),
             _ => None,
         }
@@ -93,10 +96,7 @@ impl Allowed {
         match self {
             Allowed::Range(low, high) if !of_sizes => (*low, *high),
             Allowed::Size(sizes) if of_sizes => sizes.ends(false),
-            Allowed::All(of) => of.iter().map(|a| a.ends(of_sizes)).fold((None, None), |a, b| {
-                let high = a.1.zip(b.1).map(|(a, b)| a.min(b));
-                (a.0.max(b.0), high.or(a.1).or(b.1))
-            }),
+            Allowed::All(of) => ends_of_all(of, of_sizes),
             Allowed::Any(of) => {
                 let ends = of.iter().map(|a| a.ends(of_sizes)).reduce(|a, b| {
                     (a.0.zip(b.0).map(|(a, b)| a.min(b)), a.1.zip(b.1).map(|(a, b)| a.max(b)))
@@ -119,6 +119,14 @@ impl Allowed {
     }
 }
 
+/// Those of what is in all of the sets.
+pub(super) fn ends_of_all(of: &[Allowed], of_sizes: bool) -> Ends {
+    of.iter().map(|a| a.ends(of_sizes)).fold((None, None), |a, b| {
+        let high = a.1.zip(b.1).map(|(a, b)| a.min(b));
+        (a.0.max(b.0), high.or(a.1).or(b.1))
+    })
+}
+
 /// The lowest and the highest; nothing where there is no such end.
 pub(super) type Ends = (Option<i128>, Option<i128>);
 
@@ -137,42 +145,54 @@ impl Type {
         if self.allowed.is_empty() {
             return None;
         }
-        let mut characters = Vec::new();
-        let (asked, found) = match (value, &self.kind) {
+        let characters;
+        let asked = match (value, &self.kind) {
             (Asn1Value::Integer(bytes), _) => {
                 let is_negative = bytes.first().is_some_and(|b| b & 0x80 != 0);
-                let text = number::to_decimal(bytes).unwrap_or_else(|| "a number".to_owned());
-                (Asked::Number(number::to_i128(bytes), is_negative), text)
+                Asked::Number(number::to_i128(bytes), is_negative)
             }
-            (Asn1Value::Octets(bytes), _) => {
-                (Asked::Sized(bytes.len() as i128, &[]), format!("{} octets", bytes.len()))
+            (Asn1Value::Octets(bytes), _) => Asked::Sized(bytes.len() as i128, &[]),
+            (Asn1Value::Bits(bytes, unused), Kind::Bits(names, _)) if names.is_empty() => {
+                Asked::Sized(8 * bytes.len() as i128 - i128::from(*unused), &[])
             }
-            (Asn1Value::Bits(bytes, unused), Kind::Bits(names, _)) => {
-                let len = 8 * bytes.len() as i128 - i128::from(*unused);
-                let ones = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| {
+            (Asn1Value::Bits(bytes, _), Kind::Bits(..)) => {
+                Asked::NamedBits(bytes.iter().rposition(|b| *b != 0).map_or(0, |last| {
                     8 * last as i128 + 8 - i128::from(bytes[last].trailing_zeros())
-                });
-                match names.is_empty() {
-                    true => (Asked::Sized(len, &[]), format!("{len} bits")),
-                    false => (Asked::NamedBits(ones), format!("{ones} bits")),
-                }
+                }))
             }
-            (Asn1Value::List(elements), _) => {
-                (Asked::Sized(elements.len() as i128, &[]), format!("{} elements", elements.len()))
-            }
+            (Asn1Value::List(elements), _) => Asked::Sized(elements.len() as i128, &[]),
             (Asn1Value::Text(bytes), Kind::Text(simple, _)) => {
                 characters = numbers_of(characters::coding(*simple), bytes)?;
-                let shown: String =
-                    characters.iter().take(40).filter_map(|c| char::from_u32(*c)).collect();
-                let text = format!("{} characters, {shown:?}", characters.len());
-                (Asked::Sized(characters.len() as i128, &characters), text)
+                Asked::Sized(characters.len() as i128, &characters)
             }
             _ => return None,
         };
-        let is_out = |a: &Allowed| a.has(&asked) == Some(false);
-        let out = self.allowed.iter().any(is_out);
-        drop(characters);
-        out.then(|| format!("{found}: not what the constraint of {} allows", self.name))
+        if self.allowed.iter().all(|a| a.has(&asked) != Some(false)) {
+            return None;
+        }
+        // Worded only now: most values are allowed, and a long number's digits take the square of their count.
+        let found = match (&asked, value) {
+            (Asked::Number(Some(n), _), _) => n.to_string(),
+            (Asked::Number(None, _), _) => "a number beyond 128 bits".to_owned(),
+            (Asked::NamedBits(n), _) | (Asked::Sized(n, _), Asn1Value::Bits(..)) => {
+                format!("{n} bits")
+            }
+            (Asked::Sized(n, _), Asn1Value::Octets(_)) => format!("{n} octets"),
+            (Asked::Sized(n, _), Asn1Value::List(_)) => format!("{n} elements"),
+            (Asked::Sized(n, of), _) => {
+                let shown: String = of.iter().take(40).filter_map(|c| char::from_u32(*c)).collect();
+                format!("{n} characters, {shown:?}")
+            }
+        };
+        Some(format!("{found}: not what the constraint of {} allows", self.name))
+    }
+
+    /// The same, for who writes it: an error.
+    ///
+    /// # Errors
+    /// The constraints do not allow it.
+    pub fn allows(&self, value: &Asn1Value) -> Result<(), Error> {
+        self.objection(value).map_or(Ok(()), |objection| Err(Error::of_value(objection)))
     }
 }
 
@@ -282,7 +302,7 @@ impl<'a> Reading<'_, 'a> {
                 Some(n) => Allowed::Range(Some(n), Some(n)),
                 None => Allowed::Unasked,
             },
-            (Element::Value(value), Of::Letters) => match self.text(value, 0) {
+            (Element::Value(value), Of::Letters) => match self.text(value) {
                 Some(text) => {
                     let one = |c| Allowed::Range(Some(c as i128), Some(c as i128));
                     Allowed::Any(text.chars().map(one).collect())
@@ -298,7 +318,7 @@ impl<'a> Reading<'_, 'a> {
                 let end = |value: &'a Value, is_end| match value.kind {
                     _ if is_end => Some(None),
                     _ => {
-                        let mut characters = self.text(value, 0)?.chars();
+                        let mut characters = self.text(value)?.chars();
                         let first = characters.next().filter(|_| characters.next().is_none());
                         first.map(|c| Some(c as i128))
                     }
@@ -358,9 +378,9 @@ impl<'a> Reading<'_, 'a> {
         self.world.integer(value, &self.env)
     }
 
-    fn text(&self, value: &'a Value, hops: u32) -> Option<&'a str> {
+    fn text(&self, value: &'a Value) -> Option<&'a str> {
         let mut at = (value, self.env.clone());
-        for _ in hops..DEPTH_MAX {
+        for _ in 0..DEPTH_MAX {
             match &at.0.kind {
                 ValueKind::Text(text) => return Some(text),
                 ValueKind::Reference(reference) => {
@@ -402,6 +422,11 @@ mod tests {
         assert_eq!(few.has(&Asked::Number(None, false)), Some(true));
         let or = Allowed::Any(vec![Allowed::Unasked, few.clone()]);
         assert_eq!((or.has(&number(1)), or.has(&number(0))), (Some(true), None));
+        let sizes = Allowed::Size(Box::new(Allowed::Range(Some(4), Some(4))));
+        let except = Allowed::Not(Box::new(sizes.clone()));
+        assert_eq!(sizes.has(&Asked::NamedBits(3)), Some(true), "with a zero behind them");
+        assert_eq!(except.has(&Asked::NamedBits(3)), None, "of another size it is allowed");
+        assert_eq!(except.has(&Asked::Sized(4, &[])), Some(false));
         let and = Allowed::All(vec![Allowed::Unasked, few]);
         assert_eq!((and.has(&number(1)), and.has(&number(0))), (None, Some(false)));
         assert!(or.is_unasked() && !and.is_unasked());

@@ -29,18 +29,14 @@ impl Constraints {
 
     /// The lowest and the highest number.
     pub fn bounds(&self) -> Ends {
-        self.all().ends(false)
+        allowed::ends_of_all(&self.allowed, false)
     }
 
     /// How many there are.
     pub fn size(&self) -> Size {
-        let (least, most) = self.all().ends(true);
+        let (least, most) = allowed::ends_of_all(&self.allowed, true);
         let size = |n: i128| usize::try_from(n.max(0)).ok();
         Size { least: least.and_then(size), most: most.and_then(size) }
-    }
-
-    fn all(&self) -> Allowed {
-        Allowed::All(self.allowed.clone())
     }
 }
 

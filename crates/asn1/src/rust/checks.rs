@@ -175,13 +175,13 @@ impl Writer<'_> {
             }
             Kind::Plain("types::Octets" | "types::BitString", _) => size(format!("{base}.len()")),
             Kind::Plain("types::Integer", _) => {
-                let (low, high) = (limits.values.low(), limits.values.high());
-                if low.is_some() || high.is_some() {
+                if !limits.values.is_all() {
                     let value = match place.starts_with('*') {
                         true => base.to_owned(),
                         false => format!("&{base}"),
                     };
-                    checks.push(format!("codec::check::integer({value}, {low:?}, {high:?})"));
+                    let ranges = limits.values.as_slice();
+                    checks.push(format!("codec::check::integer({value}, &{ranges:?})"));
                 }
             }
             Kind::Plain(path, _) => {

@@ -240,7 +240,10 @@ impl<'a> Scope<'_, 'a> {
     /// Whether a set is no larger than it says: only then may it be taken away.
     fn is_exact(&self, set: &'a Set) -> bool {
         match set {
-            Set::Union(parts) => parts.iter().all(|p| self.is_exact(p)),
+            // Of more, what lies between is lost.
+            Set::Union(parts) => {
+                parts.len() <= RANGES_MAX && parts.iter().all(|p| self.is_exact(p))
+            }
             Set::Element(element) => match &**element {
                 Element::Value(value) => self.number(value).is_some(),
                 Element::Range(low, _, high, _) => {
@@ -377,10 +380,14 @@ impl<'a> Scope<'_, 'a> {
     fn are_exact_letters(&self, set: &'a Set, depth: u32) -> bool {
         match set {
             Set::Union(parts) => {
-                depth < HOPS_MAX && parts.iter().all(|p| self.are_exact_letters(p, depth + 1))
+                depth < HOPS_MAX
+                    && parts.len() <= RANGES_MAX
+                    && parts.iter().all(|p| self.are_exact_letters(p, depth + 1))
             }
             Set::Element(element) => match &**element {
-                Element::Value(value) => self.text(value, 0).is_some(),
+                Element::Value(value) => {
+                    self.text(value, 0).is_some_and(|text| text.chars().count() <= RANGES_MAX)
+                }
                 Element::Range(low, _, high, _) => {
                     self.letter(low).is_some() && self.letter(high).is_some()
                 }

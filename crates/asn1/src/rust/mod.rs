@@ -80,7 +80,9 @@ impl Options {
         let is_known = |name: &&String| {
             modules().any(|module| {
                 let of_module = |a: &&Assignment| {
-                    matches!(a.kind, AssignmentKind::Type(_) | AssignmentKind::Set(..))
+                    // Nothing is generated for what has parameters.
+                    a.parameters.is_empty()
+                        && matches!(a.kind, AssignmentKind::Type(_) | AssignmentKind::Set(..))
                         && is_called(name, &module.name.text, &a.name.text)
                 };
                 module.assignments.iter().any(|a| of_module(&a))
@@ -92,9 +94,10 @@ impl Options {
 
 /// Whether a type is meant by `Module.Type` or `Type`.
 fn is_called(name: &str, module: &str, ty: &str) -> bool {
-    name.strip_suffix(ty).is_some_and(|rest| {
-        rest.is_empty() || rest.strip_suffix('.').is_some_and(|named| named == module)
-    })
+    match name.rsplit_once('.') {
+        Some((of, name)) => of == module && name == ty,
+        None => name == ty,
+    }
 }
 
 impl Default for Options {
