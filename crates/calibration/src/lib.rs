@@ -119,7 +119,8 @@ pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, E
 /// the kernels, and adds it to a machine that was calibrated here.
 ///
 /// # Errors
-/// When the machine does not know that level, or has a stage of that name; or it puts out nothing.
+/// When the machine is absurd, does not know that level, was calibrated with messages of other lengths, or has a stage
+/// of that name; or the stage puts out nothing.
 pub fn add_stage<S: AnyStage + Copy + 'static>(
     machine: &mut Machine,
     stage: S,

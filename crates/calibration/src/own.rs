@@ -7,20 +7,24 @@ use fusewire_model::machine::{self, Machine};
 
 use crate::Error;
 use crate::plan::Plan;
-use crate::stages::{LENGTHS, PES, Tasks5, cycles, fused, scanned};
+use crate::stages::{ByLength, LENGTHS, PES, cycles, fused, scanned};
 
 /// What is measured of it.
 pub(crate) struct Planned {
     name: &'static str,
     writes: bool,
     state_bytes: usize,
-    alone: Tasks5,
-    pairs: Vec<(&'static str, Tasks5)>,
+    alone: ByLength,
+    pairs: Vec<(&'static str, ByLength)>,
 }
 
-/// Refuses what has been measured.
+/// Refuses a machine that the stage cannot be added to, before anything is measured.
 pub(crate) fn check<S: Stage>(machine: &Machine) -> Result<(), Error> {
+    machine.check()?;
     let level = machine.level_named(Level::detect().name())?;
+    for needed in ["copy", <Swap<4> as Stage>::NAME, InternetSum::NAME, PesEncrypt::NAME] {
+        level.stage(needed)?;
+    }
     if level.stage(S::NAME).is_ok() {
         return Err(Error::Known(S::NAME.to_owned()));
     }
@@ -42,7 +46,7 @@ pub(crate) fn reading<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -
     tasks(plan, stage, alone)
 }
 
-fn tasks<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S, alone: Tasks5) -> Planned {
+fn tasks<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S, alone: ByLength) -> Planned {
     let level = Level::detect();
     let pairs = vec![
         (<Swap<4> as Stage>::NAME, fused(plan, then(Swap::<4>, stage), level)),

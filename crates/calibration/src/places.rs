@@ -35,11 +35,7 @@ pub(crate) fn sizes() -> Vec<Place> {
 }
 
 /// What is measured of one place: how much longer passes take there than in the first-level cache.
-pub(crate) struct Tasks {
-    all: Vec<Measured>,
-    /// The same passes in the first-level cache, and their lengths.
-    near: Vec<(Task, usize)>,
-}
+pub(crate) struct Tasks(Vec<Measured>);
 
 struct Measured {
     place: usize,
@@ -47,8 +43,9 @@ struct Measured {
     bytes: usize,
     word_bytes: usize,
     instructions_per_byte: f64,
-    /// Which of [`Tasks::near`].
-    near: usize,
+    /// The same pass in the first-level cache, and its length.
+    near: Task,
+    near_bytes: usize,
     far: Task,
 }
 
@@ -129,21 +126,21 @@ fn task(
 }
 
 pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
-    let (mut all, mut near) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     let last = places.len() - 1;
     for worker in workers() {
-        let mut known: Vec<(Moves, usize, usize)> = Vec::new();
+        let mut known: Vec<(Moves, usize, Task)> = Vec::new();
         let mut add = |place, moves, bytes: usize| -> Result<(), Error> {
             // Near, a long message is told from a short one by its length alone; and what is written lies near.
             let near_bytes = if place == last { bytes.min(NEAR_MAX) } else { NEAR_MAX };
             let as_near = if moves == Moves::Write { Moves::Copy } else { moves };
             let same = known.iter().find(|known| (known.0, known.1) == (as_near, near_bytes));
             let near = match same {
-                Some((.., index)) => *index,
+                Some((.., near)) => *near,
                 None => {
-                    near.push((task(plan, &worker, as_near, near_bytes, false)?, near_bytes));
-                    known.push((as_near, near_bytes, near.len() - 1));
-                    near.len() - 1
+                    let near = task(plan, &worker, as_near, near_bytes, false)?;
+                    known.push((as_near, near_bytes, near));
+                    near
                 }
             };
             all.push(Measured {
@@ -153,6 +150,7 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
                 word_bytes: worker.lanes.word_bytes(),
                 instructions_per_byte: worker.instructions_per_byte(moves),
                 near,
+                near_bytes,
                 far: task(plan, &worker, moves, bytes, place == last)?,
             });
             Ok(())
@@ -170,7 +168,7 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
             }
         }
     }
-    Ok(Tasks { all, near })
+    Ok(Tasks(all))
 }
 
 /// The longest message that is measured in the first-level cache.
@@ -189,10 +187,9 @@ fn messages(inner: f64, outer: f64) -> Vec<usize> {
 /// Fills in what was not known.
 pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) {
     let last = machine.places.len() - 1;
-    for at in &tasks.all {
+    for at in &tasks.0 {
         let far = if at.place == last { plan.typical(&at.far) } else { plan.undisturbed(&at.far) };
-        let (near, near_bytes) = &tasks.near[at.near];
-        let near = plan.undisturbed(near) / *near_bytes as f64;
+        let near = plan.undisturbed(&at.near) / at.near_bytes as f64;
         let cycles_per_byte = far / at.bytes as f64;
         let place = &mut machine.places[at.place];
         place.beyond.push(Beyond {

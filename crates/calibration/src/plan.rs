@@ -14,6 +14,7 @@ use crate::timing::{Clock, quantile};
 type Run = Box<dyn FnMut(&mut Arena, Duration) -> f64>;
 
 /// One thing to measure.
+#[derive(Clone, Copy)]
 pub(crate) struct Task(usize);
 
 /// What one turn of a task gave.

@@ -19,7 +19,7 @@ pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
 /// after its loop goes on beside the loop as far as that is short, and the processor foresees the end of a loop of few
 /// turns.
 pub(crate) const LENGTHS: [usize; 5] = [256, 512, 1024, 2048, 8192];
-/// The longest of them that is one strip.
+/// How many of [`LENGTHS`] are one strip.
 const STRIPS: usize = 4;
 
 /// A pipeline of the kernels that is run as the model says.
@@ -53,7 +53,7 @@ struct AtLevel {
     level: Level,
     alone: Vec<One>,
     pairs: Vec<Two>,
-    /// Pairs that run blocked, and sequential; of the lengths up to a strip.
+    /// Pairs that run blocked, and sequential.
     apart: Vec<Apart>,
 }
 
@@ -61,21 +61,21 @@ struct One {
     name: &'static str,
     writes: bool,
     state_bytes: usize,
-    tasks: Tasks5,
+    tasks: ByLength,
 }
 
 /// One for each of [`LENGTHS`].
-pub(crate) type Tasks5 = [Task; LENGTHS.len()];
+pub(crate) type ByLength = [Task; LENGTHS.len()];
 
 struct Two {
     of: [usize; 2],
-    tasks: Tasks5,
+    tasks: ByLength,
 }
 
 struct Apart {
     of: [usize; 2],
-    blocked: Tasks5,
-    sequential: Tasks5,
+    blocked: ByLength,
+    sequential: ByLength,
 }
 
 /// One loop that reads and stores.
@@ -101,7 +101,7 @@ fn near(
     plan: &mut Plan,
     runner: impl Runner + core::marker::Copy + 'static,
     implementation: Implementation,
-) -> Tasks5 {
+) -> ByLength {
     LENGTHS.map(|bytes| {
         let mut runner: Box<dyn Runner> = Box::new(runner);
         plan.add(move |arena, length| {
@@ -116,7 +116,7 @@ pub(crate) fn fused<S: AnyStage + core::marker::Copy + 'static>(
     plan: &mut Plan,
     stage: S,
     level: Level,
-) -> Tasks5 {
+) -> ByLength {
     near(plan, Fused(stage, level), Implementation::Integrated)
 }
 
@@ -125,12 +125,12 @@ pub(crate) fn scanned<S: AnyStage + core::marker::Copy + 'static>(
     plan: &mut Plan,
     stage: S,
     level: Level,
-) -> Tasks5 {
+) -> ByLength {
     near(plan, Reads(stage, level), Implementation::Integrated)
 }
 
 impl AtLevel {
-    fn alone<S: Stage>(&mut self, tasks: Tasks5) {
+    fn alone<S: Stage>(&mut self, tasks: ByLength) {
         let (writes, state_bytes) = (S::OUTPUT == Output::Same, S::STATE);
         self.alone.push(One { name: S::NAME, writes, state_bytes, tasks });
     }
@@ -211,7 +211,7 @@ pub(crate) fn tasks(plan: &mut Plan) -> Tasks {
 }
 
 /// Cycles of a message of each length.
-pub(crate) fn cycles(plan: &Plan, tasks: &Tasks5) -> Vec<f64> {
+pub(crate) fn cycles(plan: &Plan, tasks: &ByLength) -> Vec<f64> {
     tasks.iter().map(|task| plan.undisturbed(task).max(0.1)).collect()
 }
 

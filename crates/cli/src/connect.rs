@@ -76,6 +76,7 @@ impl<'a> Connector<'a> {
         (config.ciphers, config.allow_insecure) = connect.common.ciphers(&[]);
         config.element = fusewire_files::Element::from(connect.element).swap_of();
         config.body_len_max = BODY_LEN_MAX;
+        connect.common.settle_level();
         config.kernel = connect.common.kernel();
         config.executions = connect.common.executions();
         config.key_log = connect.common.key_log()?;

@@ -141,10 +141,17 @@ impl Common {
             ExecutionChoice::Blocked => Execution::Blocked,
             ExecutionChoice::Sequential => Execution::Sequential,
         };
-        let level = self.cpu_level.unwrap_or_else(Level::detect);
-        // Encoders and decoders of arrays have no way to be told each.
-        fusewire_codec::vectors::use_level(level);
-        Kernel { level, execution }
+        Kernel { level: self.level(), execution }
+    }
+
+    fn level(&self) -> Level {
+        self.cpu_level.unwrap_or_else(Level::detect)
+    }
+
+    /// Takes the CPU level for arrays of numbers, too, whose encoders and decoders have no way to be told each: before
+    /// the first of them.
+    pub fn settle_level(&self) {
+        fusewire_codec::vectors::use_level(self.level());
     }
 
     /// What the model says is fastest for each cipher, if it is asked and this machine is calibrated.
@@ -163,7 +170,7 @@ impl Common {
     }
 
     fn known(&self, machine: &Machine) -> Executions {
-        let level = self.kernel().level.name();
+        let level = self.level().name();
         let ciphers = [
             Cipher::Aes256Gcm,
             Cipher::Aes128Gcm,
@@ -215,7 +222,7 @@ impl Common {
             None => device,
         };
         let mut config = Config {
-            level: self.kernel().level,
+            level: self.level(),
             datagram_bytes: self.datagram_bytes.map(|n| n as usize),
             handshake_timeout,
             ..Config::default()

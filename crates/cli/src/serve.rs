@@ -102,6 +102,7 @@ impl Serve {
         config.ciphers = ciphers;
         config.allow_insecure = allow_insecure;
         config.body_len_max = BODY_LEN_MAX;
+        self.common.settle_level();
         config.kernel = self.common.kernel();
         config.executions = self.common.executions();
         config.key_log = self.common.key_log()?;

@@ -110,10 +110,8 @@ fn modules_are_checked_and_compiled() {
         ];
         world.run("alice", &args.concat())
     };
-    let block = || {
-        let file = std::fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
-        std::fs::read_to_string(file).unwrap().contains("pub struct Block<'a>")
-    };
+    let block =
+        || std::fs::read_to_string(out.join("m.rs")).unwrap().contains("pub struct Block<'a>");
     compile(&[]).ok();
     assert!(!block(), "a name for what others are made of");
     compile(&["--message", "M.Block"]).ok();

@@ -83,4 +83,8 @@ fn files_that_are_no_machine_are_refused() {
         let done = ask();
         assert!(done.code == 1 && done.err.contains(expected), "{to}: {done:?}");
     }
+    // Whatever else another version has.
+    std::fs::write(&file, "{ \"version\": 2, \"owner\": 1 }").unwrap();
+    let done = ask();
+    assert!(done.code == 1 && done.err.contains("of version 2"), "{done:?}");
 }

@@ -50,9 +50,16 @@ fn no_number_of_a_machine_may_be_negative_or_huge() {
 fn versions_and_what_is_missing_are_named() {
     let other = machine(|value| value["version"] = 99.into()).unwrap();
     assert_eq!(other.check(), Err(Error::Version(99)));
-    for (at, expected) in
-        [("/words", "words"), ("/places", "places"), ("/levels/0/stages", "stages")]
-    {
+    for (at, expected) in [
+        ("/words", "words"),
+        ("/places", "places"),
+        ("/levels/0/stages", "stages"),
+        ("/levels/0/lengths", "lengths"),
+        ("/levels/0/last_copy_cycles", "last_copy_cycles"),
+        ("/levels/0/stages/1/alone_cycles", "alone_cycles"),
+        ("/levels/0/stages/1/work_cycles", "work_cycles"),
+        ("/levels/0/pairs/0/cycles", "cycles"),
+    ] {
         let empty = machine(|value| *value.pointer_mut(at).unwrap() = Value::Array(vec![]));
         let error = empty.unwrap().check().expect_err(at);
         assert!(error.to_string().contains(expected), "{at}: {error}");
@@ -64,6 +71,13 @@ fn versions_and_what_is_missing_are_named() {
     assert!(none.unwrap_err().to_string().contains("places"));
     let inverted = machine(|value| value["places"][1]["bytes"] = 16.into()).unwrap();
     assert!(inverted.check().unwrap_err().to_string().contains("L2: bytes"));
+    for (at, expected) in
+        [("/levels/0/lengths/1", "lengths"), ("/words/0/lookups/1/table_bytes", "table_bytes")]
+    {
+        let inverted = machine(|value| *value.pointer_mut(at).unwrap() = 16.into()).unwrap();
+        let error = inverted.check().expect_err(at);
+        assert!(error.to_string().contains(expected), "{at}: {error}");
+    }
 }
 
 /// Whatever the pipeline: an answer is a number, or an error.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use fusewire_model::Machine;
+use fusewire_model::machine::{Error, VERSION};
 
 use crate::output::{Code, Failure, Result};
 
@@ -47,6 +48,12 @@ fn kept() -> Result<PathBuf> {
     })
 }
 
+/// What every version of the form has.
+#[derive(serde::Deserialize)]
+struct Head {
+    version: u32,
+}
+
 /// The machine in a file, or the one that is kept.
 ///
 /// # Errors
@@ -59,8 +66,15 @@ pub fn machine(file: Option<&PathBuf>) -> Result<Machine> {
     let wrong = |why: String| Failure::new(Code::Failed, format!("{}: {why}", path.display()));
     let text = text(&path)
         .map_err(|why| wrong(format!("{why}; `fusewire model calibrate` measures this machine")))?;
-    let machine: Machine = serde_json::from_str(&text)
-        .map_err(|error| wrong(format!("{error}; `fusewire model calibrate` writes it anew")))?;
+    let unread = |error: serde_json::Error| {
+        wrong(format!("{error}; `fusewire model calibrate` writes it anew"))
+    };
+    // The version first: another one has other fields.
+    let Head { version } = serde_json::from_str(&text).map_err(unread)?;
+    if version != VERSION {
+        return Err(wrong(Error::Version(version).to_string()).into());
+    }
+    let machine: Machine = serde_json::from_str(&text).map_err(unread)?;
     machine.check().map_err(|error| wrong(error.to_string()))?;
     Ok(machine)
 }

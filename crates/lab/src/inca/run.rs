@@ -114,21 +114,27 @@ impl Bench<'_> {
     fn rounds(&mut self, pairs: &[(&'static str, Pair)], what: &str) -> Rounds {
         let mut rounds = Rounds::new();
         for round in 0..self.plan.rounds {
-            // The order turns, so that no means always follows the same one.
-            for i in 0..pairs.len() {
-                let (name, pair) = &pairs[(i + round) % pairs.len()];
-                let result = self.runner.run(pair);
-                let result = match result {
-                    Ok(reports) => Some((pair.rate(&reports), reports)),
-                    Err(e) => {
-                        (self.tell)(Err(&format!("{what}, {name}: {e}")));
-                        None
-                    }
-                };
-                rounds.entry(name).or_default().push(result);
-            }
+            self.round(round, pairs, what, &mut rounds);
         }
         rounds
+    }
+
+    /// The order turns, so that no means always follows the same one.
+    fn round(
+        &mut self,
+        round: usize,
+        pairs: &[(&'static str, Pair)],
+        what: &str,
+        rounds: &mut Rounds,
+    ) {
+        for i in 0..pairs.len() {
+            let (name, pair) = &pairs[(i + round) % pairs.len()];
+            let result = self.runner.run(pair).map(|reports| (pair.rate(&reports), reports));
+            if let Err(e) = &result {
+                (self.tell)(Err(&format!("{what}, {name}: {e}")));
+            }
+            rounds.entry(name).or_default().push(result.ok());
+        }
     }
 
     fn messages(&mut self, protocol: Protocol, direction: Direction, size: usize) {
@@ -183,14 +189,7 @@ impl Bench<'_> {
         let mut rounds = Rounds::new();
         let mut iperf = IperfRounds::new();
         for round in 0..self.plan.rounds {
-            for i in 0..pairs.len() {
-                let (name, pair) = &pairs[(i + round) % pairs.len()];
-                let result = self.runner.run(pair).map(|reports| (pair.rate(&reports), reports));
-                if let Err(e) = &result {
-                    (self.tell)(Err(&format!("{what}, {name}: {e}")));
-                }
-                rounds.entry(name).or_default().push(result.ok());
-            }
+            self.round(round, &pairs, &what, &mut rounds);
             for (name, zero_copy) in [("iperf3", false), ("iperf3_zero_copy", true)] {
                 if direction == Direction::Both || zero_copy && direction == Direction::Receive {
                     continue;

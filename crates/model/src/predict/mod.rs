@@ -129,18 +129,17 @@ impl Cost {
     }
 
     fn of(&self, bytes: f64) -> f64 {
-        match self {
-            Cost::Line { start, per_byte } => start + bytes * per_byte,
-            Cost::Points(points) => {
-                let last = points.len().saturating_sub(2);
-                let index = points.iter().skip(1).position(|(b, _)| bytes <= *b).unwrap_or(last);
-                let [(a, at_a), (b, at_b)] = [points[index], points[index + 1]];
-                if bytes < a {
-                    // There is no message as short among them; something is spent on the shortest.
-                    return at_a * (0.5 + 0.5 * bytes / a);
-                }
-                at_a + (at_b - at_a).max(0.0) * (bytes - a) / (b - a)
-            }
+        let points = match self {
+            Cost::Line { start, per_byte } => return start + bytes * per_byte,
+            Cost::Points(points) => points,
+        };
+        let below = points.iter().rfind(|point| point.0 <= bytes);
+        match (below, points.iter().find(|point| point.0 > bytes)) {
+            (Some((a, at_a)), Some((b, at_b))) => at_a + (at_b - at_a) * (bytes - a) / (b - a),
+            (Some((a, at_a)), None) => at_a + self.per_byte() * (bytes - a),
+            // There is no message as short among them; something is spent on the shortest.
+            (None, Some((b, at_b))) => at_b * (0.5 + 0.5 * bytes / b),
+            (None, None) => 0.0,
         }
     }
 }

@@ -36,25 +36,24 @@ pub(super) fn work(machine: &Machine, names: &[String], level: &str) -> Result<W
 /// Cycles of stages in one loop, by the message's length: their work joined with that of loading and storing, and as
 /// much more or less as their pairs take, in the geometric mean.
 fn joined(level: &Level, copy: &Stage, found: &[&Stage]) -> (Vec<f64>, Bound) {
-    let mut bounds = Bound::Stages;
+    let mut pairs = Vec::new();
+    for (j, a) in found.iter().enumerate() {
+        for b in &found[j + 1..] {
+            pairs.extend(level.pair(&a.name, &b.name).map(|took| (*a, *b, took)));
+        }
+    }
     let at = |i: usize| {
         let base = |work: f64| {
             together(SHARPNESS, &[(Bound::Message, copy.alone_cycles[i]), (Bound::Stages, work)])
         };
-        let (mut logarithms, mut pairs) = (0.0, 0.0);
-        for (j, a) in found.iter().enumerate() {
-            for b in &found[j + 1..] {
-                if let Some(took) = level.pair(&a.name, &b.name) {
-                    let said = base(a.work_cycles[i] + b.work_cycles[i]).0;
-                    logarithms += (took[i] / said).ln();
-                    pairs += 1.0;
-                }
-            }
-        }
+        let off = |(a, b, took): &(&Stage, &Stage, &[f64])| {
+            (took[i] / base(a.work_cycles[i] + b.work_cycles[i]).0).ln()
+        };
         let (said, bound) = base(found.iter().map(|stage| stage.work_cycles[i]).sum());
-        bounds = bound;
-        said * (logarithms / f64::max(pairs, 1.0)).exp()
+        let logarithm = pairs.iter().map(off).sum::<f64>() / pairs.len().max(1) as f64;
+        (said * logarithm.exp(), bound)
     };
-    let cycles = (0..level.lengths.len()).map(at).collect();
-    (cycles, bounds)
+    let (cycles, bounds): (Vec<_>, Vec<_>) = (0..level.lengths.len()).map(at).unzip();
+    // That of the longest.
+    (cycles, bounds.last().copied().unwrap_or(Bound::Stages))
 }
