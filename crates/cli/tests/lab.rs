@@ -121,6 +121,20 @@ for (const page of document.querySelectorAll("section.page")) {
   }
 }
 document.documentElement.dataset.answered = answered;
+// A click on a name takes its marks away, another brings them back; the last cannot be taken.
+let toggled = 0, several = 0;
+const marks = (figure) => [...figure.querySelectorAll(".panel svg")].reduce((sum, svg) => sum + Number(svg.dataset.marks || 0), 0);
+for (const figure of document.querySelectorAll("figure.chart")) {
+  const keys = [...figure.querySelectorAll(".key")], before = marks(figure);
+  if (keys.length > 1) several++;
+  keys[0].click();
+  const without = marks(figure);
+  keys[0].click();
+  if (keys.length > 1 && without < before && without > 0 && marks(figure) === before) toggled++;
+  for (const key of keys) key.click();
+  if (!marks(figure)) toggled = -1000;
+}
+document.documentElement.dataset.toggled = toggled === several && several > 5 ? "yes" : `${toggled} of ${several}`;
 </script>"#;
 
 #[test]
@@ -148,6 +162,7 @@ fn a_browser_draws_every_chart() {
     assert_eq!(dom.matches("data-drawn=\"yes\"").count(), charts);
     let panels = dom.matches("data-marks=").count();
     assert!(dom.contains(&format!("data-answered=\"{panels}\"")), "of {panels} panels: {head}");
+    assert!(dom.contains("data-toggled=\"yes\""), "{head}");
     // Pictures that a person looks at: where FUSEWIRE_LAB_PICTURES says.
     let pictures = std::env::var_os("FUSEWIRE_LAB_PICTURES")
         .map_or_else(|| world.path("pictures"), PathBuf::from);

@@ -13,7 +13,7 @@ use fusewire_kernels::stages::{
     Copy, Crc32c, Cxor, CxorSum, Fletcher, FletcherSum, InternetSum, Nothing, PesDecrypt,
     PesEncrypt, PesKey, Swap, crc32c_of,
 };
-use fusewire_kernels::word_filter::{WordFilter, word_filters};
+use fusewire_kernels::word_filter::{WordFilter, whole_blocks, word_filters};
 use std::fmt::Debug;
 
 /// Where messages lie in their buffers, in bytes from an aligned place.
@@ -106,6 +106,9 @@ where
         let mut dst = vec![0; len];
         assert_eq!(word_filters(&stage, &src, &mut dst), found, "{name} by words, {len} bytes");
         assert!(dst == want, "bytes of {name} by words, {len} bytes");
+        let mut dst = vec![0; len];
+        assert_eq!(whole_blocks(&stage, &src, &mut dst), found, "{name} by blocks, {len} bytes");
+        assert!(dst == want, "bytes of {name} by blocks, {len} bytes");
     }
 }
 

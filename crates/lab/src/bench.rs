@@ -25,6 +25,7 @@ pub struct Bench<'a> {
     pub program: PathBuf,
     control: Control,
     watch: &'a mut Watch<'a>,
+    computed: Vec<Point>,
     samples: Vec<(Place, Vec<f64>)>,
     index: HashMap<String, usize>,
     remarks: Vec<String>,
@@ -41,6 +42,7 @@ impl<'a> Bench<'a> {
             program,
             control,
             watch,
+            computed: Vec::new(),
             samples: Vec::new(),
             index: HashMap::new(),
             remarks: Vec::new(),
@@ -52,7 +54,12 @@ impl<'a> Bench<'a> {
         if self.quick { quick } else { full }
     }
 
-    /// Adds a measurement, or something computed.
+    /// Adds what was computed and not measured: nothing on this machine can disturb it.
+    pub fn computed(&mut self, place: Place, value: f64) {
+        self.computed.push(place.is(value));
+    }
+
+    /// Adds a measurement.
     pub fn sample(&mut self, place: Place, value: f64) {
         let key = format!("{}\0{}\0{:?}\0{:?}", place.chart, place.series, place.at, place.second);
         match self.index.get(&key) {
@@ -158,8 +165,9 @@ impl<'a> Bench<'a> {
 
     /// What was found: points, remarks, noise.
     pub fn finish(self) -> (Vec<Point>, Vec<String>, Noise) {
-        let points = self.samples.into_iter().map(|(place, samples)| point(place, samples));
-        (points.collect(), self.remarks, self.control.noise())
+        let measured = self.samples.into_iter().map(|(place, samples)| point(place, samples));
+        let points = self.computed.into_iter().chain(measured).collect();
+        (points, self.remarks, self.control.noise())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fusewire_kernels::Level;
 
 use crate::bench::{Bench, machine};
+use crate::change::Change;
 use crate::experiment::{Experiment, Paper};
 use crate::experiments::ALL;
 use crate::record::{Record, Records, SCHEMA, date};
@@ -53,19 +54,6 @@ pub enum Outcome {
     Left(String),
     /// It failed.
     Failed(Error),
-}
-
-/// How a record differs from one before.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// When the other was taken.
-    pub since: String,
-    /// Points that both have.
-    pub points: usize,
-    /// Median of the factors between the values.
-    pub median: f64,
-    /// Points that changed by more than both their spreads and a twentieth.
-    pub beyond_spread: usize,
 }
 
 /// Experiments by name, or by the name of their paper.
@@ -126,7 +114,7 @@ pub fn run(
             Err(_) if !watch(1.0, "") => return Err(Error::Interrupted),
             Err(error) => Outcome::Failed(error),
             Ok(record) => {
-                let change = change(records, &record);
+                let change = Change::between(&records.of(&record.experiment).0, &record);
                 match records.keep(&record) {
                     Err(error @ Error::Record(_)) => Outcome::Failed(error),
                     kept => {
@@ -173,29 +161,6 @@ fn one<'w>(
         remarks,
         points,
     })
-}
-
-/// Beside the newest of the same kind from the same machine.
-fn change(records: &Records, record: &Record) -> Option<Change> {
-    let (before, _) = records.of(&record.experiment);
-    let alike = |r: &&Record| r.quick == record.quick && r.machine == record.machine;
-    let before = before.iter().rev().find(alike)?;
-    let mut factors = Vec::new();
-    let mut beyond_spread = 0;
-    for point in &record.points {
-        let Some(old) = before.points.iter().find(|old| old.place == point.place) else { continue };
-        if old.value > 0.0 && point.value > 0.0 {
-            let factor = point.value / old.value;
-            factors.push(factor);
-            let low = |p: &crate::record::Point| p.low.unwrap_or(p.value);
-            let high = |p: &crate::record::Point| p.high.unwrap_or(p.value);
-            let apart = low(point) > high(old) || high(point) < low(old);
-            beyond_spread += usize::from(apart && (factor - 1.0).abs() > 0.05);
-        }
-    }
-    factors.sort_by(f64::total_cmp);
-    let median = *factors.get(factors.len() / 2)?;
-    Some(Change { since: before.taken.clone(), points: factors.len(), median, beyond_spread })
 }
 
 /// What is left, from what was thought and what has been needed.

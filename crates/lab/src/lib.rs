@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod change;
 pub mod codec;
 pub mod connections;
 mod error;

@@ -69,6 +69,26 @@ pub struct Cache {
     pub line: u32,
 }
 
+/// The two first-level caches of a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Of data.
+    pub data: Cache,
+    /// Of instructions.
+    pub instructions: Cache,
+}
+
+/// What cachegrind counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Misses {
+    /// Reads and writes of data.
+    pub accesses: f64,
+    /// Of them, those that the first level had not.
+    pub data: f64,
+    /// Instructions that the first level had not.
+    pub instructions: f64,
+}
+
 /// Loads and stores of each width, in bytes.
 pub type Widths = BTreeMap<u32, [f64; 2]>;
 
@@ -81,16 +101,24 @@ pub fn accesses(program: &Path, task: &Task) -> Result<Widths> {
     Ok(widths(&valgrind(program, task, &tool)?))
 }
 
-/// Reads, writes and their first-level misses, of the whole process.
+/// Accesses to data and first-level misses, of the whole process.
 ///
 /// # Errors
 /// When valgrind or the worker fails.
-pub fn misses(program: &Path, task: &Task, cache: Cache) -> Result<[f64; 4]> {
-    let first = format!("--D1={},{},{}", cache.bytes, cache.ways, cache.line);
+pub fn misses(program: &Path, task: &Task, caches: Caches) -> Result<Misses> {
+    let of = |cache: Cache| format!("{},{},{}", cache.bytes, cache.ways, cache.line);
+    let data = format!("--D1={}", of(caches.data));
+    let instructions = format!("--I1={}", of(caches.instructions));
     // Larger than any first level; its misses are not asked for.
-    let last = format!("--LL={},16,{}", 8 << 20, cache.line);
-    let tool =
-        ["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", &first, &last];
+    let last = format!("--LL={},16,{}", 8 << 20, caches.data.line.max(caches.instructions.line));
+    let tool = [
+        "--tool=cachegrind",
+        "--cache-sim=yes",
+        "--cachegrind-out-file=/dev/null",
+        &data,
+        &instructions,
+        &last,
+    ];
     let text = valgrind(program, task, &tool)?;
     let found = references(&text);
     found.ok_or_else(|| failed(format!("no counts in what it said: {}", tail(&text))))
@@ -146,18 +174,17 @@ fn widths(text: &str) -> Widths {
     widths
 }
 
-/// Cachegrind's summary: `D refs: N (R rd + W wr)` and `D1 misses:` alike.
-fn references(text: &str) -> Option<[f64; 4]> {
-    let pair = |name: &str| {
-        let line = text.lines().find(|line| line.contains(name))?;
-        let (_, inside) = line.split_once('(')?;
-        let mut words = inside.split_whitespace();
-        let reads = number(words.next()?)?;
-        let writes = words.find_map(number)?;
-        Some([reads, writes])
+/// Cachegrind's summary: `D   refs:      62,543  (46,345 rd   + 16,198 wr)`, and `D1  misses:` and `I1  misses:` alike.
+fn references(text: &str) -> Option<Misses> {
+    let count = |name: &str| {
+        let (_, rest) = text.lines().find_map(|line| line.split_once(name))?;
+        number(rest.split_whitespace().next()?)
     };
-    let ([reads, writes], [read_misses, write_misses]) = (pair("D   refs:")?, pair("D1  misses:")?);
-    Some([reads, writes, read_misses, write_misses])
+    Some(Misses {
+        accesses: count("D   refs:")?,
+        data: count("D1  misses:")?,
+        instructions: count("I1  misses:")?,
+    })
 }
 
 #[cfg(test)]
@@ -175,9 +202,12 @@ mod tests {
         let widths = widths(lackey);
         assert_eq!(widths[&1], [34_000.0, 10_001.0]);
         assert_eq!((widths[&8], widths[&32]), ([93_812.0, 37_003.0], [1000.0, 2000.0]));
-        let cachegrind = "==9== D   refs:        62,543  (46,345 rd   + 16,198 wr)\n\
+        let cachegrind = "==9== I   refs:        187,742\n\
+                          ==9== I1  misses:        1,204\n\
+                          ==9== D   refs:        62,543  (46,345 rd   + 16,198 wr)\n\
                           ==9== D1  misses:       3,027  ( 2,436 rd   +    591 wr)\n";
-        assert_eq!(references(cachegrind), Some([46_345.0, 16_198.0, 2436.0, 591.0]));
+        let misses = Misses { accesses: 62_543.0, data: 3027.0, instructions: 1204.0 };
+        assert_eq!(references(cachegrind), Some(misses));
         assert_eq!(references("no table"), None);
     }
 }

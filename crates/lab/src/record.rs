@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::Change;
 use crate::{Error, Result};
 
 /// The version of the form; another is refused.
@@ -103,7 +104,7 @@ pub struct Point {
     /// A quarter lies above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// How often it was measured.
+    /// How often it was measured; absent of what was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u32>,
 }
@@ -171,6 +172,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether it has more than what was computed, which is neither rough nor disturbed.
+    pub fn is_measured(&self) -> bool {
+        self.points.iter().any(|point| point.samples.is_some())
+    }
+
     /// Reads one.
     ///
     /// # Errors
@@ -356,12 +362,15 @@ impl Records {
         (records, errors)
     }
 
-    /// The record of an experiment that counts: the newest full one, or else the newest.
-    pub fn newest(&self, experiment: &str) -> (Option<Record>, Vec<Error>) {
-        let (records, errors) = self.of(experiment);
+    /// The record of an experiment that counts, the newest full one, or else the newest; how it differs from the
+    /// one before; and what is wrong with records that cannot be read.
+    pub fn newest(&self, experiment: &str) -> (Option<(Record, Option<Change>)>, Vec<Error>) {
+        let (mut records, errors) = self.of(experiment);
         let full = records.iter().rposition(|record| !record.quick);
-        let at = full.or(records.len().checked_sub(1));
-        (at.and_then(|at| records.into_iter().nth(at)), errors)
+        let Some(at) = full.or(records.len().checked_sub(1)) else { return (None, errors) };
+        let record = records.swap_remove(at);
+        let change = Change::between(&records[..at], &record);
+        (Some((record, change)), errors)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fusewire_lab::experiment::Needs;
 use fusewire_lab::experiments::{ALL, named};
-use fusewire_lab::record::{Machine, Noise, Place, Record, Records, SCHEMA, date};
+use fusewire_lab::record::{Machine, Noise, Place, Point, Record, Records, SCHEMA, date};
 use fusewire_lab::report::{Entry, entries, findings, html};
 
 fn record(experiment: &str) -> Record {
@@ -85,7 +85,7 @@ fn nothing_of_a_record_is_run() {
     record.remarks.push(attack.to_owned());
     record.points.push(Place::new("table-6", attack, attack).is(1.0));
     let experiment = named("dabbous-checksums").unwrap();
-    let page = html(&[Entry { experiment, record: Some(record) }]);
+    let page = html(&[Entry { experiment, record: Some(record), change: None }]);
     assert!(!page.contains("<script>alert"));
     assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
 }
@@ -112,7 +112,7 @@ fn what_is_not_there_is_not_shown_as_done() {
     assert!(!absent.is_empty());
     for experiment in absent {
         assert!(experiment.obstacle().unwrap().contains("not there yet"));
-        let page = html(&[Entry { experiment, record: None }]);
+        let page = html(&[Entry { experiment, record: None, change: None }]);
         assert!(page.contains("not there yet") && !page.contains("<h2>Record</h2>"));
     }
 }
@@ -123,4 +123,94 @@ fn dates_are_of_the_calendar() {
     assert_eq!(date(951_782_399), "2000-02-28 23:59 UTC");
     assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
     assert_eq!(date(1_795_324_980), "2026-11-22 05:23 UTC");
+}
+
+/// The page of one experiment.
+fn page_of(record: Record) -> String {
+    let experiment = named(&record.experiment).unwrap();
+    html(&[Entry { experiment, record: Some(record), change: None }])
+}
+
+#[test]
+fn a_record_stands_beside_the_one_before() {
+    let folder = std::env::temp_dir().join(format!("fusewire-lab-before-{}", std::process::id()));
+    let records = Records::at(folder.clone());
+    let before = record("dabbous-checksums");
+    records.keep(&before).unwrap();
+    let mut now = Record { taken_unix_s: before.taken_unix_s + 60, ..before.clone() };
+    now.points[0].value *= 1.25;
+    now.noise.median_ns *= 1.5;
+    records.keep(&now).unwrap();
+    let (entries, errors) = entries(&records);
+    assert!(errors.is_empty());
+    let page = html(&entries);
+    let words = format!(
+        "+25.0 % since {} in the middle, 1 of 1 beyond their spread; the control loop +50 %",
+        before.taken
+    );
+    assert!(page.contains(&words), "{words}");
+    assert!(page.contains("<td>+25.0\u{a0}%</td>"));
+    // Another machine's says nothing of this one.
+    let mut other = Record { taken_unix_s: now.taken_unix_s + 60, ..now };
+    other.machine.cpus = 64;
+    records.keep(&other).unwrap();
+    assert!(html(&self::entries(&records).0).contains("there is none of this kind"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn even_one_round_is_called_rough_and_noisy() {
+    let mut record = record("dabbous-udp");
+    record.noise.noisy = true;
+    record.points = vec![Place::new("throughput", "user level", 1000.0).is(5.0)];
+    let computed = page_of(record.clone());
+    assert!(!computed.contains("A quick run: ") && !computed.contains("The machine was noisy: "));
+    record.points[0].samples = Some(1);
+    let measured = page_of(record);
+    assert!(measured.contains("A quick run: ") && measured.contains("The machine was noisy: "));
+}
+
+#[test]
+fn the_first_page_answers_case_by_case() {
+    let mut record = record("braun-loops");
+    let case = |chart: &str, at: f64, ratio: f64| Point {
+        samples: Some(3),
+        ..Place::new(chart, "a cipher", at).is(ratio)
+    };
+    record.points = vec![
+        case("gain-send", 256.0, 0.5),
+        case("gain-send", 4096.0, 1.05),
+        case("gain-receive", 4096.0, 1.5),
+        case("blocked", 4096.0, 0.8),
+    ];
+    let page = page_of(record.clone());
+    for words in [
+        "<b>Sometimes.</b>",
+        "in 1 of 3 cases, slower by more than 5 % in 1",
+        "<td class=\"loss\">0.50</td>",
+        "<td class=\"even\">1.05\u{2020}</td>",
+        "<td class=\"gain\">1.50</td>",
+        "One loop gains more than 10\u{a0}% in 1 of 3 cases.",
+        "It loses more than 5\u{a0}% in 1 (a cipher), and changes little in 1.",
+        "A quick run.",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    record.points.iter_mut().for_each(|point| point.value = 2.0);
+    assert!(page_of(record).contains("<b>Mostly yes.</b>"));
+}
+
+#[test]
+fn code_in_texts_is_code() {
+    for experiment in ALL {
+        for text in [experiment.method, experiment.differs] {
+            assert!(text.matches('`').count() % 2 == 0, "{}", experiment.name);
+        }
+    }
+    let page =
+        html(&[Entry { experiment: named("inca-messages").unwrap(), record: None, change: None }]);
+    assert!(
+        page.contains("<code>fusewire bench inca --parts messages</code>")
+            && !page.contains("`fusewire")
+    );
 }

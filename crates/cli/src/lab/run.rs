@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use fusewire_lab::change::Change;
 use fusewire_lab::experiment::Experiment;
 use fusewire_lab::experiments::ALL;
-use fusewire_lab::lab::{self, Change, Outcome, Plan, Progress};
+use fusewire_lab::lab::{self, Outcome, Plan, Progress};
 use fusewire_lab::record::Record;
 use serde_json::json;
 
@@ -181,22 +182,12 @@ fn print(experiment: &Experiment, outcome: &Outcome, as_json: bool) -> Result {
 }
 
 fn since(change: Option<&Change>) -> String {
-    match change {
-        None => String::new(),
-        Some(change) => format!(
-            "; {:+.1} % since {} in the middle, {} of {} beyond their spread",
-            (change.median - 1.0) * 100.0,
-            change.since,
-            change.beyond_spread,
-            change.points
-        ),
-    }
+    change.map_or_else(String::new, |change| format!("; {}", change.words()))
 }
 
 /// What is wrong with the record, if anything.
 fn beside(out: &mut impl Write, record: &Record) -> Result {
-    let measured = record.points.iter().any(|point| point.samples.is_some_and(|n| n > 1));
-    if measured && record.noise.noisy {
+    if record.is_measured() && record.noise.noisy {
         writeln!(
             out,
             "{:<22} the machine was noisy: the control loop was disturbed in {:.0} % of {} looks",

@@ -12,6 +12,7 @@ mod poly1305;
 mod poly1305_wide;
 mod safer;
 mod swap;
+pub mod textbook;
 
 pub use chacha::{ChaCha, ChaChaKey};
 pub use copy::{Copy, Nothing};

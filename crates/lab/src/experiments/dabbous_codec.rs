@@ -46,6 +46,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             beside: Beside::Apart,
         },
         Chart {
+            id: "table-3-rate",
+            title: "Table 3: decoding envelopes",
+            kind: Kind::Bars,
+            value: Axis::logarithmic("throughput", "Mbit/s"),
+            beside: Beside::Apart,
+        },
+        Chart {
             id: "table-3-size",
             title: "Table 3: bytes of an envelope",
             kind: Kind::Bars,
@@ -76,6 +83,16 @@ const TABLE_3: [(&str, [f64; 4]); 6] = [
     ("DEC Alpha", [74.0, 55.0, 176.0, 92.6]),
 ];
 
+/// Table 3: Mbit/s of decoding, BER and LWS.
+const TABLE_3_RATES: [(&str, f64, f64); 6] = [
+    ("Sun 3, initial", 0.24, 0.6),
+    ("Sun 3", 0.62, 1.29),
+    ("SS 10/30", 13.58, 36.59),
+    ("DEC 5000/300", 11.6, 38.8),
+    ("HP 9000/715", 12.74, 53.1),
+    ("DEC Alpha", 24.54, 88.9),
+];
+
 fn published() -> Vec<Point> {
     let mut points = Vec::new();
     for (of, elements, ber, lws) in TABLE_2 {
@@ -90,8 +107,18 @@ fn published() -> Vec<Point> {
             points.push(Place::new("table-3", *series, machine).is(us[i] * 1000.0));
         }
     }
-    points.push(Place::new("table-3-size", "bytes", "BER, Table 3").is(540.0));
-    points.push(Place::new("table-3-size", "bytes", "LWS, Table 3").is(1029.0));
+    for (machine, ber, lws) in TABLE_3_RATES {
+        points.push(Place::new("table-3-rate", "BER", machine).is(ber));
+        points.push(Place::new("table-3-rate", "LWS", machine).is(lws));
+    }
+    for (codec, bytes) in [
+        ("BER, Table 3, initial", 480.0),
+        ("BER, Table 3", 540.0),
+        ("LWS, Table 3, initial", 1011.0),
+        ("LWS, Table 3", 1029.0),
+    ] {
+        points.push(Place::new("table-3-size", "bytes", codec).is(bytes));
+    }
     points
 }
 
@@ -126,6 +153,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let line = lines.iter().find(|line| line.codec == codec && line.of == "mpdus");
             let Some(line) = line else { continue };
             let bytes = line.bytes as f64 / line.elements.max(1) as f64;
+            if let Some(time) = ns(codec, "mpdus", "decode") {
+                let place = Place::new("table-3-rate", name, "this machine");
+                bench.sample(place, bytes * 8e3 / time);
+            }
             bench.sample(
                 Place::new("table-3-size", "bytes", format!("{name}, this machine")),
                 bytes,

@@ -44,6 +44,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             beside: Beside::Together,
         },
         Chart {
+            id: "figure-6-time",
+            title: "Figure 6: UNIX's time by message",
+            kind: Kind::Lines { x: MESSAGE },
+            value: Axis::linear("time a message", "µs"),
+            beside: Beside::Together,
+        },
+        Chart {
             id: "figure-6",
             title: "Figure 6: part of the time that is UNIX's",
             kind: Kind::Lines { x: MESSAGE },
@@ -85,10 +92,15 @@ fn packet_us(words: f64, word_us: f64) -> f64 {
     TRANSPORT_US.max(HEADER_US + words * word_us)
 }
 
+/// Times of a message of so many packets, in µs: the board's, and UNIX's.
+fn message_us(packets: f64) -> [f64; 2] {
+    let board = packets * packet_us(WORDS, MEMORIES[0].1);
+    [board, UNIX_CALL_US + board * UNIX_PART / (1.0 - UNIX_PART)]
+}
+
 /// Part of the time that is UNIX's, for a message of so many packets.
 fn unix_part(packets: f64) -> f64 {
-    let board = packets * packet_us(WORDS, MEMORIES[0].1);
-    let unix = UNIX_CALL_US + board * UNIX_PART / (1.0 - UNIX_PART);
+    let [board, unix] = message_us(packets);
     unix / (unix + board)
 }
 
@@ -107,17 +119,17 @@ fn published() -> Vec<Point> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    bench.sample(Place::new("figure-4", "computed", "header"), HEADER_US);
-    bench.sample(Place::new("figure-4", "computed", "transport, header with it"), TRANSPORT_US);
+    bench.computed(Place::new("figure-4", "computed", "header"), HEADER_US);
+    bench.computed(Place::new("figure-4", "computed", "transport, header with it"), TRANSPORT_US);
     for (memory, word_us) in MEMORIES {
         let at = format!("header and payload, {memory}");
-        bench.sample(Place::new("figure-4", "computed", at), HEADER_US + WORDS * word_us);
+        bench.computed(Place::new("figure-4", "computed", at), HEADER_US + WORDS * word_us);
         for step in 0..=36 {
             let words = 4.0 * 2f64.powf(f64::from(step) / 4.0);
             let us = packet_us(words, word_us);
             let bytes = words * 4.0;
-            bench.sample(Place::new("figure-5-packets", memory, bytes), 1e6 / us);
-            bench.sample(Place::new("figure-5-payload", memory, bytes), words * 32.0 / us);
+            bench.computed(Place::new("figure-5-packets", memory, bytes), 1e6 / us);
+            bench.computed(Place::new("figure-5-payload", memory, bytes), words * 32.0 / us);
         }
     }
     for step in 0..=24 {
@@ -125,9 +137,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let bytes = packets * WORDS * 4.0;
         let rate = 1e6 / packet_us(WORDS, MEMORIES[0].1);
         let part = unix_part(packets);
-        bench.sample(Place::new("figure-6", "computed", bytes), part * 100.0);
-        bench.sample(Place::new("figure-7", "without UNIX", bytes), rate);
-        bench.sample(Place::new("figure-7", "with UNIX", bytes), rate * (1.0 - part));
+        let [board, unix] = message_us(packets);
+        bench.computed(Place::new("figure-6-time", "UNIX", bytes), unix);
+        bench.computed(Place::new("figure-6-time", "outboard processor", bytes), board);
+        bench.computed(Place::new("figure-6", "computed", bytes), part * 100.0);
+        bench.computed(Place::new("figure-7", "without UNIX", bytes), rate);
+        bench.computed(Place::new("figure-7", "with UNIX", bytes), rate * (1.0 - part));
     }
     Ok(())
 }

@@ -28,8 +28,8 @@
     if (v === 0) return "0";
     const a = Math.abs(v);
     if (a >= 1e9) return trim(v / 1e9) + " G";
-    if (a >= 1e6) return trim(v / 1e6) + " M";
-    if (a >= 1e4) return trim(v / 1e3) + " k";
+    if (a >= 1e7) return trim(v / 1e6) + " M";
+    if (a >= 1e4) return Number(v.toPrecision(3)).toLocaleString("en");
     if (a < 1e-3) return v.toExponential(1);
     return trim(v);
   };
@@ -122,6 +122,15 @@
   const ringIn = (svg) => make("circle", { r: 6, class: "ring", visibility: "hidden" }, svg);
   const colour = (series) => `var(--c${series.colour % 8})`;
 
+  // Where few places were measured, far enough apart to be written, they are the ticks.
+  const places = (spec, x) => {
+    const xs = [...new Set(spec.xs)].sort((a, b) => a - b);
+    const apart = xs.every((v, i) => !i || x.place(v) - x.place(xs[i - 1]) > 8 * along(spec.x)(v).length + 6);
+    return xs.length > 1 && apart ? xs : x.ticks;
+  };
+  // Where both are alike.
+  const isRatio = (axis) => !axis.unit && axis.label.includes("÷");
+
   // ---- lines ----
   const lines = (svg, spec, panel) => {
     const W = 560, H = 330, left = 62, right = 14, top = 12, bottom = 46;
@@ -133,7 +142,9 @@
       make("line", { x1: left, x2: W - right, y1: y.place(t), y2: y.place(t), class: "grid" }, svg);
       make("text", { x: left - 7, y: y.place(t) + 4, class: "tick", "text-anchor": "end" }, svg, along(spec.value)(t));
     }
-    for (const t of x.ticks) {
+    if (isRatio(spec.value) && y.place(1) > top && y.place(1) < H - bottom)
+      make("line", { x1: left, x2: W - right, y1: y.place(1), y2: y.place(1), class: "even" }, svg);
+    for (const t of places(spec, x)) {
       make("line", { x1: x.place(t), x2: x.place(t), y1: H - bottom, y2: H - bottom + 4, class: "axis" }, svg);
       make("text", { x: x.place(t), y: H - bottom + 18, class: "tick", "text-anchor": "middle" }, svg, along(spec.x)(t));
     }
@@ -211,6 +222,8 @@
       at += group.tall;
     }
     make("line", { x1: left, x2: left, y1: top, y2: H - bottom, class: "axis" }, svg);
+    if (isRatio(spec.value) && v.place(1) > left && v.place(1) < W - right)
+      make("line", { x1: v.place(1), x2: v.place(1), y1: top, y2: H - bottom, class: "even" }, svg);
     listen(svg, spec, () => marks, ringIn(svg));
     return marks;
   };
@@ -240,7 +253,7 @@
       svg.replaceChildren();
       marks = [];
       const line = (p, q, cls) => make("line", { x1: p[0], y1: p[1], x2: q[0], y2: q[1], class: cls }, svg);
-            // The floor, the walls behind, and the edges that look at the reader.
+      // The floor, the walls behind, and the edges that look at the reader.
       const front = (v) => (project(0, v, 0)[2] > project(0, -v, 0)[2] ? v : -v);
       const side = (v) => (project(v, 0, 0)[2] > project(-v, 0, 0)[2] ? v : -v);
       const fy = front(0.5), fx = side(0.5);
@@ -249,7 +262,8 @@
         line(project(-0.5, -fy, z), project(0.5, -fy, z), "grid");
         line(project(-fx, -0.5, z), project(-fx, 0.5, z), "grid");
         const corner = project(-fx, fy, z)[0] < project(fx, -fy, z)[0] ? project(-fx, fy, z) : project(fx, -fy, z);
-        make("text", { x: corner[0] - 8, y: corner[1] + 4, class: "tick", "text-anchor": "end" }, svg, number(t));
+        // The floor's own numbers stand below.
+        make("text", { x: corner[0] - (z ? 8 : 16), y: corner[1] + (z ? 4 : -3), class: "tick", "text-anchor": "end" }, svg, number(t));
       }
       const few = (list) => list.filter((_, i) => i % Math.ceil(list.length / 9) === 0);
       // Numbers and names stand outside of their edge, on whichever side that is.
@@ -263,8 +277,8 @@
       for (const v of few(xs)) beside(project(unitX(v), fy * 1.1, 0), along(spec.x)(v), "tick");
       for (const v of few(ys)) beside(project(fx * 1.1, unitY(v), 0), along(spec.y)(v), "tick");
       for (const e of [[[-0.5, fy], [0.5, fy]], [[fx, -0.5], [fx, 0.5]]]) line(project(...e[0], 0), project(...e[1], 0), "axis");
-      beside(project(0, fy * 1.36, 0), named(spec.x), "name");
-      beside(project(fx * 1.36, 0, 0), named(spec.y), "name");
+      beside(project(0, fy * 1.46, 0), named(spec.x), "name");
+      beside(project(fx * 1.46, 0, 0), named(spec.y), "name");
       make("text", { x: 8, y: 16, class: "name" }, svg, named(spec.value));
       const faces = [];
       for (const series of panel.series) {
@@ -277,11 +291,14 @@
           const others = [grid.get(xs[i + 1] + "/" + ys[j]), grid.get(xs[i + 1] + "/" + ys[j + 1]), grid.get(xs[i] + "/" + ys[j + 1])];
           if (others.some((q) => !q)) continue;
           const corners = [p, ...others].map((q) => project(unitX(q.x), unitY(q.y), level.place(q.v)));
-          faces.push({ corners, depth: corners.reduce((sum, c) => sum + c[2], 0), series });
+          // Of ratios, what lies above 1 has the second colour.
+          const above = isRatio(spec.value) && [p, ...others].reduce((sum, q) => sum + q.v, 0) > 4;
+          const paint = above ? "var(--c1)" : colour(series);
+          faces.push({ corners, depth: corners.reduce((sum, c) => sum + c[2], 0), series, paint });
         }
       }
       faces.sort((a, b) => a.depth - b.depth);
-      for (const f of faces) make("polygon", { points: f.corners.map((c) => c[0].toFixed(1) + "," + c[1].toFixed(1)).join(" "), fill: colour(f.series), stroke: colour(f.series), class: f.series.paper ? "face paper" : "face" }, svg);
+      for (const f of faces) make("polygon", { points: f.corners.map((c) => c[0].toFixed(1) + "," + c[1].toFixed(1)).join(" "), fill: f.paint, stroke: f.paint, class: f.series.paper ? "face paper" : "face" }, svg);
       ring = ringIn(svg);
     };
     let ring = ringIn(svg), held = null;
@@ -304,13 +321,32 @@
   const chart = (figure) => {
     const spec = JSON.parse(figure.querySelector("script").textContent);
     if (spec.kind === "lines") spec.xs = spec.panels.flatMap((panel) => panel.series.flatMap((s) => s.points.map((p) => p.x)));
+    // A series of the legend is hidden and shown by a click; what is left has the axis for itself.
+    const hidden = new Set();
+    const keyOf = (series) => series.name + series.paper;
     const legend = html("div", "legend", null);
-    const seen = new Set();
-    for (const panel of spec.panels) for (const series of panel.series) {
-      const key = series.name + series.paper;
-      if (seen.has(key)) continue;
-      seen.add(key);
-      const item = html("span", "", legend);
+    const row = html("div", "panels", null);
+    const draw = () => {
+      for (const panel of spec.panels) {
+        const shown = panel.series.filter((series) => !hidden.has(keyOf(series)));
+        const svg = make("svg", { role: "img", "aria-label": figure.querySelector("figcaption").textContent });
+        if (panel.svg) panel.svg.replaceWith(svg);
+        else panel.box.appendChild(svg);
+        panel.svg = svg;
+        if (!shown.length) continue;
+        const marks = kinds[spec.kind](svg, spec, { ...panel, series: shown });
+        svg.dataset.marks = marks.length;
+        const bad = svg.outerHTML.match(/NaN|Infinity|undefined/);
+        if (bad || !marks.length) throw new Error(`${figure.id}: ${bad ? bad[0] : "no marks"}`);
+      }
+    };
+    const keys = new Map();
+    for (const panel of spec.panels) for (const series of panel.series) keys.set(keyOf(series), series);
+    for (const [key, series] of keys) {
+      const item = html("button", "key", legend);
+      item.type = "button";
+      item.title = "hide or show";
+      item.setAttribute("aria-pressed", "true");
       const swatch = make("svg", { viewBox: "0 0 22 12", class: "swatch" }, item);
       if (spec.kind === "lines") {
         make("line", { x1: 0, x2: 22, y1: 6, y2: 6, stroke: colour(series), class: series.paper ? "line paper" : "line" }, swatch);
@@ -318,19 +354,21 @@
         make("rect", { x: 1, y: 1, width: 20, height: 10, fill: colour(series), stroke: colour(series), class: series.paper ? "bar paper" : "bar" }, swatch);
       }
       item.append(series.name + (series.paper && spec.panels.length === 1 ? " (paper)" : ""));
+      item.addEventListener("click", () => {
+        if (hidden.has(key)) hidden.delete(key);
+        else if (hidden.size + 1 < keys.size) hidden.add(key);
+        item.setAttribute("aria-pressed", String(!hidden.has(key)));
+        hide();
+        draw();
+      });
     }
     figure.querySelector("figcaption").after(legend);
-    const row = html("div", "panels", null);
     legend.after(row);
     for (const panel of spec.panels) {
-      const box = html("div", "panel", row);
-      if (panel.title) html("div", "whose", box, panel.title);
-      const svg = make("svg", { role: "img", "aria-label": figure.querySelector("figcaption").textContent }, box);
-      const marks = kinds[spec.kind](svg, spec, panel);
-      svg.dataset.marks = marks.length;
-      const bad = svg.outerHTML.match(/NaN|Infinity|undefined/);
-      if (bad || !marks.length) throw new Error(`${figure.id}: ${bad ? bad[0] : "no marks"}`);
+      panel.box = html("div", "panel", row);
+      if (panel.title) html("div", "whose", panel.box, panel.title);
     }
+    draw();
     figure.dataset.drawn = "yes";
   };
 

@@ -3,11 +3,13 @@
 //! Text is written here, escaped; charts are drawn by `charts.js` from JSON that stands beside them. What a
 //! record says is data and nothing else.
 
+mod answer;
 mod finding;
 mod page;
 
 use std::path::{Path, PathBuf};
 
+use crate::change::Change;
 use crate::experiment::Experiment;
 use crate::experiments::ALL;
 use crate::record::{Record, Records};
@@ -21,15 +23,19 @@ pub struct Entry {
     pub experiment: &'static Experiment,
     /// What was found.
     pub record: Option<Record>,
+    /// How that differs from what was found before.
+    pub change: Option<Change>,
 }
 
 /// Every experiment with its newest record, and what is wrong with records that cannot be read.
 pub fn entries(records: &Records) -> (Vec<Entry>, Vec<Error>) {
     let mut errors = Vec::new();
     let entry = |experiment: &'static Experiment| {
-        let (record, wrong) = records.newest(experiment.name);
+        let (found, wrong) = records.newest(experiment.name);
         errors.extend(wrong);
-        Entry { experiment, record }
+        let (record, change) =
+            found.map_or((None, None), |(record, change)| (Some(record), change));
+        Entry { experiment, record, change }
     };
     (ALL.iter().map(entry).collect(), errors)
 }

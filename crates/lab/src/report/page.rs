@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{Entry, findings};
+use super::Entry;
+use crate::change::Change;
 use crate::experiment::{Axis, Beside, Chart, Kind, Paper, Scale};
 use crate::record::{At, Point, Record};
 
@@ -26,6 +27,19 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
+/// Text of ours as HTML has it: what stands between backticks is code.
+fn with_code(text: &str) -> String {
+    let mut out = String::new();
+    for (i, part) in text.split('`').enumerate() {
+        let part = escaped(part);
+        let _ = match i % 2 {
+            0 => write!(out, "{part}"),
+            _ => write!(out, "<code>{part}</code>"),
+        };
+    }
+    out
+}
+
 /// JSON that no `<` ends early.
 fn embedded(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c")
@@ -41,7 +55,7 @@ pub(super) fn html(entries: &[Entry]) -> String {
     out += "</style>\n";
     navigation(&mut out, entries);
     out += "<main>\n";
-    answer(&mut out, entries);
+    super::answer::page(&mut out, entries);
     for entry in entries {
         experiment(&mut out, entry);
     }
@@ -66,53 +80,8 @@ fn navigation(out: &mut String, entries: &[Entry]) {
     *out += "</nav>\n";
 }
 
-/// The first page: what was found, from which records.
-fn answer(out: &mut String, entries: &[Entry]) {
-    *out += "<section class=\"page\" id=\"answer\">\n<h1>Does one pass pay here?</h1>\n";
-    let machine = entries.iter().find_map(|entry| Some(&entry.record.as_ref()?.machine));
-    if let Some(machine) = machine {
-        let (processor, level) = (escaped(&machine.processor), escaped(&machine.level));
-        let _ = writeln!(
-            out,
-            "<p class=\"source\">{processor}, {} processors, kernels at level {level}</p>",
-            machine.cpus
-        );
-    }
-    *out += "<ol class=\"findings\">\n";
-    for finding in findings(entries) {
-        let class = if finding.known { "" } else { " class=\"none\"" };
-        let (text, name) = (escaped(&finding.text), finding.from);
-        let _ = writeln!(out, "<li{class}>{text} <a href=\"#{name}\">{name}</a></li>");
-    }
-    *out += "</ol>\n<h2>Records</h2>\n<div class=\"scroll\"><table><tr><th>experiment</th>";
-    *out += "<th class=\"text\">shows</th><th class=\"text\">taken</th><th class=\"text\">run</th>";
-    *out += "<th>points</th><th>disturbed</th></tr>\n";
-    for Entry { experiment, record } in entries {
-        let (name, shows) = (experiment.name, escaped(experiment.shows));
-        let _ = write!(
-            out,
-            "<tr><td><a href=\"#{name}\">{name}</a></td><td class=\"text\">{shows}</td>"
-        );
-        let _ = match record {
-            Some(r) => writeln!(
-                out,
-                "<td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{:.0} %</td></tr>",
-                escaped(&r.taken),
-                if r.quick { "quick" } else { "full" },
-                r.points.len(),
-                r.noise.disturbed * 100.0
-            ),
-            None => {
-                let why = experiment.obstacle().unwrap_or_else(|| "not run yet".to_owned());
-                writeln!(out, "<td class=\"text dim\" colspan=\"4\">{}</td></tr>", escaped(&why))
-            }
-        };
-    }
-    *out += "</table></div>\n</section>\n";
-}
-
 fn experiment(out: &mut String, entry: &Entry) {
-    let Entry { experiment, record } = entry;
+    let Entry { experiment, record, change } = entry;
     let _ = writeln!(
         out,
         "<section class=\"page\" id=\"{}\">\n<h1>{}</h1>\n<p class=\"source\">{}, {}: {}</p>",
@@ -137,8 +106,9 @@ fn experiment(out: &mut String, entry: &Entry) {
         ("Method", experiment.method),
         ("What differs, and why", experiment.differs),
     ] {
-        let _ = writeln!(out, "<h2>{heading}</h2>\n<p>{}</p>", escaped(text));
+        let _ = writeln!(out, "<h2>{heading}</h2>\n<p>{}</p>", with_code(text));
     }
+    *out += "<div class=\"charts\">\n";
     let published = (experiment.published)();
     for chart in experiment.charts {
         let of = |points: &[Point]| -> Vec<Point> {
@@ -149,9 +119,11 @@ fn experiment(out: &mut String, entry: &Entry) {
         if ours.is_empty() && theirs.is_empty() {
             continue;
         }
+        let both = chart.beside == Beside::Apart && !ours.is_empty() && !theirs.is_empty();
         let _ = writeln!(
             out,
-            "<figure class=\"chart\" id=\"{}-{}\">\n<figcaption>{}</figcaption>",
+            "<figure class=\"chart{}\" id=\"{}-{}\">\n<figcaption>{}</figcaption>",
+            if both { " apart" } else { "" },
             experiment.name,
             chart.id,
             escaped(chart.title)
@@ -161,8 +133,9 @@ fn experiment(out: &mut String, entry: &Entry) {
         table(out, chart, &ours, &theirs);
         *out += "</figure>\n";
     }
+    *out += "</div>\n";
     if let Some(record) = record {
-        provenance(out, record);
+        provenance(out, record, change.as_ref());
     }
     *out += "</section>\n";
 }
@@ -178,8 +151,7 @@ fn fits(chart: &Chart, point: &Point) -> bool {
 }
 
 fn warnings(out: &mut String, record: &Record) {
-    // What was computed is neither rough nor disturbed.
-    let measured = record.points.iter().any(|point| point.samples.is_some_and(|n| n > 1));
+    let measured = record.is_measured();
     if measured && record.noise.noisy {
         let _ = writeln!(
             out,
@@ -197,7 +169,7 @@ fn warnings(out: &mut String, record: &Record) {
     }
 }
 
-fn provenance(out: &mut String, record: &Record) {
+fn provenance(out: &mut String, record: &Record, change: Option<&Change>) {
     let caches: Vec<String> = record
         .machine
         .caches
@@ -208,6 +180,10 @@ fn provenance(out: &mut String, record: &Record) {
     *out += "<h2>Record</h2>\n<dl>\n";
     for (term, text) in [
         ("taken", format!("{}, in {:.1} s", record.taken, record.seconds)),
+        (
+            "beside the one before",
+            change.map_or("there is none of this kind".into(), Change::words),
+        ),
         ("command", record.command.clone()),
         ("program", format!("fusewire {}", record.program)),
         ("processor", format!("{}, {} of them", record.machine.processor, record.machine.cpus)),
