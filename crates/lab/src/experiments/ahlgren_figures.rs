@@ -61,7 +61,7 @@ pub(super) const FIGURE_3: Experiment = Experiment {
     ],
     published: none,
     needs: Needs::Nothing,
-    seconds: [2.0, 12.0],
+    seconds: [0.2, 0.5],
     run: |bench| run(bench, Figure::Three),
 };
 
@@ -86,7 +86,7 @@ pub(super) const FIGURE_5: Experiment = Experiment {
     ],
     published: none,
     needs: Needs::Nothing,
-    seconds: [4.0, 30.0],
+    seconds: [0.3, 4.0],
     run: |bench| run(bench, Figure::Five),
 };
 
@@ -110,7 +110,7 @@ pub(super) const FIGURE_6: Experiment = Experiment {
     ],
     published: none,
     needs: Needs::Nothing,
-    seconds: [4.0, 30.0],
+    seconds: [0.3, 4.0],
     run: |bench| run(bench, Figure::Six),
 };
 
@@ -137,7 +137,7 @@ pub(super) const FIGURE_7: Experiment = Experiment {
     ],
     published: none,
     needs: Needs::Nothing,
-    seconds: [5.0, 40.0],
+    seconds: [1.0, 55.0],
     run: |bench| run(bench, Figure::Seven),
 };
 
@@ -173,7 +173,7 @@ fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
         made.push(Passes::new(Lanes::Scalar32, &case.functions)?);
     }
     // Messages as long as memory is take their time.
-    let rounds = bench.choose(5, if figure == Figure::Seven { 9 } else { 25 });
+    let rounds = bench.choose(5, if figure == Figure::Seven { 9 } else { 101 });
     bench.rounds(rounds, |bench, round| {
         for (i, (case, made)) in cases.iter().zip(&mut made).enumerate() {
             let (src, dst) = (&src[..case.len], &mut dst[..case.len]);
@@ -285,7 +285,7 @@ pub(super) const WORD_FILTERS: Experiment = Experiment {
         ]
     },
     needs: Needs::Nothing,
-    seconds: [2.0, 8.0],
+    seconds: [1.0, 4.0],
     run: word_filters,
 };
 

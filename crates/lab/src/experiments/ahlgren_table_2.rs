@@ -56,7 +56,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     published,
     needs: Needs::Nothing,
-    seconds: [3.0, 12.0],
+    seconds: [0.5, 1.0],
     run,
 };
 

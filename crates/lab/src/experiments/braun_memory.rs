@@ -106,7 +106,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     published,
     needs: Needs::Valgrind,
-    seconds: [35.0, 75.0],
+    seconds: [30.0, 90.0],
     run,
 };
 

@@ -51,7 +51,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,
-    seconds: [2.0, 10.0],
+    seconds: [0.5, 3.0],
     run,
 };
 
@@ -66,7 +66,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         &[256, 1024, 4096, 16_384, 65_536],
         &[256, 1024, 4096, 16_384, 65_536, 1 << 20, 8 << 20],
     );
-    bench.rounds(bench.choose(3, 9), |bench, _| {
+    bench.rounds(bench.choose(3, 31), |bench, _| {
         for (piece_bytes, pieces) in [(256, "pieces"), (4096, "pieces-4096")] {
             let plan = Plan {
                 kernel: Kernel { level, ..Kernel::detect() },

@@ -73,7 +73,7 @@ pub(super) const PACKETS: Experiment = Experiment {
     ],
     published,
     needs: Needs::Nothing,
-    seconds: [14.0, 90.0],
+    seconds: [2.0, 35.0],
     run: packets,
 };
 
@@ -299,7 +299,7 @@ pub(super) const CIPHERS: Experiment = Experiment {
         ]
     },
     needs: Needs::Nothing,
-    seconds: [8.0, 50.0],
+    seconds: [2.0, 16.0],
     run: ciphers,
 };
 
@@ -374,7 +374,7 @@ pub(super) const WHEN: Experiment = Experiment {
         vec![Place::new("gain", "early, SPARCstation 10-30", "receive").is(300.0 / 295.0)]
     },
     needs: Needs::Nothing,
-    seconds: [8.0, 50.0],
+    seconds: [3.0, 25.0],
     run: when,
 };
 

@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,
-    seconds: [1.0, 5.0],
+    seconds: [0.2, 1.0],
     run,
 };
 

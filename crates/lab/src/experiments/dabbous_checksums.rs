@@ -61,7 +61,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     published,
     needs: Needs::Nothing,
-    seconds: [1.0, 4.0],
+    seconds: [0.2, 1.0],
     run,
 };
 

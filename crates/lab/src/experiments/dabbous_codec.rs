@@ -8,7 +8,7 @@ use crate::codec::{self, Plan};
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
 use crate::record::{Place, Point};
 
-const RATIO: Axis = Axis::linear("BER's time ÷ LWS's", "");
+const RATIO: Axis = Axis::logarithmic("BER's time ÷ LWS's", "");
 const ELEMENT: Axis = Axis::logarithmic("time an element", "ns");
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -62,7 +62,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     published,
     needs: Needs::Nothing,
-    seconds: [5.0, 20.0],
+    seconds: [0.5, 5.0],
     run,
 };
 

@@ -55,7 +55,7 @@ pub(super) const PROCESSING: Experiment = Experiment {
         points
     },
     needs: Needs::Nothing,
-    seconds: [4.0, 15.0],
+    seconds: [3.0, 25.0],
     run: processing,
 };
 
@@ -137,7 +137,7 @@ pub(super) const MESSAGES: Experiment = Experiment {
         points
     },
     needs: Needs::Root,
-    seconds: [14.0, 100.0],
+    seconds: [14.0, 130.0],
     run: messages,
 };
 
@@ -176,7 +176,7 @@ pub(super) const OVERHEAD: Experiment = Experiment {
             .to_vec()
     },
     needs: Needs::Root,
-    seconds: [3.0, 10.0],
+    seconds: [2.0, 9.0],
     run: overhead,
 };
 
@@ -191,7 +191,7 @@ pub(super) const DABBOUS_UDP: Experiment = Experiment {
     charts: &[chart("throughput", "Table 7", LINES, MBITS, Beside::Apart)],
     published: || throughput(&TABLE_7),
     needs: Needs::Root,
-    seconds: [6.0, 30.0],
+    seconds: [6.0, 75.0],
     run: |bench| dabbous(bench, Protocol::Udp),
 };
 
@@ -206,7 +206,7 @@ pub(super) const DABBOUS_TCP: Experiment = Experiment {
     charts: &[chart("throughput", "Table 8", LINES, MBITS, Beside::Apart)],
     published: || throughput(&TABLE_8),
     needs: Needs::Root,
-    seconds: [6.0, 30.0],
+    seconds: [5.0, 60.0],
     run: |bench| dabbous(bench, Protocol::Tcp),
 };
 

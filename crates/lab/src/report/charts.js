@@ -33,6 +33,11 @@
     if (a < 1e-3) return v.toExponential(1);
     return trim(v);
   };
+  // Beside ticks there is less room.
+  const brief = (v) => {
+    if (v >= 1e4 && v < 1e6) return trim(v / 1e3) + " k";
+    return v >= 1e6 && v < 1e7 ? trim(v / 1e6) + " M" : number(v);
+  };
   const trim = (v) => String(Number(v.toPrecision(3)));
   const bytes = (v) => {
     if (v >= 1 << 20 && Number.isInteger(v / (1 << 20))) return v / (1 << 20) + " Mi";
@@ -140,7 +145,7 @@
     const y = scale(spec.value, all.flatMap((p) => [p.v, p.low ?? p.v, p.high ?? p.v]), H - bottom, top, true);
     for (const t of y.ticks) {
       make("line", { x1: left, x2: W - right, y1: y.place(t), y2: y.place(t), class: "grid" }, svg);
-      make("text", { x: left - 7, y: y.place(t) + 4, class: "tick", "text-anchor": "end" }, svg, along(spec.value)(t));
+      make("text", { x: left - 7, y: y.place(t) + 4, class: "tick", "text-anchor": "end" }, svg, brief(t));
     }
     if (isRatio(spec.value) && y.place(1) > top && y.place(1) < H - bottom)
       make("line", { x1: left, x2: W - right, y1: y.place(1), y2: y.place(1), class: "even" }, svg);
@@ -197,7 +202,7 @@
     const v = scale(spec.value, all.flatMap((p) => [p.v, p.high ?? p.v]), left, W - right, "bars");
     for (const t of v.ticks) {
       make("line", { x1: v.place(t), x2: v.place(t), y1: top, y2: H - bottom, class: "grid" }, svg);
-      make("text", { x: v.place(t), y: H - bottom + 16, class: "tick", "text-anchor": "middle" }, svg, number(t));
+      make("text", { x: v.place(t), y: H - bottom + 16, class: "tick", "text-anchor": "middle" }, svg, brief(t));
     }
     make("text", { x: (left + W - right) / 2, y: H - 8, class: "name", "text-anchor": "middle" }, svg, named(spec.value));
     const marks = [];
@@ -223,7 +228,7 @@
     }
     make("line", { x1: left, x2: left, y1: top, y2: H - bottom, class: "axis" }, svg);
     if (isRatio(spec.value) && v.place(1) > left && v.place(1) < W - right)
-      make("line", { x1: v.place(1), x2: v.place(1), y1: top, y2: H - bottom, class: "even" }, svg);
+      svg.prepend(make("line", { x1: v.place(1), x2: v.place(1), y1: top, y2: H - bottom, class: "even" }));
     listen(svg, spec, () => marks, ringIn(svg));
     return marks;
   };
@@ -263,7 +268,7 @@
         line(project(-fx, -0.5, z), project(-fx, 0.5, z), "grid");
         const corner = project(-fx, fy, z)[0] < project(fx, -fy, z)[0] ? project(-fx, fy, z) : project(fx, -fy, z);
         // The floor's own numbers stand below.
-        make("text", { x: corner[0] - (z ? 8 : 16), y: corner[1] + (z ? 4 : -3), class: "tick", "text-anchor": "end" }, svg, number(t));
+        make("text", { x: corner[0] - (z ? 8 : 16), y: corner[1] + (z ? 4 : -3), class: "tick", "text-anchor": "end" }, svg, brief(t));
       }
       const few = (list) => list.filter((_, i) => i % Math.ceil(list.length / 9) === 0);
       // Numbers and names stand outside of their edge, on whichever side that is.
