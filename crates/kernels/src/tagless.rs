@@ -155,7 +155,7 @@ impl<L: Lanes, C: Tagless, const INTEGRATED: bool, const SWAPS: bool> Entry<L>
 where
     for<'a> C::Encipher<'a>: Run<L>,
 {
-    const UNIT: usize = unit::<L, Then<InternetSum, C::Encipher<'static>>>();
+    const UNIT: usize = unit::<L, Then<InternetSum, C::Encipher<'static>>>(INTEGRATED);
     type Context = Parts;
     type Output = Sum;
     #[inline(always)]
@@ -181,7 +181,7 @@ impl<L: Lanes, C: Tagless, const INTEGRATED: bool, const SWAPS: bool> Entry<L>
 where
     for<'a> C::Decipher<'a>: Run<L>,
 {
-    const UNIT: usize = unit::<L, Then<InternetSum, C::Decipher<'static>>>();
+    const UNIT: usize = unit::<L, Then<InternetSum, C::Decipher<'static>>>(INTEGRATED);
     type Context = Parts;
     type Output = Sum;
     #[inline(always)]
@@ -202,9 +202,10 @@ where
     }
 }
 
-/// Bytes of the longest unit of a pipeline and of its stages.
-const fn unit<L: Lanes, S: Stage>() -> usize {
-    min(S::VECTORS, L::MOST_VECTORS) * L::WIDTH
+/// Bytes of the longest unit of a pipeline and of its stages. Where each stage goes over strips of its own,
+/// 1: a message of whole units says nothing of its strips.
+const fn unit<L: Lanes, S: Stage>(integrated: bool) -> usize {
+    if integrated { min(S::VECTORS, L::MOST_VECTORS) * L::WIDTH } else { 1 }
 }
 
 /// The pipeline over one message.

@@ -77,7 +77,7 @@ pub(super) unsafe fn entry<E: Entry<Avx2<Plain>>>(
     src: &[u8],
     dst: &mut [u8],
 ) -> E::Output {
-    if src.len().is_multiple_of(E::UNIT) {
+    if const { E::UNIT == 1 } || src.len().is_multiple_of(E::UNIT) {
         return E::run(Avx2(PhantomData), context, src, dst);
     }
     // SAFETY: the same features.

@@ -31,7 +31,7 @@ pub(super) unsafe fn entry<E: Entry<Avx512>>(
     src: &[u8],
     dst: &mut [u8],
 ) -> E::Output {
-    if src.len().is_multiple_of(E::UNIT) {
+    if const { E::UNIT == 1 } || src.len().is_multiple_of(E::UNIT) {
         return E::run(Avx512(()), context, src, dst);
     }
     // SAFETY: the same features.

@@ -11,10 +11,11 @@ use crate::level::Kind;
 /// A loop from `src` to `dst` with what it needs besides in `context`. `run` must be
 /// `#[inline(always)]`.
 ///
-/// It is compiled twice, for messages of whole units and for all: what treats the rest of a message
-/// wants registers that a function has to save for its caller.
+/// Above the portable level it is compiled twice, for messages of whole units and for all: what treats the
+/// rest of a message wants registers that a function has to save for its caller.
 pub trait Entry<L: Lanes> {
-    /// Bytes of a unit, a power of two: a message of so many, or a multiple, leaves no rest.
+    /// Bytes of a unit, a power of two: a message of so many, or a multiple, leaves no rest. With 1 the loop
+    /// is compiled once.
     const UNIT: usize;
     /// Keys, scratch memory.
     type Context;

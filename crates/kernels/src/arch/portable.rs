@@ -19,15 +19,6 @@ pub(super) fn entry<E: Entry<Portable>>(
     src: &[u8],
     dst: &mut [u8],
 ) -> E::Output {
-    if src.len().is_multiple_of(E::UNIT) {
-        return E::run(Portable(()), context, src, dst);
-    }
-    general::<E>(context, src, dst)
-}
-
-/// The loop for messages that have a rest.
-#[inline(never)]
-fn general<E: Entry<Portable>>(context: &mut E::Context, src: &[u8], dst: &mut [u8]) -> E::Output {
     E::run(Portable(()), context, src, dst)
 }
 
