@@ -261,7 +261,7 @@ pub(super) const WORD_FILTERS: Experiment = Experiment {
     differs: "Ahlgren's two loops gain 25 to 35 % from the larger unit. A processor of today foresees the branch that word \
               filters have in the loop, so that what is left of their price are the instructions. Once the units are whole \
               the compiler can make vectors of the loop, which it cannot of word filters: that is the third method, and \
-              most of what the unit is worth today.",
+              as much again.",
     charts: &[
         Chart {
             id: "gain",

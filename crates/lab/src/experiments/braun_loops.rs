@@ -111,7 +111,7 @@ fn short(pipeline: &str) -> String {
         "copy" => "copy and sum",
         "pes" => "pseudo-encryption",
         "safer-simplified" => "simplified SAFER",
-        "safer-k64:6" => "SAFER K-64, 6 rounds",
+        "safer-k64:6" => "SAFER K-64 (6 rounds)",
         "aes-128-gcm" => "AES-128-GCM",
         "aes-256-gcm" => "AES-256-GCM",
         "chacha20-poly1305" => "ChaCha20-Poly1305",

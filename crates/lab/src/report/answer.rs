@@ -69,7 +69,7 @@ fn verdict(out: &mut String, record: &Record) {
         matrix(out, way, points, &ratios("blocked"));
     }
     *out += "</div>\n<p class=\"dim\">Time of a pass for each stage by that of one loop, by message in bytes: above 1 one loop \
-             is faster. \u{2020} strips in the first-level cache are faster still, by more than 5 % (measured when \
+             is faster. \u{2020} strips in the first-level cache are faster than one loop, by more than 5 % (measured when \
              sending). For a pipeline of your own: <code>fusewire model predict</code> and <code>fusewire \
              advise</code>.</p>\n";
 }

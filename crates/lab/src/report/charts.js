@@ -138,11 +138,14 @@
 
   // ---- lines ----
   const lines = (svg, spec, panel) => {
-    const W = 560, H = 330, left = 62, right = 14, top = 12, bottom = 46;
+    const W = 560, H = 330, left = 62, right = 24, top = 12, bottom = 46;
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const all = panel.series.flatMap((s) => s.points);
     const x = scale(spec.x, spec.xs, left, W - right, false);
-    const y = scale(spec.value, all.flatMap((p) => [p.v, p.low ?? p.v, p.high ?? p.v]), H - bottom, top, true);
+    // A spread far beyond all values is cut off: it would flatten them.
+    const most = 1.2 * Math.max(...all.map((p) => p.v));
+    const within = (v) => Math.min(v, most);
+    const y = scale(spec.value, all.flatMap((p) => [p.v, p.low ?? p.v, within(p.high ?? p.v)]), H - bottom, top, true);
     for (const t of y.ticks) {
       make("line", { x1: left, x2: W - right, y1: y.place(t), y2: y.place(t), class: "grid" }, svg);
       make("text", { x: left - 7, y: y.place(t) + 4, class: "tick", "text-anchor": "end" }, svg, brief(t));
@@ -165,7 +168,7 @@
       for (const p of line) {
         const px = x.place(p.x), py = y.place(p.v);
         if (p.low !== undefined && p.high > p.low)
-          make("line", { x1: px, x2: px, y1: y.place(p.low), y2: y.place(p.high), stroke: colour(series), class: "spread" }, svg);
+          make("line", { x1: px, x2: px, y1: y.place(p.low), y2: y.place(within(p.high)), stroke: colour(series), class: "spread" }, svg);
         if (!dense || series.paper) {
           if (series.paper) make("rect", { x: px - 4, y: py - 4, width: 8, height: 8, class: "dot", stroke: colour(series) }, svg);
           else make("circle", { cx: px, cy: py, r: 3.2, fill: colour(series) }, svg);
