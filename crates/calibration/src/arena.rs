@@ -1,6 +1,9 @@
 //! Memory to measure in: a message's place and its destination, in the cache or not.
 
+use crate::random::Random;
+
 const PAGE: usize = 4096;
+const LINE: usize = 64;
 /// Places that cold messages come from in turns.
 const QUARTERS: usize = 4;
 
@@ -12,6 +15,7 @@ pub(crate) struct Arena {
     /// Where the next cold message of each quarter lies, and whose turn it is.
     next: [usize; QUARTERS],
     turn: usize,
+    random: Random,
 }
 
 struct Area {
@@ -24,12 +28,9 @@ impl Area {
         let mut bytes = vec![0; len + PAGE];
         // Bytes of all values, or look-ups would find one entry of their tables again and again; and each
         // page is touched, or they would all be the kernel's one page of zeros.
-        let mut x = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut random = Random::new(0);
         for word in bytes.chunks_exact_mut(8) {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            word.copy_from_slice(&x.to_le_bytes());
+            word.copy_from_slice(&random.word().to_le_bytes());
         }
         let start = bytes.as_ptr().align_offset(PAGE).min(PAGE);
         Area { bytes, start }
@@ -56,44 +57,48 @@ pub(crate) const MESSAGE_MAX: usize = 8 << 20;
 
 impl Arena {
     pub(crate) fn new(cold_bytes: usize) -> Arena {
-        let area = || Area::new(cold_bytes.max(2 * MESSAGE_MAX));
+        let area = || Area::new(cold_bytes.max(2 * MESSAGE_MAX) + PAGE);
         Arena {
             src: area(),
             dst: area(),
             work: Area::new(MESSAGE_MAX),
             next: [0; QUARTERS],
             turn: 0,
+            random: Random::new(1),
         }
     }
 
     /// The same places each time: as near as they fit.
     pub(crate) fn warm(&mut self, len: usize) -> Places<'_> {
-        self.places(0, len)
+        self.places(0, 0, len)
     }
 
     /// Other places each time, which the caches have long forgotten: no page comes again before all others of
-    /// its quarter have come. Quarters take turns, so that no prefetcher guesses the next.
+    /// its quarter have come. Quarters take turns, so that no prefetcher guesses the next. Message and place begin
+    /// anywhere in their pages: a load waits for stores whose addresses end like its own, and state is stored too.
     pub(crate) fn cold(&mut self, len: usize) -> Places<'_> {
-        let quarter = self.src.len() / QUARTERS / PAGE * PAGE;
+        let quarter = self.len() / QUARTERS / PAGE * PAGE;
         self.turn = (self.turn + 1) % QUARTERS;
         let next = &mut self.next[self.turn];
-        if *next + len > quarter {
+        if *next + len + PAGE > quarter {
             *next = 0;
         }
         let offset = self.turn * quarter + *next;
-        *next += len.next_multiple_of(PAGE);
-        self.places(offset, len)
+        *next += len.next_multiple_of(PAGE) + PAGE;
+        let mut line = || self.random.below((PAGE / LINE) as u32) as usize * LINE;
+        let (src, dst) = (offset + line(), offset + line());
+        self.places(src, dst, len)
     }
 
     /// Bytes of each area.
     pub(crate) fn len(&self) -> usize {
-        self.src.len()
+        self.src.len() - PAGE
     }
 
-    fn places(&mut self, offset: usize, len: usize) -> Places<'_> {
+    fn places(&mut self, src: usize, dst: usize, len: usize) -> Places<'_> {
         Places {
-            src: self.src.at(offset, len),
-            dst: self.dst.at(offset, len),
+            src: self.src.at(src, len),
+            dst: self.dst.at(dst, len),
             work: self.work.at(0, len),
         }
     }

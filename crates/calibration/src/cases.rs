@@ -4,15 +4,21 @@ use fusewire_model::{Function, Pipeline};
 use fusewire_synthetic::Lanes;
 
 use crate::Error;
+use crate::random::Random;
 use crate::runner::synthetic;
 use crate::stages::{self, Case};
 use fusewire_kernels::Level;
 
-/// All that this machine can run.
-pub(crate) fn cases() -> Result<Vec<Case>, Error> {
+/// All that this machine can run: described functions as listed here, or with a seed drawn at random; and stages.
+pub(crate) fn cases(seed: Option<u64>) -> Result<Vec<Case>, Error> {
     let mut all = Vec::new();
+    let mut random = seed.map(Random::new);
     for lanes in Lanes::ALL.into_iter().filter(|lanes| lanes.is_available()) {
-        for functions in shapes(lanes) {
+        let shapes = match &mut random {
+            Some(random) => (0..DRAWN).map(|_| drawn(lanes, random)).collect(),
+            None => shapes(lanes),
+        };
+        for functions in shapes {
             let made = synthetic(lanes, &functions)?;
             all.push((Pipeline::Functions(functions), Box::new(made) as Box<_>));
         }
@@ -60,4 +66,29 @@ fn shapes(lanes: Lanes) -> Vec<Vec<Function>> {
         shapes.push(vec![table(32); 4]);
     }
     shapes
+}
+
+/// Pipelines of each kind of words that are drawn.
+const DRAWN: usize = 12;
+
+/// 2 to 7 functions of any kind.
+fn drawn(lanes: Lanes, random: &mut Random) -> Vec<Function> {
+    let functions = 2 + random.below(6);
+    let doublings = random.below(4);
+    let one = |_| {
+        let block_words = 1 << random.below(doublings + 1);
+        let looks_up = lanes.is_scalar() && random.below(5) == 0;
+        let writes = looks_up || random.below(5) > 0;
+        let least = u32::from(!writes);
+        Function {
+            words: lanes.name().to_owned(),
+            state_words: (random.below(lanes.registers() as u32)).max(least),
+            instructions: random.below(12) * block_words,
+            block_words,
+            writes,
+            lookups: if looks_up { 1 + random.below(3) } else { 0 },
+            table_bytes: if looks_up { 4096 << random.below(5) } else { 0 },
+        }
+    };
+    (0..functions).map(one).collect()
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::arena::{Arena, Places};
 use crate::cases::cases;
 use crate::plan::Plan;
-use crate::timing::{Clock, cold_calls, cold_turn, turn};
+use crate::timing::{Clock, SETTLED, cold_calls, cold_turn, turn};
 use crate::{Effort, Error};
 
 /// Sizes of message, in bytes.
@@ -38,12 +38,13 @@ impl Checked {
     }
 }
 
-/// Runs every case in every way.
+/// Runs every case in every way: described functions that are listed, or with a seed drawn at random, and stages.
 ///
 /// # Errors
 /// When a case cannot be made here, or the machine does not know it.
 pub fn check(
     machine: &Machine,
+    seed: Option<u64>,
     effort: Effort,
     says: &mut dyn FnMut(f64),
 ) -> Result<Vec<Checked>, Error> {
@@ -51,7 +52,7 @@ pub fn check(
     let mut clock = Clock::new()?;
     let mut plan = Plan::new();
     let mut tasks = Vec::new();
-    for (pipeline, runner) in cases()? {
+    for (pipeline, runner) in cases(seed)? {
         let runner = Rc::new(RefCell::new(runner));
         for cache in [Cache::Warm, Cache::Cold] {
             for bytes in SIZES {
@@ -64,10 +65,14 @@ pub fn check(
                                 let Places { src, dst, work } = arena.warm(bytes);
                                 turn(length, || runner.run(src, dst, work, implementation))
                             }
-                            Cache::Cold => cold_turn(cold_calls(bytes), || {
-                                let Places { src, dst, work } = arena.cold(bytes);
+                            Cache::Cold => {
+                                let Places { src, dst, work } = arena.warm(SETTLED);
                                 runner.run(src, dst, work, implementation);
-                            }),
+                                cold_turn(cold_calls(bytes), || {
+                                    let Places { src, dst, work } = arena.cold(bytes);
+                                    runner.run(src, dst, work, implementation);
+                                })
+                            }
                         }
                     });
                     tasks.push((pipeline.clone(), cache, bytes, implementation, task));

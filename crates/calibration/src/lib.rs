@@ -16,6 +16,7 @@ mod fit;
 mod own;
 mod places;
 mod plan;
+mod random;
 mod runner;
 mod stages;
 mod timing;

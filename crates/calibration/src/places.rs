@@ -1,13 +1,16 @@
 //! Cache levels and memory: how large, how fast, how far.
 
 use fusewire_model::machine::{Beyond, Machine, Moves, Place};
-use fusewire_synthetic::{Function, Lanes, Program};
+use fusewire_model::predict::{LINE, SPILLED_PER_LINE, STRIP_PASSES, pass_instructions};
+use fusewire_synthetic::{Function, Lanes, Passes, Program};
 
 use crate::Error;
 use crate::arena::{MESSAGE_MAX, Places};
 use crate::caches::{Cache, caches};
 use crate::plan::{Plan, Task};
-use crate::timing::{cold_calls, cold_turn, quantile, turn};
+use crate::runner::STRIP;
+use crate::timing::{SETTLED, cold_calls, cold_turn, quantile, turn};
+use crate::words::state_registers;
 
 /// The levels that Linux reports, or usual ones, and memory.
 pub(crate) fn sizes() -> Vec<Place> {
@@ -53,21 +56,22 @@ struct Measured {
 struct Worker {
     lanes: Lanes,
     function: Function,
+    /// What it does to messages in memory.
+    cold: &'static [Moves],
 }
 
 /// From nothing but moving bytes to several times what bytes from memory take.
 fn workers() -> Vec<Worker> {
-    let wide = [Lanes::Avx512, Lanes::Avx2].into_iter().find(|lanes| lanes.is_available());
     let mut all = Vec::new();
-    if let Some(lanes) = wide {
-        for instructions in [1, 12, 32, 80, 200] {
-            let function = Function::new(1, instructions, 4);
-            all.push(Worker { lanes, function });
+    let lanes = [Lanes::Avx512, Lanes::Avx2, Lanes::Scalar64];
+    for lanes in lanes.into_iter().filter(|lanes| lanes.is_available()) {
+        for instructions in [2, 8, 32, 100] {
+            let function = Function::new(1, instructions, 2);
+            all.push(Worker { lanes, function, cold: &COLD_MOVES });
         }
-    }
-    for instructions in [8, 24, 64, 160, 400] {
-        let function = Function::new(2, instructions, 8);
-        all.push(Worker { lanes: Lanes::Scalar64, function });
+        let spilled = SPILLED_PER_LINE as usize * lanes.word_bytes() / LINE as usize;
+        let function = Function::new(state_registers(lanes) as usize + spilled, 0, 1);
+        all.push(Worker { lanes, function, cold: &[Moves::Spill] });
     }
     all
 }
@@ -84,15 +88,34 @@ impl Worker {
     }
 
     /// As [`fusewire_model`] counts them.
-    fn instructions_per_byte(&self, moves: Moves) -> f64 {
-        let f = self.function(moves);
-        let moved = f.block_words as f64 * if f.writes { 2.0 } else { 1.0 };
-        (f.steps() as f64 + moved + 2.0) / (f.block_words * self.lanes.word_bytes()) as f64
+    fn instructions_per_byte(&self, moves: Moves, bytes: usize) -> f64 {
+        let of_pass = |f: &Function| {
+            let moved = f.block_words as f64 * if f.writes { 2.0 } else { 1.0 };
+            let turn = f.steps() as f64 + moved + 2.0;
+            let state = f.state_words.min(state_registers(self.lanes) as usize) as f64;
+            turn / (f.block_words * self.lanes.word_bytes()) as f64
+                + pass_instructions(state) / bytes.min(STRIP) as f64
+        };
+        self.passes(moves).iter().map(of_pass).sum()
+    }
+
+    /// One, or three over each strip.
+    fn passes(&self, moves: Moves) -> Vec<Function> {
+        let read = self.function(Moves::Read);
+        match moves {
+            Moves::Reread => vec![self.function, read, read],
+            Moves::Rework => vec![self.function; STRIP_PASSES as usize],
+            _ => vec![self.function(moves)],
+        }
     }
 }
 
 /// Bytes of messages that lie in memory.
 const COLD: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 32 << 10, 384 << 10];
+
+/// What is done with them.
+const COLD_MOVES: [Moves; 5] =
+    [Moves::Read, Moves::Copy, Moves::Write, Moves::Reread, Moves::Rework];
 
 /// Runs a program with its message in a place.
 fn task(
@@ -102,12 +125,15 @@ fn task(
     bytes: usize,
     cold: bool,
 ) -> Result<Task, Error> {
-    let mut program = Program::new(worker.lanes, &[worker.function(moves)])?;
+    let function = worker.function(moves);
+    let mut program = Program::new(worker.lanes, &[function])?;
+    let mut passes = Passes::new(worker.lanes, &worker.passes(moves))?;
     let mut run = move |src: &[u8], dst: &mut [u8]| {
         let done = match moves {
+            Moves::Reread | Moves::Rework => passes.blocked(STRIP, src, dst),
             Moves::Read => program.read(src),
             Moves::Update => program.run_in_place(dst),
-            Moves::Copy | Moves::Write => program.run(src, dst),
+            Moves::Copy | Moves::Write | Moves::Spill => program.run(src, dst),
         };
         assert!(done.is_ok(), "messages have whole units");
     };
@@ -118,6 +144,8 @@ fn task(
                 run(src, dst);
             });
         }
+        let Places { src, dst, .. } = arena.warm(SETTLED);
+        run(src, dst);
         cold_turn(cold_calls(bytes), || {
             let Places { src, dst, work } = arena.cold(bytes);
             run(if moves == Moves::Write { work } else { src }, dst);
@@ -148,14 +176,15 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
                 moves,
                 bytes,
                 word_bytes: worker.lanes.word_bytes(),
-                instructions_per_byte: worker.instructions_per_byte(moves),
+                instructions_per_byte: worker.instructions_per_byte(moves, bytes),
                 near,
                 near_bytes,
                 far: task(plan, &worker, moves, bytes, place == last)?,
             });
             Ok(())
         };
-        for (index, pair) in places[..last].windows(2).enumerate() {
+        let levels = if worker.cold.contains(&Moves::Copy) { &places[..last] } else { &[] };
+        for (index, pair) in levels.windows(2).enumerate() {
             for bytes in messages(pair[0].bytes, pair[1].bytes) {
                 for moves in [Moves::Read, Moves::Copy, Moves::Update] {
                     add(index + 1, moves, bytes)?;
@@ -163,8 +192,8 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
             }
         }
         for bytes in COLD {
-            for moves in [Moves::Read, Moves::Copy, Moves::Write] {
-                add(last, moves, bytes)?;
+            for moves in worker.cold {
+                add(last, *moves, bytes)?;
             }
         }
     }
@@ -201,14 +230,16 @@ pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) {
             cycles_per_byte: (cycles_per_byte - near).max(0.0),
         });
         // The first worker does no more than move bytes, and the longest message tells the rate.
-        let rate = place.rate(at.moves);
-        if *rate == 0.0 || cycles_per_byte < *rate {
-            *rate = cycles_per_byte;
-        }
-        let first = machine.places[0].rate(at.moves);
-        if *first == 0.0 || near < *first {
-            *first = near;
-        }
+        lower(place.rate(at.moves), cycles_per_byte);
+        lower(machine.places[0].rate(at.moves), near);
+    }
+}
+
+/// Takes what was found if it is less, or the first.
+fn lower(rate: Option<&mut f64>, found: f64) {
+    match rate {
+        Some(rate) if *rate == 0.0 || found < *rate => *rate = found,
+        _ => {}
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::arena::Arena;
+use crate::random::Random;
 use crate::timing::{Clock, quantile};
 
 /// ns of one run, or of the mean of several.
@@ -68,7 +69,7 @@ impl Plan {
         let start = Instant::now();
         let (mut controls, mut ns) = (Vec::new(), Vec::new());
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
-        let mut random = 0x9E37_79B9_7F4A_7C15;
+        let mut random = Random::new(0);
         loop {
             let mut before = clock.look();
             // In another order each time: what one leaves in the caches is not always found by the same other.
@@ -124,11 +125,8 @@ impl Plan {
 }
 
 /// Fisher and Yates.
-fn shuffle(order: &mut [usize], random: &mut u64) {
+fn shuffle(order: &mut [usize], random: &mut Random) {
     for i in (1..order.len()).rev() {
-        *random ^= *random << 13;
-        *random ^= *random >> 7;
-        *random ^= *random << 17;
-        order.swap(i, (*random % (i as u64 + 1)) as usize);
+        order.swap(i, random.below(i as u32 + 1) as usize);
     }
 }

@@ -6,7 +6,7 @@ use fusewire_synthetic::{Lanes, Passes};
 use crate::Error;
 
 /// Bytes of a strip, as the kernels have it.
-const STRIP: usize = fusewire_kernels::execution::STRIP;
+pub(crate) const STRIP: usize = fusewire_kernels::execution::STRIP;
 
 /// Runs a message through.
 ///

@@ -11,7 +11,7 @@ use crate::arena::Places;
 use crate::fit::fit;
 use crate::plan::{Plan, Task};
 use crate::runner::Runner;
-use crate::timing::{quantile, turn};
+use crate::timing::{SETTLED, cold_calls, cold_turn, quantile, turn};
 
 /// For measuring only.
 pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
@@ -19,6 +19,8 @@ pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
 /// after its loop goes on beside the loop as far as that is short, and the processor foresees the end of a loop of few
 /// turns.
 pub(crate) const LENGTHS: [usize; 5] = [256, 512, 1024, 2048, 8192];
+/// Messages that pipelines are measured with from memory to memory.
+const FAR: [usize; 5] = [512, 1024, 2048, 4096, 32 << 10];
 /// How many of [`LENGTHS`] are one strip.
 const STRIPS: usize = 4;
 
@@ -55,6 +57,7 @@ struct AtLevel {
     pairs: Vec<Two>,
     /// Pairs that run blocked, and sequential.
     apart: Vec<Apart>,
+    far: Vec<PlannedFar>,
 }
 
 struct One {
@@ -76,6 +79,17 @@ struct Apart {
     of: [usize; 2],
     blocked: ByLength,
     sequential: ByLength,
+}
+
+/// From memory to memory, and near; of the longest that lie near, if the message is longer.
+struct PlannedFar {
+    implementation: Implementation,
+    /// Passes of it write what one before wrote.
+    rewrites: bool,
+    bytes: usize,
+    near_bytes: usize,
+    near: Task,
+    far: Task,
 }
 
 /// One loop that reads and stores.
@@ -102,11 +116,36 @@ fn near(
     runner: impl Runner + core::marker::Copy + 'static,
     implementation: Implementation,
 ) -> ByLength {
-    LENGTHS.map(|bytes| {
-        let mut runner: Box<dyn Runner> = Box::new(runner);
-        plan.add(move |arena, length| {
-            let Places { src, dst, work } = arena.warm(bytes);
-            turn(length, || runner.run(src, dst, work, implementation))
+    LENGTHS.map(|bytes| one_near(plan, runner, implementation, bytes))
+}
+
+fn one_near(
+    plan: &mut Plan,
+    runner: impl Runner + core::marker::Copy + 'static,
+    implementation: Implementation,
+    bytes: usize,
+) -> Task {
+    let mut runner: Box<dyn Runner> = Box::new(runner);
+    plan.add(move |arena, length| {
+        let Places { src, dst, work } = arena.warm(bytes);
+        turn(length, || runner.run(src, dst, work, implementation))
+    })
+}
+
+/// Runs it from memory to memory.
+fn far(
+    plan: &mut Plan,
+    runner: impl Runner + core::marker::Copy + 'static,
+    implementation: Implementation,
+    bytes: usize,
+) -> Task {
+    let mut runner: Box<dyn Runner> = Box::new(runner);
+    plan.add(move |arena, _| {
+        let Places { src, dst, work } = arena.warm(SETTLED);
+        runner.run(src, dst, work, implementation);
+        cold_turn(cold_calls(bytes), || {
+            let Places { src, dst, work } = arena.cold(bytes);
+            runner.run(src, dst, work, implementation);
         })
     })
 }
@@ -167,6 +206,29 @@ impl AtLevel {
         }
     }
 
+    /// A pipeline with so many stages that write.
+    fn far(
+        &mut self,
+        plan: &mut Plan,
+        writes: usize,
+        stage: impl AnyStage + core::marker::Copy + 'static,
+    ) {
+        let real = Real { stage, level: self.level };
+        for implementation in Implementation::ALL {
+            for bytes in FAR {
+                let near_bytes = bytes.min(LENGTHS[LENGTHS.len() - 1]);
+                self.far.push(PlannedFar {
+                    implementation,
+                    rewrites: writes > 1 && implementation != Implementation::Integrated,
+                    bytes,
+                    near_bytes,
+                    near: one_near(plan, real, implementation, near_bytes),
+                    far: far(plan, real, implementation, bytes),
+                });
+            }
+        }
+    }
+
     fn indices<A: Stage, B: Stage>(&self) -> Option<[usize; 2]> {
         let index = |name| self.alone.iter().position(|one| one.name == name);
         Some([index(A::NAME)?, index(B::NAME)?])
@@ -198,12 +260,16 @@ impl AtLevel {
         self.apart(plan, Swap::<4>, InternetSum);
         self.apart(plan, PES, CxorSum);
         self.apart(plan, FletcherSum, Swap::<8>);
+        self.far(plan, 1, then(Swap::<4>, then(CxorSum, InternetSum)));
+        self.far(plan, 1, then(PES, then(FletcherSum, InternetSum)));
+        self.far(plan, 2, then(PES, then(Swap::<8>, CxorSum)));
+        self.far(plan, 2, then(Swap::<4>, then(PES, FletcherSum)));
     }
 }
 
 pub(crate) fn tasks(plan: &mut Plan) -> Tasks {
     let at_level = |level| {
-        let mut at = AtLevel { level, alone: vec![], pairs: vec![], apart: vec![] };
+        let mut at = AtLevel { level, alone: vec![], pairs: vec![], apart: vec![], far: vec![] };
         at.all(plan);
         at
     };
@@ -254,6 +320,7 @@ impl AtLevel {
             last_copy_cycles: last_copy.into_iter().map(|all| median(all).max(0.0)).collect(),
             stages: Vec::new(),
             pairs: Vec::new(),
+            far: self.far.iter().map(|planned| planned.evaluate(plan)).collect(),
         };
         for (i, (one, alone_cycles)) in self.alone.iter().zip(alone).enumerate() {
             level.stages.push(machine::Stage {
@@ -286,6 +353,20 @@ impl AtLevel {
         // A copy's is what every loop does.
         found[0] = 0.0;
         found
+    }
+}
+
+impl PlannedFar {
+    fn evaluate(&self, plan: &Plan) -> machine::Far {
+        let near = plan.undisturbed(&self.near) / self.near_bytes as f64;
+        let cycles = plan.typical(&self.far) / self.bytes as f64;
+        machine::Far {
+            implementation: self.implementation,
+            rewrites: self.rewrites,
+            bytes: self.bytes as f64,
+            near_cycles_per_byte: near,
+            cycles_per_byte: (cycles - near).max(0.0),
+        }
     }
 }
 

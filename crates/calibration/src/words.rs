@@ -72,8 +72,16 @@ struct OfLanes {
     samples: Vec<Planned>,
     /// With so many words of state that find no register.
     spills: Vec<(u32, [Planned; 2])>,
-    /// With tables of each size: look-ups that do not wait for each other, and that do.
-    lookups: Vec<(u32, [Planned; 2])>,
+    lookups: Vec<OfTable>,
+}
+
+/// Look-ups in a table of this size.
+struct OfTable {
+    table_bytes: u32,
+    /// That do not wait for each other.
+    apart: Planned,
+    /// That do.
+    chains: [Planned; 2],
 }
 
 struct Planned {
@@ -89,8 +97,10 @@ struct Sample<'a> {
     cycles: f64,
 }
 
-/// Look-ups on a word of the programs that measure them.
-const LOOKUPS: [u32; 2] = [1, 4];
+/// Words of a block whose look-ups do not wait for each other, and look-ups on it.
+const APART: (u32, u32) = (8, 16);
+/// Look-ups on a word, each of which waits for the one before.
+const CHAINS: [u32; 2] = [4, 8];
 /// Bytes of message of these.
 const LOOKUP_BYTES: usize = 4096;
 /// Of a table up to this size they touch most.
@@ -124,12 +134,16 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
         let mut lookups = Vec::new();
         if lanes.is_scalar() {
             for table_bytes in TABLES {
-                let shape = |lookups| {
-                    [Function { lookups, table_bytes, ..function(lanes.name(), 0, 2, 1) }]
+                let shape = |state, instructions, block, lookups| {
+                    let function = function(lanes.name(), state, instructions, block);
+                    [Function { lookups, table_bytes, ..function }]
                 };
-                let [apart, chain] = LOOKUPS.map(shape);
-                let apart = planned(plan, lanes, &apart, LOOKUP_BYTES)?;
-                lookups.push((table_bytes, [apart, planned(plan, lanes, &chain, LOOKUP_BYTES)?]));
+                // Something follows from most look-ups.
+                let [short, long] = CHAINS.map(|lookups| shape(1, 4, 1, lookups));
+                let apart = shape(0, 0, APART.0, APART.1);
+                let mut planned = |shape| planned(plan, lanes, shape, LOOKUP_BYTES);
+                let chains = [planned(&short)?, planned(&long)?];
+                lookups.push(OfTable { table_bytes, apart: planned(&apart)?, chains });
             }
         }
         all.push(OfLanes { lanes, samples, spills, lookups });
@@ -177,7 +191,7 @@ pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) -> Res
 }
 
 /// Registers that one function of one word a block has for its state, as the model counts them.
-fn state_registers(lanes: Lanes) -> u32 {
+pub(crate) fn state_registers(lanes: Lanes) -> u32 {
     lanes.registers() as u32 - 1 - u32::from(!lanes.is_scalar())
 }
 
@@ -203,26 +217,26 @@ impl<'a> Sample<'a> {
 /// measured.
 fn lookups(machine: &Machine, of: &OfLanes, plan: &Plan) -> Result<Vec<Lookup>, Error> {
     let mut machine = machine.clone();
-    let (mut found, mut first) = (Vec::new(), [0.0; 2]);
-    for (table_bytes, [apart, chain]) in &of.lookups {
-        let lookups = LOOKUP_BYTES as f64 / of.lanes.word_bytes() as f64;
-        let table = f64::from(*table_bytes);
+    let mut found = Vec::new();
+    for of_table in &of.lookups {
+        let words = LOOKUP_BYTES as f64 / of.lanes.word_bytes() as f64;
+        let table = f64::from(of_table.table_bytes);
         // Of a large table the message touches a small part, but as many pages as there are.
-        let table_bytes = match *table_bytes <= TABLE_TOUCHED {
-            true => touched(table, lookups * f64::from(LOOKUPS[1]), Cache::Warm),
+        let table_bytes = match of_table.table_bytes <= TABLE_TOUCHED {
+            true => touched(table, words * f64::from(CHAINS[1]), Cache::Warm),
             false => table,
         };
-        let [apart, chain] = [apart, chain].map(|planned| Sample::new(planned, plan));
+        let apart = Sample::new(&of_table.apart, plan);
         let mut at = Lookup { table_bytes, cycles: 0.0, latency_cycles: 0.0 };
-        if found.is_empty() {
-            // In the first-level cache the latency is that of any load, and what is left is what ports take.
-            at.cycles = least(&mut machine, 100.0, &chain, |cycles| Lookup { cycles, ..at })?;
-            first = [at.cycles, apart.cycles];
-        } else {
-            at.cycles = first[0] * (apart.cycles / first[1]).max(1.0);
-            let latency = |latency_cycles| Lookup { latency_cycles, ..at };
-            at.latency_cycles = least(&mut machine, 1000.0, &chain, latency)?;
+        at.cycles = least(&mut machine, 100.0, &apart, |cycles| Lookup { cycles, ..at })?;
+        // A short chain says more and a long one less: what joins the demands is not quite their norm.
+        let mut latency = 1.0;
+        for chain in &of_table.chains {
+            let (chain, lookup) =
+                (Sample::new(chain, plan), |latency_cycles| Lookup { latency_cycles, ..at });
+            latency *= least(&mut machine, 1000.0, &chain, lookup)?.max(1.0);
         }
+        at.latency_cycles = latency.sqrt();
         found.push(at);
     }
     Ok(found)
@@ -269,7 +283,7 @@ fn first_guess(lanes: Lanes) -> Words {
         compute_per_cycle: 3.0,
         copied_per_cycle: 1.0,
         spills: vec![(1, 8.0)],
-        window: 240.0,
+        window: 90.0,
         pass_cycles: 20.0,
         state_cycles: 1.0,
         lookups: Vec::new(),

@@ -15,10 +15,16 @@ fn a_machine_is_found_and_every_case_is_known_to_the_model() {
     assert!(machine.levels.iter().all(|level| level.stages.len() >= 7 && level.pairs.len() >= 14));
     assert!(machine.places[1..].iter().all(|place| !place.beyond.is_empty()));
     assert_eq!(said.last(), Some(&1.0));
-    let all = check(&machine, Effort::SMOKE, &mut |_| {}).unwrap();
-    let score = score(&all);
-    assert!(score.cases >= 40 * 12 && all.len() == score.cases * 3, "{}", score.cases);
-    assert!(all.iter().all(|one| one.predicted > 0.0 && one.measured > 0.0));
+    assert!(machine.levels.iter().all(|level| level.far.len() >= 4 * 3 * 4));
+    let mut pipelines = Vec::new();
+    for seed in [None, Some(1), Some(2)] {
+        let all = check(&machine, seed, Effort::SMOKE, &mut |_| {}).unwrap();
+        let score = score(&all);
+        assert!(score.cases >= 40 * 12 && all.len() == score.cases * 3, "{}", score.cases);
+        assert!(all.iter().all(|one| one.predicted > 0.0 && one.measured > 0.0));
+        pipelines.push(all.into_iter().map(|one| one.pipeline).collect::<Vec<_>>());
+    }
+    assert!(pipelines[0] != pipelines[1] && pipelines[1] != pipelines[2]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipeline::Implementation;
 
 /// The version of the form in which machines are kept.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What was measured of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub struct Words {
     pub copied_per_cycle: f64,
     /// Cycles of a turn that changes so many words of state in memory, by their number.
     pub spills: Vec<(u32, f64)>,
-    /// Instructions that the processor looks ahead.
+    /// Instructions that the processor keeps waiting for what they work on.
     pub window: f64,
     /// Cycles of a pass without a byte: the call, and the end of the loop that nothing foresaw.
     pub pass_cycles: f64,
@@ -109,6 +109,12 @@ pub enum Moves {
     Copy,
     /// It reads one and writes it where it is.
     Update,
+    /// It copies a strip, and passes behind it read that before the next strip comes.
+    Reread,
+    /// The same, with passes behind it that update.
+    Rework,
+    /// It copies, and state goes through memory meanwhile.
+    Spill,
 }
 
 /// How much longer a pass takes when its bytes are in a place than in the first-level cache.
@@ -145,6 +151,24 @@ pub struct Level {
     pub stages: Vec<Stage>,
     /// Pairs of them in one loop.
     pub pairs: Vec<Pair>,
+    /// What pipelines take longer whose message and its place are in memory.
+    pub far: Vec<Far>,
+}
+
+/// How much longer two stages take from memory to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Far {
+    /// How they run.
+    pub implementation: Implementation,
+    /// Whether one pass writes what the pass before wrote.
+    pub rewrites: bool,
+    /// Bytes of message.
+    pub bytes: f64,
+    /// Cycles a byte near.
+    pub near_cycles_per_byte: f64,
+    /// Cycles a byte more.
+    pub cycles_per_byte: f64,
 }
 
 /// A stage of the kernels.
@@ -309,6 +333,12 @@ impl Level {
         self.pairs.iter().try_for_each(|pair| {
             let names = pair.names.join(" > ");
             self.each_length(&names, "cycles", &pair.cycles, 0.1)
+        })?;
+        within(&self.name, "far", self.far.len() as f64, 0.0, 4096.0)?;
+        self.far.iter().try_for_each(|at| {
+            within(&self.name, "far.bytes", at.bytes, 1.0, 1e12)?;
+            within(&self.name, "far.near_cycles_per_byte", at.near_cycles_per_byte, 1e-4, 1e6)?;
+            within(&self.name, "far.cycles_per_byte", at.cycles_per_byte, 0.0, 1e6)
         })
     }
 
@@ -395,13 +425,14 @@ impl Place {
         self.name == "memory"
     }
 
-    /// Cycles a byte of a pass that does nothing but move.
-    pub fn rate(&mut self, moves: Moves) -> &mut f64 {
+    /// Cycles a byte of a pass that does nothing but move; several passes have none.
+    pub fn rate(&mut self, moves: Moves) -> Option<&mut f64> {
         match moves {
-            Moves::Read => &mut self.read_cycles_per_byte,
-            Moves::Write => &mut self.write_cycles_per_byte,
-            Moves::Copy => &mut self.copy_cycles_per_byte,
-            Moves::Update => &mut self.update_cycles_per_byte,
+            Moves::Read => Some(&mut self.read_cycles_per_byte),
+            Moves::Write => Some(&mut self.write_cycles_per_byte),
+            Moves::Copy => Some(&mut self.copy_cycles_per_byte),
+            Moves::Update => Some(&mut self.update_cycles_per_byte),
+            Moves::Reread | Moves::Rework | Moves::Spill => None,
         }
     }
 

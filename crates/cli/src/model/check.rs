@@ -18,6 +18,9 @@ pub struct Check {
     /// A machine that was kept elsewhere.
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
+    /// Draw the described functions at random, by this number, instead of taking those that are listed.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
     /// Print a line of JSON for each measurement, then one for the score.
     #[arg(long)]
     json: bool,
@@ -36,7 +39,8 @@ pub fn run(options: &Check) -> Result {
         ProgressBar::hidden()
     };
     bar.set_style(ProgressStyle::with_template("{wide_bar} {elapsed}, {eta} left")?);
-    let all = check(&machine, effort, &mut |part| bar.set_position((part * 1000.0) as u64))?;
+    let mut says = |part| bar.set_position((part * 1000.0) as u64);
+    let all = check(&machine, options.seed, effort, &mut says)?;
     bar.finish_and_clear();
     let score = score(&all);
     let [integrated, blocked, sequential] = score.right_always;

@@ -1,30 +1,53 @@
 //! Loops over described functions: what each turn asks for.
 
-use super::{Bound, Cost, Pass, SHARPNESS, Work, together};
+use super::{Bound, Cost, Instructions, LINE, Pass, SHARPNESS, Work, together};
 use crate::machine::{Error, Lookup, Machine, Words};
 use crate::pipeline::{Cache, Function};
 
 /// Instructions of a loop for itself: index and branch.
 const LOOP_INSTRUCTIONS: f64 = 2.0;
+/// Of the first-level cache, what tables of several passes may have before each pass loses its own to the others, and
+/// what they have when it has lost all.
+const LOST: [f64; 2] = [0.75, 1.25];
+/// Tables of so many times the first-level cache are beyond it.
+const BEYOND: f64 = 8.0;
 /// Cycles from a load to its word in a register, the first link of every chain.
 const LOAD_CYCLES: f64 = 5.0;
+/// Instructions of a look-up: what selects the entry is copied and cut, the entry is loaded and joined.
+const LOOKUP_INSTRUCTIONS: f64 = 3.0;
+/// Those of them that compute; some processors need not execute the copy.
+const LOOKUP_COMPUTES: f64 = 2.5;
 
-/// Bytes of a cache line.
-const LINE: f64 = 64.0;
-
-pub(super) fn work(
-    machine: &Machine,
+/// Of a message, of which each pass has a `run` before the next pass has it.
+pub(super) fn work<'a>(
+    machine: &'a Machine,
     functions: &[Function],
     bytes: f64,
+    run: f64,
     cache: Cache,
-) -> Result<Work, Error> {
+) -> Result<Work<'a>, Error> {
     let words = words_of(machine, functions)?;
-    let apart = functions.iter().map(|f| pass(words, std::slice::from_ref(f), bytes, cache));
+    let lookups = |f: &Function, bytes: f64| {
+        bytes / f64::from(f.block_words * words.word_bytes) * f64::from(f.lookups)
+    };
+    let of_message = |f: &Function| touched(f.table() as f64, lookups(f, bytes), cache);
+    let all: f64 = functions.iter().map(of_message).sum();
+    let near = machine.places[0].bytes;
+    let lost = ((all / near - LOST[0]) / (LOST[1] - LOST[0])).clamp(0.0, 1.0);
+    let beyond = look_up(words, near * BEYOND);
+    let apart = functions.iter().map(|f| {
+        // What the other passes' tables have pushed out since the pass before is looked up anew.
+        let (lookups, table) = (lookups(f, run), f.table() as f64);
+        let anew = touched(table, lookups, Cache::Warm) / LINE / lookups.max(1.0);
+        let look_up = look_up(words, of_message(f)).towards(&beyond, lost * anew.min(1.0));
+        pass(words, std::slice::from_ref(f), &look_up)
+    });
     Ok(Work {
-        fused: pass(words, functions, bytes, cache),
+        fused: pass(words, functions, &look_up(words, all)),
         apart: apart.collect(),
         shared_cycles: 0.0,
         copied: None,
+        level: None,
     })
 }
 
@@ -68,67 +91,122 @@ fn unit_of(functions: &[Function]) -> u32 {
     functions.iter().fold(1, |unit, f| lcm_bounded(unit, f.block_words.into())) as u32
 }
 
+/// What functions ask for in a turn of one loop.
+#[derive(Default)]
+struct Turn {
+    /// Instructions that compute, look-ups aside.
+    compute: f64,
+    lookups: f64,
+    /// Words of state in registers.
+    in_registers: f64,
+    /// Changes of words of state in memory.
+    spilled: f64,
+    /// Changes of one word of state, one behind the other, in memory and in a register.
+    spill_chain: f64,
+    state_chain: f64,
+    /// Cycles that instructions wait for a word, all together.
+    waited: f64,
+}
+
+impl Turn {
+    fn new(words: &Words, functions: &[Function], look_up: &Lookup) -> Turn {
+        let unit = unit_of(functions);
+        let mut free = registers_for_state(words, functions, unit);
+        let latency = look_up.latency_cycles.max(LOAD_CYCLES + LOOKUP_INSTRUCTIONS);
+        let mut word = Word { at: LOAD_CYCLES, waited: 0.0 };
+        let mut turn = Turn::default();
+        for f in functions {
+            let blocks = f64::from(unit / f.block_words);
+            let kept = f.state_words.min(free);
+            free -= kept;
+            turn.in_registers += f64::from(kept);
+            turn.compute += blocks * f64::from(f.steps());
+            turn.lookups += blocks * f64::from(f.lookups);
+            turn.spilled += blocks * f64::from(f.state_words - kept);
+            if kept < f.state_words {
+                turn.spill_chain = turn.spill_chain.max(blocks);
+            }
+            if kept > 0 {
+                // What only reads goes through its state again and again.
+                let rounds = if f.writes { 1 } else { f.steps().div_ceil(f.state_words) };
+                turn.state_chain = turn.state_chain.max(blocks * f64::from(rounds));
+            }
+            let of_word = |count: u32| f64::from(count) / f64::from(f.block_words);
+            word.chain(of_word(f.lookups), LOOKUP_INSTRUCTIONS - 1.0, latency);
+            word.chain(of_word(f.steps() - f.changes()), 1.0, 0.0);
+            word.chain(of_word(f.changes()), 1.0, 1.0);
+        }
+        if functions.iter().any(|f| f.writes) {
+            word.chain(1.0, 1.0, 0.0);
+        }
+        turn.waited = f64::from(unit) * word.waited;
+        turn
+    }
+}
+
 /// One loop over described functions.
-fn pass(words: &Words, functions: &[Function], bytes: f64, cache: Cache) -> Pass {
+fn pass(words: &Words, functions: &[Function], look_up: &Lookup) -> Pass {
+    let turn = Turn::new(words, functions, look_up);
     let unit = unit_of(functions);
     let writes = functions.iter().any(|f| f.writes);
-    let mut free = registers_for_state(words, functions, unit);
-    let (mut compute, mut spilled, mut spill_chain, mut state_chain) = (0.0, 0.0, 0.0f64, 0.0f64);
-    let touched = |f: &Function| {
-        let blocks = bytes / f64::from(f.block_words * words.word_bytes);
-        touched(f.table() as f64, blocks * f64::from(f.lookups), cache)
-    };
-    let look_up = look_up(words, functions.iter().map(touched).sum());
-    let (mut chain, mut lookups, mut in_registers) = (LOAD_CYCLES, 0.0, 0.0);
-    for f in functions {
-        let blocks = f64::from(unit / f.block_words);
-        let kept = f.state_words.min(free);
-        free -= kept;
-        in_registers += f64::from(kept);
-        compute += blocks * f64::from(f.steps());
-        spilled += blocks * f64::from(f.state_words - kept);
-        if kept < f.state_words {
-            spill_chain = spill_chain.max(blocks);
-        }
-        if kept > 0 {
-            // What only reads goes through its state again and again.
-            let rounds = if f.writes { 1 } else { f.steps().div_ceil(f.state_words) };
-            state_chain = state_chain.max(blocks * f64::from(rounds));
-        }
-        chain += f64::from(f.changes().div_ceil(f.block_words));
-        chain += f64::from(f.lookups.div_ceil(f.block_words))
-            * look_up.latency_cycles.max(LOAD_CYCLES + 3.0);
-        lookups += blocks * f64::from(f.lookups);
-    }
     let moved = f64::from(unit) * if writes { 1.0 } else { 0.5 };
-    let instructions = compute + 2.0 * moved + 2.0 * spilled + 3.0 * lookups + LOOP_INSTRUCTIONS;
-    let apart = together(
-        SHARPNESS,
-        &[
+    let instructions = turn.compute
+        + 2.0 * (moved + turn.spilled)
+        + LOOKUP_INSTRUCTIONS * turn.lookups
+        + LOOP_INSTRUCTIONS;
+    let computing = turn.compute + LOOKUP_COMPUTES * turn.lookups;
+    let demands = |state_chain| {
+        let demands = [
             (Bound::Issue, instructions / words.issue_per_cycle),
-            (Bound::Compute, (compute + 2.0 * lookups) / words.compute_per_cycle),
+            (Bound::Compute, computing / words.compute_per_cycle),
             (Bound::Message, moved / words.copied_per_cycle),
             (Bound::StateChain, state_chain),
-            (Bound::Window, chain * instructions / words.window),
-            (Bound::Tables, lookups * look_up.cycles),
+            (Bound::Window, turn.waited / words.window),
+            (Bound::Tables, turn.lookups * look_up.cycles),
             (Bound::Issue, 1.0),
-        ],
-    );
+        ];
+        together(SHARPNESS, &demands)
+    };
     // What was measured of spilled state has the instructions for it in it: not the norm, but the larger.
-    let all = [
-        apart,
-        (spills(words, spilled), Bound::Spills),
-        (spill_chain * spills(words, 1.0f64.min(spilled)), Bound::SpillChain),
-    ];
-    let (turn, bound) = all.into_iter().fold(apart, |a, b| if b.0 > a.0 { b } else { a });
+    let spilled = spills(words, turn.spilled);
+    let chain = turn.spill_chain * spills(words, turn.spilled.min(1.0));
+    let larger = |a: (f64, Bound), b: (f64, Bound)| if b.0 > a.0 { b } else { a };
+    let all = [(spilled, Bound::Spills), (chain, Bound::SpillChain)];
+    let (cycles, bound) = all.into_iter().fold(demands(turn.state_chain), larger);
+    let least = demands(0.0).0.max(spilled);
     let unit_bytes = f64::from(unit * words.word_bytes);
-    let start = words.pass_cycles + words.state_cycles * in_registers;
     Pass {
-        cost: Cost::Line { start, per_byte: turn / unit_bytes },
+        cost: Cost::Line {
+            start: words.pass_cycles + words.state_cycles * turn.in_registers,
+            per_byte: cycles / unit_bytes,
+            least_per_byte: least / unit_bytes,
+        },
+        spilled_per_byte: turn.spilled / unit_bytes,
         bound,
         word_bytes: words.word_bytes,
-        instructions_per_byte: instructions / unit_bytes,
+        instructions: Instructions::Counted {
+            per_byte: instructions / unit_bytes,
+            state: turn.in_registers,
+        },
         writes,
+    }
+}
+
+/// A word on its way through the functions. Instructions that wait for what comes before them are in the processor's
+/// scheduler, which has room for so many.
+struct Word {
+    /// Cycles since its load began.
+    at: f64,
+    /// Cycles that instructions waited for it, all together.
+    waited: f64,
+}
+
+impl Word {
+    /// Results one behind the other, of some instructions each, that each take so many cycles.
+    fn chain(&mut self, count: f64, instructions: f64, cycles: f64) {
+        let waits = count * self.at + cycles * count * (count - 1.0).max(0.0) / 2.0;
+        self.waited += instructions * waits;
+        self.at += count * cycles;
     }
 }
 
@@ -185,6 +263,18 @@ pub fn touched(table_bytes: f64, lookups: f64, cache: Cache) -> f64 {
     }
 }
 
+impl Lookup {
+    /// A part of the way to another.
+    fn towards(&self, other: &Lookup, part: f64) -> Lookup {
+        let between = |a: f64, b: f64| a + (b - a) * part;
+        Lookup {
+            cycles: between(self.cycles, other.cycles),
+            latency_cycles: between(self.latency_cycles, other.latency_cycles),
+            ..*self
+        }
+    }
+}
+
 /// A look-up in tables of so many bytes together.
 fn look_up(words: &Words, bytes: f64) -> Lookup {
     let nothing = Lookup { table_bytes: bytes, cycles: 0.0, latency_cycles: 0.0 };
@@ -194,12 +284,7 @@ fn look_up(words: &Words, bytes: f64) -> Lookup {
         (Some(a), Some(b)) => {
             // The part that a level holds falls with every doubling.
             let part = (bytes / a.table_bytes).ln() / (b.table_bytes / a.table_bytes).ln();
-            let between = |a: f64, b: f64| a + (b - a) * part;
-            Lookup {
-                cycles: between(a.cycles, b.cycles),
-                latency_cycles: between(a.latency_cycles, b.latency_cycles),
-                ..nothing
-            }
+            Lookup { table_bytes: bytes, ..a.towards(b, part) }
         }
         (Some(at), None) | (None, Some(at)) => *at,
         (None, None) => nothing,

@@ -15,7 +15,7 @@ use transfer::Beside;
 pub use functions::touched;
 pub(crate) use functions::{Counts, counts, lcm_bounded};
 
-use crate::machine::{Error, Machine, Moves};
+use crate::machine::{Error, Level, Machine, Moves, Place};
 use crate::pipeline::{Cache, Implementation, Pipeline};
 
 /// Bytes of a strip of the blocked implementation.
@@ -24,6 +24,24 @@ pub const STRIP: f64 = 4096.0;
 const SHARPNESS: f64 = 6.0;
 /// Of a cache, what a message can have for itself.
 const USABLE: f64 = 0.9;
+
+/// Bytes of a cache line.
+pub const LINE: f64 = 64.0;
+/// Instructions of a pass before and after its loop.
+const PASS_INSTRUCTIONS: f64 = 40.0;
+/// Those of a stage of the kernels in a cycle.
+const PASS_INSTRUCTIONS_PER_CYCLE: f64 = 2.0;
+/// Passes over each strip that calibration measured with it in memory.
+pub const STRIP_PASSES: f64 = 3.0;
+/// Words of state that go through memory for each line of message, as calibration measured it.
+pub const SPILLED_PER_LINE: f64 = 64.0;
+/// Cycles of a pass that only wait, and that the passes before and behind it fill.
+const FILLED_CYCLES: f64 = 64.0;
+
+/// Instructions of a pass before and after its loop, with so many words of state in registers.
+pub fn pass_instructions(state: f64) -> f64 {
+    PASS_INSTRUCTIONS + 2.0 * state
+}
 
 /// What bounds a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +58,7 @@ pub enum Bound {
     SpillChain,
     /// State in registers, as a chain from one turn to the next.
     StateChain,
-    /// A chain of results longer than the processor looks ahead.
+    /// Instructions that wait for results, more than the processor keeps.
     Window,
     /// Table look-ups beyond the first-level cache.
     Tables,
@@ -92,7 +110,8 @@ pub fn predict(
     implementation: Implementation,
 ) -> Result<Prediction, Error> {
     machine.check()?;
-    let work = Work::new(machine, pipeline, bytes, cache)?;
+    let run = if implementation == Implementation::Blocked { bytes.min(STRIP) } else { bytes };
+    let work = Work::new(machine, pipeline, bytes, run, cache)?;
     Ok(work.whole(machine, bytes, cache, implementation))
 }
 
@@ -109,8 +128,8 @@ fn together(sharpness: f64, demands: &[(Bound, f64)]) -> (f64, Bound) {
 
 /// Cycles of a pass in the first-level cache, by its bytes.
 enum Cost {
-    /// Some without a byte, and some for each.
-    Line { start: f64, per_byte: f64 },
+    /// Some without a byte, and some for each, of which the part behind the least is spent waiting.
+    Line { start: f64, per_byte: f64, least_per_byte: f64 },
     /// Of these lengths; lines lie between them, and go on behind the last.
     Points(Vec<(f64, f64)>),
 }
@@ -130,7 +149,10 @@ impl Cost {
 
     fn of(&self, bytes: f64) -> f64 {
         let points = match self {
-            Cost::Line { start, per_byte } => return start + bytes * per_byte,
+            Cost::Line { start, per_byte, least_per_byte } => {
+                let all = bytes * per_byte - FILLED_CYCLES;
+                return start + all.max(bytes * least_per_byte);
+            }
             Cost::Points(points) => points,
         };
         let below = points.iter().rfind(|point| point.0 <= bytes);
@@ -144,30 +166,50 @@ impl Cost {
     }
 }
 
+/// How many instructions a pass runs.
+enum Instructions {
+    /// Of each byte; and so many words of state are brought into registers and back.
+    Counted { per_byte: f64, state: f64 },
+    /// So many in a cycle of the loop.
+    PerCycle(f64),
+}
+
 /// One pass of a loop.
 struct Pass {
     /// In the first-level cache.
     cost: Cost,
     bound: Bound,
-    /// Instructions a byte.
-    instructions_per_byte: f64,
+    instructions: Instructions,
+    /// Words of state that go through memory for each byte.
+    spilled_per_byte: f64,
     /// Bytes of a word that its instructions work on.
     word_bytes: u32,
     writes: bool,
 }
 
 impl Pass {
-    fn beside(&self) -> Beside {
+    fn beside(&self, bytes: f64) -> Beside {
+        let instructions_per_byte = match self.instructions {
+            Instructions::Counted { per_byte, state } => {
+                per_byte + pass_instructions(state) / bytes
+            }
+            Instructions::PerCycle(instructions) => {
+                let looping = self.cost.per_byte();
+                let before = (self.cost.of(bytes) - looping * bytes).max(0.0);
+                instructions * looping + PASS_INSTRUCTIONS_PER_CYCLE * before / bytes
+            }
+        };
         Beside {
             word_bytes: self.word_bytes,
-            instructions_per_byte: self.instructions_per_byte,
+            instructions_per_byte,
             cycles_per_byte: self.cost.per_byte(),
+            spilled_per_byte: self.spilled_per_byte,
         }
     }
 }
 
 /// A pipeline's passes.
-struct Work {
+struct Work<'a> {
     fused: Pass,
     apart: Vec<Pass>,
     /// Cycles that each pass behind the first takes less than one alone.
@@ -175,17 +217,22 @@ struct Work {
     /// Stages of the kernels run in a buffer between the passes and then bring the message to its place:
     /// the pass that does so.
     copied: Option<Pass>,
+    /// Where stages of the kernels were measured in memory.
+    level: Option<&'a Level>,
 }
 
-impl Work {
+impl<'a> Work<'a> {
     fn new(
-        machine: &Machine,
+        machine: &'a Machine,
         pipeline: &Pipeline,
         bytes: f64,
+        run: f64,
         cache: Cache,
-    ) -> Result<Work, Error> {
+    ) -> Result<Work<'a>, Error> {
         match pipeline {
-            Pipeline::Functions(functions) => functions::work(machine, functions, bytes, cache),
+            Pipeline::Functions(functions) => {
+                functions::work(machine, functions, bytes, run, cache)
+            }
             Pipeline::Stages { names, level } => stages::work(machine, names, level),
         }
     }
@@ -204,7 +251,15 @@ impl Work {
                 let footprint = bytes * if self.fused.writes { 2.0 } else { 1.0 };
                 let moves = if self.fused.writes { Moves::Copy } else { Moves::Read };
                 let place = from(machine, footprint, cache);
-                sum.pass(machine, &self.fused, bytes, &[(place, moves)]);
+                sum.work(&self.fused, bytes, self.fused.cost.of(bytes));
+                let more = self.far(implementation, bytes, cache, &sum).unwrap_or_else(|| {
+                    machine.places[place].beyond(moves, bytes, &self.fused.beside(bytes))
+                });
+                sum.add(Bound::Transfer, bytes * more);
+            }
+            // Of one strip, and without a buffer between the passes, it is the same.
+            Implementation::Sequential if self.copied.is_none() && bytes <= STRIP => {
+                self.blocked(machine, bytes, cache, &mut sum);
             }
             Implementation::Sequential => self.sequential(machine, bytes, cache, &mut sum),
             Implementation::Blocked => self.blocked(machine, bytes, cache, &mut sum),
@@ -221,6 +276,15 @@ impl Work {
         let buffer = nearest(machine, bytes * 2.0);
         let mut moved = false;
         sum.saved((self.apart.len() - 1) as f64 * self.shared_cycles);
+        if bytes <= STRIP && self.level.is_some() {
+            // So few bytes stay near but for the first pass and the last, which were measured together.
+            for pass in self.apart.iter().chain(&self.copied) {
+                sum.work(pass, bytes, pass.cost.of(bytes));
+            }
+            let more = self.far(Implementation::Sequential, bytes, cache, sum);
+            sum.add(Bound::Transfer, bytes * more.unwrap_or(0.0));
+            return;
+        }
         for pass in &self.apart {
             let moves: &[_] = match (pass.writes, moved) {
                 (false, false) => &[(source, Moves::Read)],
@@ -249,27 +313,53 @@ impl Work {
     fn blocked(&self, machine: &Machine, bytes: f64, cache: Cache, sum: &mut Sum) {
         let strips = (bytes / STRIP).ceil().max(1.0);
         sum.saved((strips * self.apart.len() as f64 - 1.0) * self.shared_cycles);
-        let mut source = from(machine, bytes * 2.0, cache);
-        let place = source;
-        let mut moved = false;
-        let all = self.apart.iter().map(|pass| pass.cost.per_byte()).sum();
-        let copy =
-            if self.apart.iter().any(|pass| pass.writes) { None } else { self.copied.as_ref() };
+        let writes = self.apart.iter().any(|pass| pass.writes);
+        let copy = if writes { None } else { self.copied.as_ref() };
         for pass in self.apart.iter().chain(copy) {
-            let moves: &[_] = match (pass.writes, moved) {
-                (false, false) => &[(source, Moves::Read)],
-                (_, true) => &[],
-                (true, false) if source == place => &[(place, Moves::Copy)],
-                (true, false) => &[(place, Moves::Write)],
-            };
             let whole = strips - 1.0;
             let cycles = whole * pass.cost.of(STRIP) + pass.cost.of(bytes - whole * STRIP);
             sum.work(pass, bytes, cycles);
-            // What a strip is written for and pushes out goes on beside all its passes.
-            sum.transfer(machine, &Beside { cycles_per_byte: all, ..pass.beside() }, bytes, moves);
-            moved |= pass.writes;
-            source = 0;
         }
+        let more = self.far(Implementation::Blocked, bytes, cache, sum).unwrap_or_else(|| {
+            let place = &machine.places[from(machine, bytes * 2.0, cache)];
+            self.beside_strips(place, bytes, writes || copy.is_some())
+        });
+        sum.add(Bound::Transfer, bytes * more);
+    }
+
+    /// Cycles a byte more: where a strip comes from, and what it pushes out, goes on beside all its passes.
+    fn beside_strips(&self, place: &Place, bytes: f64, writes: bool) -> f64 {
+        let strip = bytes.min(STRIP);
+        let all = self.apart.iter().map(|pass| pass.beside(strip)).reduce(|all, one| all.and(&one));
+        let Some(all) = all else { return 0.0 };
+        // More passes than were measured are as if each was one of those.
+        let all = all.times((STRIP_PASSES / self.apart.len() as f64).min(1.0));
+        let more = |moves| place.beyond(moves, bytes, &all);
+        // Passes that write again what is still on its way wait for it; two of them were measured.
+        match (writes, self.rewrites()) {
+            (false, _) => more(Moves::Read),
+            (true, 0) => more(Moves::Reread),
+            (true, 1) => (more(Moves::Reread) + more(Moves::Rework)) / 2.0,
+            (true, _) => more(Moves::Rework),
+        }
+    }
+
+    /// Passes that write what a pass before wrote.
+    fn rewrites(&self) -> usize {
+        self.apart.iter().filter(|pass| pass.writes).count().saturating_sub(1)
+    }
+
+    /// Cycles a byte that stages of the kernels take longer than near, if that was measured.
+    fn far(
+        &self,
+        implementation: Implementation,
+        bytes: f64,
+        cache: Cache,
+        near: &Sum,
+    ) -> Option<f64> {
+        let level = self.level.filter(|_| cache == Cache::Cold)?;
+        let rewrites = implementation != Implementation::Integrated && self.rewrites() > 0;
+        level.beyond(implementation, rewrites, bytes, near.prediction().cycles / bytes)
     }
 }
 
@@ -334,10 +424,10 @@ impl Sum {
 
     fn pass(&mut self, machine: &Machine, pass: &Pass, bytes: f64, moves: &[(usize, Moves)]) {
         self.work(pass, bytes, pass.cost.of(bytes));
-        self.transfer(machine, &pass.beside(), bytes, moves);
+        self.transfer(machine, &pass.beside(bytes), bytes, moves);
     }
 
-    fn prediction(self) -> Prediction {
+    fn prediction(&self) -> Prediction {
         let bound = self.largest.map_or(Bound::Issue, |(bound, _)| bound);
         // No more is saved than a part: what was measured of other passes is a guess for these.
         let cycles = (self.cycles - self.saved).max(self.cycles / 2.0);

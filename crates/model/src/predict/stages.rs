@@ -1,12 +1,16 @@
 //! Stages of the kernels: what calibration measured of each alone and of each two in one loop.
 
-use super::{Bound, Cost, Pass, SHARPNESS, Work, together};
+use super::{Bound, Cost, Instructions, Pass, SHARPNESS, Work, together};
 use crate::machine::{Error, Level, Machine, Stage};
 
 /// Instructions that a loop of the kernels runs in a cycle, more or less.
 const INSTRUCTIONS_PER_CYCLE: f64 = 3.5;
 
-pub(super) fn work(machine: &Machine, names: &[String], level: &str) -> Result<Work, Error> {
+pub(super) fn work<'a>(
+    machine: &'a Machine,
+    names: &[String],
+    level: &str,
+) -> Result<Work<'a>, Error> {
     let level = machine.level_named(level)?;
     let found: Vec<_> = names.iter().map(|name| level.stage(name)).collect::<Result<_, _>>()?;
     let copy = level.stage("copy")?;
@@ -18,10 +22,10 @@ pub(super) fn work(machine: &Machine, names: &[String], level: &str) -> Result<W
     let pass = |cycles: &[f64], bound, writes| {
         let cost =
             Cost::Points(level.lengths.iter().copied().zip(cycles.iter().copied()).collect());
-        let instructions_per_byte = cost.per_byte() * INSTRUCTIONS_PER_CYCLE;
         // Vectors, but at the portable level, where most stages work on words of 8 bytes.
         let word_bytes = if level.name == "portable" { 8 } else { 64 };
-        Pass { cost, bound, instructions_per_byte, word_bytes, writes }
+        let instructions = Instructions::PerCycle(INSTRUCTIONS_PER_CYCLE);
+        Pass { cost, bound, instructions, spilled_per_byte: 0.0, word_bytes, writes }
     };
     let alone = |stage: &&Stage| pass(&stage.alone_cycles, Bound::Stages, stage.writes);
     Ok(Work {
@@ -30,6 +34,7 @@ pub(super) fn work(machine: &Machine, names: &[String], level: &str) -> Result<W
         apart: found.iter().map(alone).collect(),
         shared_cycles: level.shared_cycles,
         copied: Some(pass(&level.last_copy_cycles, Bound::Message, true)),
+        level: Some(level).filter(|level| !level.far.is_empty()),
     })
 }
 

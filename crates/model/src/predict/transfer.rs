@@ -1,7 +1,9 @@
 //! How much longer a pass takes where its bytes are not in the first-level cache: between what was
 //! measured.
 
-use crate::machine::{Beyond, Moves, Place};
+use super::{LINE, SPILLED_PER_LINE};
+use crate::machine::{Far, Level, Moves, Place};
+use crate::pipeline::Implementation;
 
 /// What goes on beside a transfer.
 #[derive(Clone, Copy, Debug)]
@@ -12,11 +14,46 @@ pub(super) struct Beside {
     pub(super) instructions_per_byte: f64,
     /// Cycles of work that hide what comes from nearer: it is there in time, or it is what everything waits for.
     pub(super) cycles_per_byte: f64,
+    /// Words of state that go through memory for each byte, behind what the message's own stores wait for.
+    pub(super) spilled_per_byte: f64,
+}
+
+impl Beside {
+    /// Both, one behind the other.
+    pub(super) fn and(&self, other: &Beside) -> Beside {
+        Beside {
+            word_bytes: self.word_bytes,
+            instructions_per_byte: self.instructions_per_byte + other.instructions_per_byte,
+            cycles_per_byte: self.cycles_per_byte + other.cycles_per_byte,
+            spilled_per_byte: self.spilled_per_byte + other.spilled_per_byte,
+        }
+    }
+
+    /// As if there were other passes of the same kind, more or fewer.
+    pub(super) fn times(&self, by: f64) -> Beside {
+        Beside {
+            word_bytes: self.word_bytes,
+            instructions_per_byte: self.instructions_per_byte * by,
+            cycles_per_byte: self.cycles_per_byte * by,
+            spilled_per_byte: self.spilled_per_byte * by,
+        }
+    }
 }
 
 impl Place {
     /// Cycles a byte.
     pub(super) fn beyond(&self, moves: Moves, bytes: f64, beside: &Beside) -> f64 {
+        let more = self.unspilled(moves, bytes, beside);
+        if !self.is_memory() || moves != Moves::Copy || beside.spilled_per_byte <= 0.0 {
+            return more;
+        }
+        let part = (beside.spilled_per_byte * LINE / SPILLED_PER_LINE).min(1.0);
+        let spilling = self.unspilled(Moves::Spill, bytes, beside);
+        more * (1.0 - part) + spilling.max(more) * part
+    }
+
+    /// As if all state were in registers.
+    fn unspilled(&self, moves: Moves, bytes: f64, beside: &Beside) -> f64 {
         let is_memory = self.is_memory();
         // Words as long as the pass's own, or what comes nearest: with long words the processor sees more bytes ahead.
         let distance =
@@ -28,50 +65,208 @@ impl Place {
         if moves == Moves::Write && all().next().is_none() {
             // Measured of memory alone; elsewhere it is what copying takes beyond reading.
             let [copy, read] =
-                [Moves::Copy, Moves::Read].map(|moves| self.beyond(moves, bytes, beside));
+                [Moves::Copy, Moves::Read].map(|moves| self.unspilled(moves, bytes, beside));
             return (copy - read).max(0.0);
         }
-        let below = all().map(|at| at.bytes).filter(|at| *at <= bytes).fold(f64::NAN, f64::max);
-        let above = all().map(|at| at.bytes).filter(|at| *at > bytes).fold(f64::NAN, f64::min);
-        let at = |size: f64| {
-            let all = all().filter(|at| at.bytes == size);
-            if is_memory {
-                along(all, |at| at.instructions_per_byte, beside.instructions_per_byte)
-            } else {
-                along(all, |at| at.near_cycles_per_byte, beside.cycles_per_byte)
-            }
-        };
-        match (below.is_nan(), above.is_nan()) {
-            (true, true) => 0.0,
-            // What comes before the first byte is the same, however few there are.
-            (true, false) => at(above) * above / bytes,
-            (false, true) => at(below),
-            // Along a line, of cycles by bytes: each byte more costs the same.
-            (false, false) => {
-                let part = (bytes - below) / (above - below);
-                (at(below) * below * (1.0 - part) + at(above) * above * part) / bytes
-            }
+        if matches!(moves, Moves::Reread | Moves::Rework) && all().next().is_none() {
+            // The same: in caches the passes behind the first only hide what that one waits for.
+            return self.unspilled(Moves::Copy, bytes, beside);
+        }
+        let points: Vec<_> = all()
+            .map(|at| Point {
+                bytes: at.bytes,
+                at: if is_memory { at.instructions_per_byte } else { at.near_cycles_per_byte },
+                found: Found { near: at.near_cycles_per_byte, more: at.cycles_per_byte },
+            })
+            .collect();
+        if is_memory {
+            let more = |found: &Found| beside.longer(found);
+            between(&points, bytes, beside.instructions_per_byte, more)
+        } else {
+            between(&points, bytes, beside.cycles_per_byte, |found| found.more)
         }
     }
 }
 
-/// Of one size, between those that are nearest by what counts there.
-fn along<'a>(all: impl Iterator<Item = &'a Beyond>, of: impl Fn(&Beyond) -> f64, x: f64) -> f64 {
-    let (mut below, mut above): (Option<&Beyond>, Option<&Beyond>) = (None, None);
-    for at in all {
-        if of(at) <= x && below.is_none_or(|b| of(b) < of(at)) {
-            below = Some(at);
+impl Level {
+    /// Cycles a byte that a pipeline of so many near takes longer in memory, if such was measured.
+    pub(super) fn beyond(
+        &self,
+        implementation: Implementation,
+        rewrites: bool,
+        bytes: f64,
+        near_cycles_per_byte: f64,
+    ) -> Option<f64> {
+        let same = |at: &&Far| (at.implementation, at.rewrites) == (implementation, rewrites);
+        let point = |at: &Far| Point {
+            bytes: at.bytes,
+            at: at.near_cycles_per_byte,
+            found: Found { near: at.near_cycles_per_byte, more: at.cycles_per_byte },
+        };
+        let points: Vec<_> = self.far.iter().filter(same).map(point).collect();
+        let more = |found: &Found| found.more;
+        (!points.is_empty()).then(|| between(&points, bytes, near_cycles_per_byte, more))
+    }
+}
+
+/// What was measured of a message of some bytes, beside so much of what counts there.
+struct Point {
+    bytes: f64,
+    at: f64,
+    found: Found,
+}
+
+/// Cycles a byte more, of a message between those that were measured.
+fn between(points: &[Point], bytes: f64, x: f64, more: impl Fn(&Found) -> f64) -> f64 {
+    let lengths = || points.iter().map(|point| point.bytes);
+    let below = lengths().filter(|at| *at <= bytes).fold(f64::NAN, f64::max);
+    let above = lengths().filter(|at| *at > bytes).fold(f64::NAN, f64::min);
+    let at = |size: f64| more(&along(points.iter().filter(|point| point.bytes == size), x));
+    match (below.is_nan(), above.is_nan()) {
+        (true, true) => 0.0,
+        // What comes before the first byte is the same, however few there are.
+        (true, false) => at(above) * above / bytes,
+        (false, true) => at(below),
+        // Along a line, of cycles by bytes: each byte more costs the same.
+        (false, false) => {
+            let part = (bytes - below) / (above - below);
+            (at(below) * below * (1.0 - part) + at(above) * above * part) / bytes
         }
-        if of(at) > x && above.is_none_or(|a| of(a) > of(at)) {
-            above = Some(at);
+    }
+}
+
+/// Cycles a byte: near, and what a place adds to them.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    near: f64,
+    more: f64,
+}
+
+impl Beside {
+    /// What memory adds: as much as was measured beside as many instructions. Where ours wait for each other longer than
+    /// those did, a part of that goes on beside the transfer.
+    fn longer(&self, found: &Found) -> f64 {
+        let waits = self.cycles_per_byte - found.near;
+        if waits <= 0.0 {
+            return found.more;
+        }
+        let far = found.near + found.more;
+        let with = |near: f64| (far.powi(HIDING) + near.powi(HIDING)).powf(1.0 / f64::from(HIDING));
+        let longer = with(self.cycles_per_byte) - with(found.near);
+        (found.more + longer - waits).max(0.0)
+    }
+}
+
+/// Exponent of the norm in which work and transfer join.
+const HIDING: i32 = 3;
+
+/// Of one size, between those that are nearest by what counts there.
+fn along<'a>(points: impl Iterator<Item = &'a Point>, x: f64) -> Found {
+    let (mut below, mut above): (Option<&Point>, Option<&Point>) = (None, None);
+    for point in points {
+        if point.at <= x && below.is_none_or(|b| b.at < point.at) {
+            below = Some(point);
+        }
+        if point.at > x && above.is_none_or(|a| a.at > point.at) {
+            above = Some(point);
         }
     }
     match (below, above) {
         (Some(a), Some(b)) => {
-            let part = (x / of(a)).ln() / (of(b) / of(a)).ln();
-            a.cycles_per_byte * (1.0 - part) + b.cycles_per_byte * part
+            let part = (x / a.at).ln() / (b.at / a.at).ln();
+            let between = |a: f64, b: f64| a * (1.0 - part) + b * part;
+            Found {
+                near: between(a.found.near, b.found.near),
+                more: between(a.found.more, b.found.more),
+            }
         }
-        (Some(at), None) | (None, Some(at)) => at.cycles_per_byte,
-        (None, None) => 0.0,
+        (Some(point), None) | (None, Some(point)) => point.found,
+        (None, None) => Found::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Beyond;
+
+    fn beside(instructions_per_byte: f64, cycles_per_byte: f64) -> Beside {
+        Beside { word_bytes: 8, instructions_per_byte, cycles_per_byte, spilled_per_byte: 0.0 }
+    }
+
+    fn memory(all: &[(Moves, f64, f64, f64)]) -> Place {
+        let beyond =
+            |(moves, bytes, instructions_per_byte, cycles_per_byte): &(Moves, f64, f64, f64)| {
+                Beyond {
+                    moves: *moves,
+                    word_bytes: 8,
+                    bytes: *bytes,
+                    near_cycles_per_byte: 0.5,
+                    instructions_per_byte: *instructions_per_byte,
+                    cycles_per_byte: *cycles_per_byte,
+                }
+            };
+        Place {
+            name: "memory".to_owned(),
+            bytes: 1e15,
+            read_cycles_per_byte: 0.0,
+            write_cycles_per_byte: 0.0,
+            copy_cycles_per_byte: 0.0,
+            update_cycles_per_byte: 0.0,
+            latency_cycles: 0.0,
+            beyond: all.iter().map(beyond).collect(),
+        }
+    }
+
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} {b}");
+    }
+
+    #[test]
+    fn between_lengths_each_byte_more_costs_the_same() {
+        let place = memory(&[(Moves::Copy, 512.0, 1.0, 2.0), (Moves::Copy, 1536.0, 1.0, 1.0)]);
+        let more = |bytes| place.beyond(Moves::Copy, bytes, &beside(1.0, 0.5));
+        near(more(512.0), 2.0);
+        near(more(1024.0) * 1024.0, f64::midpoint(512.0 * 2.0, 1536.0));
+        near(more(1e6), 1.0);
+        // What comes before the first byte is there of one byte too.
+        near(more(1.0), 1024.0);
+    }
+
+    #[test]
+    fn instructions_fill_the_window_and_waiting_hides() {
+        let place = memory(&[(Moves::Copy, 512.0, 1.0, 1.0), (Moves::Copy, 512.0, 4.0, 3.0)]);
+        let more = |beside| place.beyond(Moves::Copy, 512.0, &beside);
+        near(more(beside(2.0, 0.5)), 2.0);
+        near(more(beside(0.1, 0.5)), 1.0);
+        near(more(beside(9.0, 0.1)), 3.0);
+        // Chains that wait as long as the transfer takes hide most of it, and never more than all.
+        let hidden = more(beside(1.0, 1.5));
+        assert!(0.0 < hidden && hidden < 0.5, "{hidden}");
+        near(more(beside(1.0, 1e9)), 0.0);
+        // State in memory waits behind the message's own stores.
+        near(more(Beside { spilled_per_byte: 1.0, ..beside(1.0, 1.5) }), 1.0);
+    }
+
+    #[test]
+    fn spilled_state_goes_from_none_to_what_was_measured() {
+        let place = memory(&[(Moves::Copy, 512.0, 1.0, 1.0), (Moves::Spill, 512.0, 1.0, 3.0)]);
+        let more = |words: f64| {
+            let spilled_per_byte = words / LINE;
+            place.beyond(Moves::Copy, 512.0, &Beside { spilled_per_byte, ..beside(1.0, 0.5) })
+        };
+        near(more(0.0), 1.0);
+        near(more(SPILLED_PER_LINE / 2.0), 2.0);
+        near(more(SPILLED_PER_LINE * 9.0), 3.0);
+    }
+
+    #[test]
+    fn what_was_not_measured_follows_from_what_was() {
+        let place = memory(&[(Moves::Copy, 512.0, 1.0, 3.0), (Moves::Read, 512.0, 1.0, 1.0)]);
+        for (moves, expected) in
+            [(Moves::Write, 2.0), (Moves::Rework, 3.0), (Moves::Reread, 3.0), (Moves::Update, 0.0)]
+        {
+            near(place.beyond(moves, 512.0, &beside(1.0, 0.5)), expected);
+        }
     }
 }
