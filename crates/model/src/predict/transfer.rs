@@ -14,7 +14,7 @@ pub(super) struct Beside {
     pub(super) instructions_per_byte: f64,
     /// Cycles of work that hide what comes from nearer: it is there in time, or it is what everything waits for.
     pub(super) cycles_per_byte: f64,
-    /// Words of state that go through memory for each byte, behind what the message's own stores wait for.
+    /// Words of state that go through memory for each byte.
     pub(super) spilled_per_byte: f64,
 }
 
@@ -244,8 +244,6 @@ mod tests {
         let hidden = more(beside(1.0, 1.5));
         assert!(0.0 < hidden && hidden < 0.5, "{hidden}");
         near(more(beside(1.0, 1e9)), 0.0);
-        // State in memory waits behind the message's own stores.
-        near(more(Beside { spilled_per_byte: 1.0, ..beside(1.0, 1.5) }), 1.0);
     }
 
     #[test]
