@@ -65,8 +65,8 @@ fn workers() -> Vec<Worker> {
     let mut all = Vec::new();
     let lanes = [Lanes::Avx512, Lanes::Avx2, Lanes::Scalar64];
     for lanes in lanes.into_iter().filter(|lanes| lanes.is_available()) {
-        for instructions in [2, 8, 32, 100] {
-            let function = Function::new(1, instructions, 2);
+        for (instructions, block) in [(2, 4), (8, 2), (32, 2), (100, 2)] {
+            let function = Function::new(1, instructions, block);
             all.push(Worker { lanes, function, cold: &COLD_MOVES });
         }
         let spilled = SPILLED_PER_LINE as usize * lanes.word_bytes() / LINE as usize;

@@ -20,7 +20,7 @@ pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
 /// turns.
 pub(crate) const LENGTHS: [usize; 5] = [256, 512, 1024, 2048, 8192];
 /// Messages that pipelines are measured with from memory to memory.
-const FAR: [usize; 5] = [512, 1024, 2048, 4096, 32 << 10];
+const FAR: [usize; 6] = [512, 1024, 2048, 4096, 32 << 10, 256 << 10];
 /// How many of [`LENGTHS`] are one strip.
 const STRIPS: usize = 4;
 
