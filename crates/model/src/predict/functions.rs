@@ -122,14 +122,15 @@ impl Turn {
             turn.in_registers += f64::from(kept);
             turn.compute += blocks * f64::from(f.steps());
             turn.lookups += blocks * f64::from(f.lookups);
-            turn.spilled += blocks * f64::from(f.state_words - kept);
+            // What only reads goes through its state again and again.
+            let rounds = if f.writes { 1 } else { f.steps().div_ceil(f.state_words) };
+            let chain = blocks * f64::from(rounds);
+            turn.spilled += chain * f64::from(f.state_words - kept);
             if kept < f.state_words {
-                turn.spill_chain = turn.spill_chain.max(blocks);
+                turn.spill_chain = turn.spill_chain.max(chain);
             }
             if kept > 0 {
-                // What only reads goes through its state again and again.
-                let rounds = if f.writes { 1 } else { f.steps().div_ceil(f.state_words) };
-                turn.state_chain = turn.state_chain.max(blocks * f64::from(rounds));
+                turn.state_chain = turn.state_chain.max(chain);
             }
             let of_word = |count: u32| f64::from(count) / f64::from(f.block_words);
             word.chain(of_word(f.lookups), LOOKUP_INSTRUCTIONS - 1.0, latency);
