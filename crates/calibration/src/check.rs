@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::arena::{Arena, Places};
 use crate::cases::cases;
 use crate::plan::Plan;
-use crate::timing::{Clock, SETTLED, cold_calls, cold_turn, turn};
+use crate::timing::{Clock, far, turn};
 use crate::{Effort, Error};
 
 /// Sizes of message, in bytes.
@@ -65,14 +65,9 @@ pub fn check(
                                 let Places { src, dst, work } = arena.warm(bytes);
                                 turn(length, || runner.run(src, dst, work, implementation))
                             }
-                            Cache::Cold => {
-                                let Places { src, dst, work } = arena.warm(SETTLED);
+                            Cache::Cold => far(arena, bytes, |Places { src, dst, work }| {
                                 runner.run(src, dst, work, implementation);
-                                cold_turn(cold_calls(bytes), || {
-                                    let Places { src, dst, work } = arena.cold(bytes);
-                                    runner.run(src, dst, work, implementation);
-                                })
-                            }
+                            }),
                         }
                     });
                     tasks.push((pipeline.clone(), cache, bytes, implementation, task));

@@ -9,7 +9,7 @@ use crate::arena::{MESSAGE_MAX, Places};
 use crate::caches::{Cache, caches};
 use crate::plan::{Plan, Task};
 use crate::runner::STRIP;
-use crate::timing::{SETTLED, cold_calls, cold_turn, quantile, turn};
+use crate::timing::{cold_turn, far, quantile, turn};
 use crate::words::state_registers;
 
 /// The levels that Linux reports, or usual ones, and memory.
@@ -144,10 +144,7 @@ fn task(
                 run(src, dst);
             });
         }
-        let Places { src, dst, .. } = arena.warm(SETTLED);
-        run(src, dst);
-        cold_turn(cold_calls(bytes), || {
-            let Places { src, dst, work } = arena.cold(bytes);
+        far(arena, bytes, |Places { src, dst, work }| {
             run(if moves == Moves::Write { work } else { src }, dst);
         })
     }))

@@ -11,7 +11,7 @@ use crate::arena::Places;
 use crate::fit::fit;
 use crate::plan::{Plan, Task};
 use crate::runner::Runner;
-use crate::timing::{SETTLED, cold_calls, cold_turn, quantile, turn};
+use crate::timing::{self, quantile, turn};
 
 /// For measuring only.
 pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));
@@ -141,10 +141,7 @@ fn far(
 ) -> Task {
     let mut runner: Box<dyn Runner> = Box::new(runner);
     plan.add(move |arena, _| {
-        let Places { src, dst, work } = arena.warm(SETTLED);
-        runner.run(src, dst, work, implementation);
-        cold_turn(cold_calls(bytes), || {
-            let Places { src, dst, work } = arena.cold(bytes);
+        timing::far(arena, bytes, |Places { src, dst, work }| {
             runner.run(src, dst, work, implementation);
         })
     })

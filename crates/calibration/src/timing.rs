@@ -1,5 +1,6 @@
 //! The clock of the core, and turns of what is measured.
 
+use crate::arena::{Arena, Places};
 use fusewire_synthetic::{Function, Lanes, Program};
 use std::time::{Duration, Instant};
 
@@ -86,7 +87,13 @@ pub fn turn(length: Duration, mut call: impl FnMut()) -> f64 {
 
 /// Bytes of a message near that come before cold ones: code, state, tables and what the processor foresees are as they
 /// are in the midst of work. Their words have chosen nearly all entries of each table.
-pub(crate) const SETTLED: usize = 16 << 10;
+const SETTLED: usize = 16 << 10;
+
+/// ns of a run over a message of so many bytes in memory, in the midst of work.
+pub(crate) fn far(arena: &mut Arena, bytes: usize, mut run: impl FnMut(Places<'_>)) -> f64 {
+    run(arena.warm(SETTLED));
+    cold_turn(cold_calls(bytes), || run(arena.cold(bytes)))
+}
 
 /// ns of a call whose memory is new each time, the first call aside: it brings back the code, which is not what is
 /// cold.
