@@ -38,7 +38,7 @@ impl Connection {
                 {
                     return self.repeated_syn(h);
                 }
-                self.note_old_duplicate(now, h, payload_len);
+                self.note_old_duplicate(h, payload_len);
                 self.answer(now, payload_len);
             }
             return None;
@@ -91,18 +91,17 @@ impl Connection {
         start < recv.adv && start + u64::from(len) > recv.nxt
     }
 
-    /// A retransmission of what we have: our acknowledgement was lost or slow. It is reported (RFC 2883),
-    /// and the next acknowledgement echoes its timestamp, lest the peer take the time that our
-    /// acknowledgements were lost for a round trip. No further below the window than a window.
-    fn note_old_duplicate(&mut self, now: Instant, h: &Header, payload_len: u32) {
+    /// A retransmission of what we have: our acknowledgement was lost or slow. It is reported (RFC 2883), if
+    /// its acknowledgement could be the peer's. No further below the window than a window. It sets no
+    /// TS.Recent: what lies outside of the window is rejected before (RFC 7323, section 5.3, R2 and R3), or
+    /// whoever guesses a timestamp would shut the peer out for as long as it is ahead.
+    fn note_old_duplicate(&mut self, h: &Header, payload_len: u32) {
         let Some(start) = self.recv.position_of(h.seq) else { return };
         let end = start + u64::from(payload_len);
         let near = start + u64::from(self.recv.window_max) >= self.recv.nxt;
-        if payload_len == 0 || end > self.recv.nxt || !near {
-            return;
-        }
-        self.update_ts_recent(now, h);
-        if self.recv.sack {
+        let is_old = payload_len > 0 && end <= self.recv.nxt && near;
+        let could_be_the_peers = h.flags.has(Flags::ACK) && self.acceptable_ack(h).is_some();
+        if self.recv.sack && is_old && could_be_the_peers {
             self.recv.ranges.note_duplicate(start, end);
         }
     }

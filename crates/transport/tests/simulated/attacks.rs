@@ -118,8 +118,9 @@ impl Attacker {
     }
 }
 
-/// A forged window or timestamp on a segment that is acceptable otherwise would need the numbers of an
-/// acknowledgement: case 6 has them, and therefore says nothing new.
+/// A segment that is acceptable, number and acknowledgement, and brings nothing that a tag guards counts
+/// with window and timestamp: nobody can tell it from the peer's. Case 6 knows all that, and where it
+/// reaches into the window it therefore says nothing new.
 fn harmless(frame: Frame, genuine: Option<(u32, u32)>, window: u16) -> Frame {
     let header = frame.header().expect("a header of ours");
     let options = Options { timestamps: genuine, ..Options::default() };
@@ -148,7 +149,9 @@ fn forged_segments_do_not_disturb_a_transfer() {
             let Some(target) = side.target() else { return };
             let mut frame = attacker.forge(&target);
             let header = frame.header().expect("a header of ours");
-            if header.ack == target.snd_una && !header.flags.has(Flags::RST) {
+            let reaches_in = target.rcv_nxt.lt(header.seq + frame.payload_len());
+            let is_acceptable = header.ack == target.snd_una && !header.flags.has(Flags::RST);
+            if is_acceptable && reaches_in && side.has_all_of(&frame, now) {
                 let Some((timestamps, window)) = side.last_heard else { return };
                 frame = harmless(frame, timestamps, window);
             }

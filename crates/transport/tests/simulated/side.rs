@@ -292,6 +292,13 @@ impl Side {
         })
     }
 
+    /// Nothing of a frame's payload is taken: what it does is up to its header.
+    pub fn has_all_of(&mut self, frame: &Frame, now: Instant) -> bool {
+        let header = frame.header().expect("the attacker writes headers that parse");
+        let initial = self.conn.handle_initial(now, &header, frame.payload_len());
+        matches!(initial, Initial::Payload(plan) if plan.len == 0)
+    }
+
     /// A frame with a right checksum that the peer did not send: its payload, where it is new, does
     /// not open (wrong tag).
     pub fn receive_forged(&mut self, frame: &Frame, now: Instant) {

@@ -129,6 +129,56 @@ fn old_timestamps_are_refused_and_answered() {
     assert_eq!(pair.received(), 2000);
 }
 
+/// A segment of bytes that `b` has, with a timestamp as far ahead as PAWS takes for later.
+fn old_with_a_timestamp(p: &Packet, below: u32, ack: Seq, ahead: u32) -> Packet {
+    let mut f = p.clone();
+    f.header.seq = Seq(p.header.seq.0.wrapping_sub(below));
+    f.header.ack = ack;
+    f.header.options.timestamps =
+        p.header.options.timestamps.map(|(v, e)| (v.wrapping_add(ahead), e));
+    f
+}
+
+#[test]
+fn timestamps_of_what_lies_below_the_window_do_not_stop_the_peer() {
+    // Seen on a wire: 28 segments with the right acknowledgement, old numbers and forged timestamps; and
+    // 2,000 of one who guesses numbers, acknowledgements and timestamps.
+    let right = |p: &Packet, i: u32| old_with_a_timestamp(p, 1000, p.header.ack, (i + 1) << 20);
+    let blind = |p: &Packet, i: u32| {
+        let guess = |salt: u32| (i + 1).wrapping_mul(0x9e37_79b1).rotate_left(salt);
+        old_with_a_timestamp(p, 1000 + i % 7, Seq(guess(3)), guess(11) >> 1)
+    };
+    let cases: [(u32, &dyn Fn(&Packet, u32) -> Packet); 2] = [(28, &right), (2000, &blind)];
+    for (count, forge) in cases {
+        let (mut pair, p) = open();
+        for i in 0..count {
+            pair.b.take(pair.now, &forge(&p, i));
+            pair.b.output(pair.now);
+        }
+        pair.b.take(pair.now, &p);
+        assert_eq!(pair.received(), 2000, "after {count} forged segments");
+        assert_eq!(pair.b.tcp.counters().dropped(DropCause::Paws), 0);
+        pair.a.send(1000);
+        pair.run_until(|_, _| false, |pair| pair.received() == 3000);
+        assert_eq!(pair.a.tcp.counters().retransmissions, 0);
+    }
+}
+
+#[test]
+fn a_forged_duplicate_below_the_window_is_not_reported() {
+    let (mut pair, p) = open();
+    pair.b.output(pair.now);
+    let forged = old_with_a_timestamp(&p, 1000, p.header.ack + 1_000_000, 0);
+    pair.b.take(pair.now, &forged);
+    let answer = pair.b.output(pair.now).remove(0);
+    assert_eq!(answer.header.options.sack_count, 0, "a report to the peer by a stranger");
+    // The peer's own is reported (RFC 2883).
+    pair.b.take(pair.now, &old_with_a_timestamp(&p, 1000, p.header.ack, 0));
+    let answer = pair.b.output(pair.now).remove(0);
+    let first = Seq(p.header.seq.0.wrapping_sub(1000));
+    assert_eq!(answer.header.options.sack_blocks(), [(first, p.header.seq)]);
+}
+
 #[test]
 fn a_segment_of_the_last_turn_is_refused_by_its_timestamp() {
     // Four gigabytes later the same sequence numbers are in the window again.
