@@ -14,6 +14,7 @@ pub mod channel;
 pub mod client;
 mod element;
 mod error;
+mod folder;
 mod inbox;
 pub mod memory;
 pub mod message;

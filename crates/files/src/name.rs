@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest name of one file, in bytes.
 pub const MAX_NAME_LEN: usize = 255;
@@ -78,6 +79,14 @@ pub(crate) fn is_reserved(name: &[u8]) -> bool {
 pub(crate) fn unfinished(name: &[u8], suffix: &[u8]) -> Vec<u8> {
     let hash = blake3::hash(name).to_hex();
     [RESERVED_PREFIX, &hash.as_bytes()[..16], suffix].concat()
+}
+
+/// A name for something that takes the place of `name` at once; another each time.
+pub(crate) fn spare(name: &[u8]) -> Vec<u8> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let suffix = format!("-{}-{count}.part", std::process::id());
+    unfinished(name, suffix.as_bytes())
 }
 
 /// A path below the served folder: names divided by single slashes, none of them `..`; empty for the folder itself.
@@ -182,8 +191,9 @@ impl fmt::Display for RemotePath {
 /// A link's target is kept only if it is relative and stays inside the folder that is transferred.
 ///
 /// The rule is one of spelling, so that both sides can apply it: `..` only at the front, and no more of them
-/// than `depth`, the number of folders between the link and the root of the transfer. Names after the
-/// leading `..` can only lead down, through real folders or through links that keep to the same rule.
+/// than `depth`, the number of folders between the link and the root of the transfer; folders themselves, not
+/// links to folders, as [`crate::folder`] sees to. Names after the leading `..` can only lead down, through
+/// real folders or through links that keep to the same rule; none is that of an unfinished file.
 pub(crate) fn link_stays_inside(target: &[u8], depth: usize) -> bool {
     if target.is_empty() || target.len() > MAX_PATH_LEN || target[0] == b'/' || target.contains(&0)
     {
@@ -195,7 +205,8 @@ pub(crate) fn link_stays_inside(target: &[u8], depth: usize) -> bool {
             b"" | b"." => {}
             b".." if named => return false,
             b".." => ups += 1,
-            _ if name.len() > MAX_NAME_LEN => return false,
+            // An unfinished file is nobody's to read.
+            _ if name.len() > MAX_NAME_LEN || is_reserved(name) => return false,
             _ => named = true,
         }
     }
@@ -293,6 +304,8 @@ mod tests {
             (b"/x", 5, false),
             (b"", 5, false),
             (b"a\0", 5, false),
+            (b".fusewire-0011.part", 0, false),
+            (b"../a/.fusewire-0011.state", 1, false),
         ] {
             assert_eq!(link_stays_inside(target, depth), kept, "{} at {depth}", Shown(target));
         }

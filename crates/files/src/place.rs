@@ -1,12 +1,14 @@
 //! Folders and links, made below an open folder.
 
 use crate::Error;
+use crate::folder::{self, open_parent};
 use crate::message::Code;
 use crate::meta::{Kind, Meta};
 use crate::name::{PathError, RemotePath};
-use crate::target::{open_parent, timestamps};
+use crate::target::timestamps;
 use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -37,25 +39,32 @@ pub(crate) fn make_link(
     let Some(name) = path.name() else {
         return Err(Error::path(path.as_bytes(), PathError::Component("")));
     };
-    let os = |e| Error::os("make the link", path.as_bytes(), e);
+    let os = |e: Errno| Error::os("make the link", path.as_bytes(), e);
     let dir = open_parent(root, path)?;
-    match dir.symlink_metadata(OsStr::from_bytes(name)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
+    let (target, at) = (OsStr::from_bytes(target), OsStr::from_bytes(name));
+    match rustix::fs::symlinkat(target, &dir, at) {
+        Ok(()) => return Ok(()),
+        Err(Errno::EXIST) if replace => {}
+        Err(Errno::EXIST) => return Err(Error::local(Code::Exists, path.as_bytes())),
         Err(error) => return Err(os(error)),
-        Ok(_) if !replace => return Err(Error::local(Code::Exists, path.as_bytes())),
-        Ok(there) => match Meta::of(&there).kind {
-            Kind::File | Kind::Link => {}
-            Kind::Folder | Kind::Other => {
-                return Err(Error::local(Code::NotAFile, path.as_bytes()));
-            }
-        },
     }
-    let part = crate::name::unfinished(name, crate::name::PART_SUFFIX);
-    let part = OsStr::from_bytes(&part);
-    let _ = dir.remove_file(part);
-    dir.symlink_contents(OsStr::from_bytes(target), part).map_err(os)?;
-    dir.rename(part, &dir, OsStr::from_bytes(name)).map_err(|error| {
-        let _ = dir.remove_file(part);
+    let there = dir.symlink_metadata(at);
+    let there = there.map_err(|e| Error::os("look at", path.as_bytes(), e))?;
+    if let Kind::Folder | Kind::Other = Meta::of(&there).kind {
+        return Err(Error::local(Code::NotAFile, path.as_bytes()));
+    }
+    // The name of the partial file may be an upload's that goes on.
+    let spare = loop {
+        let spare = crate::name::spare(name);
+        match rustix::fs::symlinkat(target, &dir, OsStr::from_bytes(&spare)) {
+            Ok(()) => break spare,
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(os(error)),
+        }
+    };
+    let spare = OsStr::from_bytes(&spare);
+    rustix::fs::renameat(&dir, spare, &dir, at).map_err(|error| {
+        let _ = rustix::fs::unlinkat(&dir, spare, AtFlags::empty());
         os(error)
     })
 }
@@ -64,9 +73,7 @@ pub(crate) fn make_link(
 /// their name.
 pub(crate) fn touch(root: &Dir, path: &RemotePath, meta: &Meta) -> Result<(), Error> {
     let os = |e: rustix::io::Errno| Error::os("set the time of", path.as_bytes(), e);
-    let dir = root
-        .open_dir(path.as_path())
-        .map_err(|e| Error::os("open the folder", path.as_bytes(), e))?;
+    let dir = folder::open(root, path)?;
     // The handle may be one that only names the folder; "." can be opened in it.
     rustix::fs::utimensat(&dir, ".", &timestamps(meta.mtime), AtFlags::empty()).map_err(os)?;
     let mode = Mode::from_raw_mode(meta.mode & 0o777);

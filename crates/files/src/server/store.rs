@@ -114,7 +114,13 @@ impl Uploads {
 
     pub(super) fn touch(&mut self, path: &[u8], meta: &Meta) -> Result<Option<Reply>, Error> {
         let path = self.writable(path)?;
-        place::touch(&self.share.root, &path, meta)?;
+        if path.name().is_none() {
+            // The served folder is the owner's.
+            return Err(Error::local(Code::BadRequest, b""));
+        }
+        // Nobody is to lock the server out of a folder.
+        let meta = Meta { mode: meta.mode | 0o700, ..*meta };
+        place::touch(&self.share.root, &path, &meta)?;
         Ok(Some(Reply::Stored { complete: true }))
     }
 

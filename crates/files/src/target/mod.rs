@@ -10,6 +10,7 @@ mod writer;
 pub(crate) use writer::RangeWriter;
 
 use crate::Error;
+use crate::folder::open_parent;
 use crate::message::Code;
 use crate::meta::{Kind, Meta, Time};
 use crate::name::{self, PART_SUFFIX, PathError, RemotePath, STATE_SUFFIX};
@@ -57,6 +58,8 @@ struct Place {
     part: Vec<u8>,
     state_name: Vec<u8>,
     file: File,
+    /// Device and inode of `file`.
+    id: (u64, u64),
 }
 
 #[derive(Debug)]
@@ -92,8 +95,8 @@ impl Target {
         check_place(&dir, name, shown, storing.replace)?;
         let part = name::unfinished(name, PART_SUFFIX);
         let state_name = name::unfinished(name, STATE_SUFFIX);
-        let file = open_part(&dir, &part, shown)?;
-        let place = Place { dir, name: name.to_vec(), part, state_name, file };
+        let (file, id) = open_part(&dir, &part, shown)?;
+        let place = Place { dir, name: name.to_vec(), part, state_name, file, id };
         let mut target = Target::new(Some(place), shown, meta, storing);
         target.take_up()?;
         Ok(target)
@@ -299,6 +302,9 @@ impl Target {
             .map_err(os("set the permissions of"))?;
         rustix::fs::futimens(&place.file, &timestamps(self.meta.mtime))
             .map_err(os("set the time of"))?;
+        if !place.is_ours() {
+            return Err(Error::local(Code::Changed, &self.path));
+        }
         let (part, name) = (OsStr::from_bytes(&place.part), OsStr::from_bytes(&place.name));
         let flags =
             if self.storing.replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
@@ -325,7 +331,7 @@ impl Drop for Target {
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = self.place.as_ref().filter(|_| !progress.finished) else { return };
         let worth = progress.done.runs() > 0 || !progress.unchecked.is_empty();
-        if progress.state.is_some() && worth && !progress.remove {
+        if progress.state.is_some() && worth && !progress.remove || !place.is_ours() {
             return;
         }
         for name in [&place.part, &place.state_name] {
@@ -335,6 +341,13 @@ impl Drop for Target {
 }
 
 impl Place {
+    /// The partial file still has its name. Who keeps to the lock does not touch it; somebody may have tidied up.
+    fn is_ours(&self) -> bool {
+        let part = OsStr::from_bytes(&self.part);
+        rustix::fs::statat(&self.dir, part, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|there| (there.st_dev, there.st_ino) == self.id)
+    }
+
     fn unlink(&self, name: &[u8]) -> rustix::io::Result<()> {
         rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(name), AtFlags::empty())
     }
@@ -345,19 +358,6 @@ pub(crate) fn timestamps(mtime: Time) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
         last_modification: Timespec { tv_sec: mtime.s, tv_nsec: mtime.ns.into() },
-    }
-}
-
-/// Opens the folder above `path`, making what is missing.
-pub(crate) fn open_parent(root: &Dir, path: &RemotePath) -> Result<Dir, Error> {
-    let parent = path.parent();
-    match root.open_dir(parent.as_path()) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let os = |e| Error::os("make the folder", parent.as_bytes(), e);
-            root.create_dir_all(parent.as_path()).map_err(os)?;
-            root.open_dir(parent.as_path()).map_err(os)
-        }
-        other => other.map_err(|e| Error::os("open the folder", parent.as_bytes(), e)),
     }
 }
 
@@ -374,8 +374,8 @@ fn check_place(dir: &Dir, name: &[u8], path: &[u8], replace: bool) -> Result<(),
     }
 }
 
-/// Opens the partial file and locks it against other transfers.
-fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<File, Error> {
+/// Opens the partial file and locks it against other transfers; its device and inode.
+fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<(File, (u64, u64)), Error> {
     let os = |e| Error::os("write", path, e);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
@@ -394,7 +394,7 @@ fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<File, Error> {
         }
         match dir.symlink_metadata(OsStr::from_bytes(part)) {
             Ok(there) if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) => {
-                return Ok(file);
+                return Ok((file, (opened.dev(), opened.ino())));
             }
             _ => {}
         }

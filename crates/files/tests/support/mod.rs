@@ -1,6 +1,8 @@
 //! A server's sessions and a client's workers, joined in memory and turned until they are finished.
 #![allow(dead_code)]
 
+pub mod raw;
+
 use fusewire_base::Instant;
 use fusewire_files::client::{Event, get, list, put};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
@@ -12,6 +14,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// What most tests marshal contents as.
+pub const OCTETS: Element = Element::Octets;
 
 /// What came of a transfer.
 #[derive(Debug, Default, Clone)]

@@ -6,7 +6,7 @@ use crate::client::{list, range_len};
 use crate::meta::{Entry, Kind, Meta};
 use crate::name::link_stays_inside;
 use crate::target::{Storing, Target};
-use crate::{Element, Error, RemotePath, place};
+use crate::{Element, Error, RemotePath, folder, place};
 use cap_std::fs::Dir;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -220,13 +220,14 @@ impl Plan {
                 Ok(())
             }
             Kind::Folder => {
+                let above = &ledger.destination.dir;
                 let dir = if self.options.forget {
-                    ledger.destination.dir.try_clone()
+                    let os = |e| Error::os("open the folder", name.as_bytes(), e);
+                    above.try_clone().map_err(os)?
                 } else {
-                    place::make_folder(&ledger.destination.dir, &name)?;
-                    ledger.destination.dir.open_dir(name.as_path())
+                    place::make_folder(above, &name)?;
+                    folder::open(above, &name)?
                 };
-                let dir = dir.map_err(|e| Error::os("open the folder", name.as_bytes(), e))?;
                 // Where no name was given the folder is the user's own and keeps its time.
                 let is_made = !name.as_bytes().is_empty() && !self.options.forget;
                 let meta = is_made.then_some(entry.meta);

@@ -1,0 +1,113 @@
+//! A client that says what it likes, to a session of the server's.
+
+use super::OCTETS;
+use fusewire_base::Instant;
+use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received};
+use fusewire_files::memory::{self, MemoryChannel, Settings};
+use fusewire_files::message::{self, Code, Create, DataHeader, Read, Reply, Request};
+use fusewire_files::server::{self, Share};
+use fusewire_files::{Error, Kind, Meta, Scratch, Time, Version};
+use std::sync::Arc;
+
+/// A client that says what it likes.
+pub struct Raw {
+    pub channel: MemoryChannel,
+    pub server: MemoryChannel,
+    pub session: server::Session,
+    pub scratch: Scratch,
+    pub xid: u32,
+}
+
+impl Raw {
+    pub fn new(share: &Arc<Share>) -> Raw {
+        let (server, channel) = memory::pair(Settings::default());
+        Raw { channel, server, session: share.session(OCTETS), scratch: Scratch::new(), xid: 0 }
+    }
+
+    pub fn send(&mut self, adu: &[u8]) {
+        self.channel.send(adu).unwrap();
+    }
+
+    pub fn ask(&mut self, request: Request) -> Vec<Reply> {
+        self.ask_at(Instant::ZERO, request)
+    }
+
+    pub fn ask_at(&mut self, now: Instant, request: Request) -> Vec<Reply> {
+        self.xid += 1;
+        let message = message::emit(self.xid, &request, OCTETS).unwrap();
+        self.send(&message);
+        self.replies_at(now).unwrap()
+    }
+
+    pub fn replies(&mut self) -> Result<Vec<Reply>, Error> {
+        self.replies_at(Instant::ZERO)
+    }
+
+    fn replies_at(&mut self, now: Instant) -> Result<Vec<Reply>, Error> {
+        let (mut replies, mut buffer) = (Vec::new(), vec![0; MAX_ADU_LEN]);
+        for _ in 0..20 {
+            self.session.turn(&mut self.server, &mut self.scratch, now)?;
+            while let Received::Adu { len } = self.channel.recv(&mut buffer).unwrap() {
+                if let Ok(Some((_, reply))) =
+                    message::parse::<Reply>(&mut buffer[..len].to_vec(), OCTETS)
+                {
+                    replies.push(reply);
+                }
+            }
+        }
+        Ok(replies)
+    }
+
+    pub fn code(&mut self, request: Request) -> Code {
+        match self.ask(request).as_slice() {
+            [Reply::Failed { code, .. }] => *code,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn read(path: &[u8], version: Version, len: u64) -> Request {
+    Request::Read(Read {
+        path: path.to_vec(),
+        version,
+        position: 0,
+        len,
+        copies: 1,
+        reply_bytes: 0,
+        bytes_per_s: 0,
+        growing: false,
+    })
+}
+
+pub fn meta(kind: Kind, size: u64) -> Meta {
+    Meta {
+        kind,
+        mode: 0o644,
+        mtime: Time { s: 1, ns: 2 },
+        size,
+        sparse: false,
+        version: Version([3; 16]),
+    }
+}
+
+pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Request {
+    let meta = meta(kind, 0);
+    Request::Create(Create {
+        path: path.to_vec(),
+        meta,
+        target: target.to_vec(),
+        replace: true,
+        position: 0,
+        len: 0,
+    })
+}
+
+pub fn data(xid: u32, position: u64, contents: &[u8], sum: Option<[u8; 32]>) -> Vec<u8> {
+    let header =
+        DataHeader { xid, copy: 0, position, len: contents.len() as u32, sum: sum.is_some() };
+    let mut adu = header.emit(OCTETS).to_vec();
+    adu.extend_from_slice(contents);
+    adu.resize(adu.len() + OCTETS.fill_len(contents.len()), 0);
+    adu.extend(sum.into_iter().flatten());
+    adu
+}

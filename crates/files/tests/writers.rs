@@ -1,0 +1,183 @@
+//! What a client must not be able to do that may write: lead others out of the folder, touch what is not its
+//! own, or lock the owner out.
+
+mod support;
+
+use fusewire_files::message::{self, Code, Create, Reply, Request};
+use fusewire_files::{Kind, Meta};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use support::raw::*;
+use support::*;
+
+const STORED: [Reply; 1] = [Reply::Stored { complete: true }];
+
+/// A served folder, empty, beside a secret.
+fn served() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let served = dir.path().join("served");
+    fs::create_dir(&served).unwrap();
+    fs::write(dir.path().join("secret"), b"secret").unwrap();
+    (dir, served)
+}
+
+/// Where the unfinished file `name` is kept.
+fn unfinished(name: &str, suffix: &str) -> String {
+    format!(".fusewire-{}{suffix}", &blake3::hash(name.as_bytes()).to_hex()[..16])
+}
+
+/// Every link below `folder` is broken or leads to something below it.
+fn assert_no_link_leads_out(folder: &Path) {
+    let root = folder.canonicalize().unwrap();
+    for path in tree(folder).into_keys() {
+        let path = folder.join(path);
+        if let (true, Ok(to)) = (path.is_symlink(), path.canonicalize()) {
+            assert!(to.starts_with(&root), "{} leads to {}", path.display(), to.display());
+        }
+    }
+}
+
+fn file(path: &[u8], size: u64) -> Request {
+    Request::Create(Create {
+        path: path.to_vec(),
+        meta: meta(Kind::File, size),
+        target: Vec::new(),
+        replace: true,
+        position: 0,
+        len: size,
+    })
+}
+
+fn touch(path: &[u8], mode: u32) -> Request {
+    Request::Touch { path: path.to_vec(), meta: Meta { mode, ..meta(Kind::Folder, 0) } }
+}
+
+fn sum(block: u64, contents: &[u8]) -> [u8; 32] {
+    use blake3::hazmat::HasherExt as _;
+    blake3::Hasher::new().set_input_offset(block << 20).update(contents).finalize_non_root()
+}
+
+/// A block of contents, in messages that are short enough; the hash behind them.
+fn block(raw: &mut Raw, xid: u32, index: u64, contents: &[u8]) {
+    let last = contents.len().saturating_sub(1) / (64 << 10);
+    for (n, piece) in contents.chunks(64 << 10).enumerate() {
+        let sum = (n == last).then(|| sum(index, contents));
+        raw.send(&data(xid, (index << 20) + ((n as u64) << 16), piece, sum));
+    }
+}
+
+#[test]
+fn links_through_links_do_not_lead_out() {
+    let (dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    assert_eq!(raw.ask(create(b"p", Kind::Link, b".")), STORED);
+    // By its name it lies two folders deep; where it would come to lie, it leads out.
+    for path in [&b"p/x"[..], b"p/p/x", b"p/p/p/p/x", b"p/new/x"] {
+        for kind in [Kind::Link, Kind::Folder, Kind::File] {
+            let target: &[u8] = if kind == Kind::Link { b"../secret" } else { b"" };
+            let shown = String::from_utf8_lossy(path).into_owned();
+            let code = raw.code(create(path, kind, target));
+            assert_eq!(code, Code::NotAFolder, "{shown} {kind:?}");
+        }
+    }
+    assert_eq!(raw.code(touch(b"p/p", 0o700)), Code::NotAFolder);
+    assert_no_link_leads_out(&served);
+    assert_eq!(tree(&served).len(), 1, "{:?}", tree(&served));
+    // Folders that are folders are made as they were, and links in them lead as far up as they lie deep.
+    assert_eq!(raw.ask(create(b"a/b/l", Kind::Link, b"../../f")), STORED);
+    assert_eq!(raw.ask(create(b"a/b/c/d", Kind::Folder, b"")), STORED);
+    assert_eq!(raw.code(create(b"a/b/m", Kind::Link, b"../../../secret")), Code::BadPath);
+    assert_eq!(fs::read_link(served.join("a/b/l")).unwrap(), Path::new("../../f"));
+    assert!(served.join("a/b/c/d").is_dir());
+    assert_no_link_leads_out(&served);
+    drop(dir);
+}
+
+#[test]
+fn links_do_not_lead_to_unfinished_files() {
+    let (dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    for suffix in [".part", ".state"] {
+        let name = unfinished("x", suffix);
+        let targets = [name.clone(), format!("./{name}"), format!("d/{name}"), format!("{name}/x")];
+        for target in targets {
+            let code = raw.code(create(b"l", Kind::Link, target.as_bytes()));
+            assert_eq!(code, Code::BadPath, "{target}");
+        }
+    }
+    // Nor is one told of that is there.
+    symlink(unfinished("x", ".part"), served.join("there")).unwrap();
+    let list = message::List { path: vec![], recursive: true, credit: 9 };
+    let replies = raw.ask(Request::List(list));
+    let [Reply::Entries { entries, .. }, _] = &replies[..] else { panic!("{replies:?}") };
+    assert_eq!((entries.len(), &entries[0].target[..]), (1, &b""[..]));
+    drop(dir);
+}
+
+#[test]
+fn a_link_disturbs_no_upload_of_its_name() {
+    let (_dir, served) = served();
+    fs::write(served.join("f"), b"before").unwrap();
+    let share = share(&served, true);
+    let (mut one, mut other) = (Raw::new(&share), Raw::new(&share));
+    one.ask(file(b"x", 4));
+    let xid = one.xid;
+    block(&mut one, xid, 0, b"1234");
+    assert_eq!(one.replies().unwrap(), []);
+    for _ in 0..3 {
+        assert_eq!(other.ask(create(b"x", Kind::Link, b"f")), STORED);
+    }
+    assert_eq!(fs::read_link(served.join("x")).unwrap(), Path::new("f"));
+    assert_eq!(one.ask(Request::Commit { of: xid }), STORED);
+    assert!(fs::symlink_metadata(served.join("x")).unwrap().is_file());
+    assert_eq!(fs::read(served.join("x")).unwrap(), b"1234");
+    assert_eq!(fs::read(served.join("f")).unwrap(), b"before");
+    // Where nothing may be replaced nothing is.
+    let Request::Create(link) = create(b"x", Kind::Link, b"f") else { unreachable!() };
+    let code = other.code(Request::Create(Create { replace: false, ..link }));
+    assert_eq!(code, Code::Exists);
+    assert_no_leftovers(&served);
+}
+
+/// Somebody removes the partial file, and somebody else begins one of the same name.
+#[test]
+fn what_gets_the_name_is_what_was_written() {
+    for (len, committed) in [(4, true), (4, false), (4 << 20, true), (4 << 20, false)] {
+        let (_dir, served) = served();
+        fs::write(served.join("x"), b"before").unwrap();
+        let part = served.join(unfinished("x", ".part"));
+        let mut raw = Raw::new(&share(&served, true));
+        raw.ask(file(b"x", len));
+        let xid = raw.xid;
+        for (index, contents) in (0..).zip(bytes(len as usize, 1).chunks(1 << 20)) {
+            block(&mut raw, xid, index, contents);
+        }
+        assert_eq!(raw.replies().unwrap(), []);
+        fs::remove_file(&part).unwrap();
+        fs::write(&part, b"somebody else's").unwrap();
+        if committed {
+            assert_eq!(raw.code(Request::Commit { of: xid }), Code::Changed);
+        }
+        drop(raw);
+        assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
+        assert_eq!(fs::read(&part).unwrap(), b"somebody else's", "{len} {committed}");
+    }
+}
+
+#[test]
+fn nobody_locks_the_owner_out() {
+    let (_dir, served) = served();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(&served, fs::Permissions::from_mode(0o751)).unwrap();
+    let mut raw = Raw::new(&share(&served, true));
+    for of in [0, 0o777] {
+        assert_eq!(raw.code(touch(b"", of)), Code::BadRequest);
+        assert_eq!(mode(&served), 0o751);
+    }
+    assert_eq!(raw.ask(create(b"d", Kind::Folder, b"")), STORED);
+    for (of, expected) in [(0, 0o700), (0o055, 0o755), (0o777, 0o777)] {
+        assert_eq!(raw.ask(touch(b"d", of)), STORED);
+        assert_eq!(mode(&served.join("d")), expected, "{of:o}");
+    }
+}
