@@ -7,9 +7,11 @@
 //! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
 
 use crate::Error;
+use crate::message::Code;
 use crate::meta::Version;
 use crate::sum::{BlockSum, block_count};
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -53,13 +55,18 @@ impl State {
     pub(crate) fn open(dir: &Dir, name: &[u8], identity: Identity) -> Result<Opened, Error> {
         let os = |e| Error::os("keep the record of", name, e);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true);
+        options.read(true).write(true).create(true).mode(0o600);
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
         let mut file = dir.open_with(OsStr::from_bytes(name), &options).map_err(os)?;
+        let opened = file.metadata().map_err(os)?;
+        if !opened.is_file() {
+            return Err(Error::local(Code::NotAFile, name));
+        }
         // A record tells of each block once, or a few times after damage; what is longer is none of ours.
         let len_max =
             block_count(identity.size).saturating_mul(4 * RECORD_LEN as u64).saturating_add(40);
         let mut bytes = Vec::new();
-        if file.metadata().map_err(os)?.len() <= len_max {
+        if opened.len() <= len_max {
             file.read_to_end(&mut bytes).map_err(os)?;
         }
         let mut blocks = BTreeMap::new();

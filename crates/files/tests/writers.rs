@@ -6,7 +6,7 @@ mod support;
 use fusewire_files::message::{self, Code, Create, Reply, Request};
 use fusewire_files::{Kind, Meta};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use support::raw::*;
 use support::*;
@@ -162,6 +162,37 @@ fn what_gets_the_name_is_what_was_written() {
         drop(raw);
         assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
         assert_eq!(fs::read(&part).unwrap(), b"somebody else's", "{len} {committed}");
+    }
+}
+
+#[test]
+fn a_record_is_nobody_elses_to_read_or_to_lead_away() {
+    let (dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    raw.ask(file(b"x", 4 << 20));
+    for suffix in [".part", ".state"] {
+        let mode = fs::metadata(served.join(unfinished("x", suffix))).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{suffix}");
+    }
+    // The unfinished names of another file are links that lead out, or pipes.
+    for suffix in [".part", ".state"] {
+        let path = served.join(unfinished("y", suffix));
+        for target in ["../secret", "../made"] {
+            symlink(target, &path).unwrap();
+            raw.code(file(b"y", 4 << 20));
+            assert_eq!(fs::read(dir.path().join("secret")).unwrap(), b"secret", "{suffix}");
+            assert!(!dir.path().join("made").exists(), "{suffix}");
+            let _ = fs::remove_file(&path);
+        }
+        // Inside the folder the kernel lets links lead, so the record would be written into `f`.
+        fs::write(served.join("f"), b"a file").unwrap();
+        symlink("f", &path).unwrap();
+        raw.code(file(b"y", 4 << 20));
+        assert_eq!(fs::read(served.join("f")).unwrap(), b"a file", "{suffix}");
+        let _ = fs::remove_file(&path);
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(raw.code(file(b"y", 4 << 20)), Code::NotAFile, "{suffix}");
+        let _ = fs::remove_file(&path);
     }
 }
 
