@@ -18,6 +18,11 @@ impl Rate {
         Rate { bytes_per_s, tokens: 0.0, updated: None }
     }
 
+    /// Another bound from now on; what was sent beyond the old one is still owed.
+    pub const fn set_bytes_per_s(&mut self, bytes_per_s: u64) {
+        self.bytes_per_s = bytes_per_s;
+    }
+
     /// The bound, zero for none.
     pub const fn bytes_per_s(&self) -> u64 {
         self.bytes_per_s

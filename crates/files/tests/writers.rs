@@ -1,9 +1,12 @@
 //! What a client must not be able to do that may write: lead others out of the folder, touch what is not its
-//! own, or lock the owner out.
+//! own, lock the owner out, or use more than its share.
 
 mod support;
 
-use fusewire_files::message::{self, Code, Create, Reply, Request};
+use fusewire_base::Instant;
+use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received};
+use fusewire_files::message::{self, Code, Create, Read, Reply, Request};
+use fusewire_files::server::{self, Share};
 use fusewire_files::{Kind, Meta};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -211,4 +214,47 @@ fn nobody_locks_the_owner_out() {
         assert_eq!(raw.ask(touch(b"d", of)), STORED);
         assert_eq!(mode(&served.join("d")), expected, "{of:o}");
     }
+}
+
+/// A bound of bytes a second holds however often a client changes what it wants of it.
+#[test]
+fn a_changed_rate_is_no_new_beginning() {
+    const RATE: u64 = 100_000;
+    let (_dir, served) = served();
+    let contents = bytes(1 << 20, 5);
+    fs::write(served.join("f"), &contents).unwrap();
+    let settings = server::Settings { bytes_per_s: RATE, ..server::Settings::default() };
+    let share = Share::open(&served, settings).unwrap();
+    let mut raw = Raw::new(&share);
+    let [Reply::Entry(entry)] = &raw.ask(Request::Look { path: b"f".to_vec() })[..] else {
+        panic!("no entry")
+    };
+    let (version, start) = (entry.meta.version, Instant::from_ms(1_000));
+    let (mut now, end) = (start, Instant::from_ms(6_000));
+    let (mut received, mut adu, mut wanted) = (0, vec![0; MAX_ADU_LEN], 0);
+    while now < end {
+        wanted = if wanted == RATE { RATE - 1 } else { RATE };
+        raw.xid += 1;
+        let Request::Read(read) = read(b"f", version, 1 << 20) else { unreachable!() };
+        let request = Request::Read(Read { bytes_per_s: wanted, ..read });
+        let message = message::emit(raw.xid, &request, OCTETS).unwrap();
+        raw.send(&message);
+        // As soon as something comes it is broken off, and asked for at another rate.
+        let before = received;
+        while now < end && received == before {
+            let turn = raw.session.turn(&mut raw.server, &mut raw.scratch, now).unwrap();
+            while let Received::Adu { len } = raw.channel.recv(&mut adu).unwrap() {
+                received += len as u64;
+            }
+            now = match turn.wait_until {
+                Some(at) if !turn.worked => at,
+                _ => now + std::time::Duration::from_micros(10),
+            };
+        }
+        let of = raw.xid;
+        raw.ask_at(now, Request::Cancel { of });
+    }
+    let most = RATE * 5 + 2 * MAX_ADU_LEN as u64;
+    assert!(received <= most, "{received} bytes in 5 s, {most} at most");
+    assert!(received > RATE * 4, "{received} bytes only");
 }

@@ -222,9 +222,7 @@ impl Session {
         let own = self.share.settings.bytes_per_s;
         let bound = if own == 0 { read.bytes_per_s } else { read.bytes_per_s.min(own) };
         let bound = if read.bytes_per_s == 0 { own } else { bound };
-        if bound != self.rate.bytes_per_s() {
-            self.rate = Rate::new(bound);
-        }
+        self.rate.set_bytes_per_s(bound);
         let range = read.position..end;
         let job = Job { xid, copies: read.copies, range, reply_bytes: read.reply_bytes, max_adu };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
