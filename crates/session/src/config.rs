@@ -8,12 +8,16 @@ use crate::identity::Identity;
 use crate::kernel::{Execution, Level, Swap};
 use crate::key_log::KeyLogFile;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest body that a record may be configured to have, in bytes.
 pub const BODY_LEN_MAX: u32 = 1 << 24;
 
 /// The longest body taken unless configured otherwise, in bytes.
 pub const BODY_LEN_MAX_DEFAULT: u32 = 1 << 20;
+
+/// How long a connection may be silent unless configured otherwise.
+pub const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Which code runs the data pass; both sides choose for themselves.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +99,10 @@ pub struct ClientConfig {
     pub element: Swap,
     /// The longest body that this side takes, in bytes.
     pub body_len_max: u32,
+    /// Give a connection up of which nothing was heard for so long. Each side says its own in the handshake and
+    /// the smaller counts, for both; an idle connection asks after its peer at a third of it. `None`: this
+    /// side never gives up for that.
+    pub idle_timeout: Option<Duration>,
     /// Ask to go on over shared memory: see [`Established::rendezvous`](crate::Established::rendezvous).
     pub shared_memory: bool,
     /// Code of the data pass.
@@ -116,6 +124,7 @@ impl ClientConfig {
             allow_insecure: false,
             element: Swap::None,
             body_len_max: BODY_LEN_MAX_DEFAULT,
+            idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
             shared_memory: false,
             kernel: Kernel::detect(),
             executions: Executions::default(),
@@ -137,6 +146,10 @@ pub struct ServerConfig {
     pub allow_insecure: bool,
     /// The longest body that this side takes, in bytes.
     pub body_len_max: u32,
+    /// Give a connection up of which nothing was heard for so long. Each side says its own in the handshake and
+    /// the smaller counts, for both; an idle connection asks after its peer at a third of it. `None`: this
+    /// side never gives up for that.
+    pub idle_timeout: Option<Duration>,
     /// Where this side waits with its shared memory, for clients that ask for it: the name of a Unix
     /// socket in the abstract namespace, of 1 to 107 bytes. `None` to do without.
     pub shared_memory: Option<Vec<u8>>,
@@ -158,6 +171,7 @@ impl ServerConfig {
             ciphers: Cipher::DEFAULT.to_vec(),
             allow_insecure: false,
             body_len_max: BODY_LEN_MAX_DEFAULT,
+            idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
             shared_memory: None,
             kernel: Kernel::detect(),
             executions: Executions::default(),

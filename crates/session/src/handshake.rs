@@ -27,6 +27,7 @@ use crate::tls::{self, Seen};
 use rustls::{AlertDescription, Connection};
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes that a peer may send before the handshake ends. An honest one needs about 2,500.
@@ -65,6 +66,8 @@ pub struct Options {
     pub send_body_len_max: u32,
     /// Longest body that may be received, bytes.
     pub receive_body_len_max: u32,
+    /// A connection of which nothing was heard for so long is given up by both sides.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// What a finished handshake leaves.
@@ -142,6 +145,7 @@ impl Handshake {
             body_len_max: config.body_len_max,
             ciphers: config.ciphers.clone(),
             shared_memory: config.shared_memory,
+            idle_timeout: config.idle_timeout,
         };
         let role = Role::Client { hello, pinned: config.trust != Trust::Ask };
         let own = config.identity.fingerprint();
@@ -545,6 +549,7 @@ fn agree_as_client(
         element: choice.element,
         send_body_len_max: choice.body_len_max.min(config::BODY_LEN_MAX),
         receive_body_len_max: hello.body_len_max,
+        idle_timeout: smaller(choice.idle_timeout, hello.idle_timeout),
     };
     Ok((options, choice.shared_memory))
 }
@@ -567,15 +572,25 @@ fn answer_as_server(
     let element = hello.element;
     let shared_memory = config.shared_memory.clone().filter(|_| hello.shared_memory);
     let body_len_max = config.body_len_max;
-    let choice = Choice { version, cipher, element, body_len_max, shared_memory };
+    let idle_timeout = config.idle_timeout;
+    let choice = Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout };
     let options = Options {
         version,
         cipher,
         element,
         send_body_len_max: hello.body_len_max.min(config::BODY_LEN_MAX),
         receive_body_len_max: config.body_len_max,
+        idle_timeout: smaller(config.idle_timeout, hello.idle_timeout),
     };
     Ok((choice, options))
+}
+
+/// What both have agreed on: the smaller of what was said.
+fn smaller(ours: Option<Duration>, theirs: Option<Duration>) -> Option<Duration> {
+    match (ours, theirs) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }
 
 impl core::fmt::Debug for Handshake {

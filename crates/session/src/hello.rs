@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::kernel::Swap;
 use core::fmt;
 use core::ops::RangeInclusive;
+use core::time::Duration;
 
 /// Version of the record protocol.
 pub const VERSION: u8 = 1;
@@ -23,6 +24,8 @@ const REFUSAL: u8 = 3;
 const FLAG_INSECURE: u8 = 1;
 /// Type of the extension that asks for shared memory and offers it.
 const SHARED_MEMORY: u16 = 1;
+/// Type of the extension that says how long a connection may be silent.
+const IDLE_TIMEOUT: u16 = 2;
 /// The longest name of a Unix socket in the abstract namespace, in bytes.
 pub const SOCKET_NAME_LEN_MAX: usize = 107;
 
@@ -41,6 +44,8 @@ pub struct Hello {
     pub ciphers: Vec<Cipher>,
     /// The client asks to go on over shared memory.
     pub shared_memory: bool,
+    /// The client gives a connection up of which nothing was heard for so long: whole milliseconds, from 1.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// What a server chose.
@@ -57,6 +62,8 @@ pub struct Choice {
     /// Where the server waits with its shared memory, if it was asked for and agrees: the name of a
     /// Unix socket in the abstract namespace.
     pub shared_memory: Option<Vec<u8>>,
+    /// The server gives a connection up of which nothing was heard for so long: whole milliseconds, from 1.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// Why a server refused a Hello.
@@ -141,7 +148,7 @@ impl Hello {
         out.extend(self.body_len_max.to_be_bytes());
         out.push(self.ciphers.len() as u8);
         self.ciphers.iter().for_each(|c| out.extend(c.code()));
-        emit_extensions(out, self.shared_memory.then_some(&[]));
+        emit_extensions(out, self.shared_memory.then_some(&[]), self.idle_timeout);
     }
 
     /// Reads a whole message.
@@ -162,9 +169,16 @@ impl Hello {
             // A cipher of a later version is skipped: what it is called here is nobody's business yet.
             ciphers.extend(Cipher::from_code(reader.array()?));
         }
-        let shared_memory = reader.extensions(0..=0)?.is_some();
-        let allow_insecure = flags & FLAG_INSECURE != 0;
-        Ok(Hello { version, allow_insecure, element, body_len_max, ciphers, shared_memory })
+        let Extensions { shared_memory, idle_timeout } = reader.extensions(0..=0)?;
+        Ok(Hello {
+            version,
+            allow_insecure: flags & FLAG_INSECURE != 0,
+            element,
+            body_len_max,
+            ciphers,
+            shared_memory: shared_memory.is_some(),
+            idle_timeout,
+        })
     }
 }
 
@@ -175,7 +189,7 @@ impl Choice {
         out.extend(self.cipher.code());
         out.push(element_code(self.element));
         out.extend(self.body_len_max.to_be_bytes());
-        emit_extensions(out, self.shared_memory.as_deref());
+        emit_extensions(out, self.shared_memory.as_deref(), self.idle_timeout);
     }
 }
 
@@ -218,9 +232,16 @@ impl Answer {
         })?;
         let element = reader.element()?;
         let body_len_max = reader.body_len_max()?;
-        let name = reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
-        let shared_memory = name.map(<[u8]>::to_vec);
-        Ok(Answer::Choice(Choice { version, cipher, element, body_len_max, shared_memory }))
+        let Extensions { shared_memory, idle_timeout } =
+            reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
+        Ok(Answer::Choice(Choice {
+            version,
+            cipher,
+            element,
+            body_len_max,
+            shared_memory: shared_memory.map(<[u8]>::to_vec),
+            idle_timeout,
+        }))
     }
 }
 
@@ -243,14 +264,34 @@ pub fn choose(hello: &Hello, ciphers: &[Cipher], allow_insecure: bool) -> Result
     Err(reason)
 }
 
-fn emit_extensions(out: &mut Vec<u8>, shared_memory: Option<&[u8]>) {
-    let Some(value) = shared_memory else {
-        return out.extend(0u16.to_be_bytes());
+fn emit_extensions(
+    out: &mut Vec<u8>,
+    shared_memory: Option<&[u8]>,
+    idle_timeout: Option<Duration>,
+) {
+    let at = out.len();
+    out.extend([0, 0]);
+    let mut emit = |kind: u16, value: &[u8]| {
+        out.extend(kind.to_be_bytes());
+        out.extend((value.len() as u16).to_be_bytes());
+        out.extend(value);
     };
-    out.extend((4 + value.len() as u16).to_be_bytes());
-    out.extend(SHARED_MEMORY.to_be_bytes());
-    out.extend((value.len() as u16).to_be_bytes());
-    out.extend(value);
+    if let Some(value) = shared_memory {
+        emit(SHARED_MEMORY, value);
+    }
+    if let Some(timeout) = idle_timeout {
+        let ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1);
+        emit(IDLE_TIMEOUT, &ms.to_be_bytes());
+    }
+    let len = (out.len() - at - 2) as u16;
+    out[at..at + 2].copy_from_slice(&len.to_be_bytes());
+}
+
+/// What stands behind a message's fixed fields.
+#[derive(Default)]
+struct Extensions<'a> {
+    shared_memory: Option<&'a [u8]>,
+    idle_timeout: Option<Duration>,
 }
 
 struct Reader<'a> {
@@ -259,7 +300,7 @@ struct Reader<'a> {
     at: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn malformed(&self, expected: &'static str, found: u64, offset: usize) -> Error {
         Error::Malformed { what: self.what, expected, found, offset }
     }
@@ -298,30 +339,42 @@ impl Reader<'_> {
         Ok(len)
     }
 
-    /// Type, length, value; what is not known is skipped. Gives the value of the one for shared memory,
-    /// whose length must be in `lens`.
-    fn extensions(&mut self, lens: RangeInclusive<usize>) -> Result<Option<&[u8]>, Error> {
+    /// Type, length, value; what is not known is skipped. The value of the one for shared memory has a length
+    /// in `lens`.
+    fn extensions(&mut self, lens: RangeInclusive<usize>) -> Result<Extensions<'a>, Error> {
         let total = usize::from(u16::from_be_bytes(self.array()?));
         let end = self.at + total;
         if end != self.bytes.len() {
             return Err(self.malformed("extensions up to the end", total as u64, self.at - 2));
         }
-        let mut found = None;
+        let mut found = Extensions::default();
         while self.at < end {
             let kind = u16::from_be_bytes(self.array()?);
             let len = usize::from(u16::from_be_bytes(self.array()?));
-            let expected = if len > end - self.at {
-                "an extension within the message"
-            } else if kind == SHARED_MEMORY && (found.is_some() || !lens.contains(&len)) {
-                "one extension for shared memory, of the length that it has in this message"
-            } else {
-                if kind == SHARED_MEMORY {
-                    found = Some(&self.bytes[self.at..self.at + len]);
-                }
-                self.at += len;
-                continue;
+            let bytes = self.bytes;
+            let Some(value) = bytes[..end].get(self.at..self.at + len) else {
+                let expected = "an extension within the message";
+                return Err(self.malformed(expected, len as u64, self.at - 2));
             };
-            return Err(self.malformed(expected, len as u64, self.at - 2));
+            match kind {
+                SHARED_MEMORY if found.shared_memory.is_none() && lens.contains(&len) => {
+                    found.shared_memory = Some(value);
+                }
+                SHARED_MEMORY => {
+                    let expected = "one extension for shared memory, of the length that it has in this message";
+                    return Err(self.malformed(expected, len as u64, self.at - 2));
+                }
+                IDLE_TIMEOUT => {
+                    let ms = <[u8; 4]>::try_from(value).map_or(0, u32::from_be_bytes);
+                    if ms == 0 || found.idle_timeout.is_some() {
+                        let expected = "one idle timeout of 4 bytes, from 1 ms";
+                        return Err(self.malformed(expected, len as u64, self.at - 2));
+                    }
+                    found.idle_timeout = Some(Duration::from_millis(u64::from(ms)));
+                }
+                _ => {}
+            }
+            self.at += len;
         }
         Ok(found)
     }
@@ -347,6 +400,7 @@ mod tests {
             body_len_max: 70_000,
             ciphers: vec![Cipher::SaferK64 { rounds: 3 }, Cipher::Aes256Gcm, Cipher::None],
             shared_memory: false,
+            idle_timeout: None,
         }
     }
 
@@ -357,6 +411,7 @@ mod tests {
             element: Swap::Bytes64,
             body_len_max: 9,
             shared_memory: None,
+            idle_timeout: None,
         }
     }
 
@@ -377,7 +432,11 @@ mod tests {
             let answer = Answer::Choice(Choice { shared_memory, ..choice() });
             assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
         }
-        let asking = Hello { shared_memory: true, ..hello() };
+        let idle_timeout = Some(Duration::from_millis(30_000));
+        let both = Choice { shared_memory: Some(vec![7]), idle_timeout, ..choice() };
+        let answer = Answer::Choice(both);
+        assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+        let asking = Hello { shared_memory: true, idle_timeout, ..hello() };
         assert_eq!(Hello::parse(&emitted(|o| asking.emit(o))).unwrap(), asking);
     }
 
@@ -396,6 +455,33 @@ mod tests {
         for wrong in [&[0, 1, 0, 0][..], &long, &[0, 1, 0, 1, 9, 0, 1, 0, 1, 9]] {
             let bytes = with(emitted(|o| choice().emit(o)), wrong);
             assert!(Answer::parse(&bytes).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_idle_timeout_is_said_once_in_four_bytes() {
+        let with = |extensions: &[u8]| {
+            let mut bytes = emitted(|o| hello().emit(o));
+            bytes.truncate(bytes.len() - 2);
+            bytes.extend((extensions.len() as u16).to_be_bytes());
+            bytes.extend(extensions);
+            Hello::parse(&bytes).map(|hello| hello.idle_timeout)
+        };
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(with(&[0, 2, 0, 4, 0, 0, 0x75, 0x30]).unwrap(), ms(30_000));
+        assert_eq!(with(&[0, 2, 0, 4, 255, 255, 255, 255]).unwrap(), ms(u32::MAX.into()));
+        let once = [0, 2, 0, 4, 0, 0, 0, 1];
+        for wrong in
+            [&[0, 2, 0, 4, 0, 0, 0, 0][..], &[0, 2, 0, 0], &[0, 2, 0, 2, 0, 1], &[once; 2].concat()]
+        {
+            assert!(with(wrong).is_err(), "{wrong:?}");
+        }
+        // What no 32 bits can say is said as the most that they can, and less than one as one.
+        for (said, heard) in
+            [(Duration::MAX, ms(u32::MAX.into())), (Duration::from_nanos(1), ms(1))]
+        {
+            let asking = Hello { idle_timeout: Some(said), ..hello() };
+            assert_eq!(Hello::parse(&emitted(|o| asking.emit(o))).unwrap().idle_timeout, heard);
         }
     }
 

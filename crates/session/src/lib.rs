@@ -31,7 +31,9 @@ mod tls;
 
 pub use allow_list::AllowList;
 pub use cipher::Cipher;
-pub use config::{Allow, ClientConfig, Executions, Kernel, ServerConfig, Trust};
+pub use config::{
+    Allow, ClientConfig, Executions, IDLE_TIMEOUT_DEFAULT, Kernel, ServerConfig, Trust,
+};
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use fingerprint::Fingerprint;
 pub use handshake::{Established, Handshake, Options, Side};

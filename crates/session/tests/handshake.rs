@@ -8,6 +8,7 @@ use fusewire_session::{
     RecordType, Refusal, Swap, Trust,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 fn exchange(from: &mut Established, to: &mut Established, body: &[u8]) -> Vec<u8> {
     let offset = from.sender.next_offset();
@@ -66,6 +67,30 @@ fn the_data_pass_runs_as_is_fastest_for_the_cipher_that_is_agreed_on() {
     assert_eq!(server.sender.execution(), Execution::Integrated);
     exchange(&mut client, &mut server, b"whatever runs it");
     exchange(&mut server, &mut client, b"the bytes are the same");
+}
+
+/// Each side says how long it lets the connection be silent; the smaller counts, for both.
+#[test]
+fn the_smaller_idle_timeout_counts_on_both_sides() {
+    let seconds = |s: Option<u64>| s.map(Duration::from_secs);
+    let cases = [
+        (Some(30), Some(30), Some(30)),
+        (Some(5), Some(30), Some(5)),
+        (Some(30), Some(7), Some(7)),
+        (None, Some(7), Some(7)),
+        (Some(9), None, Some(9)),
+        (None, None, None),
+    ];
+    for (client, server, agreed) in cases {
+        let mut sides = Sides::new();
+        assert_eq!(sides.client.idle_timeout, seconds(Some(30)));
+        assert_eq!(sides.server.idle_timeout, seconds(Some(30)));
+        sides.client.idle_timeout = seconds(client);
+        sides.server.idle_timeout = seconds(server);
+        let (client, server) = sides.established();
+        assert_eq!(client.options.idle_timeout, seconds(agreed));
+        assert_eq!(server.options.idle_timeout, seconds(agreed));
+    }
 }
 
 #[test]

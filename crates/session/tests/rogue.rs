@@ -146,6 +146,7 @@ fn hello() -> Vec<u8> {
         body_len_max: 1,
         ciphers,
         shared_memory: false,
+        idle_timeout: None,
     }
     .emit(&mut out);
     out

@@ -95,6 +95,7 @@ fn hello() -> String {
         body_len_max: 1 << 20,
         ciphers,
         shared_memory: false,
+        idle_timeout: None,
     };
     hello.emit(&mut out);
     assert_eq!(Hello::parse(&out).unwrap(), hello);
@@ -110,6 +111,7 @@ fn choice() -> String {
         element: Swap::None,
         body_len_max: 1 << 16,
         shared_memory: None,
+        idle_timeout: None,
     }
     .emit(&mut out);
     hex(&out) + "\n"

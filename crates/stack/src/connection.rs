@@ -29,6 +29,7 @@ use crate::assembly::Assembly;
 use crate::inbox::Inbox;
 use crate::path::{Path, Probe};
 use crate::send_ring::{HEADROOM, SendRing};
+use crate::silence::Silence;
 use crate::trace::{Kind, Trace};
 use crate::{ConnectionId, Error, Fingerprint, Result};
 
@@ -129,6 +130,8 @@ pub(crate) struct Connection {
     pub unflushed: u32,
     /// The handshake must be complete by then.
     pub handshake_deadline: Option<Instant>,
+    /// How long the peer may be silent, once that is agreed on.
+    pub silence: Option<Silence>,
     closed: bool,
     /// When the last segment came.
     now: Instant,
@@ -180,6 +183,7 @@ impl Connection {
             is_waiting: false,
             unflushed: 0,
             handshake_deadline: None,
+            silence: None,
             closed: false,
             now: Instant::ZERO,
             level,
@@ -564,6 +568,8 @@ impl Connection {
         };
         self.events.push_back(Event::Connected { peer: open.peer, trusted: open.trusted });
         self.handshake_deadline = None;
+        let idle_timeout = open.options.idle_timeout;
+        self.silence = idle_timeout.map(|t| Silence::agreed(&mut self.tcp, self.now, t));
         self.phase = Phase::Open(Box::new(open));
     }
 
@@ -658,6 +664,18 @@ impl Connection {
         if self.assembly.is_empty() {
             self.assembly.release();
             self.joined = Vec::new();
+        }
+    }
+
+    /// A timer rang: a peer that was silent for too long is given up.
+    pub fn listen_for_peer(&mut self, now: Instant) {
+        let heard_at = self.tcp.heard_at();
+        if !self.closed
+            && let Some(silence) = &mut self.silence
+            && silence.is_over(now, heard_at)
+        {
+            let (peer, after) = (self.tuple.remote, silence.after);
+            self.fail(Error::Silent { peer, after });
         }
     }
 

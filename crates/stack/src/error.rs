@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fusewire_session::Fingerprint;
 
@@ -26,6 +27,15 @@ pub enum Error {
     /// Nobody answers.
     #[error("no answer from {0}: is `fusewire serve` running there, and does UDP get through?")]
     TimedOut(SocketAddr),
+    /// Nothing was heard of the peer for as long as both sides let a connection be silent: its process or its
+    /// machine is gone, or the network between.
+    #[error("nothing was heard of {peer} for {} s", after.as_secs_f64())]
+    Silent {
+        /// Who.
+        peer: SocketAddr,
+        /// For how long: [`Options::idle_timeout`](fusewire_session::Options::idle_timeout).
+        after: Duration,
+    },
     /// The network says that nobody is there.
     #[error("nobody listens at {0}, or it cannot be reached: is `fusewire serve` running there?")]
     Unreachable(SocketAddr),

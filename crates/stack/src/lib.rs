@@ -16,6 +16,7 @@ pub mod on_interface;
 mod path;
 mod send_ring;
 pub mod shm;
+mod silence;
 mod stack;
 mod trace;
 mod watch;

@@ -11,7 +11,7 @@ use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Network};
 use fusewire_device::{Device, RxBatch, TxFrame, Waker};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
-use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
+use fusewire_stack::{Clock, Config, ConnectionId, Error, Event, Keep, Stack};
 use fusewire_transport::tcp::Secrets;
 
 const A: &str = "192.0.2.1:1";
@@ -406,4 +406,43 @@ fn two_clients_may_have_the_same_ports() {
     assert_eq!(world.server.remote_addr(first), Some(A.parse().unwrap()));
     transfer_from(&mut world, 10, 50);
     close(&mut world);
+}
+
+/// An idle connection lives as long as both ends do; of a peer that is gone both learn within the smaller of the
+/// two times that they said.
+#[test]
+fn a_silent_peer_is_given_up_after_the_time_agreed_on() {
+    let mut world = World::new(Rules::NONE, 5, &Config::default());
+    world.connect();
+    let (begun, mut last) = (world.seconds(), world.seconds());
+    let idle = |world: &mut World, with_server: bool| {
+        world.ns.fetch_add(1_000_000, Ordering::Relaxed);
+        while world.client.poll(&mut Keep).unwrap() {}
+        while with_server && world.server.poll(&mut Keep).unwrap() {}
+        while let Some((_, event)) = world.client.poll_event() {
+            world.client_events.push(event);
+        }
+        assert!(world.server.poll_event().is_none());
+    };
+    let mut heard = world.client.info(world.id).unwrap().heard_at;
+    while world.seconds() < begun + 100.0 {
+        idle(&mut world, true);
+        let info = world.client.info(world.id).expect("an idle connection lives");
+        if info.heard_at != heard {
+            heard = info.heard_at;
+            assert!(world.seconds() - last < 11.0, "the peer is asked at a third of 30 s");
+            last = world.seconds();
+        }
+    }
+    assert!(last > begun + 89.0, "last heard at {last} s");
+    // From here on the server's process is gone.
+    while !world.client_events.iter().any(|e| matches!(e, Event::Closed(_))) {
+        assert!(world.seconds() < begun + 200.0, "{:?}", world.client.info(world.id));
+        idle(&mut world, false);
+    }
+    let Some(Event::Closed(Some(Error::Silent { peer, after }))) = world.client_events.pop() else {
+        panic!("{:?}", world.client_events);
+    };
+    assert_eq!((peer, after), (B.parse().unwrap(), Duration::from_secs(30)));
+    assert!((29.9..30.2).contains(&(world.seconds() - last)), "{} s", world.seconds() - last);
 }

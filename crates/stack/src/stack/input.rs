@@ -145,6 +145,7 @@ impl Stack {
                     }
                 }
                 connection.tcp.handle_timeout(now);
+                connection.listen_for_peer(now);
                 connection.rest(now);
                 self.settle(index);
             }

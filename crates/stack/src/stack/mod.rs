@@ -666,6 +666,7 @@ impl Stack {
         let deadlines = [
             connection.tcp.poll_timeout(),
             connection.handshake_deadline,
+            connection.silence.filter(|_| !connection.is_closed()).map(|s| s.due()),
             connection.path.poll_timeout(),
         ];
         match deadlines.into_iter().flatten().min() {

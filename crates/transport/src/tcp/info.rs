@@ -111,6 +111,11 @@ impl Connection {
         (self.cc.window(), in_flight, u64::from(self.send.max_payload.max(1)))
     }
 
+    /// When something acceptable last came from the peer.
+    pub fn heard_at(&self) -> Instant {
+        self.recv.heard_at
+    }
+
     /// Largest window that the peer ever offered, in bytes.
     pub fn send_window_max(&self) -> u32 {
         self.send.wnd_max

@@ -199,6 +199,11 @@ impl Connection {
         self.settings.user_timeout = timeout;
     }
 
+    /// How an idle connection is probed.
+    pub fn keep_alive(&self) -> Option<super::KeepAlive> {
+        self.settings.keep_alive
+    }
+
     /// Probes on an idle connection, or none, from `now` on.
     pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<super::KeepAlive>) {
         self.settings.keep_alive = keep_alive;
