@@ -11,11 +11,15 @@ pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn new() -> Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
         // Memory, where the system has a file system in it.
         let base = Path::new("/dev/shm");
-        let base = if base.is_dir() { base.to_path_buf() } else { std::env::temp_dir() };
+        if base.is_dir() { Scratch::below(base) } else { Scratch::below(&std::env::temp_dir()) }
+    }
+
+    /// A folder in `base`.
+    pub fn below(base: &Path) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = base.join(format!("fusewire-bench-{}-{n}", std::process::id()));
         fs::create_dir(&dir).map_err(Error::os("making a scratch folder"))?;
         Ok(Scratch(dir))

@@ -2,6 +2,7 @@
 
 mod codec;
 mod connections;
+mod files;
 mod inca;
 pub(crate) mod kernels;
 mod parts;
@@ -19,6 +20,8 @@ pub enum Bench {
     Transfer(transfer::Options),
     /// Many connections to one server: fairness, memory, CPU time at rest.
     Connections(connections::Options),
+    /// Many small files, a large one, a tree again, a large one resumed, beside rsync and cp.
+    Files(files::Options),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
     Kernels(kernels::Options),
     /// A message whose length is in its encrypted part, beside one whose length is known first.
@@ -42,6 +45,7 @@ pub fn run(bench: Bench) -> Result {
     match bench {
         Bench::Transfer(options) => transfer::run(options),
         Bench::Connections(options) => connections::run(&options),
+        Bench::Files(options) => files::run(options),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::veth::{self, Ends, Veth};
 use super::worker::Report;
 use super::{Carrier, Line, Manipulation, Method, Source, https};
+use crate::cpu::children_cpu_seconds;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
@@ -270,7 +271,8 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, or the mean of the two in the middle.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     if n % 2 == 1 { values[n / 2] } else { (values[n / 2 - 1] + values[n / 2]) / 2.0 }
@@ -407,15 +409,6 @@ impl Bench<'_> {
         command.arg("--certificate").arg(self.dir.join("peer.pem"));
         Ok(command)
     }
-}
-
-/// CPU time of the children that have ended.
-fn children_cpu_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(13) + ticks(14)) / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// A process that prints where it listens and one JSON line.

@@ -1,0 +1,123 @@
+//! `fusewire bench files`.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fusewire_lab::Error as LabError;
+use fusewire_lab::files::{self, Case, Line, Method, Plan};
+
+use crate::options;
+use crate::output::{Code, Failure, Result, json, size};
+
+/// What to compare, and how.
+#[derive(Args)]
+pub struct Options {
+    /// Print JSON lines.
+    #[arg(long)]
+    json: bool,
+    /// What is transferred.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "CASE",
+        default_value = "small,again,large,resume"
+    )]
+    cases: Vec<Case>,
+    /// Methods to compare; rsync and cp are left out where they are not installed.
+    #[arg(long, value_delimiter = ',', value_name = "METHOD", default_value = "fusewire,rsync,cp")]
+    methods: Vec<Method>,
+    /// Folders to work in, each with its file system; may be given again [default: the folder for temporary files,
+    /// and /dev/shm].
+    #[arg(long = "dir", value_name = "PATH")]
+    dirs: Vec<PathBuf>,
+    /// Small files.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    files: u32,
+    /// Bytes of all small files together.
+    #[arg(long, value_name = "BYTES", default_value = "89600kB", value_parser = options::bytes)]
+    bytes: u64,
+    /// Bytes of the large file.
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = options::bytes)]
+    large_bytes: u64,
+    /// Rounds; the result is the median.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// A smoke test: one round of little; figures of it mean nothing.
+    #[arg(long, conflicts_with_all = ["files", "bytes", "large_bytes", "rounds"])]
+    quick: bool,
+}
+
+/// Below so many bytes a large file would be there before it can be broken off in the middle.
+const BROKEN_OFF_MIN: u64 = 512 << 20;
+
+/// Runs the comparison.
+pub fn run(options: Options) -> Result {
+    let quick = options.quick;
+    let large_bytes = if quick { 12 << 20 } else { options.large_bytes };
+    let plan = Plan {
+        cases: options.cases,
+        methods: options.methods,
+        dirs: if options.dirs.is_empty() { default_dirs() } else { options.dirs },
+        files: if quick { 150 } else { options.files as usize },
+        bytes: if quick { 600_000 } else { options.bytes },
+        large_bytes,
+        half_at_rate: (large_bytes < BROKEN_OFF_MIN).then(|| "16M".to_owned()),
+        settled: !quick,
+        rounds: if quick { 1 } else { options.rounds as usize },
+        program: std::env::current_exe()?,
+    };
+    let stop = crate::transfer::stop_flag()?;
+    let terminal = std::io::stderr().is_terminal();
+    let lines = files::run(&plan, &stop, &mut |what| {
+        if terminal {
+            eprint!("\r\x1b[K{what}");
+        } else {
+            eprintln!("{what}");
+        }
+        let _ = std::io::stderr().flush();
+    });
+    if terminal {
+        eprint!("\r\x1b[K");
+    }
+    let lines = match lines {
+        Err(LabError::Interrupted) => {
+            let why = "interrupted; what was made is removed";
+            return Err(Failure::new(Code::Interrupted, why).into());
+        }
+        other => other?,
+    };
+    if options.json { lines.iter().try_for_each(json) } else { table(&lines) }
+}
+
+fn default_dirs() -> Vec<PathBuf> {
+    let memory = Path::new("/dev/shm");
+    let mut dirs = vec![std::env::temp_dir()];
+    dirs.extend(memory.is_dir().then(|| memory.to_path_buf()));
+    dirs
+}
+
+fn table(lines: &[Line]) -> Result {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{:<10} {:<7} {:<5} {:<20} {:>9} {:>19} {:>7} {:>9}",
+        "on", "case", "", "method", "seconds", "from – to", "CPU s", "to rsync"
+    )?;
+    for line in lines {
+        let range = line.seconds_range.map(|s| format!("{s:.3}")).join(" – ");
+        let ratio = line.ratio_to_rsync.map_or("–".into(), |ratio| format!("{ratio:.2}"));
+        let there = line.bytes_there.map_or(String::new(), |b| format!("  {} there", size(b)));
+        writeln!(
+            out,
+            "{:<10} {:<7} {:<5} {:<20} {:>9.3} {range:>19} {:>7.2} {ratio:>9}{there}",
+            line.filesystem,
+            line.case,
+            line.direction.name(),
+            line.method,
+            line.seconds,
+            line.cpu_seconds
+        )?;
+    }
+    Ok(())
+}
