@@ -30,7 +30,7 @@ fn open(link: Link) -> (Tap, Flow) {
 
 #[test]
 fn packets_and_super_frames_go_both_ways() {
-    in_namespace("packets_and_super_frames_go_both_ways", Need::Namespace, "", || {
+    in_namespace("packets_and_super_frames_go_both_ways", Need::Tap, "", || {
         for link in [Link::Ethernet, Link::Ip] {
             let (mut tap, flow) = open(link);
             exchange::datagrams(&mut tap, flow);
@@ -43,7 +43,7 @@ fn packets_and_super_frames_go_both_ways() {
 #[test]
 fn packets_and_super_frames_are_cut_and_made_whole_again() {
     let test = "packets_and_super_frames_are_cut_and_made_whole_again";
-    in_namespace(test, Need::Namespace, "", || {
+    in_namespace(test, Need::Tap, "", || {
         for (link, head_len) in [(Link::Ethernet, 42), (Link::Ip, 28)] {
             let (mut tap, flow) = open(link);
             let socket = UdpSocket::bind(flow.to).unwrap();
@@ -77,7 +77,7 @@ fn packets_and_super_frames_are_cut_and_made_whole_again() {
 #[test]
 fn queues_share_an_interface_and_a_flow_keeps_to_one() {
     let test = "queues_share_an_interface_and_a_flow_keeps_to_one";
-    in_namespace(test, Need::Namespace, "", || {
+    in_namespace(test, Need::Tap, "", || {
         let config = Config { name: "fwtestq".into(), link: Link::Ip, ..Config::default() };
         let mut queues = open_queues(&config, 2).unwrap();
         assert_eq!((queues[0].name(), queues[1].name()), ("fwtestq", "fwtestq"));
@@ -101,7 +101,7 @@ fn queues_share_an_interface_and_a_flow_keeps_to_one() {
 #[test]
 fn a_deleted_interface_fails_and_a_downed_one_says_so() {
     let test = "a_deleted_interface_fails_and_a_downed_one_says_so";
-    in_namespace(test, Need::Namespace, "", || {
+    in_namespace(test, Need::Tap, "", || {
         let (mut tap, flow) = open(Link::Ip);
         let header = flow.udp(b"x");
         let pieces = [IoSlice::new(b"x")];
@@ -120,7 +120,7 @@ fn a_deleted_interface_fails_and_a_downed_one_says_so() {
 #[test]
 fn a_persistent_interface_stays_and_another_does_not() {
     let test = "a_persistent_interface_stays_and_another_does_not";
-    in_namespace(test, Need::Namespace, "", || {
+    in_namespace(test, Need::Tap, "", || {
         for persistent in [true, false] {
             let name = format!("fwtest{persistent}");
             let config = Config { name, persistent, mtu: Some(9000), ..Config::default() };
@@ -140,7 +140,7 @@ fn a_persistent_interface_stays_and_another_does_not() {
 
 #[test]
 fn what_was_not_offered_is_refused() {
-    in_namespace("what_was_not_offered_is_refused", Need::Namespace, "", || {
+    in_namespace("what_was_not_offered_is_refused", Need::Tap, "", || {
         let (mut tap, flow) = open(Link::Ip);
         let most = tap.capabilities().udp_segments_max();
         let pieces = [IoSlice::new(&[7; 200])];

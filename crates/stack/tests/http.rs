@@ -30,7 +30,7 @@ fn server() -> Option<Server> {
 
 #[test]
 fn curl_gets_and_posts() {
-    in_namespace("curl_gets_and_posts", Need::Namespace, "", || {
+    in_namespace("curl_gets_and_posts", Need::Tap, "", || {
         if Command::new("curl").arg("--version").output().is_err() {
             return eprintln!("skipped: curl is not installed");
         }

@@ -5,6 +5,7 @@
 //! else it gets those of a user namespace, where they are allowed, which is enough for TAP and AF_PACKET and
 //! not for loading programs into the kernel.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -15,6 +16,8 @@ const INSIDE: &str = "FUSEWIRE_TEST_NAMESPACE";
 pub enum Need {
     /// A namespace, which an unprivileged user may have too.
     Namespace,
+    /// A namespace, and a TAP in it: some machines let only root open `/dev/net/tun`.
+    Tap,
     /// The rights of the real root.
     Root,
 }
@@ -32,6 +35,12 @@ pub fn in_namespace(test: &str, need: Need, setup: &str, inside: impl FnOnce()) 
     let is_root = is_root();
     if need == Need::Root && !is_root {
         return eprintln!("skipped: {test} needs root");
+    }
+    let tun = || OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    if need == Need::Tap
+        && let Err(e) = tun()
+    {
+        return eprintln!("skipped: {test} needs /dev/net/tun: {e}");
     }
     let mut command = Command::new("unshare");
     if !is_root {

@@ -226,7 +226,7 @@ fn serve(ip: &str, count: usize) {
 
 #[test]
 fn every_call_does_what_posix_says() {
-    in_namespace("every_call_does_what_posix_says", Need::Namespace, "", || {
+    in_namespace("every_call_does_what_posix_says", Need::Tap, "", || {
         let Some(program) = Program::new("tests/border.c") else { return };
         let mut running = program.run("tap:fwcapi", "10.81.0.2/24", &[]);
         running.ready();
@@ -356,7 +356,7 @@ fn an_address_is_lent_by_a_server() {
 
 #[test]
 fn the_example_echoes() {
-    in_namespace("the_example_echoes", Need::Namespace, "", || {
+    in_namespace("the_example_echoes", Need::Tap, "", || {
         let Some(program) = Program::new("examples/echo.c") else { return };
         let mut running = program.run("tap:fwcapi", "10.81.0.2/24", &["700"]);
         running.ready();

@@ -16,6 +16,16 @@ use crate::sys::packet::attach_filter;
 /// "Keep 0 bytes."
 const DROP_ALL: [Instruction; 1] = [Instruction { code: 0x06, jt: 0, jf: 0, k: 0 }];
 
+fn explain(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let what = format!("a filter on the port: {error}; it takes CAP_NET_ADMIN");
+            io::Error::new(error.kind(), what)
+        }
+        _ => error,
+    }
+}
+
 /// A port that is held as long as this lives.
 #[derive(Debug)]
 pub struct Hold {
@@ -27,7 +37,8 @@ impl Hold {
     /// Holds a port of an address that the kernel has; of port 0 one that the kernel chooses.
     ///
     /// # Errors
-    /// `AddrInUse`; `AddrNotAvailable`, when the kernel has no such address; what the kernel says.
+    /// `AddrInUse`; `AddrNotAvailable`, when the kernel has no such address; `PermissionDenied`, for TCP without
+    /// CAP_NET_ADMIN, which recent kernels want for a filter; what the kernel says.
     pub fn new(protocol: Protocol, addr: SocketAddr) -> io::Result<Hold> {
         let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let kind = match protocol {
@@ -36,7 +47,7 @@ impl Hold {
         };
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
         // Before the first packet can come.
-        attach_filter(socket.as_fd(), &DROP_ALL)?;
+        attach_filter(socket.as_fd(), &DROP_ALL).map_err(explain)?;
         if addr.is_ipv6() {
             sockopt::set_ipv6_v6only(&socket, true)?;
         }

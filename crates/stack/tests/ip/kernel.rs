@@ -37,7 +37,7 @@ fn at(addr: &str, port: u16) -> std::net::SocketAddr {
 
 #[test]
 fn udp_both_ways() {
-    in_namespace("kernel::udp_both_ways", Need::Namespace, "", || {
+    in_namespace("kernel::udp_both_ways", Need::Tap, "", || {
         for offload in [true, false] {
             let host = host(offload, 1500, HostConfig::default());
             for (ours, theirs) in ENDS {
@@ -89,7 +89,7 @@ fn check(from: &mut impl Read, bytes: &[u8]) {
 
 #[test]
 fn tcp_both_ways() {
-    in_namespace("kernel::tcp_both_ways", Need::Namespace, "", || {
+    in_namespace("kernel::tcp_both_ways", Need::Tap, "", || {
         for (offload, mtu) in [(true, 1500), (false, 1500), (true, 9000), (true, 1280)] {
             let host = host(offload, mtu, HostConfig::default());
             for (ours, theirs) in ENDS {
@@ -210,7 +210,7 @@ fn a_router_says_what_is_too_big() {
 #[test]
 fn messages_are_gathered_and_none_is_left() {
     let test = "kernel::messages_are_gathered_and_none_is_left";
-    in_namespace(test, Need::Namespace, "", || {
+    in_namespace(test, Need::Tap, "", || {
         let config =
             HostConfig { udp_gather: Some(Duration::from_micros(100)), ..HostConfig::default() };
         let host = host(true, 1500, config);
