@@ -15,6 +15,7 @@ mod shell;
 mod soak;
 mod test;
 mod tidy;
+mod user;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,9 @@ enum Task {
     Sanitize(sanitize::Options),
     /// What takes too long for `test`: many seeds, a million files, the rate of the hot path.
     Soak,
+    /// A program as a user without rights, which is how `test` runs the tests once more when it is root.
+    #[command(hide = true)]
+    AsUser(user::Options),
     /// Builds the peers that Fusewire is compared with, then `fusewire bench transfer` with the rest of the line.
     Bench(bench::Options),
 }
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Task::Packetdrill(options) => packetdrill::run(&options),
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Soak => soak::run(),
+        Task::AsUser(options) => user::run(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match result {

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::shell::{Result, cargo, has, install, is_root, step};
-use crate::{fuzz, packetdrill, tidy};
+use crate::shell::{Result, cargo, has, install, is_root, step, tests};
+use crate::{fuzz, packetdrill, tidy, user};
 
 /// How much of it.
 #[derive(Args)]
@@ -36,6 +36,8 @@ const PEERS: [(&str, &str); 16] = [
 
 /// Runs every step, stops at the first that fails.
 pub fn run(options: &Options) -> Result {
+    // Before a build puts another of the same contents in its place.
+    let ourselves = std::env::current_exe().map_err(|e| format!("our own path: {e}"))?;
     install(&PEERS);
     if !is_root() {
         println!("── not root: what needs root is skipped, each test says so");
@@ -50,7 +52,11 @@ pub fn run(options: &Options) -> Result {
     step("lints", lints.args(["--", "-D", "warnings"]))?;
     let bare = ["clippy", "-p", "fusewire-codec", "--no-default-features", "--", "-D", "warnings"];
     step("lints of the codec without an allocator", cargo().args(bare))?;
-    step("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
+    let ran = tests("tests", cargo().args(["test", "--workspace", "--no-fail-fast"]))?;
+    println!("   {ran}");
+    if is_root() {
+        user::all(&ourselves)?;
+    }
     packetdrill::own()?;
     step(
         "documentation",
