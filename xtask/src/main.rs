@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod compliance;
 mod fuzz;
+mod house;
 mod instrument;
 mod packetdrill;
 mod sanitize;

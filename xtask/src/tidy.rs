@@ -1,97 +1,12 @@
 //! `cargo xtask tidy`: house rules that a machine can check.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::compliance;
+use crate::house::{self, House};
 use crate::shell::{Result, cargo, root};
-
-/// Which of our crates each of ours may import (ARCHITECTURE.md). A crate that is not here is an error.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("advise-example", &["calibration", "kernels", "model"]),
-    ("asn1", &[]),
-    ("asn1-example", &["codec"]),
-    ("asn1-values", &["asn1", "codec"]),
-    ("base", &[]),
-    ("kernels", &["base"]),
-    ("wire", &["base"]),
-    ("model", &[]),
-    ("net", &["base", "wire"]),
-    ("calibration", &["kernels", "model", "synthetic"]),
-    ("codec", &["base", "kernels"]),
-    ("transport", &["base", "wire"]),
-    ("session", &["base", "kernels"]),
-    ("device", &["base", "wire"]),
-    ("view", &["device"]),
-    ("stack", &["base", "kernels", "wire", "net", "transport", "session", "device", "view"]),
-    ("rpc", &["codec", "stack"]),
-    ("rpc-example", &["codec", "rpc"]),
-    ("xdr", &["asn1"]),
-    ("files", &["base", "codec", "kernels", "session", "stack", "view"]),
-    (
-        "lab",
-        &[
-            "base",
-            "calibration",
-            "codec",
-            "device",
-            "files",
-            "kernels",
-            "model",
-            "session",
-            "stack",
-            "synthetic",
-            "transport",
-            "wire",
-        ],
-    ),
-    (
-        "cli",
-        &[
-            "asn1",
-            "asn1-values",
-            "base",
-            "calibration",
-            "codec",
-            "device",
-            "files",
-            "kernels",
-            "lab",
-            "model",
-            "session",
-            "stack",
-            "transport",
-            "view",
-            "wire",
-            "xdr",
-        ],
-    ),
-    ("capi", &["base", "device", "stack"]),
-    ("packetdrill", &["base", "device", "stack", "transport", "wire"]),
-    ("synthetic", &[]),
-    ("testkit", &["base"]),
-    (
-        "fuzz",
-        &[
-            "asn1",
-            "asn1-values",
-            "base",
-            "codec",
-            "device",
-            "files",
-            "net",
-            "rpc",
-            "session",
-            "stack",
-            "transport",
-            "view",
-            "wire",
-            "xdr",
-        ],
-    ),
-];
 
 /// Licences that what we depend on may have, any one of an OR.
 const LICENCES: &[&str] = &[
@@ -112,16 +27,6 @@ const LICENCES: &[&str] = &[
     "NCSA",
 ];
 
-/// The rooms where `unsafe` may be written (DESIGN: law 7); tests of those rooms too.
-const UNSAFE_ROOMS: &[&str] = &[
-    "crates/kernels/src/arch",
-    "crates/synthetic/src/code",
-    "crates/device/src/sys",
-    "crates/stack/src/shared",
-    "crates/capi/src/border",
-    "crates/packetdrill/src/border.rs",
-];
-
 /// In two pieces, so that this file keeps the rule that it checks.
 const UNSAFE: &str = concat!("un", "safe");
 
@@ -132,14 +37,21 @@ const FILE_LINES: usize = 800;
 pub fn run() -> Result {
     let mut breaches = Vec::new();
     let metadata = metadata()?;
-    imports(&metadata, &mut breaches);
+    let house = House::read()?;
+    imports(&metadata, &house, &mut breaches);
+    let rooms = Rooms::of(&house, &root(), &mut breaches);
+    readme(&house, &read(&root().join("README.md"))?, &mut breaches);
     licences(&metadata, &mut breaches);
     compliance::check(&mut breaches)?;
-    sources(&root().join("crates"), &mut breaches)?;
-    sources(&root().join("fuzz"), &mut breaches)?;
-    sources(&root().join("xtask"), &mut breaches)?;
-    sources(&root().join("peers/src"), &mut breaches)?;
-    sources(&root().join("peers/codec/src"), &mut breaches)?;
+    let mut tidy = Tidy { house: &house, rooms: &rooms, breaches: &mut breaches };
+    for folder in ["crates", "fuzz", "xtask", "peers/src", "peers/codec/src", "docs", "conformance"]
+    {
+        tidy.folder(&root().join(folder))?;
+    }
+    for page in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", house::PAGE] {
+        let path = root().join(page);
+        tidy.citations(&path, &read(&path)?);
+    }
     if breaches.is_empty() {
         println!("── tidy: ok");
         return Ok(());
@@ -169,25 +81,71 @@ fn ours(name: &str) -> Option<&str> {
     if name == "fusewire" { Some("cli") } else { name.strip_prefix("fusewire-") }
 }
 
-/// Imports run one way; dev-dependencies are free.
-fn imports(metadata: &Value, breaches: &mut Vec<String>) {
-    let allowed: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
+/// Imports are those that the page draws, no more and no fewer; dev-dependencies and those of build scripts are free.
+fn imports(metadata: &Value, house: &House, breaches: &mut Vec<String>) {
+    let mut known = Vec::new();
     for package in packages(metadata).filter(|p| p["source"].is_null()) {
         let Some(name) = package["name"].as_str().and_then(ours) else { continue };
-        let Some(may) = allowed.get(name) else {
-            breaches.push(format!(
-                "crate {name} is not in the house: add it to ARCHITECTURE.md and to tidy's table"
-            ));
+        known.push(name);
+        let Some(may) = house.imports.get(name) else {
+            breaches.push(format!("crate {name} is not in the house: add it to {}", house::PAGE));
             continue;
         };
-        for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            let imported = dependency["name"].as_str().and_then(ours);
-            if let Some(imported) =
-                imported.filter(|i| dependency["kind"].is_null() && !may.contains(i))
-            {
-                breaches.push(format!("crate {name} must not import {imported}"));
-            }
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let does: Vec<&str> = dependencies
+            .filter(|dependency| dependency["kind"].is_null())
+            .filter_map(|dependency| dependency["name"].as_str().and_then(ours))
+            .collect();
+        for imported in does.iter().filter(|imported| !may.contains(**imported)) {
+            breaches.push(format!("crate {name} must not import {imported}"));
         }
+        for drawn in may.iter().filter(|drawn| !does.contains(&drawn.as_str())) {
+            breaches.push(format!(
+                "{} draws that {name} imports {drawn}, which it does not",
+                house::PAGE
+            ));
+        }
+    }
+    for name in house.imports.keys().filter(|name| !known.contains(&name.as_str())) {
+        breaches.push(format!("{} draws crate {name}, which there is not", house::PAGE));
+    }
+}
+
+/// Where unsafe code may be written (Law 7): the folders and files of the rooms that the page names.
+struct Rooms(Vec<PathBuf>);
+
+impl Rooms {
+    /// A room that is not there is a breach: what is written on its old place is nobody's leave.
+    fn of(house: &House, root: &Path, breaches: &mut Vec<String>) -> Rooms {
+        let mut rooms = Vec::new();
+        for room in &house.rooms {
+            let (owner, module) = room.split_once("::").unwrap_or((room, ""));
+            let place = Path::new("crates").join(owner).join("src").join(module.replace("::", "/"));
+            let there: Vec<PathBuf> = [place.clone(), place.with_extension("rs")]
+                .into_iter()
+                .filter(|place| root.join(place).exists())
+                .collect();
+            if there.is_empty() {
+                breaches.push(format!("{}: there is no room `{room}`", house::PAGE));
+            }
+            rooms.extend(there);
+        }
+        Rooms(rooms)
+    }
+
+    fn has(&self, name: &Path) -> bool {
+        self.0.iter().any(|room| name.starts_with(room))
+    }
+}
+
+/// The README names the same rooms.
+fn readme(house: &House, text: &str, breaches: &mut Vec<String>) {
+    let mut said = house::rooms(house::section(text, "## Safety").unwrap_or(""));
+    let mut rooms = house.rooms.clone();
+    said.sort();
+    rooms.sort();
+    if said != rooms {
+        breaches.push(format!("README.md names the rooms {said:?}, {} {rooms:?}", house::PAGE));
     }
 }
 
@@ -217,51 +175,78 @@ fn licence_is_allowed(expression: &str) -> bool {
     flat.split(" OR ").any(|alternative| alternative.split(" AND ").all(allowed))
 }
 
-fn sources(dir: &Path, breaches: &mut Vec<String>) -> Result {
-    let entries = std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    for entry in entries {
-        let path = entry.map_err(|e| format!("{}: {e}", dir.display()))?.path();
-        // What our compilers are expected to write is written by nobody.
-        if path.ends_with("tests/expect") {
-            continue;
-        }
-        if path.is_dir() {
-            sources(&path, breaches)?;
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let text =
-                std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-            source(&path, &text, breaches);
-        }
-    }
-    Ok(())
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn source(path: &Path, text: &str, breaches: &mut Vec<String>) {
-    let root = root();
-    let name = path.strip_prefix(&root).unwrap_or(path).display().to_string();
-    if !text.starts_with("//!") {
-        breaches.push(format!("{name}: opens without `//!`"));
-    }
-    let lines = text.lines().count();
-    if lines > FILE_LINES {
-        breaches
-            .push(format!("{name}: {lines} lines; more than {FILE_LINES} usually hold two things"));
-    }
-    let in_room =
-        UNSAFE_ROOMS.iter().any(|room| name.starts_with(room)) || name.contains("/tests/");
-    for (number, line) in text.lines().enumerate() {
-        let code = line.split("//").next().unwrap_or("");
-        let is_unsafe = ["{", "fn", "impl", "extern"]
-            .iter()
-            .any(|what| code.contains(&format!("{UNSAFE} {what}")));
-        if is_unsafe && !in_room {
-            breaches.push(format!("{name}:{}: `unsafe` outside its rooms", number + 1));
+/// The rules of single files.
+struct Tidy<'a> {
+    house: &'a House,
+    rooms: &'a Rooms,
+    breaches: &'a mut Vec<String>,
+}
+
+impl Tidy<'_> {
+    fn folder(&mut self, dir: &Path) -> Result {
+        let entries = std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        for entry in entries {
+            let path = entry.map_err(|e| format!("{}: {e}", dir.display()))?.path();
+            // What our compilers are expected to write is written by nobody.
+            if path.ends_with("tests/expect") {
+                continue;
+            }
+            match path.extension().and_then(|e| e.to_str()) {
+                _ if path.is_dir() => self.folder(&path)?,
+                Some("rs") => self.source(&path, &read(&path)?),
+                Some("md") => self.citations(&path, &read(&path)?),
+                _ => {}
+            }
         }
-        let stub = ["todo!", "unimplemented!"].iter().any(|s| code.contains(&format!("{s}(")));
-        if stub {
-            breaches.push(format!("{name}:{}: a stub", number + 1));
+        Ok(())
+    }
+
+    /// Each law that is cited is there.
+    fn citations(&mut self, path: &Path, text: &str) {
+        for (number, line) in text.lines().enumerate() {
+            for law in house::cited(line).into_iter().filter(|law| !self.house.laws.contains(law)) {
+                let (name, page) = (name(path), house::PAGE);
+                self.breaches.push(format!("{name}:{}: {page} has no law {law}", number + 1));
+            }
         }
     }
+
+    fn source(&mut self, path: &Path, text: &str) {
+        self.citations(path, text);
+        let name = name(path);
+        if !text.starts_with("//!") {
+            self.breaches.push(format!("{name}: opens without `//!`"));
+        }
+        let lines = text.lines().count();
+        if lines > FILE_LINES {
+            self.breaches.push(format!(
+                "{name}: {lines} lines; more than {FILE_LINES} usually hold two things"
+            ));
+        }
+        let in_room = self.rooms.has(Path::new(&name)) || name.contains("/tests/");
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            let is_unsafe = ["{", "fn", "impl", "extern"]
+                .iter()
+                .any(|what| code.contains(&format!("{UNSAFE} {what}")));
+            if is_unsafe && !in_room {
+                self.breaches.push(format!("{name}:{}: `unsafe` outside its rooms", number + 1));
+            }
+            let stub = ["todo!", "unimplemented!"].iter().any(|s| code.contains(&format!("{s}(")));
+            if stub {
+                self.breaches.push(format!("{name}:{}: a stub", number + 1));
+            }
+        }
+    }
+}
+
+/// A path from the root of the repository.
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
 #[cfg(test)]
@@ -281,19 +266,79 @@ mod tests {
         assert!(!licence_is_allowed("none"));
     }
 
+    fn house() -> House {
+        House {
+            imports: [("a", vec![]), ("b", vec!["a"])]
+                .map(|(name, all)| (name.into(), all.into_iter().map(str::to_owned).collect()))
+                .into(),
+            rooms: vec!["device::sys".into(), "packetdrill::border".into()],
+            laws: [1, 2, 3].into(),
+        }
+    }
+
     #[test]
     fn breaches_are_seen() {
-        let path = root().join("crates/files/src/x.rs");
-        let mut breaches = Vec::new();
-        let block = format!("fn f() {{ {UNSAFE} {{ g() }} }}\n");
-        source(&path, &format!("{block}// {UNSAFE} {{ in words }}\n"), &mut breaches);
-        assert_eq!(breaches.len(), 2, "{breaches:?}");
-        breaches.clear();
-        source(
-            &root().join("crates/device/src/sys/x.rs"),
-            &format!("//! X\n{block}"),
-            &mut breaches,
-        );
+        let (house, mut breaches) = (house(), Vec::new());
+        let rooms = Rooms::of(&house, &root(), &mut breaches);
         assert!(breaches.is_empty(), "{breaches:?}");
+        let seen = |name: &str, text: &str| {
+            let mut breaches = Vec::new();
+            let mut tidy = Tidy { house: &house, rooms: &rooms, breaches: &mut breaches };
+            tidy.source(&root().join(name), text);
+            breaches.len()
+        };
+        let block = format!("fn f() {{ {UNSAFE} {{ g() }} }}\n");
+        let text = format!("{block}// {UNSAFE} {{ in words }}\n");
+        assert_eq!(seen("crates/files/src/x.rs", &text), 2);
+        assert_eq!(seen("crates/device/src/sys/x.rs", &format!("//! X\n{block}")), 0);
+        assert_eq!(seen("crates/device/src/system.rs", &format!("//! X\n{block}")), 1);
+        assert_eq!(seen("crates/packetdrill/src/border.rs", &format!("//! X\n{block}")), 0);
+        let cites = |law: u32| format!("//! As {} {law} has it.\n", "Law");
+        assert_eq!(seen("crates/files/src/x.rs", &cites(3)), 0);
+        assert_eq!(seen("crates/files/src/x.rs", &cites(4)), 1);
+    }
+
+    #[test]
+    fn rooms_that_are_not_there_are_seen() {
+        let mut house = house();
+        house.rooms.push("stack::nowhere".into());
+        let mut breaches = Vec::new();
+        Rooms::of(&house, &root(), &mut breaches);
+        assert!(breaches.len() == 1 && breaches[0].contains("stack::nowhere"), "{breaches:?}");
+        breaches.clear();
+        let text = "## Safety\n\n`packetdrill::border`, `device::sys` and `stack::nowhere`.\n";
+        readme(&house, text, &mut breaches);
+        assert!(breaches.is_empty(), "{breaches:?}");
+        readme(&house, &text.replace("device::sys", "device"), &mut breaches);
+        assert_eq!(breaches.len(), 1);
+    }
+
+    #[test]
+    fn arrows_are_those_that_are_drawn() {
+        let seen = |a: &[&str], b: &[&str]| {
+            let package = |name: &str, imports: &[&str]| {
+                let all: Vec<Value> = imports
+                    .iter()
+                    .map(|i| serde_json::json!({ "name": format!("fusewire-{i}"), "kind": null }))
+                    .collect();
+                serde_json::json!({ "name": name, "source": null, "dependencies": all })
+            };
+            let packages = [package("fusewire-a", a), package("fusewire-b", b)];
+            let mut breaches = Vec::new();
+            imports(&serde_json::json!({ "packages": packages }), &house(), &mut breaches);
+            breaches
+        };
+        assert!(seen(&[], &["a"]).is_empty(), "{:?}", seen(&[], &["a"]));
+        assert_eq!(seen(&["b"], &["a"]).len(), 1, "upward");
+        assert_eq!(seen(&[], &[]).len(), 1, "drawn only");
+        let mut breaches = Vec::new();
+        let lonely =
+            serde_json::json!({ "name": "fusewire-c", "source": null, "dependencies": [] });
+        imports(&serde_json::json!({ "packages": [lonely] }), &house(), &mut breaches);
+        assert_eq!(
+            breaches.len(),
+            3,
+            "a crate that is not drawn, and two that are not there: {breaches:?}"
+        );
     }
 }
