@@ -1,7 +1,7 @@
 //! What can go wrong, by blame.
 
 use crate::channel::ChannelError;
-use crate::message::Code;
+use crate::message::{Code, MAX_DETAIL_LEN};
 use crate::name::{PathError, Shown};
 use std::io;
 
@@ -61,6 +61,14 @@ pub enum Error {
         /// First byte after it.
         end: u64,
     },
+    /// Too much was begun and not ended.
+    #[error(
+        "what was begun and not ended needs more than the {max} bytes of memory there are for it"
+    )]
+    Memory {
+        /// Bytes that there are.
+        max: usize,
+    },
     /// The connection broke.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -90,8 +98,22 @@ impl Error {
             Error::Path { .. } => Code::BadPath,
             Error::Os { source, .. } => Code::of_os(source),
             Error::WrongHash { .. } => Code::WrongHash,
+            Error::Memory { .. } => Code::Busy,
             Error::Channel(_) | Error::Ended => Code::Broken,
         }
+    }
+
+    /// What helps a peer where the code says little; paths are the peer's to add.
+    pub(crate) fn detail(&self) -> Vec<u8> {
+        let words = match (self, self.code()) {
+            (Error::Os { source, .. }, Code::Io | Code::Denied) => source.to_string(),
+            (Error::Path { problem, .. }, _) => problem.to_string(),
+            (Error::Memory { .. }, _) => self.to_string(),
+            _ => String::new(),
+        };
+        let mut words = words.into_bytes();
+        words.truncate(MAX_DETAIL_LEN as usize);
+        words
     }
 
     /// True when only this file has failed and the connection can go on.

@@ -10,6 +10,7 @@
 //! receive the ADUs are opened end to end into the same kind of buffer, hashed and written from there.
 #![forbid(unsafe_code)]
 
+mod budget;
 pub mod channel;
 pub mod client;
 mod element;

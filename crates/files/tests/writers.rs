@@ -5,7 +5,7 @@ mod support;
 
 use fusewire_base::Instant;
 use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received};
-use fusewire_files::message::{self, Code, Create, Read, Reply, Request};
+use fusewire_files::message::{self, Code, Create, Hole, Read, Reply, Request};
 use fusewire_files::server::{self, Share};
 use fusewire_files::{Kind, Meta};
 use std::fs;
@@ -257,4 +257,125 @@ fn a_changed_rate_is_no_new_beginning() {
     let most = RATE * 5 + 2 * MAX_ADU_LEN as u64;
     assert!(received <= most, "{received} bytes in 5 s, {most} at most");
     assert!(received > RATE * 4, "{received} bytes only");
+}
+
+/// What `Reply`s say was refused because it would take too much memory.
+fn refused_for_memory(replies: &[Reply]) -> usize {
+    let for_memory = |reply: &&Reply| match reply {
+        Reply::Failed { code: Code::Busy, detail } => {
+            assert!(detail.windows(15).any(|w| w == b"bytes of memory"), "{reply:?}");
+            true
+        }
+        other => panic!("{other:?}"),
+    };
+    replies.iter().filter(for_memory).count()
+}
+
+/// Two bytes of zeros in the middle of block `index`: enough to begin it.
+fn speck(xid: u32, index: u64) -> Vec<u8> {
+    Hole { xid, copy: 0, position: (index << 20) + 9, len: 2 }.emit(OCTETS).to_vec()
+}
+
+#[test]
+fn what_is_begun_in_one_session_takes_bounded_memory() {
+    const BLOCK_COST: usize = 2_000;
+    let (_dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    let (mut begun, mut refused) = (0, 0);
+    let uploads: Vec<u32> = (0..63)
+        .map(|n| {
+            raw.ask(file(format!("f{n}").as_bytes(), 250 << 20));
+            raw.xid
+        })
+        .collect();
+    for &xid in &uploads {
+        for index in 0..250 {
+            raw.send(&speck(xid, index));
+        }
+        match refused_for_memory(&raw.replies().unwrap()) {
+            0 => begun += 250,
+            n => refused += n,
+        }
+    }
+    assert!(begun * BLOCK_COST <= 8 << 20, "{begun} blocks begun");
+    assert!(begun * BLOCK_COST >= 6 << 20, "{begun} blocks begun only");
+    assert!(refused > 30, "{refused} uploads refused");
+    // What is given up makes room again, and so does the end of the session.
+    for &xid in &uploads {
+        raw.ask(Request::Cancel { of: xid });
+    }
+    raw.ask(file(b"small", 4));
+    let xid = raw.xid;
+    block(&mut raw, xid, 0, b"1234");
+    assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
+}
+
+/// Every second block of a file that is all hole: nothing of it takes room on the disk.
+#[test]
+fn a_file_of_holes_takes_bounded_memory() {
+    let (_dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    const BLOCKS: u64 = 1 << 20;
+    assert!(matches!(raw.ask(file(b"x", BLOCKS << 20))[..], [Reply::Created { .. }]));
+    let xid = raw.xid;
+    let mut sent = 0;
+    let refused = (0..BLOCKS / 2).step_by(1000).any(|start| {
+        for index in start..start + 1000 {
+            sent += 1;
+            let hole = Hole { xid, copy: 0, position: 2 * index << 20, len: 1 << 20 };
+            raw.send(&hole.emit(OCTETS));
+        }
+        refused_for_memory(&raw.replies().unwrap()) == 1
+    });
+    assert!(refused && sent <= 200_000, "{sent} holes taken");
+}
+
+#[test]
+fn all_sessions_together_take_bounded_memory_and_each_can_work() {
+    let (_dir, served) = served();
+    let settings = server::Settings {
+        writable: true,
+        memory_bytes_max: 1 << 20,
+        ..server::Settings::default()
+    };
+    let share = Share::open(&served, settings).unwrap();
+    let mut sessions: Vec<Raw> = (0..20).map(|_| Raw::new(&share)).collect();
+    let (mut begun, mut refused) = (0, 0);
+    for (n, raw) in sessions.iter_mut().enumerate() {
+        raw.ask(file(format!("big{n}").as_bytes(), 200 << 20));
+        let xid = raw.xid;
+        for index in 0..200 {
+            raw.send(&speck(xid, index));
+        }
+        match refused_for_memory(&raw.replies().unwrap()) {
+            0 => begun += 1,
+            _ => refused += 1,
+        }
+    }
+    assert!((2..=4).contains(&begun) && refused == 20 - begun, "{begun} begun, {refused} refused");
+    // A few files at once are for everybody, whatever the others do.
+    for (n, raw) in sessions.iter_mut().enumerate() {
+        let xids: Vec<u32> = (0..8)
+            .map(|of| {
+                raw.ask(file(format!("small{n}-{of}").as_bytes(), 4));
+                let xid = raw.xid;
+                raw.send(&data(xid, 0, b"12", None));
+                xid
+            })
+            .collect();
+        assert_eq!(raw.replies().unwrap(), []);
+        for xid in xids {
+            raw.send(&data(xid, 2, b"34", Some(sum(0, b"1234"))));
+            assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
+        }
+    }
+    drop(sessions);
+    // All of it was given back.
+    let mut raw = Raw::new(&share);
+    raw.ask(file(b"last", 200 << 20));
+    let xid = raw.xid;
+    for index in 0..200 {
+        raw.send(&speck(xid, index));
+    }
+    assert_eq!(raw.replies().unwrap(), []);
 }

@@ -7,6 +7,7 @@ mod store;
 pub use session::Session;
 pub(crate) use session::open_file;
 
+use crate::budget::Budget;
 use crate::target::Target;
 use crate::{Element, Error, RemotePath};
 use cap_std::fs::Dir;
@@ -26,11 +27,20 @@ pub struct Settings {
     pub sync: bool,
     /// Folders that all listings together may have open at once; a listing that needs more waits.
     pub open_folders_max: usize,
+    /// Bytes of memory for what all uploads together have begun and not ended, beside a little that each
+    /// connection has for itself; what needs more is refused.
+    pub memory_bytes_max: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { writable: false, bytes_per_s: 0, sync: false, open_folders_max: 512 }
+        Settings {
+            writable: false,
+            bytes_per_s: 0,
+            sync: false,
+            open_folders_max: 512,
+            memory_bytes_max: 256 << 20,
+        }
     }
 }
 
@@ -41,6 +51,8 @@ pub struct Share {
     settings: Settings,
     open_folders: AtomicUsize,
     uploads: Mutex<HashMap<RemotePath, Weak<Target>>>,
+    /// For what uploads have begun and not ended.
+    memory: Arc<Budget>,
 }
 
 impl Share {
@@ -58,7 +70,8 @@ impl Share {
     /// Serves an open folder.
     pub fn new(root: Dir, settings: Settings) -> Arc<Share> {
         let uploads = Mutex::new(HashMap::new());
-        Arc::new(Share { root, settings, open_folders: AtomicUsize::new(0), uploads })
+        let memory = Budget::new(settings.memory_bytes_max);
+        Arc::new(Share { root, settings, open_folders: AtomicUsize::new(0), uploads, memory })
     }
 
     /// A session for a new connection whose contents are marshalled as `element`.

@@ -296,13 +296,7 @@ impl Desk {
 
     fn fail(&mut self, xid: u32, error: &Error) -> Result<(), Error> {
         let code = error.code();
-        // The system's own words help where the code says little; paths are the client's to add.
-        let detail = match (error, code) {
-            (Error::Os { source, .. }, Code::Io | Code::Denied) => source.to_string().into_bytes(),
-            (Error::Path { problem, .. }, _) => problem.to_string().into_bytes(),
-            _ => Vec::new(),
-        };
-        let detail = detail[..detail.len().min(message::MAX_DETAIL_LEN as usize)].to_vec();
+        let detail = error.detail();
         tracing::debug!(xid, %error, "request failed");
         self.answer(xid, &Reply::Failed { code, detail })
     }

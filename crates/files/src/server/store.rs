@@ -2,6 +2,7 @@
 
 use super::Share;
 use crate::Error;
+use crate::budget::Budget;
 use crate::inbox::Run;
 use crate::message::{Code, Create, Hole, Reply};
 use crate::meta::{Kind, Meta};
@@ -17,6 +18,11 @@ use std::sync::Arc;
 const UPLOADS_MAX: usize = 64;
 /// Blocks of an earlier transfer that are hashed in one turn.
 const CHECKED_BLOCKS: usize = 2;
+/// Bytes of memory for what one connection has begun and not ended: far more than an honest client needs, whose
+/// contents come nearly in order.
+const MEMORY_BYTES_MAX: usize = 8 << 20;
+/// Of these, what it has for itself, whatever others use.
+const MEMORY_BYTES_OWN: usize = 64 << 10;
 /// Pieces that one message can tell of.
 const PIECES_MAX: usize = 512;
 
@@ -29,6 +35,7 @@ pub(super) struct Uploads {
     checking: usize,
     /// Uploads that were committed or failed in a way that must be looked at.
     ripe: Vec<u32>,
+    memory: Arc<Budget>,
 }
 
 #[derive(Debug)]
@@ -49,7 +56,8 @@ enum Stage {
 
 impl Uploads {
     pub(super) fn new(share: Arc<Share>) -> Self {
-        Uploads { share, active: HashMap::new(), checking: 0, ripe: Vec::new() }
+        let memory = Budget::within(&share.memory, MEMORY_BYTES_MAX, MEMORY_BYTES_OWN);
+        Uploads { share, active: HashMap::new(), checking: 0, ripe: Vec::new(), memory }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -91,8 +99,9 @@ impl Uploads {
             sync: self.share.settings.sync,
             remove_when_full: true,
         };
-        let target =
-            self.share.upload(&path, || Target::open(&self.share.root, &path, meta, storing))?;
+        let Share { root, memory, .. } = &*self.share;
+        let open = || Target::open(root, &path, meta, storing, memory);
+        let target = self.share.upload(&path, open)?;
         if target.meta().version != meta.version || target.meta().size != meta.size {
             return Err(Error::local(Code::Busy, path.as_bytes()));
         }
@@ -224,16 +233,21 @@ impl Uploads {
                     continue;
                 }
             }
-            self.checking -= 1;
             let mut pieces = upload.target.missing(upload.range.clone());
             let more = pieces.len() > PIECES_MAX;
             pieces.truncate(PIECES_MAX);
             let missing =
                 pieces.iter().map(|piece| (piece.start, piece.end - piece.start)).collect();
-            let writers = pieces
-                .into_iter()
-                .map(|p| RangeWriter::new(Arc::clone(&upload.target), p))
-                .collect();
+            let begin = |piece| RangeWriter::new(Arc::clone(&upload.target), piece, &self.memory);
+            let writers = match pieces.into_iter().map(begin).collect() {
+                Ok(writers) => writers,
+                Err(error) => {
+                    failed.push(xid);
+                    replies.push((xid, failure(&error)));
+                    continue;
+                }
+            };
+            self.checking -= 1;
             upload.stage = Stage::Receiving { writers, commit: None };
             replies.push((xid, Reply::Created { missing, more }));
         }
@@ -261,5 +275,5 @@ impl Uploads {
 }
 
 fn failure(error: &Error) -> Reply {
-    Reply::Failed { code: error.code(), detail: Vec::new() }
+    Reply::Failed { code: error.code(), detail: error.detail() }
 }

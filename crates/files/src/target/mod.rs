@@ -10,6 +10,7 @@ mod writer;
 pub(crate) use writer::RangeWriter;
 
 use crate::Error;
+use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::folder::open_parent;
 use crate::message::Code;
 use crate::meta::{Kind, Meta, Time};
@@ -22,7 +23,10 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Timespec, T
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Runs of blocks that are done that need no account.
+const RUNS_FREE: usize = 16;
 
 /// How a file is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,8 @@ struct Place {
 struct Progress {
     /// Blocks that are verified and written.
     done: Ranges,
+    /// For what is known of them, where it is much.
+    account: Account,
     /// Joins the hashes; given up when blocks are skipped as holes.
     tree: Option<Tree>,
     root: Option<BlockSum>,
@@ -86,6 +92,7 @@ impl Target {
         path: &RemotePath,
         meta: Meta,
         storing: Storing,
+        memory: &Arc<Budget>,
     ) -> Result<Target, Error> {
         let shown = path.as_bytes();
         let Some(name) = path.name() else {
@@ -97,7 +104,7 @@ impl Target {
         let state_name = name::unfinished(name, STATE_SUFFIX);
         let (file, id) = open_part(&dir, &part, shown)?;
         let place = Place { dir, name: name.to_vec(), part, state_name, file, id };
-        let mut target = Target::new(Some(place), shown, meta, storing);
+        let mut target = Target::new(Some(place), shown, meta, storing, memory);
         target.take_up()?;
         Ok(target)
     }
@@ -121,14 +128,21 @@ impl Target {
     }
 
     /// Checks what comes for `path` and stores nothing.
-    pub(crate) fn forgetting(path: &RemotePath, meta: Meta) -> Target {
+    pub(crate) fn forgetting(path: &RemotePath, meta: Meta, memory: &Arc<Budget>) -> Target {
         let storing = Storing { replace: false, sync: false, remove_when_full: false };
-        Target::new(None, path.as_bytes(), meta, storing)
+        Target::new(None, path.as_bytes(), meta, storing, memory)
     }
 
-    fn new(place: Option<Place>, path: &[u8], meta: Meta, storing: Storing) -> Target {
+    fn new(
+        place: Option<Place>,
+        path: &[u8],
+        meta: Meta,
+        storing: Storing,
+        memory: &Arc<Budget>,
+    ) -> Target {
         let progress = Progress {
             done: Ranges::default(),
+            account: memory.account(),
             tree: Some(Tree::new(block_count(meta.size))),
             root: (meta.size == 0).then(|| blake3::hash(b"").into()),
             state: None,
@@ -239,6 +253,7 @@ impl Target {
         if !progress.done.insert(index..index + 1) {
             return Ok(());
         }
+        progress.charge()?;
         let sum = hasher.sum();
         if let Some(state) = &mut progress.state {
             state.append(index, &sum)?;
@@ -253,13 +268,14 @@ impl Target {
     }
 
     /// Blocks that lie in a hole.
-    fn blocks_skipped(&self, blocks: Range<u64>) {
+    fn blocks_skipped(&self, blocks: Range<u64>) -> Result<(), Error> {
         let mut progress = self.lock();
         progress.tree = None;
         let missing = progress.done.missing(blocks);
         for range in missing {
             progress.done.insert(range);
         }
+        progress.charge()
     }
 
     /// Notes why the transfer of this file ends: on a full disk what there is may have to go.
@@ -322,6 +338,14 @@ impl Target {
     /// The hash of the whole file, once it is finished; nothing for a file with large holes.
     pub(crate) fn root(&self) -> Option<BlockSum> {
         self.lock().root
+    }
+}
+
+impl Progress {
+    /// Accounts for what is known of the blocks that are done, but for the little that any file needs.
+    fn charge(&mut self) -> Result<(), Error> {
+        let runs = self.done.runs().saturating_sub(RUNS_FREE);
+        self.account.set(runs * RUN_BYTES)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Writing one range of a target: chunks in any order, hashed in the order of the file.
 
 use super::{Place, Target};
+use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::error::{Error, Violation};
 use crate::message::Code;
 use crate::ranges::Ranges;
@@ -17,6 +18,8 @@ const OPEN_BLOCKS_MAX: usize = 256;
 const PIECES_MAX: usize = 8192;
 /// Bytes out of order that are kept in memory where nothing is stored: more than any receive window.
 const KEPT_BYTES_MAX: usize = 8 << 20;
+/// Memory of a block that is open, in bytes, beside its pieces.
+const OPEN_BLOCK_BYTES: usize = size_of::<OpenBlock>();
 
 /// Takes the contents of one range of a [`Target`]. Each byte comes once.
 #[derive(Debug)]
@@ -27,8 +30,12 @@ pub(crate) struct RangeWriter {
     open: Vec<OpenBlock>,
     /// Blocks that are finished.
     finished: Ranges,
+    /// Pieces out of order of all open blocks.
+    pieces: usize,
     /// Bytes that the open blocks keep in memory.
     kept_bytes: usize,
+    /// For all of that.
+    account: Account,
     /// Bytes of the range that have not come.
     left: u64,
     /// Blocks of which all bytes have come but not the hash, or the other way round.
@@ -52,20 +59,39 @@ struct OpenBlock {
 
 impl RangeWriter {
     /// For the bytes `range`, which begin and end with blocks.
-    pub(crate) fn new(target: Arc<Target>, range: Range<u64>) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn new(
+        target: Arc<Target>,
+        range: Range<u64>,
+        memory: &Arc<Budget>,
+    ) -> Result<Self, Error> {
         target.lock().writers += 1;
         let blocks_left = block_count(range.end) - range.start / BLOCK_LEN;
         let left = range.end - range.start;
         let blocks_left = if left == 0 { 0 } else { blocks_left };
-        RangeWriter {
+        let mut writer = RangeWriter {
             target,
             range,
             open: Vec::new(),
             finished: Ranges::default(),
+            pieces: 0,
             kept_bytes: 0,
+            account: memory.account(),
             left,
             blocks_left,
-        }
+        };
+        writer.charge(0)?;
+        Ok(writer)
+    }
+
+    /// Accounts for the memory that is used, and for `more` bytes that are about to be.
+    fn charge(&mut self, more: usize) -> Result<(), Error> {
+        let runs = self.pieces + self.finished.runs();
+        let blocks = self.open.len() * OPEN_BLOCK_BYTES;
+        let bytes = size_of::<RangeWriter>() + blocks + runs * RUN_BYTES + self.kept_bytes + more;
+        self.account.set(bytes)
     }
 
     /// The bytes that it takes.
@@ -130,8 +156,8 @@ impl RangeWriter {
             self.clear(position..end)?;
             self.left -= len;
             self.blocks_left -= blocks.end - blocks.start;
-            self.target.blocks_skipped(blocks);
-            return Ok(());
+            self.charge(0)?;
+            return self.target.blocks_skipped(blocks);
         }
         let index = position / BLOCK_LEN;
         if end > self.target.block_range(index).end {
@@ -153,6 +179,7 @@ impl RangeWriter {
         if self.open.len() >= OPEN_BLOCKS_MAX {
             return Err(Violation::DataScattered.into());
         }
+        self.charge(OPEN_BLOCK_BYTES)?;
         let range = self.target.block_range(index);
         let (hasher, pieces, kept) = (BlockHasher::new(index), Ranges::default(), BTreeMap::new());
         self.open.push(OpenBlock { index, range, hasher, pieces, kept, sum: None });
@@ -178,18 +205,20 @@ impl RangeWriter {
                 block.kept.insert(range.start, bytes.to_vec());
                 self.kept_bytes += bytes.len();
             }
+            let runs = block.pieces.runs();
             block.pieces.insert(range);
-            return if block.pieces.runs() > PIECES_MAX || self.kept_bytes > KEPT_BYTES_MAX {
-                Err(Violation::DataScattered.into())
-            } else {
-                Ok(())
-            };
+            self.pieces = self.pieces + block.pieces.runs() - runs;
+            if block.pieces.runs() > PIECES_MAX || self.kept_bytes > KEPT_BYTES_MAX {
+                return Err(Violation::DataScattered.into());
+            }
+            return self.charge(0);
         }
         match bytes {
             Some(bytes) => block.hasher.update(bytes),
             None => block.hasher.update_zeros(range.end - range.start),
         }
         if let Some(end) = block.pieces.remove_run(range.end) {
+            self.pieces -= 1;
             if self.target.place.is_some() {
                 self.target.hash_file(range.end..end, &mut block.hasher)?;
             } else {
@@ -212,6 +241,7 @@ impl RangeWriter {
             return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
         }
         self.finished.insert(block.index..block.index + 1);
+        self.charge(0)?;
         self.blocks_left -= 1;
         self.target.block_done(block.index, &block.hasher)
     }

@@ -2,7 +2,7 @@
 
 use super::OCTETS;
 use fusewire_base::Instant;
-use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received};
+use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received, Sent};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
 use fusewire_files::message::{self, Code, Create, DataHeader, Read, Reply, Request};
 use fusewire_files::server::{self, Share};
@@ -20,12 +20,12 @@ pub struct Raw {
 
 impl Raw {
     pub fn new(share: &Arc<Share>) -> Raw {
-        let (server, channel) = memory::pair(Settings::default());
+        let (server, channel) = memory::pair(Settings { capacity: 1000, ..Settings::default() });
         Raw { channel, server, session: share.session(OCTETS), scratch: Scratch::new(), xid: 0 }
     }
 
     pub fn send(&mut self, adu: &[u8]) {
-        self.channel.send(adu).unwrap();
+        assert_eq!(self.channel.send(adu).unwrap(), Sent::Taken);
     }
 
     pub fn ask(&mut self, request: Request) -> Vec<Reply> {

@@ -1,6 +1,7 @@
 //! What is to be got, shared by all connections.
 
 use super::{Destination, Existing, Options};
+use crate::budget::Budget;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::client::{list, range_len};
 use crate::meta::{Entry, Kind, Meta};
@@ -16,12 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Jobs that may wait before no more entries of the folder are asked for.
 pub(super) const JOBS_MAX: usize = 4096;
 
+/// Bytes of memory for what a server has begun to send and not ended.
+const MEMORY_BYTES_MAX: usize = 256 << 20;
+
 /// What is to be got, shared by all connections.
 pub struct Plan {
     pub(super) remote: RemotePath,
     pub(super) options: Options,
     /// Bytes that have come, beside what the ledger knows of.
     pub(super) bytes_come: AtomicU64,
+    /// For what the server has begun to send and not ended.
+    pub(super) memory: Arc<Budget>,
     ledger: Mutex<Ledger>,
 }
 
@@ -113,7 +119,8 @@ impl Plan {
             first_error: None,
         };
         let bytes_come = AtomicU64::new(0);
-        Arc::new(Plan { remote, options, bytes_come, ledger: Mutex::new(ledger) })
+        let (memory, ledger) = (Budget::new(MEMORY_BYTES_MAX), Mutex::new(ledger));
+        Arc::new(Plan { remote, options, bytes_come, memory, ledger })
     }
 
     /// A worker for a connection whose contents are marshalled as `element`.
@@ -302,14 +309,14 @@ impl Plan {
     /// Opens the file to write to.
     pub(super) fn open(&self, file: &File) -> Result<Arc<Target>, Error> {
         if self.options.forget {
-            return Ok(Arc::new(Target::forgetting(&file.local, file.meta)));
+            return Ok(Arc::new(Target::forgetting(&file.local, file.meta, &self.memory)));
         }
         let replace = self.options.existing != Existing::Refuse;
         let storing = Storing { replace, sync: self.options.sync, remove_when_full: false };
         if self.options.anew {
             Target::remove_leftovers(&file.folder.dir, &file.local)?;
         }
-        Target::open(&file.folder.dir, &file.local, file.meta, storing).map(Arc::new)
+        Target::open(&file.folder.dir, &file.local, file.meta, storing, &self.memory).map(Arc::new)
     }
 
     /// What is missing of an open file, as jobs; the first is the caller's own, the rest is for everybody.

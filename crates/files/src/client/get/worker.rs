@@ -308,16 +308,21 @@ impl Desk {
         if copy >= copies {
             return Err(Violation::Copy { copy, copies }.into());
         }
+        let mut begun = Ok(());
         if reading.begun.insert(copy) {
-            let writer = RangeWriter::new(reading.target.clone(), reading.range.clone());
-            reading.copies.insert(copy, writer);
+            let (target, range) = (reading.target.clone(), reading.range.clone());
+            begun = RangeWriter::new(target, range, &self.plan.memory)
+                .map(|writer| drop(reading.copies.insert(copy, writer)));
         }
-        let Some(writer) = reading.copies.get_mut(&copy) else {
-            let (start, end) = (reading.range.start, reading.range.end);
-            return Err(Violation::DataTwice { start, end }.into());
-        };
-        match write(writer) {
-            Ok(()) => {}
+        let written = begun.and_then(|()| match reading.copies.get_mut(&copy) {
+            Some(writer) => write(writer).map(|()| writer.is_complete()),
+            None => {
+                let (start, end) = (reading.range.start, reading.range.end);
+                Err(Violation::DataTwice { start, end }.into())
+            }
+        });
+        let complete = match written {
+            Ok(complete) => complete,
             Err(error) if error.is_about_one_file() => {
                 self.asker.ask(&Request::Cancel { of: xid })?;
                 let cancel = self.asker.next_xid - 1;
@@ -326,9 +331,9 @@ impl Desk {
                 return Ok(());
             }
             Err(error) => return Err(error),
-        }
+        };
         self.plan.bytes_come.fetch_add(bytes, Ordering::Relaxed);
-        if writer.is_complete() {
+        if complete {
             reading.copies.remove(&copy);
             reading.complete += 1;
             self.settle(xid);
