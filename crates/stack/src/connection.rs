@@ -349,7 +349,7 @@ impl Connection {
                 }
             }
         };
-        if segment.marked && !matches!(verdict, Verdict::Reject(_)) {
+        if segment.marked {
             self.tcp.note_congestion_mark();
         }
         let kind = Kind::of(&initial, &verdict);

@@ -201,7 +201,7 @@ impl Connection {
     pub(super) fn establish(&mut self, now: Instant) {
         self.state = if self.send.fin_queued { State::FinWait1 } else { State::Established };
         self.events.established = true;
-        self.recv.data_at = now;
+        (self.recv.heard_at, self.recv.data_at) = (now, now);
         self.send.timeouts = 0;
         self.arm_keep_alive(now);
     }

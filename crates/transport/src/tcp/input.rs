@@ -3,6 +3,7 @@
 
 use super::connection::Connection;
 use super::types::{DropCause, Initial, PayloadPlan, State, Verdict};
+use crate::ecn::Codepoint;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header};
@@ -144,10 +145,17 @@ impl Connection {
     }
 
     /// The segment that is being received carried a congestion mark (CE) in its IP header. Called before
-    /// `handle_final`, when the checksum is right.
+    /// `handle_final`, which counts it if it accepts payload of the segment (RFC 3168, section 6.1.3): anyone can
+    /// mark what nobody sent.
+    #[inline]
     pub fn note_congestion_mark(&mut self) {
+        self.recv.marked = true;
+    }
+
+    /// Payload was accepted that carried a congestion mark.
+    fn count_congestion_mark(&mut self) {
         self.counters.ecn_marks += 1;
-        if self.ecn.on_data(crate::ecn::Codepoint::Ce, false) {
+        if self.ecn.on_data(Codepoint::Ce, false) {
             self.events.send_ack = true;
         }
     }
@@ -163,10 +171,12 @@ impl Connection {
     /// The final step: takes the segment with what the integrated step found, or forgets it.
     #[inline]
     pub fn handle_final(&mut self, now: Instant, h: &Header, plan: &Initial, verdict: Verdict) {
+        let marked = core::mem::take(&mut self.recv.marked);
         if let Verdict::Reject(cause) = verdict {
             self.counters.drop(cause);
             return;
         }
+        let bytes_before = self.counters.bytes_received;
         if let (Initial::Payload(plan), Verdict::Accept { len }) = (plan, verdict)
             && plan.in_order
             && plan.is_whole()
@@ -180,6 +190,9 @@ impl Connection {
             self.final_in_order(now, h, len);
         } else {
             self.final_general(now, h, plan, verdict);
+        }
+        if marked && self.counters.bytes_received != bytes_before {
+            self.count_congestion_mark();
         }
     }
 
@@ -207,7 +220,6 @@ impl Connection {
 
     fn final_general(&mut self, now: Instant, h: &Header, plan: &Initial, verdict: Verdict) {
         self.counters.segments_received += 1;
-        self.recv.heard_at = now;
         let (plan, payload_len) = match plan {
             Initial::Payload(plan) => (Some(plan), plan.trim_front + plan.len + plan.trim_back),
             Initial::Control => (None, 0),
@@ -215,7 +227,6 @@ impl Connection {
         };
         if payload_len > 0 {
             self.counters.data_segments_received += 1;
-            self.recv.data_at = now;
         }
         match self.state {
             State::Closed => return self.counters.drop(DropCause::Closed),
@@ -223,6 +234,8 @@ impl Connection {
             _ => {}
         }
         let Some(ack) = self.check_segment(now, h, payload_len) else { return };
+        // Only now: what anyone can send says nothing of the peer.
+        self.recv.heard_at = now;
         self.update_ts_recent(now, h);
         if self.state == State::SynReceived {
             self.establish(now);
@@ -241,7 +254,7 @@ impl Connection {
             self.note_urgent(h);
         }
         if self.ecn.is_enabled() && payload_len > 0 && h.flags.has(Flags::CWR) {
-            self.ecn.on_data(crate::ecn::Codepoint::NotEct, true);
+            self.ecn.on_data(Codepoint::NotEct, true);
         }
         if let Some(plan) = plan {
             match verdict {
@@ -278,6 +291,7 @@ impl Connection {
         }
         let recv = &mut self.recv;
         recv.segment_len_max = recv.segment_len_max.max(len);
+        recv.data_at = now;
         self.counters.bytes_received += end - start;
         if start == recv.nxt {
             let had_holes = !recv.ranges.is_empty();

@@ -345,9 +345,9 @@ pub struct Info {
     pub reorderings: u32,
     /// When data last left.
     pub data_sent_at: Instant,
-    /// When data last came.
+    /// When data was last accepted.
     pub data_received_at: Instant,
-    /// When anything last came.
+    /// When a segment was last accepted: what is spoofed does not count.
     pub heard_at: Instant,
     /// Bytes a second, when paced.
     pub pacing_rate: Option<u64>,

@@ -4,7 +4,7 @@ use crate::pair::{Packet, Pair};
 use core::time::Duration;
 use fusewire_base::Seq;
 use fusewire_transport::tcp::{
-    Config, DropCause, Event, Initial, ResetCause, State, TransmitKind, Verdict,
+    Config, DropCause, Event, Initial, KeepAlive, ResetCause, State, TransmitKind, Verdict,
 };
 use fusewire_wire::tcp::Flags;
 
@@ -109,6 +109,91 @@ fn a_forged_acknowledgement_does_not_free_what_was_not_received() {
     pair.a.take(pair.now, &f);
     assert_eq!(pair.a.tcp.info().unacked, 1000);
     assert!(pair.a.tcp.counters().dropped(DropCause::Paws) >= 1);
+}
+
+/// What somebody sends who does not know the numbers: outside of the window, with an acknowledgement of
+/// nothing, with an old timestamp, without one; each with payload and without.
+fn spoofed(p: &Packet) -> Vec<Packet> {
+    let mut all = Vec::new();
+    for payload in [p.payload.clone(), 0..0] {
+        let plain = Packet { payload, marked: true, ..p.clone() };
+        let mut outside = plain.clone();
+        outside.header.seq = p.header.seq + 0x1000_0000;
+        let mut old = plain.clone();
+        old.header.seq = Seq(p.header.seq.0.wrapping_sub(3_000));
+        let mut wrong = plain.clone();
+        wrong.header.ack = p.header.ack + 1_000_000;
+        let mut stale = plain.clone();
+        stale.header.options.timestamps =
+            p.header.options.timestamps.map(|(v, e)| (v.wrapping_sub(1000), e));
+        let mut bare = plain;
+        bare.header.options.timestamps = None;
+        all.extend([outside, old, wrong, stale, bare]);
+    }
+    all
+}
+
+#[test]
+fn a_spoofed_mark_does_not_halve_the_sender() {
+    let (mut pair, p) = open();
+    for f in spoofed(&p) {
+        pair.b.take(pair.now, &f);
+        for answer in pair.b.output(pair.now) {
+            assert!(!answer.has(Flags::ECE), "{:?}", f.header);
+        }
+    }
+    assert_eq!(pair.b.tcp.counters().ecn_marks, 0);
+    // Nor one on a copy of what has come, or on an acknowledgement (RFC 3168, section 6.1.3).
+    pair.b.take(pair.now, &p);
+    for payload in [p.payload.clone(), 0..0] {
+        pair.b.take(pair.now, &Packet { payload, marked: true, ..p.clone() });
+    }
+    assert!(!pair.b.output(pair.now).remove(0).has(Flags::ECE));
+    // The peer's own does.
+    pair.a.send(1000);
+    let mut next = pair.a.output(pair.now).remove(0);
+    next.marked = true;
+    pair.b.take(pair.now, &next);
+    assert!(pair.b.output(pair.now).remove(0).has(Flags::ECE));
+    assert_eq!(pair.b.tcp.counters().ecn_marks, 1);
+}
+
+#[test]
+fn a_new_mark_counts_beside_the_answer_to_an_old_one() {
+    let (mut pair, mut p) = open();
+    p.marked = true;
+    p.header.flags |= Flags::CWR;
+    pair.b.take(pair.now, &p);
+    assert!(pair.b.output(pair.now).remove(0).has(Flags::ECE));
+}
+
+#[test]
+fn spoofed_segments_do_not_hold_off_keep_alive() {
+    let keep_alive =
+        KeepAlive { idle: Duration::from_secs(60), interval: Duration::from_secs(5), probes: 3 };
+    let cfg = Config { keep_alive: Some(keep_alive), ..Config::default() };
+    let mut pair = Pair::open(&Config::default(), &cfg);
+    pair.a.send(1000);
+    pair.settle();
+    pair.sleep(Duration::from_millis(100));
+    pair.settle();
+    pair.a.send(1000);
+    let p = pair.a.output(pair.now).remove(0);
+    // The peer is gone; somebody else is not.
+    let (start, heard) = (pair.now, pair.b.tcp.info());
+    while pair.b.tcp.state() == State::Established {
+        pair.now += Duration::from_secs(1);
+        assert!(pair.now - start < Duration::from_secs(120), "held off");
+        for f in spoofed(&p) {
+            pair.b.take(pair.now, &f);
+        }
+        pair.b.tcp.handle_timeout(pair.now);
+        pair.b.output(pair.now);
+        let info = pair.b.tcp.info();
+        let times = (info.heard_at, info.data_received_at);
+        assert_eq!(times, (heard.heard_at, heard.data_received_at));
+    }
+    assert!(pair.b.saw(Event::TimedOut));
 }
 
 #[test]
