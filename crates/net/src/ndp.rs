@@ -70,11 +70,6 @@ impl Layer {
                 if self.config.answers {
                     self.claimed(now, target.into())?;
                 }
-                if self.neighbors.set_router(target.into(), router) {
-                    // RFC 4861, section 7.3.3: it is none any more.
-                    self.routes.advertise(now, target, core::time::Duration::ZERO);
-                    self.changed();
-                }
                 let evidence = match (solicited, override_cache) {
                     (true, true) => Evidence::Answer,
                     (_, false) => Evidence::WeakAnswer,
@@ -84,7 +79,13 @@ impl Layer {
                 let known = self.neighbors.entry(target.into()).map(|e| e.mac);
                 let station = stations.target.or(known.filter(|_| solicited));
                 let station = station.ok_or(Cause::NdpIgnored)?;
+                let asked = solicited && self.neighbors.was_asked(target.into());
                 self.learn(now, target.into(), station, evidence)?;
+                if self.neighbors.set_router(target.into(), router, asked) {
+                    // RFC 4861, section 7.3.3: it is none any more.
+                    self.routes.advertise(now, target, core::time::Duration::ZERO);
+                    self.changed();
+                }
                 Ok(Input::Consumed)
             }
             Message::RouterAdvertisement(router) => {

@@ -289,13 +289,13 @@ impl Neighbors {
                 Learned::Resolved
             }
             _ if entry.mac == mac => {
-                if answer && self.was_asked(at) {
+                if answer && self.was_asked(address) {
                     self.reach(now, at, random);
                 }
                 Learned::Nothing
             }
             _ if evidence == Evidence::WeakAnswer => Learned::Contested,
-            State::Stale if entry.last_use.is_none() => {
+            State::Stale if entry.last_use.is_none() && !entry.is_router => {
                 entry.mac = mac;
                 Learned::Nothing
             }
@@ -318,16 +318,25 @@ impl Neighbors {
         self.changes += u64::from(was_silent || moved);
     }
 
-    /// The neighbour says whether it is a router; true when it was one and is none now.
-    pub fn set_router(&mut self, address: IpAddr, is_router: bool) -> bool {
+    /// The neighbour says whether it is a router, in a claim that was believed (RFC 4861, section 7.2.5); true when
+    /// it was one and is none now. A router in use that says so unasked is asked first, as one that moves is: an
+    /// honest one says it again.
+    pub fn set_router(&mut self, address: IpAddr, is_router: bool, asked: bool) -> bool {
         let Some(at) = self.find(address) else { return false };
         let Some(entry) = &mut self.entries[at] else { return false };
-        core::mem::replace(&mut entry.is_router, is_router) && !is_router
+        let over = entry.is_router && !is_router;
+        if over && !asked {
+            self.doubt(address);
+            return false;
+        }
+        entry.is_router = is_router;
+        over
     }
 
-    /// A solicitation that is out, or was, makes an answer one.
-    fn was_asked(&self, at: usize) -> bool {
-        self.entries[at].is_some_and(|e| e.solicitations > 0)
+    /// A question to the neighbour is out, or was and nothing has come of it: what says that it is an answer may be
+    /// one.
+    pub fn was_asked(&self, address: IpAddr) -> bool {
+        self.entry(address).is_some_and(|e| e.solicitations > 0)
     }
 
     fn reach(&mut self, now: Instant, at: usize, random: &mut Random) {

@@ -25,6 +25,9 @@ const RTR_SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
 const MAX_RTR_SOLICITATION_DELAY: Duration = Duration::from_secs(1);
 /// A valid lifetime is not cut below this by who may be anybody (RFC 4862, section 5.5.3 (e)).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
+/// A hop limit below this is not taken from a router: packets would end on the way (CVE-2015-2922). No path of the
+/// Internet is much longer.
+const MIN_HOP_LIMIT: u8 = 32;
 /// Duplicates after which no further identifier is tried.
 const MAX_RETRIES: u8 = 3;
 /// Most prefixes of one advertisement that are read.
@@ -155,12 +158,25 @@ impl Layer {
         if !source.is_unicast_link_local() {
             return Err(Cause::NdpMalformed);
         }
-        let Some(slaac) = &mut self.slaac else { return Err(Cause::NdpIgnored) };
-        if router.lifetime_s > 0 {
+        if self.slaac.is_none() {
+            return Err(Cause::NdpIgnored);
+        }
+        // Before anything of it counts: whose is it?
+        for option in options(bytes).flatten() {
+            if let NdpOption::SourceAddress(station) = option
+                && !station.is_multicast()
+            {
+                self.learn(now, source.into(), station, Evidence::Mentioned)?;
+                self.neighbors.set_router(source.into(), true, true);
+            }
+        }
+        if router.lifetime_s > 0
+            && let Some(slaac) = &mut self.slaac
+        {
             // Section 6.3.7: one was found.
             (slaac.next, slaac.solicitations) = (None, 0);
         }
-        if router.hop_limit > 0 {
+        if router.hop_limit >= MIN_HOP_LIMIT {
             self.hop_limit_v6 = router.hop_limit;
         }
         self.neighbors.set_times(router.reachable_time_ms, router.retrans_timer_ms);
@@ -171,10 +187,6 @@ impl Layer {
         let mut prefixes = 0;
         for option in options(bytes).flatten() {
             match option {
-                NdpOption::SourceAddress(station) if !station.is_multicast() => {
-                    self.learn(now, source.into(), station, Evidence::Mentioned)?;
-                    self.neighbors.set_router(source.into(), true);
-                }
                 NdpOption::Mtu(mtu) => {
                     let mtu = mtu as usize;
                     if (MIN_MTU..=self.config.mtu).contains(&mtu) && mtu != self.mtu_v6 {

@@ -30,7 +30,16 @@ fn advertisement(
     prefixes: &[(&str, u8, u32, u32)],
     more: &[NdpOption],
 ) -> Vec<u8> {
-    let router = Router { hop_limit: 33, lifetime_s, ..Router::default() };
+    limited(33, lifetime_s, prefixes, more)
+}
+
+fn limited(
+    hop_limit: u8,
+    lifetime_s: u16,
+    prefixes: &[(&str, u8, u32, u32)],
+    more: &[NdpOption],
+) -> Vec<u8> {
+    let router = Router { hop_limit, lifetime_s, ..Router::default() };
     let mut body = vec![0; 16 + 8 + 32 * prefixes.len() + 8 * more.len()];
     let mut at = Message::RouterAdvertisement(router).emit(&mut body);
     at += NdpOption::SourceAddress(station(9)).emit(&mut body[at..]);
@@ -159,6 +168,100 @@ fn a_router_goes_when_it_says_so_or_its_time_is_over() {
     assert!(wire.layers[0].route(wire.now, far, None).is_ok());
     wire.pass(Duration::from_secs(101));
     assert_eq!(wire.layers[0].route(wire.now, far, None), Err(NoPath::NoRoute));
+}
+
+/// With a router in use, and where to it leads.
+fn routed() -> (Wire, IpAddr) {
+    let mut wire = up();
+    tell(&mut wire, &advertisement(9000, &[("2001:db8:5::", 64, 9000, 9000)], &[]));
+    wire.pass(Duration::from_secs(3));
+    let far = ip("2001:db8:99::1");
+    assert!(wire.layers[0].route(wire.now, far, None).is_ok());
+    (wire, far)
+}
+
+/// A neighbour advertisement of the router's address that says that it is no router.
+fn no_router(from: u8, station_of: Option<u8>, solicited: bool, override_cache: bool) -> Vec<u8> {
+    let target = "fe80::9".parse().unwrap();
+    let message =
+        Message::NeighborAdvertisement { router: false, solicited, override_cache, target };
+    let mut body = [0; 32];
+    let mut len = message.emit(&mut body);
+    if let Some(n) = station_of {
+        len += NdpOption::TargetAddress(station(n)).emit(&mut body[len..]);
+    }
+    let craft = Craft::new(from, 1, "fe80::9", "fe80::ff:fe00:1");
+    Craft { hop_limit: 255, ..craft }.icmpv6(&body[..len])
+}
+
+/// RFC 4861, section 7.2.5: a claim that does not come to be believed says nothing of routers either; and one that
+/// nobody asked for is asked about first.
+#[test]
+fn a_claim_that_nobody_asked_for_does_not_take_the_router_away() {
+    for station_of in [Some(66), Some(9), None] {
+        for (solicited, override_cache) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let (mut wire, far) = routed();
+            for _ in 0..5 {
+                let claim = no_router(66, station_of, solicited, override_cache);
+                let _ = wire.layers[0].handle(wire.now, &claim);
+                let path = wire.layers[0].route(wire.now, far, None);
+                let path = path.unwrap_or_else(|why| {
+                    panic!("{why:?} after {station_of:?} {solicited} {override_cache}")
+                });
+                assert_eq!(path.next_hop, ip("fe80::9"));
+                assert_eq!(path.stations.map(|s| s.destination), Some(station(9)));
+            }
+        }
+    }
+}
+
+/// It is asked, and says the same: it is none any more.
+#[test]
+fn a_router_that_is_none_any_more_says_so_when_it_is_asked() {
+    let (mut wire, far) = routed();
+    wire.settle();
+    let quiet = wire.log.len();
+    tell(&mut wire, &no_router(9, Some(9), false, true));
+    wire.settle();
+    let question = &wire.log[quiet].2;
+    assert_eq!((question[54], &question[..6]), (135, &station(9).0[..]), "it alone is asked");
+    assert!(wire.layers[0].route(wire.now, far, None).is_ok());
+    tell(&mut wire, &no_router(9, Some(9), true, true));
+    assert_eq!(wire.layers[0].route(wire.now, far, None), Err(NoPath::NoRoute));
+}
+
+/// Who says that the router is at another station speaks for nobody: neither of its end nor of anything else.
+#[test]
+fn an_advertisement_from_another_station_changes_nothing() {
+    let (mut wire, far) = routed();
+    let mut forged = limited(40, 0, &[], &[NdpOption::Mtu(1300)]);
+    let own = forged.windows(6).rposition(|w| w == station(9).0).unwrap();
+    forged[own..own + 6].copy_from_slice(&station(66).0);
+    // With a checksum of its own.
+    forged[56..58].fill(0);
+    let craft = Craft { hop_limit: 255, ..Craft::new(66, 1, "fe80::9", "ff02::1") };
+    let forged = craft.icmpv6(&forged[54..]);
+    let contested = Input::Dropped(Cause::NeighborContested);
+    assert_eq!(wire.layers[0].handle(wire.now, &forged), contested);
+    let path = wire.layers[0].route(wire.now, far, None).expect("the router is there still");
+    assert_eq!((path.hop_limit, path.mtu), (33, 1500));
+}
+
+/// An advertisement cannot have packets end at the first router (CVE-2015-2922).
+#[test]
+fn a_hop_limit_that_leads_nowhere_is_not_taken() {
+    let (mut wire, far) = routed();
+    let limit = |wire: &mut Wire| wire.layers[0].route(wire.now, far, None).unwrap().hop_limit;
+    for tiny in [1, 2, 31] {
+        tell(&mut wire, &limited(tiny, 9000, &[], &[]));
+        assert_eq!(limit(&mut wire), 33, "after an advertisement of {tiny}");
+    }
+    for plausible in [32, 64, 255] {
+        tell(&mut wire, &limited(plausible, 9000, &[], &[]));
+        assert_eq!(limit(&mut wire), plausible);
+    }
 }
 
 #[test]
