@@ -404,8 +404,8 @@ impl Core {
             Some((known, index)) if known == flow => Some(index),
             _ => self.table.flows.get(&flow).copied(),
         };
-        let index = index.filter(|index| !self.yields(*index, &header));
-        match index {
+        let yielding = index.filter(|index| self.yields(*index, local, &segment));
+        match index.filter(|_| yielding.is_none()) {
             Some(index) => {
                 self.last = Some((flow, index));
                 if let Some(stream) = self.table.stream_at(index) {
@@ -426,36 +426,41 @@ impl Core {
             None => {
                 let (local_port, remote_port) = (local.port(), remote.port());
                 let tuple = Tuple { local, remote, local_port, remote_port };
-                self.tcp_stray(now, tuple, datagram, &segment);
+                self.tcp_stray(now, tuple, datagram, &segment, yielding);
             }
         }
     }
 
-    /// A connection in TIME-WAIT makes way for a new one (RFC 6191).
-    fn yields(&mut self, index: u32, header: &Header) -> bool {
-        if !header.flags.has(Flags::SYN) {
+    /// A connection in TIME-WAIT would make way for the new one that this begins (RFC 6191), and somebody is there to
+    /// take it.
+    fn yields(&self, index: u32, local: SocketAddr, segment: &Segment<'_>) -> bool {
+        if !segment.header.flags.has(Flags::SYN) {
             return false;
         }
-        let yields = self.table.stream_at(index).is_some_and(|stream| {
-            stream.tcp.state() == State::TimeWait && stream.tcp.time_wait_yields_to(header)
-        });
-        if yields {
-            self.forget_flow(index);
-        }
-        yields
+        let yields = match &self.table.slots[index as usize].socket {
+            Some(Socket::Stream(stream)) => stream.tcp.time_wait_yields_to(segment.header),
+            _ => false,
+        };
+        yields && self.listener_for(local).is_some() && self.verifies(segment)
     }
 
-    /// A segment for no connection: a listener's, or answered with RST.
+    /// Its checksum is right.
+    fn verifies(&self, segment: &Segment<'_>) -> bool {
+        let sum = |head: Sum| head + fusewire_kernels::sum(self.config.level, segment.payload);
+        segment.head.is_none_or(|head| sum(head).verifies())
+    }
+
+    /// A segment for no connection, or for one in TIME-WAIT that is forgotten when a listener takes it: a listener's,
+    /// or answered with RST.
     fn tcp_stray(
         &mut self,
         now: Instant,
         tuple: Tuple,
         datagram: &Datagram,
         segment: &Segment<'_>,
+        yielding: Option<u32>,
     ) {
-        let level = self.config.level;
-        let sum = |head: Sum| head + fusewire_kernels::sum(level, segment.payload);
-        if !segment.head.is_none_or(|head| sum(head).verifies()) {
+        if !self.verifies(segment) {
             self.counters.checksum += 1;
             return self.watch.dropped("tcp-checksum");
         }
@@ -481,6 +486,9 @@ impl Core {
             self.watch.note(["answered with a SYN cookie", ""]);
         }
         self.schedule_listener(index);
+        if let (Some(old), ListenerAction::SynAck(_)) = (yielding, &action) {
+            self.forget_flow(old);
+        }
         match action {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
                 self.answer(now, &tuple, &reply, marking);

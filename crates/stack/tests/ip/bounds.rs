@@ -15,7 +15,7 @@ use fusewire_device::interface::{
 };
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::ip::net::{Packet, Route, Via};
-use fusewire_stack::ip::{Config, Error, Event, Host, HostConfig, SocketKind, Stack};
+use fusewire_stack::ip::{Config, Error, Event, Host, HostConfig, SocketId, SocketKind, Stack};
 use fusewire_wire::tcp::{self, Flags, Header};
 
 use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
@@ -282,6 +282,73 @@ fn a_live_view_shows_what_there_is() {
     assert!(trace.len() > 10 && trace.windows(2).all(|pair| pair[0].at <= pair[1].at));
     net.stacks[0].abort(net.now, client).unwrap();
     assert!(net.had(0, client, Event::Connected));
+}
+
+/// A stack with a connection in TIME-WAIT from port 80 to 192.0.2.1:1000, its listener, and the segment that the peer
+/// sends next.
+fn in_time_wait() -> (Stack, Memory, Instant, SocketId, Header) {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let listener = stack.tcp_listen((addr(false, 1), 80).into(), 16).unwrap();
+    let mut header = Header {
+        src_port: 1000,
+        dst_port: 80,
+        seq: Seq(5000),
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut say = |stack: &mut Stack, header: &Header| -> Header {
+        send(&mut other, &segment(addr(false, 0), header, &[], false));
+        drive(stack, now);
+        last_of(&mut other).unwrap_or_default()
+    };
+    let answer = say(&mut stack, &header);
+    (header.seq, header.ack, header.flags) = (Seq(5001), answer.seq + 1, Flags::ACK);
+    say(&mut stack, &header);
+    let (server, _) = stack.tcp_accept(listener).unwrap().unwrap();
+    stack.close(now, server).unwrap();
+    drive(&mut stack, now);
+    header.flags = Flags::FIN | Flags::ACK;
+    header.ack += 1;
+    say(&mut stack, &header);
+    assert_eq!(stack.sockets(), 2, "the listener and one in TIME-WAIT");
+    // It begins anew, beyond all that it sent before.
+    let syn = Header { seq: Seq(900_000), ack: Seq(0), flags: Flags::SYN, ..header };
+    (stack, other, now, listener, syn)
+}
+
+/// The last segment that came out.
+fn last_of(other: &mut Memory) -> Option<Header> {
+    let mut last = None;
+    while let n @ 1.. = other.receive().unwrap() {
+        for i in 0..n {
+            last = Header::parse(&other.packet(i).bytes[20..]).ok();
+        }
+    }
+    last
+}
+
+/// RFC 6191 lets a SYN end TIME-WAIT for a new connection: one that is what it says, and that somebody takes.
+#[test]
+fn a_syn_ends_time_wait_only_when_it_begins_a_connection() {
+    let (mut stack, mut other, now, _, syn) = in_time_wait();
+    send(&mut other, &segment(addr(false, 0), &syn, &[], true));
+    drive(&mut stack, now);
+    assert_eq!(stack.sockets(), 2, "a wrong checksum is as though nothing had come");
+    assert_eq!(last_of(&mut other), None);
+    send(&mut other, &segment(addr(false, 0), &syn, &[], false));
+    drive(&mut stack, now);
+    assert_eq!(stack.sockets(), 1, "the new handshake is the listener's");
+    let answer = last_of(&mut other).unwrap();
+    assert_eq!((answer.flags, answer.ack), (Flags::SYN | Flags::ACK, Seq(900_001)));
+
+    let (mut stack, mut other, now, listener, syn) = in_time_wait();
+    stack.close(now, listener).unwrap();
+    send(&mut other, &segment(addr(false, 0), &syn, &[], false));
+    drive(&mut stack, now);
+    assert_eq!(stack.sockets(), 1, "nobody listens: it stays in TIME-WAIT");
+    let answer = last_of(&mut other);
+    assert!(answer.is_none_or(|answer| !answer.flags.has(Flags::RST)), "{answer:?}");
 }
 
 /// An interface that can go.
