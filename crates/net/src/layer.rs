@@ -429,6 +429,11 @@ impl Layer {
         }
     }
 
+    /// The largest IP packet that may go to `remote`, as far as is known.
+    pub fn mtu_to(&self, remote: IpAddr) -> usize {
+        self.path_mtu(remote).mtu
+    }
+
     /// An identification for a packet that may be cut, or goes in fragments (RFC 6864; RFC 8200, section
     /// 4.5): IPv4 takes its lower 16 bits.
     pub fn identification(&mut self, via: &Via) -> u32 {

@@ -207,8 +207,9 @@ impl From<NoPath> for Error {
     }
 }
 
-/// Short for results of this module.
-pub type Result<T> = std::result::Result<T, Error>;
+/// Results of calls on sockets of a [`Stack`](super::Stack). What may fail with its interface too gives an
+/// [`io::Result`](std::io::Result) around a `Result<T, Error>`, which its signature spells out.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What the stack counts, apart from what each connection and the IP layer count. Every packet that
 /// came and was not delivered is in one of these, or in theirs.

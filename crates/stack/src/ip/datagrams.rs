@@ -20,7 +20,7 @@ impl Stack {
     /// # Errors
     /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
     pub fn udp_bind(&mut self, mut local: SocketAddr) -> Result<SocketId> {
-        self.check_local(local.ip())?;
+        self.check_local(local)?;
         let chosen = local.port() == 0;
         if chosen {
             local = self.hold_any(Protocol::Udp, local.ip(), None, |table, port| {
@@ -91,7 +91,7 @@ impl Stack {
         now: Instant,
         id: SocketId,
         mut view: impl FnMut(Messages<'_>),
-    ) -> io::Result<Result<usize>> {
+    ) -> io::Result<Result<usize, Error>> {
         let queued = match self.udp_take_queue(id, &mut view) {
             Ok(queued) => queued,
             Err(error) => return Ok(Err(error)),
@@ -148,7 +148,7 @@ impl Stack {
         pipeline: &S,
         memory: &mut [u8],
         told: impl FnMut(SocketAddr, Range<usize>),
-    ) -> io::Result<Result<usize>> {
+    ) -> io::Result<Result<usize, Error>> {
         let level = self.core.config.level;
         let mut through = Through { pipeline, memory, filled: 0, told };
         let udp = match self.core.table.udp(id) {

@@ -11,7 +11,7 @@ use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::{AnyStage, then};
 use fusewire_kernels::stages::InternetSum;
 use fusewire_net::{NoPath, Packet, Via};
-use fusewire_wire::udp;
+use fusewire_wire::{ipv4, ipv6, udp};
 
 use super::config::{Error, Event, Result, SocketId};
 use super::output::{HEADER_ROOM, UdpPacket, udp_checksum};
@@ -80,6 +80,12 @@ impl Core {
         Ok((packet, via))
     }
 
+    /// The longest message that goes to `to` in one packet, as far as is known before its way is.
+    fn message_fitting(&self, to: SocketAddr) -> usize {
+        let header = if to.is_ipv4() { ipv4::MIN_HEADER_LEN } else { ipv6::HEADER_LEN };
+        self.layer.mtu_to(to.ip()).saturating_sub(header + udp::HEADER_LEN)
+    }
+
     /// Keeps messages until the way is known; returns how many. Those for which there is no room are lost.
     fn pend(
         &mut self,
@@ -115,7 +121,7 @@ impl Stack {
         id: SocketId,
         bytes: &[u8],
         to: Option<SocketAddr>,
-    ) -> io::Result<Result<bool>> {
+    ) -> io::Result<Result<bool, Error>> {
         let sent = self.udp_send_batch(now, id, bytes, bytes.len(), to)?;
         Ok(sent.map(|sent| sent > 0))
     }
@@ -133,8 +139,14 @@ impl Stack {
         bytes: &[u8],
         message_len: usize,
         to: Option<SocketAddr>,
-    ) -> io::Result<Result<usize>> {
+    ) -> io::Result<Result<usize, Error>> {
         let (packet, via) = match self.core.udp_way(now, id, to) {
+            Ok((_, Ok(_) | Err(NoPath::Resolving))) if message_len > MESSAGE_MAX => {
+                return Ok(Err(Error::TooLong { len: message_len, max: MESSAGE_MAX }));
+            }
+            Ok((_, Ok(_) | Err(NoPath::Resolving))) if message_len == 0 && !bytes.is_empty() => {
+                return Ok(Err(Error::Misuse("messages of no bytes have no number")));
+            }
             Ok((packet, Ok(via))) => (packet, via),
             Ok((packet, Err(NoPath::Resolving))) => {
                 return Ok(Ok(self.core.pend(now, id, bytes, message_len, packet.dst)));
@@ -142,9 +154,6 @@ impl Stack {
             Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
-        if message_len > MESSAGE_MAX {
-            return Ok(Err(Error::TooLong { len: message_len, max: MESSAGE_MAX }));
-        }
         let whole = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
         if message_len > whole {
             let mut sent = 0;
@@ -155,9 +164,6 @@ impl Stack {
                 sent += 1;
             }
             return Ok(Ok(sent));
-        }
-        if message_len == 0 && !bytes.is_empty() {
-            return Ok(Err(Error::Misuse("messages of no bytes have no number")));
         }
         // Of one empty message, too.
         let message_len = message_len.max(1);
@@ -271,10 +277,14 @@ impl Stack {
         pipeline: &S,
         message: &[u8],
         to: Option<SocketAddr>,
-    ) -> io::Result<Result<bool>> {
+    ) -> io::Result<Result<bool, Error>> {
         let (packet, via) = match self.core.udp_way(now, id, to) {
             Ok((packet, Ok(via))) => (packet, via),
-            Ok((_, Err(NoPath::Resolving))) => {
+            Ok((packet, Err(NoPath::Resolving))) => {
+                let max = self.core.message_fitting(packet.dst);
+                if message.len() > max {
+                    return Ok(Err(Error::TooLong { len: message.len(), max }));
+                }
                 // Nothing was manipulated yet; the plain way keeps what the pipeline makes of it.
                 let mut bytes = vec![0; message.len()];
                 let level = self.core.config.level;
@@ -376,7 +386,7 @@ impl Stack {
         id: SocketId,
         bytes: &[u8],
         to: Option<SocketAddr>,
-    ) -> io::Result<Result<bool>> {
+    ) -> io::Result<Result<bool, Error>> {
         let udp = match self.core.table.udp(id) {
             Ok(udp) => udp,
             Err(error) => return Ok(Err(error)),
@@ -418,7 +428,7 @@ impl Stack {
         bytes: &[u8],
         to: Option<SocketAddr>,
         most: Duration,
-    ) -> io::Result<Result<bool>> {
+    ) -> io::Result<Result<bool, Error>> {
         let idle = now.saturating_since(self.core.gathered_at) > most;
         self.core.gathered_at = now;
         if idle && self.core.staged.is_empty() {

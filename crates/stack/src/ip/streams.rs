@@ -36,7 +36,7 @@ impl Stack {
         backlog: usize,
         config: &tcp::Config,
     ) -> Result<SocketId> {
-        self.check_local(local.ip())?;
+        self.check_local(local)?;
         let chosen = local.port() == 0;
         if chosen {
             local = self.hold_any(Protocol::Tcp, local.ip(), None, |table, port| {
@@ -119,10 +119,10 @@ impl Stack {
         if nobody || self.core.layer.is_group(remote.ip()) {
             return Err(Error::Unreachable);
         }
-        let asked = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
-        if let Some(asked) = asked {
-            self.check_local(asked)?;
+        if let Some(local) = local {
+            self.check_local(local)?;
         }
+        let asked = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
         let core = &mut self.core;
         let source = core.source(now, remote.ip(), asked)?;
         let is_free = |table: &super::table::Table, port: u16| {
@@ -250,7 +250,7 @@ impl Stack {
         now: Instant,
         id: SocketId,
         out: &mut [u8],
-    ) -> io::Result<Result<Option<usize>>> {
+    ) -> io::Result<Result<Option<usize>, Error>> {
         match self.tcp_read(id, out) {
             Ok(None) => {}
             done => return Ok(done),
@@ -364,11 +364,12 @@ impl Stack {
         Ok(&mut self.core.table.stream(id)?.tcp)
     }
 
-    pub(super) fn check_local(&self, addr: IpAddr) -> Result<()> {
+    pub(super) fn check_local(&self, local: SocketAddr) -> Result<()> {
+        let addr = local.ip();
         if addr.is_unspecified() || addr.is_multicast() || self.core.layer.is_own(addr) {
             return Ok(());
         }
-        Err(Error::NotOurs(SocketAddr::new(addr, 0)))
+        Err(Error::NotOurs(local))
     }
 }
 

@@ -17,7 +17,7 @@ use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::then;
 use fusewire_kernels::stages::{InternetSum, Swap};
 
-use super::config::{Result, SocketId};
+use super::config::{Error, Result, SocketId};
 use super::stack::Stack;
 use super::udp::{Incoming, Messages, Taken, Taker};
 
@@ -173,7 +173,7 @@ impl Stack {
         array: Array,
         memory: &mut [T],
         told: impl FnMut(SocketAddr, Option<Range<usize>>),
-    ) -> io::Result<Result<usize>> {
+    ) -> io::Result<Result<usize, Error>> {
         let level = self.core.config.level;
         let mut numbers = Numbers { array, memory, filled: 0, told };
         let udp = match self.core.table.udp(id) {

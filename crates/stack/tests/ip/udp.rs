@@ -2,6 +2,7 @@
 
 use fusewire_device::interface::memory::{Config as Pair, pair};
 use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_kernels::stages::Swap;
 use fusewire_stack::ip::net::{Packet, Via};
 use fusewire_stack::ip::{Config, Error, Stack};
 use fusewire_wire::udp;
@@ -41,6 +42,50 @@ fn messages_of_all_sizes_arrive_as_they_were_sent() {
         let error = net.stacks[0].udp_send(net.now, client, &long, None).unwrap();
         assert_eq!(error, Err(Error::NotConnected));
     }
+}
+
+/// What can never be sent is refused by the call that asks for it, though it is not known yet where the peer is; and the
+/// next one is none the worse for it.
+#[test]
+fn a_message_that_is_too_long_is_refused_before_the_neighbour_has_answered() {
+    for v6 in [false, true] {
+        let kind = Kind { v6, link: Link::Ethernet, checksum: false, segmentation: false };
+        let mut net = Net::new(kind, 1500, Config::default());
+        let (now, to) = (net.now, Some(net.addr(1, 7)));
+        let from = net.addr(0, 0);
+        let stack = &mut net.stacks[0];
+        let client = stack.udp_bind(from).unwrap();
+        let too_long = |max| move |len| Err(Error::TooLong { len, max });
+        let refused = stack.udp_send(now, client, &[0; 70_000], to).unwrap();
+        assert_eq!(refused, too_long(65_507)(70_000));
+        let refused = stack.udp_send_batch(now, client, &[0; 70_000], 66_000, to).unwrap();
+        assert_eq!(refused.map(|_| true), too_long(65_507)(66_000));
+        let max = if v6 { 1452 } else { 1472 };
+        let refused = stack.udp_send_with(now, client, &Swap::<4>, &[0; 2000], to).unwrap();
+        assert_eq!(refused, too_long(max)(2000));
+        let refused = stack.udp_send_batch(now, client, &[0; 10], 0, to).unwrap();
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+        assert_eq!(stack.udp_send(now, client, b"short", to).unwrap(), Ok(true));
+        assert_eq!(stack.take_error(client), Ok(None));
+        net.settle();
+        assert_eq!(net.stacks[0].take_error(client), Ok(None));
+        assert_eq!(net.stacks[0].counters().udp_messages_sent, 1);
+    }
+}
+
+/// The message says the address and port that were asked for.
+#[test]
+fn an_address_that_is_not_ours_is_told_with_its_port() {
+    let kind = Kind { v6: false, link: Link::Ip, checksum: true, segmentation: true };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let (now, there) = (net.now, net.addr(1, 80));
+    let stack = &mut net.stacks[0];
+    let wrong = "10.0.0.77:80".parse().unwrap();
+    assert_eq!(stack.udp_bind(wrong), Err(Error::NotOurs(wrong)));
+    assert_eq!(stack.tcp_listen(wrong, 8), Err(Error::NotOurs(wrong)));
+    let config = stack.config().tcp.clone();
+    let refused = stack.tcp_connect_with(now, there, Some(wrong), &config);
+    assert_eq!(refused, Err(Error::NotOurs(wrong)));
 }
 
 #[test]
