@@ -106,13 +106,18 @@ impl Stack {
     }
 
     /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes; does
-    /// not sleep while [`Stack::wants_spin`].
+    /// not sleep while [`Stack::wants_spin`], nor over events that [`Stack::poll_event`] has not given yet.
     ///
     /// # Errors
     /// [`Error::Os`] when the device is broken.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         if self.wants_spin() {
             std::hint::spin_loop();
+            return Ok(());
+        }
+        // What a call took from the device for another connection, or besides an ADU, is known here alone:
+        // no frame will end the sleep for it.
+        if self.has_events() {
             return Ok(());
         }
         let timeout = match (timeout, self.next_timeout()) {
@@ -270,7 +275,13 @@ impl Stack {
             Ok(index) => {
                 self.schedule_handshake(index, now);
                 let id = self.id(index);
+                // The listener's address says nothing of the path: it may be every address of this host.
+                let known = self.knows_path(tuple.remote);
+                let send_mss = known.then(|| self.tcp_config(tuple.remote).send_mss);
                 if let Some(connection) = &mut self.connections[index as usize] {
+                    if let Some(mss) = send_mss {
+                        connection.tcp.set_send_mss(mss);
+                    }
                     connection.handle_segment(now, id, segment, &mut Keep);
                 }
                 self.settle(index);

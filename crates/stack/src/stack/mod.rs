@@ -554,6 +554,14 @@ impl Stack {
         None
     }
 
+    /// Something has happened that [`Stack::poll_event`] has not given yet.
+    pub fn has_events(&self) -> bool {
+        let has = |index: &u32| {
+            self.connections[*index as usize].as_ref().is_some_and(|c| !c.events.is_empty())
+        };
+        self.eventful.iter().any(has)
+    }
+
     /// Forgets a connection that is over and whose events were taken.
     fn reap(&mut self, index: u32) {
         let over = self.connections[index as usize].as_ref().is_some_and(|c| {
