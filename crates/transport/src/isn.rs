@@ -15,6 +15,15 @@ pub type Key = [u8; 16];
 /// M advances once in so many nanoseconds (RFC 9293, section 3.4.1).
 const TICK_NS: u64 = 4_000;
 
+/// The numbers that a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The initial sequence number (ISS).
+    pub iss: Seq,
+    /// What is added to the timestamp clock, in milliseconds (RFC 7323, section 7.1).
+    pub timestamp_offset: u32,
+}
+
 /// Initial sequence numbers of all flows under one key.
 #[derive(Clone, Copy)]
 pub struct Generator {
@@ -48,7 +57,13 @@ impl Generator {
         Seq(m) + self.hash(Purpose::Sequence, flow) as u32
     }
 
-    /// What is added to the timestamp clock of `flow`.
+    /// The numbers of a connection of `flow` that begins at `now`.
+    pub fn start<F: Hash>(&self, now: Instant, flow: &F) -> Start {
+        Start { iss: self.isn(now, flow), timestamp_offset: self.timestamp_offset(flow) }
+    }
+
+    /// What is added to the timestamp clock of `flow`: the same in each incarnation, so that its timestamps
+    /// go on rising (RFC 6191).
     pub fn timestamp_offset<F: Hash>(&self, flow: &F) -> u32 {
         self.hash(Purpose::Timestamp, flow) as u32
     }

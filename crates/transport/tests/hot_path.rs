@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
+use fusewire_transport::isn::Start;
 use fusewire_transport::tcp::{
     Config, Connection, Cut, Initial, Listener, ListenerAction, Secrets, Tuple, Verdict,
 };
@@ -22,7 +23,7 @@ fn control(c: &mut Connection, now: Instant, h: &Header) {
 fn open(cfg: &Config, now: Instant) -> (Connection, Connection) {
     let address = "127.0.0.1:1".parse().expect("address");
     let tuple = Tuple { local: address, remote: address, local_port: 2, remote_port: 1 };
-    let mut a = Connection::connect(cfg, 1, 2, Seq(9), now);
+    let mut a = Connection::connect(cfg, 1, 2, Start { iss: Seq(9), timestamp_offset: 7 }, now);
     let mut listener = Listener::new(cfg, 1, &Secrets { isn: [1; 16], cookie: [2; 16] });
     let syn = a.poll_transmit(now).expect("SYN").header;
     let ListenerAction::SynAck(syn_ack) = listener.handle_segment(now, &tuple, &syn, 0) else {

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::Choices;
 use fusewire_base::{Instant, Seq};
+use fusewire_transport::isn::Start;
 use fusewire_transport::tcp::{
     Config, Connection, Cut, DropCause, Event, Initial, KeepAlive, Listener, ListenerAction,
     Secrets, State, Transmit, Tuple, Verdict,
@@ -260,12 +261,16 @@ fn pass(choices: &mut Choices<'_>, now: Instant, next: Option<Instant>) -> Insta
     }
 }
 
+fn start(iss: u32) -> Start {
+    Start { iss: Seq(iss), timestamp_offset: iss.rotate_left(9) }
+}
+
 /// Everything that is said to the machine is forged, by someone who sees what it sends.
 fn alone(mut choices: Choices<'_>, cfg: &Config, active: bool) {
     let mut now = BEGIN;
     let mut listener = listener(cfg);
     let mut end = active
-        .then(|| End::new(Connection::connect(cfg, PORTS.1, PORTS.0, Seq(u32::MAX - 700), now)));
+        .then(|| End::new(Connection::connect(cfg, PORTS.1, PORTS.0, start(u32::MAX - 700), now)));
     let mut out = Vec::new();
     let mut last = Header { src_port: PORTS.0, dst_port: PORTS.1, ..Header::default() };
     last.flags = Flags::SYN;
@@ -431,7 +436,7 @@ impl Pair {
 
 /// Whatever happens between two honest machines short of rewriting, what one sent the other gets.
 fn between(mut choices: Choices<'_>, cfg: &Config, honest: bool) {
-    let client = Connection::connect(cfg, PORTS.0, PORTS.1, Seq(u32::MAX - 3000), BEGIN);
+    let client = Connection::connect(cfg, PORTS.0, PORTS.1, start(u32::MAX - 3000), BEGIN);
     let mut pair = Pair {
         now: BEGIN,
         ends: [Some(End::new(client)), None],

@@ -82,14 +82,7 @@ pub fn read(path: &[u8], version: Version, len: u64) -> Request {
 pub fn meta(kind: Kind, size: u64) -> Meta {
     // A folder that an ordinary user can look into: the tests do, when all is done.
     let mode = if kind == Kind::Folder { 0o755 } else { 0o644 };
-    Meta {
-        kind,
-        mode,
-        mtime: Time { s: 1, ns: 2 },
-        size,
-        sparse: false,
-        version: Version([3; 16]),
-    }
+    Meta { kind, mode, mtime: Time { s: 1, ns: 2 }, size, sparse: false, version: Version([3; 16]) }
 }
 
 pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Request {

@@ -156,7 +156,9 @@ pub enum Error {
     #[error("{0} is not an address of this stack")]
     NotOurs(SocketAddr),
     /// The kernel that we live beside does not let this user have it.
-    #[error("{0} may not be had by this user: it takes CAP_NET_ADMIN, and CAP_NET_BIND_SERVICE below port 1024")]
+    #[error(
+        "{0} may not be had by this user: it takes CAP_NET_ADMIN, and CAP_NET_BIND_SERVICE below port 1024"
+    )]
     Denied(SocketAddr),
     /// No ephemeral port is free.
     #[error("no port is free")]

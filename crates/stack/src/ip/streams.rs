@@ -148,8 +148,8 @@ impl Stack {
         };
         let port = local.port();
         let tuple = Tuple { local, remote, local_port: port, remote_port: remote.port() };
-        let iss = core.isn.isn(now, &tuple);
-        let tcp = Connection::connect(&config, port, remote.port(), iss, now);
+        let start = core.isn.start(now, &tuple);
+        let tcp = Connection::connect(&config, port, remote.port(), start, now);
         let inserted = core.insert_stream(Stream::new(tuple, tcp, &config, core.config.level));
         let index = inserted.inspect_err(|_| core.free_port(Protocol::Tcp, port))?;
         core.mark(index);

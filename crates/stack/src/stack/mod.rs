@@ -262,8 +262,8 @@ impl Stack {
         let local_port = self.free_port(remote, port);
         let tuple =
             Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
-        let iss = self.isn.isn(now, &tuple);
-        let tcp = tcp::Connection::connect(&cfg, local_port, port, iss, now);
+        let start = self.isn.start(now, &tuple);
+        let tcp = tcp::Connection::connect(&cfg, local_port, port, start, now);
         let index = self.insert(tuple, tcp, handshake)?;
         let id = self.id(index);
         self.schedule_handshake(index, now);

@@ -10,6 +10,7 @@ use super::types::{Counters, Event, ResetCause, State};
 use super::window::Receive;
 use crate::congestion::{self, Controller};
 use crate::ecn::Ecn;
+use crate::isn::Start;
 use crate::pacing::Pacer;
 use crate::rtt::Estimator;
 use core::time::Duration;
@@ -140,6 +141,7 @@ pub(super) enum Probe {
 #[derive(Debug)]
 pub(super) struct Timestamps {
     pub enabled: bool,
+    /// Each connection's clock starts elsewhere, so that it does not tell how long the host is up.
     pub offset: u32,
     /// TS.Recent.
     pub recent: u32,
@@ -262,15 +264,15 @@ impl Offer {
 }
 
 impl Connection {
-    /// An active open: `poll_transmit` gives the SYN. `iss` comes from [`crate::isn`].
+    /// An active open: `poll_transmit` gives the SYN. `start` comes from [`crate::isn`].
     pub fn connect(
         cfg: &Config,
         local_port: u16,
         remote_port: u16,
-        iss: Seq,
+        start: Start,
         now: Instant,
     ) -> Connection {
-        let mut c = Connection::new(cfg, local_port, remote_port, iss, now);
+        let mut c = Connection::new(cfg, (local_port, remote_port), start, now);
         c.state = State::SynSent;
         c
     }
@@ -280,11 +282,11 @@ impl Connection {
     pub(super) fn accept(
         cfg: &Config,
         ports: (u16, u16),
-        iss: Seq,
+        start: Start,
         offer: &Offer,
         now: Instant,
     ) -> Connection {
-        let mut c = Connection::new(cfg, ports.0, ports.1, iss, now);
+        let mut c = Connection::new(cfg, ports, start, now);
         c.state = State::SynReceived;
         c.send.nxt = 1;
         c.send.queue.mark_sent(now, false);
@@ -298,7 +300,7 @@ impl Connection {
         self.send.queue.mark_resent(0, now);
     }
 
-    fn new(cfg: &Config, local_port: u16, remote_port: u16, iss: Seq, now: Instant) -> Connection {
+    fn new(cfg: &Config, ports: (u16, u16), start: Start, now: Instant) -> Connection {
         let max_payload = u32::from(cfg.send_mss.min(cfg.mss)).max(MIN_PAYLOAD);
         let mut queue = SendQueue::new(cfg.max_segments_in_flight);
         queue.push(Segment { start: 0, sent_at: now, len: 0, flags: flag::SYN });
@@ -310,10 +312,10 @@ impl Connection {
         };
         Connection {
             state: State::Closed,
-            local_port,
-            remote_port,
+            local_port: ports.0,
+            remote_port: ports.1,
             send: Send {
-                iss,
+                iss: start.iss,
                 una: 0,
                 nxt: 0,
                 end: 1,
@@ -346,7 +348,7 @@ impl Connection {
             recv: Receive::new(cfg, now),
             ts: Timestamps {
                 enabled: false,
-                offset: timestamp_offset(iss),
+                offset: start.timestamp_offset,
                 recent: 0,
                 recent_at: now,
             },
@@ -556,11 +558,6 @@ impl Connection {
         }
         self.enter_closed();
     }
-}
-
-/// Each connection's timestamps start elsewhere, so that they do not tell how long the host is up.
-pub(super) fn timestamp_offset(iss: Seq) -> u32 {
-    iss.0.wrapping_mul(0x9e37_79b1).rotate_left(13)
 }
 
 impl Settings {

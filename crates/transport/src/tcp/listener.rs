@@ -4,10 +4,10 @@
 //! A half-open connection costs one flat entry; a [`Connection`] is made when the handshake is complete.
 
 use super::config::{Config, Tuple};
-use super::connection::{Connection, Offer, timestamp_offset, user_timeout_field};
+use super::connection::{Connection, Offer, user_timeout_field};
 use super::types::DropCause;
 use super::window::window_shift;
-use crate::isn::{Generator, Key};
+use crate::isn::{Generator, Key, Start};
 use crate::syn_cookie::{self, Client, Cookies};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -216,7 +216,8 @@ impl Listener {
             }
             self.remove(slot);
             self.waiting += 1;
-            let mut c = Connection::accept(&self.cfg, ports, entry.iss, &entry.offer, entry.began);
+            let start = self.start(tuple, entry.iss);
+            let mut c = Connection::accept(&self.cfg, ports, start, &entry.offer, entry.began);
             if entry.transmissions > 1 {
                 c.forget_handshake_time(now);
             }
@@ -227,7 +228,6 @@ impl Listener {
         }
         let (isn, cookie) = (Seq(h.seq.0.wrapping_sub(1)), Seq(h.ack.0.wrapping_sub(1)));
         let timestamps = h.options.timestamps;
-        // The echo is ours plus our offset: the offset depends on the cookie alone.
         let echo = timestamps.map(|t| t.1);
         let Some(kept) = self.cookies.check(now, Client { flow: tuple, isn }, cookie, echo) else {
             // A guess, or what a client sent behind its first segment, which was lost or overtaken and
@@ -246,9 +246,15 @@ impl Listener {
         };
         self.waiting += 1;
         self.cookies_accepted += 1;
-        let mut c = Connection::accept(&self.cfg, ports, cookie, &offer, now);
+        let start = self.start(tuple, cookie);
+        let mut c = Connection::accept(&self.cfg, ports, start, &offer, now);
         c.forget_handshake_time(now);
         ListenerAction::Accept(Box::new(c))
+    }
+
+    /// The timestamp offset is the flow's: nothing has to remember it.
+    fn start(&self, tuple: &Tuple, iss: Seq) -> Start {
+        Start { iss, timestamp_offset: self.generator.timestamp_offset(tuple) }
     }
 
     /// What a cookie carries: only what we want too.
@@ -270,7 +276,8 @@ impl Listener {
         cookie: Option<&syn_cookie::Offer>,
     ) -> Header {
         let (cfg, offer) = (&self.cfg, &entry.offer);
-        let clock = (now.as_ms() as u32).wrapping_add(timestamp_offset(entry.iss));
+        let offset = self.generator.timestamp_offset(&entry.tuple);
+        let clock = (now.as_ms() as u32).wrapping_add(offset);
         let (scaling, sack, ecn) = match cookie {
             Some(kept) => (kept.window_scale.is_some(), kept.sack, kept.ecn),
             None => (

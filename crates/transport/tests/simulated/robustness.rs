@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Random, for_each_seed};
+use fusewire_transport::isn::Start;
 use fusewire_transport::tcp::{
     Config, Connection, Cut, DropCause, Initial, KeepAlive, Listener, ListenerAction, Secrets,
     State, Tuple, Verdict,
@@ -204,7 +205,8 @@ fn any_header_on_a_connection_that_opens_and_is_open() {
         let now = Instant::from_ms(random.below(1 << 33));
         let iss = Seq(random.next_u32());
         let config = config(random);
-        let conn = Connection::connect(&config, 1, 2, iss, now);
+        let start = Start { iss, timestamp_offset: random.next_u32() };
+        let conn = Connection::connect(&config, 1, 2, start, now);
         let mut subject = Subject { conn, now, committed: 0, rcv_nxt: 0, edge: None };
         subject.drain();
         if random.chance(0.8) {
@@ -233,7 +235,8 @@ fn any_header_on_a_listener() {
                 local_port: 7,
                 remote_port: random.below(4) as u16,
             };
-            let conn = Connection::connect(&config, 1, 2, Seq(0), now);
+            let start = Start { iss: Seq(0), timestamp_offset: 0 };
+            let conn = Connection::connect(&config, 1, 2, start, now);
             let subject = Subject { conn, now, committed: 0, rcv_nxt: 0, edge };
             let mut header = header(random, &subject);
             if random.chance(0.5) {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Impairments, Link, Random};
+use fusewire_transport::isn::Start;
 use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Secrets, Tuple};
 use fusewire_wire::tcp::Header;
 
@@ -71,7 +72,8 @@ impl World {
         // The clock's origin is anywhere: timestamps wrap in some runs.
         let now = Instant::from_ms(random.below(1 << 33));
         let iss = scenario.iss.unwrap_or(Seq(random.next_u32()));
-        let conn = Connection::connect(&scenario.client, CLIENT_PORT, SERVER_PORT, iss, now);
+        let start = Start { iss, timestamp_offset: random.next_u32() };
+        let conn = Connection::connect(&scenario.client, CLIENT_PORT, SERVER_PORT, start, now);
         let mut keys = [[0; 16]; 2];
         keys.iter_mut().for_each(|key| random.fill(key));
         let secrets = Secrets { isn: keys[0], cookie: keys[1] };

@@ -1,6 +1,6 @@
 //! Active opens and what is agreed in them.
 
-use crate::pair::{End, ISS_A, ISS_B, Packet, Pair};
+use crate::pair::{End, ISS_A, ISS_B, Packet, Pair, start};
 use core::time::Duration;
 use fusewire_base::Seq;
 use fusewire_transport::tcp::{Config, Connection, Event, ResetCause, State, TransmitKind};
@@ -263,7 +263,7 @@ fn an_old_syn_ack_is_reset_and_the_open_goes_on() {
 #[test]
 fn nothing_is_reserved_before_the_connection_is_open() {
     let cfg = Config::default();
-    let mut c = Connection::connect(&cfg, 1, 2, Seq(0), fusewire_base::Instant::ZERO);
+    let mut c = Connection::connect(&cfg, 1, 2, start(Seq(0)), fusewire_base::Instant::ZERO);
     assert_eq!(c.send_room(), 0);
     assert_eq!(c.reserve(1), None);
     c.finish();

@@ -1,6 +1,6 @@
 //! Passive opens: backlog, half-open table, cookies, resets.
 
-use crate::pair::{End, ISS_A, Packet, Pair};
+use crate::pair::{End, ISS_A, Packet, Pair, start};
 use core::net::SocketAddr;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -33,7 +33,7 @@ pub fn accept(l: &mut Listener, now: Instant, tuple: &Tuple, ack: &Packet) -> Co
 
 fn syn(cfg: &Config) -> Header {
     let now = Instant::from_ms(1000);
-    let mut c = Connection::connect(cfg, 1000, 2000, ISS_A, now);
+    let mut c = Connection::connect(cfg, 1000, 2000, start(ISS_A), now);
     c.poll_transmit(now).expect("SYN").header
 }
 
@@ -77,6 +77,28 @@ fn initial_numbers_are_keyed_and_differ() {
         syn_ack(Listener::new(&cfg, 8, &other).handle_segment(now, &tuple(1), &syn(&cfg), 0));
     assert_ne!(one.seq, three.seq);
     assert!(!format!("{other:?}").contains("key"));
+}
+
+#[test]
+fn timestamps_of_a_flow_rise_and_say_nothing_of_its_numbers() {
+    let cfg = Config::default();
+    // The milliseconds that a SYN-ACK shows, at this time and in this flow.
+    let shown = |key: u8, ms: u64, flow: u16| {
+        let secrets = Secrets { isn: [key; 16], cookie: [0; 16] };
+        let mut l = Listener::new(&cfg, 8, &secrets);
+        let answer = l.handle_segment(Instant::from_ms(ms), &tuple(flow), &syn(&cfg), 0);
+        let header = syn_ack(answer);
+        (header.seq, header.options.timestamps.expect("timestamps").0)
+    };
+    let mut offsets = std::collections::HashSet::new();
+    for flow in 1..100 {
+        let ((first, a), (later, b)) = (shown(1, 5, flow), shown(1, 1005, flow));
+        // Another incarnation, other numbers, one clock (RFC 6191).
+        assert_ne!(first, later);
+        assert_eq!(b.wrapping_sub(a), 1000, "flow {flow}");
+        offsets.extend([a, shown(2, 5, flow).1]);
+    }
+    assert_eq!(offsets.len(), 198, "each flow and key has its own");
 }
 
 #[test]

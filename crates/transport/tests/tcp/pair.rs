@@ -6,6 +6,7 @@
 use core::ops::Range;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
+use fusewire_transport::isn::Start;
 use fusewire_transport::tcp::{
     Config, Connection, Cut, Event, Initial, State, Transmit, TransmitKind, Verdict,
 };
@@ -142,12 +143,17 @@ pub struct Pair {
 pub const ISS_A: Seq = Seq(u32::MAX - 5_000);
 pub const ISS_B: Seq = Seq(77);
 
+/// A beginning whose timestamps are soon to wrap.
+pub fn start(iss: Seq) -> Start {
+    Start { iss, timestamp_offset: u32::MAX - 20_000 }
+}
+
 impl Pair {
     /// Both ends made by an active open; the handshake has not begun. `b` acts only when told.
     pub fn closed(cfg_a: &Config, cfg_b: &Config) -> Pair {
         let now = Instant::from_ms(1000);
-        let a = End::new(Connection::connect(cfg_a, 1000, 2000, ISS_A, now));
-        let b = End::new(Connection::connect(cfg_b, 2000, 1000, ISS_B, now));
+        let a = End::new(Connection::connect(cfg_a, 1000, 2000, start(ISS_A), now));
+        let b = End::new(Connection::connect(cfg_b, 2000, 1000, start(ISS_B), now));
         Pair { now, a, b, delay: Duration::from_millis(5) }
     }
 
