@@ -6,7 +6,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fusewire_session::{
     ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Marshal, Options,
@@ -14,6 +14,7 @@ use fusewire_session::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
 
 use crate::application::{Adu, Application, Keep};
 use crate::{ConnectionId, Error, Result};
@@ -22,6 +23,8 @@ use crate::{ConnectionId, Error, Result};
 const SEND_BYTES: usize = 256 << 10;
 /// What is read at once, in bytes.
 const RECEIVE_BYTES: usize = 256 << 10;
+/// What is read at once within the handshake, in bytes: the peer is nobody yet.
+const HANDSHAKE_BYTES: usize = 16 << 10;
 /// There is only one connection here.
 const ID: ConnectionId = ConnectionId { index: 0, generation: 0 };
 
@@ -52,7 +55,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Session`], [`Error::Os`].
     pub fn connect(stream: TcpStream, config: &ClientConfig) -> Result<Connection> {
-        Connection::open(stream, Handshake::client(config)?)
+        Connection::open(stream, Handshake::client(config)?, None)
     }
 
     /// The server's side of a session over an accepted stream.
@@ -60,14 +63,35 @@ impl Connection {
     /// # Errors
     /// [`Error::Session`], [`Error::Os`].
     pub fn accept(stream: TcpStream, config: &ServerConfig) -> Result<Connection> {
-        Connection::open(stream, Handshake::server(config)?)
+        Connection::open(stream, Handshake::server(config)?, None)
     }
 
-    fn open(mut stream: TcpStream, mut handshake: Handshake) -> Result<Connection> {
+    /// As [`Connection::accept`], with `time` for the whole handshake, however it is spread over it. The stream
+    /// is blocking; its own timeouts are none afterwards.
+    ///
+    /// # Errors
+    /// As there; [`Error::Os`] of the kind [`ErrorKind::TimedOut`].
+    pub fn accept_within(
+        stream: TcpStream,
+        config: &ServerConfig,
+        time: Duration,
+    ) -> Result<Connection> {
+        let until = Instant::now() + time;
+        let connection = Connection::open(stream, Handshake::server(config)?, Some(until))?;
+        set_timeouts(&connection.stream, None).map_err(Error::os("setting a timeout"))?;
+        Ok(connection)
+    }
+
+    fn open(
+        stream: TcpStream,
+        mut handshake: Handshake,
+        until: Option<Instant>,
+    ) -> Result<Connection> {
         stream.set_nodelay(true).map_err(Error::os("setting TCP_NODELAY"))?;
         let mut out = Vec::new();
-        let mut input = vec![0; RECEIVE_BYTES];
+        let mut input = vec![0; HANDSHAKE_BYTES];
         let (mut from, mut to) = (0, 0);
+        let mut stream = Timed { stream, until };
         let established: Established = loop {
             handshake.write(&mut out);
             stream.write_all(&out).map_err(Error::os("sending the handshake"))?;
@@ -79,9 +103,8 @@ impl Connection {
                 (from, to) =
                     (0, stream.read(&mut input).map_err(Error::os("receiving the handshake"))?);
                 if to == 0 {
-                    return Err(Error::Reset(
-                        stream.peer_addr().map_err(Error::os("asking for the peer"))?,
-                    ));
+                    let peer = stream.stream.peer_addr();
+                    return Err(Error::Reset(peer.map_err(Error::os("asking for the peer"))?));
                 }
             }
             match handshake.read(&input[from..to]) {
@@ -102,7 +125,7 @@ impl Connection {
         out.resize(SEND_BYTES.max(sender.record_len(sender.body_len_max())), 0);
         let offset = receiver.start_offset();
         Ok(Connection {
-            stream,
+            stream: stream.stream,
             sender,
             receiver,
             peer,
@@ -127,6 +150,26 @@ impl Connection {
     /// What was agreed on.
     pub fn options(&self) -> Options {
         self.options
+    }
+
+    /// From now on the kernel ends the connection when the peer's host is silent, or takes nothing of what was
+    /// sent, for the time that both sides agreed on ([`Options::idle_timeout`]); an idle one is asked at a third
+    /// of it (RFC 9293 section 3.8.4, RFC 5482).
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn give_up_silent(&self) -> Result<()> {
+        let Some(time) = self.options.idle_timeout else { return Ok(()) };
+        let seconds = |n: u32| (time / n).max(Duration::from_secs(1));
+        let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+        let set = || {
+            sockopt::set_tcp_keepidle(&self.stream, seconds(3))?;
+            sockopt::set_tcp_keepintvl(&self.stream, seconds(9))?;
+            sockopt::set_tcp_keepcnt(&self.stream, 6)?;
+            sockopt::set_tcp_user_timeout(&self.stream, ms)?;
+            sockopt::set_socket_keepalive(&self.stream, true)
+        };
+        set().map_err(|error: rustix::io::Errno| Error::os("asking for keep-alive")(error.into()))
     }
 
     /// The stream, for timeouts and shutting down.
@@ -424,6 +467,57 @@ impl Connection {
         }
         self.stream.shutdown(std::net::Shutdown::Write).map_err(Error::os("ending the stream"))
     }
+}
+
+/// A blocking stream that has until a time for all that is read and written.
+struct Timed {
+    stream: TcpStream,
+    until: Option<Instant>,
+}
+
+impl Timed {
+    fn set_out(&self) -> std::io::Result<()> {
+        let Some(until) = self.until else { return Ok(()) };
+        match until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(too_late()),
+            left => set_timeouts(&self.stream, Some(left)),
+        }
+    }
+
+    /// What the kernel says when its own timeout has run out is that the call would block.
+    fn told(&self, error: std::io::Error) -> std::io::Error {
+        match error.kind() {
+            ErrorKind::WouldBlock if self.until.is_some() => too_late(),
+            _ => error,
+        }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.set_out()?;
+        self.stream.read(into).map_err(|error| self.told(error))
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.set_out()?;
+        self.stream.write(bytes).map_err(|error| self.told(error))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn too_late() -> std::io::Error {
+    std::io::Error::new(ErrorKind::TimedOut, "it was not through in time")
+}
+
+fn set_timeouts(stream: &TcpStream, timeout: Option<Duration>) -> std::io::Result<()> {
+    stream.set_read_timeout(timeout)?;
+    stream.set_write_timeout(timeout)
 }
 
 /// The caller's memory for one ADU.

@@ -2,21 +2,40 @@
 
 use super::line::{self, LOOK_EVERY};
 use super::server::{Control, Other};
-use crate::Error;
-use crate::channel::ChannelError;
 use crate::server::Share;
 use fusewire_session::ServerConfig;
 use fusewire_stack::kernel_tcp::Connection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Connections at once, each with a thread.
-const CONNECTIONS_MAX: usize = 256;
-/// How long a peer may be silent within the handshake.
-const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// What may be used at once, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections whose peers are known, each with a thread.
+    pub connections_max: usize,
+    /// Handshakes, each with a thread; for one more, the oldest has to go.
+    pub handshakes_max: usize,
+    /// Handshakes of one source, which is an IPv4 address or a network of 64 bits (RFC 4291 section 2.5.4); for
+    /// one more, the oldest of that source has to go.
+    pub handshakes_per_source_max: usize,
+    /// How long a handshake may take, from the first byte to the last.
+    pub handshake_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 256,
+            handshakes_max: 192,
+            // As many as one client makes at once.
+            handshakes_per_source_max: 64,
+            handshake_time: Duration::from_secs(10),
+        }
+    }
+}
 
 /// Takes connections until the server drains.
 ///
@@ -28,15 +47,50 @@ pub fn serve(
     share: &Arc<Share>,
     control: &Arc<Control>,
 ) -> std::io::Result<()> {
+    serve_within(listener, config, share, control, &Limits::default())
+}
+
+/// As [`serve`], within other limits.
+///
+/// # Errors
+/// As there.
+pub fn serve_within(
+    listener: &TcpListener,
+    config: &ServerConfig,
+    share: &Arc<Share>,
+    control: &Arc<Control>,
+    limits: &Limits,
+) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
+    let handshakes = Arc::new(Handshakes::default());
     while !control.is_draining() {
         match listener.accept() {
-            Ok((stream, peer)) => begin(stream, peer, config, share, control),
+            Ok((stream, peer)) => {
+                let begun = handshakes.begin(&stream, peer.ip(), limits);
+                match begun.and_then(|begun| Ok((begun, stream.local_addr()?))) {
+                    Ok((begun, local)) => {
+                        let other = Other { protocol: "kernel-tcp", local, peer };
+                        let (config, limits) = (config.clone(), *limits);
+                        let (share, control) = (Arc::clone(share), Arc::clone(control));
+                        line::spawn(other.protocol, move || {
+                            match shake_hands(stream, peer, &config, begun, &limits) {
+                                Ok(connection) => {
+                                    let most = limits.connections_max;
+                                    line::serve(most, other, &share, &control, connection);
+                                }
+                                Err(error) => tracing::info!(%peer, %error, "refused"),
+                            }
+                        });
+                    }
+                    // It is gone already, or there are no descriptors for now.
+                    Err(error) => tracing::debug!(%peer, %error, "cannot accept"),
+                }
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => wait(listener)?,
             // A connection that broke while it waited, or no descriptors for now.
             Err(error) => {
                 tracing::debug!(%error, "cannot accept");
-                wait(listener)?;
+                std::thread::sleep(LOOK_EVERY);
             }
         }
     }
@@ -51,25 +105,86 @@ fn wait(listener: &TcpListener) -> std::io::Result<()> {
     }
 }
 
-fn begin(
+fn shake_hands(
     stream: TcpStream,
     peer: SocketAddr,
     config: &ServerConfig,
-    share: &Arc<Share>,
-    control: &Arc<Control>,
-) {
-    let config = config.clone();
-    let local = stream.local_addr().unwrap_or(peer);
-    let other = Other { protocol: "kernel-tcp", local, peer };
-    line::begin(CONNECTIONS_MAX, other, share, control, move || {
-        let os = |e| Error::os("set up the socket of", peer.to_string().as_bytes(), e);
-        // Not inherited from the listener everywhere.
-        stream.set_nonblocking(false).map_err(os)?;
-        stream.set_read_timeout(Some(HANDSHAKE_WAIT)).map_err(os)?;
-        stream.set_write_timeout(Some(HANDSHAKE_WAIT)).map_err(os)?;
-        let mut connection = Connection::accept(stream, &config).map_err(ChannelError::from)?;
-        connection.set_nonblocking().map_err(ChannelError::from)?;
-        tracing::info!(%peer, key = %connection.peer().0, "connected over kernel TCP");
-        Ok(Box::new(connection))
-    });
+    _begun: Begun,
+    limits: &Limits,
+) -> fusewire_stack::Result<Connection> {
+    let os = |source| fusewire_stack::Error::Os { action: "setting up the socket", source };
+    // Not inherited from the listener everywhere.
+    stream.set_nonblocking(false).map_err(os)?;
+    let mut connection = Connection::accept_within(stream, config, limits.handshake_time)?;
+    connection.give_up_silent()?;
+    connection.set_nonblocking()?;
+    tracing::info!(%peer, key = %connection.peer().0, "connected over kernel TCP");
+    Ok(connection)
+}
+
+/// Handshakes under way, oldest first.
+#[derive(Debug, Default)]
+struct Handshakes {
+    list: Mutex<(u64, Vec<Handshake>)>,
+}
+
+#[derive(Debug)]
+struct Handshake {
+    number: u64,
+    source: u128,
+    /// To end it from outside.
+    stream: TcpStream,
+}
+
+/// One of them, until it is dropped.
+struct Begun {
+    handshakes: Arc<Handshakes>,
+    number: u64,
+}
+
+impl Handshakes {
+    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Handshake>)> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more, for which others may have to go: who is quick is not among them.
+    fn begin(
+        self: &Arc<Self>,
+        stream: &TcpStream,
+        address: IpAddr,
+        limits: &Limits,
+    ) -> std::io::Result<Begun> {
+        let (stream, source) = (stream.try_clone()?, source(address));
+        let mut guard = self.lock();
+        let (count, list) = &mut *guard;
+        let of_source = list.iter().filter(|handshake| handshake.source == source).count();
+        let goes = if of_source >= limits.handshakes_per_source_max {
+            list.iter().position(|handshake| handshake.source == source)
+        } else {
+            (list.len() >= limits.handshakes_max).then_some(0)
+        };
+        if let Some(at) = goes.filter(|at| *at < list.len()) {
+            let oldest = list.remove(at);
+            tracing::debug!("too many handshakes: the oldest has to go");
+            let _ = oldest.stream.shutdown(Shutdown::Both);
+        }
+        let number = *count;
+        *count += 1;
+        list.push(Handshake { number, source, stream });
+        Ok(Begun { handshakes: Arc::clone(self), number })
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.handshakes.lock().1.retain(|handshake| handshake.number != self.number);
+    }
+}
+
+/// Who shares a bound: one address, or the network that one host has all of.
+fn source(address: IpAddr) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits() >> 64 << 64,
+    }
 }

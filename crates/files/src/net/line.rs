@@ -129,23 +129,35 @@ pub(super) fn begin(
     other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
-    open: impl FnOnce() -> Result<Box<dyn Line>, Error> + Send + 'static,
+    line: impl Line + 'static,
+) {
+    let (share, control) = (Arc::clone(share), Arc::clone(control));
+    spawn(other.protocol, move || serve(most, other, &share, &control, line));
+}
+
+/// Begins a thread.
+pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(run) {
+        tracing::warn!(%error, "cannot start a thread");
+    }
+}
+
+/// Serves one connection to its end, if there are fewer than `most` such.
+pub(super) fn serve(
+    most: usize,
+    other: Other,
+    share: &Arc<Share>,
+    control: &Arc<Control>,
+    mut line: impl Line,
 ) {
     let Other { protocol, peer, .. } = other;
-    let Some(place) = control.enter(most, other) else {
+    let Some(_place) = control.enter(most, other) else {
         tracing::warn!(%peer, "refused: too many connections over {protocol}");
         return;
     };
-    let (share, control) = (Arc::clone(share), Arc::clone(control));
-    let thread = std::thread::Builder::new().name(protocol.into()).spawn(move || {
-        let _place = place;
-        match open().and_then(|mut line| converse(line.as_mut(), &share, &control)) {
-            Ok(()) => tracing::info!(%peer, "closed"),
-            Err(error) => tracing::info!(%peer, %error, "broken off"),
-        }
-    });
-    if let Err(error) = thread {
-        tracing::warn!(%error, "cannot start a thread");
+    match converse(&mut line, share, control) {
+        Ok(()) => tracing::info!(%peer, "closed"),
+        Err(error) => tracing::info!(%peer, %error, "broken off"),
     }
 }
 

@@ -57,11 +57,10 @@ impl Control {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// A place for one more connection outside of the stack, if there are fewer than `max` of its kind and
-    /// of others.
+    /// A place for one more connection outside of the stack, if there are fewer than `max` of its kind.
     pub(super) fn enter(self: &Arc<Self>, max: usize, other: Other) -> Option<Place> {
         let mut others = self.list();
-        if others.len() >= max {
+        if others.iter().filter(|o| o.protocol == other.protocol).count() >= max {
             return None;
         }
         others.push(other);
@@ -366,5 +365,27 @@ impl Server {
     fn until_alarm(&self) -> Option<Duration> {
         let (at, _) = self.alarms.first_key_value()?.0;
         Some(at.saturating_since(self.clock.now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_by_kind() {
+        let control = Arc::new(Control::default());
+        let other = |protocol| {
+            let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+            Other { protocol, local: nowhere, peer: nowhere }
+        };
+        let memory: Vec<Place> = (0..3).filter_map(|_| control.enter(3, other("shm"))).collect();
+        assert_eq!((memory.len(), control.others()), (3, 3));
+        assert!(control.enter(3, other("shm")).is_none());
+        let tcp = control.enter(1, other("kernel-tcp"));
+        assert!(tcp.is_some() && control.enter(1, other("kernel-tcp")).is_none());
+        drop(memory);
+        assert_eq!(control.others(), 1);
+        assert!(control.enter(3, other("shm")).is_some());
     }
 }

@@ -7,7 +7,7 @@ use fusewire_stack::shm::Listener;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Connections at once that are not over the stack; each of these has two rings and a thread.
+/// Connections at once; each has two rings and a thread.
 const CONNECTIONS_MAX: usize = 128;
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
@@ -18,10 +18,9 @@ pub fn serve(listener: &mut Listener, share: &Arc<Share>, control: &Arc<Control>
             Ok(Some(connection)) => {
                 let peer = connection.remote_addr();
                 tracing::info!(%peer, key = %connection.peer(), "connected over shared memory");
-                let open = || Ok(Box::new(connection) as _);
                 // Rings have no address: what is known is the session that they began in.
                 let other = Other { protocol: "shm", local: NOWHERE, peer };
-                line::begin(CONNECTIONS_MAX, other, share, control, open);
+                line::begin(CONNECTIONS_MAX, other, share, control, connection);
             }
             Ok(None) => {}
             // No descriptors for now.
