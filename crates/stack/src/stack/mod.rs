@@ -72,7 +72,7 @@ pub struct Drops {
 /// Time spent in the three steps, without system calls: the paper's packet processing time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Profile {
-    /// Seconds in `send` and in building segments.
+    /// Seconds in `send`, in building segments, and in bringing what was staged to where it is sent from.
     pub send_s: f64,
     /// Payload segments sent.
     pub segments_sent: u64,

@@ -99,6 +99,9 @@ impl Stack {
             };
             self.planned.push(planned);
         }
+        if !self.planned.is_empty() {
+            connection.ring.unstage();
+        }
         if let (Some(start), Some(profile)) = (start, &mut self.profile) {
             profile.send_s += start.elapsed().as_secs_f64();
             profile.segments_sent += data_segments;
@@ -106,7 +109,6 @@ impl Stack {
         if self.planned.is_empty() {
             return 0;
         }
-        connection.ring.unstage();
         let memory = connection.ring.memory();
         let peer = connection.tuple.remote;
         let nothing = TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct };
