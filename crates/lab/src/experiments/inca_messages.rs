@@ -71,7 +71,8 @@ pub(super) const MESSAGES: Experiment = Experiment {
     differs: "The paper's gains (160 to 587 %) are over kernels of 1996 and 1997 on real networks. The wire here is memory, and \
               the interface is the kernel's TAP, whose crossing costs what a device would. Short UDP messages come in frames \
               of many, as the sending kernel's segmentation offload makes them: the user-level stack takes a frame at a time, \
-              the kernel's sockets a message a call, as in the paper, or many a call with UDP_GRO, which stands beside them. \
+              the kernel's sockets a message a call, as in the paper, or many a call with UDP_GRO, which stands beside them. Like \
+              for like is a message a call on both sides: that line is drawn too. \
               A UDP message beyond the MTU comes in fragments, and a lost one costs them all. The kernel's columns of Table 3 are \
               differences of processor times, ours are timed.",
     charts: &[
@@ -357,12 +358,17 @@ fn message(bench: &mut Bench<'_>, size: usize, line: &inca::Messages) {
         ("kernel", "kernel"),
         ("kernel, many a call", "kernel_offload"),
         ("user level", "fusewire"),
+        ("user level, a message a call", "fusewire_single"),
     ] {
         let Some(rates) = line.rates.get(name) else { continue };
         let mbits = rates.messages_per_s * size as f64 * 8e-6;
         bench.sample(Place::new(chart, series, size), mbits);
     }
-    for (series, ratio) in [("", line.ratio), (" by many a call", line.ratio_to_offload)] {
+    for (series, ratio) in [
+        ("", line.ratio),
+        (" by many a call", line.ratio_to_offload),
+        (", a message a call on both sides", line.ratio_of_single),
+    ] {
         let Some(ratio) = ratio else { continue };
         bench.sample(Place::new("gain", format!("{protocol}, this machine{series}"), size), ratio);
     }

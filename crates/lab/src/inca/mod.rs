@@ -111,6 +111,8 @@ pub struct Messages {
     pub ratio_range: Option<[f64; 2]>,
     /// Fusewire by kernel with `UDP_SEGMENT` and `UDP_GRO`.
     pub ratio_to_offload: Option<f64>,
+    /// Fusewire by kernel, a message a call on both sides: over UDP, where [`Messages::ratio`] is of many a call.
+    pub ratio_of_single: Option<f64>,
     /// Fusewire by raw device.
     pub ratio_to_raw: Option<f64>,
     /// Three times of the kernel.

@@ -154,6 +154,7 @@ impl Bench<'_> {
             ratio: median(&ratios),
             ratio_range: range(&ratios),
             ratio_to_offload: median(&self::ratios(&rounds, "fusewire", "kernel_offload")),
+            ratio_of_single: median(&self::ratios(&rounds, "fusewire_single", "kernel")),
             ratio_to_raw: median(&self::ratios(&rounds, "fusewire", "raw")),
             kernel: Times::default(),
             fusewire: Times::default(),
