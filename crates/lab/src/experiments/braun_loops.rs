@@ -5,6 +5,7 @@ use fusewire_kernels::measure::{Direction, Effort, Plan, pipelines};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
+use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
@@ -69,7 +70,7 @@ pub(super) const LOOPS: Experiment = Experiment {
     published: || {
         // Section 1: 70 Mbit/s of XDR and sum one after the other, 100 in one loop.
         vec![
-            Place::new("gain-send", "copy and sum, no size given (Clark, Tennenhouse)", 4096.0)
+            Place::new("gain-send", format!("copy and sum (Clark, Tennenhouse{PLACED})"), 4096.0)
                 .is(1.5),
             Place::new("gain-send", "XDR of 20 integers and sum (section 1)", 80.0)
                 .is(100.0 / 70.0),

@@ -22,12 +22,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     method: "A message of 4 KiB from the first-level cache. XTP's check function as the standard writes it \
              (exclusive-or and rotate, 16 bits at a time), with the paper's four steps: op1 an array of sixteen \
              words and rotations at the end, op2 sixteen variables, op3 half of the exclusive-ors at the end, \
-             op4 long words; and with this machine's vectors. TCP's and ISO's sums are written as then, a short word \
+             op4 long words (of 64 bits); and with this machine's vectors. TCP's and ISO's sums are written as then, a short word \
              or a byte at a time, and with vectors. The sums are compared before anything is timed.",
     differs: "Loops as then are kept scalar, or the compiler would make vectors of some of them. The paper's machines do one \
               thing after the other, so that each operation that a step saves is time saved; here several run at once. op1 stores \
               words of its array that it reads again soon and loses more than it did then; op3 saves exclusive-ors that ran beside \
-              the loads and does not gain over op2. op4 is what the vectors of today begin with. Table 5 counts a \
+              the loads and does not gain over op2. op4 is what the vectors of today begin with; its long words have 64 \
+              bits here, those of the paper's machines had 32. Table 5 counts a \
               loop around each operation, here too.",
     charts: &[
         Chart {

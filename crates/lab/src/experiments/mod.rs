@@ -16,6 +16,9 @@ mod synthetic;
 
 use crate::experiment::Experiment;
 
+/// What the name of a series ends with whose point a paper gives without a size, so that where it is drawn is our choice.
+const PLACED: &str = ", size placed by us";
+
 /// All of them, in the order of the papers.
 pub const ALL: &[Experiment] = &[
     braun_transfer::PACKETS,

@@ -233,8 +233,8 @@ fn packets(record: &Record) -> Option<Words> {
     Some((
         format!("In a whole transfer one loop takes {send} time to send and {receive} to receive."),
         format!(
-            "That is user-level time of packets of {} on loopback; {} as much goes through. Braun and Diot on a SPARCstation \
-             20-60: {paper}.",
+            "That is user-level time of packets of {} on loopback, enciphered and summed and not marshalled; {} as much goes \
+             through. Braun and Diot, with XDR, on a SPARCstation 20-60: {paper}.",
             bytes(size),
             times(here("gain-throughput")?)
         ),
@@ -353,8 +353,8 @@ fn checksums(record: &Record) -> Option<Words> {
     Some((
         format!("Long words make XTP's checksum {op4} as fast."),
         format!(
-            "That is the paper's fourth step (op4) beside the standard's loop; vectors make it {}. Dabbous found 13 to 25 times \
-             with long words, on four machines.",
+            "That is the paper's fourth step (op4) beside the standard's loop, with words of 64 bits; vectors make it {}. \
+             Dabbous found 13 to 25 times with words of 32 bits, on four machines.",
             times(gain("vectors")?)
         ),
     ))
@@ -384,10 +384,12 @@ fn outboard(record: &Record) -> Option<Words> {
     let flat =
         rates().filter(|p| p.value > most * 0.999).filter_map(number).max_by(f64::total_cmp)?;
     Some((
-        "An outboard transport is bound by the protocol, not by memory.".to_owned(),
+        "By the paper's own times an outboard transport is bound by the protocol, not by memory."
+            .to_owned(),
         format!(
-            "With MacLean and Barvick's times that holds up to payloads of about {:.0} bytes, at {} packets a second (they \
-             measured more than 15,000). Computed: an outboard transport of this system is not there yet.",
+            "This is MacLean and Barvick's model with their constants, 66 µs a packet and 120 ns a word, and no finding of \
+             this machine: it holds up to payloads of about {:.0} bytes, at {} packets a second (they measured more than \
+             15,000). An outboard transport of this system is not there yet.",
             (flat / 100.0).round() * 100.0,
             trimmed(most)
         ),
