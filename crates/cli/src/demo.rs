@@ -141,6 +141,7 @@ pub fn run(demo: &Demo) -> Result {
             demo.cipher,
             Level::detect().name()
         );
+        println!("  passes  cipher, tag or checksum, store: of octets, nothing is marshalled");
         println!("  rounds  {}, the methods taking turns; figures are medians", demo.rounds);
         println!();
     }

@@ -18,7 +18,9 @@ pub struct Options {
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
-    /// Methods to compare [default: all that are here]; auto is the one of integrated, blocked and sequential that
+    /// Methods to compare [default: all that are here]. Ours run cipher, checksum or tag, and the store, in one loop or a
+    /// pass each; contents are octets, of which nothing is marshalled or byte-swapped. `kernel_tcp_passes` is
+    /// `kernel_tcp_records` with a pass for each; auto is the one of integrated, blocked and sequential that
     /// `fusewire model calibrate` found to be fastest here with the cipher, and says which.
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,

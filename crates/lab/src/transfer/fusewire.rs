@@ -50,7 +50,7 @@ fn on_interface(task: &Task, kind: Kind) -> Result<OnInterface> {
 pub fn kernel(method: Method) -> Kernel {
     let execution = match method {
         Method::Blocked => Execution::Blocked,
-        Method::Sequential => Execution::Sequential,
+        Method::Sequential | Method::KernelTcpPasses => Execution::Sequential,
         _ => Execution::Integrated,
     };
     Kernel { level: Level::detect(), execution }

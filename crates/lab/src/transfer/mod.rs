@@ -37,6 +37,8 @@ pub enum Method {
     KernelTcp,
     /// Our records over kernel TCP (the paper's Figure 12).
     KernelTcpRecords,
+    /// The same with a pass for each stage, as the paper's kernel TCP had it.
+    KernelTcpPasses,
     /// nginx and curl.
     Https,
     /// s2n-quic.
@@ -48,7 +50,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// All that are alike nothing else, in the order of a report: [`Method::Auto`] is one of the first three.
+    /// All that are alike nothing else, in the order of a report: [`Method::Auto`] is one of the first three, and
+    /// [`Method::KernelTcpPasses`] is for who asks for it.
     pub const ALL: [Method; 8] = [
         Method::Integrated,
         Method::Blocked,
@@ -68,6 +71,7 @@ impl Method {
             Method::Sequential => "sequential",
             Method::KernelTcp => "kernel_tcp",
             Method::KernelTcpRecords => "kernel_tcp_records",
+            Method::KernelTcpPasses => "kernel_tcp_passes",
             Method::Https => "https",
             Method::QuicS2n => "quic_s2n",
             Method::QuicQuinn => "quic_quinn",
@@ -82,7 +86,7 @@ impl Method {
 
     /// The size of an ADU means something to it.
     pub const fn has_adus(self) -> bool {
-        self.is_ours() || matches!(self, Method::KernelTcpRecords)
+        self.is_ours() || matches!(self, Method::KernelTcpRecords | Method::KernelTcpPasses)
     }
 
     /// The size of a datagram can be chosen.
@@ -100,7 +104,7 @@ impl fmt::Display for Method {
 impl FromStr for Method {
     type Err = String;
     fn from_str(text: &str) -> Result<Method, String> {
-        let all = || Method::ALL.into_iter().chain([Method::Auto]);
+        let all = || Method::ALL.into_iter().chain([Method::KernelTcpPasses, Method::Auto]);
         all().find(|m| m.name() == text).ok_or_else(|| {
             let names: Vec<_> = all().map(Method::name).collect();
             format!("expected one of {}, found {text:?}", names.join(", "))

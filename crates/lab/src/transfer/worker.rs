@@ -98,7 +98,7 @@ pub fn work(task: &Task) -> Result<()> {
         method if method.is_ours() && task.carrier == Carrier::Shm => shm::work(task)?,
         Method::Integrated | Method::Blocked | Method::Sequential => fusewire::work(task)?,
         Method::KernelTcp => kernel_tcp::work_plain(task)?,
-        Method::KernelTcpRecords => kernel_tcp::work_records(task)?,
+        Method::KernelTcpRecords | Method::KernelTcpPasses => kernel_tcp::work_records(task)?,
         Method::Https | Method::QuicS2n | Method::QuicQuinn | Method::Auto => {
             return Err(Error::Unsupported(format!("{} is not a worker of ours", task.method)));
         }
