@@ -36,7 +36,7 @@ pub use config::{
 };
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use fingerprint::Fingerprint;
-pub use handshake::{Established, Handshake, Options, Side};
+pub use handshake::{Established, HANDSHAKE_LEN_MAX, Handshake, Options, Side};
 pub use hello::Refusal;
 pub use identity::Identity;
 pub use kernel::{Execution, Level, Marshal, Swap, Unmarshal};

@@ -29,6 +29,11 @@ impl Assembly {
         Assembly { memory: Vec::new(), capacity, base: 0, ranges: Vec::new(), max_ranges }
     }
 
+    /// From now on up to `capacity` bytes are held.
+    pub fn widen(&mut self, capacity: usize) {
+        self.capacity = self.capacity.max(capacity);
+    }
+
     /// Stores bytes at `offset`. False, and nothing stored, when they lie outside of
     /// `base..base + capacity` or would make one range too many.
     pub fn insert(&mut self, offset: u64, bytes: &[u8]) -> bool {

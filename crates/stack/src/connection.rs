@@ -18,8 +18,8 @@ use fusewire_device::Region;
 use fusewire_kernels::Level;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
-    Error as SessionError, Handshake, Marshal, Options, RecordHeader, RecordReceiver, RecordSender,
-    RecordType, Rendezvous,
+    Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
+    RecordReceiver, RecordSender, RecordType, Rendezvous,
 };
 use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
 use fusewire_wire::tcp::Header;
@@ -63,13 +63,18 @@ pub enum Event {
     Closed(Option<Error>),
 }
 
+/// Receive window, and memory for pieces, as long as nobody knows who the peer is: a whole handshake.
+pub const HANDSHAKE_WINDOW: u32 = HANDSHAKE_LEN_MAX as u32;
+
 /// Sizes of a connection's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// Records in the retransmission memory.
     pub send_ring_records: usize,
-    /// Receive window, in bytes.
+    /// Largest receive window, in bytes.
     pub window_bytes: usize,
+    /// Receive window when the session is open, in bytes. Before that it is [`HANDSHAKE_WINDOW`].
+    pub open_window_bytes: u32,
     /// Ranges beyond a hole.
     pub ranges: usize,
 }
@@ -103,7 +108,7 @@ pub(crate) struct Connection {
     next: u64,
     /// Whole records beyond `next` that were opened already; sorted, at most `ranges`.
     ahead: VecDeque<Range<u64>>,
-    ranges: usize,
+    memory: Memory,
     pub inbox: Inbox,
     /// The record being put together, when it does not lie in one piece.
     joined: Vec<u8>,
@@ -165,10 +170,10 @@ impl Connection {
             ring: SendRing::new(ring, memory.send_ring_records),
             path,
             phase: Phase::Handshake(Box::new(handshake)),
-            assembly: Assembly::new(memory.window_bytes, memory.ranges),
+            assembly: Assembly::new(HANDSHAKE_WINDOW as usize, memory.ranges),
             next: 0,
             ahead: VecDeque::new(),
-            ranges: memory.ranges,
+            memory: *memory,
             inbox: Inbox::default(),
             joined: Vec::new(),
             handshake_out: Vec::new(),
@@ -390,7 +395,7 @@ impl Connection {
         app: &mut dyn Application,
     ) -> Verdict {
         let in_order = offset == self.next;
-        if !in_order && self.ahead.len() >= self.ranges {
+        if !in_order && self.ahead.len() >= self.memory.ranges {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
@@ -570,6 +575,9 @@ impl Connection {
         self.handshake_deadline = None;
         let idle_timeout = open.options.idle_timeout;
         self.silence = idle_timeout.map(|t| Silence::agreed(&mut self.tcp, self.now, t));
+        // The peer is known and may fill more memory. It hears so at once, lest it wait for a probe.
+        self.assembly.widen(self.memory.window_bytes);
+        self.tcp.widen_window(self.memory.open_window_bytes);
         self.phase = Phase::Open(Box::new(open));
     }
 

@@ -21,7 +21,7 @@ use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::connection::{Connection, Event, Memory, Segment};
+use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Memory, Segment};
 use crate::path::Path;
 use crate::watch::Watch;
 use crate::{ConnectionId, Error, Result};
@@ -263,7 +263,7 @@ impl Stack {
         let tuple =
             Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
         let start = self.isn.start(now, &tuple);
-        let tcp = tcp::Connection::connect(&cfg, local_port, port, start, now);
+        let tcp = tcp::Connection::connect(&handshaking(&cfg), local_port, port, start, now);
         let index = self.insert(tuple, tcp, handshake)?;
         let id = self.id(index);
         self.schedule_handshake(index, now);
@@ -278,7 +278,7 @@ impl Stack {
         let cfg = self.tcp_config(local);
         server.body_len_max = server.body_len_max.min(longest_adu(&cfg));
         self.listening = Some(Listening {
-            listener: Listener::new(&cfg, self.config.backlog, secrets),
+            listener: Listener::new(&handshaking(&cfg), self.config.backlog, secrets),
             port,
             server,
         });
@@ -363,10 +363,11 @@ impl Stack {
         if self.live >= self.config.max_connections && !self.evict() {
             return Err(Error::Misuse("too many connections"));
         }
-        let cfg = &self.config.tcp;
+        let cfg = self.tcp_config(tuple.remote);
         let memory = Memory {
             send_ring_records: cfg.max_segments_in_flight,
             window_bytes: cfg.recv_window as usize,
+            open_window_bytes: cfg.initial_recv_window,
             ranges: cfg.max_ranges,
         };
         let path = self.path(tuple.remote);
@@ -684,6 +685,12 @@ impl Stack {
             None => self.timers.cancel(index),
         }
     }
+}
+
+/// The same settings for a connection whose peer is not known yet.
+fn handshaking(cfg: &tcp::Config) -> tcp::Config {
+    let initial_recv_window = cfg.initial_recv_window.min(HANDSHAKE_WINDOW);
+    tcp::Config { initial_recv_window, ..cfg.clone() }
 }
 
 /// The longest ADU that we take: a record that comes in pieces is held until it is whole, so it has to fit

@@ -3,6 +3,7 @@
 
 mod forged;
 mod moves;
+mod strangers;
 mod world;
 
 use std::net::SocketAddr;

@@ -181,6 +181,19 @@ impl Connection {
         }
     }
 
+    /// The receiver holds more than it did: the window is at least `bytes` from now on, as far as
+    /// [`Config::recv_window`] lets it, and the peer is told at once.
+    pub fn widen_window(&mut self, bytes: u32) {
+        let recv = &mut self.recv;
+        let window = bytes.min(recv.window_max);
+        if window > recv.window {
+            recv.window = window;
+            recv.round_end = recv.consumed.max(recv.nxt) + u64::from(window);
+            recv.round_consumed = recv.consumed;
+            self.events.send_ack |= self.receives();
+        }
+    }
+
     /// An acknowledgement should leave now.
     pub fn wants_ack(&self) -> bool {
         self.events.send_ack
