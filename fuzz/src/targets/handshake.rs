@@ -40,6 +40,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     };
     let (version, element, body_len_max) = (1, fusewire_session::Swap::Bytes32, 65_536);
     let ciphers = vec![Cipher::Aes256Gcm, Cipher::SaferK64 { rounds: 6 }];
+    let idle_timeout = Some(core::time::Duration::from_secs(30));
     let hello = Hello {
         version,
         allow_insecure: true,
@@ -47,9 +48,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         body_len_max,
         ciphers,
         shared_memory: true,
+        idle_timeout,
     };
     let (cipher, shared_memory) = (Cipher::Aes256Gcm, Some(b"0123a".to_vec()));
-    let choice = Choice { version, cipher, element, body_len_max, shared_memory };
+    let choice = Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout };
     let mut seeds = vec![
         message(&|out| hello.emit(out)),
         message(&|out| choice.emit(out)),

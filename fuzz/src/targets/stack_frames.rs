@@ -1,8 +1,8 @@
 //! A client and a server stack, and someone who can put frames on the wire between them.
 //!
 //! Whatever he sends, an ADU that is delivered is the one that was sent. And what he sends without knowing
-//! a right checksum, from another address, or with nothing changed but the body of a record, the
-//! connection survives: all ADUs arrive.
+//! a right checksum, from another address, without the numbers, or with nothing changed but the body of a
+//! record, the connection survives: all ADUs arrive, and no mark of his slows the sender.
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use crate::Choices;
 use crate::wire::{Frame, Mailbox, pair};
-use fusewire_base::Sum;
+use fusewire_base::{Seq, Sum};
 use fusewire_device::Ecn;
 use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Allow, ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
 use fusewire_transport::tcp::{self, Secrets};
+use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
 const PORT: u16 = 4242;
 const ADU_LEN_MAX: usize = 3000;
@@ -81,7 +82,7 @@ pub fn run(data: &[u8]) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let sends = [[0x80, 4, 0], [0x00, 9, 1], [0x80, 0, 77], [0x81, 11, 0]].concat();
     let mut seeds = (0..4).map(|early| [&[early][..], &sends].concat()).collect::<Vec<_>>();
-    for step in 2..8u8 {
+    for step in (2..8u8).chain([0x46]) {
         let meddle = [step, 0, 1, 0, 40, 3, 0x55, 0x82, 0x02];
         for early in [0, 2] {
             seeds.push([&[early][..], &sends, &meddle, &sends, &meddle].concat());
@@ -201,6 +202,7 @@ impl World {
             3 => self.stranger(to, choices),
             4 => self.corrupted(to, choices),
             5 => self.forged_body(to, choices),
+            6 if step & 0x40 != 0 => self.blind(to, choices),
             6 => self.spoofed(to, choices),
             _ => self.again(to, choices),
         }
@@ -260,6 +262,38 @@ impl World {
         self.mail[to].frames().insert(at, frame);
     }
 
+    /// In the peer's name, marked, by somebody who does not know what is under way: numbers outside of the
+    /// window, with any timestamp, acknowledgements of nothing, resets and SYNs, probes and answers.
+    fn blind(&mut self, to: usize, choices: &mut Choices<'_>) {
+        let Some((at, mut frame)) = self.pick(to, choices) else { return };
+        let Ok(mut header) = Header::parse(&frame.bytes) else { return };
+        if header.flags.any(Flags::SYN | Flags::RST) || !header.flags.has(Flags::ACK) {
+            return;
+        }
+        let (head_len, word) = (usize::from(header.header_len), u32::from(choices.u16()));
+        // Windows and all that may be under way are smaller than these distances.
+        let (before, beyond) = (Seq(header.seq.0.wrapping_sub(1 << 17)), header.seq + (1 << 17));
+        let any = Seq(word << 16 | word);
+        match choices.u8() % 7 {
+            0 => header.seq = beyond + (word << 12),
+            1 => header.seq = Seq(before.0.wrapping_sub(word)),
+            2 => header.ack = header.ack + (1 << 20) + (word << 12),
+            3 => (header.flags, header.seq) = (Flags::RST | Flags::ACK, beyond + (word << 12)),
+            4 => (header.flags, header.seq, header.ack) = (Flags(0), any, header.ack),
+            5 => (header.flags, header.seq, header.ack) = (Flags::PSH, any, header.ack),
+            _ => (header.flags, header.seq) = (Flags::SYN, any),
+        }
+        header.options.timestamps =
+            header.options.timestamps.map(|(v, e)| (v.wrapping_add(word << 10), e));
+        let payload = frame.bytes.split_off(head_len);
+        let mut head = [0; MAX_HEADER_LEN];
+        let len = header.emit(&mut head);
+        frame.bytes = [&head[..len], &payload[..]].concat();
+        frame.ecn = Ecn::Ce;
+        seal(&mut frame.bytes);
+        self.mail[to].frames().insert(at, frame);
+    }
+
     /// Anything, in the peer's name.
     fn spoofed(&mut self, to: usize, choices: &mut Choices<'_>) {
         let (at, mut frame) = self.pick(to, choices).unwrap_or_else(|| {
@@ -315,6 +349,10 @@ impl World {
             if idle {
                 self.pass(u64::MAX);
             }
+        }
+        for side in self.sides.iter().filter(|_| self.must_live) {
+            let marks = side.id.and_then(|id| side.stack.info(id)).map(|i| i.counters.ecn_marks);
+            assert!(marks.unwrap_or(0) == 0, "a forged frame's mark counts");
         }
         let ended = self.sides.iter().any(|s| s.closed);
         assert!(!(self.must_live && ended), "a forged frame ended it");
