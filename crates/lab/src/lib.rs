@@ -18,6 +18,7 @@ pub mod experiments;
 pub mod files;
 pub mod inca;
 pub mod lab;
+pub mod latency;
 pub mod memory;
 pub mod namespace;
 pub mod parts;

@@ -5,6 +5,7 @@ mod connections;
 mod files;
 mod inca;
 pub(crate) mod kernels;
+mod latency;
 mod parts;
 mod trace;
 mod transfer;
@@ -22,6 +23,11 @@ pub enum Bench {
     Connections(connections::Options),
     /// Many small files, a large one, a tree again, a large one resumed, beside rsync and cp.
     Files(files::Options),
+    /// Round trips of 64 bytes, alone and beside idle connections; beside kernel UDP, `ip::Host` and quinn.
+    Latency(latency::Options),
+    /// One side of one case (what `bench latency` starts).
+    #[command(hide = true)]
+    LatencyWorker(latency::Worker),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
     Kernels(kernels::Options),
     /// A message whose length is in its encrypted part, beside one whose length is known first.
@@ -46,6 +52,8 @@ pub fn run(bench: Bench) -> Result {
         Bench::Transfer(options) => transfer::run(options),
         Bench::Connections(options) => connections::run(&options),
         Bench::Files(options) => files::run(options),
+        Bench::Latency(options) => latency::run(&options),
+        Bench::LatencyWorker(worker) => latency::work(&worker),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),

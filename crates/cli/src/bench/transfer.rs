@@ -79,6 +79,11 @@ fn size(text: &str) -> std::result::Result<Size, String> {
 /// Where `cargo xtask bench` puts the peers.
 const PEERS: &str = "FUSEWIRE_PEERS";
 
+/// The program of the peers, where it is built.
+pub(super) fn peers() -> Option<PathBuf> {
+    std::env::var_os(PEERS).map(PathBuf::from).filter(|p| p.is_file())
+}
+
 /// Runs the comparison.
 pub fn run(options: Options) -> Result {
     let machine = match options.methods.contains(&Method::Auto) {
@@ -99,7 +104,7 @@ pub fn run(options: Options) -> Result {
         measure: options.measure,
         machine,
         program: std::env::current_exe()?,
-        peers: std::env::var_os(PEERS).map(PathBuf::from).filter(|p| p.is_file()),
+        peers: peers(),
     };
     let terminal = std::io::stderr().is_terminal();
     let lines = transfer::run(&plan, &mut |what| {
