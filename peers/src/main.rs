@@ -1,4 +1,5 @@
-//! The transports that `fusewire bench transfer` compares with: QUIC by quinn and by s2n-quic.
+//! The transports that `fusewire bench transfer` compares with: QUIC by quinn and by s2n-quic; quinn for
+//! `fusewire bench latency` too.
 //!
 //! Two processes a transfer. The sender listens on loopback and prints `LISTEN ADDR`; the receiver
 //! connects, opens one stream, and drains it. Each prints one JSON line at its end. Both are
@@ -7,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod quinn_latency;
 mod quinn_peer;
 mod s2n_peer;
 
@@ -68,6 +70,24 @@ enum Role {
         /// A file to write; forgotten when absent.
         #[arg(long)]
         file: Option<PathBuf>,
+        #[arg(long)]
+        certificate: PathBuf,
+    },
+    /// Listen on loopback and answer messages of 64 bytes, by quinn (for `fusewire bench latency`).
+    LatencyServe {
+        #[command(flatten)]
+        beside: quinn_latency::Beside,
+        #[arg(long)]
+        certificate: PathBuf,
+    },
+    /// Connect and ask.
+    LatencyAsk {
+        #[command(flatten)]
+        beside: quinn_latency::Beside,
+        #[arg(long)]
+        connect: SocketAddr,
+        #[arg(long)]
+        seconds: f64,
         #[arg(long)]
         certificate: PathBuf,
     },
@@ -168,13 +188,19 @@ pub fn listening(addr: SocketAddr) {
     let _ = std::io::stdout().flush();
 }
 
+/// A key of our own, whose certificate the other side reads from a file.
+fn certificate_for(path: &std::path::Path) -> Result<rcgen::CertifiedKey, Error> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
+    std::fs::write(path, made.cert.pem())?;
+    Ok(made)
+}
+
 fn main() -> Result<(), Error> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match Args::parse().role {
         Role::Send { peer, bytes, datagram, file, hash, certificate } => {
-            let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
-            std::fs::write(&certificate, made.cert.pem())?;
+            let made = certificate_for(&certificate)?;
             let source = Source::new(file, bytes, hash)?;
             runtime.block_on(async {
                 match peer {
@@ -194,6 +220,14 @@ fn main() -> Result<(), Error> {
             })?;
             sink.report();
             Ok(())
+        }
+        Role::LatencyServe { beside, certificate } => {
+            let made = certificate_for(&certificate)?;
+            runtime.block_on(quinn_latency::serve(made, beside))
+        }
+        Role::LatencyAsk { beside, connect, seconds, certificate } => {
+            let pem = std::fs::read_to_string(certificate)?;
+            runtime.block_on(quinn_latency::ask(connect, &pem, beside, seconds))
         }
     }
 }

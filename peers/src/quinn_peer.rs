@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::{CHUNK, Error, Sink, Source, WINDOW, cpu_seconds, listening, report};
 
-fn transport(datagram: u16) -> TransportConfig {
+pub fn transport(datagram: u16) -> TransportConfig {
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(datagram);
     let mut config = TransportConfig::default();
@@ -26,7 +26,7 @@ fn transport(datagram: u16) -> TransportConfig {
     config
 }
 
-fn endpoint(server: Option<ServerConfig>, datagram: u16) -> Result<Endpoint, Error> {
+pub fn endpoint(server: Option<ServerConfig>, datagram: u16) -> Result<Endpoint, Error> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     socket.set_recv_buffer_size(WINDOW as usize)?;
     socket.set_send_buffer_size(WINDOW as usize)?;

@@ -10,7 +10,8 @@ use crate::shell::{Result, cargo, install, root, step};
 /// What goes on to `fusewire bench transfer`.
 #[derive(Args)]
 pub struct Options {
-    /// Arguments for `fusewire bench transfer`; or `codec` and arguments for `fusewire bench codec`.
+    /// Arguments for `fusewire bench transfer`; or `latency` and arguments for `fusewire bench latency`, `codec` and those for
+    /// `fusewire bench codec`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -22,13 +23,19 @@ pub fn run(options: &Options) -> Result {
     {
         return codecs(rest);
     }
-    install(&[("nginx", "nginx-light"), ("curl", "curl"), ("openssl", "openssl")]);
+    let (bench, rest) = match options.rest.split_first() {
+        Some((first, rest)) if first == "latency" => ("latency", rest),
+        _ => ("transfer", &options.rest[..]),
+    };
+    if bench == "transfer" {
+        install(&[("nginx", "nginx-light"), ("curl", "curl"), ("openssl", "openssl")]);
+    }
     let peers = root().join("peers");
     step("peers", cargo().current_dir(&peers).args(["build", "--release"]))?;
     step("program", cargo().args(["build", "--release"]))?;
     let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
     fusewire.env("FUSEWIRE_PEERS", peers.join("target/release/fusewire-peers"));
-    step("bench", fusewire.args(["bench", "transfer"]).args(&options.rest))
+    step("bench", fusewire.args(["bench", bench]).args(rest))
 }
 
 /// Builds the other codecs and the program, then runs `fusewire bench codec` with them in it.
