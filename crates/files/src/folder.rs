@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 /// The handle only names the folder: what is in it is opened through it.
 const FLAGS: OFlags =
@@ -37,6 +38,54 @@ pub(crate) fn open_parent(root: &Dir, path: &RemotePath) -> Result<Dir, Error> {
             walk(root, &parent, true).map_err(|errno| error("make the folder", &parent, errno))
         }
         other => other.map_err(|errno| error("open the folder", &parent, errno)),
+    }
+}
+
+/// The folder that was opened last. It stays open while one file after the other goes there, or comes from there, and
+/// no longer: whoever has nothing more to do forgets it.
+#[derive(Debug, Default)]
+pub(crate) struct Last(Option<(RemotePath, Arc<Dir>)>);
+
+impl Last {
+    /// The folder above `path`, as [`open_parent`] opens it if it is another than the last. The root is always the
+    /// same.
+    ///
+    /// # Errors
+    /// As [`open_parent`].
+    pub(crate) fn parent(&mut self, root: &Dir, path: &RemotePath) -> Result<Arc<Dir>, Error> {
+        self.or(path, || open_parent(root, path))
+    }
+
+    /// The same, but that nothing is made.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub(crate) fn parent_if_there(
+        &mut self,
+        root: &Dir,
+        path: &RemotePath,
+    ) -> Result<Arc<Dir>, Error> {
+        self.or(path, || open(root, &path.parent()))
+    }
+
+    fn or(
+        &mut self,
+        path: &RemotePath,
+        open: impl FnOnce() -> Result<Dir, Error>,
+    ) -> Result<Arc<Dir>, Error> {
+        if let Some((last, dir)) = &self.0
+            && last.is_parent_of(path)
+        {
+            return Ok(Arc::clone(dir));
+        }
+        let dir = Arc::new(open()?);
+        self.0 = Some((path.parent(), Arc::clone(&dir)));
+        Ok(dir)
+    }
+
+    /// Closes it.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
     }
 }
 

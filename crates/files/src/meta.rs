@@ -1,6 +1,9 @@
 //! What is known of a file besides its contents.
 
+use blake3::Hasher;
 use cap_std::fs::{Metadata, MetadataExt};
+use rustix::fs::{FileType, Stat};
+use std::sync::LazyLock;
 
 /// What an entry of a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +72,20 @@ pub struct Entry {
     pub meta: Meta,
 }
 
+/// What the file system says, whichever way it was asked.
+struct Found {
+    kind: Kind,
+    mode: u32,
+    /// Seconds and nanoseconds.
+    mtime: (i64, i64),
+    ctime: (i64, i64),
+    len: u64,
+    /// Units of 512 bytes.
+    blocks: u64,
+    dev: u64,
+    ino: u64,
+}
+
 impl Meta {
     /// From what the file system says.
     pub fn of(metadata: &Metadata) -> Meta {
@@ -81,34 +98,90 @@ impl Meta {
         } else {
             Kind::Other
         };
-        let size = if kind == Kind::File { metadata.len() } else { 0 };
-        Meta {
+        Meta::found(&Found {
             kind,
-            mode: metadata.mode() & 0o777,
-            mtime: Time {
-                s: metadata.mtime(),
-                ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
-            },
+            mode: metadata.mode(),
+            mtime: (metadata.mtime(), metadata.mtime_nsec()),
+            ctime: (metadata.ctime(), metadata.ctime_nsec()),
+            len: metadata.len(),
+            blocks: metadata.blocks(),
+            dev: metadata.dev(),
+            ino: metadata.ino(),
+        })
+    }
+
+    /// From what `stat` says.
+    #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+    pub(crate) fn of_stat(stat: &Stat) -> Meta {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Folder,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Other,
+        };
+        Meta::found(&Found {
+            kind,
+            mode: stat.st_mode,
+            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            len: stat.st_size as u64,
+            blocks: stat.st_blocks as u64,
+            dev: stat.st_dev as u64,
+            ino: stat.st_ino as u64,
+        })
+    }
+
+    fn found(found: &Found) -> Meta {
+        let size = if found.kind == Kind::File { found.len } else { 0 };
+        Meta {
+            kind: found.kind,
+            mode: found.mode & 0o777,
+            mtime: Time { s: found.mtime.0, ns: u32::try_from(found.mtime.1).unwrap_or(0) },
             size,
-            sparse: metadata.blocks().saturating_mul(512) < size,
-            version: version(metadata),
+            sparse: found.blocks.saturating_mul(512) < size,
+            version: version(found),
         }
     }
 }
 
-fn version(metadata: &Metadata) -> Version {
+fn version(found: &Found) -> Version {
+    // What the hasher makes of its context is the same for all.
+    static HASHER: LazyLock<Hasher> =
+        LazyLock::new(|| Hasher::new_derive_key("fusewire file version 1"));
     let mut version = [0; 16];
     let half = |to: &mut [u8], numbers: &[u64]| {
-        let mut hasher = blake3::Hasher::new_derive_key("fusewire file version 1");
+        let mut hasher = HASHER.clone();
         for number in numbers {
             hasher.update(&number.to_le_bytes());
         }
         to.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     };
     let (file, state) = version.split_at_mut(8);
-    half(file, &[metadata.dev(), metadata.ino()]);
-    let (mtime, ctime) = (metadata.mtime() as u64, metadata.ctime() as u64);
-    let (mtime_ns, ctime_ns) = (metadata.mtime_nsec() as u64, metadata.ctime_nsec() as u64);
-    half(state, &[metadata.len(), mtime, mtime_ns, ctime, ctime_ns]);
+    half(file, &[found.dev, found.ino]);
+    let [mtime, ctime] = [found.mtime, found.ctime].map(|(s, ns)| [s as u64, ns as u64]);
+    half(state, &[found.len, mtime[0], mtime[1], ctime[0], ctime[1]]);
     Version(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cap_std::fs::Dir;
+    use rustix::fs::AtFlags;
+
+    #[test]
+    fn both_ways_of_asking_find_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), b"contents").unwrap();
+        std::fs::File::create(dir.path().join("sparse")).unwrap().set_len(1 << 20).unwrap();
+        std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        let root = Dir::open_ambient_dir(dir.path(), cap_std::ambient_authority()).unwrap();
+        for name in ["file", "sparse", "link", "folder"] {
+            let one = Meta::of(&root.symlink_metadata(name).unwrap());
+            let stat = rustix::fs::statat(&root, name, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+            assert_eq!(Meta::of_stat(&stat), one, "{name}");
+            assert_ne!(one.version, Version::default());
+        }
+    }
 }

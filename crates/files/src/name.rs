@@ -149,6 +149,12 @@ impl RemotePath {
         RemotePath(self.0[..end].to_vec())
     }
 
+    /// This is the folder that holds `path`.
+    pub(crate) fn is_parent_of(&self, path: &RemotePath) -> bool {
+        let end = path.0.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        path.0[..end] == self.0
+    }
+
     /// How many names it has.
     pub fn depth(&self) -> usize {
         if self.0.is_empty() { 0 } else { 1 + self.0.iter().filter(|&&byte| byte == b'/').count() }

@@ -146,7 +146,7 @@ fn a_link_disturbs_no_upload_of_its_name() {
 /// Somebody removes the partial file, and somebody else begins one of the same name.
 #[test]
 fn what_gets_the_name_is_what_was_written() {
-    for (len, committed) in [(4, true), (4, false), (4 << 20, true), (4 << 20, false)] {
+    for (len, committed) in [(1 << 19, true), (1 << 19, false), (4 << 20, true), (4 << 20, false)] {
         let (_dir, served) = served();
         fs::write(served.join("x"), b"before").unwrap();
         let part = served.join(unfinished("x", ".part"));

@@ -5,6 +5,7 @@ use super::list::Listing;
 use super::store::Uploads;
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::error::{Error, Violation};
+use crate::folder::Last;
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Code, Hole, Prefix, Read, Reply, Request};
 use crate::meta::{Entry, Kind, Meta};
@@ -12,10 +13,12 @@ use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
 use crate::sum::{BlockSum, is_bordered};
 use crate::{Element, RemotePath, Scratch, Turn};
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use fusewire_base::Instant;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 /// Reads that wait for their turn.
@@ -39,6 +42,8 @@ pub struct Session {
     element: Element,
     desk: Desk,
     reading: Option<Reading>,
+    /// Where the last file came from.
+    parent: Last,
     rate: Rate,
     /// The client has finished.
     draining: bool,
@@ -81,7 +86,16 @@ impl Session {
             cancel: None,
         };
         let rate = Rate::new(share.settings.bytes_per_s);
-        Session { share, element, desk, reading: None, rate, draining: false, finished: false }
+        Session {
+            share,
+            element,
+            desk,
+            reading: None,
+            parent: Last::default(),
+            rate,
+            draining: false,
+            finished: false,
+        }
     }
 
     /// Does what can be done now, within bounds: about a window in and a window out.
@@ -114,6 +128,10 @@ impl Session {
             channel.finish()?;
             self.finished = true;
             turn.finished = true;
+        }
+        if !turn.worked {
+            self.parent.forget();
+            self.desk.uploads.rest();
         }
         Ok(turn)
     }
@@ -204,7 +222,7 @@ impl Session {
 
     fn open(&mut self, xid: u32, read: &Read, max_adu: usize) -> Result<Reading, Error> {
         let path = RemotePath::new(read.path.clone()).map_err(|e| Error::path(&read.path, e))?;
-        let (file, meta) = open_file(&self.share.root, &path)?;
+        let (file, meta) = open_file(&self.share.root, &mut self.parent, &path)?;
         let same = match read.growing {
             false => meta.version == read.version,
             true => meta.version.file() == read.version.file(),
@@ -232,7 +250,14 @@ impl Session {
 
 /// Opens a regular file for reading, and nothing else: not a device, whose opening alone may do something,
 /// and not a pipe, which would wait for a writer.
-pub(crate) fn open_file(root: &Dir, path: &RemotePath) -> Result<(cap_std::fs::File, Meta), Error> {
+pub(crate) fn open_file(
+    root: &Dir,
+    last: &mut Last,
+    path: &RemotePath,
+) -> Result<(File, Meta), Error> {
+    if let Some(found) = open_without_links(root, last, path)? {
+        return Ok(found);
+    }
     let os = |e| Error::os("open", path.as_bytes(), e);
     let regular = |metadata: &cap_std::fs::Metadata| match metadata.is_file() {
         true => Ok(()),
@@ -245,6 +270,31 @@ pub(crate) fn open_file(root: &Dir, path: &RemotePath) -> Result<(cap_std::fs::F
     let metadata = file.metadata().map_err(os)?;
     regular(&metadata)?;
     Ok((file, Meta::of(&metadata)))
+}
+
+/// The same by its last name alone, where no name of the path is a link; nothing where one is, or where it cannot be
+/// opened. What is opened may be another file than was looked at: [`Outgoing::check`] finds out.
+fn open_without_links(
+    root: &Dir,
+    last: &mut Last,
+    path: &RemotePath,
+) -> Result<Option<(File, Meta)>, Error> {
+    let Some(name) = path.name().map(OsStr::from_bytes) else { return Ok(None) };
+    let Ok(dir) = last.parent_if_there(root, path) else { return Ok(None) };
+    let Ok(there) = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(None);
+    };
+    let meta = Meta::of_stat(&there);
+    match meta.kind {
+        Kind::File => {}
+        Kind::Link => return Ok(None),
+        Kind::Folder | Kind::Other => {
+            return Err(Error::local(Code::NotAFile, path.as_bytes()));
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = rustix::fs::openat(&*dir, name, flags | OFlags::CLOEXEC, Mode::empty());
+    Ok(opened.ok().map(|file| (File::from_std(file.into()), meta)))
 }
 
 impl Desk {

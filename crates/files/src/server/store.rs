@@ -3,6 +3,7 @@
 use super::Share;
 use crate::Error;
 use crate::budget::Budget;
+use crate::folder::Last;
 use crate::inbox::Run;
 use crate::message::{Code, Create, Hole, Reply};
 use crate::meta::{Kind, Meta};
@@ -31,6 +32,8 @@ const PIECES_MAX: usize = 512;
 pub(super) struct Uploads {
     share: Arc<Share>,
     active: HashMap<u32, Upload>,
+    /// Where the last file went.
+    parent: Last,
     /// Uploads whose leftovers are being hashed.
     checking: usize,
     /// Uploads that were committed or failed in a way that must be looked at.
@@ -57,7 +60,13 @@ enum Stage {
 impl Uploads {
     pub(super) fn new(share: Arc<Share>) -> Self {
         let memory = Budget::within(&share.memory, MEMORY_BYTES_MAX, MEMORY_BYTES_OWN);
-        Uploads { share, active: HashMap::new(), checking: 0, ripe: Vec::new(), memory }
+        let parent = Last::default();
+        Uploads { share, active: HashMap::new(), parent, checking: 0, ripe: Vec::new(), memory }
+    }
+
+    /// Nothing happens now: no folder is kept open.
+    pub(super) fn rest(&mut self) {
+        self.parent.forget();
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -100,7 +109,8 @@ impl Uploads {
             remove_when_full: true,
         };
         let Share { root, memory, .. } = &*self.share;
-        let open = || Target::open(root, &path, meta, storing, memory);
+        let parent = &mut self.parent;
+        let open = || Target::open(parent.parent(root, &path)?, &path, meta, storing, memory);
         let target = self.share.upload(&path, open)?;
         if target.meta().version != meta.version || target.meta().size != meta.size {
             return Err(Error::local(Code::Busy, path.as_bytes()));

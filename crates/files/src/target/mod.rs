@@ -5,9 +5,12 @@
 //! if there is enough of it to be worth taking up again. Several connections can write to one target: each
 //! has a [`RangeWriter`] of its own, and they meet under a lock once a block.
 
+mod whole;
 mod writer;
 
 pub(crate) use writer::RangeWriter;
+
+use whole::Whole;
 
 use crate::Error;
 use crate::budget::{Account, Budget, RUN_BYTES};
@@ -18,12 +21,12 @@ use crate::name::{self, PART_SUFFIX, PathError, RemotePath, STATE_SUFFIX};
 use crate::ranges::Ranges;
 use crate::state::{Identity, RESUMED_BLOCKS_MIN, State};
 use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, Tree, block_count};
-use cap_std::fs::{Dir, File, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Runs of blocks that are done that need no account.
 const RUNS_FREE: usize = 16;
@@ -43,7 +46,9 @@ pub(crate) struct Storing {
 #[derive(Debug)]
 pub(crate) struct Target {
     /// Where it is stored; `None`: what has come is checked and forgotten.
-    place: Option<Place>,
+    spot: Option<Spot>,
+    /// The partial file; a short file has none until something comes that is not all of it.
+    place: OnceLock<Place>,
     /// For messages.
     path: Vec<u8>,
     meta: Meta,
@@ -53,17 +58,25 @@ pub(crate) struct Target {
     progress: Mutex<Progress>,
 }
 
-/// The partial file, and what it will be called.
+/// Where a file will be, and what it will be called.
+#[derive(Debug)]
+struct Spot {
+    /// The folder that holds it.
+    dir: Arc<Dir>,
+    name: Vec<u8>,
+}
+
+/// The partial file.
 #[derive(Debug)]
 struct Place {
-    /// The folder that holds it.
-    dir: Dir,
-    name: Vec<u8>,
+    dir: Arc<Dir>,
     part: Vec<u8>,
     state_name: Vec<u8>,
     file: File,
     /// Device and inode of `file`.
     id: (u64, u64),
+    /// Nothing was in `file` when it was opened.
+    is_empty: bool,
 }
 
 #[derive(Debug)]
@@ -76,6 +89,8 @@ struct Progress {
     tree: Option<Tree>,
     root: Option<BlockSum>,
     state: Option<State>,
+    /// All of a short file, which came in one piece.
+    whole: Option<Whole>,
     /// Blocks that the record tells of and that were not hashed again yet.
     unchecked: Vec<(u64, BlockSum)>,
     /// Range writers at work.
@@ -85,10 +100,10 @@ struct Progress {
 }
 
 impl Target {
-    /// Opens the partial file for `path` below `root`, making the folders above it, and takes up what is left
-    /// of an earlier transfer of the same state of the same file.
+    /// For the file at `path`, which will be in `dir`: opens the partial file, and takes up what is left of an earlier
+    /// transfer of the same state of the same file. For a short file that waits until something has come.
     pub(crate) fn open(
-        root: &Dir,
+        dir: Arc<Dir>,
         path: &RemotePath,
         meta: Meta,
         storing: Storing,
@@ -98,14 +113,16 @@ impl Target {
         let Some(name) = path.name() else {
             return Err(Error::path(shown, PathError::Component("")));
         };
-        let dir = open_parent(root, path)?;
-        check_place(&dir, name, shown, storing.replace)?;
-        let part = name::unfinished(name, PART_SUFFIX);
-        let state_name = name::unfinished(name, STATE_SUFFIX);
-        let (file, id) = open_part(&dir, &part, shown)?;
-        let place = Place { dir, name: name.to_vec(), part, state_name, file, id };
-        let mut target = Target::new(Some(place), shown, meta, storing, memory);
-        target.take_up()?;
+        let spot = Spot { dir, name: name.to_vec() };
+        let is_short = meta.size <= whole::LEN_MAX && !meta.sparse;
+        // What takes the place of a short file is looked at when it does.
+        if !is_short || !storing.replace {
+            check_place(&spot.dir, name, shown, storing.replace)?;
+        }
+        let mut target = Target::new(Some(spot), shown, meta, storing, memory);
+        if !is_short {
+            target.take_up()?;
+        }
         Ok(target)
     }
 
@@ -134,7 +151,7 @@ impl Target {
     }
 
     fn new(
-        place: Option<Place>,
+        spot: Option<Spot>,
         path: &[u8],
         meta: Meta,
         storing: Storing,
@@ -146,19 +163,20 @@ impl Target {
             tree: Some(Tree::new(block_count(meta.size))),
             root: (meta.size == 0).then(|| blake3::hash(b"").into()),
             state: None,
+            whole: None,
             unchecked: Vec::new(),
             writers: 0,
             finished: false,
             remove: false,
         };
         let (path, progress) = (path.to_vec(), Mutex::new(progress));
-        Target { place, path, meta, storing, fresh: true, progress }
+        Target { spot, place: OnceLock::new(), path, meta, storing, fresh: true, progress }
     }
 
     fn take_up(&mut self) -> Result<(), Error> {
-        let Some(place) = &self.place else { return Ok(()) };
+        let Some(spot) = &self.spot else { return Ok(()) };
         let size = self.meta.size;
-        let os = |e| Error::os("make room for", &self.path, e);
+        let place = spot.open_part(&self.path)?;
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
         if block_count(size) >= RESUMED_BLOCKS_MIN {
             let identity = Identity { version: self.meta.version, size };
@@ -166,13 +184,44 @@ impl Target {
             blocks.retain(|(index, _)| *index < block_count(size));
             blocks.reverse();
             self.fresh = blocks.is_empty();
+            progress.account.set(blocks.len() * size_of::<(u64, BlockSum)>())?;
             progress.state = Some(state);
             progress.unchecked = blocks;
         }
-        if self.fresh {
-            place.file.set_len(0).map_err(os)?;
+        place.make_room(size, self.fresh, &self.path)?;
+        self.place = OnceLock::from(place);
+        Ok(())
+    }
+
+    /// It is not forgotten.
+    fn is_stored(&self) -> bool {
+        self.spot.is_some()
+    }
+
+    /// The partial file, which is opened if that was not done; nothing where nothing is stored.
+    fn place(&self) -> Result<Option<&Place>, Error> {
+        let Some(spot) = &self.spot else { return Ok(None) };
+        if let Some(place) = self.place.get() {
+            return Ok(Some(place));
         }
-        place.file.set_len(size).map_err(os)
+        let _alone = self.lock();
+        if self.place.get().is_none() {
+            check_place(&spot.dir, &spot.name, &self.path, self.storing.replace)?;
+            let place = spot.open_part(&self.path)?;
+            place.make_room(self.meta.size, true, &self.path)?;
+            return Ok(Some(self.place.get_or_init(|| place)));
+        }
+        Ok(self.place.get())
+    }
+
+    /// Takes `bytes`, verified and all of the file; false where they have to be written to the partial file.
+    fn take_whole(&self, bytes: &[u8]) -> Result<bool, Error> {
+        let Some(spot) = &self.spot else { return Ok(false) };
+        let mut progress = self.lock();
+        if progress.whole.is_none() && !progress.finished && self.place.get().is_none() {
+            progress.whole = whole::write(spot, bytes, &self.path)?;
+        }
+        Ok(progress.whole.is_some() || progress.finished)
     }
 
     /// What is known of the file.
@@ -213,7 +262,7 @@ impl Target {
 
     /// Hashes bytes that are in the partial file, if there is one.
     fn hash_file(&self, range: Range<u64>, hasher: &mut BlockHasher) -> Result<(), Error> {
-        let Some(Place { file, .. }) = &self.place else { return Ok(()) };
+        let Some(Place { file, .. }) = self.place.get() else { return Ok(()) };
         let mut buffer = [0; 32 << 10];
         let mut at = range.start;
         while at < range.end {
@@ -299,17 +348,38 @@ impl Target {
         if progress.root.is_none() {
             progress.root = progress.tree.as_ref().and_then(Tree::root);
         }
-        if let Some(place) = &self.place {
-            self.give_name(place)?;
+        match &self.spot {
+            Some(spot) if self.meta.size == 0 && self.place.get().is_none() => {
+                progress.whole = whole::write(spot, b"", &self.path)?;
+            }
+            _ => {}
+        }
+        if let (Some(spot), Some(whole)) = (&self.spot, progress.whole.take()) {
+            whole.give_name(spot, &self.path, &self.meta, self.storing)?;
+            // Another copy of it came in pieces.
+            if let Some(place) = self.place.get().filter(|place| place.is_ours()) {
+                let _ = place.unlink(&place.part);
+            }
+            progress.finished = true;
+            return Ok(true);
+        }
+        drop(progress);
+        // A short file that is nothing but a hole, or where no file can be without a name, has none by now.
+        let place = self.place()?;
+        let mut progress = self.lock();
+        if let (Some(spot), Some(place), false) = (&self.spot, place, progress.finished) {
+            self.give_name(spot, place)?;
             progress.state = None;
-            let _ = place.unlink(&place.state_name);
+            if block_count(self.meta.size) >= RESUMED_BLOCKS_MIN {
+                let _ = place.unlink(&place.state_name);
+            }
         }
         progress.finished = true;
         Ok(true)
     }
 
     /// Permissions, time and name for what is complete.
-    fn give_name(&self, place: &Place) -> Result<(), Error> {
+    fn give_name(&self, spot: &Spot, place: &Place) -> Result<(), Error> {
         let os = |action| move |e: rustix::io::Errno| Error::os(action, &self.path, e);
         if self.storing.sync {
             rustix::fs::fdatasync(&place.file).map_err(os("write"))?;
@@ -321,18 +391,12 @@ impl Target {
         if !place.is_ours() {
             return Err(Error::local(Code::Changed, &self.path));
         }
-        let (part, name) = (OsStr::from_bytes(&place.part), OsStr::from_bytes(&place.name));
+        let (part, name) = (OsStr::from_bytes(&place.part), OsStr::from_bytes(&spot.name));
         let flags =
             if self.storing.replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(&place.dir, part, &place.dir, name, flags)
+        rustix::fs::renameat_with(&*place.dir, part, &*place.dir, name, flags)
             .map_err(os("replace"))?;
-        if self.storing.sync {
-            // The handle only names the folder; what can be synchronised is opened through it.
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(&place.dir, ".", flags, Mode::empty());
-            dir.and_then(rustix::fs::fsync).map_err(os("write the folder of"))?;
-        }
-        Ok(())
+        if self.storing.sync { spot.sync().map_err(os("write the folder of")) } else { Ok(()) }
     }
 
     /// The hash of the whole file, once it is finished; nothing for a file with large holes.
@@ -353,7 +417,7 @@ impl Drop for Target {
     /// Keeps what is worth keeping and removes the rest.
     fn drop(&mut self) {
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(place) = self.place.as_ref().filter(|_| !progress.finished) else { return };
+        let Some(place) = self.place.get().filter(|_| !progress.finished) else { return };
         let worth = progress.done.runs() > 0 || !progress.unchecked.is_empty();
         if progress.state.is_some() && worth && !progress.remove || !place.is_ours() {
             return;
@@ -364,16 +428,45 @@ impl Drop for Target {
     }
 }
 
+impl Spot {
+    /// Opens the partial file, and locks it against other transfers.
+    fn open_part(&self, path: &[u8]) -> Result<Place, Error> {
+        let part = name::unfinished(&self.name, PART_SUFFIX);
+        let state_name = name::unfinished(&self.name, STATE_SUFFIX);
+        let (file, opened) = open_part(&self.dir, &part, path)?;
+        let (id, is_empty) = ((opened.dev(), opened.ino()), opened.len() == 0);
+        Ok(Place { dir: Arc::clone(&self.dir), part, state_name, file, id, is_empty })
+    }
+
+    /// Has names that were given in the folder on the disk.
+    fn sync(&self) -> rustix::io::Result<()> {
+        // The handle only names the folder; what can be synchronised is opened through it.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&*self.dir, ".", flags, Mode::empty());
+        dir.and_then(rustix::fs::fsync)
+    }
+}
+
 impl Place {
+    /// Makes the partial file `size` bytes long; all of them zero if it is to be `fresh`.
+    fn make_room(&self, size: u64, fresh: bool, path: &[u8]) -> Result<(), Error> {
+        let os = |e| Error::os("make room for", path, e);
+        // A file that was cut to nothing ext4 writes to the disk when it is closed.
+        if fresh && !self.is_empty {
+            self.file.set_len(0).map_err(os)?;
+        }
+        if size > 0 { self.file.set_len(size).map_err(os) } else { Ok(()) }
+    }
+
     /// The partial file still has its name. Who keeps to the lock does not touch it; somebody may have tidied up.
     fn is_ours(&self) -> bool {
         let part = OsStr::from_bytes(&self.part);
-        rustix::fs::statat(&self.dir, part, AtFlags::SYMLINK_NOFOLLOW)
+        rustix::fs::statat(&*self.dir, part, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|there| (there.st_dev, there.st_ino) == self.id)
     }
 
     fn unlink(&self, name: &[u8]) -> rustix::io::Result<()> {
-        rustix::fs::unlinkat(&self.dir, OsStr::from_bytes(name), AtFlags::empty())
+        rustix::fs::unlinkat(&*self.dir, OsStr::from_bytes(name), AtFlags::empty())
     }
 }
 
@@ -398,8 +491,8 @@ fn check_place(dir: &Dir, name: &[u8], path: &[u8], replace: bool) -> Result<(),
     }
 }
 
-/// Opens the partial file and locks it against other transfers; its device and inode.
-fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<(File, (u64, u64)), Error> {
+/// Opens the partial file and locks it against other transfers; what it was then.
+fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<(File, Metadata), Error> {
     let os = |e| Error::os("write", path, e);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
@@ -418,7 +511,7 @@ fn open_part(dir: &Dir, part: &[u8], path: &[u8]) -> Result<(File, (u64, u64)), 
         }
         match dir.symlink_metadata(OsStr::from_bytes(part)) {
             Ok(there) if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) => {
-                return Ok((file, (opened.dev(), opened.ino())));
+                return Ok((file, opened));
             }
             _ => {}
         }

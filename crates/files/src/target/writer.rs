@@ -1,6 +1,6 @@
 //! Writing one range of a target: chunks in any order, hashed in the order of the file.
 
-use super::{Place, Target};
+use super::{Place, Target, whole};
 use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::error::{Error, Violation};
 use crate::message::Code;
@@ -125,6 +125,11 @@ impl RangeWriter {
         if sum.is_some() && end != block.end || sum.is_none() && bytes.is_empty() {
             return Err(Violation::Sum { at: end }.into());
         }
+        if let Some(sum) = sum
+            && self.whole(position..end, bytes, &sum)?
+        {
+            return Ok(());
+        }
         let at = self.open_block(index, position..end)?;
         if let Some(sum) = sum {
             let previous = self.open[at].sum.replace(sum);
@@ -136,6 +141,28 @@ impl RangeWriter {
             self.take(at, position..end, Some(bytes))?;
         }
         self.verify(at)
+    }
+
+    /// Takes all of a short file, if that is what these are; false if they go the way of all others.
+    fn whole(&mut self, range: Range<u64>, bytes: &[u8], sum: &BlockSum) -> Result<bool, Error> {
+        let is_all = range == self.range && self.left == range.end && self.open.is_empty();
+        let is_file = range == (0..self.target.meta.size) && !range.is_empty();
+        if !is_all || !is_file || range.end > whole::LEN_MAX {
+            return Ok(false);
+        }
+        let mut hasher = BlockHasher::new(0);
+        hasher.update(bytes);
+        if hasher.sum() != *sum {
+            let (start, end) = (range.start, range.end);
+            return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
+        }
+        if !self.target.take_whole(bytes)? {
+            return Ok(false);
+        }
+        self.finished.insert(0..1);
+        (self.left, self.blocks_left) = (0, 0);
+        self.target.block_done(0, &hasher)?;
+        Ok(true)
     }
 
     /// `len` zeros from `position` on: whole blocks, or a part of one.
@@ -201,7 +228,7 @@ impl RangeWriter {
         let block = &mut self.open[at];
         self.left -= range.end - range.start;
         if range.start > hashed {
-            if let (Some(bytes), None) = (bytes, &self.target.place) {
+            if let (Some(bytes), None) = (bytes, &self.target.spot) {
                 block.kept.insert(range.start, bytes.to_vec());
                 self.kept_bytes += bytes.len();
             }
@@ -219,7 +246,7 @@ impl RangeWriter {
         }
         if let Some(end) = block.pieces.remove_run(range.end) {
             self.pieces -= 1;
-            if self.target.place.is_some() {
+            if self.target.is_stored() {
                 self.target.hash_file(range.end..end, &mut block.hasher)?;
             } else {
                 self.kept_bytes -= block.hash_kept(end);
@@ -248,7 +275,7 @@ impl RangeWriter {
 
     /// Makes sure that `range` of the partial file is zero.
     fn clear(&self, range: Range<u64>) -> Result<(), Error> {
-        let Some(Place { file, .. }) = self.target.place.as_ref().filter(|_| !self.target.fresh)
+        let Some(Place { file, .. }) = self.target.place.get().filter(|_| !self.target.fresh)
         else {
             return Ok(());
         };
@@ -293,7 +320,7 @@ impl Drop for RangeWriter {
 
 impl Target {
     fn write(&self, mut at: u64, mut bytes: &[u8]) -> Result<(), Error> {
-        let Some(Place { file, .. }) = &self.place else { return Ok(()) };
+        let Some(Place { file, .. }) = self.place()? else { return Ok(()) };
         while !bytes.is_empty() {
             match rustix::io::pwrite(file, bytes, at) {
                 Ok(0) => return Err(Error::local(Code::NoSpace, &self.path)),

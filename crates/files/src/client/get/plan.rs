@@ -4,6 +4,7 @@ use super::{Destination, Existing, Options};
 use crate::budget::Budget;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::client::{list, range_len};
+use crate::folder::Last;
 use crate::meta::{Entry, Kind, Meta};
 use crate::name::link_stays_inside;
 use crate::target::{Storing, Target};
@@ -28,6 +29,8 @@ pub struct Plan {
     pub(super) bytes_come: AtomicU64,
     /// For what the server has begun to send and not ended.
     pub(super) memory: Arc<Budget>,
+    /// Where the last file went.
+    parent: Mutex<Last>,
     ledger: Mutex<Ledger>,
 }
 
@@ -120,7 +123,7 @@ impl Plan {
         };
         let bytes_come = AtomicU64::new(0);
         let (memory, ledger) = (Budget::new(MEMORY_BYTES_MAX), Mutex::new(ledger));
-        Arc::new(Plan { remote, options, bytes_come, memory, ledger })
+        Arc::new(Plan { remote, options, bytes_come, memory, parent: Mutex::default(), ledger })
     }
 
     /// A worker for a connection whose contents are marshalled as `element`.
@@ -316,7 +319,17 @@ impl Plan {
         if self.options.anew {
             Target::remove_leftovers(&file.folder.dir, &file.local)?;
         }
-        Target::open(&file.folder.dir, &file.local, file.meta, storing, &self.memory).map(Arc::new)
+        let dir = self.parent().parent(&file.folder.dir, &file.local)?;
+        Target::open(dir, &file.local, file.meta, storing, &self.memory).map(Arc::new)
+    }
+
+    fn parent(&self) -> MutexGuard<'_, Last> {
+        self.parent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing happens now: no folder is kept open.
+    pub(super) fn rest(&self) {
+        self.parent().forget();
     }
 
     /// What is missing of an open file, as jobs; the first is the caller's own, the rest is for everybody.

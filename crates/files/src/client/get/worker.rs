@@ -95,6 +95,9 @@ impl Worker {
         } else if pulled.finished {
             return Err(Error::Ended);
         }
+        if !worked {
+            self.desk.plan.rest();
+        }
         Ok(Turn { worked, wait_until: None, finished: self.finished })
     }
 

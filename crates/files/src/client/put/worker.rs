@@ -4,6 +4,7 @@ use super::plan::{File, Job, Plan};
 use crate::channel::{Channel, MAX_ADU_LEN};
 use crate::client::{Asker, REQUESTS_MAX};
 use crate::error::{Error, Violation};
+use crate::folder::Last;
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Code, Create, Hole, Prefix, Reply, Request};
 use crate::meta::Meta;
@@ -25,6 +26,8 @@ pub struct Worker {
     desk: Desk,
     rate: Rate,
     outgoing: Option<(Outgoing, Sending)>,
+    /// Where the last file came from.
+    parent: Last,
     finished: bool,
 }
 
@@ -68,7 +71,7 @@ impl Worker {
         let (asker, rate) = (Asker::new(element), plan.options.bytes_per_s);
         let rate = Rate::new(rate.div_ceil(u64::from(plan.options.connections.max(1))));
         let desk = Desk { plan, asker, pending: HashMap::new(), ready: VecDeque::new() };
-        Worker { desk, rate, outgoing: None, finished: false }
+        Worker { desk, rate, outgoing: None, parent: Last::default(), finished: false }
     }
 
     /// Does what can be done now.
@@ -99,6 +102,9 @@ impl Worker {
             turn.finished = true;
         } else if pulled.finished {
             return Err(Error::Ended);
+        }
+        if !turn.worked {
+            self.parent.forget();
         }
         Ok(turn)
     }
@@ -185,12 +191,13 @@ impl Worker {
             };
             let plan = &self.desk.plan;
             let file = &sending.file;
-            let opened = open_file(&plan.dir, &file.path).and_then(|(opened, meta)| {
-                match meta.version == file.meta.version {
-                    true => Ok(opened),
-                    false => Err(Error::local(Code::Changed, file.path.as_bytes())),
-                }
-            });
+            let opened =
+                open_file(&plan.dir, &mut self.parent, &file.path).and_then(|(opened, meta)| {
+                    match meta.version == file.meta.version {
+                        true => Ok(opened),
+                        false => Err(Error::local(Code::Changed, file.path.as_bytes())),
+                    }
+                });
             match opened {
                 Ok(opened) => {
                     let reply_bytes = plan.options.reply_bytes;

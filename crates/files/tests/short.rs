@@ -1,0 +1,163 @@
+//! Files that come in one piece need no partial file, and keep every promise that the others keep.
+
+mod support;
+
+use fusewire_files::message::{Code, Create, Reply, Request};
+use fusewire_files::{Kind, Meta, Time};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
+use std::path::PathBuf;
+use support::raw::*;
+use support::*;
+
+const STORED: [Reply; 1] = [Reply::Stored { complete: true }];
+
+fn served() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let served = dir.path().join("served");
+    fs::create_dir(&served).unwrap();
+    (dir, served)
+}
+
+fn file(path: &[u8], size: u64, replace: bool) -> Request {
+    Request::Create(Create {
+        path: path.to_vec(),
+        meta: Meta { mode: 0o640, mtime: Time { s: 7, ns: 8 }, ..meta(Kind::File, size) },
+        target: Vec::new(),
+        replace,
+        position: 0,
+        len: size,
+    })
+}
+
+fn sum(contents: &[u8]) -> [u8; 32] {
+    use blake3::hazmat::HasherExt as _;
+    blake3::Hasher::new().update(contents).finalize_non_root()
+}
+
+/// Puts a file in one piece; what the server says to its commit.
+fn put(raw: &mut Raw, path: &[u8], contents: &[u8], replace: bool) -> Vec<Reply> {
+    let created = raw.ask(file(path, contents.len() as u64, replace));
+    let [Reply::Created { .. }] = created.as_slice() else { return created };
+    let xid = raw.xid;
+    if !contents.is_empty() {
+        raw.send(&data(xid, 0, contents, Some(sum(contents))));
+    }
+    raw.ask(Request::Commit { of: xid })
+}
+
+#[test]
+fn nothing_is_seen_before_the_commit_and_nothing_is_left_without_one() {
+    let (_dir, served) = served();
+    fs::write(served.join("x"), b"before").unwrap();
+    for committed in [false, true] {
+        let mut raw = Raw::new(&share(&served, true));
+        raw.ask(file(b"x", 5, true));
+        raw.ask(file(b"y", 5, true));
+        for xid in [1, 2] {
+            raw.send(&data(xid, 0, b"after", Some(sum(b"after"))));
+        }
+        assert_eq!(raw.replies().unwrap(), []);
+        assert_eq!(fs::read_dir(&served).unwrap().count(), 1, "something can be seen");
+        assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
+        if committed {
+            assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
+            assert_eq!(raw.ask(Request::Commit { of: 2 }), STORED);
+        }
+    }
+    for name in ["x", "y"] {
+        let there = fs::metadata(served.join(name)).unwrap();
+        assert_eq!(fs::read(served.join(name)).unwrap(), b"after");
+        assert_eq!((there.mode() & 0o777, there.mtime(), there.mtime_nsec()), (0o640, 7, 8));
+    }
+    assert_no_leftovers(&served);
+}
+
+#[test]
+fn pieces_in_any_order_and_holes_become_the_same_file() {
+    let (_dir, served) = served();
+    let contents = bytes(5000, 3);
+    let whole = sum(&contents);
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let mut raw = Raw::new(&share(&served, true));
+        raw.ask(file(b"x", 5000, true));
+        for n in order {
+            let piece = n * 2000..((n + 1) * 2000).min(5000);
+            let sum = (piece.end == 5000).then_some(whole);
+            raw.send(&data(1, piece.start as u64, &contents[piece], sum));
+        }
+        assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
+        assert_eq!(fs::read(served.join("x")).unwrap(), contents, "{order:?}");
+    }
+    let mut raw = Raw::new(&share(&served, true));
+    raw.ask(file(b"zeros", 5000, true));
+    let hole = fusewire_files::message::Hole { xid: 1, copy: 0, position: 0, len: 5000 };
+    raw.send(&hole.emit(OCTETS));
+    assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
+    assert_eq!(fs::read(served.join("zeros")).unwrap(), [0; 5000]);
+    assert_eq!(put(&mut raw, b"empty", b"", true), STORED);
+    assert_eq!(fs::read(served.join("empty")).unwrap(), b"");
+    assert_no_leftovers(&served);
+}
+
+#[test]
+fn another_hash_is_another_file_and_is_not_stored() {
+    let (_dir, served) = served();
+    fs::write(served.join("x"), b"before").unwrap();
+    let mut raw = Raw::new(&share(&served, true));
+    raw.ask(file(b"x", 5, true));
+    raw.send(&data(1, 0, b"after", Some(sum(b"other"))));
+    let replies = raw.replies().unwrap();
+    assert!(matches!(replies[..], [Reply::Failed { code: Code::WrongHash, .. }]), "{replies:?}");
+    assert_eq!(raw.code(Request::Commit { of: 1 }), Code::BadRequest);
+    assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
+    assert_no_leftovers(&served);
+}
+
+#[test]
+fn only_files_and_links_are_replaced_and_only_by_leave() {
+    let (dir, served) = served();
+    fs::write(dir.path().join("secret"), b"secret").unwrap();
+    fs::write(served.join("file"), b"before").unwrap();
+    fs::create_dir(served.join("folder")).unwrap();
+    symlink("../secret", served.join("link")).unwrap();
+    let pipe = served.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut raw = Raw::new(&share(&served, true));
+    let failed = |replies: Vec<Reply>| match replies.as_slice() {
+        [Reply::Failed { code, .. }] => *code,
+        other => panic!("{other:?}"),
+    };
+    for name in [&b"file"[..], b"folder", b"link", b"pipe"] {
+        assert_eq!(failed(put(&mut raw, name, b"after", false)), Code::Exists);
+    }
+    for name in [&b"folder"[..], b"pipe"] {
+        assert_eq!(failed(put(&mut raw, name, b"after", true)), Code::NotAFile);
+    }
+    for name in ["file", "link"] {
+        assert_eq!(put(&mut raw, name.as_bytes(), b"after", true), STORED);
+        assert!(fs::symlink_metadata(served.join(name)).unwrap().is_file(), "{name}");
+        assert_eq!(fs::read(served.join(name)).unwrap(), b"after");
+    }
+    // One that came to be while the contents were on their way.
+    raw.ask(file(b"late", 5, false));
+    let xid = raw.xid;
+    raw.send(&data(xid, 0, b"after", Some(sum(b"after"))));
+    fs::write(served.join("late"), b"somebody else's").unwrap();
+    assert_eq!(raw.code(Request::Commit { of: xid }), Code::Exists);
+    assert_eq!(fs::read(served.join("late")).unwrap(), b"somebody else's");
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    assert_eq!(fs::read(dir.path().join("secret")).unwrap(), b"secret");
+    assert_no_leftovers(&served);
+}
+
+#[test]
+fn a_folder_that_is_another_by_now_is_found_again() {
+    let (_dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    assert_eq!(put(&mut raw, b"d/one", b"1", true), STORED);
+    fs::rename(served.join("d"), served.join("moved")).unwrap();
+    assert_eq!(put(&mut raw, b"d/two", b"2", true), STORED);
+    assert_eq!(fs::read(served.join("d/two")).unwrap(), b"2");
+    assert_eq!(fs::read_dir(served.join("moved")).unwrap().count(), 1);
+}
