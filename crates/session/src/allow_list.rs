@@ -14,13 +14,10 @@ impl AllowList {
     /// Reads the file at `path`. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// [`Error::Os`], also for a missing file: who names one means it. [`Error::Text`] for a line without
-    /// fingerprint, with its number.
+    /// [`Error::Os`], also for a missing file: who names one means it. [`Error::Owner`] for a file that belongs
+    /// to somebody else but root. [`Error::Text`] for a line without fingerprint, with its number.
     pub fn load(path: &Path) -> Result<AllowList, Error> {
-        if let Err(e) = std::fs::metadata(path) {
-            return Err(Error::os("read", path, e));
-        }
-        AllowList::parse(&state_file::read_text(path)?, &path.display().to_string())
+        AllowList::parse(&state_file::read_text_there(path)?, &path.display().to_string())
     }
 
     /// Reads `text`; `name` goes into errors.

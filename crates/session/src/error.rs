@@ -91,6 +91,18 @@ pub enum Error {
         /// Its permission bits.
         mode: u32,
     },
+    /// A file of keys that belongs to somebody else, who can change it.
+    #[error(
+        "{} belongs to user {owner}, not to user {user} or root: `chown` it, or copy it", path.display()
+    )]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// The user whose it is.
+        owner: u32,
+        /// The user who runs this program.
+        user: u32,
+    },
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Os {

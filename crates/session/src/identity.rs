@@ -30,7 +30,8 @@ impl Identity {
     /// makes it and all get the same.
     ///
     /// # Errors
-    /// [`Error::KeyFileMode`] if others may read or write the file, [`Error::Text`] if it holds no
+    /// [`Error::KeyFileMode`] if others may read or write the file, [`Error::Owner`] if it belongs to somebody
+    /// else but root, [`Error::Text`] if it holds no
     /// Ed25519 key, [`Error::Os`].
     pub fn load_or_create(path: &Path) -> Result<Identity, Error> {
         if let Some(identity) = Identity::load_if_there(path)? {
@@ -86,7 +87,9 @@ impl Identity {
             Err(e) => return Err(os(e)),
         };
         // Of the open file, so that nobody can put another in its place meanwhile.
-        let mode = file.metadata().map_err(os)?.mode() & 0o7777;
+        let meta = file.metadata().map_err(os)?;
+        state_file::check_owner(&meta, path)?;
+        let mode = meta.mode() & 0o7777;
         if mode & 0o077 != 0 {
             return Err(Error::KeyFileMode { path: path.to_path_buf(), mode });
         }

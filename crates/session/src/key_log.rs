@@ -9,6 +9,8 @@
 use crate::error::Error;
 use crate::handshake::Side;
 use crate::keys::TrafficSecret;
+use crate::state_file;
+use rustix::fs::OFlags;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -22,13 +24,22 @@ use zeroize::Zeroizing;
 pub struct KeyLogFile(Mutex<File>);
 
 impl KeyLogFile {
-    /// Opens or makes the file at `path`.
+    /// Opens or makes the file at `path`, which may be no link.
     ///
     /// # Errors
-    /// [`Error::Os`].
+    /// [`Error::Os`], [`Error::Owner`].
     pub fn open(path: &Path) -> Result<KeyLogFile, Error> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        Ok(KeyLogFile(Mutex::new(file.map_err(|e| Error::os("open", path, e))?)))
+        let os = |e| Error::os("open", path, e);
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(flags);
+        let file = options.open(path).map_err(os)?;
+        let meta = file.metadata().map_err(os)?;
+        if !meta.is_file() {
+            return Err(os(std::io::Error::other("it is not a regular file")));
+        }
+        state_file::check_owner(&meta, path)?;
+        Ok(KeyLogFile(Mutex::new(file)))
     }
 
     fn line(&self, label: &str, client_random: &[u8], secret: &[u8]) {

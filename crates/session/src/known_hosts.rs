@@ -38,7 +38,7 @@ impl KnownHosts {
     ///
     /// # Errors
     /// [`Error::Text`] for a line that is neither comment nor pin, with its number: a pin that a typing
-    /// error hides must not count as "never seen". [`Error::Os`].
+    /// error hides must not count as "never seen". [`Error::Owner`], [`Error::Os`].
     pub fn load(path: &Path) -> Result<KnownHosts, Error> {
         KnownHosts::parse(&state_file::read_text(path)?, path)
     }

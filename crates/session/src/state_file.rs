@@ -1,9 +1,9 @@
 //! Small private files, written so that a reader sees the old or the new content and nothing between.
 
 use crate::error::Error;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The longest file that is read, in bytes: about 80,000 known hosts.
@@ -65,15 +65,40 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> Result<bool, Error> {
 }
 
 /// The text at `path`; empty when there is no file.
+///
+/// # Errors
+/// [`Error::Owner`], [`Error::Os`].
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
-    let os = |e| Error::os("read", path, e);
-    match fs::metadata(path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(String::new()),
-        Err(e) => return Err(os(e)),
-        Ok(meta) if meta.len() > LEN_MAX => return Err(os(ErrorKind::FileTooLarge.into())),
-        Ok(_) => {}
+    match read_text_there(path) {
+        Err(Error::Os { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(String::new()),
+        other => other,
     }
-    fs::read_to_string(path).map_err(os)
+}
+
+/// The text at `path`.
+///
+/// # Errors
+/// [`Error::Owner`], [`Error::Os`].
+pub(crate) fn read_text_there(path: &Path) -> Result<String, Error> {
+    let os = |e| Error::os("read", path, e);
+    let file = File::open(path).map_err(os)?;
+    let meta = file.metadata().map_err(os)?;
+    check_owner(&meta, path)?;
+    let mut text = String::new();
+    let read = file.take(LEN_MAX + 1).read_to_string(&mut text).map_err(os)?;
+    if read as u64 > LEN_MAX { Err(os(ErrorKind::FileTooLarge.into())) } else { Ok(text) }
+}
+
+/// `meta`, of an open file, says that it belongs to the user who runs this program, or to root.
+///
+/// # Errors
+/// [`Error::Owner`].
+pub(crate) fn check_owner(meta: &Metadata, path: &Path) -> Result<(), Error> {
+    let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
+    if owner == user || owner == 0 {
+        return Ok(());
+    }
+    Err(Error::Owner { path: path.to_path_buf(), owner, user })
 }
 
 /// Runs `change` while no other process does so for the same file.

@@ -204,3 +204,54 @@ fn both_key_logs_name_the_same_connection_and_keys() {
         );
     }
 }
+
+/// Who owns a file of keys can put his own in. Only root can give a file away, so an ordinary user sees half of it.
+#[test]
+fn what_somebody_else_owns_is_not_believed() {
+    let folder = Folder::new("owner");
+    let path = |name: &str| folder.0.join(name);
+    let key = Identity::load_or_create(&path("key")).unwrap().fingerprint();
+    fs::write(path("allow"), format!("{key} me\n")).unwrap();
+    fs::write(path("hosts"), format!("example.org:9293 {key}\n")).unwrap();
+    fs::write(path("log"), "").unwrap();
+    let all = || -> [Result<(), Error>; 4] {
+        [
+            Identity::load(&path("key")).map(drop),
+            AllowList::load(&path("allow")).map(drop),
+            KnownHosts::load(&path("hosts")).map(drop),
+            KeyLogFile::open(&path("log")).map(drop),
+        ]
+    };
+    all().into_iter().for_each(|read| read.unwrap());
+    for name in ["key", "allow", "hosts", "log"] {
+        if let Err(error) = std::os::unix::fs::chown(path(name), Some(4711), None) {
+            eprintln!("not tested, {name} cannot be given away: {error}");
+            return;
+        }
+    }
+    for (read, name) in all().into_iter().zip(["key", "allow", "hosts", "log"]) {
+        let error = read.unwrap_err();
+        assert!(matches!(error, Error::Owner { owner: 4711, .. }), "{name}: {error}");
+        let told = error.to_string();
+        assert!(told.contains(name) && told.contains("4711"), "{told}");
+    }
+}
+
+#[test]
+fn a_key_log_is_led_nowhere() {
+    let folder = Folder::new("led");
+    let (log, elsewhere) = (folder.0.join("log"), folder.0.join("elsewhere"));
+    for there in [true, false] {
+        if there {
+            fs::write(&elsewhere, "text").unwrap();
+        }
+        std::os::unix::fs::symlink(&elsewhere, &log).unwrap();
+        assert!(matches!(KeyLogFile::open(&log), Err(Error::Os { .. })));
+        assert_eq!(elsewhere.exists(), there);
+        fs::remove_file(&log).unwrap();
+        let _ = fs::remove_file(&elsewhere);
+    }
+    // A pipe would wait for a reader, and keep nothing.
+    assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());
+    assert!(matches!(KeyLogFile::open(&log), Err(Error::Os { .. })));
+}
