@@ -1,10 +1,13 @@
 //! What is bounded, what is counted, and what happens when the interface goes.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fusewire_base::{Instant, Seq, Sum};
@@ -16,8 +19,10 @@ use fusewire_device::interface::{
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::ip::net::{Packet, Route, Via};
 use fusewire_stack::ip::{Config, Error, Event, Host, HostConfig, SocketId, SocketKind, Stack};
+use fusewire_testkit::namespace::{Need, in_namespace};
 use fusewire_wire::tcp::{self, Flags, Header};
 
+use crate::host::Counting;
 use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
 use crate::tcp::{connected, transfer};
 
@@ -442,4 +447,48 @@ fn nothing_hangs_when_the_interface_goes() {
         }
     });
     assert!(host.udp_bind((addr(false, 1), 8).into()).is_err());
+}
+
+/// Processor time that this process has used.
+fn used() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Async callers are told too, and nothing runs on for a device that is gone while its descriptor is readable for ever.
+#[test]
+fn tasks_hear_that_the_interface_is_gone_and_nothing_burns() {
+    let test = "bounds::tasks_hear_that_the_interface_is_gone_and_nothing_burns";
+    in_namespace(test, Need::Namespace, "", || {
+        let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
+        let gone = Arc::new(AtomicBool::new(false));
+        let net = net_config(&a, 1);
+        let mortal = Mortal { inner: a, gone: gone.clone(), tells: false };
+        let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
+        let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
+        let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
+        let [alive, woken] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let waker = Counting::waker(&alive, &woken);
+        let context = &mut Context::from_waker(&waker);
+        let mut out = [0; 8];
+        let (mut waits, mut accepts) =
+            (pin!(socket.recv_from_async(&mut out)), pin!(listener.accept_async()));
+        assert!(waits.as_mut().poll(context).is_pending());
+        assert!(accepts.as_mut().poll(context).is_pending());
+        gone.store(true, Ordering::Release);
+        send(&mut b, &[0x45; 20]);
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while woken.load(Ordering::SeqCst) < 2 {
+            assert!(std::time::Instant::now() < end, "both are woken");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for result in [waits.poll(context).map_ok(|_| ()), accepts.poll(context).map_ok(|_| ())] {
+            let Poll::Ready(Err(error)) = result else { panic!("{result:?}") };
+            assert_eq!(error.kind(), io::ErrorKind::NetworkDown);
+        }
+        let before = used();
+        std::thread::sleep(Duration::from_millis(300));
+        let used = used() - before;
+        assert!(used < Duration::from_millis(50), "{used:?} of 300 ms");
+    });
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod bounds;
 mod capture;
+mod host;
 mod icmp;
 mod kernel;
 mod lossy;

@@ -1,19 +1,22 @@
-//! Sockets for programs: blocking and async handles over one [`Stack`], driven by a thread of its own and,
-//! where that is quicker, by whoever waits.
+//! Sockets for programs: blocking and async handles over one [`Stack`], driven by whoever waits and, while nobody
+//! does, by a thread of its own.
 //!
-//! A caller that has to wait takes the wheel: it polls the stack itself, for a short while without
-//! sleeping and then asleep on the interface's descriptor, so that a packet wakes the very thread that
-//! wants it. While somebody does that, and shortly after, the driver thread only looks in from time to
-//! time. Async handles wait for the driver.
+//! One at a time leads (`lead`): a caller that has to wait drives the stack itself, for a short while without
+//! sleeping and then asleep on the interface's descriptor, so that a packet wakes the very thread that wants it.
+//! Everybody else who waits sleeps on a wake of its own (`waiters`) until what it waits for has happened. Async
+//! handles wait for the driver thread, or for whoever leads.
 
+mod lead;
 mod tcp;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod udp;
 mod wait;
+mod waiters;
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -29,17 +32,17 @@ use fusewire_view::Observed;
 pub use tcp::{Connect, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
-use super::config::{Config, Counters, Error, Event, SocketId};
+use lead::{FIRST_KEY, Leading};
+use waiters::Waiters;
+
+use super::config::{Config, Counters, Error};
 use super::observe::observe;
 use super::snapshot::Snapshot;
 use super::stack::Stack;
 use crate::clock::Clock;
 
-/// How often the driver looks in while others drive.
-const LOOK_IN: Duration = Duration::from_millis(2);
 /// How soon an interface that was full is tried again.
 const RETRY: Duration = Duration::from_micros(500);
-const NEVER: u64 = u64::MAX;
 
 /// Settings of a [`Host`].
 #[derive(Clone, Debug)]
@@ -66,18 +69,11 @@ impl Default for HostConfig {
     }
 }
 
-/// Who waits for a socket.
-#[derive(Default)]
-struct Waiters {
-    generation: u32,
-    read: Vec<Waker>,
-    write: Vec<Waker>,
-}
-
-/// The stack and who waits.
+/// The stack, who waits and who drives.
 pub(super) struct Inner {
     pub stack: Stack,
-    waiters: Vec<Waiters>,
+    waiters: Waiters,
+    leading: Leading,
     /// The interface is gone: why.
     pub broken: Option<io::ErrorKind>,
 }
@@ -101,14 +97,14 @@ pub(super) struct Shared {
     wake: DeviceWaker,
     /// The interface's descriptor, to sleep on without the lock.
     fd: Option<OwnedFd>,
-    /// Callers that drive.
-    driving: AtomicU32,
-    /// When one last did, in nanoseconds.
+    /// Somebody leads, and is awake.
+    active: AtomicBool,
+    /// When a caller last left the lead, in nanoseconds.
     drove_at: AtomicU64,
-    /// Somebody has waited by [`Waker`]: the driver is needed.
+    /// Somebody has waited by a waker of a task's: the driver thread looks without sleeping after it had work.
     is_async: AtomicBool,
-    /// Until when the driver sleeps; 0 when it does not.
-    asleep_until: AtomicU64,
+    /// Names of those who wait: none is used twice.
+    keys: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -180,7 +176,8 @@ impl Host {
         let clock = Clock::new();
         let fd = interface.as_fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
         let stack = stack(interface, config.stack.clone(), seed, clock.now())?;
-        let inner = Inner { stack, waiters: Vec::new(), broken: None };
+        let (waiters, leading) = (Waiters::default(), Leading::default());
+        let inner = Inner { stack, waiters, leading, broken: None };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
             contenders: AtomicU32::new(0),
@@ -188,10 +185,10 @@ impl Host {
             config,
             wake: DeviceWaker::new()?,
             fd,
-            driving: AtomicU32::new(0),
+            active: AtomicBool::new(false),
             drove_at: AtomicU64::new(0),
             is_async: AtomicBool::new(false),
-            asleep_until: AtomicU64::new(0),
+            keys: AtomicU64::new(FIRST_KEY),
             stop: AtomicBool::new(false),
         });
         let driven = shared.clone();
@@ -210,7 +207,7 @@ impl Host {
         let mut inner = self.shared.lock();
         let now = self.shared.clock.now();
         let result = f(&mut inner.stack, now);
-        inner.after(&self.shared, now)?;
+        inner.after(now)?;
         Ok(result)
     }
 
@@ -265,7 +262,12 @@ impl Host {
 
 impl Shared {
     #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub fn lock(&self) -> Locked<'_> {
+        Locked { inner: self.lock_inner(), after: After { shared: self, any: false } }
+    }
+
+    #[inline]
+    fn lock_inner(&self) -> MutexGuard<'_, Inner> {
         match self.inner.try_lock() {
             Ok(guard) => return guard,
             Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
@@ -286,68 +288,72 @@ impl Shared {
             std::thread::yield_now();
         }
     }
+}
 
-    /// Somebody drives, or did a moment ago.
-    fn others_drive(&self, now: Instant) -> bool {
-        if self.is_async.load(Ordering::Relaxed) {
-            return false;
-        }
-        let drove_at = Instant::from_ns(self.drove_at.load(Ordering::Relaxed));
-        self.driving.load(Ordering::Relaxed) > 0
-            || (drove_at > Instant::ZERO && now.saturating_since(drove_at) < LOOK_IN)
+/// The lock. Whoever is to be woken is woken when it is given back: a waker may do anything, such as drop the last
+/// handle of a socket.
+pub(super) struct Locked<'a> {
+    inner: MutexGuard<'a, Inner>,
+    // Dropped after the guard, for fields are dropped in their order.
+    after: After<'a>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        &self.inner
     }
+}
 
-    /// The driver thread.
-    fn run(&self) {
-        let mut busy_until = Instant::ZERO;
-        let mut end = None;
+impl DerefMut for Locked<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Inner {
+        &mut self.inner
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.after.any = self.inner.waiters.has_woken() || self.inner.leading.wakes_driver;
+    }
+}
+
+/// What is done once the lock is given back.
+struct After<'a> {
+    shared: &'a Shared,
+    /// There is somebody to wake.
+    any: bool,
+}
+
+impl Drop for After<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.any {
+            self.shared.wake_all();
+        }
+    }
+}
+
+impl Shared {
+    /// Wakes those that are to be woken, without the lock.
+    #[cold]
+    fn wake_all(&self) {
         loop {
-            let now = self.clock.now();
-            if self.stop.load(Ordering::Acquire) {
-                let end = *end.get_or_insert(now + self.config.linger);
-                if now >= end || self.lock().stack.unfinished() == 0 {
-                    return;
-                }
+            let mut some = [const { None }; 8];
+            let mut inner = self.lock_inner();
+            let driver = std::mem::take(&mut inner.leading.wakes_driver);
+            let more = inner.waiters.take_woken(&mut some);
+            drop(inner);
+            if driver {
+                self.wake.wake();
             }
-            let others = end.is_none() && self.others_drive(now);
-            let due = {
-                let mut inner = self.lock();
-                if others {
-                    inner.due(now)
-                } else {
-                    let worked = inner.drive(now);
-                    if worked && self.is_async.load(Ordering::Relaxed) {
-                        busy_until = now + self.config.spin;
-                    }
-                    if inner.broken.is_some() {
-                        return;
-                    }
-                    let due = inner.due(now);
-                    let due = if end.is_some() { Some(now + LOOK_IN) } else { due };
-                    // Whoever arms an earlier timer, or stages a message, wakes us.
-                    let until = due.map_or(NEVER, Instant::as_ns);
-                    self.asleep_until.store(until, Ordering::Release);
-                    due
-                }
-            };
-            if !others && now < busy_until {
-                std::thread::yield_now();
-                continue;
+            some.into_iter().flatten().for_each(Waker::wake);
+            if !more {
+                return;
             }
-            let timeout = due.map(|at| at.saturating_since(now));
-            let timeout = if others {
-                Some(timeout.map_or(LOOK_IN, |t| t.clamp(Duration::from_micros(200), LOOK_IN)))
-            } else {
-                timeout
-            };
-            let fd = self.fd.as_ref().filter(|_| !others);
-            let timeout = if fd.is_none() && !others {
-                Some(timeout.map_or(LOOK_IN, |t| t.min(LOOK_IN)))
-            } else {
-                timeout
-            };
-            wait::sleep(fd, &self.wake, timeout);
-            self.asleep_until.store(0, Ordering::Release);
         }
     }
 }
@@ -397,7 +403,7 @@ impl Inner {
     }
 
     /// After calls on sockets: sends what is to be sent, sees to it that the driver wakes in time.
-    pub fn after(&mut self, shared: &Shared, now: Instant) -> io::Result<()> {
+    pub fn after(&mut self, now: Instant) -> io::Result<()> {
         self.check()?;
         if self.stack.wants_transmit()
             && let Err(error) = self.stack.transmit(now)
@@ -406,22 +412,8 @@ impl Inner {
             return Err(error);
         }
         self.dispatch();
-        self.schedule(shared);
+        self.schedule(now);
         Ok(())
-    }
-
-    /// The driver sleeps no longer than it may.
-    pub fn schedule(&self, shared: &Shared) {
-        let asleep = shared.asleep_until.load(Ordering::Acquire);
-        if asleep == 0 {
-            return;
-        }
-        let blocked = self.stack.is_blocked() || self.stack.has_unread();
-        let due = self.stack.poll_timeout();
-        if blocked || due.is_some_and(|due| due.as_ns() < asleep) {
-            shared.asleep_until.store(0, Ordering::Release);
-            shared.wake.wake();
-        }
     }
 
     pub fn check(&self) -> io::Result<()> {
@@ -435,51 +427,14 @@ impl Inner {
     pub fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the interface is gone");
         self.broken = Some(error.kind());
-        for waiters in &mut self.waiters {
-            waiters.read.drain(..).chain(waiters.write.drain(..)).for_each(Waker::wake);
-        }
+        self.waiters.wake_everybody();
     }
 
-    /// Wakes who waits for what has happened.
+    /// Wakes who waits for what has happened, as soon as the lock is given back.
+    #[inline]
     pub fn dispatch(&mut self) {
         while let Some((id, event)) = self.stack.poll_event() {
-            let Some(waiters) = self.waiters.get_mut(id.index as usize) else { continue };
-            if waiters.generation != id.generation {
-                continue;
-            }
-            let (read, write) = match event {
-                Event::Readable | Event::PeerFinished | Event::Acceptable | Event::Urgent => {
-                    (true, false)
-                }
-                Event::Writable => (false, true),
-                Event::Connected | Event::Error | Event::Closed => (true, true),
-                Event::Congestion => (false, false),
-            };
-            if read {
-                waiters.read.drain(..).for_each(Waker::wake);
-            }
-            if write {
-                waiters.write.drain(..).for_each(Waker::wake);
-            }
-        }
-    }
-
-    /// `waker` is woken when the socket may be ready.
-    pub fn register(&mut self, id: SocketId, way: Way, waker: &Waker) {
-        let index = id.index as usize;
-        if self.waiters.len() <= index {
-            self.waiters.resize_with(index + 1, Waiters::default);
-        }
-        let waiters = &mut self.waiters[index];
-        if waiters.generation != id.generation {
-            *waiters = Waiters { generation: id.generation, ..Waiters::default() };
-        }
-        let list = match way {
-            Way::Read => &mut waiters.read,
-            Way::Write => &mut waiters.write,
-        };
-        if !list.iter().any(|known| known.will_wake(waker)) {
-            list.push(waker.clone());
+            self.waiters.happened(id, event);
         }
     }
 }

@@ -116,7 +116,8 @@ impl TcpListener {
     /// # Errors
     /// The interface is gone.
     pub async fn accept_async(&self) -> io::Result<Accept> {
-        poll_fn(|context| self.poll_accept(context)).await
+        let shared = &self.host.shared;
+        shared.wait(self.id, Way::Read, |stack, _| self.attempt(stack)).await
     }
 }
 
@@ -166,10 +167,7 @@ impl TcpStream {
     pub async fn connect_async(host: &Host, remote: SocketAddr) -> io::Result<TcpStream> {
         let stream = TcpStream::begin(host, remote, &Connect::default())?;
         let shared = &host.shared;
-        poll_fn(|context| {
-            shared.poll_on(context, stream.id, Way::Write, |stack, _| stream.connected(stack))
-        })
-        .await?;
+        shared.wait(stream.id, Way::Write, |stack, _| stream.connected(stack)).await?;
         Ok(stream)
     }
 
@@ -295,7 +293,7 @@ impl TcpStream {
             let mut inner = shared.lock();
             if let Some(len) = inner.stack.tcp_read(self.id, out)? {
                 if inner.stack.wants_transmit() {
-                    inner.after(shared, shared.clock.now())?;
+                    inner.after(shared.clock.now())?;
                 }
                 return Ok(len);
             }

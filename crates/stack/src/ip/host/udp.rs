@@ -1,6 +1,5 @@
 //! The UDP handle.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -109,7 +108,7 @@ impl UdpSocket {
             let mut inner = shared.lock();
             inner.check()?;
             if inner.stack.udp_gather(now, self.id, bytes, to, most)?? {
-                inner.schedule(shared);
+                inner.schedule(now);
                 return Ok(bytes.len());
             }
         }
@@ -231,7 +230,7 @@ impl UdpSocket {
         })
     }
 
-    /// The next message, when there is one.
+    /// The next message, when there is one. One task at a time may poll so: the last one is woken.
     pub fn poll_recv_from(
         &self,
         context: &mut Context<'_>,
@@ -241,12 +240,13 @@ impl UdpSocket {
         shared.poll_on(context, self.id, Way::Read, |stack, _| Ok(stack.udp_recv(self.id, out)?))
     }
 
-    /// The next message.
+    /// The next message. Any number of tasks may wait; dropped before its end, it has taken nothing.
     ///
     /// # Errors
     /// What ICMP said, once.
     pub async fn recv_from_async(&self, out: &mut [u8]) -> io::Result<Received> {
-        poll_fn(|context| self.poll_recv_from(context, out)).await
+        let shared = &self.host.shared;
+        shared.wait(self.id, Way::Read, |stack, _| Ok(stack.udp_recv(self.id, out)?)).await
     }
 
     /// Sends one message.
@@ -255,12 +255,8 @@ impl UdpSocket {
     /// As [`Stack::udp_send`].
     pub async fn send_to_async(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         let shared = &self.host.shared;
-        poll_fn(|context| {
-            shared.poll_on(context, self.id, Way::Write, |stack, now| {
-                self.attempt_send(stack, now, bytes, Some(to))
-            })
-        })
-        .await
+        let attempt = |stack: &mut Stack, now| self.attempt_send(stack, now, bytes, Some(to));
+        shared.wait(self.id, Way::Write, attempt).await
     }
 }
 

@@ -317,6 +317,11 @@ impl Stack {
         times.into_iter().flatten().min()
     }
 
+    /// When messages that were gathered have to leave.
+    pub(super) fn gathers_until(&self) -> Option<Instant> {
+        self.core.flush_at
+    }
+
     /// Settings of an IP layer for an interface: its link, station and MTU, and nothing else.
     pub fn net_config(interface: &dyn Interface) -> NetConfig {
         let caps = interface.capabilities();

@@ -41,15 +41,6 @@ impl Host {
 
     /// Wakes all who wait for a socket: its state was changed from outside of the stack.
     pub fn wake(&self, id: SocketId) {
-        self.shared.lock().wake(id);
-    }
-}
-
-impl Inner {
-    fn wake(&mut self, id: SocketId) {
-        let Some(waiters) = self.waiters.get_mut(id.index as usize) else { return };
-        if waiters.generation == id.generation {
-            waiters.read.drain(..).chain(waiters.write.drain(..)).for_each(Waker::wake);
-        }
+        self.shared.lock().waiters.wake(id, |_| true);
     }
 }
