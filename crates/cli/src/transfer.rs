@@ -1,8 +1,8 @@
 //! What `get` and `put` do alike: several connections on one plan, the bar, the end.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use clap::Args;
@@ -133,6 +133,20 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Says that a worker is at its end. When it says so its thread has not ended yet: who looked at that instead would
+/// sleep once more.
+struct AtEnd<'a> {
+    running: &'a AtomicUsize,
+    main: Thread,
+}
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Release);
+        self.main.unpark();
+    }
+}
+
 /// Runs a plan over `jobs` connections, the first of which is open, and prints how it ended.
 ///
 /// # Errors
@@ -154,22 +168,19 @@ pub fn run(
         links.push(connector.open()?);
     }
     let broken: Mutex<Option<String>> = Mutex::new(None);
-    let main = thread::current();
+    let (main, running) = (thread::current(), AtomicUsize::new(links.len()));
     thread::scope(|scope| {
-        let workers: Vec<_> = links
-            .iter_mut()
-            .map(|link| {
-                let (broken, main) = (&broken, main.clone());
-                scope.spawn(move || {
-                    if let Err(error) = plan.work(link, stop) {
-                        let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
-                        first.get_or_insert(error.to_string());
-                    }
-                    main.unpark();
-                })
-            })
-            .collect();
-        while workers.iter().any(|w| !w.is_finished()) {
+        for link in &mut links {
+            let (broken, at_end) = (&broken, AtEnd { running: &running, main: main.clone() });
+            scope.spawn(move || {
+                let _at_end = at_end;
+                if let Err(error) = plan.work(link, stop) {
+                    let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(error.to_string());
+                }
+            });
+        }
+        while running.load(Ordering::Acquire) > 0 {
             reporter.progress(&plan.totals());
             thread::park_timeout(DRAW_EVERY);
         }
