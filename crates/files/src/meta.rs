@@ -72,6 +72,26 @@ pub struct Entry {
     pub meta: Meta,
 }
 
+/// What two files have alike that are taken for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) size: u64,
+    pub(crate) mtime: Time,
+}
+
+impl Stamp {
+    /// Of a regular file; of nothing else.
+    #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+    pub(crate) fn of(stat: &Stat) -> Option<Stamp> {
+        let mtime = Time {
+            s: stat.st_mtime as i64,
+            ns: u32::try_from(stat.st_mtime_nsec as i64).unwrap_or(0),
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then_some(Stamp { size: stat.st_size as u64, mtime })
+    }
+}
+
 /// What the file system says, whichever way it was asked.
 struct Found {
     kind: Kind,

@@ -149,7 +149,10 @@ impl Listing {
             unread: false,
             meta,
         };
-        let path = self.path.join(name);
+        let path = match meta.kind {
+            Kind::Link | Kind::Folder => self.path.join(name),
+            Kind::File | Kind::Other => return entry,
+        };
         match (meta.kind, path) {
             (Kind::Link, Ok(path)) => {
                 if let Ok(target) = self.share.root.read_link_contents(path.as_path()) {

@@ -5,13 +5,16 @@ use crate::budget::Budget;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::client::{list, range_len};
 use crate::folder::Last;
-use crate::meta::{Entry, Kind, Meta};
+use crate::meta::{Entry, Kind, Meta, Stamp};
 use crate::name::link_stays_inside;
 use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, folder, place};
 use cap_std::fs::Dir;
+use rustix::fs::AtFlags;
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -225,7 +228,11 @@ impl Plan {
                     folder: Arc::new(folder),
                     failed: AtomicBool::new(false),
                 };
-                ledger.add(file, &self.options);
+                if self.is_same(&file.folder, &file.local, &file.meta) {
+                    ledger.skip(&file.path, Skip::Same);
+                } else {
+                    ledger.add(file, &self.options);
+                }
                 ledger.totals.all_found = true;
                 Ok(())
             }
@@ -286,6 +293,9 @@ impl Plan {
                     Err(error) => ledger.fail(&path, error),
                 }
             }
+            Kind::File if self.is_same(&parent, &path, &entry.meta) => {
+                ledger.skip(&path, Skip::Same);
+            }
             Kind::File => {
                 let mut remote = self.remote.clone();
                 for name in path.as_bytes().split(|&byte| byte == b'/') {
@@ -297,6 +307,19 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// A file of the same size and time is in its place, and may stay there.
+    fn is_same(&self, folder: &Folder, local: &RemotePath, meta: &Meta) -> bool {
+        if self.options.existing != Existing::KeepSame {
+            return false;
+        }
+        let Some(name) = local.name().map(OsStr::from_bytes) else { return false };
+        let Ok(dir) = self.parent().parent_if_there(&folder.dir, local) else { return false };
+        let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        there.is_ok_and(|there| {
+            Stamp::of(&there) == Some(Stamp { size: meta.size, mtime: meta.mtime })
+        })
     }
 
     /// All entries were taken.
@@ -438,15 +461,6 @@ impl Ledger {
     }
 
     fn add(&mut self, file: File, options: &Options) {
-        if options.existing == Existing::KeepSame
-            && let Ok(there) = file.folder.dir.symlink_metadata(file.local.as_path())
-        {
-            let there = Meta::of(&there);
-            let same = there.kind == Kind::File && there.size == file.meta.size;
-            if same && there.mtime == file.meta.mtime {
-                return self.skip(&file.path, Skip::Same);
-            }
-        }
         self.totals.files += 1;
         // The server says how long its files are: together they can be more than there are numbers.
         let bytes = file.meta.size.saturating_mul(options.copies.into());
