@@ -26,6 +26,8 @@ pub(crate) const WINDOW_LEN: usize = 256 << 10;
 pub struct Scratch {
     pub(crate) intake: Intake,
     pub(crate) read: Vec<u8>,
+    /// For bundles.
+    pub(crate) spare: Vec<Vec<u8>>,
 }
 
 impl Default for Scratch {
@@ -37,7 +39,8 @@ impl Default for Scratch {
 impl Scratch {
     /// Allocates the buffers, less than a mebibyte.
     pub fn new() -> Self {
-        Scratch { intake: Intake::new(), read: vec![0; DATA_HEADER_LEN + WINDOW_LEN + MAX_ADU_LEN] }
+        let read = vec![0; DATA_HEADER_LEN + WINDOW_LEN + MAX_ADU_LEN];
+        Scratch { intake: Intake::new(), read, spare: Vec::new() }
     }
 }
 

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod bundle;
 pub mod channel;
 pub mod client;
 mod element;

@@ -251,7 +251,10 @@ fn any_bytes_are_survived() {
                 let kind = if n % 3 == 0 { 16 + (n as u8 % 2) } else { (seed % 9) as u8 };
                 adu[..8].copy_from_slice(&[0, 0, 0, n as u8, 0, 0, 0, kind]);
             }
-            raw.send(&adu);
+            // Some in bundles, of which some are none.
+            let bundled =
+                bundle(&[adu.clone(), reply(9, &Reply::Done { grew: false }), adu.clone()]);
+            raw.send(if n % 4 == 0 { &bundled } else { &adu });
         }
         let _ = raw.replies();
     }
@@ -279,9 +282,11 @@ fn lying(
             }
         }
         while let Received::Adu { len } = server.recv(&mut buffer).unwrap() {
-            let (xid, request) = message::parse(&mut buffer[..len], OCTETS).unwrap().unwrap();
-            for adu in answer(xid, request) {
-                server.send(&adu).unwrap();
+            for mut message in messages(&buffer[..len]) {
+                let (xid, request) = message::parse(&mut message, OCTETS).unwrap().unwrap();
+                for adu in answer(xid, request) {
+                    server.send(&adu).unwrap();
+                }
             }
         }
     }

@@ -161,3 +161,31 @@ fn a_folder_that_is_another_by_now_is_found_again() {
     assert_eq!(fs::read(served.join("d/two")).unwrap(), b"2");
     assert_eq!(fs::read_dir(served.join("moved")).unwrap().count(), 1);
 }
+
+#[test]
+fn many_come_in_few_messages_and_one_that_fails_harms_no_other() {
+    let (_dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    let message =
+        |xid, request: &Request| fusewire_files::message::emit(xid, request, OCTETS).unwrap();
+    let contents = |n: u32| bytes(n as usize * 10, u64::from(n));
+    let creates: Vec<_> =
+        (1..20).map(|n| message(n, &file(format!("{n}").as_bytes(), n.into(), true))).collect();
+    raw.send(&bundle(&creates));
+    assert_eq!(raw.replies().unwrap().len(), 19);
+    let rest: Vec<_> = (1..20)
+        .flat_map(|n| {
+            let bytes = &contents(n)[..n as usize];
+            let sum = if n == 7 { [0; 32] } else { sum(bytes) };
+            [data(n, 0, bytes, Some(sum)), message(100 + n, &Request::Commit { of: n })]
+        })
+        .collect();
+    raw.send(&bundle(&rest));
+    raw.replies().unwrap();
+    for n in 1..20 {
+        let there = fs::read(served.join(format!("{n}"))).ok();
+        let expected = (n != 7).then(|| contents(n)[..n as usize].to_vec());
+        assert_eq!(there, expected, "{n}");
+    }
+    assert_no_leftovers(&served);
+}

@@ -3,6 +3,7 @@
 use super::Share;
 use super::list::Listing;
 use super::store::Uploads;
+use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
@@ -41,6 +42,7 @@ pub struct Session {
     share: Arc<Share>,
     element: Element,
     desk: Desk,
+    bundler: Bundler,
     reading: Option<Reading>,
     /// Where the last file came from.
     parent: Last,
@@ -90,6 +92,7 @@ impl Session {
             share,
             element,
             desk,
+            bundler: Bundler::new(element, false),
             reading: None,
             parent: Last::default(),
             rate,
@@ -112,6 +115,20 @@ impl Session {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
+        let mut bundler = std::mem::take(&mut self.bundler);
+        let mut bundled = bundler.over(channel, std::mem::take(&mut scratch.spare));
+        let turn = self.turn_bundled(&mut bundled, scratch, now);
+        scratch.spare = bundled.into_spare();
+        self.bundler = bundler;
+        turn
+    }
+
+    fn turn_bundled<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut Bundled<'_, C>,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
         let mut turn = Turn::default();
         if !self.draining {
             let budget = WINDOW_LEN + MAX_ADU_LEN;
@@ -124,7 +141,7 @@ impl Session {
         turn.worked |= self.desk.list(channel)?;
         self.read(channel, scratch, now, &mut turn)?;
         turn.worked |= self.send_answers(channel)?;
-        if self.draining && self.is_idle() {
+        if channel.flush()? == Sent::Taken && self.draining && self.is_idle() {
             channel.finish()?;
             self.finished = true;
             turn.finished = true;
@@ -143,6 +160,7 @@ impl Session {
         self.reading.is_none()
             && desk.queue.is_empty()
             && desk.outbox.is_empty()
+            && self.bundler.is_empty()
             && !listing
             && desk.uploads.is_idle()
     }

@@ -48,10 +48,10 @@ impl Raw {
         for _ in 0..20 {
             self.session.turn(&mut self.server, &mut self.scratch, now)?;
             while let Received::Adu { len } = self.channel.recv(&mut buffer).unwrap() {
-                if let Ok(Some((_, reply))) =
-                    message::parse::<Reply>(&mut buffer[..len].to_vec(), OCTETS)
-                {
-                    replies.push(reply);
+                for mut message in messages(&buffer[..len]) {
+                    if let Ok(Some((_, reply))) = message::parse::<Reply>(&mut message, OCTETS) {
+                        replies.push(reply);
+                    }
                 }
             }
         }
@@ -64,6 +64,32 @@ impl Raw {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// The kind of an ADU that holds several messages.
+const BUNDLE: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 48];
+
+/// The messages of an ADU.
+pub fn messages(adu: &[u8]) -> Vec<Vec<u8>> {
+    let Some(mut rest) = adu.strip_prefix(&BUNDLE) else { return vec![adu.to_vec()] };
+    let mut messages = Vec::new();
+    while let Some((words, more)) = rest.split_first_chunk::<8>() {
+        let len = u32::from_be_bytes([words[0], words[1], words[2], words[3]]) as usize;
+        messages.push(more[..len].to_vec());
+        rest = &more[len..];
+    }
+    messages
+}
+
+/// An ADU that holds several messages.
+pub fn bundle(messages: &[Vec<u8>]) -> Vec<u8> {
+    let mut adu = BUNDLE.to_vec();
+    for message in messages {
+        adu.extend((message.len() as u32).to_be_bytes());
+        adu.extend([0; 4]);
+        adu.extend(message);
+    }
+    adu
 }
 
 pub fn read(path: &[u8], version: Version, len: u64) -> Request {

@@ -1,7 +1,8 @@
 //! One connection of a get.
 
 use super::plan::{File, Job, Plan};
-use crate::channel::{Channel, MAX_ADU_LEN};
+use crate::bundle::{Bundled, Bundler};
+use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::client::listing::Listing;
 use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
 use crate::error::{Error, Violation};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Entries asked for at a time.
-const CREDIT: u32 = 512;
+const CREDIT: u32 = 2048;
 /// Blocks left by an earlier transfer that are hashed in one turn.
 const CHECKED_BLOCKS: usize = 16;
 
@@ -24,6 +25,7 @@ const CHECKED_BLOCKS: usize = 16;
 #[derive(Debug)]
 pub struct Worker {
     desk: Desk,
+    bundler: Bundler,
     /// A file whose leftovers are being hashed.
     checking: Option<(Arc<File>, Arc<Target>)>,
     finished: bool,
@@ -64,8 +66,10 @@ struct Reading {
 impl Worker {
     pub(super) fn new(plan: Arc<Plan>, element: Element) -> Self {
         let asker = Asker::new(element);
+        // Who asks for messages of a length is to get those.
+        let bundler = Bundler::new(element, plan.options.reply_bytes == 0);
         let desk = Desk { plan, asker, pending: HashMap::new(), requested: 0 };
-        Worker { desk, checking: None, finished: false }
+        Worker { desk, bundler, checking: None, finished: false }
     }
 
     /// Does what can be done now.
@@ -81,6 +85,19 @@ impl Worker {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
+        let mut bundler = std::mem::take(&mut self.bundler);
+        let mut bundled = bundler.over(channel, std::mem::take(&mut scratch.spare));
+        let turn = self.turn_bundled(&mut bundled, scratch);
+        scratch.spare = bundled.into_spare();
+        self.bundler = bundler;
+        turn
+    }
+
+    fn turn_bundled<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut Bundled<'_, C>,
+        scratch: &mut Scratch,
+    ) -> Result<Turn, Error> {
         let budget = WINDOW_LEN + MAX_ADU_LEN;
         let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut worked = pulled.adus > 0;
@@ -89,7 +106,8 @@ impl Worker {
         worked |= self.desk.ask_for_entries()?;
         worked |= self.desk.asker.send(channel)?;
         let idle = self.desk.pending.is_empty() && self.checking.is_none();
-        if idle && self.desk.asker.outbox.is_empty() && self.desk.plan.is_finished() {
+        let flushed = channel.flush()? == Sent::Taken;
+        if flushed && idle && self.desk.asker.outbox.is_empty() && self.desk.plan.is_finished() {
             channel.finish()?;
             self.finished = true;
         } else if pulled.finished {

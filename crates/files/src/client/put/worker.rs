@@ -1,7 +1,8 @@
 //! One connection of a put.
 
 use super::plan::{File, Job, Plan};
-use crate::channel::{Channel, MAX_ADU_LEN};
+use crate::bundle::{Bundled, Bundler};
+use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::client::{Asker, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
@@ -24,6 +25,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub struct Worker {
     desk: Desk,
+    bundler: Bundler,
     rate: Rate,
     outgoing: Option<(Outgoing, Sending)>,
     /// Where the last file came from.
@@ -69,9 +71,11 @@ struct Sending {
 impl Worker {
     pub(super) fn new(plan: Arc<Plan>, element: Element) -> Self {
         let (asker, rate) = (Asker::new(element), plan.options.bytes_per_s);
+        // Who wants messages of a length is to have those.
+        let bundler = Bundler::new(element, plan.options.reply_bytes == 0);
         let rate = Rate::new(rate.div_ceil(u64::from(plan.options.connections.max(1))));
         let desk = Desk { plan, asker, pending: HashMap::new(), ready: VecDeque::new() };
-        Worker { desk, rate, outgoing: None, parent: Last::default(), finished: false }
+        Worker { desk, bundler, rate, outgoing: None, parent: Last::default(), finished: false }
     }
 
     /// Does what can be done now.
@@ -88,6 +92,20 @@ impl Worker {
         if self.finished {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
+        let mut bundler = std::mem::take(&mut self.bundler);
+        let mut bundled = bundler.over(channel, std::mem::take(&mut scratch.spare));
+        let turn = self.turn_bundled(&mut bundled, scratch, now);
+        scratch.spare = bundled.into_spare();
+        self.bundler = bundler;
+        turn
+    }
+
+    fn turn_bundled<C: Channel + ?Sized>(
+        &mut self,
+        channel: &mut Bundled<'_, C>,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Turn, Error> {
         let budget = WINDOW_LEN + MAX_ADU_LEN;
         let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut turn = Turn { worked: pulled.adus > 0, ..Turn::default() };
@@ -96,7 +114,8 @@ impl Worker {
         self.send(channel, scratch, now, &mut turn)?;
         turn.worked |= self.desk.asker.send(channel)?;
         let idle = self.desk.pending.is_empty() && self.desk.asker.outbox.is_empty();
-        if idle && self.desk.plan.is_finished() {
+        let flushed = channel.flush()? == Sent::Taken;
+        if flushed && idle && self.desk.plan.is_finished() {
             channel.finish()?;
             self.finished = true;
             turn.finished = true;
