@@ -2,10 +2,12 @@
 
 mod support;
 
+use fusewire_files::client::{get, list};
 use fusewire_files::net::kernel_tcp::{Limits, serve_within};
 use fusewire_files::net::{Control, Link};
-use fusewire_files::{Element, client::list, server::Share};
+use fusewire_files::{Element, server::Share};
 use fusewire_session::{ClientConfig, Handshake, Identity, ServerConfig, Trust};
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -68,6 +70,28 @@ impl Served {
         bind(&fd, &SocketAddr::from((source, 0))).unwrap();
         connect(&fd, &self.addr).unwrap();
         fd.into()
+    }
+
+    /// Connections, and those of them that the kernel asks after (timer 2 of `/proc/net/tcp` is keep-alive). Waits a
+    /// little until they are as many as `expected`.
+    fn watched(&self, expected: (usize, usize)) -> (usize, usize) {
+        let local = format!("0100007F:{:04X}", self.addr.port());
+        let until = Instant::now() + Duration::from_secs(3);
+        loop {
+            let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            // A table that changes while it is read can have a line twice.
+            let ours: HashMap<&str, bool> = sockets
+                .lines()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>())
+                .filter(|fields| fields[1] == local && fields[3] == "01")
+                .map(|fields| (fields[2], fields[5].starts_with("02:")))
+                .collect();
+            let found = (ours.len(), ours.values().filter(|watched| **watched).count());
+            if found == expected || Instant::now() > until {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -160,33 +184,46 @@ fn who_is_known_is_counted_apart_and_looked_after() {
     let strangers: Vec<TcpStream> = (0..40).map(|_| served.silent([127, 0, 0, 1])).collect();
     let links = [served.connect().unwrap(), served.connect().unwrap()];
     assert_eq!(left(&strangers, 40), 40);
-    // The kernel asks after them (timer 2 of /proc/net/tcp is keep-alive), not after strangers.
-    let watched = || {
-        let port = format!(":{:04X} ", served.addr.port());
-        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        let ours = sockets.lines().filter_map(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            let local = fields.next()?.to_owned() + " ";
-            let (state, timer) = (fields.nth(1)?, fields.nth(1)?);
-            (local.ends_with(&port) && state == "01").then(|| timer.starts_with("02:"))
-        });
-        let ours: Vec<bool> = ours.collect();
-        (ours.len(), ours.iter().filter(|watched| **watched).count())
-    };
-    let until = Instant::now() + Duration::from_secs(3);
-    while watched() != (42, 2) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(watched(), (42, 2));
+    assert_eq!(served.watched((42, 2)), (42, 2));
     // The third has no place, until one is free.
     let mut third = served.connect().unwrap();
     let mut listing = list::List::new(remote(""), false, Element::Octets, |_, _| {}).unwrap();
     third.run(&AtomicBool::new(false), &mut |c, s, _| listing.turn(c, s)).unwrap_err();
     drop(links);
-    let until = Instant::now() + Duration::from_secs(3);
-    while watched() != (40, 0) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert_eq!(served.watched((40, 0)), (40, 0));
     std::thread::sleep(Duration::from_millis(300));
     served.serves();
+}
+
+/// Clients of whom nothing is heard but that they are there do not keep others out; those who work stay.
+#[test]
+fn idle_connections_make_room_for_who_comes_and_those_at_work_stay() {
+    let idle_min = Duration::from_millis(300);
+    let served = Served::new(Limits { connections_max: 4, idle_min, ..Limits::default() });
+    let contents = support::bytes(2 << 20, 3);
+    std::fs::write(served.dir.path().join("f"), &contents).unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let options = get::Options { bytes_per_s: 512 << 10, ..get::Options::default() };
+    let (plan, _) = support::get_plan("f", to.path(), options);
+    std::thread::scope(|scope| {
+        let mut link = served.connect().unwrap();
+        let mut worker = plan.worker(Element::Octets);
+        let getting = scope.spawn(move || {
+            link.run(&AtomicBool::new(false), &mut |c, s, _| worker.turn(c, s)).unwrap()
+        });
+        let idle: Vec<Link> = (0..3).map(|_| served.connect().unwrap()).collect();
+        assert_eq!(served.watched((4, 4)).0, 4);
+        std::thread::sleep(idle_min + Duration::from_millis(300));
+        for _ in 0..6 {
+            served.serves();
+        }
+        let lost = idle.into_iter().map(|mut link| {
+            let mut listing =
+                list::List::new(remote(""), false, Element::Octets, |_, _| {}).unwrap();
+            link.run(&AtomicBool::new(false), &mut |c, s, _| listing.turn(c, s)).is_err()
+        });
+        assert!(lost.filter(|lost| *lost).count() >= 1, "nobody made room");
+        assert!(getting.join().unwrap());
+    });
+    assert!(std::fs::read(to.path().join("f")).unwrap() == contents);
 }

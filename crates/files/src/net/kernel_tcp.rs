@@ -1,7 +1,7 @@
 //! The transfer over kernel TCP sockets, a thread a connection: for where UDP is blocked.
 
-use super::line::{self, LOOK_EVERY};
-use super::server::{Control, Other};
+use super::line::{self, IDLE_MIN, LOOK_EVERY};
+use super::server::{Bounds, Control, Other};
 use crate::server::Share;
 use fusewire_session::ServerConfig;
 use fusewire_stack::kernel_tcp::Connection;
@@ -14,8 +14,10 @@ use std::time::Duration;
 /// What may be used at once, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections whose peers are known, each with a thread.
+    /// Connections whose peers are known, each with a thread; for one more, the one that was idle longest has to go.
     pub connections_max: usize,
+    /// How long it must have been idle, with nothing asked for.
+    pub idle_min: Duration,
     /// Handshakes, each with a thread; for one more, the oldest has to go.
     pub handshakes_max: usize,
     /// Handshakes of one source, which is an IPv4 address or a network of 64 bits (RFC 4291 section 2.5.4); for
@@ -29,6 +31,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections_max: 256,
+            idle_min: IDLE_MIN,
             handshakes_max: 192,
             // As many as one client makes at once.
             handshakes_per_source_max: 64,
@@ -75,8 +78,9 @@ pub fn serve_within(
                         line::spawn(other.protocol, move || {
                             match shake_hands(stream, peer, &config, begun, &limits) {
                                 Ok(connection) => {
-                                    let most = limits.connections_max;
-                                    line::serve(most, other, &share, &control, connection);
+                                    let Limits { connections_max: max, idle_min, .. } = limits;
+                                    let bounds = Bounds { max, idle_min };
+                                    line::serve(bounds, other, &share, &control, connection);
                                 }
                                 Err(error) => tracing::info!(%peer, %error, "refused"),
                             }

@@ -1,7 +1,7 @@
 //! Connections that have a thread each and nothing of the stack: kernel TCP, shared memory.
 
 use super::RECORD_OVERHEAD;
-use super::server::{Control, Other};
+use super::server::{Bounds, Control, Other, Place};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
 use crate::server::Share;
 use crate::{Element, Error, Scratch};
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// There are no segments to fit into, so ADUs are as long as the buffers like.
 const ADU_LEN: usize = 64 << 10;
+/// How long a connection must have been idle to make room for another of its kind.
+pub(super) const IDLE_MIN: Duration = Duration::from_secs(5);
 /// How often a thread that waits looks whether the server stops.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -123,16 +125,16 @@ impl Channel for LineChannel<'_> {
     }
 }
 
-/// Begins a thread that serves one connection to its end, if there are fewer than `most` such.
+/// Begins a thread that serves one connection to its end, if there is a place for it within `bounds`.
 pub(super) fn begin(
-    most: usize,
+    bounds: Bounds,
     other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
     line: impl Line + 'static,
 ) {
     let (share, control) = (Arc::clone(share), Arc::clone(control));
-    spawn(other.protocol, move || serve(most, other, &share, &control, line));
+    spawn(other.protocol, move || serve(bounds, other, &share, &control, line));
 }
 
 /// Begins a thread.
@@ -142,27 +144,32 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Serves one connection to its end, if there are fewer than `most` such.
+/// Serves one connection to its end, if there is a place for it within `bounds`.
 pub(super) fn serve(
-    most: usize,
+    bounds: Bounds,
     other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
     mut line: impl Line,
 ) {
     let Other { protocol, peer, .. } = other;
-    let Some(_place) = control.enter(most, other) else {
+    let Some(mut place) = control.enter(bounds, other) else {
         tracing::warn!(%peer, "refused: too many connections over {protocol}");
         return;
     };
-    match converse(&mut line, share, control) {
+    match converse(&mut line, share, control, &mut place) {
         Ok(()) => tracing::info!(%peer, "closed"),
         Err(error) => tracing::info!(%peer, %error, "broken off"),
     }
 }
 
 /// One connection from its handshake to its end.
-fn converse(line: &mut dyn Line, share: &Arc<Share>, control: &Control) -> Result<(), Error> {
+fn converse(
+    line: &mut dyn Line,
+    share: &Arc<Share>,
+    control: &Control,
+    place: &mut Place,
+) -> Result<(), Error> {
     let mut session = share.session(Element::of_swap(line.options().element));
     let (mut scratch, clock) = (Scratch::new(), Clock::new());
     loop {
@@ -175,7 +182,12 @@ fn converse(line: &mut dyn Line, share: &Arc<Share>, control: &Control) -> Resul
             return Ok(());
         }
         line.try_flush().map_err(ChannelError::from)?;
+        place.set_idle(!turn.worked && session.is_idle());
         if !turn.worked {
+            if place.is_lost() {
+                tracing::info!("nothing was asked for, and another needs the place");
+                return Ok(());
+            }
             if control.is_draining() && session.is_idle() || control.is_over() {
                 return Ok(());
             }

@@ -23,7 +23,7 @@ fn none(what: &str) -> io::Error {
 impl Source for Seen {
     fn part(&self, _from: usize, _most: usize) -> io::Result<Part> {
         let stack = Stack { kind: "lines".into(), device: "other".into(), ..Stack::default() };
-        let others = self.0.list().clone();
+        let others = self.0.list();
         let sockets = others.iter().enumerate().map(|(at, other)| {
             let Other { protocol, local, peer } = *other;
             Socket {

@@ -29,7 +29,24 @@ const DRAIN_IDLE: Duration = Duration::from_millis(500);
 pub struct Control {
     draining: AtomicBool,
     over: AtomicBool,
-    others: Mutex<Vec<Other>>,
+    others: Mutex<Others>,
+}
+
+/// What is served beside the stack, oldest first.
+#[derive(Debug, Default)]
+struct Others {
+    count: u64,
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    other: Other,
+    number: u64,
+    /// Since when nothing is asked for that is not answered.
+    idle_since: Option<std::time::Instant>,
+    /// It has to go.
+    goes: Arc<AtomicBool>,
 }
 
 /// A connection outside of the stack.
@@ -57,35 +74,76 @@ impl Control {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// A place for one more connection outside of the stack, if there are fewer than `max` of its kind.
-    pub(super) fn enter(self: &Arc<Self>, max: usize, other: Other) -> Option<Place> {
-        let mut others = self.list();
-        if others.iter().filter(|o| o.protocol == other.protocol).count() >= max {
-            return None;
+    /// A place for one more connection outside of the stack, if there are fewer of its kind than `bounds` allow, or
+    /// one of them has been idle for so long that it has to make room: the one that was longest.
+    pub(super) fn enter(self: &Arc<Self>, bounds: Bounds, other: Other) -> Option<Place> {
+        let mut others = self.lock();
+        let of_kind = |held: &&Held| held.other.protocol == other.protocol;
+        if others.held.iter().filter(of_kind).count() >= bounds.max {
+            let idle = others.held.iter().filter(of_kind).filter_map(|held| {
+                let since = held.idle_since.filter(|since| since.elapsed() >= bounds.idle_min)?;
+                Some((since, held.number))
+            });
+            let (_, longest) = idle.min()?;
+            let at = others.held.iter().position(|held| held.number == longest)?;
+            others.held.remove(at).goes.store(true, Ordering::Relaxed);
         }
-        others.push(other);
-        Some(Place(Arc::clone(self), other))
+        let (number, goes) = (others.count, Arc::default());
+        others.count += 1;
+        others.held.push(Held { other, number, idle_since: None, goes: Arc::clone(&goes) });
+        Some(Place { control: Arc::clone(self), number, goes, is_idle: false })
     }
 
     fn others(&self) -> usize {
-        self.list().len()
+        self.lock().held.len()
     }
 
     /// The connections outside of the stack.
-    pub(super) fn list(&self) -> MutexGuard<'_, Vec<Other>> {
+    pub(super) fn list(&self) -> Vec<Other> {
+        self.lock().held.iter().map(|held| held.other).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Others> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// How many connections of a kind there may be outside of the stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) max: usize,
+    /// How long one must have been idle that makes room.
+    pub(super) idle_min: Duration,
+}
+
 /// One connection outside of the stack, until it is dropped.
-pub(super) struct Place(Arc<Control>, Other);
+pub(super) struct Place {
+    control: Arc<Control>,
+    number: u64,
+    goes: Arc<AtomicBool>,
+    is_idle: bool,
+}
+
+impl Place {
+    /// Whether its client asks for nothing now.
+    pub(super) fn set_idle(&mut self, is_idle: bool) {
+        if std::mem::replace(&mut self.is_idle, is_idle) != is_idle
+            && let Some(held) =
+                self.control.lock().held.iter_mut().find(|held| held.number == self.number)
+        {
+            held.idle_since = is_idle.then(std::time::Instant::now);
+        }
+    }
+
+    /// Another has its place by now.
+    pub(super) fn is_lost(&self) -> bool {
+        self.goes.load(Ordering::Relaxed)
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut others = self.0.list();
-        if let Some(at) = others.iter().position(|other| *other == self.1) {
-            others.swap_remove(at);
-        }
+        self.control.lock().held.retain(|held| held.number != self.number);
     }
 }
 
@@ -379,13 +437,41 @@ mod tests {
             let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
             Other { protocol, local: nowhere, peer: nowhere }
         };
-        let memory: Vec<Place> = (0..3).filter_map(|_| control.enter(3, other("shm"))).collect();
+        let of = |max| Bounds { max, idle_min: Duration::ZERO };
+        let memory: Vec<Place> =
+            (0..3).filter_map(|_| control.enter(of(3), other("shm"))).collect();
         assert_eq!((memory.len(), control.others()), (3, 3));
-        assert!(control.enter(3, other("shm")).is_none());
-        let tcp = control.enter(1, other("kernel-tcp"));
-        assert!(tcp.is_some() && control.enter(1, other("kernel-tcp")).is_none());
+        assert!(control.enter(of(3), other("shm")).is_none());
+        let tcp = control.enter(of(1), other("kernel-tcp"));
+        assert!(tcp.is_some() && control.enter(of(1), other("kernel-tcp")).is_none());
         drop(memory);
         assert_eq!(control.others(), 1);
-        assert!(control.enter(3, other("shm")).is_some());
+        assert!(control.enter(of(3), other("shm")).is_some());
+    }
+
+    #[test]
+    fn who_was_idle_longest_makes_room() {
+        let control = Arc::new(Control::default());
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let other = Other { protocol: "shm", local: nowhere, peer: nowhere };
+        let at_once = Bounds { max: 3, idle_min: Duration::ZERO };
+        let mut places: Vec<Place> = (0..3).filter_map(|_| control.enter(at_once, other)).collect();
+        for at in [2, 1, 0, 1] {
+            places[at].set_idle(true);
+            places[at].set_idle(at != 2);
+        }
+        let later = Bounds { idle_min: Duration::from_secs(60), ..at_once };
+        assert!(control.enter(later, other).is_none(), "nobody was idle for so long");
+        let lost = |places: &[Place]| -> Vec<bool> { places.iter().map(Place::is_lost).collect() };
+        let fourth = control.enter(at_once, other).unwrap();
+        assert_eq!(lost(&places), [false, true, false]);
+        // What it says now moves nobody.
+        places[1].set_idle(false);
+        let fifth = control.enter(at_once, other).unwrap();
+        assert_eq!(lost(&places), [true, true, false]);
+        assert!(control.enter(at_once, other).is_none());
+        drop(places);
+        assert_eq!(control.others(), 2);
+        assert!(!fourth.is_lost() && !fifth.is_lost());
     }
 }

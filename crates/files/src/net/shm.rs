@@ -1,14 +1,14 @@
 //! The transfer over shared memory, a thread a connection: for clients of the same host that ask for it.
 
-use super::line::{self, LOOK_EVERY};
-use super::server::{Control, Other};
+use super::line::{self, IDLE_MIN, LOOK_EVERY};
+use super::server::{Bounds, Control, Other};
 use crate::server::Share;
 use fusewire_stack::shm::Listener;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Connections at once; each has two rings and a thread.
-const CONNECTIONS_MAX: usize = 128;
+const BOUNDS: Bounds = Bounds { max: 128, idle_min: IDLE_MIN };
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Lets in those who were invited over their sessions, until the server drains.
@@ -20,7 +20,7 @@ pub fn serve(listener: &mut Listener, share: &Arc<Share>, control: &Arc<Control>
                 tracing::info!(%peer, key = %connection.peer(), "connected over shared memory");
                 // Rings have no address: what is known is the session that they began in.
                 let other = Other { protocol: "shm", local: NOWHERE, peer };
-                line::begin(CONNECTIONS_MAX, other, share, control, connection);
+                line::begin(BOUNDS, other, share, control, connection);
             }
             Ok(None) => {}
             // No descriptors for now.

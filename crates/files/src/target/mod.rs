@@ -184,9 +184,9 @@ impl Target {
             blocks.retain(|(index, _)| *index < block_count(size));
             blocks.reverse();
             self.fresh = blocks.is_empty();
-            progress.account.set(blocks.len() * size_of::<(u64, BlockSum)>())?;
             progress.state = Some(state);
             progress.unchecked = blocks;
+            progress.charge()?;
         }
         place.make_room(size, self.fresh, &self.path)?;
         self.place = OnceLock::from(place);
@@ -408,8 +408,8 @@ impl Target {
 impl Progress {
     /// Accounts for what is known of the blocks that are done, but for the little that any file needs.
     fn charge(&mut self) -> Result<(), Error> {
-        let runs = self.done.runs().saturating_sub(RUNS_FREE);
-        self.account.set(runs * RUN_BYTES)
+        let runs = self.done.runs().saturating_sub(RUNS_FREE) * RUN_BYTES;
+        self.account.set(runs + self.unchecked.len() * size_of::<(u64, BlockSum)>())
     }
 }
 
