@@ -380,7 +380,7 @@ fn a_server_that_lies_about_contents_is_found_out() {
 
 #[test]
 fn a_server_cannot_write_outside_with_names_or_links() {
-    let cases: [(Vec<Entry>, &str); 9] = [
+    let cases: [(Vec<Entry>, &str); 11] = [
         (vec![entry(0, b"..", Kind::File, b"")], "\"..\""),
         (vec![entry(0, b"a/b", Kind::File, b"")], "slash"),
         (vec![entry(0, b"", Kind::File, b"")], "\"\""),
@@ -399,6 +399,24 @@ fn a_server_cannot_write_outside_with_names_or_links() {
                 entry(1, b"x", Kind::File, b""),
             ],
             "not a folder",
+        ),
+        // What lies two folders deep by its name would lie less deep where it came to lie.
+        (
+            vec![
+                entry(0, b"p", Kind::Link, b"."),
+                entry(0, b"p", Kind::Folder, b""),
+                entry(1, b"p", Kind::Folder, b""),
+                entry(2, b"x", Kind::Link, b"../../secret"),
+                entry(1, b"y", Kind::Link, b"../secret"),
+            ],
+            "not a folder",
+        ),
+        (
+            vec![
+                entry(0, b"l", Kind::Link, b"./.fusewire-0123456789abcdef.part"),
+                entry(0, b"m", Kind::Link, b".fusewire-0123456789abcdef.state"),
+            ],
+            "",
         ),
     ];
     for (entries, expected) in cases {
@@ -431,6 +449,7 @@ fn a_server_cannot_write_outside_with_names_or_links() {
         let files: Vec<_> =
             tree(dir.path()).into_iter().filter(|(_, what)| what.starts_with("file")).collect();
         assert_eq!(files.len(), 1, "{files:?}");
+        assert_no_link_leads_out(&to);
     }
 }
 

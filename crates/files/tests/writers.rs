@@ -30,17 +30,6 @@ fn unfinished(name: &str, suffix: &str) -> String {
     format!(".fusewire-{}{suffix}", &blake3::hash(name.as_bytes()).to_hex()[..16])
 }
 
-/// Every link below `folder` is broken or leads to something below it.
-fn assert_no_link_leads_out(folder: &Path) {
-    let root = folder.canonicalize().unwrap();
-    for path in tree(folder).into_keys() {
-        let path = folder.join(path);
-        if let (true, Ok(to)) = (path.is_symlink(), path.canonicalize()) {
-            assert!(to.starts_with(&root), "{} leads to {}", path.display(), to.display());
-        }
-    }
-}
-
 fn file(path: &[u8], size: u64) -> Request {
     Request::Create(Create {
         path: path.to_vec(),
@@ -328,6 +317,26 @@ fn a_file_of_holes_takes_bounded_memory() {
         refused_for_memory(&raw.replies().unwrap()) == 1
     });
     assert!(refused && sent <= 200_000, "{sent} holes taken");
+}
+
+#[test]
+fn who_has_begun_something_is_not_at_rest() {
+    let (_dir, served) = served();
+    let mut raw = Raw::new(&share(&served, true));
+    assert!(raw.session.is_at_rest());
+    raw.ask(file(b"x", 4));
+    let xid = raw.xid;
+    assert!(raw.session.is_idle() && !raw.session.is_at_rest());
+    block(&mut raw, xid, 0, b"1234");
+    assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
+    assert!(raw.session.is_at_rest());
+    fs::create_dir(served.join("d")).unwrap();
+    let list = message::List { path: vec![], recursive: true, credit: 1 };
+    assert_eq!(raw.ask(Request::List(list)).len(), 1);
+    assert!(!raw.session.is_at_rest());
+    let of = raw.xid;
+    raw.ask(Request::Cancel { of });
+    assert!(raw.session.is_at_rest());
 }
 
 #[test]

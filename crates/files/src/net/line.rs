@@ -13,7 +13,7 @@ use std::time::Duration;
 /// There are no segments to fit into, so ADUs are as long as the buffers like.
 const ADU_LEN: usize = 64 << 10;
 /// How long a connection must have been idle to make room for another of its kind.
-pub(super) const IDLE_MIN: Duration = Duration::from_secs(5);
+pub(super) const IDLE_MIN: Duration = Duration::from_secs(10);
 /// How often a thread that waits looks whether the server stops.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -182,7 +182,7 @@ fn converse(
             return Ok(());
         }
         line.try_flush().map_err(ChannelError::from)?;
-        place.set_idle(!turn.worked && session.is_idle());
+        place.set_idle(!turn.worked && session.is_at_rest());
         if !turn.worked {
             if place.is_lost() {
                 tracing::info!("nothing was asked for, and another needs the place");

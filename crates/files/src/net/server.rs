@@ -43,7 +43,7 @@ struct Others {
 struct Held {
     other: Other,
     number: u64,
-    /// Since when nothing is asked for that is not answered.
+    /// Since when nothing is asked for and nothing is begun.
     idle_since: Option<std::time::Instant>,
     /// It has to go.
     goes: Arc<AtomicBool>,

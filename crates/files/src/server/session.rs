@@ -165,6 +165,11 @@ impl Session {
             && desk.uploads.is_idle()
     }
 
+    /// Nothing is asked for, and nothing is begun that the client has to end.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_idle() && self.desk.listing.is_none() && !self.desk.uploads.is_open()
+    }
+
     fn send_answers<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
         let mut worked = false;
         while let Some(answer) = self.desk.outbox.front() {

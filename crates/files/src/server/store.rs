@@ -73,6 +73,11 @@ impl Uploads {
         self.checking == 0 && self.ripe.is_empty()
     }
 
+    /// A file is being received.
+    pub(super) fn is_open(&self) -> bool {
+        !self.active.is_empty()
+    }
+
     pub(super) fn accepts(&self) -> bool {
         self.active.len() < UPLOADS_MAX
     }

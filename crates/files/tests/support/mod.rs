@@ -295,3 +295,14 @@ pub fn assert_no_leftovers(dir: &Path) {
         assert!(!path.to_string_lossy().contains(".fusewire-"), "left over: {}", path.display());
     }
 }
+
+/// Every link below `folder` is broken or leads to something below it.
+pub fn assert_no_link_leads_out(folder: &Path) {
+    let root = folder.canonicalize().unwrap();
+    for path in tree(folder).into_keys() {
+        let path = folder.join(path);
+        if let (true, Ok(to)) = (path.is_symlink(), path.canonicalize()) {
+            assert!(to.starts_with(&root), "{} leads to {}", path.display(), to.display());
+        }
+    }
+}
