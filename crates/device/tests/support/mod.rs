@@ -135,6 +135,7 @@ pub fn mac_of(name: &str) -> [u8; 6] {
 }
 
 /// A pair of Ethernet interfaces: the kernel has 10.78.0.1 on `fwa` and knows 10.78.0.2 at `fwb`.
+/// Both are up when it ends: what is sent before that is lost without a word.
 pub const VETH: &str = "\
 ip link add fwa type veth peer name fwb
 ip addr add 10.78.0.1/24 dev fwa
@@ -142,6 +143,7 @@ ip addr add fd00:78::1/64 dev fwa nodad
 ip link set fwa up
 ip link set fwb up
 ip neigh add 10.78.0.2 lladdr $(ip -o link show fwb | sed 's/.*ether \\([^ ]*\\) .*/\\1/') dev fwa
+for i in $(seq 500); do [ $(ip -o link show | grep -c 'fw[ab]@.* state UP') = 2 ] && break; sleep 0.01; done
 ";
 
 /// The flow from us at `fwb` to the kernel at `fwa`.
