@@ -11,16 +11,16 @@ use axum::serve::Listener;
 use fusewire_device::interface::Interface;
 use fusewire_device::interface::tap::{Config, Tap};
 use fusewire_stack::ip::net::Cidr;
-use fusewire_stack::ip::{Host, HostConfig, Stack, TcpListener, TcpStream};
+use fusewire_stack::ip::{AsyncTcpStream, Host, HostConfig, Stack, TcpListener};
 
 /// What axum wants of a listener.
 struct Port(TcpListener);
 
 impl Listener for Port {
-    type Io = TcpStream;
+    type Io = AsyncTcpStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+    async fn accept(&mut self) -> (AsyncTcpStream, SocketAddr) {
         loop {
             match self.0.accept_async().await {
                 Ok(accepted) => return accepted,

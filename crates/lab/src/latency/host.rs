@@ -2,7 +2,7 @@
 
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::ip::net::{self, Cidr};
-use fusewire_stack::ip::{Host, HostConfig, Stack, TcpListener, TcpStream};
+use fusewire_stack::ip::{AsyncTcpStream, Host, HostConfig, Stack, TcpListener, TcpStream};
 
 use super::kernel::park;
 use super::talk::{Message, Talk, TalkAsync, announce, echo, echo_async, thread};
@@ -34,11 +34,12 @@ impl Talk for TcpStream {
     }
 }
 
-impl TalkAsync for TcpStream {
+impl TalkAsync for AsyncTcpStream {
     async fn send(&mut self, message: &Message) -> Result<()> {
         let mut sent = 0;
         while sent < BYTES {
-            sent += self.send_async(&message[sent..]).await.map_err(Error::os("sending"))?;
+            let send = AsyncTcpStream::send(self, &message[sent..]);
+            sent += send.await.map_err(Error::os("sending"))?;
         }
         Ok(())
     }
@@ -46,7 +47,8 @@ impl TalkAsync for TcpStream {
     async fn recv(&mut self, message: &mut Message) -> Result<bool> {
         let mut got = 0;
         while got < BYTES {
-            match self.recv_async(&mut message[got..]).await.map_err(Error::os("receiving"))? {
+            let recv = AsyncTcpStream::recv(self, &mut message[got..]);
+            match recv.await.map_err(Error::os("receiving"))? {
                 0 => return Ok(false),
                 n => got += n,
             }
@@ -95,7 +97,7 @@ fn serve_in_tasks(task: &Task, listener: TcpListener) -> Result<()> {
     for _ in 0..=task.idle {
         let (stream, _) = listener.accept().map_err(Error::os("accepting"))?;
         stream.set_nodelay(true).map_err(Error::os("asking for no delay"))?;
-        all.push(Box::pin(echo_async(stream)));
+        all.push(Box::pin(echo_async(stream.into_async())));
     }
     if task.accepting {
         all.push(Box::pin(async move {

@@ -42,7 +42,10 @@ pub use bytes::Bytes;
 pub use config::{Config, Counters, Error, Event, Marking, Result, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
-pub use host::{Connect, Host, HostConfig, TcpListener, TcpStream, UdpSocket, Way};
+pub use host::{
+    Accept, AcceptAsync, AsyncTcpStream, Connect, Host, HostConfig, NotOne, ReadHalf, TcpListener,
+    TcpStream, UdpSocket, Way, WriteHalf,
+};
 pub use options::SendFlags;
 pub use readiness::Readiness;
 pub use snapshot::{Snapshot, SocketKind, SocketView};

@@ -18,7 +18,7 @@ use crate::net::{addr, net_config};
 
 const SECONDS: Duration = Duration::from_secs(20);
 
-fn at(which: usize, port: u16) -> SocketAddr {
+pub fn at(which: usize, port: u16) -> SocketAddr {
     (addr(false, which), port).into()
 }
 
@@ -28,7 +28,7 @@ fn host(interface: Memory, which: usize) -> Host {
 }
 
 /// Two hosts on one wire.
-fn hosts() -> [Host; 2] {
+pub fn hosts() -> [Host; 2] {
     let (a, b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
     [host(a, 0), host(b, 1)]
 }

@@ -265,6 +265,8 @@ fn lends(host: &Host) {
     let listener = TcpListener::bind(at("10.78.0.1", 0)).unwrap();
     let stream = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
     stream.set_timeouts(Some(SECONDS), Some(SECONDS));
+    let task = stream.into_async();
+    let mut stream = task.as_ref();
     let (mut kernel, _) = listener.accept().unwrap();
     kernel.set_read_timeout(Some(SECONDS)).unwrap();
     let bytes = pattern(13, 0, 4 << 20);
@@ -277,9 +279,9 @@ fn lends(host: &Host) {
             turn += 1;
             let end = lent.len().min(at + turn * 7919 % 300_000);
             match turn % 3 {
-                0 => (&stream).write_all(&bytes[at..end]).unwrap(),
+                0 => stream.write_all(&bytes[at..end]).unwrap(),
                 1 => stream.send_shared(lent.slice(at..end)).unwrap(),
-                _ => runtime.block_on(stream.send_shared_async(lent.slice(at..end))).unwrap(),
+                _ => runtime.block_on(task.send_shared(lent.slice(at..end))).unwrap(),
             }
             at = end;
         }

@@ -3,6 +3,7 @@
 mod answers;
 mod bounds;
 mod capture;
+mod halves;
 mod host;
 mod icmp;
 mod kernel;

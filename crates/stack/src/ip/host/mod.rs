@@ -6,6 +6,8 @@
 //! Everybody else who waits sleeps on a wake of its own (`waiters`) until what it waits for has happened. Async
 //! handles wait for the driver thread, or for whoever leads.
 
+mod async_tcp;
+mod halves;
 mod lead;
 mod tcp;
 #[cfg(feature = "tokio")]
@@ -29,7 +31,9 @@ use fusewire_device::Waker as DeviceWaker;
 use fusewire_device::interface::Interface;
 use fusewire_view::Observed;
 
-pub use tcp::{Connect, TcpListener, TcpStream};
+pub use async_tcp::AsyncTcpStream;
+pub use halves::{NotOne, ReadHalf, WriteHalf};
+pub use tcp::{Accept, AcceptAsync, Connect, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
 use lead::{FIRST_KEY, Leading};

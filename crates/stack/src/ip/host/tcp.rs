@@ -1,6 +1,6 @@
 //! TCP handles.
 
-use std::future::poll_fn;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Mutex;
@@ -13,6 +13,8 @@ use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::AnyStage;
 use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State};
 
+use super::async_tcp::AsyncTcpStream;
+use super::halves::{ReadHalf, WriteHalf, split};
 use super::wait::Attempt;
 use super::{Host, Way};
 use crate::ip::config::{Error, Marking, SocketId};
@@ -25,7 +27,9 @@ pub struct TcpListener {
     id: SocketId,
 }
 
-/// A connection. Dropping it closes it.
+/// A connection, for threads that wait: it reads and writes by [`Read`] and [`Write`], and through a reference too, so
+/// that one thread may read while another writes. [`TcpStream::into_split`] makes two halves of it that are owned apart,
+/// [`TcpStream::into_async`] one for tasks. Dropping it closes it.
 pub struct TcpStream {
     host: Host,
     id: SocketId,
@@ -40,6 +44,8 @@ struct Timeouts {
 
 /// What [`TcpListener::accept`] gives.
 pub type Accept = (TcpStream, SocketAddr);
+/// What [`TcpListener::accept_async`] gives.
+pub type AcceptAsync = (AsyncTcpStream, SocketAddr);
 
 /// How [`TcpStream::connect_with`] connects.
 #[derive(Clone, Debug, Default)]
@@ -105,19 +111,22 @@ impl TcpListener {
         shared.block_on(self.id, Way::Read, timeout, |stack, _| self.attempt(stack))
     }
 
-    /// The next connection, when there is one.
-    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Accept>> {
+    /// The next connection, when there is one. One task at a time may poll so: the last one is woken.
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<AcceptAsync>> {
         let shared = &self.host.shared;
-        shared.poll_on(context, self.id, Way::Read, |stack, _| self.attempt(stack))
+        let polled = shared.poll_on(context, self.id, Way::Read, |stack, _| self.attempt(stack));
+        polled.map_ok(|(stream, from)| (stream.into_async(), from))
     }
 
-    /// The next connection.
+    /// The next connection. Any number of tasks may wait; dropped before its end, it has taken none.
     ///
     /// # Errors
     /// The interface is gone.
-    pub async fn accept_async(&self) -> io::Result<Accept> {
+    pub async fn accept_async(&self) -> io::Result<AcceptAsync> {
         let shared = &self.host.shared;
-        shared.wait(self.id, Way::Read, |stack, _| self.attempt(stack)).await
+        let (stream, from) =
+            shared.wait(self.id, Way::Read, |stack, _| self.attempt(stack)).await?;
+        Ok((stream.into_async(), from))
     }
 }
 
@@ -141,7 +150,7 @@ impl TcpStream {
         TcpStream::connect_with(host, remote, &Connect::default())
     }
 
-    fn begin(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
+    pub(super) fn begin(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
         let id = host.with(|stack, now| {
             let config = how.config.clone().unwrap_or_else(|| stack.config().tcp.clone());
             stack.tcp_connect_with(now, remote, how.local, &config)
@@ -160,18 +169,18 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Connects.
-    ///
-    /// # Errors
-    /// As [`TcpStream::connect`].
-    pub async fn connect_async(host: &Host, remote: SocketAddr) -> io::Result<TcpStream> {
-        let stream = TcpStream::begin(host, remote, &Connect::default())?;
-        let shared = &host.shared;
-        shared.wait(stream.id, Way::Write, |stack, _| stream.connected(stack)).await?;
-        Ok(stream)
+    /// The same connection for tasks.
+    pub fn into_async(self) -> AsyncTcpStream {
+        AsyncTcpStream::new(self)
     }
 
-    fn connected(&self, stack: &mut Stack) -> Attempt<()> {
+    /// Two halves, for two threads. When the writing half is dropped, our stream ends; when both are, the connection is
+    /// closed.
+    pub fn into_split(self) -> (ReadHalf<TcpStream>, WriteHalf<TcpStream>) {
+        split(self)
+    }
+
+    pub(super) fn connected(&self, stack: &mut Stack) -> Attempt<()> {
         match stack.tcp_state(self.id)? {
             State::SynSent | State::SynReceived => Ok(None),
             State::Closed => {
@@ -190,6 +199,11 @@ impl TcpStream {
     pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) {
         let mut timeouts = self.timeouts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *timeouts = Timeouts { read, write };
+    }
+
+    /// The host that it is of.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The name of the socket, for the stack's own calls.
@@ -269,7 +283,7 @@ impl TcpStream {
         Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
     }
 
-    fn attempt_read(
+    pub(super) fn attempt_read(
         &self,
         stack: &mut Stack,
         now: Instant,
@@ -333,13 +347,17 @@ impl TcpStream {
         Ok(())
     }
 
-    fn attempt_write_shared(&self, stack: &mut Stack, bytes: &mut Bytes) -> Attempt<usize> {
+    pub(super) fn attempt_write_shared(
+        &self,
+        stack: &mut Stack,
+        bytes: &mut Bytes,
+    ) -> Attempt<usize> {
         let written = stack.tcp_write_shared(self.id, bytes)?;
         bytes.advance(written);
         Ok((written > 0).then_some(written))
     }
 
-    fn attempt_write(&self, stack: &mut Stack, bytes: &[u8]) -> Attempt<usize> {
+    pub(super) fn attempt_write(&self, stack: &mut Stack, bytes: &[u8]) -> Attempt<usize> {
         let written = stack.tcp_write(self.id, bytes)?;
         Ok((written > 0).then_some(written))
     }
@@ -371,67 +389,6 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Reads when there is something.
-    pub fn poll_read(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
-        let shared = &self.host.shared;
-        shared.poll_on(context, self.id, Way::Read, |stack, now| {
-            self.attempt_read(stack, now, out, false)
-        })
-    }
-
-    /// Writes when there is room.
-    pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if bytes.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        let shared = &self.host.shared;
-        shared.poll_on(context, self.id, Way::Write, |stack, _| self.attempt_write(stack, bytes))
-    }
-
-    /// As [`TcpStream::send_shared`] when there is room: takes as many bytes as there is room for from the front of
-    /// `bytes`, and returns how many.
-    pub fn poll_write_shared(
-        &self,
-        context: &mut Context<'_>,
-        bytes: &mut Bytes,
-    ) -> Poll<io::Result<usize>> {
-        if bytes.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        let shared = &self.host.shared;
-        shared.poll_on(context, self.id, Way::Write, |stack, _| {
-            self.attempt_write_shared(stack, bytes)
-        })
-    }
-
-    /// Reads what is there. 0 is the end of the stream.
-    ///
-    /// # Errors
-    /// What ended the connection.
-    pub async fn recv_async(&self, out: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|context| self.poll_read(context, out)).await
-    }
-
-    /// Writes what there is room for.
-    ///
-    /// # Errors
-    /// What ended the connection.
-    pub async fn send_async(&self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|context| self.poll_write(context, bytes)).await
-    }
-
-    /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.
-    ///
-    /// # Errors
-    /// What ended the connection.
-    pub async fn send_shared_async(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
-        let mut bytes = bytes.into();
-        while !bytes.is_empty() {
-            poll_fn(|context| self.poll_write_shared(context, &mut bytes)).await?;
-        }
-        Ok(())
-    }
-
     /// Ends our stream; what was written arrives, then its end. Reading goes on unless `how` says otherwise.
     ///
     /// # Errors
@@ -457,6 +414,24 @@ impl Drop for TcpStream {
     fn drop(&mut self) {
         // A stack whose interface is gone has nobody to tell.
         let _ = self.host.with(|stack, now| stack.close(now, self.id));
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TcpListener").field(&self.id).finish()
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TcpStream").field(&self.id).finish()
+    }
+}
+
+impl AsRef<TcpStream> for TcpStream {
+    fn as_ref(&self) -> &TcpStream {
+        self
     }
 }
 

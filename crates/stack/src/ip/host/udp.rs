@@ -1,5 +1,6 @@
 //! The UDP handle.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -257,6 +258,12 @@ impl UdpSocket {
         let shared = &self.host.shared;
         let attempt = |stack: &mut Stack, now| self.attempt_send(stack, now, bytes, Some(to));
         shared.wait(self.id, Way::Write, attempt).await
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UdpSocket").field(&self.id).finish()
     }
 }
 

@@ -1,0 +1,153 @@
+//! The TCP handle for tasks.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::halves::{ReadHalf, WriteHalf, split};
+use super::tcp::{Connect, TcpStream};
+use super::{Host, Way};
+
+/// A connection, for tasks: with the feature `tokio` it is `AsyncRead` and `AsyncWrite`, and nothing of it blocks. Settings
+/// and figures are those of the handle inside ([`AsRef`]); its calls that wait do block. Dropping it closes it.
+///
+/// `Send` and `Sync`: one task may read while another writes; [`AsyncTcpStream::into_split`] makes two halves that are owned
+/// apart.
+pub struct AsyncTcpStream {
+    stream: TcpStream,
+}
+
+impl AsyncTcpStream {
+    pub(super) fn new(stream: TcpStream) -> AsyncTcpStream {
+        AsyncTcpStream { stream }
+    }
+
+    /// Connects. Dropped before its end, the connection is given up.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`].
+    pub async fn connect(host: &Host, remote: SocketAddr) -> io::Result<AsyncTcpStream> {
+        AsyncTcpStream::connect_with(host, remote, &Connect::default()).await
+    }
+
+    /// The same with a choice of address and settings. How long to wait is the runtime's to say: the timeout of `how`
+    /// counts for nothing.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`].
+    pub async fn connect_with(
+        host: &Host,
+        remote: SocketAddr,
+        how: &Connect,
+    ) -> io::Result<AsyncTcpStream> {
+        let stream = TcpStream::begin(host, remote, how)?;
+        let attempt = |stack: &mut _, _| stream.connected(stack);
+        host.shared.wait(stream.id(), Way::Write, attempt).await?;
+        Ok(stream.into_async())
+    }
+
+    /// The same connection for threads that wait.
+    pub fn into_blocking(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Two halves, for two tasks. When the writing half is dropped, our stream ends; when both are, the connection is
+    /// closed.
+    pub fn into_split(self) -> (ReadHalf<AsyncTcpStream>, WriteHalf<AsyncTcpStream>) {
+        split(self)
+    }
+
+    /// Reads when there is something; 0 is the end of the stream. One task at a time may poll so: the last one is woken.
+    pub fn poll_read(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        let stream = &self.stream;
+        stream.host().shared.poll_on(context, stream.id(), Way::Read, |stack, now| {
+            stream.attempt_read(stack, now, out, false)
+        })
+    }
+
+    /// Writes when there is room. One task at a time may poll so: the last one is woken.
+    pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let stream = &self.stream;
+        let attempt = |stack: &mut _, _| stream.attempt_write(stack, bytes);
+        stream.host().shared.poll_on(context, stream.id(), Way::Write, attempt)
+    }
+
+    /// As [`AsyncTcpStream::send_shared`] when there is room: takes as many bytes as there is room for from the front of
+    /// `bytes`, and returns how many.
+    pub fn poll_write_shared(
+        &self,
+        context: &mut Context<'_>,
+        bytes: &mut Bytes,
+    ) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let stream = &self.stream;
+        let attempt = |stack: &mut _, _| stream.attempt_write_shared(stack, bytes);
+        stream.host().shared.poll_on(context, stream.id(), Way::Write, attempt)
+    }
+
+    /// Reads what is there, once there is something. 0 is the end of the stream. Dropped before its end, it has taken
+    /// nothing.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
+        let stream = &self.stream;
+        let attempt = |stack: &mut _, now| stream.attempt_read(stack, now, out, false);
+        stream.host().shared.wait(stream.id(), Way::Read, attempt).await
+    }
+
+    /// Writes what there is room for, once there is some; returns how much. Dropped before its end, it has written
+    /// nothing.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let stream = &self.stream;
+        let attempt = |stack: &mut _, _| stream.attempt_write(stack, bytes);
+        stream.host().shared.wait(stream.id(), Way::Write, attempt).await
+    }
+
+    /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub async fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
+        let mut bytes = bytes.into();
+        while !bytes.is_empty() {
+            poll_fn(|context| self.poll_write_shared(context, &mut bytes)).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends our stream; what was written arrives, then its end. Reading goes on unless `how` says otherwise.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.stream.shutdown(how)
+    }
+}
+
+impl fmt::Debug for AsyncTcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AsyncTcpStream").field(&self.stream.id()).finish()
+    }
+}
+
+impl AsRef<TcpStream> for AsyncTcpStream {
+    fn as_ref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
