@@ -160,7 +160,13 @@ impl Feed {
 
     /// There is a reader still.
     pub fn is_read(&mut self) -> bool {
-        !matches!(self.empty.try_recv(), Err(TryRecvError::Disconnected))
+        // Chunks that it gave back stand before the news that it has gone.
+        loop {
+            match self.empty.try_recv() {
+                Ok(_) => {}
+                Err(error) => return error == TryRecvError::Empty,
+            }
+        }
     }
 
     /// Shows the reader what there is; false when there is no reader any more.
@@ -266,5 +272,21 @@ impl Blocks {
         let mut out = Vec::new();
         pcapng::statistics(&mut out, 0, today, load(&self.tally.seen), load(&self.tally.missed));
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_gone_reads_no_more_whatever_it_gave_back() {
+        let (mut feed, mut blocks) =
+            of_interface("x", Link::Ip, Options::default(), Instant::from_ms(1));
+        assert!(feed.flush() && feed.is_read());
+        let Next::Blocks(chunk) = blocks.next(Duration::ZERO) else { panic!("no head") };
+        blocks.recycle(chunk);
+        drop(blocks);
+        assert!(!feed.is_read());
     }
 }
