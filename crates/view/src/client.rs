@@ -64,12 +64,21 @@ impl Process {
     /// its end.
     ///
     /// # Errors
-    /// As [`Process::report`].
+    /// Another one is under way; as [`Process::report`].
     pub fn capture(&self, stack: u32, snap_len: Option<usize>) -> io::Result<Capturing> {
         let mut stream = self.connect()?;
         stream.write_all(format!("{}\n", Request::Capture { stack, snap_len }).as_bytes())?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Capturing { stream })
+        // The head of a capture comes at once, and so does a refusal, which is an object of JSON.
+        let mut head = [0; 64];
+        let len = stream.read(&mut head)?;
+        let mut head = head[..len].to_vec();
+        if head.first() == Some(&b'{') {
+            head.extend(read_all(&mut stream)?);
+            let Refusal { error } = serde_json::from_slice(&head)?;
+            return Err(io::Error::other(error));
+        }
+        Ok(Capturing { stream, head })
     }
 
     fn connect(&self) -> io::Result<UnixStream> {
@@ -123,6 +132,8 @@ fn read_all(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
 #[derive(Debug)]
 pub struct Capturing {
     stream: UnixStream,
+    /// What has come of it already.
+    head: Vec<u8>,
 }
 
 impl Capturing {
@@ -134,18 +145,24 @@ impl Capturing {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// The same capture, for who stops it from another thread.
+    /// The same capture, for who stops it from another thread; one of the two reads.
     ///
     /// # Errors
     /// What the operating system says.
     pub fn try_clone(&self) -> io::Result<Capturing> {
-        Ok(Capturing { stream: self.stream.try_clone()? })
+        Ok(Capturing { stream: self.stream.try_clone()?, head: self.head.clone() })
     }
 }
 
 impl Read for Capturing {
     /// The next bytes; 0 at the end. A quiet network is no error.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if !self.head.is_empty() {
+            let len = self.head.len().min(into.len());
+            into[..len].copy_from_slice(&self.head[..len]);
+            self.head.drain(..len);
+            return Ok(len);
+        }
         loop {
             match self.stream.read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

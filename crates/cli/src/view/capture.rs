@@ -69,7 +69,7 @@ pub fn run(capture: &Capture) -> Result {
             let name = format!("{} {}", who(&report), printable(&stack.device));
             let stream = process
                 .capture(stack.id, capture.snap_len.map(|len| len as usize))
-                .map_err(|e| Failure::new(Code::Failed, format!("{name}: {e}")))?;
+                .map_err(|e| Failure::new(Code::Failed, printable(&format!("{name}: {e}"))))?;
             streams.push(stream);
             names.push(name);
         }
