@@ -90,6 +90,8 @@ fn a_server_at_work_is_seen() {
     let top = look(&world, &["top", "--once", "--interval", "0.5", "--json", &pid]);
     let rate = lines(&top.out)[0]["sent_bytes_per_s"].as_f64().unwrap();
     assert!(rate > 100_000.0, "{}", top.out);
+    let packets = lines(&top.out)[0]["packets_sent_per_s"].as_f64().unwrap();
+    assert!(packets > 10.0, "{}", top.out);
     let report = look(&world, &["top", "--interval", "0.1", &pid]).out;
     assert!(report.starts_with("fusewire top ") && !report.contains('\u{1b}'), "{report}");
     let metrics = look(&world, &["metrics", &pid]).out;
@@ -107,7 +109,7 @@ fn a_server_at_work_is_seen() {
         let output = command.env("XDG_RUNTIME_DIR", world.path("run")).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(!told.contains("0 packets captured"), is_there, "{protocol}: {told}");
-        assert_eq!(output.stdout.len() > 2000, is_there, "{protocol}: {}", output.stdout.len());
+        assert_eq!(output.stdout.len() > 2000, is_there, "{protocol}: {told}");
     }
     let _ = get.kill();
     let _ = get.wait();

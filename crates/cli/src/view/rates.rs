@@ -125,8 +125,12 @@ pub fn rates(before: &[Report], now: &[Report], seconds: f64, sort: Sort) -> Rat
                 (Some(now), Some(before)) => rate(*now, *before, seconds),
                 _ => 0.0,
             };
-            rates.packets_received_per_s += changed("packets_received");
-            rates.packets_sent_per_s += changed("packets_sent");
+            // A stack over UDP has no packets of its own: each of its segments is one.
+            let either = |packets: &str, segments: &str| {
+                changed(if stack.counters.contains_key(packets) { packets } else { segments })
+            };
+            rates.packets_received_per_s += either("packets_received", "tcp_segments_received");
+            rates.packets_sent_per_s += either("packets_sent", "tcp_segments_sent");
             for (cause, total) in &stack.drops {
                 let before =
                     drops.get(cause).copied().unwrap_or(if old.is_some() { 0 } else { *total });
@@ -243,6 +247,19 @@ mod tests {
         let drop = &rates.drops[0];
         assert_eq!((drop.per_s, drop.total, drop.cause.as_str()), (4.0, 8, "tcp-stray"));
         assert!(!rates.connections[0].process.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn segments_are_the_packets_of_a_stack_over_udp() {
+        let [before, now] = [100, 700].map(|segments| {
+            let mut report = report(1000, 0, 0);
+            report.stacks[0].counters.clear();
+            report.stacks[0].count("tcp_segments_received", segments);
+            report.stacks[0].count("tcp_segments_sent", 2 * segments);
+            [report]
+        });
+        let rates = rates(&before, &now, 2.0, Sort::Rate);
+        assert_eq!((rates.packets_received_per_s, rates.packets_sent_per_s), (300.0, 600.0));
     }
 
     #[test]

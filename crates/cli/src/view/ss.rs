@@ -11,6 +11,22 @@ use super::table::{Side, Table};
 use super::{reports, who};
 use crate::output::{EXIT_CODES, Result, json, printable};
 
+/// The states that stacks tell.
+const STATES: [&str; 12] = [
+    "closed",
+    "listen",
+    "unconn",
+    "syn-sent",
+    "syn-recv",
+    "estab",
+    "fin-wait-1",
+    "fin-wait-2",
+    "close-wait",
+    "closing",
+    "last-ack",
+    "time-wait",
+];
+
 /// Which sockets to list, and how much of each.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -28,7 +44,7 @@ pub struct Ss {
     #[arg(short, long, value_name = "PORT")]
     port: Option<u16>,
     /// Only sockets in this state, such as estab, listen, time-wait; may be given several times.
-    #[arg(short, long, value_name = "STATE")]
+    #[arg(short, long, value_name = "STATE", ignore_case = true, value_parser = STATES)]
     state: Vec<String>,
     /// Only TCP, UDP, shared memory (shm) or the kernel's TCP (kernel-tcp).
     #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp", "shm", "kernel-tcp"])]

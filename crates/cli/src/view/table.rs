@@ -24,6 +24,24 @@ impl Table {
         self.rows.push(row.into());
     }
 
+    /// The lines, the head first, within `width` columns of text: without the columns in `spare`, the first of
+    /// them first, as long as there is too much; and how many are left out.
+    pub fn lines_within(&self, width: usize, spare: &[usize]) -> (Vec<String>, usize) {
+        let mut narrow = (Vec::new(), 0);
+        for left_out in 0..=spare.len() {
+            let is_in = |at: &usize| !spare[..left_out].contains(at);
+            let columns: Vec<usize> = (0..self.sides.len()).filter(is_in).collect();
+            let sides = columns.iter().map(|&at| self.sides[at]).collect();
+            let row = |row: &Vec<String>| columns.iter().map(|&at| row[at].clone()).collect();
+            let table = Table { sides, rows: self.rows.iter().map(row).collect() };
+            narrow = (table.lines(), left_out);
+            if narrow.0.iter().all(|line| line.chars().count() <= width) {
+                break;
+            }
+        }
+        narrow
+    }
+
     /// The lines, the head first.
     pub fn lines(&self) -> Vec<String> {
         let width = |column: usize| {
@@ -52,5 +70,8 @@ mod tests {
         let mut table = Table::new([("a", Side::Left), ("number", Side::Right)]);
         table.row(["long one".into(), "7".into()]);
         assert_eq!(table.lines(), ["a         number", "long one       7"]);
+        assert_eq!(table.lines_within(16, &[1]), (table.lines(), 0));
+        let narrow = vec!["a".to_string(), "long one".to_string()];
+        assert_eq!(table.lines_within(15, &[1]), (narrow, 1));
     }
 }

@@ -10,7 +10,7 @@ use super::rates::{Connection, Rates, Sort, rates};
 use super::reports;
 use super::screen::{Input, Screen};
 use super::table::{Side, Table};
-use crate::output::{EXIT_CODES, Result, json, rate};
+use crate::output::{EXIT_CODES, Result, count, json, rate};
 
 /// Lines of drops under the list.
 const DROPS: usize = 6;
@@ -79,7 +79,9 @@ pub fn run(top: &Top) -> Result {
                 json(&rates)?;
             } else {
                 let mut out = std::io::stdout().lock();
-                picture(&rates, top.sort).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+                picture(&rates, top.sort, None)
+                    .iter()
+                    .try_for_each(|line| writeln!(out, "{line}"))?;
             }
             if top.once || !top.json {
                 return Ok(());
@@ -89,7 +91,7 @@ pub fn run(top: &Top) -> Result {
     let screen = Screen::open()?;
     let (mut sort, mut shown) = (top.sort, rates(&[], &look.reports, 1.0, top.sort));
     loop {
-        screen.draw(&picture(&shown, sort))?;
+        screen.draw(&picture(&shown, sort, Some(screen.size().0)))?;
         match screen.input(look.at + top.interval)? {
             // Ctrl-C too: it comes as a key.
             Input::End | Input::Key(b'q' | b'Q' | 3) => return Ok(()),
@@ -103,11 +105,15 @@ pub fn run(top: &Top) -> Result {
     }
 }
 
-/// A report in lines, every one printable.
-fn picture(rates: &Rates, sort: Sort) -> Vec<String> {
+/// Columns that a narrow window can do without, the first first: queues, the window, what was resent in all,
+/// the state, our own address.
+const SPARE: [usize; 7] = [11, 10, 9, 7, 3, 1, 6];
+
+/// A report in lines, every one printable; within `columns`, if there is a window.
+fn picture(rates: &Rates, sort: Sort, columns: Option<usize>) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "fusewire top   {} processes, {} stacks, {} connections, {} listeners, {} UDP sockets",
+            "fusewire top   {} processes, {} stacks, {} connections, {} listeners, {} UDP",
             rates.processes,
             rates.stacks,
             rates.connections.len(),
@@ -115,7 +121,7 @@ fn picture(rates: &Rates, sort: Sort) -> Vec<String> {
             rates.udp_sockets
         ),
         format!(
-            "in {}  out {}   packets {:.0}/s in, {:.0}/s out   retransmissions {:.1}/s   by {sort:?} (s), end (q)",
+            "in {}  out {}   packets {:.0}/s in, {:.0}/s out   resent {:.1}/s",
             rate(rates.received_bytes_per_s),
             rate(rates.sent_bytes_per_s),
             rates.packets_received_per_s,
@@ -148,7 +154,14 @@ fn picture(rates: &Rates, sort: Sort) -> Vec<String> {
         ("SEND-Q", right),
     ]);
     rates.connections.iter().for_each(|connection| table.row(row(connection)));
-    lines.extend(table.lines());
+    let (rows, left_out) = table.lines_within(columns.unwrap_or(usize::MAX), &SPARE);
+    if columns.is_some() {
+        lines[2] = format!("by {sort:?} (s), end (q)");
+        if left_out > 0 {
+            lines[2] += &format!("; {} more in a wider window", count(left_out as u64, "column"));
+        }
+    }
+    lines.extend(rows);
     lines
 }
 
@@ -167,4 +180,56 @@ fn row(c: &Connection) -> [String; 12] {
         c.recv_queue_bytes.to_string(),
         c.send_queue_bytes.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(local: &str, remote: &str) -> Connection {
+        Connection {
+            process: "fusewire/4194303".into(),
+            device: "udp".into(),
+            state: "FIN-WAIT-1".into(),
+            local: local.parse().unwrap(),
+            remote: Some(remote.parse().unwrap()),
+            received_bytes_per_s: 21e6,
+            sent_bytes_per_s: 999e6,
+            retransmissions_per_s: 1234.5,
+            retransmissions: 1_000_000,
+            rtt_us: 123_456,
+            cwnd_bytes: 100_000_000,
+            recv_queue_bytes: 1_000_000,
+            send_queue_bytes: 100_000_000,
+        }
+    }
+
+    #[test]
+    fn a_window_of_eighty_columns_shows_what_matters() {
+        let v4 = connection("192.168.100.100:49152", "203.0.113.255:9293");
+        let v6 = connection("[2001:db8:1:2::3]:9293", "[2001:db8:ffff:ffff::1]:49152");
+        for connection in [v4, v6] {
+            let peer = connection.remote.unwrap().to_string();
+            let mut rates = Rates { packets_received_per_s: 14_000.0, ..Rates::default() };
+            rates.connections.push(connection);
+            let lines = picture(&rates, Sort::Retransmissions, Some(80));
+            assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+            let text = lines.join("\n");
+            for part in [
+                "fusewire/4194303",
+                "21 MB/s",
+                "999 MB/s",
+                "123.456",
+                &peer,
+                "14000/s in",
+                "(q)",
+                "columns more",
+            ] {
+                assert!(text.contains(part), "{part} is missing:\n{text}");
+            }
+            let whole = picture(&rates, Sort::Rate, None).join("\n");
+            assert!(whole.contains("SEND-Q") && whole.contains("FIN-WAIT-1"), "{whole}");
+            assert!(!whole.contains("(q)"), "{whole}");
+        }
+    }
 }
