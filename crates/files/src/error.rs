@@ -48,6 +48,14 @@ pub enum Error {
         /// The file.
         path: Vec<u8>,
     },
+    /// A link would be replaced by a file, and nobody has said that it may be.
+    #[error("{} is a link to {}, which would be replaced", Shown(path), Shown(target))]
+    Link {
+        /// The link.
+        path: Vec<u8>,
+        /// Where it leads.
+        target: Vec<u8>,
+    },
     /// The contents that came have another hash than the contents that were read.
     #[error(
         "{}: contents are damaged: bytes {start} to {end} have another hash than those the peer read",
@@ -96,6 +104,7 @@ impl Error {
             Error::Malformed(_) | Error::Peer(_) => Code::Protocol,
             Error::Refused { code, .. } | Error::Local { code, .. } => *code,
             Error::Path { .. } => Code::BadPath,
+            Error::Link { .. } => Code::Exists,
             Error::Os { source, .. } => Code::of_os(source),
             Error::WrongHash { .. } => Code::WrongHash,
             Error::Memory { .. } => Code::Busy,

@@ -32,6 +32,8 @@ pub(crate) enum Progress {
     More {
         /// How many.
         bytes: u64,
+        /// Of these, those of a hole, which cost nothing to send.
+        holes: u64,
     },
     /// The channel is full.
     Full,
@@ -130,7 +132,7 @@ impl Outgoing {
             return Ok(Progress::Full);
         }
         if self.position == self.range.end {
-            return Ok(Progress::More { bytes: 0 });
+            return Ok(Progress::More { bytes: 0, holes: 0 });
         }
         self.find_extent()?;
         if self.extent.hole {
@@ -215,7 +217,7 @@ impl Outgoing {
             }
         }
         self.position = end;
-        Ok(Progress::More { bytes: end - position })
+        Ok(Progress::More { bytes: end - position, holes: end - position })
     }
 
     /// Sends the hash of a block that ended in a hole; false when the channel is full.
@@ -317,7 +319,7 @@ impl Outgoing {
                 self.hasher = None;
             }
         }
-        Ok(Progress::More { bytes: at as u64 })
+        Ok(Progress::More { bytes: at as u64, holes: 0 })
     }
 }
 

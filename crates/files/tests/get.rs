@@ -228,3 +228,25 @@ fn a_listing_is_streamed() {
     let error = ls(from.path(), "/none", false, Settings::default()).unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
 }
+
+#[test]
+fn what_lies_too_deep_is_said_and_the_rest_is_got() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut deep = from.path().to_path_buf();
+    for _ in 0..135 {
+        deep.push("d");
+        fs::create_dir(&deep).unwrap();
+        fs::write(deep.join("f"), b"x").unwrap();
+    }
+    for (path, got) in [("", 127), ("d", 127), ("d/d/d", 125)] {
+        let log = get(from.path(), path, &to.path().join("copy")).unwrap();
+        assert_eq!(log.done.len(), got, "{path}: {:?}", log.failed);
+        assert!(!log.failed.is_empty());
+        assert!(
+            log.failed.iter().all(|(_, why)| why.ends_with("deeper than 128 folders")),
+            "{path}: {:?}",
+            log.failed
+        );
+        fs::remove_dir_all(to.path().join("copy")).unwrap();
+    }
+}

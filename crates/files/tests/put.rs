@@ -3,7 +3,7 @@
 mod support;
 
 use fusewire_files::Element;
-use fusewire_files::client::put::{Options, Plan, Source};
+use fusewire_files::client::put::{Options, Part, Plan, Source};
 use fusewire_files::memory::Settings;
 use std::fs;
 use support::*;
@@ -114,4 +114,47 @@ fn the_rate_holds() {
     run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
     let s = run.now.as_ms() as f64 / 1000.0;
     assert!((2.9..3.3).contains(&s), "{s} s");
+}
+
+#[test]
+fn several_things_are_put_over_one_connection() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_tree(&from.path().join("tree"));
+    for n in 0..300 {
+        fs::write(from.path().join(format!("f{n:03}")), bytes(n, n as u64)).unwrap();
+    }
+    fs::create_dir(from.path().join("over")).unwrap();
+    fs::write(from.path().join("over/f007"), b"what comes later stays").unwrap();
+    let part = |path: std::path::PathBuf, remote_path: &str, label: &str, after_all: bool| {
+        let source = Source::from_path(&path)?;
+        Ok(Part { source, remote: remote(remote_path), label: remote(label), after_all })
+    };
+    let root = from.path().to_path_buf();
+    let mut parts: Vec<_> = (0..300)
+        .map(|n| part(root.join(format!("f{n:03}")), &format!("to/f{n:03}"), "", false))
+        .collect();
+    parts.insert(150, part(root.join("tree"), "to/tree", "tree", false));
+    parts.insert(10, part(root.join("nowhere"), "to/nowhere", "", false));
+    parts.push(part(root.join("over"), "to", "over", true));
+    let log = std::sync::Arc::default();
+    let plan = Plan::of(parts.into_iter(), Options::default(), observer(&log));
+    let mut run =
+        Run::new(&share(to.path(), true), 1, Settings::default(), Element::Octets, || {
+            plan.worker(Element::Octets)
+        });
+    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    assert!(plan.is_finished());
+    let (log, totals) = (log.lock().unwrap().clone(), plan.totals());
+    assert_eq!(log.failed.len(), 1, "{:?}", log.failed);
+    assert!(log.failed[0].1.contains("nowhere"), "{:?}", log.failed);
+    assert_eq!(
+        (totals.files_done, totals.failed, totals.all_found),
+        (log.done.len() as u64, 1, true)
+    );
+    assert_eq!(tree(&to.path().join("to/tree")), tree(&from.path().join("tree")));
+    assert_eq!(fs::read(to.path().join("to/f299")).unwrap(), bytes(299, 299));
+    assert_eq!(fs::read(to.path().join("to/f007")).unwrap(), b"what comes later stays");
+    let told = |path: &str| log.done.iter().filter(|(done, ..)| done == path).count();
+    assert_eq!(["f000", "tree/f1", "over/f007", "f007"].map(told), [1, 1, 1, 1]);
+    assert_no_leftovers(to.path());
 }

@@ -51,7 +51,8 @@ pub fn run(data: &[u8]) {
     let mut between = Between::new(share.session(element), element, choices);
     match mode % 3 {
         0 => {
-            let destination = get::Destination::from_path(&to.inside(), &remote).expect("a folder");
+            let destination =
+                get::Destination::from_path(&to.inside().join(""), &remote).expect("a folder");
             let plan = get::Plan::new(remote, destination, Default::default(), Box::new(Ignore));
             let mut worker = plan.worker(element);
             between.run(|pipe, scratch, _| worker.turn(pipe, scratch));

@@ -69,6 +69,8 @@ pub enum Event<'a> {
 pub enum Skip {
     /// A file of the same size and time is there.
     Same,
+    /// A file that was changed later is there.
+    Newer,
     /// The link is absolute or may lead out of the folder that is transferred.
     LinkLeadsOut,
     /// A device, pipe or socket.
@@ -79,6 +81,7 @@ impl std::fmt::Display for Skip {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Skip::Same => "already there, of the same size and time",
+            Skip::Newer => "already there, and newer",
             Skip::LinkLeadsOut => "a link that leads out of the folder",
             Skip::NotAFile => "a device, pipe or socket",
         })
@@ -100,8 +103,12 @@ pub struct Totals {
     pub bytes_done: u64,
     /// Of these, bytes that were here already.
     pub bytes_here: u64,
+    /// Of these, bytes that lie in holes and were not sent.
+    pub bytes_holes: u64,
     /// Entries skipped.
     pub skipped: u64,
+    /// Of these, files that are there already, the same or newer.
+    pub unchanged: u64,
     /// Entries that failed.
     pub failed: u64,
 }

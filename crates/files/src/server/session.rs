@@ -219,8 +219,8 @@ impl Session {
             let xid = reading.outgoing.xid();
             match reading.outgoing.send(channel, &mut scratch.read, self.element, budget) {
                 Ok(Progress::Full) => return Ok(()),
-                Ok(Progress::More { bytes }) => {
-                    self.rate.spend(bytes);
+                Ok(Progress::More { bytes, holes }) => {
+                    self.rate.spend(bytes - holes);
                     sent += bytes;
                     turn.worked = true;
                 }

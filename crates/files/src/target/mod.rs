@@ -5,9 +5,11 @@
 //! if there is enough of it to be worth taking up again. Several connections can write to one target: each
 //! has a [`RangeWriter`] of its own, and they meet under a lock once a block.
 
+mod outlet;
 mod whole;
 mod writer;
 
+pub use outlet::Outlet;
 pub(crate) use writer::RangeWriter;
 
 use whole::Whole;
@@ -45,10 +47,12 @@ pub(crate) struct Storing {
 /// A file that is being received.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Where it is stored; `None`: what has come is checked and forgotten.
+    /// Where it is stored; `None`: what has come is checked and, without an outlet, forgotten.
     spot: Option<Spot>,
     /// The partial file; a short file has none until something comes that is not all of it.
     place: OnceLock<Place>,
+    /// What takes the blocks that hold.
+    outlet: Option<Arc<Outlet>>,
     /// For messages.
     path: Vec<u8>,
     meta: Meta,
@@ -150,6 +154,18 @@ impl Target {
         Target::new(None, path.as_bytes(), meta, storing, memory)
     }
 
+    /// Checks what comes for `path` and hands it on.
+    pub(crate) fn passing_on(
+        path: &RemotePath,
+        meta: Meta,
+        outlet: Arc<Outlet>,
+        memory: &Arc<Budget>,
+    ) -> Target {
+        let mut target = Target::forgetting(path, meta, memory);
+        target.outlet = Some(outlet);
+        target
+    }
+
     fn new(
         spot: Option<Spot>,
         path: &[u8],
@@ -170,7 +186,8 @@ impl Target {
             remove: false,
         };
         let (path, progress) = (path.to_vec(), Mutex::new(progress));
-        Target { spot, place: OnceLock::new(), path, meta, storing, fresh: true, progress }
+        let place = OnceLock::new();
+        Target { spot, place, outlet: None, path, meta, storing, fresh: true, progress }
     }
 
     fn take_up(&mut self) -> Result<(), Error> {
@@ -296,13 +313,16 @@ impl Target {
         self.meta.size - missing
     }
 
-    /// Block `index` is written and verified.
-    fn block_done(&self, index: u64, hasher: &BlockHasher) -> Result<(), Error> {
+    /// Block `index` is written and verified; `contents` are for an outlet.
+    fn block_done(&self, index: u64, hasher: &BlockHasher, contents: Vec<u8>) -> Result<(), Error> {
         let mut progress = self.lock();
         if !progress.done.insert(index..index + 1) {
             return Ok(());
         }
         progress.charge()?;
+        if let Some(outlet) = &self.outlet {
+            outlet.block(index, contents)?;
+        }
         let sum = hasher.sum();
         if let Some(state) = &mut progress.state {
             state.append(index, &sum)?;
@@ -322,7 +342,12 @@ impl Target {
         progress.tree = None;
         let missing = progress.done.missing(blocks);
         for range in missing {
-            progress.done.insert(range);
+            progress.done.insert(range.clone());
+            if let Some(outlet) = &self.outlet {
+                let bytes =
+                    self.block_range(range.start).start..self.block_range(range.end - 1).end;
+                outlet.zeros(range, bytes.end - bytes.start)?;
+            }
         }
         progress.charge()
     }
@@ -332,6 +357,13 @@ impl Target {
         if error.is_no_space() && self.storing.remove_when_full {
             self.lock().remove = true;
         }
+    }
+
+    /// Everything is there but for what an outlet has not taken yet.
+    pub(crate) fn is_draining(&self) -> bool {
+        let progress = self.lock();
+        let missing = !progress.done.missing(0..block_count(self.meta.size)).is_empty();
+        self.outlet.is_some() && !progress.finished && progress.writers == 0 && !missing
     }
 
     /// If everything is there and nobody else is writing: sets permissions and times and gives the file its
@@ -373,6 +405,11 @@ impl Target {
             if block_count(self.meta.size) >= RESUMED_BLOCKS_MIN {
                 let _ = place.unlink(&place.state_name);
             }
+        }
+        if let Some(outlet) = &self.outlet
+            && !outlet.finish()?
+        {
+            return Ok(false);
         }
         progress.finished = true;
         Ok(true)

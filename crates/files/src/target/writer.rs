@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Blocks that may be begun and not finished.
 const OPEN_BLOCKS_MAX: usize = 256;
+/// The same where each is kept in memory until it is verified: more than any receive window holds.
+const KEPT_BLOCKS_MAX: usize = 32;
 /// Pieces out of order that are kept track of in a block: more than the smallest messages can make of one.
 const PIECES_MAX: usize = 8192;
 /// Bytes out of order that are kept in memory where nothing is stored: more than any receive window.
@@ -54,6 +56,8 @@ struct OpenBlock {
     pieces: Ranges,
     /// Their bytes, where nothing is stored; zeros are not kept.
     kept: BTreeMap<u64, Vec<u8>>,
+    /// All of the block, where it is for an outlet.
+    contents: Vec<u8>,
     sum: Option<BlockSum>,
 }
 
@@ -89,7 +93,8 @@ impl RangeWriter {
     /// Accounts for the memory that is used, and for `more` bytes that are about to be.
     fn charge(&mut self, more: usize) -> Result<(), Error> {
         let runs = self.pieces + self.finished.runs();
-        let blocks = self.open.len() * OPEN_BLOCK_BYTES;
+        let contents: usize = self.open.iter().map(|block| block.contents.len()).sum();
+        let blocks = self.open.len() * OPEN_BLOCK_BYTES + contents;
         let bytes = size_of::<RangeWriter>() + blocks + runs * RUN_BYTES + self.kept_bytes + more;
         self.account.set(bytes)
     }
@@ -161,7 +166,7 @@ impl RangeWriter {
         }
         self.finished.insert(0..1);
         (self.left, self.blocks_left) = (0, 0);
-        self.target.block_done(0, &hasher)?;
+        self.target.block_done(0, &hasher, Vec::new())?;
         Ok(true)
     }
 
@@ -203,13 +208,16 @@ impl RangeWriter {
         if self.finished.missing(index..index + 1).is_empty() {
             return Err(Violation::DataTwice { start: what.start, end: what.end }.into());
         }
-        if self.open.len() >= OPEN_BLOCKS_MAX {
+        let is_kept = self.target.outlet.is_some();
+        if self.open.len() >= if is_kept { KEPT_BLOCKS_MAX } else { OPEN_BLOCKS_MAX } {
             return Err(Violation::DataScattered.into());
         }
-        self.charge(OPEN_BLOCK_BYTES)?;
         let range = self.target.block_range(index);
+        let kept_len = if is_kept { (range.end - range.start) as usize } else { 0 };
+        self.charge(OPEN_BLOCK_BYTES + kept_len)?;
+        let contents = vec![0; kept_len];
         let (hasher, pieces, kept) = (BlockHasher::new(index), Ranges::default(), BTreeMap::new());
-        self.open.push(OpenBlock { index, range, hasher, pieces, kept, sum: None });
+        self.open.push(OpenBlock { index, range, hasher, pieces, kept, contents, sum: None });
         Ok(self.open.len() - 1)
     }
 
@@ -227,8 +235,13 @@ impl RangeWriter {
         }
         let block = &mut self.open[at];
         self.left -= range.end - range.start;
+        let is_kept = !block.contents.is_empty();
+        if let (Some(bytes), true) = (bytes, is_kept) {
+            let start = (range.start - block.range.start) as usize;
+            block.contents[start..start + bytes.len()].copy_from_slice(bytes);
+        }
         if range.start > hashed {
-            if let (Some(bytes), None) = (bytes, &self.target.spot) {
+            if let (Some(bytes), None, false) = (bytes, &self.target.spot, is_kept) {
                 block.kept.insert(range.start, bytes.to_vec());
                 self.kept_bytes += bytes.len();
             }
@@ -248,6 +261,10 @@ impl RangeWriter {
             self.pieces -= 1;
             if self.target.is_stored() {
                 self.target.hash_file(range.end..end, &mut block.hasher)?;
+            } else if is_kept {
+                let start = block.range.start;
+                let bytes = (range.end - start) as usize..(end - start) as usize;
+                block.hasher.update(&block.contents[bytes]);
             } else {
                 self.kept_bytes -= block.hash_kept(end);
             }
@@ -270,7 +287,7 @@ impl RangeWriter {
         self.finished.insert(block.index..block.index + 1);
         self.charge(0)?;
         self.blocks_left -= 1;
-        self.target.block_done(block.index, &block.hasher)
+        self.target.block_done(block.index, &block.hasher, block.contents)
     }
 
     /// Makes sure that `range` of the partial file is zero.

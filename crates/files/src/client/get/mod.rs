@@ -1,15 +1,15 @@
 //! Getting a file or a folder.
 
+mod destination;
 mod plan;
 mod worker;
 
+pub use crate::target::Outlet;
+pub use destination::Destination;
 pub use plan::Plan;
 pub use worker::Worker;
 
 use super::Filter;
-use crate::{Error, RemotePath};
-use cap_std::fs::Dir;
-use std::path::Path;
 
 /// What to do where a file is already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Existing {
     /// Replace it, once the new one is complete.
     #[default]
     Replace,
-    /// Replace it unless it has the same size and time.
+    /// Replace it unless it has the same size and time, or is newer.
     KeepSame,
     /// Never replace anything.
     Refuse,
@@ -62,39 +62,5 @@ impl Default for Options {
             anew: false,
             forget: false,
         }
-    }
-}
-
-/// Where to put what is got: below `dir` under `name`, or `dir` itself if the name is empty.
-#[derive(Debug)]
-pub struct Destination {
-    /// The folder. Nothing is written outside.
-    pub dir: Dir,
-    /// One name in it, or none.
-    pub name: RemotePath,
-}
-
-impl Destination {
-    /// Understands `path` as `cp` does: into a folder that is there, under the remote's own name; otherwise
-    /// under the name that the path ends in.
-    ///
-    /// # Errors
-    /// The folder cannot be opened, or neither side gives a name.
-    pub fn from_path(path: &Path, remote: &RemotePath) -> Result<Destination, Error> {
-        use std::os::unix::ffi::OsStrExt as _;
-        let open = |path: &Path| {
-            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-            Dir::open_ambient_dir(path, cap_std::ambient_authority())
-                .map_err(|e| Error::os("open the folder", path.as_os_str().as_bytes(), e))
-        };
-        let named = |name: &[u8]| RemotePath::from_user(name).map_err(|e| Error::path(name, e));
-        if path.is_dir() {
-            return Ok(Destination {
-                dir: open(path)?,
-                name: named(remote.name().unwrap_or_default())?,
-            });
-        }
-        let name = path.file_name().unwrap_or_default().as_bytes();
-        Ok(Destination { dir: open(path.parent().unwrap_or(Path::new("")))?, name: named(name)? })
     }
 }

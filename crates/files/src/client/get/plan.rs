@@ -1,12 +1,13 @@
 //! What is to be got, shared by all connections.
 
-use super::{Destination, Existing, Options};
+use super::destination::{Destination, FilePlace, Place};
+use super::{Existing, Options, Outlet};
 use crate::budget::Budget;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::client::{list, range_len};
 use crate::folder::Last;
 use crate::meta::{Entry, Kind, Meta, Stamp};
-use crate::name::link_stays_inside;
+use crate::name::{MAX_DEPTH, PathError, link_stays_inside};
 use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, folder, place};
 use cap_std::fs::Dir;
@@ -30,6 +31,10 @@ pub struct Plan {
     pub(super) options: Options,
     /// Bytes that have come, beside what the ledger knows of.
     pub(super) bytes_come: AtomicU64,
+    /// Of these, those that lie in holes.
+    pub(super) bytes_holes: AtomicU64,
+    /// What takes the file, if that is no file.
+    outlet: Option<Arc<Outlet>>,
     /// For what the server has begun to send and not ended.
     pub(super) memory: Arc<Budget>,
     /// Where the last file went.
@@ -78,6 +83,8 @@ pub(super) struct File {
     folder: Arc<Folder>,
     /// It has failed; what comes of it is dropped.
     failed: AtomicBool,
+    /// It is complete, and that was told: of several ranges each may find all of them there.
+    done: AtomicBool,
 }
 
 /// A folder that is made, whose permissions and time are set when nobody uses it any more.
@@ -113,6 +120,10 @@ impl Plan {
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
+        let outlet = match &destination.file {
+            FilePlace::Outlet(outlet) if !options.forget => Some(Arc::clone(outlet)),
+            _ => None,
+        };
         let ledger = Ledger {
             destination,
             observer,
@@ -124,9 +135,10 @@ impl Plan {
             skip_below: None,
             first_error: None,
         };
-        let bytes_come = AtomicU64::new(0);
+        let (bytes_come, bytes_holes) = (AtomicU64::new(0), AtomicU64::new(0));
         let (memory, ledger) = (Budget::new(MEMORY_BYTES_MAX), Mutex::new(ledger));
-        Arc::new(Plan { remote, options, bytes_come, memory, parent: Mutex::default(), ledger })
+        let parent = Mutex::default();
+        Arc::new(Plan { remote, options, bytes_come, bytes_holes, outlet, memory, parent, ledger })
     }
 
     /// A worker for a connection whose contents are marshalled as `element`.
@@ -140,11 +152,17 @@ impl Plan {
         ledger.jobs.is_empty() && ledger.active == 0
     }
 
+    /// What has come of a transfer that was broken off is kept, to go on from there.
+    pub fn keeps(&self) -> bool {
+        self.outlet.is_none() && !self.options.forget
+    }
+
     /// Sums so far.
     pub fn totals(&self) -> Totals {
         let mut totals = self.lock().totals;
         let come = self.bytes_come.load(Ordering::Relaxed);
         totals.bytes_done = totals.bytes_done.saturating_add(come);
+        totals.bytes_holes = self.bytes_holes.load(Ordering::Relaxed);
         totals
     }
 
@@ -205,19 +223,29 @@ impl Plan {
         self.lock().jobs.len() < JOBS_MAX / 2
     }
 
+    /// More contents can be taken.
+    pub(super) fn wants_contents(&self) -> bool {
+        self.outlet.as_ref().is_none_or(|outlet| outlet.has_room())
+    }
+
     /// What was found at the path itself.
     pub(super) fn found(&self, entry: &Entry) -> Result<(), Error> {
         let mut guard = self.lock();
         let ledger = &mut *guard;
-        let name = ledger.destination.name.clone();
+        let Destination { file, folder: whole } = &ledger.destination;
         let root = RemotePath::default();
         match entry.meta.kind {
-            Kind::File if name.as_bytes().is_empty() => {
-                Err(Error::path(b"", crate::PathError::Component("")))
-            }
             Kind::File => {
-                let dir =
-                    ledger.destination.dir.try_clone().map_err(|e| Error::os("open", b".", e))?;
+                // What is handed on needs no place; the folder's will do.
+                let Place { dir, name } = match file {
+                    FilePlace::Named(place) => place,
+                    FilePlace::Outlet(_) => whole,
+                };
+                if name.as_bytes().is_empty() && self.outlet.is_none() {
+                    return Err(Error::path(b"", PathError::Component("")));
+                }
+                let name = name.clone();
+                let dir = dir.try_clone().map_err(|e| Error::os("open", b".", e))?;
                 let folder = Folder { dir: Arc::new(dir), path: root.clone(), meta: None };
                 let shown = RemotePath::new(self.remote.name().unwrap_or_default().to_vec());
                 let file = File {
@@ -227,23 +255,26 @@ impl Plan {
                     meta: entry.meta,
                     folder: Arc::new(folder),
                     failed: AtomicBool::new(false),
+                    done: AtomicBool::new(false),
                 };
-                if self.is_same(&file.folder, &file.local, &file.meta) {
-                    ledger.skip(&file.path, Skip::Same);
-                } else {
-                    ledger.add(file, &self.options);
+                match self.unchanged(&file.folder, &file.local, &file.meta) {
+                    Some(why) => ledger.skip(&file.path, why),
+                    None => ledger.add(file, &self.options),
                 }
                 ledger.totals.all_found = true;
                 Ok(())
             }
+            Kind::Folder if self.outlet.is_some() => {
+                Err(Error::local(crate::message::Code::NotAFile, self.remote.as_bytes()))
+            }
             Kind::Folder => {
-                let above = &ledger.destination.dir;
+                let Place { dir: above, name } = whole;
                 let dir = if self.options.forget {
                     let os = |e| Error::os("open the folder", name.as_bytes(), e);
                     above.try_clone().map_err(os)?
                 } else {
-                    place::make_folder(above, &name)?;
-                    folder::open(above, &name)?
+                    place::make_folder(above, name)?;
+                    folder::open(above, name)?
                 };
                 // Where no name was given the folder is the user's own and keeps its time.
                 let is_made = !name.as_bytes().is_empty() && !self.options.forget;
@@ -279,7 +310,16 @@ impl Plan {
                 ledger.skip_below = Some(entry.depth);
                 ledger.hold_place(entry);
             }
-            Kind::Folder => ledger.folder(path, &parent, entry, self.options.forget),
+            Kind::Folder => {
+                // A server opens none that lies deeper, and otherwise those that it may.
+                if entry.unread && self.remote.depth() + path.depth() >= MAX_DEPTH {
+                    ledger.fail(&path, Error::path(path.as_bytes(), PathError::TooDeep));
+                } else if entry.unread {
+                    let (code, detail) = (crate::message::Code::Denied, Vec::new());
+                    ledger.fail(&path, Error::Refused { code, detail });
+                }
+                ledger.folder(path, &parent, entry, self.options.forget);
+            }
             _ if !self.options.filter.takes_file(path.as_bytes()) => {}
             Kind::Other => ledger.skip(&path, Skip::NotAFile),
             Kind::Link if !link_stays_inside(&entry.target, depth) => {
@@ -293,33 +333,46 @@ impl Plan {
                     Err(error) => ledger.fail(&path, error),
                 }
             }
-            Kind::File if self.is_same(&parent, &path, &entry.meta) => {
-                ledger.skip(&path, Skip::Same);
-            }
             Kind::File => {
-                let mut remote = self.remote.clone();
-                for name in path.as_bytes().split(|&byte| byte == b'/') {
-                    remote = remote.join(name).map_err(|e| Error::path(path.as_bytes(), e))?;
+                if let Some(why) = self.unchanged(&parent, &path, &entry.meta) {
+                    ledger.skip(&path, why);
+                    return Ok(());
                 }
-                let (local, failed) = (path.clone(), AtomicBool::new(false));
-                let file = File { remote, path, local, meta: entry.meta, folder: parent, failed };
+                let names = path.as_bytes().split(|&byte| byte == b'/');
+                let remote = names.fold(Ok(self.remote.clone()), |remote, name| {
+                    remote.and_then(|remote| remote.join(name))
+                });
+                let remote = match remote {
+                    Ok(remote) => remote,
+                    // Below the served folder it lies deeper than below this one.
+                    Err(problem) => {
+                        ledger.fail(&path, Error::path(path.as_bytes(), problem));
+                        return Ok(());
+                    }
+                };
+                let (local, meta) = (path.clone(), entry.meta);
+                let (failed, done) = (AtomicBool::new(false), AtomicBool::new(false));
+                let file = File { remote, path, local, meta, folder: parent, failed, done };
                 ledger.add(file, &self.options);
             }
         }
         Ok(())
     }
 
-    /// A file of the same size and time is in its place, and may stay there.
-    fn is_same(&self, folder: &Folder, local: &RemotePath, meta: &Meta) -> bool {
+    /// Why a file that is in its place may stay there, if it may.
+    fn unchanged(&self, folder: &Folder, local: &RemotePath, meta: &Meta) -> Option<Skip> {
         if self.options.existing != Existing::KeepSame {
-            return false;
+            return None;
         }
-        let Some(name) = local.name().map(OsStr::from_bytes) else { return false };
-        let Ok(dir) = self.parent().parent_if_there(&folder.dir, local) else { return false };
-        let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW);
-        there.is_ok_and(|there| {
-            Stamp::of(&there) == Some(Stamp { size: meta.size, mtime: meta.mtime })
-        })
+        let name = local.name().map(OsStr::from_bytes)?;
+        let dir = self.parent().parent_if_there(&folder.dir, local).ok()?;
+        let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let there = Stamp::of(&there)?;
+        match there.mtime.cmp(&meta.mtime) {
+            std::cmp::Ordering::Greater => Some(Skip::Newer),
+            std::cmp::Ordering::Equal if there.size == meta.size => Some(Skip::Same),
+            _ => None,
+        }
     }
 
     /// All entries were taken.
@@ -336,6 +389,11 @@ impl Plan {
     pub(super) fn open(&self, file: &File) -> Result<Arc<Target>, Error> {
         if self.options.forget {
             return Ok(Arc::new(Target::forgetting(&file.local, file.meta, &self.memory)));
+        }
+        if let Some(outlet) = &self.outlet {
+            let target =
+                Target::passing_on(&file.path, file.meta, Arc::clone(outlet), &self.memory);
+            return Ok(Arc::new(target));
         }
         let replace = self.options.existing != Existing::Refuse;
         let storing = Storing { replace, sync: self.options.sync, remove_when_full: false };
@@ -358,11 +416,13 @@ impl Plan {
     /// What is missing of an open file, as jobs; the first is the caller's own, the rest is for everybody.
     pub(super) fn split(&self, file: &Arc<File>, target: &Arc<Target>) -> Option<Job> {
         let here = target.done_bytes();
-        let (mut pieces, step) = (VecDeque::new(), range_len(file.meta.size));
+        // What is handed on in order comes over one connection.
+        let step = if self.outlet.is_some() { u64::MAX } else { range_len(file.meta.size) };
+        let mut pieces = VecDeque::new();
         for missing in target.missing(0..file.meta.size) {
             let mut at = missing.start;
             while at < missing.end {
-                let end = missing.end.min(at + step);
+                let end = missing.end.min(at.saturating_add(step));
                 pieces.push_back(Job::Range {
                     file: file.clone(),
                     target: target.clone(),
@@ -386,8 +446,11 @@ impl Plan {
         first
     }
 
-    /// A file is complete.
+    /// A file is complete; told once.
     pub(super) fn done(&self, file: &File, target: &Target) {
+        if file.done.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let mut ledger = self.lock();
         ledger.totals.files_done += 1;
         let (size, hash) = (file.meta.size, target.root());
@@ -421,6 +484,7 @@ impl File {
 impl Ledger {
     fn skip(&mut self, path: &RemotePath, why: Skip) {
         self.totals.skipped += 1;
+        self.totals.unchanged += u64::from(matches!(why, Skip::Same | Skip::Newer));
         self.observer.event(Event::Skipped { path, why });
     }
 
@@ -441,12 +505,6 @@ impl Ledger {
     }
 
     fn folder(&mut self, path: RemotePath, parent: &Arc<Folder>, entry: &Entry, forget: bool) {
-        if entry.unread {
-            self.fail(
-                &path,
-                Error::Refused { code: crate::message::Code::Denied, detail: Vec::new() },
-            );
-        }
         let made = if forget { Ok(None) } else { place::make_folder(&parent.dir, &path).map(Some) };
         let meta = match made {
             Ok(made) => made.map(|()| entry.meta),

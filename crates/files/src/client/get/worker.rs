@@ -38,6 +38,8 @@ struct Desk {
     pending: HashMap<u32, Pending>,
     /// Bytes that the reads under way ask for.
     requested: u64,
+    /// A file that has come, and that its outlet has not taken yet.
+    draining: Option<(Arc<File>, Arc<Target>)>,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,8 @@ impl Worker {
         let asker = Asker::new(element);
         // Who asks for messages of a length is to get those.
         let bundler = Bundler::new(element, plan.options.reply_bytes == 0);
-        let desk = Desk { plan, asker, pending: HashMap::new(), requested: 0 };
+        let pending = HashMap::new();
+        let desk = Desk { plan, asker, pending, requested: 0, draining: None };
         Worker { desk, bundler, checking: None, finished: false }
     }
 
@@ -102,10 +105,12 @@ impl Worker {
         let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
         let mut worked = pulled.adus > 0;
         worked |= self.check()?;
+        worked |= self.desk.drain();
         worked |= self.begin()?;
         worked |= self.desk.ask_for_entries()?;
         worked |= self.desk.asker.send(channel)?;
-        let idle = self.desk.pending.is_empty() && self.checking.is_none();
+        let desk = &self.desk;
+        let idle = desk.pending.is_empty() && self.checking.is_none() && desk.draining.is_none();
         let flushed = channel.flush()? == Sent::Taken;
         if flushed && idle && self.desk.asker.outbox.is_empty() && self.desk.plan.is_finished() {
             channel.finish()?;
@@ -169,7 +174,8 @@ impl Drop for Worker {
     /// What this connection had begun is for another one, or for the next time.
     fn drop(&mut self) {
         let plan = Arc::clone(&self.desk.plan);
-        if let Some((file, _)) = self.checking.take() {
+        let unfinished = [self.checking.take(), self.desk.draining.take()];
+        for (file, _) in unfinished.into_iter().flatten() {
             plan.give_back(Job::File(file));
         }
         for (_, pending) in self.desk.pending.drain() {
@@ -262,6 +268,10 @@ impl Desk {
         if !file.has_failed() {
             match target.finish() {
                 Ok(true) => self.plan.done(&file, &target),
+                Ok(false) if target.is_draining() => {
+                    self.draining = Some((file, target));
+                    return;
+                }
                 Ok(false) => {}
                 Err(error) => self.plan.failed(&file, error),
             }
@@ -270,6 +280,13 @@ impl Desk {
         drop(target);
         drop(file);
         self.plan.end();
+    }
+
+    /// Looks whether an outlet has taken everything; true when there is no more to wait for.
+    fn drain(&mut self) -> bool {
+        let Some((file, target)) = self.draining.take() else { return false };
+        self.complete(file, target);
+        self.draining.is_none()
     }
 
     /// The read `xid` is over, for better or worse.
@@ -433,7 +450,10 @@ impl Receiver for Desk {
     }
 
     fn hole(&mut self, hole: Hole) -> Result<(), Error> {
-        self.data(hole.xid, hole.copy, hole.len, |writer| writer.hole(hole.position, hole.len))
+        let Hole { xid, copy, position, len } = hole;
+        self.data(xid, copy, len, |writer| writer.hole(position, len))?;
+        self.plan.bytes_holes.fetch_add(len, Ordering::Relaxed);
+        Ok(())
     }
 
     fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
@@ -444,6 +464,6 @@ impl Receiver for Desk {
     }
 
     fn accepts(&self) -> bool {
-        true
+        self.plan.wants_contents()
     }
 }

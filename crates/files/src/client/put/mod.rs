@@ -47,6 +47,19 @@ pub struct Source {
     pub name: RemotePath,
 }
 
+/// One of several things to put.
+#[derive(Debug)]
+pub struct Part {
+    /// What.
+    pub source: Source,
+    /// Its path on the server.
+    pub remote: RemotePath,
+    /// Where it is told of: before the paths of what is in a folder; empty for a file, which has its name.
+    pub label: RemotePath,
+    /// It may replace what is put before it, and begins when all of that is there.
+    pub after_all: bool,
+}
+
 impl Source {
     /// The file or folder at `path`; a link at its end is followed.
     ///

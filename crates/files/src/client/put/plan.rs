@@ -1,12 +1,12 @@
 //! What is to be put, shared by all connections.
 
-use super::{Options, Source};
+use super::{Options, Part, Source};
 use crate::client::range_len;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::message::Code;
 use crate::meta::{Kind, Meta};
 use crate::name::{MAX_DEPTH, is_reserved, link_stays_inside};
-use crate::{Element, Error, RemotePath};
+use crate::{Element, Error, PathError, RemotePath};
 use cap_std::fs::{Dir, ReadDir};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,12 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is to be put, shared by all connections. The folder is walked as fast as files are sent.
 pub struct Plan {
-    pub(super) dir: Dir,
     pub(super) options: Options,
-    /// Where on the server.
-    remote: RemotePath,
     /// Bytes that were sent.
     pub(super) bytes_sent: AtomicU64,
+    /// Of these, those that lie in holes.
+    pub(super) bytes_holes: AtomicU64,
     ledger: Mutex<Ledger>,
     /// Folders whose contents are all there.
     touches: Arc<Mutex<VecDeque<(RemotePath, Meta)>>>,
@@ -29,8 +28,10 @@ pub struct Plan {
 
 struct Ledger {
     observer: Box<dyn Observer>,
-    /// What to put, before the first job was taken.
-    start: Option<RemotePath>,
+    /// What is still to be looked at.
+    parts: Parts,
+    /// One of them that waits until all before it are there.
+    held: Option<Part>,
     /// The walk, outermost folder first.
     walk: Vec<Level>,
     jobs: VecDeque<Job>,
@@ -39,7 +40,20 @@ struct Ledger {
     first_error: Option<Error>,
 }
 
+/// One thing after the other; those that cannot be opened are failures.
+type Parts = Box<dyn Iterator<Item = Result<Part, Error>> + Send>;
+
+/// A thing to put: where it is here, and where on the server.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) dir: Dir,
+    remote: RemotePath,
+    /// What stands before its paths where they are told; empty when there is nothing else to put.
+    label: RemotePath,
+}
+
 struct Level {
+    root: Arc<Root>,
     entries: ReadDir,
     /// Below the root of the transfer.
     path: RemotePath,
@@ -77,6 +91,7 @@ pub(super) enum Job {
 /// A file, folder or link to put.
 #[derive(Debug)]
 pub(super) struct File {
+    pub(super) root: Arc<Root>,
     /// On the server.
     pub(super) remote: RemotePath,
     /// Below the folder of the source.
@@ -91,7 +106,7 @@ pub(super) struct File {
 
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("remote", &self.remote).finish_non_exhaustive()
+        f.debug_struct("Plan").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
@@ -103,9 +118,20 @@ impl Plan {
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
+        let part = Part { source, remote, label: RemotePath::default(), after_all: false };
+        Plan::of(std::iter::once(Ok(part)), options, observer)
+    }
+
+    /// Puts one thing after the other; each is opened when its turn comes.
+    pub fn of(
+        parts: impl Iterator<Item = Result<Part, Error>> + Send + 'static,
+        options: Options,
+        observer: Box<dyn Observer>,
+    ) -> Arc<Plan> {
         let ledger = Ledger {
             observer,
-            start: Some(source.name),
+            parts: Box::new(parts),
+            held: None,
             walk: Vec::new(),
             jobs: VecDeque::new(),
             active: 0,
@@ -113,10 +139,9 @@ impl Plan {
             first_error: None,
         };
         Arc::new(Plan {
-            dir: source.dir,
             options,
-            remote,
             bytes_sent: AtomicU64::new(0),
+            bytes_holes: AtomicU64::new(0),
             ledger: Mutex::new(ledger),
             touches: Arc::default(),
         })
@@ -131,7 +156,7 @@ impl Plan {
     pub fn is_finished(&self) -> bool {
         let ledger = self.lock();
         let touches = self.touches.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        ledger.start.is_none()
+        ledger.totals.all_found
             && ledger.walk.is_empty()
             && ledger.jobs.is_empty()
             && ledger.active == 0
@@ -142,6 +167,7 @@ impl Plan {
     pub fn totals(&self) -> Totals {
         let mut totals = self.lock().totals;
         totals.bytes_done += self.bytes_sent.load(Ordering::Relaxed);
+        totals.bytes_holes = self.bytes_holes.load(Ordering::Relaxed);
         totals
     }
 
@@ -157,14 +183,12 @@ impl Plan {
     /// The next job, which the worker must end with [`Plan::end`] or give back.
     pub(super) fn take(&self) -> Option<Job> {
         let mut ledger = self.lock();
-        if let Some(name) = ledger.start.take()
-            && let Err(error) = self.start(&mut ledger, &name)
-        {
-            ledger.fail(&RemotePath::default(), error);
-            ledger.totals.all_found = true;
-        }
-        while ledger.jobs.is_empty() && !ledger.walk.is_empty() {
-            self.walk(&mut ledger);
+        while ledger.jobs.is_empty() && !ledger.totals.all_found {
+            if !ledger.walk.is_empty() {
+                self.walk(&mut ledger);
+            } else if !self.next_part(&mut ledger) {
+                break;
+            }
         }
         let job = ledger.jobs.pop_front().or_else(|| {
             let touch = self.touches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -186,38 +210,59 @@ impl Plan {
         ledger.jobs.push_front(job);
     }
 
-    fn start(&self, ledger: &mut Ledger, name: &RemotePath) -> Result<(), Error> {
-        let metadata = self
-            .dir
-            .metadata(name.as_path())
-            .map_err(|e| Error::os("look at", name.as_bytes(), e))?;
+    /// Looks at the next thing to put; false when it has to wait for those before it.
+    fn next_part(&self, ledger: &mut Ledger) -> bool {
+        let part = match ledger.held.take().map(Ok).or_else(|| ledger.parts.next()) {
+            Some(Ok(part)) => part,
+            Some(Err(error)) => {
+                ledger.fail(&RemotePath::default(), error);
+                return true;
+            }
+            None => {
+                ledger.totals.all_found = true;
+                return true;
+            }
+        };
+        let touches = self.touches.lock().unwrap_or_else(PoisonError::into_inner).len();
+        if part.after_all && ledger.active + touches > 0 {
+            ledger.held = Some(part);
+            return false;
+        }
+        let label = part.label.clone();
+        if let Err(error) = self.start(ledger, part) {
+            ledger.fail(&label, error);
+        }
+        true
+    }
+
+    fn start(&self, ledger: &mut Ledger, part: Part) -> Result<(), Error> {
+        let Part { source: Source { dir, name }, remote, label, .. } = part;
+        let metadata =
+            dir.metadata(name.as_path()).map_err(|e| Error::os("look at", name.as_bytes(), e))?;
         let meta = Meta::of(&metadata);
+        let root = Arc::new(Root { dir, remote: remote.clone(), label });
         let folder = |meta| {
-            Arc::new(Folder {
-                remote: self.remote.clone(),
-                meta,
-                touches: Arc::clone(&self.touches),
-            })
+            let touches = Arc::clone(&self.touches);
+            Arc::new(Folder { remote: remote.clone(), meta, touches })
         };
         match meta.kind {
             Kind::File => {
-                let file = self.file(self.remote.clone(), name.clone(), meta, folder(None));
+                let file = file(&root, remote.clone(), name, meta, folder(None));
                 self.add_file(ledger, file);
-                ledger.totals.all_found = true;
                 Ok(())
             }
             Kind::Folder => {
                 let entries =
-                    self.dir.entries().map_err(|e| Error::os("list", name.as_bytes(), e))?;
+                    root.dir.entries().map_err(|e| Error::os("list", name.as_bytes(), e))?;
                 // The served folder itself keeps its own time.
-                let touched = (!self.remote.as_bytes().is_empty()).then_some(meta);
+                let touched = (!remote.as_bytes().is_empty()).then_some(meta);
                 let folder = folder(touched);
+                let path = RemotePath::default();
                 if touched.is_some() {
-                    let file =
-                        self.file(self.remote.clone(), RemotePath::default(), meta, folder.clone());
+                    let file = file(&root, remote.clone(), path.clone(), meta, folder.clone());
                     ledger.jobs.push_back(Job::Make(Arc::new(file), Vec::new()));
                 }
-                ledger.walk.push(Level { entries, path: RemotePath::default(), folder });
+                ledger.walk.push(Level { root, entries, path, folder });
                 Ok(())
             }
             Kind::Link | Kind::Other => Err(Error::local(Code::NotAFile, name.as_bytes())),
@@ -230,40 +275,43 @@ impl Plan {
         let entry = match level.entries.next() {
             Some(Ok(entry)) => entry,
             Some(Err(error)) => {
-                let path = level.path.clone();
+                let (path, shown) = (level.path.clone(), level.root.shown(&level.path));
                 ledger.walk.pop();
                 let error = Error::os("list", path.as_bytes(), error);
-                return ledger.fail(&path, error);
+                return ledger.fail(&shown, error);
             }
             None => {
                 ledger.walk.pop();
-                ledger.totals.all_found = ledger.walk.is_empty();
                 return;
             }
         };
         let name = entry.file_name();
-        let (path, folder) = (level.path.clone(), level.folder.clone());
+        let (path, folder, root) = (level.path.clone(), level.folder.clone(), level.root.clone());
         if is_reserved(name.as_bytes()) {
             return;
         }
         let path = match path.join(name.as_bytes()) {
             Ok(path) => path,
-            Err(problem) => return ledger.fail(&path, Error::path(name.as_bytes(), problem)),
+            Err(problem) => {
+                let error = Error::path(name.as_bytes(), problem);
+                return ledger.fail(&root.shown(&path), error);
+            }
         };
         let os = |e| Error::os("look at", path.as_bytes(), e);
         match entry.metadata().map_err(os) {
             Ok(metadata) => {
-                if let Err(error) = self.entry(ledger, &path, Meta::of(&metadata), folder) {
-                    ledger.fail(&path, error);
+                if let Err(error) = self.entry(ledger, &root, &path, Meta::of(&metadata), folder) {
+                    ledger.fail(&root.shown(&path), error);
                 }
             }
-            Err(error) => ledger.fail(&path, error),
+            Err(error) => ledger.fail(&root.shown(&path), error),
         }
     }
 
     fn entry(
         &self,
         ledger: &mut Ledger,
+        root: &Arc<Root>,
         path: &RemotePath,
         meta: Meta,
         folder: Arc<Folder>,
@@ -272,53 +320,39 @@ impl Plan {
         match meta.kind {
             Kind::Folder if !filter.takes_folder(path.as_bytes()) => {}
             Kind::Folder if ledger.walk.len() >= MAX_DEPTH => {
-                return Err(Error::path(path.as_bytes(), crate::PathError::TooDeep));
+                return Err(Error::path(path.as_bytes(), PathError::TooDeep));
             }
             Kind::Folder => {
                 let os = |e| Error::os("list", path.as_bytes(), e);
                 let entries =
-                    self.dir.open_dir(path.as_path()).and_then(|dir| dir.entries()).map_err(os)?;
-                let remote = self.below(path)?;
+                    root.dir.open_dir(path.as_path()).and_then(|dir| dir.entries()).map_err(os)?;
+                let remote = root.below(path)?;
                 let touches = Arc::clone(&self.touches);
                 let inner = Arc::new(Folder { remote: remote.clone(), meta: Some(meta), touches });
-                let file = self.file(remote, path.clone(), meta, inner.clone());
+                let file = file(root, remote, path.clone(), meta, inner.clone());
                 ledger.jobs.push_back(Job::Make(Arc::new(file), Vec::new()));
-                ledger.walk.push(Level { entries, path: path.clone(), folder: inner });
+                let (root, path) = (root.clone(), path.clone());
+                ledger.walk.push(Level { root, entries, path, folder: inner });
             }
             _ if !filter.takes_file(path.as_bytes()) => {}
-            Kind::Other => ledger.skip(path, Skip::NotAFile),
+            Kind::Other => ledger.skip(&root.shown(path), Skip::NotAFile),
             Kind::Link => {
                 let os = |e| Error::os("read the link", path.as_bytes(), e);
-                let target = self.dir.read_link_contents(path.as_path()).map_err(os)?;
+                let target = root.dir.read_link_contents(path.as_path()).map_err(os)?;
                 let target = target.as_os_str().as_bytes();
                 if link_stays_inside(target, path.depth() - 1) {
-                    let file = self.file(self.below(path)?, path.clone(), meta, folder);
+                    let file = file(root, root.below(path)?, path.clone(), meta, folder);
                     ledger.jobs.push_back(Job::Make(Arc::new(file), target.to_vec()));
                 } else {
-                    ledger.skip(path, Skip::LinkLeadsOut);
+                    ledger.skip(&root.shown(path), Skip::LinkLeadsOut);
                 }
             }
             Kind::File => {
-                let file = self.file(self.below(path)?, path.clone(), meta, folder);
+                let file = file(root, root.below(path)?, path.clone(), meta, folder);
                 self.add_file(ledger, file);
             }
         }
         Ok(())
-    }
-
-    /// Where `path` goes on the server.
-    fn below(&self, path: &RemotePath) -> Result<RemotePath, Error> {
-        let mut remote = self.remote.clone();
-        for name in path.as_bytes().split(|&byte| byte == b'/') {
-            remote = remote.join(name).map_err(|e| Error::path(path.as_bytes(), e))?;
-        }
-        Ok(remote)
-    }
-
-    /// `remote` is where it goes, `path` where it is below the root of the transfer.
-    fn file(&self, remote: RemotePath, path: RemotePath, meta: Meta, folder: Arc<Folder>) -> File {
-        let (failed, done, ranges) = (false.into(), false.into(), 0.into());
-        File { remote, path, meta, _folder: folder, failed, done, ranges }
     }
 
     fn add_file(&self, ledger: &mut Ledger, file: File) {
@@ -341,7 +375,7 @@ impl Plan {
         let mut ledger = self.lock();
         ledger.totals.bytes_done += bytes;
         ledger.totals.bytes_here += bytes;
-        ledger.observer.event(Event::Resumed { path: &file.path, bytes });
+        ledger.observer.event(Event::Resumed { path: &file.shown(), bytes });
     }
 
     /// A file is complete on the server; told once.
@@ -350,14 +384,14 @@ impl Plan {
             let mut ledger = self.lock();
             ledger.totals.files_done += 1;
             let size = file.meta.size;
-            ledger.observer.event(Event::Done { path: &file.path, size, hash });
+            ledger.observer.event(Event::Done { path: &file.shown(), size, hash });
         }
     }
 
     /// A file, folder or link has failed; told once.
     pub(super) fn failed(&self, file: &File, error: Error) {
         if !file.failed.swap(true, Ordering::Relaxed) {
-            self.lock().fail(&file.path, error);
+            self.lock().fail(&file.shown(), error);
         }
     }
 
@@ -367,7 +401,45 @@ impl Plan {
     }
 }
 
+/// `remote` is where it goes, `path` where it is below its root.
+fn file(
+    root: &Arc<Root>,
+    remote: RemotePath,
+    path: RemotePath,
+    meta: Meta,
+    folder: Arc<Folder>,
+) -> File {
+    let (failed, done, ranges) = (false.into(), false.into(), 0.into());
+    File { root: root.clone(), remote, path, meta, _folder: folder, failed, done, ranges }
+}
+
+impl Root {
+    /// Where `path` goes on the server.
+    fn below(&self, path: &RemotePath) -> Result<RemotePath, Error> {
+        join(&self.remote, path).map_err(|e| Error::path(path.as_bytes(), e))
+    }
+
+    /// `path` as it is told.
+    fn shown(&self, path: &RemotePath) -> RemotePath {
+        join(&self.label, path).unwrap_or_else(|_| path.clone())
+    }
+}
+
+/// `path` in `folder`.
+fn join(folder: &RemotePath, path: &RemotePath) -> Result<RemotePath, PathError> {
+    let mut all = folder.clone();
+    for name in path.as_bytes().split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+        all = all.join(name)?;
+    }
+    Ok(all)
+}
+
 impl File {
+    /// Its path as it is told.
+    fn shown(&self) -> RemotePath {
+        self.root.shown(&self.path)
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! One connection of a put.
 
-use super::plan::{File, Job, Plan};
+use super::plan::{File, Job, Plan, Root};
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::client::{Asker, REQUESTS_MAX};
@@ -30,6 +30,8 @@ pub struct Worker {
     outgoing: Option<(Outgoing, Sending)>,
     /// Where the last file came from.
     parent: Last,
+    /// What it is a folder of.
+    root: Option<Arc<Root>>,
     finished: bool,
 }
 
@@ -75,7 +77,8 @@ impl Worker {
         let bundler = Bundler::new(element, plan.options.reply_bytes == 0);
         let rate = Rate::new(rate.div_ceil(u64::from(plan.options.connections.max(1))));
         let desk = Desk { plan, asker, pending: HashMap::new(), ready: VecDeque::new() };
-        Worker { desk, bundler, rate, outgoing: None, parent: Last::default(), finished: false }
+        let (parent, root) = (Last::default(), None);
+        Worker { desk, bundler, rate, outgoing: None, parent, root, finished: false }
     }
 
     /// Does what can be done now.
@@ -178,9 +181,10 @@ impl Worker {
             };
             match outgoing.send(channel, &mut scratch.read, self.desk.asker.element, budget) {
                 Ok(Progress::Full) => return Ok(()),
-                Ok(Progress::More { bytes }) => {
-                    self.rate.spend(bytes);
+                Ok(Progress::More { bytes, holes }) => {
+                    self.rate.spend(bytes - holes);
                     self.desk.plan.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+                    self.desk.plan.bytes_holes.fetch_add(holes, Ordering::Relaxed);
                     sent += bytes;
                 }
                 Ok(Progress::Done) => self.sent()?,
@@ -210,13 +214,16 @@ impl Worker {
             };
             let plan = &self.desk.plan;
             let file = &sending.file;
-            let opened =
-                open_file(&plan.dir, &mut self.parent, &file.path).and_then(|(opened, meta)| {
-                    match meta.version == file.meta.version {
-                        true => Ok(opened),
-                        false => Err(Error::local(Code::Changed, file.path.as_bytes())),
-                    }
-                });
+            if !self.root.as_ref().is_some_and(|root| Arc::ptr_eq(root, &file.root)) {
+                self.root = Some(Arc::clone(&file.root));
+                self.parent.forget();
+            }
+            let opened = open_file(&file.root.dir, &mut self.parent, &file.path).and_then(
+                |(opened, meta)| match meta.version == file.meta.version {
+                    true => Ok(opened),
+                    false => Err(Error::local(Code::Changed, file.path.as_bytes())),
+                },
+            );
             match opened {
                 Ok(opened) => {
                     let reply_bytes = plan.options.reply_bytes;
