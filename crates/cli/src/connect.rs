@@ -186,6 +186,12 @@ impl<'a> Connector<'a> {
             StackError::Untrusted(peer) => (Code::Refused, self.unknown(*peer)),
             StackError::Session(SessionError::Handshake(handshake)) => {
                 let text = match handshake {
+                    HandshakeError::UntrustedServer { expected, found } if self.known.is_none() => {
+                        format!(
+                            "the server {host} has another key than --trust says:\n  {found}\nand not\n  \
+                             {expected}\nIf that is what the server printed at its start, use it with --trust"
+                        )
+                    }
                     HandshakeError::UntrustedServer { expected, found } => {
                         let path = self.paths.known_hosts.clone();
                         let (host, known, found) = (host.clone(), *expected, *found);

@@ -10,6 +10,7 @@ use fusewire_session::{Cipher, Level};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::options;
 use crate::output::{Result, count, json, printable, rate, size};
 
 /// A shorter file is sent several times end to end, so that there is something to measure.
@@ -23,8 +24,8 @@ pub struct Demo {
     /// The file to send [default: this program].
     #[arg(long, value_name = "PATH", conflicts_with = "bytes")]
     file: Option<PathBuf>,
-    /// Send so many made bytes instead.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_BYTES))]
+    /// Send so many made bytes instead, for example 300M.
+    #[arg(long, value_name = "N", value_parser = some_bytes)]
     bytes: Option<u64>,
     /// Rounds of one transfer each; figures are medians.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -35,6 +36,12 @@ pub struct Demo {
     /// Print JSON lines: one a method, and a last one with `verified`.
     #[arg(long)]
     json: bool,
+}
+
+fn some_bytes(text: &str) -> std::result::Result<u64, String> {
+    let bytes = options::bytes(text)?;
+    let bound = || format!("expected 1 to {}", size(MOST_BYTES));
+    Some(bytes).filter(|bytes| (1..=MOST_BYTES).contains(bytes)).ok_or_else(bound)
 }
 
 /// A folder in memory, where the system has one; removed at the end, also when a signal ends the program.
@@ -89,7 +96,11 @@ impl Subject {
             Some(file) => (file.clone(), printable(&file.display().to_string())),
             None => (std::env::current_exe()?, "this program itself".to_string()),
         };
-        let len = std::fs::metadata(&file).map_err(|e| format!("{name}: {e}"))?.len();
+        let there = std::fs::metadata(&file).map_err(|e| format!("{name}: {e}"))?;
+        if !there.is_file() {
+            return Err(format!("{name} is no regular file").into());
+        }
+        let len = there.len();
         if len == 0 {
             return Err(format!("{name} is empty").into());
         }
@@ -98,9 +109,7 @@ impl Subject {
         }
         let times = ENOUGH_BYTES.div_ceil(len);
         let mut out = File::create(&path)?;
-        for _ in 0..times {
-            std::io::copy(&mut File::open(&file)?, &mut out)?;
-        }
+        repeat(&std::fs::read(&file)?, times, &mut out)?;
         let bytes = out.metadata()?.len();
         let is = format!(
             "{name}, {}, {times} times end to end so that there is something to measure: {}",
@@ -109,6 +118,20 @@ impl Subject {
         );
         Ok(Subject { path, bytes, is })
     }
+}
+
+/// Writes `content` so many times, in pieces that are worth a call.
+fn repeat(content: &[u8], times: u64, out: &mut impl Write) -> std::io::Result<()> {
+    const PIECE: usize = 1 << 20;
+    let in_piece = (PIECE / content.len().max(1)).max(1);
+    let piece = content.repeat(in_piece);
+    let mut left = times;
+    while left > 0 {
+        let n = left.min(in_piece as u64);
+        out.write_all(&piece[..n as usize * content.len()])?;
+        left -= n;
+    }
+    Ok(())
 }
 
 /// Bytes without a pattern (xorshift64).
@@ -227,4 +250,33 @@ fn table(lines: &[Line]) -> Result {
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_file_is_repeated_in_few_calls() {
+        struct Calls(Vec<u8>, usize);
+        impl Write for Calls {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.extend(bytes);
+                self.1 += 1;
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        for (len, times) in [(3, 3_000_001), (1, 1), ((1 << 20) + 1, 3), (700_000, 5)] {
+            let content: Vec<u8> = (0..len).map(|n: usize| n as u8).collect();
+            let mut out = Calls(Vec::new(), 0);
+            repeat(&content, times, &mut out).unwrap();
+            assert!(out.0 == content.repeat(times as usize), "{len} bytes, {times} times");
+            assert!(out.1 <= 10, "{} calls", out.1);
+        }
+        assert_eq!(some_bytes("1M"), Ok(1_000_000));
+        assert!(some_bytes("0").is_err() && some_bytes("5GiB").is_err());
+    }
 }

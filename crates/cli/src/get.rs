@@ -1,12 +1,16 @@
 //! `fusewire get`.
 
-use std::path::PathBuf;
+use std::fs::{File, metadata};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fusewire_files::client::get::{Destination, Existing, Options, Plan};
+use fusewire_files::Error;
+use fusewire_files::client::get::{Destination, Existing, Options, Outlet, Plan};
 
-use crate::connect::Connector;
-use crate::output::{EXIT_CODES, Result};
+use crate::output::{Code, EXIT_CODES, Failure, Result};
 use crate::report::Reporter;
 use crate::transfer::{self, Moving};
 use crate::url::Url;
@@ -17,10 +21,15 @@ use crate::url::Url;
 pub struct Get {
     /// fusewire://host[:port]/path of a file or a folder.
     url: Url,
-    /// A folder to put it into, or the name to give it; /dev/null to check everything and keep nothing.
+    /// The name to give it, or with a slash at its end a folder to put it into; a file goes into a folder that
+    /// is there. A pipe or a device is written to, - is standard output, /dev/null to check everything and
+    /// keep nothing.
     #[arg(short, long, value_name = "PATH", default_value = ".")]
     output: PathBuf,
-    /// Leave files alone that have the same size and time here.
+    /// Replace a link that has the name given.
+    #[arg(long, conflicts_with = "no_clobber")]
+    force: bool,
+    /// Leave files alone that have the same size and time here, or are newer.
     #[arg(long, conflicts_with = "no_clobber")]
     update: bool,
     /// Never replace a file.
@@ -61,11 +70,45 @@ pub fn run(get: &Get) -> Result {
         anew: get.no_resume,
         forget: get.output.as_os_str() == "/dev/null",
     };
-    let destination = Destination::from_path(&get.output, &get.url.path)?;
+    let destination = get.destination()?;
     let stop = transfer::stop_flag()?;
-    let mut connector = Connector::new(&moving.connect, &get.url)?;
-    let link = connector.open()?;
+    let (mut connector, link) = transfer::connect(moving, &get.url)?;
     let reporter = Reporter::new(moving.voice(), &get.url);
     let plan = Plan::new(get.url.path.clone(), destination, options, Box::new(reporter.clone()));
     transfer::run(&plan, link, &mut connector, moving, &reporter, "got", &stop)
+}
+
+impl Get {
+    fn destination(&self) -> Result<Destination> {
+        let path = &self.output;
+        if path.as_os_str() == "-" || is_standard_output(path) {
+            if self.moving.json {
+                let text = "--json and the file both want standard output";
+                return Err(Failure::new(Code::Usage, text).into());
+            }
+            return Ok(Destination::to_outlet(Outlet::new("standard output", || {
+                let out = io::stdout().as_fd().try_clone_to_owned()?;
+                Ok(Box::new(File::from(out)) as Box<dyn Write>)
+            }))?);
+        }
+        let understand = match self.force {
+            true => Destination::replacing_links,
+            false => Destination::from_path,
+        };
+        Ok(understand(path, &self.url.path).map_err(|error| match error {
+            Error::Link { .. } => {
+                Failure::new(Code::Failed, format!("{error}; --force does that")).into()
+            }
+            error => Box::<dyn std::error::Error>::from(error),
+        })?)
+    }
+}
+
+/// One of the system's links to it, wherever it leads now: to a terminal, a pipe or a file.
+fn is_standard_output(path: &Path) -> bool {
+    let ours = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let (Ok(ours), Ok(there)) = (ours.and_then(|file| file.metadata()), metadata(path)) else {
+        return false;
+    };
+    path.is_symlink() && (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }

@@ -9,8 +9,11 @@ use fusewire_files::{Entry, Kind, RemotePath, Shown};
 use serde_json::json;
 
 use crate::connect::{Connect, Connector};
-use crate::output::{Code, EXIT_CODES, Failure, Result};
+use crate::output::{Code, EXIT_CODES, Failure, Result, json_line, with_path};
 use crate::url::Url;
+
+/// Entries that are held to be sorted; the server has them in no order.
+const SORTED_MAX: usize = 100_000;
 
 /// What to list.
 #[derive(Args)]
@@ -21,7 +24,7 @@ pub struct Ls {
     /// Folders below too.
     #[arg(short, long)]
     recursive: bool,
-    /// Permissions, size and time too.
+    /// Kind (d a folder, l a link, ? a device, pipe or socket), permissions, size and time (UTC) too.
     #[arg(short, long)]
     long: bool,
     /// Print a line of JSON for each entry.
@@ -35,24 +38,59 @@ pub struct Ls {
 pub fn run(ls: &Ls) -> Result {
     let mut connector = Connector::new(&ls.connect, &ls.url)?;
     let mut link = connector.open()?;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut lines = Lines {
+        out: std::io::BufWriter::new(std::io::stdout().lock()),
+        held: Vec::new(),
+        many: false,
+    };
     let mut written = Ok(());
     let never = AtomicBool::new(false);
     let show = |path: &RemotePath, entry: &Entry| {
         if written.is_ok() {
-            written = line(ls, path, entry).and_then(|line| writeln!(out, "{line}"));
+            written = line(ls, path, entry).and_then(|line| lines.add(path, line));
         }
     };
     let mut list = List::new(ls.url.path.clone(), ls.recursive, link.element(), show)?;
     let result = link.run(&never, &mut |channel, scratch, _| list.turn(channel, scratch));
     drop(list);
-    written.and_then(|()| out.flush())?;
+    written.and_then(|()| lines.flush())?;
     match result {
         Ok(_) => Ok(()),
         Err(error) if error.is_about_one_file() => {
             Err(Failure::new(Code::Failed, format!("{}: {error}", ls.url)).into())
         }
         Err(error) => Err(Failure::new(Code::Connection, error.to_string()).into()),
+    }
+}
+
+/// Lines sorted by their paths; of more than [`SORTED_MAX`] only those that came first.
+struct Lines<W: Write> {
+    out: W,
+    held: Vec<(Vec<u8>, String)>,
+    /// There were too many to hold.
+    many: bool,
+}
+
+impl<W: Write> Lines<W> {
+    fn add(&mut self, path: &RemotePath, line: String) -> std::io::Result<()> {
+        if self.many {
+            return writeln!(self.out, "{line}");
+        }
+        // A folder stands right before what is in it.
+        let key = path.as_bytes().iter().map(|&byte| if byte == b'/' { 0 } else { byte });
+        self.held.push((key.collect(), line));
+        if self.held.len() >= SORTED_MAX {
+            self.many = true;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let mut held = std::mem::take(&mut self.held);
+        held.sort();
+        held.iter().try_for_each(|(_, line)| writeln!(self.out, "{line}"))?;
+        self.out.flush()
     }
 }
 
@@ -69,15 +107,19 @@ fn line(ls: &Ls, path: &RemotePath, entry: &Entry) -> std::io::Result<String> {
             Kind::Other => "other",
         };
         let value = json!({
-            "path": shown,
             "kind": kind,
             "bytes": meta.size,
             "mode": format!("{:04o}", meta.mode),
             "mtime_s": meta.mtime.s,
             "mtime_ns": meta.mtime.ns,
-            "target": (!entry.target.is_empty()).then(|| Shown(&entry.target).to_string()),
+            "target": null,
         });
-        return Ok(value.to_string());
+        let bytes = if path.as_bytes().is_empty() { own } else { path.as_bytes() };
+        let mut value = with_path(value, "path", bytes);
+        if !entry.target.is_empty() {
+            value = with_path(value, "target", &entry.target);
+        }
+        return json_line(&value).map_err(|error| std::io::Error::other(error.to_string()));
     }
     let end = match meta.kind {
         Kind::Folder => "/",
@@ -117,7 +159,7 @@ fn time(s: i64) -> String {
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest / 60 % 60)
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", rest / 3600, rest / 60 % 60)
 }
 
 #[cfg(test)]
@@ -125,12 +167,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_are_sorted_as_long_as_they_can_be_held() {
+        let mut lines = Lines { out: Vec::new(), held: Vec::new(), many: false };
+        for name in ["b", "a b", "a/z", "a", "a/b", "ab"] {
+            let path = RemotePath::from_user(name.as_bytes()).unwrap();
+            lines.add(&path, name.to_string()).unwrap();
+        }
+        lines.flush().unwrap();
+        assert_eq!(String::from_utf8(lines.out).unwrap(), "a\na/b\na/z\na b\nab\nb\n");
+        let mut lines = Lines { out: Vec::new(), held: Vec::new(), many: false };
+        for n in (0..SORTED_MAX + 2).rev() {
+            let name = format!("{n:06}");
+            lines.add(&RemotePath::from_user(name.as_bytes()).unwrap(), name).unwrap();
+            assert!(lines.held.len() < SORTED_MAX);
+        }
+        lines.flush().unwrap();
+        let text = String::from_utf8(lines.out).unwrap();
+        assert!(text.starts_with("000002\n000003\n") && text.ends_with("000001\n000000\n"));
+    }
+
+    #[test]
     fn modes_and_times() {
         assert_eq!(mode(0o754), "rwxr-xr--");
-        assert_eq!(time(0), "1970-01-01 00:00");
-        assert_eq!(time(951_782_400), "2000-02-29 00:00");
-        assert_eq!(time(1_700_000_000), "2023-11-14 22:13");
-        assert_eq!(time(-1), "1969-12-31 23:59");
+        assert_eq!(time(0), "1970-01-01 00:00Z");
+        assert_eq!(time(951_782_400), "2000-02-29 00:00Z");
+        assert_eq!(time(1_700_000_000), "2023-11-14 22:13Z");
+        assert_eq!(time(-1), "1969-12-31 23:59Z");
         let _ = time(i64::MIN / 2);
     }
 }

@@ -29,16 +29,19 @@ mod xdr;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Files in one pass over a user-level TCP, encrypted.
 #[derive(Parser)]
 #[command(name = "fusewire", version, arg_required_else_help = true, after_help = output::EXIT_CODES)]
 struct Args {
-    /// What to log on standard error: off, error, warn, info, debug, trace [default: RUST_LOG, or warn].
-    #[arg(long, global = true, value_name = "LEVEL")]
+    /// What to log on standard error: off, error, warn, info, debug, trace, or such for parts of it, as RUST_LOG has
+    /// them [default: RUST_LOG, or warn].
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = log_filter)]
     log_level: Option<String>,
     #[command(subcommand)]
     command: Command,
@@ -124,6 +127,16 @@ fn survive_limits() -> std::io::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen).map(drop)
 }
 
+/// A level, or directives `PART=LEVEL`; a word alone would be taken for the name of a part.
+fn log_filter(text: &str) -> Result<String, String> {
+    let is_level = |part: &str| !part.is_empty() && LevelFilter::from_str(part).is_ok();
+    let is_known = |part: &str| part.contains('=') || is_level(part);
+    if !text.split(',').all(is_known) {
+        return Err("expected off, error, warn, info, debug or trace".into());
+    }
+    EnvFilter::try_new(text).map(|_| text.to_string()).map_err(|error| error.to_string())
+}
+
 /// Logs go to standard error; the option wins over RUST_LOG.
 fn log(level: Option<&str>) -> output::Result {
     let filter = match level {
@@ -135,4 +148,25 @@ fn log(level: Option<&str>) -> output::Result {
     let format = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
     format.with_writer(std::io::stderr).init();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_one_that_there_is() {
+        for level in ["off", "info", "DEBUG", "warn,fusewire_stack=debug", "fusewire_files=trace"] {
+            assert!(log_filter(level).is_ok(), "{level}");
+        }
+        for wrong in ["loud", "", "info,loud", "fusewire_stack=loud"] {
+            assert!(log_filter(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_argument_table_holds() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
 }

@@ -95,15 +95,18 @@ pub fn rate(text: &str) -> std::result::Result<u64, String> {
     number.checked_mul(unit).filter(|n| *n > 0).ok_or_else(wrong)
 }
 
-/// Bytes: a number with kB, MB, GB, KiB, MiB or GiB behind it.
+/// Bytes: a number with kB, MB, GB (or k, M, G), KiB, MiB or GiB behind it.
 pub fn bytes(text: &str) -> std::result::Result<u64, String> {
-    const UNITS: [(&str, u64); 7] = [
+    const UNITS: [(&str, u64); 10] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),
         ("GiB", 1 << 30),
         ("kB", 1_000),
         ("MB", 1_000_000),
         ("GB", 1_000_000_000),
+        ("k", 1_000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
         ("", 1),
     ];
     let wrong = || "expected bytes, for example 4096, 20MB or 1GiB".to_string();
@@ -270,6 +273,7 @@ mod tests {
     fn sizes_have_units() {
         assert_eq!(bytes("256MiB"), Ok(256 << 20));
         assert_eq!(bytes("5 kB"), Ok(5_000));
+        assert_eq!((bytes("1M"), bytes("2k")), (Ok(1_000_000), Ok(2_000)));
         assert_eq!(bytes("0"), Ok(0));
         for wrong in ["", "MiB", "1m", "-1", "99999999999GiB"] {
             assert!(bytes(wrong).is_err(), "{wrong}");

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use fusewire_files::is_deceptive;
+
 /// What a command returns.
 pub type Result<T = ()> = std::result::Result<T, Box<dyn StdError>>;
 
@@ -93,6 +95,7 @@ pub fn rate(bytes_per_s: f64) -> String {
 /// Bytes, for people.
 pub fn size(bytes: u64) -> String {
     match bytes as f64 {
+        b if b >= 1e12 => format!("{:.2} TB", b / 1e12),
         b if b >= 1e9 => format!("{:.2} GB", b / 1e9),
         b if b >= 1e6 => format!("{:.1} MB", b / 1e6),
         b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
@@ -111,9 +114,39 @@ pub fn count(n: u64, noun: &str) -> String {
 /// When standard output is closed.
 pub fn json(value: &impl serde::Serialize) -> Result {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(value)?)?;
+    writeln!(out, "{}", json_line(value)?)?;
     out.flush()?;
     Ok(())
+}
+
+/// A line of JSON that any terminal shows as it is: what would act on one, or turn the direction of text, is
+/// written as `\uXXXX`, which a parser turns back.
+///
+/// # Errors
+/// The value is none of JSON's.
+pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
+    let text = serde_json::to_string(value)?;
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_deceptive(c) {
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            units.iter().for_each(|unit| line += &format!("\\u{unit:04x}"));
+        } else {
+            line.push(c);
+        }
+    }
+    Ok(line)
+}
+
+/// The members of `value` and a path as `key`: as it is, which JSON escapes; where it is not UTF-8, with
+/// U+FFFD in it, and all of its bytes in hexadecimal as `KEY_hex`.
+pub fn with_path(mut value: serde_json::Value, key: &str, path: &[u8]) -> serde_json::Value {
+    value[key] = String::from_utf8_lossy(path).into();
+    if std::str::from_utf8(path).is_err() {
+        let hex = path.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        value[&format!("{key}_hex")] = hex.into();
+    }
+    value
 }
 
 #[cfg(test)]
@@ -130,5 +163,16 @@ mod tests {
         assert_eq!(rate(3.456e9), "3.46 GB/s");
         assert_eq!(rate(12.3e6), "12 MB/s");
         assert_eq!((size(999), size(1500)), ("999 B".into(), "1.5 kB".into()));
+    }
+
+    #[test]
+    fn a_path_comes_back_out_of_its_json() {
+        let odd = "a\"b\\c\n\u{1b}[2J\u{9b}\u{202e}\u{e0041}é";
+        let line = json_line(&with_path(serde_json::json!({}), "path", odd.as_bytes())).unwrap();
+        assert!(!line.chars().any(is_deceptive), "{line:?}");
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value, serde_json::json!({ "path": odd }));
+        let value = with_path(serde_json::json!({}), "path", b"x\xff");
+        assert_eq!(value, serde_json::json!({ "path": "x\u{fffd}", "path_hex": "78ff" }));
     }
 }

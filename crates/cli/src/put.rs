@@ -1,24 +1,35 @@
 //! `fusewire put`.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use fusewire_files::RemotePath;
-use fusewire_files::client::put::{Options, Plan, Source};
+use fusewire_files::client::put::{Options, Part, Plan, Source};
+use fusewire_files::{Error, RemotePath};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
-use crate::connect::Connector;
+use crate::options;
 use crate::output::{Code, EXIT_CODES, Failure, Result};
 use crate::report::Reporter;
 use crate::transfer::{self, Moving};
 use crate::url::Url;
 
+/// How often a wait for standard input looks whether to stop.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
 /// What to put, and where to.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Put {
-    /// Files and folders.
+    /// Files and folders; - is standard input, alone, with a name in the URL.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// fusewire://host[:port]/path: a name for what is put, or a folder if it ends in a slash or several
@@ -31,35 +42,9 @@ pub struct Put {
     moving: Moving,
 }
 
-/// Puts one thing after the other.
+/// Puts one thing after the other, over one connection.
 pub fn run(put: &Put) -> Result {
     let stop = transfer::stop_flag()?;
-    let into_folder = put.url.is_folder || put.paths.len() > 1;
-    let mut connector = Connector::new(&put.moving.connect, &put.url)?;
-    let mut failed: Result = Ok(());
-    for path in &put.paths {
-        let result = one(put, path, into_folder, &mut connector, &stop);
-        if result.is_err() && (put.paths.len() == 1 || stop.load(Ordering::Relaxed)) {
-            return result;
-        }
-        if let Err(error) = result {
-            let text = error.to_string();
-            if !text.is_empty() {
-                eprintln!("fusewire: {}", crate::output::printable(&text));
-            }
-            failed = Err(Failure::new(Code::Failed, "not everything was put").into());
-        }
-    }
-    failed
-}
-
-fn one(
-    put: &Put,
-    path: &Path,
-    into_folder: bool,
-    connector: &mut Connector<'_>,
-    stop: &std::sync::atomic::AtomicBool,
-) -> Result {
     let moving = &put.moving;
     let options = Options {
         filter: moving.filter()?,
@@ -68,19 +53,137 @@ fn one(
         bytes_per_s: moving.rate.unwrap_or(0),
         connections: moving.jobs,
     };
-    let source = Source::from_path(path)?;
-    let remote = if into_folder { below(&put.url.path, path)? } else { put.url.path.clone() };
-    let link = connector.open()?;
-    let reporter = Reporter::new(moving.voice(), path.display());
-    let plan = Plan::new(source, remote, options, Box::new(reporter.clone()));
-    transfer::run(&plan, link, connector, moving, &reporter, "put", stop)
+    // Kept until the end: what was read from standard input.
+    let mut spool = None;
+    let parts = match put.paths.as_slice() {
+        [path] if path.as_os_str() == "-" => {
+            let name = put.url.path.name().filter(|_| !put.url.is_folder).ok_or_else(|| {
+                let text = "standard input has no name: the URL has to end in one";
+                Failure::new(Code::Usage, text)
+            })?;
+            let spooled = spool.insert(Spool::read(name, &stop)?);
+            vec![Ok(whole(Source::from_path(&spooled.file())?, put.url.path.clone()))]
+        }
+        paths if paths.iter().any(|path| path.as_os_str() == "-") => {
+            let text = "- is standard input, which is put alone; ./- is a file of that name";
+            return Err(Failure::new(Code::Usage, text).into());
+        }
+        // What is wrong with the only one needs no connection.
+        [path] if !put.url.is_folder => {
+            vec![Ok(whole(Source::from_path(path)?, put.url.path.clone()))]
+        }
+        [path] => {
+            let part = below(&put.url.path, path)?;
+            vec![Ok(Part { label: RemotePath::default(), ..part })]
+        }
+        _ => Vec::new(),
+    };
+    let (mut connector, link) = transfer::connect(moving, &put.url)?;
+    let subject = match put.paths.as_slice() {
+        [path] => path.display().to_string(),
+        _ => put.url.to_string(),
+    };
+    let reporter = Reporter::new(moving.voice(), subject).for_put();
+    let observer = Box::new(reporter.clone());
+    let plan = match parts.is_empty() {
+        false => Plan::of(parts.into_iter(), options, observer),
+        true => Plan::of(several(put), options, observer),
+    };
+    transfer::run(&plan, link, &mut connector, moving, &reporter, "put", &stop)
+}
+
+/// Each of the paths under its own name in the folder, opened when its turn comes.
+fn several(put: &Put) -> impl Iterator<Item = std::result::Result<Part, Error>> + use<> {
+    let (folder, mut names) = (put.url.path.clone(), HashSet::new());
+    put.paths.clone().into_iter().map(move |path| {
+        let part = below(&folder, &path)?;
+        if !part.after_all && !names.insert(part.remote.clone()) {
+            let other = io::Error::other("another one has the same name");
+            let shown = path.as_os_str().as_bytes().to_vec();
+            return Err(Error::Os { action: "put", path: shown, source: other });
+        }
+        Ok(part)
+    })
+}
+
+fn whole(source: Source, remote: RemotePath) -> Part {
+    Part { source, remote, label: RemotePath::default(), after_all: false }
 }
 
 /// `path` under its own name in the folder. A folder named with a slash at its end, or as `.`, is its contents.
-fn below(folder: &RemotePath, path: &Path) -> Result<RemotePath> {
+fn below(folder: &RemotePath, path: &Path) -> std::result::Result<Part, Error> {
+    let source = Source::from_path(path)?;
     let is_contents = path.as_os_str().as_bytes().ends_with(b"/") || path.ends_with(".");
     match path.file_name() {
-        Some(name) if !is_contents => Ok(folder.join(name.as_bytes())?),
-        _ => Ok(folder.clone()),
+        Some(name) if !is_contents => {
+            let name = name.as_bytes();
+            let wrong = |problem| Error::Path { path: name.to_vec(), problem };
+            let remote = folder.join(name).map_err(wrong)?;
+            // A file tells its name itself.
+            let label = if path.is_dir() { name } else { b"" };
+            let label = RemotePath::new(label.to_vec()).map_err(wrong)?;
+            Ok(Part { source, remote, label, after_all: false })
+        }
+        _ => Ok(Part { after_all: true, ..whole(source, folder.clone()) }),
+    }
+}
+
+/// Standard input in a file of its own, whose length must be known before it is sent; removed at the end.
+struct Spool {
+    dir: PathBuf,
+    name: OsString,
+}
+
+impl Spool {
+    fn read(name: &[u8], stop: &AtomicBool) -> Result<Spool> {
+        let random = options::random()?;
+        let random = random.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let dir = std::env::temp_dir().join(format!("fusewire-put-{random}"));
+        let wrong = |path: &Path, error| {
+            Failure::new(Code::Failed, format!("cannot write {}: {error}", path.display()))
+        };
+        // Nobody else may put anything in its place.
+        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(|e| wrong(&dir, e))?;
+        let spool = Spool { dir, name: OsStr::from_bytes(name).to_owned() };
+        let path = spool.file();
+        let mut file = fs::File::create_new(&path).map_err(|e| wrong(&path, e))?;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match read_some(&mut buffer, stop) {
+                Ok(0) => return Ok(spool),
+                Ok(len) => file.write_all(&buffer[..len]).map_err(|e| wrong(&path, e))?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Err(Failure::new(Code::Interrupted, "interrupted").into());
+                }
+                Err(error) => {
+                    let text = format!("cannot read standard input: {error}");
+                    return Err(Failure::new(Code::Failed, text).into());
+                }
+            }
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+}
+
+/// What standard input has, when it has something; interrupted when `stop` becomes true.
+fn read_some(into: &mut [u8], stop: &AtomicBool) -> io::Result<usize> {
+    let mut stdin = io::stdin().lock();
+    while !stop.load(Ordering::Relaxed) {
+        let mut fds = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return stdin.read(into),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::ErrorKind::Interrupted.into())
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }

@@ -4,11 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fusewire_files::client::{Event, Observer, Totals};
-use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use fusewire_files::client::{Event, Observer, Skip, Totals};
+use fusewire_files::message::Code as Cause;
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::json;
 
-use crate::output::{Result, count, json, printable, rate, size};
+use crate::output::{Result, count, json, printable, rate, size, with_path};
+use crate::transfer::is_broken_pipe;
 
 /// Where a transfer's words go.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,20 @@ pub struct Voice {
     pub quiet: bool,
     /// A line of JSON a file, and a last one.
     pub json: bool,
+    /// A line for each file.
+    pub verbose: bool,
+}
+
+/// Bytes, speed and time left, in 43 columns.
+fn how_far(done: u64, all: Option<u64>, bytes_per_s: f64, left: Duration) -> String {
+    let left = format!("{:#}", HumanDuration(left));
+    let (done, all, speed) = (size(done), size(all.unwrap_or(0)), rate(bytes_per_s));
+    format!("{done:>8} of {all:<8} {speed:>9} {left:>4} left")
+}
+
+/// Files, in as few columns as there are left.
+fn how_many(totals: &Totals) -> String {
+    format!("  {}/{} files", totals.files_done, totals.files)
 }
 
 /// Hears of every file, and draws the bar.
@@ -25,6 +41,7 @@ pub struct Reporter {
     voice: Voice,
     /// What is transferred as a whole.
     subject: String,
+    is_put: bool,
     bar: ProgressBar,
     /// The first failure of writing to standard output.
     broken: Arc<Mutex<Option<String>>>,
@@ -40,23 +57,19 @@ impl Reporter {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let template = "{bar:30} {done:>10} of {all:<10} {speed:>12}  {eta} left  {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            let bytes = |n: u64| HumanBytes(n).to_string();
-            bar.set_style(
-                style
-                    .with_key("done", move |s: &ProgressState, w: &mut dyn std::fmt::Write| {
-                        let _ = write!(w, "{}", bytes(s.pos()));
-                    })
-                    .with_key("all", move |s: &ProgressState, w: &mut dyn std::fmt::Write| {
-                        let _ = write!(w, "{}", bytes(s.len().unwrap_or(0)));
-                    })
-                    .with_key("speed", |s: &ProgressState, w: &mut dyn std::fmt::Write| {
-                        let _ = write!(w, "{}", rate(s.per_sec()));
-                    }),
-            );
+        if let Ok(style) = ProgressStyle::with_template("{bar:10} {how_far}{msg}") {
+            let how_far = |s: &ProgressState, w: &mut dyn std::fmt::Write| {
+                let _ = write!(w, "{}", how_far(s.pos(), s.len(), s.per_sec(), s.eta()));
+            };
+            bar.set_style(style.with_key("how_far", how_far));
         }
-        Reporter { voice, subject: subject.to_string(), bar, broken: Arc::default() }
+        let (subject, is_put) = (subject.to_string(), false);
+        Reporter { voice, subject, is_put, bar, broken: Arc::default() }
+    }
+
+    /// What it hears of goes to a server.
+    pub fn for_put(self) -> Reporter {
+        Reporter { is_put: true, ..self }
     }
 
     /// Moves the bar.
@@ -67,7 +80,7 @@ impl Reporter {
         self.bar.set_length(totals.bytes);
         self.bar.set_position(totals.bytes_done.min(totals.bytes));
         if totals.files > 1 {
-            self.bar.set_message(format!("{} of {} files", totals.files_done, totals.files));
+            self.bar.set_message(how_many(totals));
         }
     }
 
@@ -100,31 +113,28 @@ impl Reporter {
 impl Observer for Reporter {
     fn event(&mut self, event: Event<'_>) {
         if self.voice.json {
-            let value = match event {
-                Event::Done { path, size, hash } => json!({
-                    "event": "done",
-                    "path": path.to_string(),
-                    "bytes": size,
-                    "blake3": hash.map(hex),
-                }),
+            let (value, path) = match event {
+                Event::Done { path, size, hash } => {
+                    (json!({ "event": "done", "bytes": size, "blake3": hash.map(hex) }), path)
+                }
                 Event::Resumed { path, bytes } => {
-                    json!({ "event": "resumed", "path": path.to_string(), "bytes": bytes })
+                    (json!({ "event": "resumed", "bytes": bytes }), path)
                 }
-                Event::Grew { path } => json!({ "event": "grew", "path": path.to_string() }),
+                Event::Grew { path } => (json!({ "event": "grew" }), path),
                 Event::Skipped { path, why } => {
-                    json!({ "event": "skipped", "path": path.to_string(), "why": why.to_string() })
+                    (json!({ "event": "skipped", "why": why.to_string() }), path)
                 }
-                Event::Failed { path, error } => json!({
-                    "event": "failed",
-                    "path": path.to_string(),
-                    "error": error.to_string(),
-                }),
+                Event::Failed { path, error } => {
+                    (json!({ "event": "failed", "error": error.to_string() }), path)
+                }
                 _ => return,
             };
+            let value = with_path(value, "path", path.as_bytes());
             self.tell(&value);
             return;
         }
         match event {
+            Event::Failed { error, .. } if is_broken_pipe(error) => {}
             Event::Failed { path, error } => {
                 use fusewire_files::Error as E;
                 let path = path.to_string();
@@ -134,11 +144,20 @@ impl Observer for Reporter {
                     E::Path { .. } | E::Os { .. } | E::Local { .. } | E::WrongHash { .. } => {
                         error.to_string()
                     }
+                    E::Refused { code: Cause::NotAFile, .. } if self.is_put => format!(
+                        "{path}: the server has a folder of that name; with a slash at its end the URL is a \
+                         folder to put it into"
+                    ),
                     _ => format!("{path}: {error}"),
                 };
                 self.say(&line);
             }
             _ if self.voice.quiet => {}
+            Event::Done { path, size: bytes, .. } if self.voice.verbose => {
+                self.say(&format!("{path}: {}", size(bytes)));
+            }
+            // The last line has their number.
+            Event::Skipped { why: Skip::Same | Skip::Newer, .. } if !self.voice.verbose => {}
             Event::Resumed { path, bytes } => {
                 self.say(&format!("{path}: {} are here already", size(bytes)));
             }
@@ -178,7 +197,7 @@ impl Reporter {
     pub fn summary(&self, totals: &Totals, end: &End<'_>) -> Result {
         self.clear();
         let seconds = end.took.as_secs_f64().max(1e-9);
-        let moved = totals.bytes_done.saturating_sub(totals.bytes_here);
+        let moved = totals.bytes_done.saturating_sub(totals.bytes_here + totals.bytes_holes);
         let bytes_per_s = moved as f64 / seconds;
         if self.voice.json {
             json(&json!({
@@ -188,7 +207,9 @@ impl Reporter {
                 "bytes": totals.bytes,
                 "bytes_done": totals.bytes_done,
                 "bytes_resumed": totals.bytes_here,
+                "bytes_holes": totals.bytes_holes,
                 "skipped": totals.skipped,
+                "unchanged": totals.unchanged,
                 "failed": totals.failed,
                 "seconds": seconds,
                 "bytes_per_s": bytes_per_s,
@@ -208,8 +229,14 @@ impl Reporter {
             if totals.bytes_here > 0 {
                 line += &format!("; {} were there already", size(totals.bytes_here));
             }
-            if totals.skipped > 0 {
-                line += &format!("; {} left out", totals.skipped);
+            if totals.bytes_holes > 0 {
+                line += &format!("; {} are holes", size(totals.bytes_holes));
+            }
+            if totals.unchanged > 0 {
+                line += &format!("; {} left as they are", totals.unchanged);
+            }
+            if totals.skipped > totals.unchanged {
+                line += &format!("; {} left out", totals.skipped - totals.unchanged);
             }
             if totals.failed > 0 {
                 line += &format!("; {} failed", totals.failed);
@@ -236,5 +263,32 @@ impl Watch {
     /// So far.
     pub fn took(self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_fits_eighty_columns() {
+        let many = [0, 999, 999_999, 999_949_999, 999_999_999_999, 1 << 50];
+        let mut widest = 0;
+        for bytes in many {
+            for per_s in [0.0, 999_900.0, 999.4e6, 99.9e9] {
+                for left in [0, 59, 3599, 86_399, 1 << 30] {
+                    let totals =
+                        Totals { files: 1_000_000, files_done: 999_999, ..Totals::default() };
+                    let text = how_far(bytes, Some(bytes), per_s, Duration::from_secs(left));
+                    let text = format!("{:10} {text}{}", "", how_many(&totals));
+                    widest = widest.max(text.chars().count());
+                    assert!(text.chars().count() < 80, "{text}");
+                }
+            }
+        }
+        assert!(widest > 70, "{widest}");
+        // One unit for what is done and how fast.
+        let text = how_far(6_300_000, Some(12_600_000), 5.0e6, Duration::from_secs(2));
+        assert_eq!(text, "  6.3 MB of 12.6 MB     5 MB/s   2s left");
     }
 }

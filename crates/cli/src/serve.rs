@@ -77,6 +77,12 @@ pub struct Serve {
 }
 
 fn listen_addr(text: &str) -> std::result::Result<SocketAddr, String> {
+    // A number alone would be taken for an address, as the system understands one.
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "expected ADDRESS[:PORT], for example 127.0.0.1:{text} or [::]:{text}"
+        ));
+    }
     let found = text.to_socket_addrs().or_else(|_| (text, crate::url::PORT).to_socket_addrs());
     let mut found = found.map_err(|_| "expected ADDRESS[:PORT], for example [::]:9293")?;
     found.next().ok_or_else(|| "no such address".into())
@@ -232,4 +238,25 @@ fn stop_on_signals(control: &Arc<Control>, stack: &fusewire_stack::Stack, quiet:
         }
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_alone_is_no_address() {
+        for (text, expected) in [
+            ("127.0.0.1", "127.0.0.1:9293"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("[::]:9300", "[::]:9300"),
+            ("::1", "[::1]:9293"),
+        ] {
+            assert_eq!(listen_addr(text).unwrap().to_string(), expected);
+        }
+        for wrong in ["9300", "", "127.0.0.1:99999"] {
+            assert!(listen_addr(wrong).is_err(), "{wrong}");
+        }
+        assert!(listen_addr("9300").unwrap_err().contains("127.0.0.1:9300"));
+    }
 }

@@ -11,12 +11,14 @@ use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::net::Link;
 use fusewire_files::{Channel, Element, Error, Scratch, Turn};
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::connect::{Connect, Connector};
 use crate::options;
-use crate::output::{Code, Failure, Result, count};
+use crate::output::{Code, Failure, Result, count, json};
 use crate::report::{End, Reporter, Voice, Watch};
+use crate::url::Url;
 
 /// How often the bar moves.
 const DRAW_EVERY: Duration = Duration::from_millis(50);
@@ -44,7 +46,7 @@ pub struct Moving {
     quiet: bool,
     /// Print a line of JSON for each file, and a last one for all.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     #[command(flatten)]
     pub connect: Connect,
 }
@@ -62,7 +64,8 @@ impl Moving {
 
     /// Where words go.
     pub fn voice(&self) -> Voice {
-        Voice { quiet: self.quiet, json: self.json }
+        let verbose = self.connect.carrying.is_verbose();
+        Voice { quiet: self.quiet, json: self.json, verbose }
     }
 }
 
@@ -76,6 +79,8 @@ pub trait Plan: Sync {
     fn is_finished(&self) -> bool;
     /// The first failure.
     fn take_error(&self) -> Option<Error>;
+    /// What has come of what is broken off is kept.
+    fn keeps(&self) -> bool;
 }
 
 type Step<'a> =
@@ -96,6 +101,9 @@ impl Plan for Arc<get::Plan> {
     fn take_error(&self) -> Option<Error> {
         get::Plan::take_error(self)
     }
+    fn keeps(&self) -> bool {
+        get::Plan::keeps(self)
+    }
 }
 
 impl Plan for Arc<put::Plan> {
@@ -113,10 +121,18 @@ impl Plan for Arc<put::Plan> {
     fn take_error(&self) -> Option<Error> {
         put::Plan::take_error(self)
     }
+    fn keeps(&self) -> bool {
+        true
+    }
 }
 
 fn element(link: &Link) -> Element {
     link.element()
+}
+
+/// Nobody reads any more what is written.
+pub fn is_broken_pipe(error: &Error) -> bool {
+    matches!(error, Error::Os { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Becomes true at the first Ctrl-C or SIGTERM; the second ends the process at once.
@@ -145,6 +161,31 @@ impl Drop for AtEnd<'_> {
         self.running.fetch_sub(1, Ordering::Release);
         self.main.unpark();
     }
+}
+
+/// Finds the server and opens the first connection; with `--json` the last line is there also when there is none.
+///
+/// # Errors
+/// As [`Connector::new`] and [`Connector::open`].
+pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Link)> {
+    let connected = Connector::new(&moving.connect, url).and_then(|mut connector| {
+        let link = connector.open()?;
+        Ok((connector, link))
+    });
+    if let (Err(error), true) = (&connected, moving.json) {
+        let (event, none) = ("summary", 0);
+        json(&json!({
+            "event": event,
+            "files": none,
+            "files_done": none,
+            "bytes": none,
+            "bytes_done": none,
+            "failed": none,
+            "interrupted": false,
+            "error": error.to_string(),
+        }))?;
+    }
+    connected
 }
 
 /// Runs a plan over `jobs` connections, the first of which is open, and prints how it ended.
@@ -193,14 +234,23 @@ pub fn run(
     let end = End { verb, took, interrupted, broken: broken.as_deref(), cipher: &cipher };
     reporter.summary(&totals, &end)?;
     if interrupted {
-        let text = "interrupted; what has come is kept: run the same command again to go on";
+        let text = match plan.keeps() {
+            true => "interrupted; what has come is kept: run the same command again to go on",
+            false => "interrupted; not everything has come",
+        };
         return Err(Failure::new(Code::Interrupted, text).into());
     }
     if let Some(why) = broken {
-        let text = format!("{why}\nWhat has come is kept: run the same command again to go on");
+        let text = match plan.keeps() {
+            true => format!("{why}\nWhat has come is kept: run the same command again to go on"),
+            false => format!("{why}\nNot everything has come"),
+        };
         return Err(Failure::new(Code::Connection, text).into());
     }
-    let Some(error) = plan.take_error() else { return Ok(()) };
+    // Whoever read it had enough.
+    let Some(error) = plan.take_error().filter(|error| !is_broken_pipe(error)) else {
+        return Ok(());
+    };
     let code = if error.code() == Cause::Broken { Code::Connection } else { Code::Failed };
     let message = match reporter.told_failures() {
         true => String::new(),

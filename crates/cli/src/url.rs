@@ -69,6 +69,11 @@ impl FromStr for Url {
                 None => (place, None),
             },
         };
+        // A zone behind an address of IPv6 (RFC 6874, section 2); by hand the % is often left as it is.
+        let host = if place.starts_with('[') { &host.replace("%25", "%") } else { host };
+        if host.contains('@') {
+            return Err("the URL names no user: a server knows its users by their keys".into());
+        }
         let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#[]".contains(c);
         if host.is_empty() || host.contains(odd) {
             return Err("the URL names no host".into());
@@ -121,6 +126,8 @@ mod tests {
             ("fusewire://a:7/b/c", "a:7", "b/c"),
             ("fusewire://[::1]/b", "[::1]:9293", "b"),
             ("fusewire://[::1]:7/b%20c%2fd", "[::1]:7", "b c/d"),
+            ("fusewire://[fe80::1%25lo]/b", "[fe80::1%lo]:9293", "b"),
+            ("fusewire://[fe80::1%lo]/b", "[fe80::1%lo]:9293", "b"),
         ] {
             let url: Url = text.parse().unwrap();
             assert_eq!(
@@ -131,6 +138,20 @@ mod tests {
         }
         assert!("fusewire://a/b/".parse::<Url>().unwrap().is_folder);
         assert!(!"fusewire://a/b".parse::<Url>().unwrap().is_folder);
+    }
+
+    #[test]
+    fn a_zone_is_an_interface() {
+        let url: Url = "fusewire://[fe80::1%25lo]:7/".parse().unwrap();
+        let Ok(found) = url.addresses() else { return println!("skipped: no lo") };
+        let SocketAddr::V6(address) = found[0] else { panic!("{found:?}") };
+        assert_ne!(address.scope_id(), 0);
+    }
+
+    #[test]
+    fn a_user_in_a_url_is_refused_in_words() {
+        let error = "fusewire://me@host/x".parse::<Url>().unwrap_err();
+        assert!(error.contains("keys"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use support::{World, bytes};
+use support::{Done, World, bytes};
 
 #[test]
 fn a_file_is_got() {
@@ -87,8 +87,135 @@ fn put_needs_leave() {
     let done = world.run("alice", &args).ok();
     assert_eq!(done.lines().iter().filter(|l| l["event"] == "done").count(), 2, "{done:?}");
     assert!(world.served("into/a").exists() && world.served("into/folder/a").exists());
+    let args = ["put", "folder/a", &server.url("into/folder")];
+    world.run("alice", &args).failed(1, "with a slash at its end");
     let args = ["put", "folder/a", &server.url("into/a"), "--no-clobber"];
     world.run("alice", &args).failed(1, "a: ");
+}
+
+#[test]
+fn several_things_are_put_with_one_summary() {
+    let world = World::new();
+    let mut args: Vec<String> = vec!["put".into()];
+    for n in 0..100 {
+        fs::write(world.here(&format!("f{n}")), bytes(n, n as u64)).unwrap();
+        args.push(format!("f{n}"));
+    }
+    fs::create_dir(world.here("other")).unwrap();
+    fs::write(world.here("other/f1"), "another").unwrap();
+    let server = world.serve(&["--writable"]);
+    args.extend(["nowhere".into(), "other/f1".into(), server.url("x/")]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = world.run("alice", &args).failed(1, "nowhere");
+    assert!(done.err.contains("cannot put other/f1: another one has the same name"), "{done:?}");
+    let summaries: Vec<_> = done.err.lines().filter(|line| line.starts_with("put ")).collect();
+    assert_eq!(summaries.len(), 1, "{done:?}");
+    assert!(summaries[0].starts_with("put 100 files, ") && summaries[0].ends_with("; 2 failed"));
+    for n in 0..100 {
+        assert!(fs::read(world.served(&format!("x/f{n}"))).unwrap() == bytes(n, n as u64), "{n}");
+    }
+}
+
+#[test]
+fn standard_output_and_input_are_files_too() {
+    let world = World::new();
+    let content = "line\n".repeat(1_000_000);
+    fs::write(world.served("a"), &content).unwrap();
+    let server = world.serve(&["--writable"]);
+    let url = server.url("a");
+    let done = world.run("alice", &["get", &url, "-o", "-"]).ok();
+    assert!(done.out == content && !world.here("-").exists());
+    // As /dev/stdout is one: a link to a link.
+    symlink("/proc/self/fd/1", world.here("out")).unwrap();
+    let done = world.run("alice", &["get", &url, "-o", "out"]).ok();
+    assert!(done.out == content);
+    let mut command = world.command("alice", &["get", &url, "-o", "out"]);
+    command.stdout(fs::File::create(world.path("into")).unwrap());
+    assert!(command.status().unwrap().success());
+    assert!(fs::read_to_string(world.path("into")).unwrap() == content);
+    assert!(fs::symlink_metadata(world.here("out")).unwrap().is_symlink());
+    // Whoever reads has enough.
+    let mut child = world.command("alice", &["get", &url, "-o", "-"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let done = Done::of(child).ok();
+    assert_eq!(done.err, "", "nothing to say");
+    world.run("alice", &["get", &server.url(""), "-o", "-"]).failed(1, "not a regular file");
+    world.run("alice", &["get", &url, "-o", "-", "--json"]).failed(2, "standard output");
+    let mut command = world.command("alice", &["put", "-", &server.url("b")]);
+    command.stdin(fs::File::open(world.path("into")).unwrap());
+    Done::of(command.spawn().unwrap()).ok();
+    assert!(fs::read_to_string(world.served("b")).unwrap() == content);
+    world.run("alice", &["put", "-", &server.url("")]).failed(2, "has no name");
+    world.run("alice", &["put", "-", "out", &server.url("c/")]).failed(2, "put alone");
+}
+
+#[test]
+fn a_link_is_replaced_by_force_alone() {
+    let world = World::new();
+    fs::write(world.served("a"), "new").unwrap();
+    fs::write(world.here("mine"), "old").unwrap();
+    symlink("mine", world.here("link")).unwrap();
+    let server = world.serve(&[]);
+    let url = server.url("a");
+    world.run("alice", &["get", &url, "-o", "link"]).failed(1, "--force");
+    assert!(fs::symlink_metadata(world.here("link")).unwrap().is_symlink());
+    world.run("alice", &["get", &url, "-o", "link", "--force"]).ok();
+    assert!(fs::symlink_metadata(world.here("link")).unwrap().is_file());
+    assert_eq!(fs::read_to_string(world.here("mine")).unwrap(), "old");
+}
+
+#[test]
+fn what_is_unchanged_is_counted_and_not_listed() {
+    let world = World::new();
+    fs::create_dir(world.served("sub")).unwrap();
+    for n in 0..200 {
+        fs::write(world.served(&format!("sub/{n}")), "x").unwrap();
+    }
+    let server = world.serve(&[]);
+    let url = server.url("sub");
+    let args = ["get", &url, "-o", "new", "--update"];
+    let done = world.run("alice", &args).ok();
+    assert!(done.err.starts_with("got 200 files"), "{done:?}");
+    let done = world.run("alice", &args).ok();
+    assert_eq!(done.err.lines().count(), 1, "{done:?}");
+    assert!(done.err.ends_with("; 200 left as they are\n"), "{done:?}");
+    let done = world.run("alice", &[&args[..], &["-v"]].concat()).ok();
+    assert!(done.err.lines().count() > 200, "{done:?}");
+    let summary = world.run("alice", &[&args[..], &["--json"]].concat()).ok().summary();
+    assert_eq!((&summary["unchanged"], &summary["files_done"]), (&200.into(), &0.into()));
+}
+
+#[test]
+fn names_come_back_out_of_json() {
+    use std::os::unix::ffi::OsStrExt;
+    let world = World::new();
+    let odd = "a \"quoted\\name\n\u{1b}[31mé";
+    fs::create_dir(world.served("sub")).unwrap();
+    fs::write(world.served("sub").join(odd), "12345").unwrap();
+    fs::write(world.served("sub").join(std::ffi::OsStr::from_bytes(b"\xff")), "1").unwrap();
+    let server = world.serve(&[]);
+    for command in ["ls", "get"] {
+        let done = world.run("alice", &[command, &server.url("sub"), "--json"]).ok();
+        assert!(!done.out.contains('\u{1b}'), "{done:?}");
+        let lines = done.lines();
+        assert!(lines.iter().any(|line| line["path"] == odd), "{done:?}");
+        assert!(lines.iter().any(|line| line["path_hex"] == "ff"), "{done:?}");
+    }
+}
+
+#[test]
+fn what_is_no_value_is_refused() {
+    let world = World::new();
+    for (args, word) in [
+        (&["--log-level", "loud", "ss"][..], "warn"),
+        (&["ss", "--state", "bogus"], "estab"),
+        (&["serve", ".", "--listen", "9300"], "127.0.0.1:9300"),
+        (&["get", "fusewire://me@host/x"], "keys"),
+    ] {
+        world.run("alice", args).failed(2, word);
+    }
+    let folder = world.path("served");
+    world.run("alice", &["demo", "--file", folder.to_str().unwrap()]).failed(1, "no regular file");
 }
 
 #[test]
@@ -99,7 +226,12 @@ fn ls_shows_what_is_there_and_nothing_raw() {
     let server = world.serve(&[]);
     assert_eq!(world.run("alice", &["ls", &server.url("")]).ok().out, "sub/\n");
     let done = world.run("alice", &["ls", "-lr", &server.url("")]).ok();
-    assert!(done.out.contains("5  20") && done.out.contains("sub/\\x1b[31mred\\n\n"), "{done:?}");
+    assert!(
+        done.out.contains("5  20")
+            && done.out.contains("Z  sub/")
+            && done.out.contains("sub/\\x1b[31mred\\n\n"),
+        "{done:?}"
+    );
     let done = world.run("alice", &["ls", "--json", &server.url("sub")]).ok();
     assert_eq!(done.lines()[0]["bytes"], 5);
     let done = world.run("alice", &["get", &server.url("sub"), "--json"]).ok();
@@ -117,6 +249,10 @@ fn what_is_missing_is_an_error_of_its_own() {
     let done =
         world.run("alice", &["get", &server.url("nowhere"), "--json"]).failed(1, "no such file");
     assert_eq!(done.summary()["failed"], 1);
+    let done = world
+        .run("alice", &["get", "fusewire://127.0.0.1:1/x", "--json"])
+        .failed(4, "cannot connect to 127.0.0.1:1");
+    assert!(done.summary()["error"].as_str().unwrap().contains("cannot connect"), "{done:?}");
     world.run("alice", &["get", &server.url("../x")]).failed(2, "..");
     world.run("alice", &["get", "http://localhost/"]).failed(2, "fusewire://");
     world.run("alice", &["serve", "/nowhere/at/all"]).failed(1, "/nowhere/at/all");

@@ -333,30 +333,26 @@ impl Plan {
                     Err(error) => ledger.fail(&path, error),
                 }
             }
-            Kind::File => {
-                if let Some(why) = self.unchanged(&parent, &path, &entry.meta) {
-                    ledger.skip(&path, why);
-                    return Ok(());
-                }
-                let names = path.as_bytes().split(|&byte| byte == b'/');
-                let remote = names.fold(Ok(self.remote.clone()), |remote, name| {
-                    remote.and_then(|remote| remote.join(name))
-                });
-                let remote = match remote {
-                    Ok(remote) => remote,
-                    // Below the served folder it lies deeper than below this one.
-                    Err(problem) => {
-                        ledger.fail(&path, Error::path(path.as_bytes(), problem));
-                        return Ok(());
-                    }
-                };
-                let (local, meta) = (path.clone(), entry.meta);
-                let (failed, done) = (AtomicBool::new(false), AtomicBool::new(false));
-                let file = File { remote, path, local, meta, folder: parent, failed, done };
-                ledger.add(file, &self.options);
-            }
+            Kind::File => self.file(ledger, path, parent, entry.meta),
         }
         Ok(())
+    }
+
+    /// A file of the folder.
+    fn file(&self, ledger: &mut Ledger, path: RemotePath, folder: Arc<Folder>, meta: Meta) {
+        if let Some(why) = self.unchanged(&folder, &path, &meta) {
+            return ledger.skip(&path, why);
+        }
+        let names = path.as_bytes().split(|&byte| byte == b'/');
+        let remote = names.fold(Ok(self.remote.clone()), |remote, name| remote?.join(name));
+        let remote = match remote {
+            Ok(remote) => remote,
+            // Below the served folder it lies deeper than below this one.
+            Err(problem) => return ledger.fail(&path, Error::path(path.as_bytes(), problem)),
+        };
+        let (failed, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        let local = path.clone();
+        ledger.add(File { remote, path, local, meta, folder, failed, done }, &self.options);
     }
 
     /// Why a file that is in its place may stay there, if it may.
