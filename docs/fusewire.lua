@@ -11,7 +11,7 @@
 local HEADER_LEN = 16
 local TCP_PORT = 9293 -- the port inside of the encapsulation that a Fusewire server listens on
 
-local types = { [1] = "ADU", [2] = "end of stream", [3] = "padding" }
+local types = { [1] = "ADU", [2] = "end of stream", [3] = "padding", [4] = "close" }
 
 local encapsulation = Proto("fusewire_udp", "Fusewire Encapsulation")
 local segments_field = ProtoField.uint32("fusewire_udp.segments", "TPDUs in this datagram")

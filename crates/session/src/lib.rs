@@ -32,7 +32,8 @@ mod tls;
 pub use allow_list::AllowList;
 pub use cipher::Cipher;
 pub use config::{
-    Allow, ClientConfig, Executions, IDLE_TIMEOUT_DEFAULT, Kernel, ServerConfig, Trust,
+    Allow, BODY_LEN_MAX, ClientConfig, Executions, IDLE_TIMEOUT_DEFAULT, Kernel, ServerConfig,
+    Trust,
 };
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use fingerprint::Fingerprint;

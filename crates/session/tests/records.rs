@@ -470,3 +470,24 @@ proptest! {
         prop_assert!(out.iter().all(|b| *b == 0));
     }
 }
+
+/// A close is the last record, whatever the longest body, and has a code of eight bytes.
+#[test]
+fn a_close_ends_its_direction_with_a_code() {
+    for cipher in ciphers() {
+        let short = RecordParams { body_len_max: 4, ..params(cipher, Swap::None) };
+        let (mut sender, mut receiver) = pair(short, 100);
+        let mut dst = vec![0; sender.record_len(9)];
+        for wrong in [0, 4, 7, 9] {
+            let dst = &mut dst[..short.record_len(wrong)];
+            let refused = sender.seal(100, RecordType::Close, &vec![0; wrong], dst).unwrap_err();
+            assert!(matches!(refused, Error::Misuse(_)), "{wrong} bytes: {refused}");
+        }
+        let (offset, record) = seal(&mut sender, RecordType::Close, &77u64.to_be_bytes());
+        assert!(sender.ended());
+        let mut code = [0; 8];
+        let opened = receiver.open(offset, &record, &mut code).unwrap();
+        assert_eq!((opened.header.kind, u64::from_be_bytes(code)), (RecordType::Close, 77));
+        assert_eq!(receiver.end(), Some(offset + record.len() as u64));
+    }
+}

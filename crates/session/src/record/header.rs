@@ -15,6 +15,8 @@ pub enum RecordType {
     EndOfStream,
     /// Bytes to be ignored.
     Padding,
+    /// The application's code for giving the connection up, in 8 bytes; the last record of its direction.
+    Close,
 }
 
 impl RecordType {
@@ -23,9 +25,29 @@ impl RecordType {
             RecordType::Adu => 1,
             RecordType::EndOfStream => 2,
             RecordType::Padding => 3,
+            RecordType::Close => 4,
+        }
+    }
+
+    /// True when nothing follows in its direction.
+    #[inline]
+    pub const fn is_last(self) -> bool {
+        matches!(self, RecordType::EndOfStream | RecordType::Close)
+    }
+
+    /// Whether its body may have `len` bytes.
+    #[inline]
+    pub(super) const fn has_body_len(self, len: usize) -> bool {
+        match self {
+            RecordType::EndOfStream => len == 0,
+            RecordType::Close => len == CLOSE_BODY_LEN,
+            RecordType::Adu | RecordType::Padding => true,
         }
     }
 }
+
+/// Bytes of the body of [`RecordType::Close`]: a number, big-endian.
+pub const CLOSE_BODY_LEN: usize = 8;
 
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +83,7 @@ impl RecordHeader {
             0x0100_0000 => RecordType::Adu,
             0x0200_0000 => RecordType::EndOfStream,
             0x0300_0000 => RecordType::Padding,
+            0x0400_0000 => RecordType::Close,
             other => return Err(bad_start(other)),
         };
         Ok(RecordHeader { kind, body_len: first as u32, index })
@@ -70,9 +93,9 @@ impl RecordHeader {
 #[cold]
 fn bad_start(first: u64) -> Error {
     match first >> 24 {
-        1..=3 if first >> 16 & 0xff != 0 => malformed("flags 0", first >> 16 & 0xff, 1),
-        1..=3 => malformed("reserved bits 0", first & 0xffff, 2),
-        kind => malformed("record type 1, 2 or 3", kind, 0),
+        1..=4 if first >> 16 & 0xff != 0 => malformed("flags 0", first >> 16 & 0xff, 1),
+        1..=4 => malformed("reserved bits 0", first & 0xffff, 2),
+        kind => malformed("record type 1 to 4", kind, 0),
     }
 }
 
@@ -107,7 +130,7 @@ mod tests {
         for kind in 0..=255u8 {
             let mut other = bytes;
             other[0] = kind;
-            assert_eq!(RecordHeader::parse(&other).is_ok(), (1..=3).contains(&kind));
+            assert_eq!(RecordHeader::parse(&other).is_ok(), (1..=4).contains(&kind));
         }
         for at in 1..4 {
             for bit in 0..8 {

@@ -65,7 +65,7 @@ mod header;
 mod receiver;
 mod sender;
 
-pub use header::{HEADER_LEN, RecordHeader, RecordType};
+pub use header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType};
 pub use receiver::{OpenError, Opened, RecordReceiver};
 pub use sender::RecordSender;
 

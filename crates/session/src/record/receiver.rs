@@ -129,8 +129,8 @@ impl RecordReceiver {
     #[inline]
     pub fn header(&self, bytes: &[u8]) -> Result<RecordHeader, Error> {
         let header = RecordHeader::parse(bytes)?;
-        let end_with_body = header.kind == RecordType::EndOfStream && header.body_len > 0;
-        if header.body_len > self.params.body_len_max || end_with_body {
+        let fits = header.body_len <= self.params.body_len_max || header.kind == RecordType::Close;
+        if !fits || !header.kind.has_body_len(header.body_len as usize) {
             return Err(too_long(&header));
         }
         Ok(header)
@@ -360,7 +360,7 @@ impl RecordReceiver {
     #[inline]
     fn accept(&mut self, offset: u64, len: u64, kind: RecordType) -> Result<(), Violation> {
         let record_end = offset + len;
-        if kind == RecordType::EndOfStream || self.end.is_some() {
+        if kind.is_last() || self.end.is_some() {
             self.accept_around_end(offset, record_end, kind)?;
         }
         self.farthest = self.farthest.max(record_end);
@@ -385,7 +385,7 @@ impl RecordReceiver {
         kind: RecordType,
     ) -> Result<(), Violation> {
         match self.end {
-            Some(end) if kind == RecordType::EndOfStream && end != record_end => {
+            Some(end) if kind.is_last() && end != record_end => {
                 Err(Violation::TwoEnds { first: end, second: record_end })
             }
             Some(end) if record_end > end => Err(Violation::AfterEnd { offset, end }),
@@ -437,6 +437,7 @@ fn open_without_tag(
 fn too_long(header: &RecordHeader) -> Error {
     let expected = match header.kind {
         RecordType::EndOfStream => "an empty body at the end of the stream",
+        RecordType::Close => "a code of 8 bytes",
         _ => "a body no longer than agreed",
     };
     Error::Malformed {

@@ -89,7 +89,7 @@ impl RecordSender {
         self.next_index
     }
 
-    /// True once the end-of-stream record was sealed.
+    /// True once the last record, of whichever type, was sealed.
     pub fn ended(&self) -> bool {
         self.ended
     }
@@ -178,7 +178,7 @@ impl RecordSender {
     fn end(&mut self, kind: RecordType, record_len: usize) {
         self.next_offset += record_len as u64;
         self.next_index += 1;
-        self.ended = kind == RecordType::EndOfStream;
+        self.ended = kind.is_last();
         self.begun = false;
     }
 
@@ -215,8 +215,8 @@ impl RecordSender {
         let good = offset == self.next_offset
             && !self.begun
             && !self.ended
-            && body_len <= self.params.body_len_max as usize
-            && (kind != RecordType::EndOfStream || body_len == 0)
+            && (body_len <= self.params.body_len_max as usize || kind == RecordType::Close)
+            && kind.has_body_len(body_len)
             && dst_len == self.params.record_len(body_len);
         // The top half of the offsets is 2^63 bytes away and closed, so no sum below can wrap.
         if good && offset < 1 << 63 {
@@ -237,7 +237,7 @@ impl RecordSender {
             Misuse::Offset { expected: self.next_offset, found: offset }
         } else if body_len > max {
             Misuse::BodyTooLong { len: body_len, max }
-        } else if kind == RecordType::EndOfStream && body_len > 0 {
+        } else if !kind.has_body_len(body_len) {
             Misuse::EndWithBody
         } else {
             Misuse::BufferLen { expected: self.params.record_len(body_len), found: dst_len }
