@@ -1,14 +1,9 @@
 //! Messages over Fusewire's own transport, encrypted: one ADU carries one message, so no record marking
 //! stands around it. Both sides must do so; a peer of another make speaks TCP or UDP.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fusewire_stack::{Connection, Error, kernel_tcp};
 
@@ -27,15 +22,16 @@ impl Transport for Adus<Connection> {
         message: &mut Vec<u8>,
         patience: Option<Duration>,
     ) -> io::Result<Arrival> {
-        let received = match patience.and_then(|patience| Instant::now().checked_add(patience)) {
+        let received = match patience {
             None => self.0.recv_adu(),
-            // What is given up here is still there for the next call: the connection keeps it.
-            Some(deadline) => match wait(self.0.recv_async(), deadline) {
-                Some(received) => received,
-                None => return Ok(Arrival::Nothing),
-            },
+            Some(patience) => self.0.recv_adu_timeout(patience),
         };
-        let Some(adu) = received.map_err(io_error)? else { return Ok(Arrival::End) };
+        let adu = match received {
+            Ok(Some(adu)) => adu,
+            Ok(None) => return Ok(Arrival::End),
+            Err(Error::Elapsed) => return Ok(Arrival::Nothing),
+            Err(error) => return Err(io_error(error)),
+        };
         self.0.recycle(std::mem::replace(message, adu));
         Ok(Arrival::Message)
     }
@@ -92,31 +88,5 @@ fn io_error(error: Error) -> io::Error {
     match error {
         Error::Os { source, .. } => source,
         other => io::Error::other(other),
-    }
-}
-
-/// Wakes a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// What a future gives before the deadline.
-fn wait<F: Future>(future: F, deadline: Instant) -> Option<F::Output> {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return Some(output);
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return None;
-        }
-        std::thread::park_timeout(left);
     }
 }

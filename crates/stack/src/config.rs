@@ -6,6 +6,7 @@ use fusewire_kernels::Level;
 use fusewire_transport::tcp;
 
 use crate::clock::Clock;
+use crate::driver::Driver;
 
 /// Settings of a stack; `Default` is right for bulk transfer.
 #[derive(Clone, Debug)]
@@ -17,6 +18,13 @@ pub struct Config {
     pub tcp: tcp::Config,
     /// Retransmission memory of a connection, in bytes.
     pub send_ring_bytes: usize,
+    /// The longest ADU that this side takes, in bytes, and for which all memory is sized: windows, the
+    /// retransmission memory, the session's `body_len_max`. What cannot be held is refused
+    /// ([`Error::MaxAdu`](crate::Error::MaxAdu)). `None`: as `body_len_max` says, but no more than fits into
+    /// `tcp.initial_recv_window`.
+    pub max_adu: Option<u32>,
+    /// Who serves timers and tasks of an [`Endpoint`](crate::Endpoint) while no thread of the application waits.
+    pub driver: Driver,
     /// Largest UDP payload to send and to take, in bytes; `None`: what the device and the path carry.
     pub datagram_bytes: Option<usize>,
     /// How long to look for frames without sleeping after there was work.
@@ -42,6 +50,8 @@ impl Default for Config {
                 ..tcp::Config::default()
             },
             send_ring_bytes: 2 << 20,
+            max_adu: None,
+            driver: Driver::default(),
             datagram_bytes: None,
             spin: Duration::from_micros(50),
             max_connections: 4096,

@@ -9,6 +9,8 @@
 //! transport accepts it: if sum or tag fail, the segment never came. A piece of a record is stored as
 //! ciphertext and acknowledged; if the record put together fails, the connection ends (Law 3).
 
+mod ending;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::Region;
 use fusewire_kernels::Level;
-use fusewire_session::record::HEADER_LEN;
+use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN};
 use fusewire_session::{
     Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
     RecordReceiver, RecordSender, RecordType, Rendezvous,
@@ -118,8 +120,12 @@ pub(crate) struct Connection {
     consumed: u64,
     /// The peer's end-of-stream record came.
     peer_ended: bool,
+    /// The code that the peer's application gave the connection up with.
+    peer_code: Option<u64>,
     /// `finish` was called.
     finishing: bool,
+    /// Ours gave it up with this code.
+    closing: Option<u64>,
     /// `send` had no room.
     pub wants_room: bool,
     /// ADUs were delivered since the last look.
@@ -179,7 +185,9 @@ impl Connection {
             handshake_out: Vec::new(),
             consumed: 0,
             peer_ended: false,
+            peer_code: None,
             finishing: false,
+            closing: None,
             wants_room: false,
             news: false,
             events: VecDeque::new(),
@@ -221,6 +229,9 @@ impl Connection {
         let Phase::Open(open) = &self.phase else {
             return if self.closed { Err(Error::Closed) } else { Ok(false) };
         };
+        if self.closed {
+            return Err(Error::Closed);
+        }
         if !open.trusted {
             return Err(Error::Untrusted(open.peer));
         }
@@ -263,11 +274,13 @@ impl Connection {
         seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> std::result::Result<Sum, SessionError>,
     ) -> Result<bool> {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
-        let max = open.sender.body_len_max();
-        if body_len > max {
+        let len = open.sender.record_len(body_len);
+        // What our own memory can hold, and what the peer takes.
+        let longest = self.ring.longest().min(self.tcp.send_buffer() as usize);
+        let max = open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()));
+        if body_len > max.max(CLOSE_BODY_LEN) {
             return Err(Error::TooLong { len: body_len, max });
         }
-        let len = open.sender.record_len(body_len);
         if !self.ring.has_room(len) || self.tcp.send_room() < len as u32 {
             return Ok(self.no_room());
         }
@@ -317,11 +330,16 @@ impl Connection {
             done += piece.len();
         }
         self.handshake_out.drain(..done);
-        let ends = self.finishing && matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
-        if ends
-            && self.handshake_out.is_empty()
-            && matches!(self.seal(RecordType::EndOfStream, &[], false), Ok(true))
-        {
+        let may_end = matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
+        if !may_end || !self.handshake_out.is_empty() {
+            return;
+        }
+        let sealed = match self.closing {
+            Some(code) => self.seal(RecordType::Close, &code.to_be_bytes(), false),
+            None if self.finishing => self.seal(RecordType::EndOfStream, &[], false),
+            None => return,
+        };
+        if matches!(sealed, Ok(true)) {
             self.tcp.finish();
         }
     }
@@ -483,6 +501,10 @@ impl Connection {
             (true, false) => self.inbox.put(adu.index, buffer),
             (false, _) => {
                 self.peer_ended |= header.kind == RecordType::EndOfStream;
+                if header.kind == RecordType::Close {
+                    let code = buffer.first_chunk().map_or(0, |code| u64::from_be_bytes(*code));
+                    self.peer_code = Some(code);
+                }
                 self.inbox.recycle(buffer);
                 self.inbox.skip(adu.index);
                 self.consumed += len;
@@ -631,7 +653,8 @@ impl Connection {
                 tcp::Event::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
                     self.path.acknowledged(self.now, upto_offset);
-                    if self.finishing || !self.handshake_out.is_empty() {
+                    let ends = self.finishing || self.closing.is_some();
+                    if ends || !self.handshake_out.is_empty() {
                         self.flush_session();
                     }
                     if std::mem::take(&mut self.wants_room) {
@@ -661,32 +684,6 @@ impl Connection {
         }
     }
 
-    /// A timer rang: if nothing has come for a while and nothing is under way, memory goes back to the system.
-    pub fn rest(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Handshake(_)) || now.saturating_since(self.now) < REST_AFTER
-        {
-            return;
-        }
-        self.ring.rest();
-        self.inbox.rest();
-        if self.assembly.is_empty() {
-            self.assembly.release();
-            self.joined = Vec::new();
-        }
-    }
-
-    /// A timer rang: a peer that was silent for too long is given up.
-    pub fn listen_for_peer(&mut self, now: Instant) {
-        let heard_at = self.tcp.heard_at();
-        if !self.closed
-            && let Some(silence) = &mut self.silence
-            && silence.is_over(now, heard_at)
-        {
-            let (peer, after) = (self.tuple.remote, silence.after);
-            self.fail(Error::Silent { peer, after });
-        }
-    }
-
     /// A question about the path that is due.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
         if matches!(self.phase, Phase::Open(_)) {
@@ -707,36 +704,6 @@ impl Connection {
     pub fn use_path(&mut self) {
         if let Some(size) = self.path.size() {
             self.tcp.set_max_payload((size - HEADROOM) as u32);
-        }
-    }
-
-    fn peer_finished(&mut self, offset: u64) {
-        match &self.phase {
-            Phase::Open(_) if self.peer_ended && self.next == offset => {
-                self.events.push_back(Event::Finished)
-            }
-            Phase::Open(_) => self.fail(SessionError::Truncated { at: offset }.into()),
-            Phase::Handshake(_) => {
-                let what = "closed the connection during the handshake";
-                self.fail(Error::Protocol { peer: self.tuple.remote, what });
-            }
-            Phase::Closed => {}
-        }
-    }
-
-    /// The connection ends with an error; the peer gets a reset.
-    pub fn fail(&mut self, error: Error) {
-        if !self.closed {
-            self.tcp.abort();
-            self.close(Some(error));
-        }
-    }
-
-    fn close(&mut self, error: Option<Error>) {
-        if !self.closed {
-            self.closed = true;
-            self.phase = Phase::Closed;
-            self.events.push_back(Event::Closed(error));
         }
     }
 
@@ -769,7 +736,8 @@ impl Connection {
     /// The longest body whose record is one segment now, and the longest that the peer takes at all.
     pub fn adu_len(&self) -> Option<(usize, usize)> {
         let Phase::Open(open) = &self.phase else { return None };
-        let max = open.sender.body_len_max();
+        let longest = self.ring.longest().min(self.tcp.send_buffer() as usize);
+        let max = open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()));
         let fitting = open.sender.body_len_fitting(self.tcp.max_payload() as usize).unwrap_or(0);
         Some((fitting.min(max), max))
     }

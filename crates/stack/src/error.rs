@@ -25,7 +25,7 @@ pub enum Error {
     #[error("the server's key {0} is not trusted")]
     Untrusted(Fingerprint),
     /// Nobody answers.
-    #[error("no answer from {0}: is `fusewire serve` running there, and does UDP get through?")]
+    #[error("no answer from {0}: does a server listen there, and does UDP get through?")]
     TimedOut(SocketAddr),
     /// Nothing was heard of the peer for as long as both sides let a connection be silent: its process or its
     /// machine is gone, or the network between.
@@ -37,7 +37,7 @@ pub enum Error {
         after: Duration,
     },
     /// The network says that nobody is there.
-    #[error("nobody listens at {0}, or it cannot be reached: is `fusewire serve` running there?")]
+    #[error("nobody listens at {0}, or it cannot be reached")]
     Unreachable(SocketAddr),
     /// The peer refused the connection.
     #[error("{0} refused the connection")]
@@ -72,6 +72,27 @@ pub enum Error {
         /// The longest that is taken.
         max: usize,
     },
+    /// `Config::max_adu` cannot be had.
+    #[error("ADUs of up to {wanted} bytes cannot be held: at most {max} here, because {why}")]
+    MaxAdu {
+        /// What was asked for, in bytes.
+        wanted: u32,
+        /// The most that could be.
+        max: u32,
+        /// What bounds it.
+        why: &'static str,
+    },
+    /// Nothing came, or could be sent, in the time that the caller waits.
+    #[error("nothing came in time")]
+    Elapsed,
+    /// The peer's application gave the connection up.
+    #[error("{peer} closed the connection with code {code}")]
+    PeerClosed {
+        /// Who.
+        peer: SocketAddr,
+        /// What its application says by it.
+        code: u64,
+    },
     /// The caller's memory is shorter than the ADU.
     #[error("an ADU of {len} bytes does not fit into {room}")]
     NoRoom {
@@ -86,6 +107,35 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same for one more caller: an operating system's error as its number, or as its words.
+    pub(crate) fn again(&self) -> Error {
+        let system = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match *self {
+            Error::Os { action, ref source } => Error::Os { action, source: system(source) },
+            Error::Session(ref error) => Error::Session(error.again()),
+            Error::Untrusted(peer) => Error::Untrusted(peer),
+            Error::TimedOut(peer) => Error::TimedOut(peer),
+            Error::Silent { peer, after } => Error::Silent { peer, after },
+            Error::Unreachable(peer) => Error::Unreachable(peer),
+            Error::Refused(peer) => Error::Refused(peer),
+            Error::Reset(peer) => Error::Reset(peer),
+            Error::Protocol { peer, what } => Error::Protocol { peer, what },
+            Error::NoSharedMemory { peer, ref why } => {
+                Error::NoSharedMemory { peer, why: why.clone() }
+            }
+            Error::Closed => Error::Closed,
+            Error::TooLong { len, max } => Error::TooLong { len, max },
+            Error::MaxAdu { wanted, max, why } => Error::MaxAdu { wanted, max, why },
+            Error::Elapsed => Error::Elapsed,
+            Error::PeerClosed { peer, code } => Error::PeerClosed { peer, code },
+            Error::NoRoom { len, room } => Error::NoRoom { len, room },
+            Error::Misuse(what) => Error::Misuse(what),
+        }
+    }
+
     pub(crate) fn os(action: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Os { action, source }
     }

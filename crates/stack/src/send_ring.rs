@@ -123,6 +123,11 @@ impl SendRing {
         self.slot(len).is_some()
     }
 
+    /// The longest record that has room when nothing else is here.
+    pub fn longest(&self) -> usize {
+        self.memory.len().saturating_sub(HEADROOM)
+    }
+
     /// The longest record that has room now.
     pub fn room(&self) -> usize {
         if self.entries.len() >= self.records_max {

@@ -1,62 +1,24 @@
 //! Two endpoints over UDP on loopback: ADUs of every size arrive whole, in order, both ways.
 
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use fusewire_device::{Device, udp};
-use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
-use fusewire_stack::{Config, Connection, Endpoint, Error, Listener};
-
-fn identity() -> Arc<Identity> {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("fusewire-stack-{}-{n}", std::process::id()));
-    let identity = Identity::load_or_create(&dir.join("key")).unwrap();
-    std::fs::remove_dir_all(&dir).unwrap();
-    Arc::new(identity)
-}
-
-fn endpoint(config: Config) -> Endpoint {
-    let device = udp::Udp::bind("127.0.0.1:0".parse().unwrap(), &udp::Config::default()).unwrap();
-    Endpoint::new(Box::new(device) as Box<dyn Device>, config).unwrap()
-}
-
-struct Pair {
-    client: Endpoint,
-    listener: Listener,
-    server: Endpoint,
-    identity: Arc<Identity>,
-}
-
-fn pair(config: &Config) -> Pair {
-    let identity = identity();
-    let server = endpoint(config.clone());
-    let listener = server.listen(ServerConfig::new(identity.clone())).unwrap();
-    Pair { client: endpoint(config.clone()), listener, server, identity }
-}
-
-impl Pair {
-    fn connect(&self) -> (Connection, Connection) {
-        let trust = Trust::Pinned(self.identity.fingerprint());
-        let config = ClientConfig::new(self.identity.clone(), trust);
-        std::thread::scope(|s| {
-            let accepted = s.spawn(|| self.listener.accept().unwrap());
-            let connected = self.client.connect(self.server.local_addr(), &config).unwrap();
-            (connected, accepted.join().unwrap())
-        })
-    }
-}
-
-fn content(seed: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i.wrapping_mul(31) ^ seed.wrapping_mul(101) ^ (i >> 8)) as u8).collect()
-}
+use fusewire_device::memory;
+use fusewire_session::{ClientConfig, ServerConfig, Trust};
+use fusewire_stack::{
+    Adu, Application, Config, Connection, ConnectionId, Driver, Endpoint, Error, Listener,
+};
+use support::{content, endpoint, identity, over, pair};
 
 const SIZES: [usize; 14] =
     [0, 1, 2, 15, 16, 100, 1000, 1388, 1389, 1500, 5000, 16_384, 65_000, 200_000];
 
 fn echo(config: &Config) {
     let pair = pair(config);
-    let (mut client, mut server) = pair.connect();
+    let (client, server) = pair.connect();
     assert_eq!(client.peer(), Some(pair.identity.fingerprint()));
     let echoed = std::thread::spawn(move || {
         while let Some(adu) = server.recv_adu().unwrap() {
@@ -90,7 +52,7 @@ fn echo_in_small_datagrams() {
 #[test]
 fn many_adus_in_order() {
     let pair = pair(&Config { datagram_bytes: Some(1452), ..Config::default() });
-    let (mut client, mut server) = pair.connect();
+    let (client, server) = pair.connect();
     const COUNT: usize = 20_000;
     let sender = std::thread::spawn(move || {
         for n in 0..COUNT {
@@ -143,4 +105,320 @@ fn nobody_there_is_an_error() {
     let config = ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()));
     let error = client.connect(unused.local_addr().unwrap(), &config).err();
     assert!(matches!(error, Some(Error::TimedOut(_))), "{error:?}");
+}
+
+/// Both ends of a connection that is used from many places.
+const fn is_shared<T: Send + Sync + 'static>() {}
+const fn is_send<T: Send>(_: &T) {}
+const _: () = {
+    is_shared::<Endpoint>();
+    is_shared::<Listener>();
+    is_shared::<Connection>();
+    is_shared::<Config>();
+    is_shared::<Error>();
+};
+
+/// Never called: that it compiles is the test.
+#[allow(dead_code)]
+fn futures_may_move_between_threads(e: &Endpoint, l: &Listener, c: &Connection, k: &ClientConfig) {
+    let at = e.local_addr();
+    let message = fusewire_kernels_message();
+    is_send(&e.connect_async(at, k));
+    is_send(&e.connect_with_async(at, k, async |_| Ok(())));
+    is_send(&e.wait_idle_async());
+    is_send(&l.accept_async());
+    is_send(&c.send_async(&[]));
+    is_send(&c.send_batch_async([&[][..]]));
+    is_send(&c.send_message_async(message));
+    is_send(&c.recv_async());
+    is_send(&c.recv_into_async(&mut []));
+    is_send(&c.recv_any_async());
+    is_send(&c.recv_with_async(&mut fusewire_stack::Keep, |_| true));
+    is_send(&c.finish_async());
+    is_send(&c.closed_async());
+}
+
+fn fusewire_kernels_message() -> &'static (dyn fusewire_session::Marshal + Sync) {
+    unreachable!("never called")
+}
+
+#[test]
+fn an_endpoint_has_one_listener_and_a_dropped_one_listens_no_more() {
+    let pair = pair(&Config::default());
+    let again = pair.server.listen(ServerConfig::new(pair.identity.clone()));
+    assert!(matches!(again, Err(Error::Misuse(_))), "a second listener");
+    let (client, server) = pair.connect();
+    // One that nobody has accepted is reset, and one that was goes on.
+    let waiting = pair.client.connect(pair.server.local_addr(), &pair.config()).unwrap();
+    drop(pair.listener);
+    let config =
+        ClientConfig::new(pair.identity.clone(), Trust::Pinned(pair.identity.fingerprint()));
+    let refused = pair.client.connect(pair.server.local_addr(), &config).err();
+    assert!(matches!(refused, Some(Error::Refused(_))), "{refused:?}");
+    let reset = waiting.recv_adu_timeout(Duration::from_secs(10)).err();
+    assert!(matches!(reset, Some(Error::Reset(_))), "{reset:?}");
+    client.send(b"it goes on").unwrap();
+    assert_eq!(server.recv_adu().unwrap().unwrap(), b"it goes on");
+    // And another may listen now.
+    let listener = pair.server.listen(ServerConfig::new(pair.identity.clone())).unwrap();
+    let _third = pair.client.connect(pair.server.local_addr(), &config).unwrap();
+    listener.accept().unwrap();
+}
+
+#[test]
+fn a_code_closes_a_connection_after_what_was_sent() {
+    let pair = pair(&Config::default());
+    for (close_client, unread) in [(true, 0), (false, 3)] {
+        let (client, server) = pair.connect();
+        let (closes, learns) = if close_client { (client, server) } else { (server, client) };
+        // What the closing side has not read is thrown away, and in nobody's way.
+        for n in 0..unread {
+            learns.send(&content(n, 50_000)).unwrap();
+        }
+        for n in 0..20 {
+            closes.send(&content(n, 9000)).unwrap();
+        }
+        closes.close(0xdead_beef_0000_0007);
+        assert!(matches!(closes.send(b"more"), Err(Error::Closed)));
+        assert!(matches!(closes.closed(), Err(Error::Closed)));
+        for n in 0..20 {
+            assert!(learns.recv_adu().unwrap().unwrap() == content(n, 9000), "ADU {n}");
+        }
+        // Everyone who asks is told, as often as he asks.
+        for _ in 0..3 {
+            for error in [
+                learns.recv_adu().err(),
+                learns.send(b"an answer").err(),
+                learns.closed().err(),
+                learns.finish().err(),
+            ] {
+                let Some(Error::PeerClosed { peer, code }) = error else { panic!("{error:?}") };
+                assert_eq!(code, 0xdead_beef_0000_0007);
+                assert_eq!(peer.ip(), pair.server.local_addr().ip());
+            }
+        }
+    }
+    pair.client.wait_idle().unwrap();
+    pair.server.wait_idle().unwrap();
+    assert_eq!(pair.server.with_stack(|s| s.active()), 0);
+}
+
+/// A program that closes and ends: what it said is heard, if it waits for it.
+#[test]
+fn idle_is_when_everything_was_told() {
+    let pair = pair(&Config::default());
+    pair.client.wait_idle().unwrap();
+    let (client, server) = pair.connect();
+    for n in 0..20 {
+        client.send(&content(n, 5000)).unwrap();
+    }
+    client.close(1);
+    drop(client);
+    pair.client.wait_idle().unwrap();
+    drop(pair.client);
+    let closed = loop {
+        match server.recv_adu() {
+            Ok(adu) => assert!(adu.is_some(), "a code is no end in order"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(closed, Error::PeerClosed { code: 1, .. }), "{closed:?}");
+}
+
+#[test]
+fn what_came_before_the_end_can_be_received_after_it() {
+    let pair = pair(&Config::default());
+    let (client, server) = pair.connect();
+    for n in 0..3 {
+        client.send(&content(n, 1000)).unwrap();
+    }
+    client.finish_sending();
+    // Until the peer's end is here too, and both sides are over.
+    std::thread::sleep(Duration::from_millis(100));
+    server.finish_sending();
+    client.closed().unwrap();
+    server.closed().unwrap();
+    for n in 0..3 {
+        assert!(server.recv_adu().unwrap().unwrap() == content(n, 1000), "ADU {n}");
+    }
+    assert_eq!(server.recv_adu().unwrap(), None);
+    server.finish().unwrap();
+}
+
+#[test]
+fn waits_end_in_time_and_lose_nothing() {
+    let pair = pair(&Config::default());
+    let (client, server) = pair.connect();
+    let mut adu = [0; 100];
+    let begun = Instant::now();
+    let nothing = client.recv_timeout(&mut adu, Duration::from_millis(60));
+    assert!(matches!(nothing, Err(Error::Elapsed)), "{nothing:?}");
+    let nothing = client.recv_adu_timeout(Duration::from_millis(60));
+    assert!(matches!(nothing, Err(Error::Elapsed)), "{nothing:?}");
+    let nobody = pair.listener.accept_timeout(Duration::from_millis(60)).err();
+    assert!(matches!(nobody, Some(Error::Elapsed)), "{nobody:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(180));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(client.try_recv(&mut adu).is_pending());
+    server.send(b"late").unwrap();
+    let got = client.recv_timeout(&mut adu, Duration::from_secs(10)).unwrap();
+    assert_eq!(got, Some(4));
+    server.send(b"later").unwrap();
+    let begun = Instant::now();
+    let got = loop {
+        if let std::task::Poll::Ready(got) = client.try_recv(&mut adu) {
+            break got.unwrap();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    };
+    assert_eq!(got, Some(5));
+}
+
+/// One number sizes windows and memory of both sides.
+#[test]
+fn the_longest_adu_is_one_setting() {
+    const LONGEST: usize = 6 << 20;
+    let network = memory::Network::new(memory::Config {
+        mailbox_bytes: 8 << 20,
+        ..memory::Config::default()
+    });
+    let at = |addr: &str, max_adu| {
+        let device = network.attach(addr.parse().unwrap()).unwrap();
+        Endpoint::new(Box::new(device), Config { max_adu, ..Config::default() })
+    };
+    let refused = at("192.0.2.9:9", Some(9 << 20)).err();
+    assert!(matches!(refused, Some(Error::MaxAdu { max: 8_388_352, .. })), "{refused:?}");
+    let refused = at("192.0.2.9:9", Some(17 << 20)).err();
+    assert!(matches!(refused, Some(Error::MaxAdu { .. })), "{refused:?}");
+
+    let both = support::join(
+        at("192.0.2.1:1", Some(LONGEST as u32)).unwrap(),
+        at("192.0.2.2:2", Some(LONGEST as u32)).unwrap(),
+    );
+    let (client, server) = both.connect();
+    assert_eq!((client.adu_len_max(), server.adu_len_max()), (LONGEST, LONGEST));
+    let echoed = std::thread::spawn(move || {
+        let adu = server.recv_adu_timeout(Duration::from_secs(60));
+        let adu = adu.unwrap_or_else(|e| panic!("{e}: {:?}", server.info())).unwrap();
+        server.send(&adu).unwrap();
+        server.finish().unwrap();
+    });
+    let adu = content(1, LONGEST);
+    assert!(matches!(client.send(&[&adu[..], &[0]].concat()), Err(Error::TooLong { .. })));
+    client.send(&adu).unwrap();
+    let echo = client.recv_adu_timeout(Duration::from_secs(60));
+    let echo = echo.unwrap_or_else(|e| panic!("{e}: {:?}", client.info())).unwrap();
+    assert!(echo == adu);
+    client.finish().unwrap();
+    echoed.join().unwrap();
+
+    // A peer that takes more than our memory holds: said, and not waited for.
+    let small = at("192.0.2.3:3", None).unwrap();
+    let config = both.config();
+    let client = small.connect(both.server.local_addr(), &config).unwrap();
+    let longest = client.adu_len_max();
+    assert!((1 << 20..LONGEST).contains(&longest), "{longest}");
+    let too_long = client.send(&adu);
+    assert!(matches!(too_long, Err(Error::TooLong { max, .. }) if max == longest), "{too_long:?}");
+}
+
+/// What is said to be the longest is none too long, whatever the window's unit.
+#[test]
+fn an_adu_as_long_as_is_said_arrives() {
+    for datagram_bytes in [None, Some(1452), Some(1453)] {
+        let pair = pair(&Config { datagram_bytes, ..Config::default() });
+        let (client, server) = pair.connect();
+        // The stream begins anywhere in a unit.
+        for n in 0..20 {
+            let adu = content(n, client.adu_len_max());
+            client.send(&content(n, n * 7)).unwrap();
+            client.send(&adu).unwrap();
+            let short = server.recv_adu_timeout(Duration::from_secs(20)).unwrap().unwrap();
+            assert_eq!(short.len(), n * 7);
+            let long = server.recv_adu_timeout(Duration::from_secs(20));
+            let long = long.unwrap_or_else(|e| panic!("{n}: {e}: {:?}", server.info()));
+            assert!(long.unwrap() == adu);
+        }
+    }
+}
+
+/// An application that fails while it is asked where an ADU goes.
+struct Fails;
+
+impl Application for Fails {
+    fn place(&mut self, _: ConnectionId, _: Adu) -> Option<&mut [u8]> {
+        panic!("the application's own")
+    }
+    fn delivered(&mut self, _: ConnectionId, _: Adu) {}
+}
+
+#[test]
+fn a_panic_of_the_application_leaves_the_others_alone() {
+    for driver in [Driver::Thread, Driver::Caller] {
+        let pair = pair(&Config { driver, ..Config::default() });
+        let (client, server) = pair.connect();
+        let (other, others_server) = pair.connect();
+        let failing = std::thread::spawn(move || {
+            let failed = catch_unwind(AssertUnwindSafe(|| client.recv_with(&mut Fails, |_| false)));
+            assert!(failed.is_err());
+            client
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        // Follows the one that will fail, and has to go on without it.
+        let following = std::thread::spawn(move || {
+            let adu = other.recv_adu_timeout(Duration::from_secs(20)).unwrap();
+            (other, adu)
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        server.send(b"the last straw").unwrap();
+        let client = failing.join().unwrap();
+        others_server.send(b"for the other").unwrap();
+        assert_eq!(following.join().unwrap().1.unwrap(), b"for the other");
+        // The one that it failed over comes again, unless the application had it already.
+        server.send(b"and on").unwrap();
+        let next = || client.recv_adu_timeout(Duration::from_secs(20)).unwrap().unwrap();
+        let adu = next();
+        assert!(adu == b"and on" || adu == b"the last straw" && next() == b"and on", "{driver:?}");
+    }
+}
+
+#[test]
+fn errors_speak_of_no_program() {
+    let peer = "192.0.2.1:9300".parse().unwrap();
+    let after = Duration::from_secs(30);
+    for error in [
+        Error::TimedOut(peer),
+        Error::Unreachable(peer),
+        Error::Refused(peer),
+        Error::Reset(peer),
+        Error::Silent { peer, after },
+        Error::PeerClosed { peer, code: 7 },
+        Error::Elapsed,
+    ] {
+        assert!(!error.to_string().contains("fusewire"), "{error}");
+    }
+    let silent = Error::Silent { peer, after: Duration::from_millis(1500) };
+    assert_eq!(silent.to_string(), "nothing was heard of 192.0.2.1:9300 for 1.5 s");
+}
+
+/// Whose process is gone is given up, whether somebody waits for it or not.
+#[test]
+fn a_peer_that_died_ends_all_waits() {
+    let server = endpoint(Config { driver: Driver::Caller, ..Config::default() });
+    let pair = support::join(endpoint(Config::default()), server);
+    let mut config = pair.config();
+    config.idle_timeout = Some(Duration::from_millis(400));
+    let (client, server) = pair.connect_as(&config);
+    assert_eq!(client.options().unwrap().idle_timeout, Some(Duration::from_millis(400)));
+    // Nobody drives the server any more: it is as dead as a process can be. The port stays.
+    let begun = Instant::now();
+    let (client, second) = (Arc::new(client), Arc::new(server));
+    let waits = client.clone();
+    let received = std::thread::spawn(move || waits.recv_adu());
+    let closed = client.closed().err();
+    let received = received.join().unwrap().err();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(matches!(closed, Some(Error::Silent { .. })), "{closed:?}");
+    assert!(matches!(received, Some(Error::Silent { .. })), "{received:?}");
+    let _ = (over(support::device(), Config::default()), second);
 }

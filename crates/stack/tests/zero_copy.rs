@@ -90,7 +90,7 @@ fn transfer(lost: usize, doubled: usize, datagram_bytes: usize, adu_len: usize, 
         (0..adu_len).map(|at| (i * 7 + at + (at >> 8)) as u8).collect()
     };
     let sender = std::thread::spawn(move || {
-        let mut connection = listener.accept().unwrap();
+        let connection = listener.accept().unwrap();
         let mut sent = 0;
         while sent < adus {
             let bodies: Vec<_> = (sent..adus.min(sent + 64)).map(body).collect();
@@ -105,7 +105,7 @@ fn transfer(lost: usize, doubled: usize, datagram_bytes: usize, adu_len: usize, 
     });
     let trust = Trust::Pinned(identity.fingerprint());
     let client = Endpoint::udp("127.0.0.1:0".parse().unwrap()).unwrap();
-    let mut connection = client.connect(address, &ClientConfig::new(identity, trust)).unwrap();
+    let connection = client.connect(address, &ClientConfig::new(identity, trust)).unwrap();
     for i in 0..adus {
         let adu = connection.recv_adu().unwrap().expect("more is to come");
         assert!(adu == body(i), "ADU {i} of {adus} is not what was sent");

@@ -81,7 +81,7 @@ fn send(task: &Task, source: &Source) -> Result<Report> {
     let endpoint = endpoint(task)?;
     let listener = endpoint.listen(server_config(task)?)?;
     announce(endpoint.local_addr())?;
-    let mut connection = listener.accept()?;
+    let connection = listener.accept()?;
     if task.measure {
         endpoint.with_stack(|s| s.measure());
     }
@@ -126,7 +126,7 @@ impl Application for Drain {
 }
 
 /// The stack opens ADUs into memory of its own as their frames come; they are copied when asked for.
-fn receive_early(connection: &mut Connection, writer: &mut Writer) -> Result<()> {
+fn receive_early(connection: &Connection, writer: &mut Writer) -> Result<()> {
     while let Some(adu) = connection.recv_adu()? {
         if let Some(memory) = writer.place(adu.len()) {
             memory.copy_from_slice(&adu);
@@ -139,7 +139,7 @@ fn receive_early(connection: &mut Connection, writer: &mut Writer) -> Result<()>
 
 fn receive(task: &Task, connect: SocketAddr, sink: &Sink) -> Result<Report> {
     let endpoint = endpoint(task)?;
-    let mut connection = endpoint.connect(connect, &client_config(task)?)?;
+    let connection = endpoint.connect(connect, &client_config(task)?)?;
     if task.measure {
         endpoint.with_stack(|s| s.measure());
     }
@@ -147,7 +147,7 @@ fn receive(task: &Task, connect: SocketAddr, sink: &Sink) -> Result<Report> {
     let watch = Stopwatch::start();
     // Until the sender's authenticated end.
     if task.manipulation.early {
-        receive_early(&mut connection, &mut drain.writer)?;
+        receive_early(&connection, &mut drain.writer)?;
     } else {
         connection.recv_with(&mut drain, |_| false)?;
     }

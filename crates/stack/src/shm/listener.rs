@@ -141,8 +141,8 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::NoSharedMemory`]: one of the two sides does not want it, or nobody came.
-    pub fn go_on(&mut self, mut connection: crate::Connection) -> Result<Connection> {
-        let (rendezvous, ends) = super::take(&mut connection)?;
+    pub fn go_on(&mut self, connection: crate::Connection) -> Result<Connection> {
+        let (rendezvous, ends) = super::take(&connection)?;
         let _invitation = self.invitations.invite(rendezvous, ends);
         let Some(shared) = self.accept(PATIENCE)? else {
             return Err(Error::NoSharedMemory { peer: ends.peer, why: "it did not call".into() });

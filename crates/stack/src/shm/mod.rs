@@ -87,14 +87,14 @@ pub fn call(rendezvous: Rendezvous, ends: Ends) -> Result<Connection> {
 ///
 /// # Errors
 /// As [`call`]; the server does not offer shared memory.
-pub fn go_on(mut connection: crate::Connection) -> Result<Connection> {
-    let (rendezvous, ends) = take(&mut connection)?;
+pub fn go_on(connection: crate::Connection) -> Result<Connection> {
+    let (rendezvous, ends) = take(&connection)?;
     let shared = call(rendezvous, ends)?;
     connection.finish()?;
     Ok(shared)
 }
 
-fn take(connection: &mut crate::Connection) -> Result<(Rendezvous, Ends)> {
+fn take(connection: &crate::Connection) -> Result<(Rendezvous, Ends)> {
     let peer = connection.remote_addr().ok_or(Error::Closed)?;
     match connection.take_rendezvous() {
         Some(rendezvous) => Ok((rendezvous, Ends { local: connection.local_addr(), peer })),

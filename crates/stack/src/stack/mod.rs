@@ -3,6 +3,7 @@
 mod input;
 mod observe;
 mod output;
+mod sizes;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -152,6 +153,8 @@ pub struct Stack {
     profile: Option<Profile>,
     last_work: Instant,
     live: usize,
+    /// Of these in TIME-WAIT.
+    in_time_wait: usize,
     /// Where [`Stack::evict`] looks first.
     evict_from: usize,
     /// A capture under way.
@@ -198,6 +201,7 @@ impl Stack {
             profile: None,
             last_work: now,
             live: 0,
+            in_time_wait: 0,
             evict_from: 0,
             watch: Watch::default(),
             asked: None,
@@ -257,7 +261,7 @@ impl Stack {
     ) -> Result<ConnectionId> {
         let now = self.clock.now();
         let cfg = self.tcp_config(remote);
-        let body_len_max = client.body_len_max.min(longest_adu(&cfg));
+        let body_len_max = self.body_len_max(client.body_len_max);
         let handshake = Handshake::client(&ClientConfig { body_len_max, ..client.clone() })?;
         let local_port = self.free_port(remote, port);
         let tuple =
@@ -276,7 +280,7 @@ impl Stack {
     pub fn listen(&mut self, port: u16, mut server: ServerConfig, secrets: &Secrets) {
         let local = self.device.local_addr();
         let cfg = self.tcp_config(local);
-        server.body_len_max = server.body_len_max.min(longest_adu(&cfg));
+        server.body_len_max = self.body_len_max(server.body_len_max);
         self.listening = Some(Listening {
             listener: Listener::new(&handshaking(&cfg), self.config.backlog, secrets),
             port,
@@ -288,6 +292,11 @@ impl Stack {
     pub fn stop_listening(&mut self) {
         self.drops = self.drops();
         self.listening = None;
+    }
+
+    /// True while it takes connections.
+    pub fn is_listening(&self) -> bool {
+        self.listening.is_some()
     }
 
     /// The caller has judged the peer's key and accepts it.
@@ -303,6 +312,24 @@ impl Stack {
             connection.finish();
             self.mark_dirty(id.index);
         }
+    }
+
+    /// Gives the connection up: the peer's application learns `code` after all that was sent before
+    /// ([`Error::PeerClosed`]). `Event::Closed` follows at once; what is under way goes on, for at most as long as
+    /// a handshake may take. Where nothing can be said any more, because our stream has ended or there is no
+    /// session yet, it is as [`Stack::abort`].
+    pub fn close(&mut self, id: ConnectionId, code: u64) {
+        let deadline = self.clock.now() + self.config.handshake_timeout;
+        if let Some(connection) = self.get_mut(id) {
+            connection.close_with(code, deadline);
+            self.settle(id.index);
+            self.transmit();
+        }
+    }
+
+    /// Connections that have still something to say or to hear: all but those in TIME-WAIT.
+    pub fn active(&self) -> usize {
+        self.live - self.in_time_wait
     }
 
     /// Ends the connection at once.
@@ -322,31 +349,6 @@ impl Stack {
                 return self.next_port;
             }
         }
-    }
-
-    /// TCP settings as the device and the path allow.
-    fn tcp_config(&self, remote: SocketAddr) -> tcp::Config {
-        let caps = self.device.caps();
-        let mut cfg = self.config.tcp.clone();
-        let datagram =
-            self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
-        let mss = |bytes: usize| u16::try_from(bytes.saturating_sub(20)).unwrap_or(u16::MAX);
-        cfg.mss = mss(datagram);
-        let start = if self.knows_path(remote) { datagram } else { datagram.min(BASE_DATAGRAM) };
-        cfg.send_mss = mss(start);
-        let buffer = u32::try_from(caps.receive_buffer_bytes).unwrap_or(u32::MAX);
-        cfg.recv_window = cfg.recv_window.min(buffer.max(64 << 10));
-        cfg.initial_recv_window = cfg.initial_recv_window.min(cfg.recv_window);
-        cfg.send_buffer =
-            cfg.send_buffer.min(u32::try_from(self.config.send_ring_bytes).unwrap_or(u32::MAX));
-        cfg
-    }
-
-    /// On loopback the path is known, and where the user says so; elsewhere it has to be found.
-    fn knows_path(&self, remote: SocketAddr) -> bool {
-        remote.ip().is_loopback()
-            || self.device.caps().is_whole_path
-            || self.config.datagram_bytes.is_some()
     }
 
     fn path(&mut self, remote: SocketAddr) -> Path {
@@ -371,7 +373,7 @@ impl Stack {
             ranges: cfg.max_ranges,
         };
         let path = self.path(tuple.remote);
-        let ring = self.device.region(self.config.send_ring_bytes);
+        let ring = self.device.region(self.ring_bytes());
         let connection = Box::new(Connection::new(
             tuple,
             tcp,
@@ -478,6 +480,17 @@ impl Stack {
     /// Puts everything that may leave on the wire.
     pub fn flush(&mut self) {
         self.transmit();
+    }
+
+    /// Tells peers of windows that ADUs taken since have opened, where that should not wait for the next
+    /// [`Stack::poll`].
+    pub fn flush_due(&mut self) {
+        let is_due = |&index: &u32| {
+            self.connections[index as usize].as_ref().is_some_and(|c| c.tcp.wants_ack())
+        };
+        if self.dirty.iter().any(is_due) {
+            self.transmit();
+        }
     }
 
     /// The next ADU in order, if it is there; give the buffer back with [`Stack::recycle`].
@@ -589,6 +602,7 @@ impl Stack {
             self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
             self.free.push(index);
             self.live -= 1;
+            self.in_time_wait -= usize::from(connection.is_waiting);
         }
     }
 
@@ -642,6 +656,7 @@ impl Stack {
 
     /// A connection came into TIME-WAIT.
     fn wait_for_strays(&mut self, index: u32) {
+        self.in_time_wait += 1;
         // What has ended since makes room, so that there are no more than are waiting.
         self.idle();
         self.waiting.push_back(self.id(index));
@@ -692,15 +707,6 @@ fn handshaking(cfg: &tcp::Config) -> tcp::Config {
     let initial_recv_window = cfg.initial_recv_window.min(HANDSHAKE_WINDOW);
     tcp::Config { initial_recv_window, ..cfg.clone() }
 }
-
-/// The longest ADU that we take: a record that comes in pieces is held until it is whole, so it has to fit
-/// into the window.
-fn longest_adu(cfg: &tcp::Config) -> u32 {
-    cfg.initial_recv_window - RECORD_OVERHEAD
-}
-
-/// More than a record adds to its body.
-const RECORD_OVERHEAD: u32 = 64;
 
 fn key(tuple: &Tuple) -> Key {
     Key { remote: tuple.remote, local_port: tuple.local_port, remote_port: tuple.remote_port }

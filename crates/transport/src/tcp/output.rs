@@ -199,6 +199,11 @@ impl Connection {
         self.settings.user_timeout = timeout;
     }
 
+    /// Bytes that may be reserved, queued and in flight together.
+    pub fn send_buffer(&self) -> u32 {
+        self.settings.send_buffer
+    }
+
     /// How an idle connection is probed.
     pub fn keep_alive(&self) -> Option<super::KeepAlive> {
         self.settings.keep_alive

@@ -1,0 +1,73 @@
+//! Taking connections.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::state::Interest;
+use super::{Connection, Handle, after};
+use crate::Result;
+use crate::driver::SHARED_KEY;
+
+/// Takes the connections of an endpoint. Dropped, the endpoint listens no more: what nobody has accepted is
+/// reset, what was accepted goes on.
+///
+/// `Send` and `Sync`: several threads or tasks may accept at once, and each connection goes to one of them.
+pub struct Listener {
+    handle: Arc<Handle>,
+}
+
+impl Listener {
+    pub(super) fn new(handle: Arc<Handle>) -> Listener {
+        Listener { handle }
+    }
+
+    /// The next connection whose handshake is complete and whose key is allowed.
+    ///
+    /// # Errors
+    /// [`Error::Os`](crate::Error::Os) when the device is broken.
+    pub fn accept(&self) -> Result<Connection> {
+        self.accept_until(None)
+    }
+
+    /// [`Listener::accept`], for at most so long.
+    ///
+    /// # Errors
+    /// As there; [`Error::Elapsed`](crate::Error::Elapsed).
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<Connection> {
+        self.accept_until(after(timeout))
+    }
+
+    fn accept_until(&self, deadline: Option<std::time::Instant>) -> Result<Connection> {
+        let id = self.handle.until(Interest::Arrival, deadline, |state| state.next_arrival())?;
+        Ok(Connection::new(self.handle.clone(), id))
+    }
+
+    /// [`Listener::accept`] for tasks. Cancelled, no connection is lost.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn accept_async(&self) -> Result<Connection> {
+        let id = self.handle.wait(Interest::Arrival, |state| state.next_arrival()).await?;
+        Ok(Connection::new(self.handle.clone(), id))
+    }
+
+    /// [`Listener::accept`] for a task that polls; the last one that did is woken.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Connection>> {
+        let key = Some(SHARED_KEY);
+        let polled = self
+            .handle
+            .shared
+            .poll(Interest::Arrival, key, cx.waker(), |state| state.next_arrival());
+        polled.0.map(|id| Ok(Connection::new(self.handle.clone(), id??)))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.handle.shared.call_waking(|state, wakes| state.stop_listening(wakes));
+    }
+}

@@ -1,0 +1,323 @@
+//! The stack for applications that block or await.
+//!
+//! An [`Endpoint`] shares one [`Stack`] between threads and tasks. Whoever waits in a thread drives it as long as it
+//! waits; otherwise a thread of the library's does, so that timers ring and peers are answered while nobody calls
+//! ([`Driver`](crate::Driver)). Each caller is woken for its own news and for nothing else.
+
+mod connection;
+mod listener;
+mod state;
+mod tasks;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fusewire_device::{Device, udp};
+use fusewire_session::{ClientConfig, Fingerprint, ServerConfig};
+use fusewire_transport::tcp::Secrets;
+
+pub use connection::Connection;
+pub use listener::Listener;
+use state::{Interest, State};
+
+use crate::application::{Application, Keep};
+use crate::config::Config;
+use crate::driver::{Driver, Shared};
+use crate::stack::Stack;
+use crate::{Error, Result};
+
+/// The TCP port inside of the encapsulation that a server of ours listens on; the UDP port is the user's.
+pub const PORT: u16 = 9293;
+
+/// What endpoint, listener and connections hold together. The last one dropped ends it: thread, descriptors,
+/// connections.
+struct Handle {
+    shared: Arc<Shared<State>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Waits until `attempt` is ready.
+    fn block<A: Application, T>(
+        &self,
+        interest: Interest,
+        deadline: Option<Instant>,
+        app: &mut A,
+        attempt: impl FnMut(&mut State, &mut A) -> Poll<Result<T>>,
+    ) -> Result<T> {
+        let turn = |state: &mut State, app: &mut A| state.stack.poll(app);
+        self.shared.block(interest, deadline, app, turn, attempt)?.unwrap_or(Err(Error::Elapsed))
+    }
+
+    /// As [`Handle::block`], for what takes nothing from the stack.
+    fn until<T>(
+        &self,
+        interest: Interest,
+        deadline: Option<Instant>,
+        mut attempt: impl FnMut(&mut State) -> Poll<Result<T>>,
+    ) -> Result<T> {
+        self.block(interest, deadline, &mut Keep, |state, _| attempt(state))
+    }
+
+    /// Waits in a task until `attempt` is ready.
+    async fn wait<T>(
+        &self,
+        interest: Interest,
+        attempt: impl FnMut(&mut State) -> Poll<Result<T>>,
+    ) -> Result<T> {
+        self.shared.wait(interest, attempt).await?
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.end(self.thread.take());
+    }
+}
+
+/// When a wait of `timeout` ends; `None`, never, when that is beyond all times.
+fn after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
+}
+
+/// A stack to open and take connections on; cheap to clone, and all clones are the same.
+///
+/// `Send` and `Sync`: threads and tasks share it freely. When it, its clones, its [`Listener`] and all its
+/// [`Connection`]s are dropped, its thread and its descriptors are gone as the last drop returns.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+/// use fusewire_stack::{Endpoint, Error};
+///
+/// # let dir = std::env::temp_dir().join(format!("fusewire-doc-{}", std::process::id()));
+/// let identity = Arc::new(Identity::load_or_create(&dir.join("key"))?);
+/// # std::fs::remove_dir_all(&dir)?;
+/// let server = Endpoint::udp("127.0.0.1:0".parse()?)?;
+/// let listener = server.listen(ServerConfig::new(identity.clone()))?;
+/// let address = server.local_addr();
+/// let served = std::thread::spawn(move || -> fusewire_stack::Result<()> {
+///     let connection = listener.accept()?;
+///     let mut adu = [0; 64];
+///     while let Some(len) = connection.recv(&mut adu)? {
+///         connection.send(&adu[..len])?;
+///     }
+///     connection.finish()
+/// });
+///
+/// let client = Endpoint::udp("127.0.0.1:0".parse()?)?;
+/// let trust = Trust::Pinned(identity.fingerprint());
+/// let mut config = ClientConfig::new(identity, trust);
+/// // Each side says how long it lets a peer be silent; the smaller counts. 30 s unless set.
+/// config.idle_timeout = Some(Duration::from_secs(10));
+/// let connection = client.connect(address, &config)?;
+/// connection.send(b"one message")?;
+/// let mut adu = [0; 64];
+/// let len = connection.recv(&mut adu)?.expect("an echo");
+/// assert_eq!(&adu[..len], b"one message");
+///
+/// // A wait has an end where one is said, and what did not come is still to come.
+/// let nothing = connection.recv_timeout(&mut adu, Duration::from_millis(20));
+/// assert!(matches!(nothing, Err(Error::Elapsed)));
+/// assert!(connection.try_recv(&mut adu).is_pending());
+///
+/// // All calls take `&self`: one thread receives while others send.
+/// std::thread::scope(|s| {
+///     let received = s.spawn(|| {
+///         let mut adu = [0; 64];
+///         (0..1000).filter(|_| matches!(connection.recv(&mut adu), Ok(Some(4)))).count()
+///     });
+///     for n in 0..1000u32 {
+///         connection.send(&n.to_be_bytes())?;
+///     }
+///     assert_eq!(received.join().unwrap(), 1000);
+///     fusewire_stack::Result::Ok(())
+/// })?;
+/// connection.finish()?;
+/// served.join().unwrap()?;
+/// # Ok(())
+/// # }
+/// ```
+/// Every call that waits has a form for tasks, on any runtime or none:
+/// ```
+/// # use std::sync::Arc;
+/// # use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+/// # use fusewire_stack::{Endpoint, Error};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("fusewire-doc-tasks-{}", std::process::id()));
+/// # let identity = Arc::new(Identity::load_or_create(&dir.join("key"))?);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async move {
+/// let server = Endpoint::udp("127.0.0.1:0".parse()?)?;
+/// let listener = server.listen(ServerConfig::new(identity.clone()))?;
+/// let client = Endpoint::udp("127.0.0.1:0".parse()?)?;
+/// let config = ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()));
+/// let (here, there) =
+///     tokio::join!(client.connect_async(server.local_addr(), &config), listener.accept_async());
+/// let (here, there) = (here?, there?);
+/// here.send_async(b"a question").await?;
+/// assert_eq!(there.recv_async().await?.as_deref(), Some(&b"a question"[..]));
+///
+/// // One side gives the connection up, and the other's application learns its code.
+/// there.close(404);
+/// assert!(matches!(here.recv_async().await, Err(Error::PeerClosed { code: 404, .. })));
+/// server.wait_idle_async().await?;
+/// # Ok(())
+/// # })
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Endpoint {
+    handle: Arc<Handle>,
+}
+
+impl Endpoint {
+    /// An endpoint on UDP encapsulation, with default settings.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the address cannot be bound.
+    pub fn udp(addr: SocketAddr) -> Result<Endpoint> {
+        let device = udp::Udp::bind(addr, &udp::Config::default())
+            .map_err(Error::os("binding the UDP socket"))?;
+        Endpoint::new(Box::new(device), Config::default())
+    }
+
+    /// An endpoint on any device.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when there is no randomness, no descriptor or no thread left; [`Error::MaxAdu`].
+    pub fn new(device: Box<dyn Device>, config: Config) -> Result<Endpoint> {
+        let frames = match device.as_fd() {
+            Some(fd) => Some(
+                fd.try_clone_to_owned()
+                    .map_err(Error::os("duplicating the device's descriptor"))?,
+            ),
+            None => None,
+        };
+        let (waker, driver) = (device.waker(), config.driver);
+        let stack = Stack::new(device, config, &random()?);
+        stack.check_max_adu()?;
+        let shared = Shared::new(State::new(stack), frames, waker)
+            .map_err(Error::os("making the driver's descriptor"))?;
+        let mut handle = Handle { shared: Arc::new(shared), thread: None };
+        if driver == Driver::Thread {
+            let started = handle.shared.start("fusewire-driver");
+            handle.thread = Some(started.map_err(Error::os("starting the driver's thread"))?);
+        }
+        Ok(Endpoint { handle: Arc::new(handle) })
+    }
+
+    /// Our address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.handle.shared.look(|state| state.stack.local_addr())
+    }
+
+    /// Runs `f` on the stack itself: figures, settings. Nothing else goes on meanwhile.
+    pub fn with_stack<T>(&self, f: impl FnOnce(&mut Stack) -> T) -> T {
+        self.handle.shared.call(|state| f(&mut state.stack))
+    }
+
+    /// Takes connections from now on, until the listener is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when this endpoint has a listener; [`Error::Os`] when there is no randomness.
+    pub fn listen(&self, server: ServerConfig) -> Result<Listener> {
+        let random = random()?;
+        let (isn, cookie) = random.split_at(16);
+        let mut secrets = Secrets { isn: [0; 16], cookie: [0; 16] };
+        secrets.isn.copy_from_slice(isn);
+        secrets.cookie.copy_from_slice(cookie);
+        self.handle.shared.call(|state| {
+            if state.stack.is_listening() {
+                return Err(Error::Misuse(
+                    "this endpoint listens already: drop its listener first",
+                ));
+            }
+            state.stack.listen(PORT, server, &secrets);
+            Ok(())
+        })?;
+        Ok(Listener::new(self.handle.clone()))
+    }
+
+    /// Opens a connection to a server whose key the configuration pins.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Refused`], [`Error::Session`]; [`Error::Untrusted`] when the
+    /// configuration pins no key: then see [`Endpoint::connect_with`].
+    pub fn connect(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Connection> {
+        self.connect_with(remote, client, |peer| Err(Error::Untrusted(peer)))
+    }
+
+    /// Opens a connection to a server whose key `judge` accepts. It is asked only when the
+    /// configuration has not decided.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`], and what `judge` returns.
+    pub fn connect_with(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+        judge: impl FnOnce(Fingerprint) -> Result<()>,
+    ) -> Result<Connection> {
+        let connection = self.begin(remote, client)?;
+        let id = connection.id();
+        let (peer, trusted) =
+            self.handle.until(Interest::Over(id), None, |state| state.connected(id))?;
+        if !trusted {
+            judge(peer)?;
+            self.handle.shared.call(|state| state.stack.trust(id));
+        }
+        Ok(connection)
+    }
+
+    fn begin(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Connection> {
+        let id = self.handle.shared.call(|state| {
+            let id = state.stack.connect(remote, PORT, client)?;
+            state.opened(id);
+            Result::Ok(id)
+        })?;
+        Ok(Connection::new(self.handle.clone(), id))
+    }
+
+    /// Waits until all connections have ended: what was closed has been told, what was finished has arrived.
+    /// Connections that nobody ends are waited for.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the device is broken.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.handle.until(Interest::Idle, None, is_idle)
+    }
+
+    /// Drives the stack for so long, `None` for ever: for an application that has chosen
+    /// [`Driver::Caller`](crate::Driver::Caller) and gives a thread of its own to tasks and timers.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the device is broken.
+    pub fn drive(&self, timeout: Option<Duration>) -> Result<()> {
+        let deadline = timeout.and_then(after);
+        match self.handle.until::<()>(Interest::Time, deadline, |_| Poll::Pending) {
+            Err(Error::Elapsed) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn is_idle(state: &mut State) -> Poll<Result<()>> {
+    if state.stack.active() == 0 { Poll::Ready(Ok(())) } else { Poll::Pending }
+}
+
+/// Secret bytes for sequence numbers and cookies.
+fn random() -> Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    let mut done = 0;
+    while done < seed.len() {
+        let got = rustix::rand::getrandom(&mut seed[done..], rustix::rand::GetRandomFlags::empty());
+        done += got.map_err(|e| Error::os("reading random bytes")(e.into()))?;
+    }
+    Ok(seed)
+}

@@ -1,0 +1,273 @@
+//! What an endpoint's callers share: the stack, and of each connection what those who wait for it must know.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use fusewire_session::Fingerprint;
+
+use crate::application::Keep;
+use crate::connection::Event;
+use crate::driver::{Machine, Waiters, Wakes};
+use crate::stack::Stack;
+use crate::{ConnectionId, Error, Result};
+
+/// What a caller waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Interest {
+    /// Nothing but the time.
+    Time,
+    /// A connection to accept.
+    Arrival,
+    /// That all connections have ended.
+    Idle,
+    /// ADUs, or the peer's end.
+    Read(ConnectionId),
+    /// Room to send.
+    Write(ConnectionId),
+    /// That the handshake is complete, or the connection over.
+    Over(ConnectionId),
+    /// Both the peer's ADUs and the end.
+    Finish(ConnectionId),
+}
+
+/// One connection, as those who wait see it.
+#[derive(Default)]
+struct Status {
+    connected: Option<(Fingerprint, bool)>,
+    finished: bool,
+    /// It is over, and why if not in order.
+    over: Option<Option<Error>>,
+    /// ADUs that had come when it ended: in order, and behind a lost one.
+    left: VecDeque<(u64, Vec<u8>)>,
+    loose: VecDeque<(u64, Vec<u8>)>,
+    readers: Waiters,
+    writers: Waiters,
+    others: Waiters,
+}
+
+impl Status {
+    fn waiters(&mut self) -> [&mut Waiters; 3] {
+        [&mut self.readers, &mut self.writers, &mut self.others]
+    }
+
+    fn wake(&mut self, wakes: &mut Wakes) {
+        self.waiters().into_iter().for_each(|waiters| waiters.wake(wakes));
+    }
+}
+
+/// What lies behind the endpoint's lock.
+pub struct State {
+    pub stack: Stack,
+    statuses: HashMap<ConnectionId, Status>,
+    /// Connections of the listener that nobody has accepted.
+    arrived: VecDeque<ConnectionId>,
+    acceptors: Waiters,
+    idlers: Waiters,
+}
+
+impl State {
+    pub fn new(stack: Stack) -> State {
+        State {
+            stack,
+            statuses: HashMap::new(),
+            arrived: VecDeque::new(),
+            acceptors: Waiters::default(),
+            idlers: Waiters::default(),
+        }
+    }
+
+    /// A connection that this side opens.
+    pub fn opened(&mut self, id: ConnectionId) {
+        self.statuses.insert(id, Status::default());
+    }
+
+    /// Nobody will ask for the connection any more.
+    pub fn forget(&mut self, id: ConnectionId, wakes: &mut Wakes) {
+        self.stack.abort(id);
+        if let Some(mut status) = self.statuses.remove(&id) {
+            status.waiters().into_iter().for_each(|waiters| waiters.retire(wakes));
+        }
+    }
+
+    /// Nobody will accept any more.
+    pub fn stop_listening(&mut self, wakes: &mut Wakes) {
+        self.stack.stop_listening();
+        self.acceptors.retire(wakes);
+        for id in std::mem::take(&mut self.arrived) {
+            self.forget(id, wakes);
+        }
+    }
+
+    pub fn next_arrival(&mut self) -> Poll<Result<ConnectionId>> {
+        self.arrived.pop_front().map_or(Poll::Pending, |id| Poll::Ready(Ok(id)))
+    }
+
+    pub fn connected(&mut self, id: ConnectionId) -> Poll<Result<(Fingerprint, bool)>> {
+        match self.statuses.get(&id).and_then(|s| s.connected) {
+            Some(connected) => Poll::Ready(Ok(connected)),
+            None => self.pending(id),
+        }
+    }
+
+    /// The next ADU in order.
+    pub fn next(&mut self, id: ConnectionId) -> Option<(u64, Vec<u8>)> {
+        self.stack.recv(id).or_else(|| self.statuses.get_mut(&id)?.left.pop_front())
+    }
+
+    /// Any ADU.
+    pub fn any(&mut self, id: ConnectionId) -> Option<(u64, Vec<u8>)> {
+        self.stack.recv_any(id).or_else(|| {
+            let status = self.statuses.get_mut(&id)?;
+            status.left.pop_front().or_else(|| status.loose.pop_front())
+        })
+    }
+
+    /// Why the connection is over; pending while it is not.
+    pub fn pending<T>(&self, id: ConnectionId) -> Poll<Result<T>> {
+        match self.statuses.get(&id).map(|s| &s.over) {
+            Some(None) => Poll::Pending,
+            Some(Some(Some(error))) => Poll::Ready(Err(error.again())),
+            Some(Some(None)) | None => Poll::Ready(Err(Error::Closed)),
+        }
+    }
+
+    /// `None` once the peer has ended in order.
+    pub fn end_or_pending<T>(&self, id: ConnectionId) -> Poll<Result<Option<T>>> {
+        match self.statuses.get(&id) {
+            Some(status) if status.finished => Poll::Ready(Ok(None)),
+            _ => self.pending(id),
+        }
+    }
+
+    /// Both sides ended, in order or not.
+    pub fn closed(&self, id: ConnectionId) -> Poll<Result<()>> {
+        match self.statuses.get(&id).map(|s| &s.over) {
+            Some(Some(None)) => Poll::Ready(Ok(())),
+            _ => self.pending(id),
+        }
+    }
+
+    /// What a call that sends gave: whether there was room, or why the connection is over.
+    pub fn sent(&mut self, id: ConnectionId, sent: Result<bool>) -> Poll<Result<()>> {
+        match sent {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => self.pending(id),
+            // The first cause, where this one only says that the connection is gone.
+            Err(Error::Closed) => match self.pending::<()>(id) {
+                Poll::Ready(first) => Poll::Ready(first),
+                Poll::Pending => Poll::Ready(Err(Error::Closed)),
+            },
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn take_event(&mut self, id: ConnectionId, event: Event, wakes: &mut Wakes) {
+        if !self.statuses.contains_key(&id) {
+            match event {
+                Event::Connected { .. } if self.stack.is_listening() => {
+                    self.statuses.insert(id, Status::default());
+                    self.arrived.push_back(id);
+                    self.acceptors.wake(wakes);
+                }
+                // Its listener was dropped within the handshake.
+                Event::Connected { .. } => return self.stack.abort(id),
+                // A connection that never came to be, or that was dropped.
+                _ => return,
+            }
+        }
+        let Some(status) = self.statuses.get_mut(&id) else { return };
+        match event {
+            Event::Connected { peer, trusted } => {
+                status.connected = Some((peer, trusted));
+                status.others.wake(wakes);
+            }
+            Event::Readable => status.readers.wake(wakes),
+            Event::Writable => status.writers.wake(wakes),
+            Event::Finished => {
+                status.finished = true;
+                status.readers.wake(wakes);
+            }
+            Event::Closed(error) => {
+                status.over = Some(error);
+                // The stack forgets it soon, and what has come came before the end.
+                status.left.extend(std::iter::from_fn(|| self.stack.recv(id)));
+                status.loose.extend(std::iter::from_fn(|| self.stack.recv_any(id)));
+                status.wake(wakes);
+            }
+        }
+    }
+
+    /// Those who wait for it, in one list or two.
+    fn waiters(&mut self, interest: Interest) -> [Option<&mut Waiters>; 2] {
+        let id = match interest {
+            Interest::Time => return [None, None],
+            Interest::Arrival => return [Some(&mut self.acceptors), None],
+            Interest::Idle => return [Some(&mut self.idlers), None],
+            Interest::Read(id)
+            | Interest::Write(id)
+            | Interest::Over(id)
+            | Interest::Finish(id) => id,
+        };
+        let Some(status) = self.statuses.get_mut(&id) else { return [None, None] };
+        match interest {
+            Interest::Read(_) => [Some(&mut status.readers), None],
+            Interest::Write(_) => [Some(&mut status.writers), None],
+            Interest::Finish(_) => [Some(&mut status.readers), Some(&mut status.others)],
+            _ => [Some(&mut status.others), None],
+        }
+    }
+}
+
+impl Machine for State {
+    type Interest = Interest;
+    type Error = Error;
+
+    fn turn(&mut self) -> Result<bool> {
+        self.stack.poll(&mut Keep)
+    }
+
+    fn dispatch(&mut self, wakes: &mut Wakes) -> bool {
+        self.stack.flush_due();
+        let mut any = false;
+        while let Some((id, event)) = self.stack.poll_event() {
+            any = true;
+            self.take_event(id, event, wakes);
+        }
+        if !self.idlers.is_empty() && self.stack.active() == 0 {
+            self.idlers.wake(wakes);
+        }
+        any
+    }
+
+    fn wants_spin(&self) -> bool {
+        self.stack.wants_spin()
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        self.stack.next_timeout()
+    }
+
+    fn register(&mut self, interest: Interest, key: u64, waker: &Waker, wakes: &mut Wakes) {
+        self.waiters(interest).into_iter().flatten().for_each(|w| w.register(key, waker, wakes));
+    }
+
+    fn unregister(&mut self, interest: Interest, key: u64, wakes: &mut Wakes) {
+        self.waiters(interest).into_iter().flatten().for_each(|w| w.unregister(key, wakes));
+    }
+
+    fn wake_all(&mut self, wakes: &mut Wakes) {
+        self.acceptors.wake(wakes);
+        self.idlers.wake(wakes);
+        self.statuses.values_mut().for_each(|status| status.wake(wakes));
+    }
+
+    fn again(error: &Error) -> Error {
+        error.again()
+    }
+
+    fn sleep_failed(error: io::Error) -> Error {
+        Error::os("waiting for the device")(error)
+    }
+}

@@ -1,0 +1,87 @@
+//! How large everything is: segments as device and path carry them, windows and memory for the longest ADU.
+
+use fusewire_session::BODY_LEN_MAX;
+
+use super::*;
+
+/// More than a record adds to its body.
+const RECORD_OVERHEAD: u32 = 64;
+
+impl Stack {
+    /// TCP settings as the device and the path allow.
+    pub(super) fn tcp_config(&self, remote: SocketAddr) -> tcp::Config {
+        let caps = self.device.caps();
+        let mut cfg = self.config.tcp.clone();
+        let datagram =
+            self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
+        let mss = |bytes: usize| u16::try_from(bytes.saturating_sub(20)).unwrap_or(u16::MAX);
+        cfg.mss = mss(datagram);
+        let start = if self.knows_path(remote) { datagram } else { datagram.min(BASE_DATAGRAM) };
+        cfg.send_mss = mss(start);
+        cfg.recv_window = self.recv_window();
+        // A record that comes in pieces is held until it is whole, so it has to fit into the window. Of that
+        // the peer may not know a segment, which is not worth saying (RFC 9293, section 3.8.6.2.2), and a part
+        // of the unit in which windows are said (RFC 7323, section 2.3), wherever the record begins.
+        let record = self.longest_adu().saturating_add(RECORD_OVERHEAD);
+        let unsaid = u32::from(cfg.mss) + (cfg.recv_window.max(record) >> 14) + 256;
+        cfg.initial_recv_window = record.saturating_add(unsaid);
+        cfg.recv_window = cfg.recv_window.max(cfg.initial_recv_window);
+        let ring_bytes = u32::try_from(self.ring_bytes()).unwrap_or(u32::MAX);
+        cfg.send_buffer = cfg.send_buffer.min(ring_bytes);
+        if self.config.max_adu.is_some() {
+            cfg.send_buffer = cfg.send_buffer.max(record);
+        }
+        cfg
+    }
+
+    /// The largest window that the settings want and the device can hold.
+    fn recv_window(&self) -> u32 {
+        let buffer = u32::try_from(self.device.caps().receive_buffer_bytes).unwrap_or(u32::MAX);
+        self.config.tcp.recv_window.min(buffer.max(64 << 10))
+    }
+
+    /// The longest ADU that we take.
+    fn longest_adu(&self) -> u32 {
+        let first = self.config.tcp.initial_recv_window.min(self.recv_window());
+        let fits = first.saturating_sub(RECORD_OVERHEAD).max(1);
+        self.config.max_adu.unwrap_or(fits)
+    }
+
+    /// The longest body to agree on, where the session's own configuration says `own`.
+    pub(super) fn body_len_max(&self, own: u32) -> u32 {
+        self.config.max_adu.unwrap_or(own.min(self.longest_adu()))
+    }
+
+    /// Bytes of a connection's retransmission memory.
+    pub(super) fn ring_bytes(&self) -> usize {
+        let record = self.config.max_adu.map_or(0, |n| n as usize + 4 * RECORD_OVERHEAD as usize);
+        self.config.send_ring_bytes.max(record)
+    }
+
+    /// Whether `Config::max_adu` can be had.
+    ///
+    /// # Errors
+    /// [`Error::MaxAdu`] when it cannot.
+    pub fn check_max_adu(&self) -> Result<()> {
+        let Some(wanted) = self.config.max_adu else { return Ok(()) };
+        let buffer =
+            self.device.caps().receive_buffer_bytes.saturating_sub(4 * RECORD_OVERHEAD as usize);
+        let device = u32::try_from(buffer).unwrap_or(u32::MAX);
+        let bounds = [
+            (BODY_LEN_MAX, "no record is longer"),
+            (device, "the device holds no more that waits"),
+        ];
+        match bounds.into_iter().min_by_key(|(max, _)| *max) {
+            Some((max, why)) if wanted > max => Err(Error::MaxAdu { wanted, max, why }),
+            _ if wanted == 0 => Err(Error::Misuse("the longest ADU must have a byte")),
+            _ => Ok(()),
+        }
+    }
+
+    /// On loopback the path is known, and where the user says so; elsewhere it has to be found.
+    pub(super) fn knows_path(&self, remote: SocketAddr) -> bool {
+        remote.ip().is_loopback()
+            || self.device.caps().is_whole_path
+            || self.config.datagram_bytes.is_some()
+    }
+}
