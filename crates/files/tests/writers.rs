@@ -311,7 +311,7 @@ fn a_file_of_holes_takes_bounded_memory() {
     let refused = (0..BLOCKS / 2).step_by(1000).any(|start| {
         for index in start..start + 1000 {
             sent += 1;
-            let hole = Hole { xid, copy: 0, position: 2 * index << 20, len: 1 << 20 };
+            let hole = Hole { xid, copy: 0, position: index << 21, len: 1 << 20 };
             raw.send(&hole.emit(OCTETS));
         }
         refused_for_memory(&raw.replies().unwrap()) == 1

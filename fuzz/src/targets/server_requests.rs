@@ -1,10 +1,11 @@
 //! A server's session and a client that may ask for anything, in any order, and send any contents.
 //!
-//! Whatever it asks, nothing outside of the served folder is read or written, the session ends or stays
-//! within its bounds, and a folder that is not writable stays as it was.
+//! Whatever it asks, nothing outside of the served folder is read or written, no link that it makes leads out, the
+//! session ends or stays within its bounds, and a folder that is not writable stays as it was.
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use fusewire_base::Instant;
 use fusewire_files::message::{self, Create, DataHeader, Hole, List, Read, Request};
@@ -15,7 +16,7 @@ use crate::Choices;
 use crate::channel::{Pipe, Place, SECRET, pair};
 
 const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
-const PATHS: [&[u8]; 14] = [
+const PATHS: [&[u8]; 17] = [
     b"",
     b"a",
     b"d/b",
@@ -30,8 +31,12 @@ const PATHS: [&[u8]; 14] = [
     b"d/../../secret",
     b"link",
     b".fusewire-0.part",
+    b"p",
+    b"p/x",
+    b"p/p/x",
 ];
-const TARGETS: [&[u8]; 6] = [b"", b"a", b"../secret", b"../../secret", b"/etc/passwd", b"in/../.."];
+const TARGETS: [&[u8]; 8] =
+    [b"", b".", b"..", b"a", b"../secret", b"../../secret", b"/etc/passwd", b"in/../.."];
 const SIZES: [u64; 8] = [0, 1, 300, 50_000, (1 << 20) + 5, 5 << 20, 1 << 40, i64::MAX as u64];
 const MESSAGES_MAX: usize = 64;
 
@@ -39,10 +44,13 @@ const MESSAGES_MAX: usize = 64;
 pub fn seeds() -> Vec<Vec<u8>> {
     let script = |steps: &[&[u8]]| steps.concat();
     let create = [4, 3, 0, 0, 2, 1, 0, 2, 0, 0, 0x11];
+    let link = |path, target| [4, path, 2, 0, 2, 0, 0, target, 1, 0, 0];
     vec![
         script(&[&[0], &[0, 1], &[0, 6], &[1, 0, 1, 200], &[2, 0, 9]]),
         script(&[&[1], &[3, 1, 0, 0, 0, 0, 2, 0, 0, 0], &[9, 1]]),
         script(&[&[4], &create, &[7, 0, 0, 2, 1, 44], &[5, 0], &[8, 0, 0, 1, 2]]),
+        // A link to the folder that it is in, and links below it.
+        script(&[&[4], &link(14, 1), &link(16, 5), &link(15, 4)]),
         script(&[&[5], &create, &create, &[6, 3, 0, 1, 0], &[9, 0], &[10, 3, 1, 2, 3]]),
     ]
 }
@@ -96,10 +104,25 @@ fn fill(place: &Place) {
 
 fn check(place: &Place, writable: bool) {
     place.check();
+    let root = place.inside().canonicalize().expect("the folder is there");
+    check_links(&root, &root);
     if !writable {
         let names = fs::read_dir(place.inside()).expect("the folder").count();
         assert_eq!(names, 5, "a folder that is not writable was written");
         assert_eq!(fs::read(place.inside().join("a")).ok(), Some(vec![7; 300]));
+    }
+}
+
+/// What was made beside the links that were there leads nowhere, or to what is below `root`.
+fn check_links(root: &Path, folder: &Path) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
+        if kind.is_dir() {
+            check_links(root, &path);
+        } else if kind.is_symlink() && path != root.join("link") && path != root.join("out") {
+            let to = path.canonicalize().unwrap_or_else(|_| root.to_owned());
+            assert!(to.starts_with(root), "{} leads to {}", path.display(), to.display());
+        }
     }
 }
 
