@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -362,6 +362,8 @@ struct Mortal {
     gone: Arc<AtomicBool>,
     /// It says so, and gives no error.
     tells: bool,
+    /// To sleep on, in place of its own.
+    fd: Option<OwnedFd>,
 }
 
 impl Mortal {
@@ -395,7 +397,7 @@ impl Interface for Mortal {
         self.inner.waker()
     }
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
+        self.fd.as_ref().map(AsFd::as_fd).or_else(|| self.inner.as_fd())
     }
     fn poll_change(&mut self) -> Option<Change> {
         (self.tells && self.gone.swap(false, Ordering::AcqRel)).then_some(Change::Gone)
@@ -410,7 +412,7 @@ fn a_link_that_is_said_to_be_deleted_is_an_error_though_it_gives_none() {
     let (inner, _other) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
     let gone = Arc::new(AtomicBool::new(false));
     let net = net_config(&inner, 1);
-    let mortal = Mortal { inner, gone: gone.clone(), tells: true };
+    let mortal = Mortal { inner, gone: gone.clone(), tells: true, fd: None };
     let mut now = Instant::from_ms(5);
     let mut stack = Stack::new(Box::new(mortal), net, Config::default(), [7; 32], now);
     drive(&mut stack, now);
@@ -424,7 +426,7 @@ fn nothing_hangs_when_the_interface_goes() {
     let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
     let gone = Arc::new(AtomicBool::new(false));
     let net = net_config(&a, 1);
-    let mortal = Mortal { inner: a, gone: gone.clone(), tells: false };
+    let mortal = Mortal { inner: a, gone: gone.clone(), tells: false, fd: None };
     let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
     let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
     let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
@@ -463,7 +465,7 @@ fn tasks_hear_that_the_interface_is_gone_and_nothing_burns() {
         let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
         let gone = Arc::new(AtomicBool::new(false));
         let net = net_config(&a, 1);
-        let mortal = Mortal { inner: a, gone: gone.clone(), tells: false };
+        let mortal = Mortal { inner: a, gone: gone.clone(), tells: false, fd: None };
         let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
         let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
         let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
@@ -490,5 +492,38 @@ fn tasks_hear_that_the_interface_is_gone_and_nothing_burns() {
         std::thread::sleep(Duration::from_millis(300));
         let used = used() - before;
         assert!(used < Duration::from_millis(50), "{used:?} of 300 ms");
+    });
+}
+
+/// A descriptor that is in error for ever, though the interface gives none: what comes is taken all the same, and nothing
+/// burns.
+#[test]
+fn a_descriptor_in_error_burns_nothing() {
+    in_namespace("bounds::a_descriptor_in_error_burns_nothing", Need::Namespace, "", || {
+        for waiting in [false, true] {
+            let (inner, mut other) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
+            let (hung_up, _) = io::pipe().unwrap();
+            let net = net_config(&inner, 1);
+            let fd = Some(OwnedFd::from(hung_up));
+            let mortal = Mortal { inner, gone: Arc::default(), tells: false, fd };
+            let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
+            let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
+            std::thread::scope(|scope| {
+                let waits = waiting.then(|| scope.spawn(|| socket.recv_from(&mut [0; 8]).unwrap()));
+                std::thread::sleep(Duration::from_millis(50));
+                let before = used();
+                std::thread::sleep(Duration::from_millis(300));
+                let used = used() - before;
+                assert!(used < Duration::from_millis(100), "{used:?} of 300 ms");
+                let via = via(addr(false, 0));
+                let mut datagram = [0; 28];
+                via.emit(&Packet::new(17, 8), &mut datagram);
+                datagram[20..].copy_from_slice(&[0, 9, 0, 7, 0, 8, 0, 0]);
+                send(&mut other, &datagram);
+                let got = waits.map(|waits| waits.join().unwrap());
+                let got = got.unwrap_or_else(|| socket.recv_from(&mut [0; 8]).unwrap());
+                assert_eq!(got.len, 0);
+            });
+        }
     });
 }

@@ -6,8 +6,8 @@
 //!                                  the leader sleeps   it leads in its place; the other notices when it wakes, looks
 //!                                                      once, and from then on sleeps on a wake of its own
 //!                                  the leader is awake it looks at its own wake for a short while, then sleeps on it
-//!   a caller that has what it      the lead is vacant: one that has just come and has not led is woken for it, once;
-//!   waited for                     else nobody, and the next call takes it
+//!   a caller that has what it      the lead is vacant: one that waits, and not for long, is woken for it, a few times
+//!   waited for                     at most; else nobody, and the next call takes it
 //!   the driver thread              naps for a millisecond at a time while callers come and go; leads when nobody has
 //!                                  for as long; sleeps while a caller leads that comes and goes no more
 //! ```
@@ -35,7 +35,7 @@ pub(super) const FIRST_KEY: Key = 1;
 /// For how long nobody leads at most before the driver does, and how often it looks.
 const NAP: Duration = Duration::from_millis(1);
 /// Callers come and go when one has within this time.
-const RECENT: Duration = Duration::from_millis(4);
+pub(super) const RECENT: Duration = Duration::from_millis(4);
 /// How often a host looks that is ending, or whose interface has no descriptor.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long a descriptor is left alone that is in error and gives nothing.
@@ -79,7 +79,7 @@ pub(super) struct Leading {
     driver: Driver,
     /// Former leaders on the descriptor, oldest first.
     deposed: VecDeque<Sleeper>,
-    /// Those that wait since then and have not led yet, in the order in which they came.
+    /// Those that wait since then and not for long, to whom the lead is offered: the last one first.
     fresh: Vec<(Instant, Key, Arc<Parker>)>,
     /// A task has begun to wait since the driver last led.
     task_waits: bool,
@@ -113,9 +113,11 @@ impl Leading {
         true
     }
 
-    /// `key` waits on a wake of its own, and may lead later.
-    pub fn waits(&mut self, now: Instant, key: Key, parker: &Arc<Parker>) {
-        self.fresh.push((now, key, parker.clone()));
+    /// `key` waits on a wake of its own since `begin`, and leads next if it has not waited for long by then.
+    pub fn offers_to(&mut self, begin: Instant, key: Key, parker: &Arc<Parker>) {
+        if !self.fresh.iter().any(|(_, known, _)| *known == key) {
+            self.fresh.push((begin, key, parker.clone()));
+        }
     }
 
     /// What to sleep on for who leads.

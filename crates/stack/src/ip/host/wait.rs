@@ -14,7 +14,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::Waker as DeviceWaker;
 
-use super::lead::sleep;
+use super::lead::{RECENT, sleep};
 use super::waiters::{Key, POLLS};
 use super::{Inner, Locked, Shared, Way};
 use crate::ip::config::{Error, SocketId};
@@ -68,6 +68,8 @@ fn parker() -> (Arc<Parker>, Waker) {
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How often an interface without a descriptor is looked at by who leads.
 const UNSEEN: Duration = Duration::from_millis(1);
+/// How often the lead is offered to one who waits, while it has not waited for long.
+const OFFERS_MAX: u8 = 4;
 
 /// What somebody waits for, and how.
 struct Wait<'a> {
@@ -89,9 +91,11 @@ struct Turn<'a> {
     on: &'a [(SocketId, Way)],
     /// Its wakers stand beside the sockets.
     registered: bool,
-    /// It has waited on its own wake already: nobody has to be told again that it would lead.
-    known: bool,
-    /// It has led, and another came: it leads no more, so that who waits long stands in nobody's way.
+    begin: Instant,
+    /// How often it has stood among those to whom the lead is offered.
+    offers: u8,
+    /// It has led, and another came: it leads no more unless that is offered to it, so that who waits long stands in
+    /// nobody's way.
     cold: bool,
     /// It looks at the interface once without leading: who has slept there in vain, or does not wait at all.
     looks: bool,
@@ -191,7 +195,8 @@ impl Shared {
             key: self.key(),
             on: wait.on,
             registered: false,
-            known: false,
+            begin,
+            offers: 0,
             cold: wait.timeout == Some(Duration::ZERO),
             looks: wait.timeout == Some(Duration::ZERO),
             told: false,
@@ -224,6 +229,8 @@ impl Shared {
                 continue;
             }
             if told {
+                // It was for the lead that it was woken, or in vain.
+                turn.cold = false;
                 inner = Some(held);
                 continue;
             }
@@ -273,12 +280,13 @@ impl Shared {
         let (parker, waker) = parker();
         parker.ready.store(false, Ordering::Relaxed);
         turn.register(&mut inner, &waker);
-        if !turn.cold && !std::mem::replace(&mut turn.known, true) {
-            inner.leading.waits(self.clock.now(), turn.key, &parker);
+        let mut now = self.clock.now();
+        if turn.offers < OFFERS_MAX && now < turn.begin + RECENT {
+            turn.offers += 1;
+            inner.leading.offers_to(turn.begin, turn.key, &parker);
         }
         drop(inner);
         let ready = || parker.ready.load(Ordering::Acquire);
-        let mut now = self.clock.now();
         while !ready() && now < spin_until {
             if !turn.cold && !self.active.load(Ordering::Relaxed) {
                 // Nobody leads, or who does sleeps.
@@ -297,6 +305,8 @@ impl Shared {
             now = self.clock.now();
         }
         turn.told = ready();
+        // Who has slept for so long in vain wants to be told, not to lead.
+        turn.cold |= !turn.told;
         self.lock()
     }
 
