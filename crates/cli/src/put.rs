@@ -38,6 +38,12 @@ pub struct Put {
     /// Never replace a file.
     #[arg(long)]
     no_clobber: bool,
+    /// Leave files alone that are there with the same size and time.
+    #[arg(long)]
+    update: bool,
+    /// Begin anew instead of going on where an earlier transfer was broken off.
+    #[arg(long)]
+    no_resume: bool,
     #[command(flatten)]
     moving: Moving,
 }
@@ -49,6 +55,8 @@ pub fn run(put: &Put) -> Result {
     let options = Options {
         filter: moving.filter()?,
         replace: !put.no_clobber,
+        keep_same: put.update,
+        anew: put.no_resume,
         reply_bytes: moving.reply_bytes,
         bytes_per_s: moving.rate.unwrap_or(0),
         connections: moving.jobs,

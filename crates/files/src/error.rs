@@ -118,6 +118,7 @@ impl Error {
             (Error::Os { source, .. }, Code::Io | Code::Denied) => source.to_string(),
             (Error::Path { problem, .. }, _) => problem.to_string(),
             (Error::Memory { .. }, _) => self.to_string(),
+            (Error::Refused { detail, .. }, _) => return detail.clone(),
             _ => String::new(),
         };
         let mut words = words.into_bytes();

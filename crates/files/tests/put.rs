@@ -158,3 +158,26 @@ fn several_things_are_put_over_one_connection() {
     assert_eq!(["f000", "tree/f1", "over/f007", "f007"].map(told), [1, 1, 1, 1]);
     assert_no_leftovers(to.path());
 }
+
+#[test]
+fn what_is_the_same_there_stays_if_asked_for() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_tree(from.path());
+    for connections in [1, 3] {
+        let options = Options { keep_same: true, connections, ..Options::default() };
+        let put = || put_with(from.path(), "copy", to.path(), options.clone(), Settings::default());
+        let first = put().unwrap();
+        assert_eq!((first.failed.len(), first.skipped.len()), (0, 0));
+        assert_eq!(tree(&to.path().join("copy")), tree(from.path()));
+        let again = put().unwrap();
+        assert_eq!((again.failed.len(), again.done.len()), (0, 0), "{again:?}");
+        assert_eq!(again.skipped.len(), first.done.len());
+        // Another size, and another time.
+        let (name, size, _) = first.done.iter().max_by_key(|(_, size, _)| *size).unwrap();
+        fs::write(to.path().join("copy").join(name), bytes(*size as usize, 1)).unwrap();
+        let third = put().unwrap();
+        assert_eq!((third.done.len(), third.skipped.len()), (1, first.done.len() - 1));
+        assert_eq!(tree(&to.path().join("copy")), tree(from.path()));
+        fs::remove_dir_all(to.path().join("copy")).unwrap();
+    }
+}

@@ -8,12 +8,16 @@ pub use session::Session;
 pub(crate) use session::open_file;
 
 use crate::budget::Budget;
-use crate::target::Target;
+use crate::message::Code;
+use crate::meta::Meta;
+use crate::target::{Asked, Claim, Target, Who};
 use crate::{Element, Error, RemotePath};
 use cap_std::fs::Dir;
+use fusewire_session::Fingerprint;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// How a folder is served.
@@ -50,9 +54,19 @@ pub struct Share {
     root: Dir,
     settings: Settings,
     open_folders: AtomicUsize,
-    uploads: Mutex<HashMap<RemotePath, Weak<Target>>>,
+    /// How many sessions there were.
+    sessions: AtomicU64,
+    uploads: Mutex<HashMap<RemotePath, GoingOn>>,
     /// For what uploads have begun and not ended.
     memory: Arc<Budget>,
+}
+
+/// An upload that goes on.
+#[derive(Debug)]
+struct GoingOn {
+    target: Weak<Target>,
+    /// Who writes which range of it.
+    claims: Vec<Weak<Claim>>,
 }
 
 impl Share {
@@ -71,12 +85,20 @@ impl Share {
     pub fn new(root: Dir, settings: Settings) -> Arc<Share> {
         let uploads = Mutex::new(HashMap::new());
         let memory = Budget::new(settings.memory_bytes_max);
-        Arc::new(Share { root, settings, open_folders: AtomicUsize::new(0), uploads, memory })
+        let (open_folders, sessions) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(Share { root, settings, open_folders, sessions, uploads, memory })
     }
 
     /// A session for a new connection whose contents are marshalled as `element`.
     pub fn session(self: &Arc<Self>, element: Element) -> Session {
-        Session::new(Arc::clone(self), element)
+        self.session_of(None, element)
+    }
+
+    /// As [`Share::session`], of the client with this key's fingerprint: what it uploads, later sessions of the
+    /// same client take over, and nobody else.
+    pub fn session_of(self: &Arc<Self>, owner: Option<Fingerprint>, element: Element) -> Session {
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Session::new(Arc::clone(self), Who { owner, session }, element)
     }
 
     /// Leave to open one more folder, until the lease is dropped.
@@ -87,25 +109,71 @@ impl Share {
         Some(FolderLease(Arc::clone(self)))
     }
 
-    /// The upload to `path` that is going on, if there is one, or what `open` makes.
+    /// The upload to `path` that is going on, if there is one, or what `open` makes. The claim to the range is taken
+    /// note of; those that it takes over are revoked.
+    ///
+    /// # Errors
+    /// Somebody else uploads to `path`, or a later session; what `open` says.
     fn upload(
         &self,
         path: &RemotePath,
+        meta: &Meta,
+        (who, claim): (Who, &Arc<Claim>),
+        range: &Range<u64>,
         open: impl FnOnce() -> Result<Target, Error>,
     ) -> Result<Arc<Target>, Error> {
         let mut uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(target) = uploads.get(path).and_then(Weak::upgrade) {
-            return Ok(target);
+        if let Some(going) = uploads.get_mut(path)
+            && let Some(target) = going.target.upgrade().filter(|target| !target.is_finished())
+        {
+            let there = target.meta();
+            let another = there.version != meta.version || there.size != meta.size;
+            going.ask(&target, who, range, another)?;
+            if !another {
+                going.claims.push(Arc::downgrade(claim));
+                return Ok(target);
+            }
+            target.give_up();
+            uploads.remove(path);
         }
-        uploads.retain(|_, target| target.strong_count() > 0);
+        uploads.retain(|_, going| going.target.strong_count() > 0);
         let target = Arc::new(open()?);
-        uploads.insert(path.clone(), Arc::downgrade(&target));
+        let going =
+            GoingOn { target: Arc::downgrade(&target), claims: vec![Arc::downgrade(claim)] };
+        uploads.insert(path.clone(), going);
         Ok(target)
     }
 
     /// The upload to `path` is complete: the next one begins anew.
-    fn forget_upload(&self, path: &RemotePath) {
-        self.uploads.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+    fn forget_upload(&self, path: &RemotePath, target: &Arc<Target>) {
+        let mut uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
+        if uploads.get(path).is_some_and(|going| going.target.as_ptr() == Arc::as_ptr(target)) {
+            uploads.remove(path);
+        }
+    }
+}
+
+impl GoingOn {
+    /// Revokes what `who` takes over, or refuses him.
+    fn ask(
+        &mut self,
+        target: &Target,
+        who: Who,
+        range: &Range<u64>,
+        another: bool,
+    ) -> Result<(), Error> {
+        self.claims.retain(|claim| claim.strong_count() > 0);
+        let claims: Vec<_> = self.claims.iter().filter_map(Weak::upgrade).collect();
+        let asked: Vec<_> = claims.iter().map(|claim| claim.asked(who, range, another)).collect();
+        if asked.contains(&Asked::Busy) {
+            let detail = b"another upload of this file is going on".to_vec();
+            return Err(Error::Refused { code: Code::Busy, detail });
+        }
+        for (claim, _) in claims.iter().zip(&asked).filter(|(_, a)| **a == Asked::TakesOver) {
+            target.taken_over();
+            claim.revoke(target);
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::meta::{Entry, Kind, Meta};
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
 use crate::sum::{BlockSum, is_bordered};
+use crate::target::Who;
 use crate::{Element, RemotePath, Scratch, Turn};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use fusewire_base::Instant;
@@ -75,7 +76,7 @@ struct Reading {
 }
 
 impl Session {
-    pub(super) fn new(share: Arc<Share>, element: Element) -> Session {
+    pub(super) fn new(share: Arc<Share>, who: Who, element: Element) -> Session {
         let desk = Desk {
             share: Arc::clone(&share),
             element,
@@ -84,7 +85,7 @@ impl Session {
             queue_bytes: 0,
             outbox: VecDeque::new(),
             listing: None,
-            uploads: Uploads::new(Arc::clone(&share)),
+            uploads: Uploads::new(Arc::clone(&share), who),
             cancel: None,
         };
         let rate = Rate::new(share.settings.bytes_per_s);
@@ -325,6 +326,8 @@ impl Desk {
     fn work(&mut self) -> Result<bool, Error> {
         let mut worked = false;
         if self.outbox.len() < OUTBOX_MAX {
+            // Hashing what is there is work, though nothing is answered yet.
+            worked = self.uploads.has_work();
             for (xid, reply) in self.uploads.work() {
                 worked = true;
                 self.answer(xid, &reply)?;

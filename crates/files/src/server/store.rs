@@ -10,8 +10,8 @@ use crate::meta::{Kind, Meta};
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;
 use crate::sum::{BlockSum, is_bordered};
-use crate::target::{RangeWriter, Storing, Target};
-use std::collections::HashMap;
+use crate::target::{Claim, RangeWriter, Storing, Target, Who};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,8 +34,10 @@ pub(super) struct Uploads {
     active: HashMap<u32, Upload>,
     /// Where the last file went.
     parent: Last,
-    /// Uploads whose leftovers are being hashed.
-    checking: usize,
+    /// Whose they are.
+    who: Who,
+    /// Uploads whose leftovers are being hashed, next first.
+    checking: VecDeque<u32>,
     /// Uploads that were committed or failed in a way that must be looked at.
     ripe: Vec<u32>,
     memory: Arc<Budget>,
@@ -46,6 +48,7 @@ struct Upload {
     path: RemotePath,
     target: Arc<Target>,
     range: Range<u64>,
+    claim: Arc<Claim>,
     stage: Stage,
 }
 
@@ -58,10 +61,10 @@ enum Stage {
 }
 
 impl Uploads {
-    pub(super) fn new(share: Arc<Share>) -> Self {
+    pub(super) fn new(share: Arc<Share>, who: Who) -> Self {
         let memory = Budget::within(&share.memory, MEMORY_BYTES_MAX, MEMORY_BYTES_OWN);
-        let parent = Last::default();
-        Uploads { share, active: HashMap::new(), parent, checking: 0, ripe: Vec::new(), memory }
+        let (parent, checking) = (Last::default(), VecDeque::new());
+        Uploads { share, active: HashMap::new(), parent, who, checking, ripe: Vec::new(), memory }
     }
 
     /// Nothing happens now: no folder is kept open.
@@ -70,7 +73,7 @@ impl Uploads {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.checking == 0 && self.ripe.is_empty()
+        self.checking.is_empty() && self.ripe.is_empty()
     }
 
     /// A file is being received.
@@ -116,12 +119,10 @@ impl Uploads {
         let Share { root, memory, .. } = &*self.share;
         let parent = &mut self.parent;
         let open = || Target::open(parent.parent(root, &path)?, &path, meta, storing, memory);
-        let target = self.share.upload(&path, open)?;
-        if target.meta().version != meta.version || target.meta().size != meta.size {
-            return Err(Error::local(Code::Busy, path.as_bytes()));
-        }
-        self.checking += 1;
-        self.active.insert(xid, Upload { path, target, range, stage: Stage::Checking });
+        let claim = Claim::new(self.who, range.clone());
+        let target = self.share.upload(&path, &meta, (self.who, &claim), &range, open)?;
+        self.checking.push_back(xid);
+        self.active.insert(xid, Upload { path, target, range, claim, stage: Stage::Checking });
         Ok(())
     }
 
@@ -155,7 +156,7 @@ impl Uploads {
     fn remove(&mut self, xid: u32) -> Option<Upload> {
         let upload = self.active.remove(&xid)?;
         if matches!(upload.stage, Stage::Checking) {
-            self.checking -= 1;
+            self.checking.retain(|other| *other != xid);
         }
         Some(upload)
     }
@@ -197,7 +198,12 @@ impl Uploads {
         let Some(writer) = writers.iter_mut().find(holds) else {
             return Err(crate::Violation::DataRange { start: position, end: position }.into());
         };
-        let result = write(writer);
+        let held = upload.claim.hold();
+        let result = match held {
+            Some(_) => write(writer),
+            None => Err(taken_over()),
+        };
+        drop(held);
         let complete = writer.is_complete();
         match result {
             Ok(()) if complete && commit.is_some() => self.ripe.push(xid),
@@ -211,12 +217,15 @@ impl Uploads {
         Ok(())
     }
 
+    /// Something takes time, and goes on with the next [`Uploads::work`].
+    pub(super) fn has_work(&self) -> bool {
+        !self.checking.is_empty()
+    }
+
     /// Goes on with what takes time; the answers that are due.
     pub(super) fn work(&mut self) -> Vec<(u32, Reply)> {
         let mut replies = Vec::new();
-        if self.checking > 0 {
-            self.check(&mut replies);
-        }
+        self.check(&mut replies);
         for xid in std::mem::take(&mut self.ripe) {
             let ready = match self.active.get(&xid).map(|upload| &upload.stage) {
                 Some(Stage::Receiving { writers, commit: Some(commit) }) => {
@@ -233,51 +242,49 @@ impl Uploads {
         replies
     }
 
+    /// Hashes some of what one upload's earlier transfer left, each in its turn: who asks for many does not hold up
+    /// the others. Those that have nothing to be hashed are answered at once.
     fn check(&mut self, replies: &mut Vec<(u32, Reply)>) {
-        let mut failed = Vec::new();
-        for (&xid, upload) in &mut self.active {
-            if !matches!(upload.stage, Stage::Checking) {
-                continue;
-            }
-            match upload.target.check_some(CHECKED_BLOCKS) {
-                Ok(false) => continue,
-                Ok(true) => {}
-                Err(error) => {
-                    failed.push(xid);
-                    replies.push((xid, failure(&error)));
-                    continue;
-                }
-            }
-            let mut pieces = upload.target.missing(upload.range.clone());
-            let more = pieces.len() > PIECES_MAX;
-            pieces.truncate(PIECES_MAX);
-            let missing =
-                pieces.iter().map(|piece| (piece.start, piece.end - piece.start)).collect();
-            let begin = |piece| RangeWriter::new(Arc::clone(&upload.target), piece, &self.memory);
-            let writers = match pieces.into_iter().map(begin).collect() {
-                Ok(writers) => writers,
-                Err(error) => {
-                    failed.push(xid);
-                    replies.push((xid, failure(&error)));
-                    continue;
-                }
+        let (mut blocks, mut had_its_turn) = (CHECKED_BLOCKS, None);
+        for _ in 0..self.checking.len() {
+            let Some(xid) = self.checking.pop_front() else { break };
+            let Some(upload) = self.active.get_mut(&xid) else { continue };
+            let before = blocks;
+            let checked = match upload.claim.is_revoked() {
+                true => Err(taken_over()),
+                false => upload.target.check_some(&mut blocks),
             };
-            self.checking -= 1;
-            upload.stage = Stage::Receiving { writers, commit: None };
-            replies.push((xid, Reply::Created { missing, more }));
+            match checked {
+                Ok(false) if blocks < before => had_its_turn = Some(xid),
+                Ok(false) => self.checking.push_back(xid),
+                Ok(true) => match upload.begin(&self.memory) {
+                    Ok(reply) => replies.push((xid, reply)),
+                    Err(error) => {
+                        replies.push((xid, failure(&error)));
+                        self.active.remove(&xid);
+                    }
+                },
+                Err(error) => {
+                    replies.push((xid, failure(&error)));
+                    self.active.remove(&xid);
+                }
+            }
         }
-        for xid in failed {
-            self.remove(xid);
-        }
+        // The rest of it is for later, behind the others.
+        self.checking.extend(had_its_turn);
     }
 
     /// Drops the writers, and if the file is complete gives it its name.
     fn finish(&mut self, upload: Upload) -> Reply {
         drop(upload.stage);
-        match upload.target.finish() {
+        let finished = match upload.claim.hold() {
+            Some(_held) => upload.target.finish(),
+            None => Err(taken_over()),
+        };
+        match finished {
             Ok(complete) => {
                 if complete {
-                    self.share.forget_upload(&upload.path);
+                    self.share.forget_upload(&upload.path, &upload.target);
                 }
                 Reply::Stored { complete }
             }
@@ -287,6 +294,29 @@ impl Uploads {
             }
         }
     }
+}
+
+impl Upload {
+    /// Contents may come: says which are missing.
+    fn begin(&mut self, memory: &Arc<Budget>) -> Result<Reply, Error> {
+        let mut pieces = self.target.missing(self.range.clone());
+        let more = pieces.len() > PIECES_MAX;
+        pieces.truncate(PIECES_MAX);
+        let missing = pieces.iter().map(|piece| (piece.start, piece.end - piece.start)).collect();
+        let writer = |piece| {
+            RangeWriter::claimed(Arc::clone(&self.target), piece, Arc::clone(&self.claim), memory)
+        };
+        let writers = pieces.into_iter().map(writer).collect::<Result<_, _>>()?;
+        self.stage = Stage::Receiving { writers, commit: None };
+        Ok(Reply::Created { missing, more })
+    }
+}
+
+/// A later session of the same user writes what this one has begun.
+fn taken_over() -> Error {
+    let detail =
+        "another upload of the same file, begun later with the same key, has taken its place";
+    Error::Refused { code: Code::Busy, detail: detail.into() }
 }
 
 fn failure(error: &Error) -> Reply {

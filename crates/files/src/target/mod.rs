@@ -5,10 +5,12 @@
 //! if there is enough of it to be worth taking up again. Several connections can write to one target: each
 //! has a [`RangeWriter`] of its own, and they meet under a lock once a block.
 
+mod claim;
 mod outlet;
 mod whole;
 mod writer;
 
+pub(crate) use claim::{Asked, Claim, Who};
 pub use outlet::Outlet;
 pub(crate) use writer::RangeWriter;
 
@@ -28,6 +30,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Timespec, T
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Runs of blocks that are done that need no account.
@@ -57,8 +60,9 @@ pub(crate) struct Target {
     path: Vec<u8>,
     meta: Meta,
     storing: Storing,
-    /// The partial file was empty when it was opened: what was not written in it is zero.
-    fresh: bool,
+    /// The partial file was empty when it was opened, and one only has written in it: what was not written is
+    /// zero.
+    fresh: AtomicBool,
     progress: Mutex<Progress>,
 }
 
@@ -100,6 +104,8 @@ struct Progress {
     /// Range writers at work.
     writers: usize,
     finished: bool,
+    /// Another target has taken the place of this one: what is there is not this one's to remove.
+    given_up: bool,
     remove: bool,
 }
 
@@ -183,11 +189,12 @@ impl Target {
             unchecked: Vec::new(),
             writers: 0,
             finished: false,
+            given_up: false,
             remove: false,
         };
         let (path, progress) = (path.to_vec(), Mutex::new(progress));
-        let place = OnceLock::new();
-        Target { spot, place, outlet: None, path, meta, storing, fresh: true, progress }
+        let (place, fresh) = (OnceLock::new(), AtomicBool::new(true));
+        Target { spot, place, outlet: None, path, meta, storing, fresh, progress }
     }
 
     fn take_up(&mut self) -> Result<(), Error> {
@@ -200,12 +207,12 @@ impl Target {
             let (state, mut blocks) = State::open(&place.dir, &place.state_name, identity)?;
             blocks.retain(|(index, _)| *index < block_count(size));
             blocks.reverse();
-            self.fresh = blocks.is_empty();
+            *self.fresh.get_mut() = blocks.is_empty();
             progress.state = Some(state);
             progress.unchecked = blocks;
             progress.charge()?;
         }
-        place.make_room(size, self.fresh, &self.path)?;
+        place.make_room(size, *self.fresh.get_mut(), &self.path)?;
         self.place = OnceLock::from(place);
         Ok(())
     }
@@ -250,10 +257,33 @@ impl Target {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hashes up to `blocks` blocks that an earlier transfer left; true when none is left to hash.
-    pub(crate) fn check_some(&self, blocks: usize) -> Result<bool, Error> {
-        for _ in 0..blocks {
+    /// What somebody has begun to write is somebody else's now: it is not zero.
+    pub(crate) fn taken_over(&self) {
+        self.fresh.store(false, Ordering::Relaxed);
+    }
+
+    /// Leaves the partial file, and the lock on it, to another target.
+    pub(crate) fn give_up(&self) {
+        let mut progress = self.lock();
+        progress.given_up = true;
+        progress.state = None;
+        progress.unchecked.clear();
+        if let Some(place) = self.place.get() {
+            let _ = rustix::fs::flock(&place.file, FlockOperation::Unlock);
+        }
+    }
+
+    /// The file is complete and has its name.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.lock().finished
+    }
+
+    /// Hashes up to `blocks` blocks that an earlier transfer left, and takes those that it hashed from `blocks`;
+    /// true when none is left to hash.
+    pub(crate) fn check_some(&self, blocks: &mut usize) -> Result<bool, Error> {
+        while *blocks > 0 {
             let Some((index, sum)) = self.lock().unchecked.pop() else { return Ok(true) };
+            *blocks -= 1;
             let mut hasher = BlockHasher::new(index);
             let range = self.block_range(index);
             // A file that cannot be read, or is shorter than it should be, is simply sent again.
@@ -374,6 +404,9 @@ impl Target {
         if progress.finished {
             return Ok(true);
         }
+        if progress.given_up {
+            return Err(Error::local(Code::Busy, &self.path));
+        }
         if progress.writers > 0 || !progress.done.missing(0..blocks).is_empty() {
             return Ok(false);
         }
@@ -454,7 +487,10 @@ impl Drop for Target {
     /// Keeps what is worth keeping and removes the rest.
     fn drop(&mut self) {
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(place) = self.place.get().filter(|_| !progress.finished) else { return };
+        let Some(place) = self.place.get().filter(|_| !progress.finished && !progress.given_up)
+        else {
+            return;
+        };
         let worth = progress.done.runs() > 0 || !progress.unchecked.is_empty();
         if progress.state.is_some() && worth && !progress.remove || !place.is_ours() {
             return;

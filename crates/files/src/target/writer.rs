@@ -1,6 +1,6 @@
 //! Writing one range of a target: chunks in any order, hashed in the order of the file.
 
-use super::{Place, Target, whole};
+use super::{Claim, Place, Target, Who, whole};
 use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::error::{Error, Violation};
 use crate::message::Code;
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Blocks that may be begun and not finished.
 const OPEN_BLOCKS_MAX: usize = 256;
@@ -27,6 +28,8 @@ const OPEN_BLOCK_BYTES: usize = size_of::<OpenBlock>();
 #[derive(Debug)]
 pub(crate) struct RangeWriter {
     target: Arc<Target>,
+    /// By whose leave it writes.
+    claim: Arc<Claim>,
     range: Range<u64>,
     /// Blocks that have begun, most recently used last.
     open: Vec<OpenBlock>,
@@ -62,7 +65,7 @@ struct OpenBlock {
 }
 
 impl RangeWriter {
-    /// For the bytes `range`, which begin and end with blocks.
+    /// For the bytes `range`, which begin and end with blocks, and which nobody else asks for.
     ///
     /// # Errors
     /// [`Error::Memory`].
@@ -71,12 +74,27 @@ impl RangeWriter {
         range: Range<u64>,
         memory: &Arc<Budget>,
     ) -> Result<Self, Error> {
-        target.lock().writers += 1;
+        let claim = Claim::new(Who { owner: None, session: 0 }, range.clone());
+        RangeWriter::claimed(target, range, claim, memory)
+    }
+
+    /// As [`RangeWriter::new`], for a part of what was claimed.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn claimed(
+        target: Arc<Target>,
+        range: Range<u64>,
+        claim: Arc<Claim>,
+        memory: &Arc<Budget>,
+    ) -> Result<Self, Error> {
+        claim.count_writer(&target, true);
         let blocks_left = block_count(range.end) - range.start / BLOCK_LEN;
         let left = range.end - range.start;
         let blocks_left = if left == 0 { 0 } else { blocks_left };
         let mut writer = RangeWriter {
             target,
+            claim,
             range,
             open: Vec::new(),
             finished: Ranges::default(),
@@ -292,7 +310,8 @@ impl RangeWriter {
 
     /// Makes sure that `range` of the partial file is zero.
     fn clear(&self, range: Range<u64>) -> Result<(), Error> {
-        let Some(Place { file, .. }) = self.target.place.get().filter(|_| !self.target.fresh)
+        let fresh = self.target.fresh.load(Ordering::Relaxed);
+        let Some(Place { file, .. }) = self.target.place.get().filter(|_| !fresh)
         else {
             return Ok(());
         };
@@ -331,7 +350,7 @@ impl OpenBlock {
 
 impl Drop for RangeWriter {
     fn drop(&mut self) {
-        self.target.lock().writers -= 1;
+        self.claim.count_writer(&self.target, false);
     }
 }
 

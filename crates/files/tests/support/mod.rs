@@ -25,6 +25,7 @@ pub struct Log {
     pub failed: Vec<(String, String)>,
     pub skipped: Vec<(String, String)>,
     pub resumed: u64,
+    pub resumes: Vec<u64>,
 }
 
 pub fn observer(log: &Arc<Mutex<Log>>) -> Box<dyn fusewire_files::client::Observer> {
@@ -35,7 +36,10 @@ pub fn observer(log: &Arc<Mutex<Log>>) -> Box<dyn fusewire_files::client::Observ
             Event::Done { path, size, hash } => log.done.push((path.to_string(), size, hash)),
             Event::Failed { path, error } => log.failed.push((path.to_string(), error.to_string())),
             Event::Skipped { path, why } => log.skipped.push((path.to_string(), why.to_string())),
-            Event::Resumed { bytes, .. } => log.resumed += bytes,
+            Event::Resumed { bytes, .. } => {
+                log.resumed += bytes;
+                log.resumes.push(bytes);
+            }
             _ => {}
         }
     })

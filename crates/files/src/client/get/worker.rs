@@ -127,7 +127,8 @@ impl Worker {
     /// Hashes some of what an earlier transfer left.
     fn check(&mut self) -> Result<bool, Error> {
         let Some((file, target)) = self.checking.take() else { return Ok(false) };
-        match target.check_some(CHECKED_BLOCKS) {
+        let mut blocks = CHECKED_BLOCKS;
+        match target.check_some(&mut blocks) {
             Ok(false) => self.checking = Some((file, target)),
             Ok(true) => match self.desk.plan.split(&file, &target) {
                 Some(Job::Range { file, target, range }) => self.desk.read(file, target, range)?,

@@ -18,6 +18,10 @@ pub struct Options {
     pub filter: Filter,
     /// Files and links that are there may be replaced.
     pub replace: bool,
+    /// Files of the same size and time that are there stay as they are.
+    pub keep_same: bool,
+    /// Begin anew, whatever an earlier transfer has left.
+    pub anew: bool,
     /// Most bytes of contents in one message; 0 for as many as fit.
     pub reply_bytes: u32,
     /// Most bytes a second over all connections; 0 for no bound.
@@ -31,6 +35,8 @@ impl Default for Options {
         Options {
             filter: Filter::default(),
             replace: true,
+            keep_same: false,
+            anew: false,
             reply_bytes: 0,
             bytes_per_s: 0,
             connections: 1,

@@ -4,7 +4,7 @@ use super::{Options, Part, Source};
 use crate::client::range_len;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::message::Code;
-use crate::meta::{Kind, Meta};
+use crate::meta::{Kind, Meta, Version};
 use crate::name::{MAX_DEPTH, is_reserved, link_stays_inside};
 use crate::{Element, Error, PathError, RemotePath};
 use cap_std::fs::{Dir, ReadDir};
@@ -13,10 +13,13 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 /// What is to be put, shared by all connections. The folder is walked as fast as files are sent.
 pub struct Plan {
     pub(super) options: Options,
+    /// Told to the server with each version, so that nothing of an earlier transfer fits; none to take it up.
+    salt: Option<u128>,
     /// Bytes that were sent.
     pub(super) bytes_sent: AtomicU64,
     /// Of these, those that lie in holes.
@@ -82,6 +85,8 @@ impl Drop for Folder {
 pub(super) enum Job {
     /// Make a folder or a link: the thing and, for a link, its target.
     Make(Arc<File>, Vec<u8>),
+    /// Find out whether a file is there already.
+    Look(Arc<File>),
     /// Send a range of a file, or all of it.
     Send(Arc<File>, Range<u64>),
     /// Set permissions and time of a folder.
@@ -139,6 +144,7 @@ impl Plan {
             first_error: None,
         };
         Arc::new(Plan {
+            salt: options.anew.then(now_ns),
             options,
             bytes_sent: AtomicU64::new(0),
             bytes_holes: AtomicU64::new(0),
@@ -356,10 +362,22 @@ impl Plan {
     }
 
     fn add_file(&self, ledger: &mut Ledger, file: File) {
-        let meta = file.meta;
-        let file = Arc::new(file);
+        let (meta, file) = (file.meta, Arc::new(file));
         ledger.totals.files += 1;
         ledger.totals.bytes += meta.size;
+        match self.options.keep_same {
+            true => ledger.jobs.push_back(Job::Look(file)),
+            false => self.add_ranges(ledger, &file),
+        }
+    }
+
+    /// A file that is not there yet, or is another one there.
+    pub(super) fn send(&self, file: &Arc<File>) {
+        self.add_ranges(&mut self.lock(), file);
+    }
+
+    fn add_ranges(&self, ledger: &mut Ledger, file: &Arc<File>) {
+        let meta = file.meta;
         let step = if self.options.connections > 1 { range_len(meta.size) } else { u64::MAX };
         let ranges = meta.size.div_ceil(step).max(1);
         file.ranges.store(ranges, Ordering::Relaxed);
@@ -368,6 +386,22 @@ impl Plan {
             let range = start..start.saturating_add(step).min(meta.size);
             ledger.jobs.push_back(Job::Send(file.clone(), range));
         }
+    }
+
+    /// What the server is to take the file for.
+    pub(super) fn meta_of(&self, file: &File) -> Meta {
+        let Some(salt) = self.salt else { return file.meta };
+        let salted = blake3::hash(&[&file.meta.version.0[..], &salt.to_be_bytes()].concat());
+        let version = Version(std::array::from_fn(|i| salted.as_bytes()[i]));
+        Meta { version, ..file.meta }
+    }
+
+    /// The server has the file already.
+    pub(super) fn same(&self, file: &File) {
+        let mut ledger = self.lock();
+        ledger.totals.files -= 1;
+        ledger.totals.bytes -= file.meta.size;
+        ledger.skip(&file.shown(), Skip::Same);
     }
 
     /// Bytes that the server has from an earlier transfer.
@@ -432,6 +466,11 @@ fn join(folder: &RemotePath, path: &RemotePath) -> Result<RemotePath, PathError>
         all = all.join(name)?;
     }
     Ok(all)
+}
+
+/// Another number with each transfer.
+fn now_ns() -> u128 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
 impl File {

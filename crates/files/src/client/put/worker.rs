@@ -48,6 +48,7 @@ struct Desk {
 enum Pending {
     Make(Arc<File>, Vec<u8>),
     Touch(RemotePath, Meta),
+    Look(Arc<File>),
     Create(Arc<File>, Range<u64>),
     /// It was created and is being sent or waits for that.
     Send(Arc<File>, Range<u64>),
@@ -139,6 +140,11 @@ impl Worker {
             worked = true;
             match job {
                 Job::Make(file, target) => self.desk.make(file, target)?,
+                Job::Look(file) => {
+                    let path = file.remote.as_bytes().to_vec();
+                    let xid = self.desk.asker.ask(&Request::Look { path })?;
+                    self.desk.pending.insert(xid, Pending::Look(file));
+                }
                 Job::Send(file, range) => self.desk.create(file, range)?,
                 Job::Touch(path, meta) => {
                     let bytes = path.as_bytes().to_vec();
@@ -260,6 +266,7 @@ impl Drop for Worker {
             match pending {
                 Pending::Make(file, target) => plan.give_back(Job::Make(file, target)),
                 Pending::Touch(path, meta) => plan.give_back(Job::Touch(path, meta)),
+                Pending::Look(file) => plan.give_back(Job::Look(file)),
                 Pending::Create(file, range) | Pending::Send(file, range) => {
                     plan.give_back(Job::Send(file, range));
                 }
@@ -292,7 +299,7 @@ impl Desk {
         }
         let request = Request::Create(Create {
             path: file.remote.as_bytes().to_vec(),
-            meta: file.meta,
+            meta: self.plan.meta_of(&file),
             target: Vec::new(),
             replace: self.plan.options.replace,
             position: range.start,
@@ -351,7 +358,7 @@ impl Desk {
     }
 
     fn stored(&mut self, xid: u32, complete: bool) -> Result<(), Error> {
-        if let Some(Pending::Create(..) | Pending::Send(..) | Pending::Cancel) =
+        if let Some(Pending::Create(..) | Pending::Send(..) | Pending::Look(_) | Pending::Cancel) =
             self.pending.get(&xid)
         {
             return Err(Violation::UnknownRequest { xid }.into());
@@ -389,10 +396,32 @@ impl Desk {
         self.plan.end();
     }
 
+    /// What is there under the name of a file.
+    fn found(&mut self, xid: u32, there: &Meta) -> Result<(), Error> {
+        let Some(Pending::Look(file)) = self.pending.remove(&xid) else {
+            return Err(Violation::UnknownRequest { xid }.into());
+        };
+        let meta = &file.meta;
+        let is_same =
+            there.kind == meta.kind && there.size == meta.size && there.mtime == meta.mtime;
+        match is_same {
+            true => self.plan.same(&file),
+            false => self.plan.send(&file),
+        }
+        self.end_file(file);
+        Ok(())
+    }
+
     fn refused(&mut self, xid: u32, error: Error) -> Result<(), Error> {
         let (of, file) = match self.pending.remove(&xid) {
             Some(Pending::Make(file, _) | Pending::Create(file, _) | Pending::Send(file, _)) => {
                 (xid, file)
+            }
+            Some(Pending::Look(file)) => {
+                // Nothing is there, or it cannot be seen: who makes the file finds out.
+                self.plan.send(&file);
+                self.end_file(file);
+                return Ok(());
             }
             Some(Pending::Touch(path, _)) => {
                 self.plan.failed_at(&path, error);
@@ -409,6 +438,9 @@ impl Desk {
         };
         self.plan.failed(&file, error);
         self.ready.retain(|sending| sending.xid != of);
+        // The commit that overtook the last contents is not answered any more.
+        self.pending
+            .retain(|_, p| !matches!(p, Pending::Commit { of: failed, .. } if *failed == of));
         self.end_file(file);
         Ok(())
     }
@@ -418,6 +450,9 @@ impl Desk {
             return Ok(());
         }
         match reply {
+            Reply::Entry(entry) if matches!(self.pending.get(&xid), Some(Pending::Look(_))) => {
+                self.found(xid, &entry.meta)
+            }
             Reply::Created { missing, more } => self.created(xid, &missing, more),
             Reply::Stored { complete } => self.stored(xid, complete),
             Reply::Failed { code, detail } => self.refused(xid, Error::Refused { code, detail }),
