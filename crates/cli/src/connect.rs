@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{BODY_LEN_MAX, Link};
+use fusewire_files::net::{BODY_LEN_MAX, Link, Patience};
 use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
     Refusal, Trust, paths,
@@ -19,9 +19,11 @@ use crate::options::{Common, ElementChoice};
 use crate::output::{Code, Failure, Result, printable};
 use crate::url::Url;
 
-/// A server that vanishes is noticed after about eight seconds.
+/// A server that vanishes is noticed after so long, whatever is under way and whatever carries it.
+const SILENCE: Duration = Duration::from_secs(12);
+/// How it is asked meanwhile; it is the silence that ends the connection.
 const KEEP_ALIVE: KeepAlive =
-    KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: 5 };
+    KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: u8::MAX };
 
 /// What every client command takes.
 #[derive(Args, Clone, Debug)]
@@ -53,6 +55,8 @@ pub struct Connector<'a> {
     config: ClientConfig,
     /// The key in the known-hosts file.
     known: Option<Fingerprint>,
+    /// What carries the connections after the first, where that is not the device asked for.
+    taken: Option<DeviceChoice>,
 }
 
 impl<'a> Connector<'a> {
@@ -76,11 +80,12 @@ impl<'a> Connector<'a> {
         (config.ciphers, config.allow_insecure) = connect.common.ciphers(&[]);
         config.element = fusewire_files::Element::from(connect.element).swap_of();
         config.body_len_max = BODY_LEN_MAX;
+        config.idle_timeout = Some(SILENCE);
         connect.common.settle_level();
         config.kernel = connect.common.kernel();
         config.executions = connect.common.executions();
         config.key_log = connect.common.key_log()?;
-        Ok(Connector { connect, host, addresses, paths, config, known })
+        Ok(Connector { connect, host, addresses, paths, config, known, taken: None })
     }
 
     /// Opens a connection, trying one address after the other. The first decides about the server's key, and
@@ -94,6 +99,7 @@ impl<'a> Connector<'a> {
             match self.open_at(address) {
                 Ok(link) => {
                     self.addresses = vec![address];
+                    self.keep_to(&link);
                     self.config.trust = Trust::Pinned(link.peer());
                     self.remember(link.peer());
                     return Ok(link);
@@ -103,6 +109,17 @@ impl<'a> Connector<'a> {
             }
         }
         Err(failed.unwrap_or_else(|| Failure::new(Code::Connection, "no address").into()))
+    }
+
+    /// What was found not to be answered is not tried again for the connections after the first.
+    fn keep_to(&mut self, link: &Link) {
+        if self.taken.is_none()
+            && self.connect.carrying.device == DeviceChoice::Auto
+            && link.carrier() == "kernel-tcp"
+        {
+            eprintln!("fusewire: no answer from {} over UDP; going on over kernel TCP", self.host);
+            self.taken = Some(DeviceChoice::KernelTcp);
+        }
     }
 
     /// Tries one address.
@@ -118,7 +135,7 @@ impl<'a> Connector<'a> {
         };
         let patience = Duration::from_secs(self.connect.connect_timeout);
         let carrying = &self.connect.carrying;
-        let result = match &carrying.device {
+        let result = match self.taken.as_ref().unwrap_or(&carrying.device) {
             DeviceChoice::KernelTcp => {
                 Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
             }
@@ -132,7 +149,8 @@ impl<'a> Connector<'a> {
             DeviceChoice::Auto => {
                 let shared_memory = is_here(remote.ip());
                 let config = ClientConfig { shared_memory, ..self.config.clone() };
-                Link::over_the_best(self.stack(remote)?, remote, &config, &mut judge)
+                let patience = Patience::new(patience);
+                Link::over_the_best(self.stack(remote)?, remote, &config, patience, &mut judge)
             }
         };
         let result = result.inspect(|link| self.say(link, remote.ip()));
@@ -155,6 +173,9 @@ impl<'a> Connector<'a> {
             return;
         }
         let why = match (&carrying.device, is_here(remote)) {
+            (DeviceChoice::Auto, _) if link.carrier() == "kernel-tcp" => {
+                vec!["there was no answer over UDP".into()]
+            }
             (DeviceChoice::Auto, false) => device::auto(remote),
             (DeviceChoice::Auto, true) if link.carrier() == "shm" => {
                 vec!["the server is on this host, and offers shared memory".into()]
@@ -209,6 +230,13 @@ impl<'a> Connector<'a> {
             StackError::NoSharedMemory { why, .. } => {
                 let text =
                     format!("no shared memory with {host}: {why}; --device udp does without");
+                (Code::Connection, text)
+            }
+            StackError::TimedOut(_) if self.connect.carrying.device == DeviceChoice::Udp => {
+                let text = format!(
+                    "cannot connect to {host}: {error} Where UDP is blocked, --device auto and --device kernel-tcp go \
+                     over TCP"
+                );
                 (Code::Connection, text)
             }
             _ => (Code::Connection, format!("cannot connect to {host}: {error}")),

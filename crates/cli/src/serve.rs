@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -13,11 +13,11 @@ use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
 use fusewire_stack::{PORT as INNER_PORT, shm};
 use fusewire_transport::tcp::KeepAlive;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::device::Carrying;
 use crate::options::{self, Common};
-use crate::output::{Code, EXIT_CODES, Failure, Result, count, json};
+use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable};
 
 /// Where it listens unless told otherwise.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), crate::url::PORT);
@@ -40,7 +40,8 @@ pub struct Serve {
     /// Clients may make and replace files.
     #[arg(long)]
     writable: bool,
-    /// Serve the clients whose fingerprints are in this file, one a line [default: your own key only].
+    /// Serve the clients whose fingerprints are in this file, one a line; read again at SIGHUP, which closes the
+    /// connections of those who are no longer in it [default: your own key only].
     #[arg(long, value_name = "FILE", conflicts_with = "public")]
     allow: Option<PathBuf>,
     /// Serve everyone.
@@ -99,7 +100,7 @@ impl Serve {
         let more = if self.allow_insecure { insecure() } else { Vec::new() };
         let (ciphers, allow_insecure) = self.common.ciphers(&more);
         let allow = match &self.allow {
-            Some(path) => Allow::List(Arc::new(AllowList::load(path)?)),
+            Some(path) => Allow::Changing(Arc::new(RwLock::new(AllowList::load(path)?))),
             None if self.public => Allow::Public,
             None => Allow::OwnKey,
         };
@@ -131,6 +132,9 @@ impl Serve {
         let whom = match &config.allow {
             Allow::OwnKey => "your own key only".to_string(),
             Allow::List(list) => count(list.len() as u64, "key"),
+            Allow::Changing(list) => {
+                count(list.read().unwrap_or_else(PoisonError::into_inner).len() as u64, "key")
+            }
             Allow::Public => "everyone".to_string(),
         };
         let what = if self.writable { "read and write" } else { "read only" };
@@ -162,7 +166,9 @@ pub fn run(serve: &Serve) -> Result {
     let with_memory = ServerConfig { shared_memory, ..config.clone() };
     stack.listen(INNER_PORT, with_memory, &options::secrets()?);
     let control = Arc::new(Control::default());
-    stop_on_signals(&control, &stack, serve.quiet)?;
+    let reload =
+        Reload { path: serve.allow.clone(), allow: config.allow.clone(), quiet: serve.quiet };
+    heed_signals(&control, &stack, reload)?;
     let _observed =
         net::observe(&control).inspect_err(|error| tracing::info!(%error, "not visible"));
     let address = stack.local_addr();
@@ -221,18 +227,56 @@ fn bind(serve: &Serve) -> Result<(fusewire_stack::Stack, Option<TcpListener>)> {
     }
 }
 
-/// The first signal drains, the second ends at once.
-fn stop_on_signals(control: &Arc<Control>, stack: &fusewire_stack::Stack, quiet: bool) -> Result {
+/// What SIGHUP reads again.
+struct Reload {
+    path: Option<PathBuf>,
+    allow: Allow,
+    quiet: bool,
+}
+
+impl Reload {
+    /// Reads the list again; who is no longer on it is served no more. What cannot be read changes nothing.
+    fn run(&self, control: &Control) {
+        let (Some(path), Allow::Changing(list)) = (&self.path, &self.allow) else {
+            return self.say("nothing to read again: there is no --allow");
+        };
+        match AllowList::load(path) {
+            Ok(new) => {
+                let keys = count(new.len() as u64, "key");
+                let new = Arc::new(new);
+                *list.write().unwrap_or_else(PoisonError::into_inner) = (*new).clone();
+                control.readmit(move |key| new.contains(key));
+                self.say(&format!("serving {keys} from now on"));
+            }
+            Err(error) => {
+                let text = format!("{error}; who is served has not changed");
+                let _ = writeln!(std::io::stderr(), "fusewire: {}", printable(&text));
+            }
+        }
+    }
+
+    fn say(&self, what: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr(), "{what}");
+        }
+    }
+}
+
+/// SIGHUP reads again who is served; the first of the others drains, the second ends at once.
+fn heed_signals(control: &Arc<Control>, stack: &fusewire_stack::Stack, reload: Reload) -> Result {
     let (control, waker) = (Arc::clone(control), stack.waker());
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
+            if signal == SIGHUP {
+                reload.run(&control);
+                waker.wake();
+                continue;
+            }
             if control.is_draining() {
                 std::process::exit(128 + signal);
             }
-            if !quiet {
-                let _ = writeln!(std::io::stderr(), "stopping; transfers that go on may end");
-            }
+            reload.say("stopping; transfers that go on may end");
             control.drain();
             waker.wake();
         }

@@ -3,8 +3,9 @@
 mod support;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use support::World;
+use support::{Done, World, bytes, wait_for_part};
 
 #[test]
 fn a_server_that_is_not_known_is_refused_with_the_line_to_use() {
@@ -63,6 +64,65 @@ fn a_client_that_is_not_allowed_is_refused() {
     let server = world.serve(&["--allow", world.path("allowed").to_str().unwrap()]);
     world.run("bob", &["get", &server.url("a"), "--trust", &server.fingerprint]).ok();
     assert!(world.here("a").exists());
+}
+
+/// Waits until the server does what is asked of it.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_list_is_read_again_at_sighup() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    fs::write(world.served("big"), bytes(24 << 20, 1)).unwrap();
+    let key = |user| world.run(user, &["key", "show"]).ok().out.trim().to_string();
+    let (bob, carol) = (key("bob"), key("carol"));
+    let allowed = world.path("allowed");
+    fs::write(&allowed, format!("{bob} bob\n")).unwrap();
+    let server = world.serve(&["--allow", allowed.to_str().unwrap()]);
+    let (url, trust) = (server.url("a"), server.fingerprint.clone());
+    let get = |user: &str, device: &str| {
+        let args = ["get", &url, "--trust", &trust, "--device", device, "-o", "/dev/null"];
+        world.run(user, &args)
+    };
+    for device in ["udp", "kernel-tcp"] {
+        get("bob", device).ok();
+        get("carol", device).failed(3, &carol);
+    }
+    // In the middle of what bob gets, his key goes and carol's comes.
+    let big = server.url("big");
+    let args = ["get", &big, "--trust", &trust, "--rate", "4M", "--device"];
+    let going = |device: &str| {
+        let child = world.command("bob", &[&args[..], &[device]].concat()).spawn().unwrap();
+        wait_for_part(&world.path("here"), 1 << 20);
+        child
+    };
+    for device in ["udp", "kernel-tcp"] {
+        let child = going(device);
+        fs::write(&allowed, format!("{carol} carol\n")).unwrap();
+        server.reload();
+        Done::of(child).failed(4, "does not serve this client");
+        get("bob", device).failed(3, &bob);
+        get("carol", device).ok();
+        // What cannot be read changes nothing.
+        fs::write(&allowed, "nonsense\n").unwrap();
+        server.reload();
+        get("carol", device).ok();
+        fs::write(&allowed, format!("{bob} bob\n")).unwrap();
+        server.reload();
+        until("bob is served again", || get("bob", device).code == 0);
+        // What bob has of it would go on.
+        fs::remove_dir_all(world.path("here")).unwrap();
+        fs::create_dir(world.path("here")).unwrap();
+    }
+    let done = server.stop();
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("line 1") && done.err.contains("has not changed"), "{done:?}");
 }
 
 #[test]

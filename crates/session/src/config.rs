@@ -7,7 +7,7 @@ use crate::fingerprint::Fingerprint;
 use crate::identity::Identity;
 use crate::kernel::{Execution, Level, Swap};
 use crate::key_log::KeyLogFile;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The longest body that a record may be configured to have, in bytes.
@@ -70,15 +70,21 @@ pub enum Allow {
     OwnKey,
     /// Those on the list.
     List(Arc<AllowList>),
+    /// Those on a list that may be replaced meanwhile; a handshake asks it once.
+    Changing(Arc<RwLock<AllowList>>),
     /// Everyone; the client's key is known all the same.
     Public,
 }
 
 impl Allow {
-    pub(crate) fn allows(&self, own: Fingerprint, client: Fingerprint) -> bool {
+    /// Whether a server with the key `own` serves the client with the key `client`.
+    pub fn allows(&self, own: Fingerprint, client: Fingerprint) -> bool {
         match self {
             Allow::OwnKey => own == client,
             Allow::List(list) => list.contains(client),
+            Allow::Changing(list) => {
+                list.read().unwrap_or_else(PoisonError::into_inner).contains(client)
+            }
             Allow::Public => true,
         }
     }

@@ -5,7 +5,7 @@
 //! where they lie in the buffer that they were read into.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use fusewire_session::{
@@ -31,6 +31,7 @@ const ID: ConnectionId = ConnectionId { index: 0, generation: 0 };
 /// An encrypted connection over kernel TCP.
 pub struct Connection {
     stream: TcpStream,
+    remote: SocketAddr,
     sender: RecordSender,
     receiver: RecordReceiver,
     peer: Fingerprint,
@@ -117,6 +118,8 @@ impl Connection {
                 }
             }
         };
+        // The kernel forgets it with the connection, and it is wanted then.
+        let remote = stream.stream.peer_addr().map_err(Error::os("asking for the peer"))?;
         let Established { peer, trusted, options, sender, receiver, .. } = established;
         let longest = receiver.overhead() + receiver.body_len_max() + 16;
         if input.len() < longest + RECEIVE_BYTES {
@@ -126,6 +129,7 @@ impl Connection {
         let offset = receiver.start_offset();
         Ok(Connection {
             stream: stream.stream,
+            remote,
             sender,
             receiver,
             peer,
@@ -170,6 +174,16 @@ impl Connection {
             sockopt::set_socket_keepalive(&self.stream, true)
         };
         set().map_err(|error: rustix::io::Errno| Error::os("asking for keep-alive")(error.into()))
+    }
+
+    /// What the kernel's word means where the peer is to blame.
+    fn broken(&self, action: &'static str, error: std::io::Error) -> Error {
+        let peer = self.remote;
+        match (error.kind(), self.options.idle_timeout) {
+            (ErrorKind::TimedOut, Some(after)) => Error::Silent { peer, after },
+            (ErrorKind::ConnectionReset | ErrorKind::BrokenPipe, _) => Error::Reset(peer),
+            _ => Error::os(action)(error),
+        }
     }
 
     /// The stream, for timeouts and shutting down.
@@ -227,7 +241,8 @@ impl Connection {
     /// [`Error::Os`].
     pub fn flush(&mut self) -> Result<()> {
         let (sent, filled) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.filled));
-        self.stream.write_all(&self.out[sent..filled]).map_err(Error::os("sending"))
+        let written = self.stream.write_all(&self.out[sent..filled]);
+        written.map_err(|error| self.broken("sending", error))
     }
 
     /// Receives at least one ADU, and all that came with it, into the application's memory. False
@@ -308,7 +323,8 @@ impl Connection {
         self.flush()?;
         self.input.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
-        let len = self.stream.read(&mut self.input[self.to..]).map_err(Error::os("receiving"))?;
+        let read = self.stream.read(&mut self.input[self.to..]);
+        let len = read.map_err(|error| self.broken("receiving", error))?;
         if len == 0 {
             return Err(SessionError::Truncated { at: self.offset + self.to as u64 }.into());
         }
@@ -368,7 +384,7 @@ impl Connection {
                 Ok(taken) => self.sent += taken,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::os("sending")(error)),
+                Err(error) => return Err(self.broken("sending", error)),
             }
         }
         (self.sent, self.filled) = (0, 0);
@@ -412,7 +428,7 @@ impl Connection {
             {
                 Ok(false)
             }
-            Err(error) => Err(Error::os("receiving")(error)),
+            Err(error) => Err(self.broken("receiving", error)),
         }
     }
 

@@ -232,6 +232,11 @@ impl Server {
         Done::of(self.child.take().unwrap())
     }
 
+    /// SIGHUP.
+    pub fn reload(&self) {
+        self.signal(rustix::process::Signal::HUP);
+    }
+
     pub fn terminate(&self) {
         self.signal(rustix::process::Signal::TERM);
     }

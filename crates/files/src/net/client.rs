@@ -2,12 +2,13 @@
 
 use super::channel::StackChannel;
 use super::line::{Line, LineChannel};
+use super::race::{self, Patience, Winner};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN};
 use crate::{Element, Error, Scratch, Turn};
 use fusewire_base::Instant;
 use fusewire_session::{ClientConfig, Fingerprint, Options};
 use fusewire_stack::{Clock, ConnectionId, Event, Keep, PORT, Stack, kernel_tcp, shm};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -38,9 +39,11 @@ enum Over {
     Line(Box<dyn Line>),
 }
 
-struct OverStack {
+pub(super) struct OverStack {
     stack: Stack,
     id: ConnectionId,
+    /// The server's key, and whether the configuration has judged it.
+    peer: Option<(Fingerprint, bool)>,
     peer_finished: bool,
     /// The connection is over: why, if not in order.
     closed: Option<Option<fusewire_stack::Error>>,
@@ -57,7 +60,13 @@ impl Link {
         config: &ClientConfig,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Link> {
-        let over = OverStack::connect(stack, remote, config, judge)?;
+        let mut over = OverStack::begin(stack, remote, config)?;
+        while !over.connected(None)? {}
+        Link::of_stack(over, judge)
+    }
+
+    fn of_stack(mut over: OverStack, judge: Judge<'_>) -> fusewire_stack::Result<Link> {
+        over.judge(judge)?;
         let Some((peer, options)) = over.stack.session(over.id) else {
             return Err(fusewire_stack::Error::Closed);
         };
@@ -85,7 +94,8 @@ impl Link {
         Ok(link)
     }
 
-    /// The same; stays with the stack if there is no shared memory.
+    /// Over what there is: shared memory, if `config` asks for it and the server has it; the stack; or kernel TCP,
+    /// where the stack's device is not answered and kernel TCP is.
     ///
     /// # Errors
     /// As [`Link::over_stack`].
@@ -93,10 +103,17 @@ impl Link {
         stack: Stack,
         remote: SocketAddr,
         config: &ClientConfig,
+        patience: Patience,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Link> {
-        let mut link = Link::over_stack(stack, remote, config, judge)?;
-        if let Err(error) = link.go_on(remote) {
+        let over = match race::connect(stack, remote, config, patience)? {
+            Winner::KernelTcp(connection) => return Link::of_kernel_tcp(connection, judge),
+            Winner::Stack(over) => over,
+        };
+        let mut link = Link::of_stack(over, judge)?;
+        if config.shared_memory
+            && let Err(error) = link.go_on(remote)
+        {
             tracing::debug!(%error, "going on over UDP");
         }
         Ok(link)
@@ -130,10 +147,13 @@ impl Link {
         patience: Duration,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Link> {
-        let os = |action| move |source| fusewire_stack::Error::Os { action, source };
-        let stream = TcpStream::connect_timeout(&remote, patience).map_err(os("connecting"))?;
-        stream.set_read_timeout(Some(patience)).map_err(os("setting a timeout"))?;
-        let mut connection = kernel_tcp::Connection::connect(stream, config)?;
+        Link::of_kernel_tcp(race::over_kernel_tcp(remote, config, patience)?, judge)
+    }
+
+    fn of_kernel_tcp(
+        mut connection: kernel_tcp::Connection,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<Link> {
         let (peer, trusted) = connection.peer();
         if !trusted {
             judge(peer)?;
@@ -257,33 +277,51 @@ fn turn_line(
 }
 
 impl OverStack {
-    fn connect(
+    /// Begins to connect.
+    pub(super) fn begin(
         mut stack: Stack,
         remote: SocketAddr,
         config: &ClientConfig,
-        judge: Judge<'_>,
     ) -> fusewire_stack::Result<OverStack> {
         let id = stack.connect(remote, PORT, config)?;
-        let (peer, trusted) = loop {
-            let worked = stack.poll(&mut Keep)?;
-            match stack.poll_event() {
-                Some((_, Event::Connected { peer, trusted })) => break (peer, trusted),
-                Some((_, Event::Closed(error))) => {
-                    return Err(error.unwrap_or(fusewire_stack::Error::Closed));
-                }
-                Some(_) => {}
-                None if worked => {}
-                None => stack.wait(None)?,
+        Ok(OverStack { stack, id, peer: None, peer_finished: false, closed: None })
+    }
+
+    /// Goes on with connecting, and sleeps for `timeout` at most; true when it is through.
+    pub(super) fn connected(&mut self, timeout: Option<Duration>) -> fusewire_stack::Result<bool> {
+        let worked = self.stack.poll(&mut Keep)?;
+        match self.stack.poll_event() {
+            Some((_, Event::Connected { peer, trusted })) => {
+                self.peer = Some((peer, trusted));
+                return Ok(true);
             }
-        };
-        if !trusted {
-            if let Err(error) = judge(peer) {
-                stack.abort(id);
-                return Err(error);
+            Some((_, Event::Closed(error))) => {
+                return Err(error.unwrap_or(fusewire_stack::Error::Closed));
             }
-            stack.trust(id);
+            Some(_) => {}
+            None if worked => {}
+            None => self.stack.wait(timeout)?,
         }
-        Ok(OverStack { stack, id, peer_finished: false, closed: None })
+        Ok(false)
+    }
+
+    /// Ends the sleep of [`OverStack::connected`].
+    pub(super) fn waker(&self) -> impl FnOnce() + Send + 'static {
+        let waker = self.stack.waker();
+        move || waker.wake()
+    }
+
+    /// Another way was quicker.
+    pub(super) fn give_up(&mut self) {
+        self.stack.abort(self.id);
+    }
+
+    /// Has the server's key judged, where the configuration has not.
+    fn judge(&mut self, judge: Judge<'_>) -> fusewire_stack::Result<()> {
+        let Some((peer, false)) = self.peer else { return Ok(()) };
+        judge(peer).inspect_err(|_| self.stack.abort(self.id))?;
+        self.stack.trust(self.id);
+        Ok(())
     }
 
     fn turn(
@@ -326,7 +364,7 @@ impl OverStack {
     fn reason(&mut self, error: Error) -> Error {
         match (error, &self.closed) {
             (Error::Channel(_) | Error::Ended, Some(Some(why))) => {
-                Error::Channel(ChannelError { reason: why.to_string() })
+                Error::Channel(ChannelError { reason: super::reason(why) })
             }
             (error, _) => error,
         }

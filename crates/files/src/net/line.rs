@@ -3,9 +3,10 @@
 use super::RECORD_OVERHEAD;
 use super::server::{Bounds, Control, Other, Place};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
+use crate::message::Code;
 use crate::server::Share;
 use crate::{Element, Error, Scratch};
-use fusewire_session::Options;
+use fusewire_session::{Fingerprint, Options};
 use fusewire_stack::{Clock, kernel_tcp, shm};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub(super) trait Line: Send {
     fn try_finish(&mut self) -> fusewire_stack::Result<bool>;
     fn wait(&mut self, timeout: Option<Duration>) -> fusewire_stack::Result<()>;
     fn options(&self) -> Options;
+    /// The peer's key.
+    fn key(&self) -> Fingerprint;
 }
 
 impl Line for kernel_tcp::Connection {
@@ -60,6 +63,9 @@ impl Line for kernel_tcp::Connection {
     }
     fn options(&self) -> Options {
         self.options()
+    }
+    fn key(&self) -> Fingerprint {
+        self.peer().0
     }
 }
 
@@ -91,6 +97,9 @@ impl Line for shm::Connection {
     }
     fn options(&self) -> Options {
         self.options()
+    }
+    fn key(&self) -> Fingerprint {
+        self.peer()
     }
 }
 
@@ -170,9 +179,15 @@ fn converse(
     control: &Control,
     place: &mut Place,
 ) -> Result<(), Error> {
-    let mut session = share.session(Element::of_swap(line.options().element));
+    let key = line.key();
+    let mut session = share.session_of(Some(key), Element::of_swap(line.options().element));
     let (mut scratch, clock) = (Scratch::new(), Clock::new());
+    let mut readmitted = 0;
     loop {
+        // Also what changed between its handshake and this.
+        if control.news(&mut readmitted).is_some_and(|admits| !admits(key)) {
+            return Err(Error::local(Code::Denied, b"not served any more"));
+        }
         let now = clock.now();
         let turn = session.turn(&mut LineChannel(line), &mut scratch, now)?;
         if turn.finished {

@@ -9,11 +9,13 @@ mod client;
 pub mod kernel_tcp;
 mod line;
 mod observe;
+mod race;
 mod server;
 pub mod shm;
 
 pub use client::{Judge, Link, TurnFn};
 pub use observe::observe;
+pub use race::Patience;
 pub use server::{Control, Server};
 
 use crate::Element;
@@ -50,6 +52,25 @@ impl Element {
 
 impl From<fusewire_stack::Error> for ChannelError {
     fn from(error: fusewire_stack::Error) -> Self {
-        ChannelError { reason: error.to_string() }
+        ChannelError { reason: reason(&error) }
+    }
+}
+
+/// What ends a connection before its time, where the other side's system still answers.
+const GONE: &str = "its process has ended, or it does not serve this client any more";
+
+/// Why a connection broke, in words for a user: what has become of the peer, whatever carried the records.
+fn reason(error: &fusewire_stack::Error) -> String {
+    use fusewire_session::Error as SessionError;
+    use fusewire_stack::Error as StackError;
+    match error {
+        StackError::Session(SessionError::Truncated { .. }) => {
+            format!("the other side ended the connection in the middle: {GONE}")
+        }
+        StackError::Reset(peer) => format!("{peer} reset the connection: {GONE}"),
+        StackError::Silent { .. } => {
+            format!("{error}: its process or its machine is gone, or the network between")
+        }
+        _ => error.to_string(),
     }
 }

@@ -17,6 +17,9 @@ use std::time::Duration;
 const TURNS: usize = 8;
 /// After so long a session that has something to do and could not do it is turned again, whatever happened.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Steps without a look at the device, at most: a session that has much to do on its own does not keep frames
+/// waiting.
+const STEPS_UNPOLLED: u32 = 16;
 /// How often what was dropped is told, if it changed.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// While the server drains, how often it looks whether it may stop.
@@ -24,12 +27,14 @@ const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// While the server drains, how long a client may ask for nothing before it is let go.
 const DRAIN_IDLE: Duration = Duration::from_millis(500);
 
-/// Stops a server from outside, and counts what is served beside it, not over the stack.
+/// Stops a server from outside, tells it of clients that it serves no more, and counts what is served beside it,
+/// not over the stack.
 #[derive(Debug, Default)]
 pub struct Control {
     draining: AtomicBool,
     over: AtomicBool,
     others: Mutex<Others>,
+    admission: Mutex<Admission>,
 }
 
 /// What is served beside the stack, oldest first.
@@ -47,6 +52,23 @@ struct Held {
     idle_since: Option<std::time::Instant>,
     /// It has to go.
     goes: Arc<AtomicBool>,
+}
+
+/// Who may stay, once that has changed.
+#[derive(Clone, Default)]
+struct Admission {
+    /// How often it has changed.
+    changes: u64,
+    admits: Option<Admits>,
+}
+
+/// Whether the client with this key may stay.
+type Admits = Arc<dyn Fn(Fingerprint) -> bool + Send + Sync>;
+
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admission").field("changes", &self.changes).finish_non_exhaustive()
+    }
 }
 
 /// A connection outside of the stack.
@@ -67,6 +89,21 @@ impl Control {
     /// [`Control::drain`] was called.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The connections of clients that `admits` does not admit are closed, of whatever kind. Who is let in from now
+    /// on is the affair of the configuration that the listeners have. Wake the stack after it.
+    pub fn readmit(&self, admits: impl Fn(Fingerprint) -> bool + Send + Sync + 'static) {
+        let mut admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        admission.changes += 1;
+        admission.admits = Some(Arc::new(admits));
+    }
+
+    /// The judge of who may stay, if there is another than when `seen` was told.
+    pub(super) fn news(&self, seen: &mut u64) -> Option<Admits> {
+        let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = std::mem::replace(seen, admission.changes) != admission.changes;
+        admission.admits.clone().filter(|_| is_new)
     }
 
     /// Transfers had their time to end.
@@ -163,6 +200,10 @@ pub struct Server {
     told: (Drops, Instant),
     /// Where clients are invited that want shared memory.
     invitations: Option<Invitations>,
+    /// Steps since the device was looked at.
+    unpolled: u32,
+    /// The change of [`Control::readmit`] that was heeded last.
+    readmitted: u64,
 }
 
 struct Served {
@@ -191,6 +232,8 @@ impl Server {
             clock: Clock::new(),
             told: (Drops::default(), Instant::ZERO),
             invitations: None,
+            unpolled: 0,
+            readmitted: 0,
         }
     }
 
@@ -214,6 +257,9 @@ impl Server {
     pub fn run(&mut self, control: &Control, grace: Duration) -> fusewire_stack::Result<usize> {
         let mut deadline = None;
         loop {
+            if let Some(admits) = control.news(&mut self.readmitted) {
+                self.dismiss(&*admits);
+            }
             if control.is_draining() {
                 let now = self.clock.now();
                 let deadline = *deadline.get_or_insert_with(|| {
@@ -240,6 +286,15 @@ impl Server {
             self.stack.abort(*id);
         }
         Ok(broken)
+    }
+
+    /// Closes the connections of those who are served no more.
+    fn dismiss(&mut self, admits: &dyn Fn(Fingerprint) -> bool) {
+        let stack = &mut self.stack;
+        for (id, served) in self.served.iter().filter(|(_, served)| !admits(served.peer)) {
+            tracing::info!(key = %served.peer, "not served any more");
+            stack.abort(*id);
+        }
     }
 
     /// Whoever asks for nothing need not be waited for.
@@ -269,9 +324,11 @@ impl Server {
         if now >= self.told.1 + TELL_EVERY {
             self.tell_drops(now);
         }
-        if worked && !self.timers_are_due() {
+        if worked && !self.timers_are_due() && self.unpolled < STEPS_UNPOLLED {
+            self.unpolled += 1;
             return Ok(true);
         }
+        self.unpolled = 0;
         let polled = self.stack.poll(&mut Keep)?;
         Ok(worked || polled || !self.ready.is_empty())
     }
@@ -325,7 +382,7 @@ impl Server {
         }
         let address = self.stack.remote_addr(id).map(tracing::field::display);
         tracing::info!(peer = address, key = %peer, cipher = %options.cipher, "connected");
-        let session = self.share.session(Element::of_swap(options.element));
+        let session = self.share.session_of(Some(peer), Element::of_swap(options.element));
         let worked = self.clock.now();
         let (is_ready, peer_finished, alarm) = (false, false, None);
         let _invitation = self.invite(id);

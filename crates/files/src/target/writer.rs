@@ -311,8 +311,7 @@ impl RangeWriter {
     /// Makes sure that `range` of the partial file is zero.
     fn clear(&self, range: Range<u64>) -> Result<(), Error> {
         let fresh = self.target.fresh.load(Ordering::Relaxed);
-        let Some(Place { file, .. }) = self.target.place.get().filter(|_| !fresh)
-        else {
+        let Some(Place { file, .. }) = self.target.place.get().filter(|_| !fresh) else {
             return Ok(());
         };
         let (start, len) = (range.start, range.end - range.start);

@@ -1,0 +1,135 @@
+//! Connecting where it is not known what gets through: over the stack's device, and if that is not answered at
+//! once over kernel TCP too. Whichever is there first carries the records (RFC 8305, section 5).
+
+use super::client::OverStack;
+use fusewire_session::ClientConfig;
+use fusewire_stack::{Clock, Error, Result, Stack, kernel_tcp};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+/// How long each way may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// When kernel TCP is tried too, if the other way has not been answered: the Connection Attempt Delay of RFC
+    /// 8305, section 8.
+    pub head_start: Duration,
+    /// How long kernel TCP may take, and each step of its handshake too. The stack has its own time.
+    pub kernel_tcp: Duration,
+}
+
+impl Patience {
+    /// The head start that RFC 8305 recommends.
+    pub const fn new(kernel_tcp: Duration) -> Patience {
+        Patience { head_start: Duration::from_millis(250), kernel_tcp }
+    }
+}
+
+/// Which way was there first.
+pub(super) enum Winner {
+    Stack(OverStack),
+    KernelTcp(kernel_tcp::Connection),
+}
+
+/// Connects both ways; nobody has judged the server's key yet.
+///
+/// # Errors
+/// What the stack's way met, if the other does not lead there either; what is wrong with the session.
+pub(super) fn connect(
+    stack: Stack,
+    remote: SocketAddr,
+    config: &ClientConfig,
+    patience: Patience,
+) -> Result<Winner> {
+    let clock = Clock::new();
+    let until = clock.now() + patience.head_start;
+    let mut over = OverStack::begin(stack, remote, config)?;
+    let mut other: Option<Receiver<Result<kernel_tcp::Connection>>> = None;
+    let mut other_failed = false;
+    loop {
+        let left = until.saturating_since(clock.now());
+        let failed = match over.connected(other.is_none().then_some(left)) {
+            Ok(true) => return Ok(Winner::Stack(over)),
+            Ok(false) => None,
+            Err(error) if !is_unreached(&error) || other_failed => return Err(error),
+            Err(error) => Some(error),
+        };
+        if other.is_none() && (failed.is_some() || left.is_zero()) {
+            other = Some(begin_kernel_tcp(remote, config, patience.kernel_tcp, &over));
+        }
+        let Some(answer) = &other else { continue };
+        let answer = match (&failed, other_failed) {
+            (_, true) => continue,
+            (Some(_), _) => answer.recv().map_err(|_| TryRecvError::Disconnected),
+            (None, _) => answer.try_recv(),
+        };
+        match answer {
+            Ok(Ok(connection)) => {
+                over.give_up();
+                return Ok(Winner::KernelTcp(connection));
+            }
+            // What the session's other end says counts, whatever carried it.
+            Ok(Err(error)) if matches!(error, Error::Session(_)) => return Err(error),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "not over kernel TCP either");
+                other_failed = true;
+            }
+            Err(TryRecvError::Disconnected) => other_failed = true,
+            Err(TryRecvError::Empty) => {}
+        }
+        if let Some(error) = failed.filter(|_| other_failed) {
+            return Err(error);
+        }
+    }
+}
+
+/// It is not known that anybody is there; another way may lead to him.
+fn is_unreached(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::TimedOut(_)
+            | Error::Unreachable(_)
+            | Error::Refused(_)
+            | Error::Reset(_)
+            | Error::Os { .. }
+            | Error::Closed
+    )
+}
+
+/// Begins a thread that connects, and wakes the stack when it is through. Who does not wait for it loses nothing.
+fn begin_kernel_tcp(
+    remote: SocketAddr,
+    config: &ClientConfig,
+    patience: Duration,
+    over: &OverStack,
+) -> Receiver<Result<kernel_tcp::Connection>> {
+    let (sender, receiver) = channel();
+    let (config, wake) = (config.clone(), over.waker());
+    let spawned = std::thread::Builder::new().name("kernel-tcp".into()).spawn(move || {
+        let _ = sender.send(over_kernel_tcp(remote, &config, patience));
+        wake();
+    });
+    if let Err(error) = spawned {
+        tracing::debug!(%error, "cannot start a thread");
+    }
+    receiver
+}
+
+/// A session over a kernel TCP socket.
+///
+/// # Errors
+/// What went wrong.
+pub(super) fn over_kernel_tcp(
+    remote: SocketAddr,
+    config: &ClientConfig,
+    patience: Duration,
+) -> Result<kernel_tcp::Connection> {
+    let os = |action| move |source| Error::Os { action, source };
+    let stream = TcpStream::connect_timeout(&remote, patience).map_err(os("connecting"))?;
+    stream.set_read_timeout(Some(patience)).map_err(os("setting a timeout"))?;
+    let config = ClientConfig { shared_memory: false, ..config.clone() };
+    let connection = kernel_tcp::Connection::connect(stream, &config)?;
+    connection.stream().set_read_timeout(None).map_err(os("setting a timeout"))?;
+    connection.give_up_silent()?;
+    Ok(connection)
+}
