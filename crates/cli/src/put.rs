@@ -38,8 +38,8 @@ pub struct Put {
     /// Never replace a file.
     #[arg(long)]
     no_clobber: bool,
-    /// Leave files alone that are there with the same size and time.
-    #[arg(long)]
+    /// Leave files alone that have the same size and time there, or are newer.
+    #[arg(long, conflicts_with = "no_clobber")]
     update: bool,
     /// Begin anew instead of going on where an earlier transfer was broken off.
     #[arg(long)]

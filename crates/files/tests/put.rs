@@ -172,9 +172,14 @@ fn what_is_the_same_there_stays_if_asked_for() {
         let again = put().unwrap();
         assert_eq!((again.failed.len(), again.done.len()), (0, 0), "{again:?}");
         assert_eq!(again.skipped.len(), first.done.len());
-        // Another size, and another time.
+        // One that is newer there stays, one that is older is replaced.
         let (name, size, _) = first.done.iter().max_by_key(|(_, size, _)| *size).unwrap();
-        fs::write(to.path().join("copy").join(name), bytes(*size as usize, 1)).unwrap();
+        let changed = to.path().join("copy").join(name);
+        fs::write(&changed, bytes(*size as usize, 1)).unwrap();
+        let newer = put().unwrap();
+        assert_eq!((newer.done.len(), newer.skipped.len()), (0, first.done.len()));
+        let file = fs::File::options().write(true).open(&changed).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
         let third = put().unwrap();
         assert_eq!((third.done.len(), third.skipped.len()), (1, first.done.len() - 1));
         assert_eq!(tree(&to.path().join("copy")), tree(from.path()));

@@ -18,7 +18,7 @@ pub struct Options {
     pub filter: Filter,
     /// Files and links that are there may be replaced.
     pub replace: bool,
-    /// Files of the same size and time that are there stay as they are.
+    /// Files that are there and have the same size and time, or are newer, stay as they are.
     pub keep_same: bool,
     /// Begin anew, whatever an earlier transfer has left.
     pub anew: bool,

@@ -396,12 +396,12 @@ impl Plan {
         Meta { version, ..file.meta }
     }
 
-    /// The server has the file already.
-    pub(super) fn same(&self, file: &File) {
+    /// What is there already stays.
+    pub(super) fn leave(&self, file: &File, why: Skip) {
         let mut ledger = self.lock();
         ledger.totals.files -= 1;
         ledger.totals.bytes -= file.meta.size;
-        ledger.skip(&file.shown(), Skip::Same);
+        ledger.skip(&file.shown(), why);
     }
 
     /// Bytes that the server has from an earlier transfer.
@@ -491,6 +491,7 @@ impl File {
 impl Ledger {
     fn skip(&mut self, path: &RemotePath, why: Skip) {
         self.totals.skipped += 1;
+        self.totals.unchanged += u64::from(matches!(why, Skip::Same | Skip::Newer));
         self.observer.event(Event::Skipped { path, why });
     }
 

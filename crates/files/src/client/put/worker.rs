@@ -3,12 +3,12 @@
 use super::plan::{File, Job, Plan, Root};
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
-use crate::client::{Asker, REQUESTS_MAX};
+use crate::client::{Asker, REQUESTS_MAX, Skip};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Code, Create, Hole, Prefix, Reply, Request};
-use crate::meta::Meta;
+use crate::meta::{Kind, Meta};
 use crate::rate::Rate;
 use crate::server::open_file;
 use crate::source;
@@ -401,12 +401,9 @@ impl Desk {
         let Some(Pending::Look(file)) = self.pending.remove(&xid) else {
             return Err(Violation::UnknownRequest { xid }.into());
         };
-        let meta = &file.meta;
-        let is_same =
-            there.kind == meta.kind && there.size == meta.size && there.mtime == meta.mtime;
-        match is_same {
-            true => self.plan.same(&file),
-            false => self.plan.send(&file),
+        match unchanged(there, &file.meta) {
+            Some(why) => self.plan.leave(&file, why),
+            None => self.plan.send(&file),
         }
         self.end_file(file);
         Ok(())
@@ -462,6 +459,16 @@ impl Desk {
             }
             _ => Err(Violation::UnknownRequest { xid }.into()),
         }
+    }
+}
+
+/// Why what is `there` may stay in place of a file.
+fn unchanged(there: &Meta, file: &Meta) -> Option<Skip> {
+    match there.mtime.cmp(&file.mtime) {
+        _ if there.kind != Kind::File => None,
+        std::cmp::Ordering::Equal if there.size == file.size => Some(Skip::Same),
+        std::cmp::Ordering::Greater => Some(Skip::Newer),
+        _ => None,
     }
 }
 
