@@ -219,6 +219,8 @@ fn idle_connections_make_room_for_who_comes_and_those_at_work_stay() {
             served.serves();
         }
         assert!(!getting.is_finished(), "too late after {:?}", begun.elapsed());
+        // Who has to go is told when its thread looks; what it asks until then is answered.
+        std::thread::sleep(Duration::from_secs(1));
         let lost = idle.into_iter().map(|mut link| {
             let mut listing =
                 list::List::new(remote(""), false, Element::Octets, |_, _| {}).unwrap();
