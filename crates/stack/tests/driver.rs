@@ -6,7 +6,7 @@ mod support;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -137,6 +137,8 @@ struct Fails {
     inner: udp::Udp,
     broken: Arc<AtomicBool>,
     asked: Arc<AtomicU64>,
+    /// In place of the device's own.
+    descriptor: Option<OwnedFd>,
 }
 
 impl Device for Fails {
@@ -163,14 +165,36 @@ impl Device for Fails {
         self.inner.waker()
     }
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
+        self.descriptor.as_ref().map(AsFd::as_fd).or(self.inner.as_fd())
     }
+}
+
+#[test]
+fn a_descriptor_in_error_burns_nothing() {
+    // Its other end is gone: it hangs up for ever.
+    let (gone, other) = std::io::pipe().unwrap();
+    drop(other);
+    let asked = Arc::new(AtomicU64::new(0));
+    let device = Fails {
+        inner: device(),
+        broken: Arc::default(),
+        asked: asked.clone(),
+        descriptor: Some(gone.into()),
+    };
+    let endpoint = over(device, Config::default());
+    std::thread::sleep(Duration::from_millis(50));
+    let before = asked.load(Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(300));
+    let turns = asked.load(Ordering::Relaxed) - before;
+    assert!((1..400).contains(&turns), "{turns} turns in 300 ms");
+    drop(endpoint);
 }
 
 #[test]
 fn a_device_that_fails_is_everyones_error_and_nobodys_busy_loop() {
     let (broken, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let fails = Fails { inner: device(), broken: broken.clone(), asked: asked.clone() };
+    let fails =
+        Fails { inner: device(), broken: broken.clone(), asked: asked.clone(), descriptor: None };
     let pair = join(endpoint(Config::default()), over(fails, Config::default()));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let (listener, server) = (Arc::new(pair.listener), pair.server.clone());

@@ -74,6 +74,8 @@ const BUSY_SLEEP: Duration = Duration::from_millis(4);
 const BUSY_SLEEPS: u32 = 4;
 /// A timer may ring so late before a sleeper is woken for it.
 const SLACK: Duration = Duration::from_millis(1);
+/// How long nobody looks at a descriptor that has nothing to read but an error.
+const ERROR_NAP: Duration = Duration::from_millis(1);
 /// How often a follower looks at its flag before it sleeps.
 const SPINS: u32 = 60;
 /// How often a leader looks whether others have got the lock that it gave up for them.
@@ -173,7 +175,8 @@ impl<M: Machine> Inner<M> {
             return;
         }
         if let Some(background) = &self.background {
-            let eager = self.eager_until.is_some_and(|until| Instant::now() < until);
+            self.eager_until = self.eager_until.filter(|until| Instant::now() < *until);
+            let eager = self.eager_until.is_some();
             if std::mem::take(&mut self.is_deep) || eager {
                 self.wakes.push(background.clone());
             }
@@ -517,10 +520,11 @@ impl<M: Machine> Shared<M> {
             // Who was woken will come for the lead: spinning would only be in its way.
             if worked || inner.machine.wants_spin() && !for_others {
                 inner.busy_sleeps = BUSY_SLEEPS;
-                if wakes_others || self.is_contended() {
-                    drop(inner);
-                    inner = self.lock_after_others();
+                if !wakes_others && !self.is_contended() {
+                    continue;
                 }
+                drop(inner);
+                inner = self.lock_after_others();
             } else {
                 let slept = self.sleep(inner, epoch, deadline);
                 inner = slept.0;
@@ -602,7 +606,15 @@ impl<M: Machine> Shared<M> {
             tv_nsec: i64::from(t.subsec_nanos()),
         });
         match poll(&mut fds[..count], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+            Ok(_) => {
+                let frames = fds[2].revents();
+                if !frames.is_empty() && !frames.contains(PollFlags::IN) {
+                    // In error, and perhaps for ever: what the turns make of it, they need not do at once.
+                    std::thread::sleep(ERROR_NAP);
+                }
+                Ok(!fds[0].revents().is_empty())
+            }
+            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

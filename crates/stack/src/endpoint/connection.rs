@@ -303,10 +303,10 @@ pub(super) fn recv_adu(state: &mut State, id: ConnectionId) -> Poll<Result<Optio
     }
 }
 
-pub(super) fn recv_any(
-    state: &mut State,
-    id: ConnectionId,
-) -> Poll<Result<Option<(u64, Vec<u8>)>>> {
+/// An ADU and its index.
+type Indexed = (u64, Vec<u8>);
+
+pub(super) fn recv_any(state: &mut State, id: ConnectionId) -> Poll<Result<Option<Indexed>>> {
     match state.any(id) {
         Some(adu) => Poll::Ready(Ok(Some(adu))),
         None => state.end_or_pending(id),
