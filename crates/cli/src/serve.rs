@@ -140,7 +140,18 @@ impl Serve {
         let what = if self.writable { "read and write" } else { "read only" };
         let mut err = std::io::stderr().lock();
         writeln!(err, "serving      {} ({what}, {whom})", self.dir.display())?;
-        writeln!(err, "address      fusewire://{address}/")?;
+        match address.ip().is_unspecified() {
+            // Nobody reaches it under that address.
+            true => {
+                let (host, port) = (rustix::system::uname(), address.port());
+                let host = printable(&host.nodename().to_string_lossy());
+                writeln!(
+                    err,
+                    "address      fusewire://{host}:{port}/ (every interface, {address})"
+                )?;
+            }
+            false => writeln!(err, "address      fusewire://{address}/")?,
+        }
         writeln!(err, "fingerprint  {fingerprint}")?;
         if self.public && self.writable {
             writeln!(err, "warning: everyone who can reach {address} can change these files")?;

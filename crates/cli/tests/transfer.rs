@@ -204,6 +204,27 @@ fn names_come_back_out_of_json() {
 }
 
 #[test]
+fn a_server_logs_who_reads_and_stores_what() {
+    let world = World::new();
+    fs::write(world.served("a\x1b"), "12345").unwrap();
+    fs::write(world.here("b"), "1").unwrap();
+    let server = world.serve(&["--writable", "--log-level", "warn,access=info"]);
+    for device in ["udp", "kernel-tcp", "shm"] {
+        world.run("alice", &["get", &server.url(""), "-o", "c/", "--device", device]).ok();
+        world.run("alice", &["put", "b", &server.url("b"), "--device", device]).ok();
+    }
+    let log = server.stop().ok().err;
+    let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
+    assert_eq!(
+        ["listed", "read", "stored"].map(|word| count(&format!(" access: {word}"))),
+        [3, 5, 3],
+        "{log}"
+    );
+    assert_eq!(count("peer=127.0.0.1:"), 11, "{log}");
+    assert!(log.contains("path=a\\x1b bytes=5") && !log.contains("connected"), "{log}");
+}
+
+#[test]
 fn what_is_no_value_is_refused() {
     let world = World::new();
     for (args, word) in [

@@ -4,7 +4,7 @@ use super::RECORD_OVERHEAD;
 use super::server::{Bounds, Control, Other, Place};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
 use crate::message::Code;
-use crate::server::Share;
+use crate::server::{Session, Share};
 use crate::{Element, Error, Scratch};
 use fusewire_session::{Fingerprint, Options};
 use fusewire_stack::{Clock, kernel_tcp, shm};
@@ -166,7 +166,9 @@ pub(super) fn serve(
         tracing::warn!(%peer, "refused: too many connections over {protocol}");
         return;
     };
-    match converse(&mut line, share, control, &mut place) {
+    let (key, element) = (line.key(), Element::of_swap(line.options().element));
+    let session = share.session_of(Some(key), element).named(peer);
+    match converse(&mut line, session, control, &mut place) {
         Ok(()) => tracing::info!(%peer, "closed"),
         Err(error) => tracing::info!(%peer, %error, "broken off"),
     }
@@ -175,12 +177,11 @@ pub(super) fn serve(
 /// One connection from its handshake to its end.
 fn converse(
     line: &mut dyn Line,
-    share: &Arc<Share>,
+    mut session: Session,
     control: &Control,
     place: &mut Place,
 ) -> Result<(), Error> {
     let key = line.key();
-    let mut session = share.session_of(Some(key), Element::of_swap(line.options().element));
     let (mut scratch, clock) = (Scratch::new(), Clock::new());
     let mut readmitted = 0;
     loop {

@@ -380,9 +380,12 @@ impl Server {
             self.stack.abort(id);
             return;
         }
-        let address = self.stack.remote_addr(id).map(tracing::field::display);
+        let remote = self.stack.remote_addr(id);
+        let address = remote.map(tracing::field::display);
         tracing::info!(peer = address, key = %peer, cipher = %options.cipher, "connected");
-        let session = self.share.session_of(Some(peer), Element::of_swap(options.element));
+        let element = Element::of_swap(options.element);
+        let name = remote.map(|remote| remote.to_string()).unwrap_or_default();
+        let session = self.share.session_of(Some(peer), element).named(name);
         let worked = self.clock.now();
         let (is_ready, peer_finished, alarm) = (false, false, None);
         let _invitation = self.invite(id);

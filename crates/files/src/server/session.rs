@@ -14,7 +14,7 @@ use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
 use crate::sum::{BlockSum, is_bordered};
 use crate::target::Who;
-use crate::{Element, RemotePath, Scratch, Turn};
+use crate::{Element, RemotePath, Scratch, Shown, Turn};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use fusewire_base::Instant;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -100,6 +100,13 @@ impl Session {
             draining: false,
             finished: false,
         }
+    }
+
+    /// What it does is logged, under the target `access`, as done for `peer`.
+    #[must_use]
+    pub fn named(mut self, peer: impl std::fmt::Display) -> Session {
+        self.desk.uploads.peer = peer.to_string().into();
+        self
     }
 
     /// Does what can be done now, within bounds: about a window in and a window out.
@@ -265,6 +272,10 @@ impl Session {
         let bound = if own == 0 { read.bytes_per_s } else { read.bytes_per_s.min(own) };
         let bound = if read.bytes_per_s == 0 { own } else { bound };
         self.rate.set_bytes_per_s(bound);
+        if read.position == 0 {
+            let peer = &self.desk.uploads.peer;
+            tracing::info!(target: "access", %peer, %path, bytes = meta.size, "read");
+        }
         let range = read.position..end;
         let job = Job { xid, copies: read.copies, range, reply_bytes: read.reply_bytes, max_adu };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
@@ -383,6 +394,8 @@ impl Desk {
             Request::List(list) => match self.listing {
                 Some(_) => Err(Error::local(Code::Busy, &list.path)),
                 None => Listing::open(&self.share, xid, &list).map(|listing| {
+                    let (peer, path) = (&self.uploads.peer, Shown(&list.path));
+                    tracing::info!(target: "access", %peer, %path, "listed");
                     self.listing = Some(listing);
                     None
                 }),

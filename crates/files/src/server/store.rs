@@ -41,6 +41,8 @@ pub(super) struct Uploads {
     /// Uploads that were committed or failed in a way that must be looked at.
     ripe: Vec<u32>,
     memory: Arc<Budget>,
+    /// Where they come from, for the log.
+    pub(super) peer: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -63,8 +65,9 @@ enum Stage {
 impl Uploads {
     pub(super) fn new(share: Arc<Share>, who: Who) -> Self {
         let memory = Budget::within(&share.memory, MEMORY_BYTES_MAX, MEMORY_BYTES_OWN);
-        let (parent, checking) = (Last::default(), VecDeque::new());
-        Uploads { share, active: HashMap::new(), parent, who, checking, ripe: Vec::new(), memory }
+        let (parent, checking, peer) = (Last::default(), VecDeque::new(), Arc::from(""));
+        let (active, ripe) = (HashMap::new(), Vec::new());
+        Uploads { share, active, parent, who, checking, ripe, memory, peer }
     }
 
     /// Nothing happens now: no folder is kept open.
@@ -285,6 +288,9 @@ impl Uploads {
             Ok(complete) => {
                 if complete {
                     self.share.forget_upload(&upload.path, &upload.target);
+                    let (peer, path) = (&self.peer, &upload.path);
+                    let bytes = upload.target.meta().size;
+                    tracing::info!(target: "access", %peer, %path, bytes, "stored");
                 }
                 Reply::Stored { complete }
             }
