@@ -16,6 +16,7 @@
 use crate::cipher::Cipher;
 use crate::config::{self, ClientConfig, Executions, Kernel, ServerConfig, Trust};
 use crate::error::{Error, HandshakeError};
+use crate::exporter::Exporter;
 use crate::fingerprint::Fingerprint;
 use crate::hello::{self, Answer, Choice, Hello, Refusal};
 use crate::kernel::Swap;
@@ -85,6 +86,8 @@ pub struct Established {
     pub receiver: RecordReceiver,
     /// What the session goes on with over shared memory, if the client asked for it and the server agreed.
     pub rendezvous: Option<Box<Rendezvous>>,
+    /// Makes keys for what belongs to the session and lies outside of its records.
+    pub exporter: Exporter,
 }
 
 enum Role {
@@ -426,7 +429,8 @@ impl Handshake {
             Some(name) => Some(Box::new(self.rendezvous(peer, options, name)?)),
             None => None,
         };
-        Ok(Established { peer, trusted, options, sender, receiver, rendezvous })
+        let exporter = Exporter::new(*self.secret(5, peer)?);
+        Ok(Established { peer, trusted, options, sender, receiver, rendezvous, exporter })
     }
 
     /// Keys and tokens of their own: no key seals both for the stream and for the rings.
@@ -486,16 +490,22 @@ impl Handshake {
         sender: Side,
         peer: Fingerprint,
     ) -> Result<TrafficSecret, HandshakeError> {
-        let (client, server) = match self.side() {
-            Side::Client => (self.own, peer),
-            Side::Server => (peer, self.own),
-        };
-        let mut context = vec![match (medium, sender) {
+        let which = match (medium, sender) {
             (Medium::Stream, Side::Client) => 1,
             (Medium::Stream, Side::Server) => 2,
             (Medium::SharedMemory, Side::Client) => 3,
             (Medium::SharedMemory, Side::Server) => 4,
-        }];
+        };
+        Ok(TrafficSecret::from_bytes(*self.secret(which, peer)?))
+    }
+
+    /// A secret of the TLS exporter for one purpose.
+    fn secret(&self, which: u8, peer: Fingerprint) -> Result<Zeroizing<[u8; 32]>, HandshakeError> {
+        let (client, server) = match self.side() {
+            Side::Client => (self.own, peer),
+            Side::Server => (peer, self.own),
+        };
+        let mut context = vec![which];
         context.extend(client.as_bytes());
         context.extend(server.as_bytes());
         context.extend(&self.transcript);
@@ -503,7 +513,7 @@ impl Handshake {
         self.tls
             .export_keying_material(&mut bytes[..], EXPORTER_LABEL, Some(&context))
             .map_err(HandshakeError::Tls)?;
-        Ok(TrafficSecret::from_bytes(*bytes))
+        Ok(bytes)
     }
 }
 

@@ -10,6 +10,7 @@
 //! secret[e+1] = Expand-Label(secret[e], "ku",  "", 32)
 //! token       = Expand-Label(secret[0], "token", "", 32)
 //! ```
+//! A secret that no traffic is keyed from makes what the session exports (`exporter`).
 //! All key bytes are wiped when they are dropped.
 
 use crate::cipher::Cipher;
@@ -48,19 +49,21 @@ impl KeyType for Len {
 /// HKDF-Expand with SHA-256 and a label, as in the module's text.
 ///
 /// # Panics
-/// If `out` is longer than 8160 bytes.
+/// If `out` is longer than 8160 bytes, or `label` than 246.
 pub fn expand_label(secret: &[u8; 32], label: &[u8], out: &mut [u8]) {
-    let mut info = [0u8; 64];
-    let label_len = LABEL_PREFIX.len() + label.len();
-    info[..2].copy_from_slice(&(out.len() as u16).to_be_bytes());
-    info[2] = label_len as u8;
-    info[3..3 + LABEL_PREFIX.len()].copy_from_slice(LABEL_PREFIX);
-    info[3 + LABEL_PREFIX.len()..3 + label_len].copy_from_slice(label);
-    let info = &info[..4 + label_len];
+    expand_label_with(secret, label, b"", out);
+}
+
+/// The same with a context: at most 255 bytes, a hash as a rule.
+pub(crate) fn expand_label_with(secret: &[u8; 32], label: &[u8], context: &[u8], out: &mut [u8]) {
+    let len = (out.len() as u16).to_be_bytes();
+    let label_len = u8::try_from(LABEL_PREFIX.len() + label.len()).expect("a label is short");
+    let context_len = u8::try_from(context.len()).expect("a context is a hash");
+    let info = [&len[..], &[label_len], LABEL_PREFIX, label, &[context_len], context];
     let prk = Prk::new_less_safe(HKDF_SHA256, secret);
-    prk.expand(&[info], Len(out.len()))
+    prk.expand(&info, Len(out.len()))
         .and_then(|okm| okm.fill(out))
-        .expect("HKDF gives up to 255 hashes, and no label is longer than a buffer of 64 bytes");
+        .expect("HKDF gives up to 255 hashes");
 }
 
 impl TrafficSecret {

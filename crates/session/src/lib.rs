@@ -14,6 +14,7 @@ mod allow_list;
 mod cipher;
 mod config;
 mod error;
+mod exporter;
 mod fingerprint;
 mod handshake;
 pub mod hello;
@@ -36,6 +37,7 @@ pub use config::{
     Trust,
 };
 pub use error::{Error, HandshakeError, Misuse, Violation};
+pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
 pub use fingerprint::Fingerprint;
 pub use handshake::{Established, HANDSHAKE_LEN_MAX, Handshake, Options, Side};
 pub use hello::Refusal;

@@ -51,6 +51,25 @@ fn both_sides_agree_whatever_the_cuts() {
     }
 }
 
+#[test]
+fn both_sides_export_the_same_and_another_session_something_else() {
+    let exported = |exporter: &fusewire_session::Exporter, label: &[u8], context: &[u8]| {
+        let mut out = [0; 40];
+        exporter.export(label, context, &mut out);
+        out
+    };
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..2 {
+        let (client, server) = Sides::new().run(usize::MAX);
+        let (client, server) = (client.unwrap().exporter, server.unwrap().exporter);
+        for (label, context) in [(&b"a"[..], &b""[..]), (b"a", b"x"), (b"ax", b"")] {
+            let out = exported(&client, label, context);
+            assert_eq!(out, exported(&server, label, context));
+            assert!(seen.insert(out));
+        }
+    }
+}
+
 /// What is known of another cipher or element does not count; each side chooses for itself.
 #[test]
 fn the_data_pass_runs_as_is_fastest_for_the_cipher_that_is_agreed_on() {
