@@ -528,6 +528,8 @@ impl Connection {
         }
         let start = plan.trim_front as usize;
         let piece = &segment.payload[start..start + plan.len as usize];
+        // Records that came whole went by without it.
+        self.assembly.advance(self.next);
         if !self.assembly.insert(plan.offset, piece) {
             return Verdict::Reject(DropCause::NoMemory);
         }

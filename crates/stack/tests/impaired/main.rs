@@ -17,7 +17,7 @@ use fusewire_device::{Device, RxBatch, TxFrame, Waker};
 use fusewire_session::{ClientConfig, Trust};
 use fusewire_stack::{Clock, Config, Error, Event, Keep, Stack};
 
-use crate::world::{A, B, C, PORT, World, close, identity, small, transfer, transfer_from};
+use crate::world::{A, B, C, PORT, World, carry, close, identity, small, transfer, transfer_from};
 #[test]
 fn every_impairment_at_once() {
     for seed in 1..=6 {
@@ -62,6 +62,16 @@ fn large_adus_are_put_together() {
         }
         got == 10
     });
+    close(&mut world);
+}
+
+#[test]
+fn a_record_in_pieces_comes_through_behind_many_in_one_piece() {
+    let mut world = World::new(Rules::default(), 9, &small());
+    world.connect();
+    // More than the largest window, one segment each, and then one of several.
+    let body = |n: usize| vec![n as u8; if n == 5000 { 6000 } else { 1200 }];
+    carry(&mut world, 0..5001, 30.0, body);
     close(&mut world);
 }
 
