@@ -35,7 +35,7 @@ impl Exporter {
     pub fn mac_key(&self, label: &[u8], context: &[u8]) -> MacKey {
         let mut key = [0; 32];
         self.export(label, context, &mut key);
-        let mac = MacKey(hmac::Key::new(hmac::HMAC_SHA256, &key));
+        let mac = MacKey::new(&key);
         key.zeroize();
         mac
     }
@@ -51,6 +51,11 @@ impl fmt::Debug for Exporter {
 pub struct MacKey(hmac::Key);
 
 impl MacKey {
+    /// From 32 bytes that only those know who make and check tags.
+    pub fn new(key: &[u8; 32]) -> MacKey {
+        MacKey(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+
     /// The tag of `message`.
     pub fn tag(&self, message: &[u8]) -> [u8; TAG_LEN] {
         let whole = hmac::sign(&self.0, message);

@@ -29,8 +29,9 @@ use fusewire_wire::tcp::Header;
 use crate::application::{Adu, Application};
 use crate::assembly::Assembly;
 use crate::inbox::Inbox;
-use crate::path::{Path, Probe};
-use crate::send_ring::{HEADROOM, SendRing};
+use crate::path::Path;
+use crate::path::question::Keys;
+use crate::send_ring::SendRing;
 use crate::silence::Silence;
 use crate::trace::{Kind, Trace};
 use crate::{ConnectionId, Error, Fingerprint, Result};
@@ -586,7 +587,9 @@ impl Connection {
     /// Becomes open when the handshake is complete and its last bytes are on their way.
     fn poll_handshake(&mut self) {
         let Phase::Handshake(handshake) = &mut self.phase else { return };
+        let side = handshake.side();
         let Some(established) = handshake.poll() else { return };
+        self.path.open(Keys::new(&established.exporter, side));
         let open = Open {
             sender: established.sender,
             receiver: established.receiver,
@@ -683,29 +686,6 @@ impl Connection {
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
-        }
-    }
-
-    /// A question about the path that is due.
-    pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
-        if matches!(self.phase, Phase::Open(_)) {
-            self.path.poll_probe(now, self.tuple.remote)
-        } else {
-            None
-        }
-    }
-
-    /// A datagram of `size` bytes is sent again.
-    pub fn lost(&mut self, size: usize) {
-        if self.path.lost(size) {
-            self.use_path();
-        }
-    }
-
-    /// What is known of the path has changed: segments are cut to fit.
-    pub fn use_path(&mut self) {
-        if let Some(size) = self.path.size() {
-            self.tcp.set_max_payload((size - HEADROOM) as u32);
         }
     }
 

@@ -6,7 +6,8 @@ use fusewire_wire::tcp::Flags;
 
 use super::*;
 use crate::application::{Application, Keep, One};
-use crate::path::{self, Kind};
+use crate::path::Answered;
+use crate::path::question::{self, Says};
 use crate::stack::output::header_sum;
 
 impl Stack {
@@ -139,6 +140,10 @@ impl Stack {
         self.timers.advance(now);
         while let Some(index) = self.timers.pop_expired() {
             any = true;
+            let moved = self.connections[index as usize].as_mut();
+            if let Some(to) = moved.and_then(|c| c.path.poll_move(now)) {
+                self.follow(now, index, to);
+            }
             if let Some(connection) = &mut self.connections[index as usize] {
                 if connection.handshake_deadline.is_some_and(|at| at <= now) {
                     connection.handshake_deadline = None;
@@ -196,8 +201,8 @@ impl Stack {
         let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
         let header_sum = pseudo_header_sum(frame.len()) + header_sum(head);
         let segment = Segment { header: &header, header_sum, payload, marked };
-        if let Some(kind) = path::kind(&header) {
-            self.take_probe(peer, kind, &segment);
+        if let Some(says) = question::says(&header) {
+            self.take_probe(peer, says, &segment);
             return 0;
         }
         let key = Key { remote: peer, local_port: header.dst_port, remote_port: header.src_port };
@@ -294,35 +299,52 @@ impl Stack {
     }
 
     /// A question about the path, or the answer to one of ours.
-    fn take_probe(&mut self, remote: SocketAddr, kind: Kind, segment: &Segment<'_>) {
+    fn take_probe(&mut self, remote: SocketAddr, says: Says, segment: &Segment<'_>) {
         let sum = fusewire_kernels::sum(self.config.level, segment.payload);
         if !(segment.header_sum + sum).verifies() {
             self.drops.checksum += 1;
             return self.watch.dropped("tcp-checksum");
         }
         let header = segment.header;
-        let (ports, nonce) = ((header.dst_port, header.src_port), path::nonce(header));
+        let (ports, nonce) = ((header.dst_port, header.src_port), question::nonce(header));
         let key = Key { remote, local_port: ports.0, remote_port: ports.1 };
-        let now = self.cursor.now;
-        match (self.table.get(&key).copied(), kind) {
-            (Some(_), Kind::Probe) => {
-                self.send_alone(remote, path::header(ports, nonce, Kind::Answer))
+        let known = self.table.get(&key).copied();
+        // Who has moved answers from an address that we do not know; asked is only who does not move meanwhile.
+        let index = known.or_else(|| self.by_ports.get(&ports).copied());
+        let connection = index.and_then(|index| self.connections[index as usize].as_mut());
+        let done = match (says, index, connection) {
+            (Says::Question, _, Some(c)) if known.is_some() => {
+                let answer = c.path.keys().and_then(|keys| keys.answer(nonce, segment.payload));
+                if let Some(answer) = &answer {
+                    let header = question::header(ports, nonce, Says::Answer);
+                    self.send_with(remote, header, answer, "path answer");
+                }
+                answer.is_some()
             }
-            (Some(index), Kind::Answer) => {
-                if let Some(connection) = &mut self.connections[index as usize]
-                    && connection.path.handle_answer(now, nonce)
-                {
-                    connection.use_path();
+            (Says::Answer, Some(index), Some(c)) => {
+                let (from, round_trip) = ((remote, c.tuple.remote), c.tcp.info().srtt);
+                let now = self.cursor.now;
+                let answered = c.path.handle_answer(now, from, nonce, segment.payload, round_trip);
+                match answered {
+                    Some(Answered::Size { is_larger: true }) => c.use_path(),
+                    Some(Answered::Moved(again)) => self.send_probe(index, again),
+                    Some(Answered::Size { .. } | Answered::Stays) | None => {}
+                }
+                if answered.is_some() {
                     self.settle(index);
                 }
+                answered.is_some()
             }
-            (None, Kind::Answer) => self.follow(remote, ports, nonce),
-            (None, Kind::Probe) => self.drops.stray += 1,
+            _ => false,
+        };
+        if !done {
+            self.drops.stray += 1;
         }
     }
 
     /// A segment from an address that we do not know, with ports that we do: the peer's address may have
-    /// changed. If the segment could be the peer's, that address is asked to prove it.
+    /// changed. If the segment could be the peer's, that address is asked to prove it, and the one we know
+    /// whether the peer is still there.
     fn has_moved(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) -> bool {
         let header = segment.header;
         let ports = (header.dst_port, header.src_port);
@@ -335,28 +357,27 @@ impl Stack {
         if !connection.tcp.could_be_the_peers(now, header, segment.payload.len() as u32) {
             return false;
         }
-        if let Some(probe) = connection.path.suspect(now, remote) {
-            self.send_probe(ports, probe);
+        let len = usize::from(header.header_len) + segment.payload.len();
+        let addresses = (remote, connection.tuple.remote);
+        let probes = connection.path.suspect(now, addresses, len, &mut self.nonces);
+        for probe in probes.into_iter().flatten() {
+            self.send_probe(index, probe);
         }
         true
     }
 
-    /// The peer has proven its new address.
-    fn follow(&mut self, remote: SocketAddr, ports: (u16, u16), nonce: u64) {
-        let Some(&index) = self.by_ports.get(&ports) else {
-            self.drops.stray += 1;
-            return;
-        };
+    /// The peer answered at another address, and no longer where it was.
+    fn follow(&mut self, now: Instant, index: u32, to: SocketAddr) {
+        let max = self.largest_datagram(to);
         let Some(connection) = &mut self.connections[index as usize] else { return };
-        if !connection.path.moved(remote, nonce) {
-            self.drops.stray += 1;
+        let tuple = Tuple { remote: to, ..connection.tuple };
+        // Somebody else may have opened a connection from there meanwhile.
+        if self.table.contains_key(&key(&tuple)) {
             return;
         }
-        tracing::info!(from = %connection.tuple.remote, to = %remote, "the peer's address has changed");
         self.table.remove(&key(&connection.tuple));
-        connection.tuple.remote = remote;
-        connection.tcp.path_changed();
-        self.table.insert(key(&connection.tuple), index);
-        self.settle(index);
+        connection.follow(now, to, max);
+        self.table.insert(key(&tuple), index);
+        self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
     }
 }

@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Memory, Segment};
 use crate::path::Path;
+use crate::path::question::Nonces;
 use crate::watch::Watch;
 use crate::{ConnectionId, Error, Result};
 use observe::Asked;
@@ -133,11 +134,11 @@ pub struct Stack {
     table: HashMap<Key, u32>,
     /// Our port and the peer's: to find a peer whose address has changed.
     by_ports: HashMap<(u16, u16), u32>,
-    /// What probes are filled up with.
-    zeros: Vec<u8>,
+    /// Memory of the question that is being asked.
+    question: Vec<u8>,
     /// Local ports of connections that a device event ended.
     unreachable: Vec<u16>,
-    nonces: u64,
+    nonces: Nonces,
     dirty: Vec<u32>,
     /// Connections whose events were not all taken.
     eventful: VecDeque<u32>,
@@ -166,7 +167,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack over `device`. `seed` keys the initial sequence numbers: 32 secret random bytes.
+    /// A stack over `device`. `seed` keys the initial sequence numbers and the questions about paths: 32 secret
+    /// random bytes.
     pub fn new(device: Box<dyn Device>, config: Config, seed: &[u8; 32]) -> Self {
         let clock = config.clock.clone();
         let now = clock.now();
@@ -183,11 +185,9 @@ impl Stack {
             free: Vec::new(),
             table: HashMap::new(),
             by_ports: HashMap::new(),
-            zeros: Vec::new(),
+            question: Vec::new(),
             unreachable: Vec::new(),
-            nonces: u64::from_ne_bytes([
-                seed[16], seed[17], seed[18], seed[19], seed[20], seed[21], seed[22], seed[23],
-            ]),
+            nonces: Nonces::new(seed),
             dirty: Vec::new(),
             eventful: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -351,14 +351,9 @@ impl Stack {
         }
     }
 
-    fn path(&mut self, remote: SocketAddr) -> Path {
-        self.nonces = self.nonces.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let nonce = self.nonces ^ self.nonces >> 29;
-        if self.knows_path(remote) {
-            Path::known(nonce)
-        } else {
-            Path::unknown(nonce, self.device.caps().max_datagram)
-        }
+    /// The largest datagram that the path to `remote` may carry, where that has to be found out.
+    fn largest_datagram(&self, remote: SocketAddr) -> Option<usize> {
+        (!self.knows_path(remote)).then(|| self.device.caps().max_datagram)
     }
 
     fn insert(&mut self, tuple: Tuple, tcp: tcp::Connection, handshake: Handshake) -> Result<u32> {
@@ -372,7 +367,7 @@ impl Stack {
             open_window_bytes: cfg.initial_recv_window,
             ranges: cfg.max_ranges,
         };
-        let path = self.path(tuple.remote);
+        let path = Path::new(self.largest_datagram(tuple.remote));
         let ring = self.device.region(self.ring_bytes());
         let connection = Box::new(Connection::new(
             tuple,

@@ -5,7 +5,8 @@ use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_device::{Region, TxFrame};
 
 use super::*;
-use crate::path::{self, Kind, Probe};
+use crate::path::Probe;
+use crate::path::question::{self, Says};
 use crate::send_ring::HEADROOM;
 
 impl Stack {
@@ -27,9 +28,9 @@ impl Stack {
             if let Some(connection) = &mut self.connections[index as usize] {
                 connection.is_dirty = false;
                 connection.unflushed = 0;
-                if let Some(probe) = connection.poll_probe(now) {
-                    let ports = (connection.tuple.local_port, connection.tuple.remote_port);
-                    self.send_probe(ports, probe);
+                let to = connection.tuple.remote;
+                if let Some(probe) = connection.path.poll_probe(now, to, &mut self.nonces) {
+                    self.send_probe(index, probe);
                 }
             }
             self.settle_quietly(index);
@@ -128,31 +129,41 @@ impl Stack {
     }
 
     pub(super) fn send_alone(&mut self, remote: SocketAddr, header: Header) {
+        self.send_with(remote, header, &[], "");
+    }
+
+    /// A TPDU that is no connection's segment.
+    pub(super) fn send_with(
+        &mut self,
+        remote: SocketAddr,
+        header: Header,
+        payload: &[u8],
+        word: &'static str,
+    ) {
         let buffer = &mut self.headers[0];
-        let len = emit(header, buffer, Sum::ZERO, 0);
-        let frame =
-            TxFrame { peer: remote, header: &buffer[..len], payload: &[], ecn: Ecn::NotEct };
-        self.watch.sent_tpdus(&[frame], |_| ["", ""]);
+        let sum = fusewire_kernels::sum(self.config.level, payload);
+        let len = emit(header, buffer, sum, payload.len());
+        let frame = TxFrame { peer: remote, header: &buffer[..len], payload, ecn: Ecn::NotEct };
+        self.watch.sent_tpdus(&[frame], |_| [word, ""]);
         if let Err(error) = self.device.transmit(&[frame]) {
-            tracing::debug!(%error, "cannot answer");
+            tracing::debug!(%error, "cannot send to {remote}");
         }
     }
 
-    /// Asks a path a question.
-    pub(super) fn send_probe(&mut self, ports: (u16, u16), probe: Probe) {
-        let buffer = &mut self.headers[0];
-        let len = path::header(ports, probe.nonce, Kind::Probe).emit_len();
-        let filling = probe.size.saturating_sub(len);
-        if self.zeros.len() < filling {
-            self.zeros.resize(filling, 0);
-        }
-        emit(path::header(ports, probe.nonce, Kind::Probe), buffer, Sum::ZERO, filling);
-        let payload = &self.zeros[..filling];
-        let frame = TxFrame { peer: probe.to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
-        self.watch.sent_tpdus(&[frame], |_| ["path probe", ""]);
-        if let Err(error) = self.device.transmit(&[frame]) {
-            tracing::debug!(%error, "cannot probe");
-        }
+    /// Asks the peer of a connection a question about the path.
+    pub(super) fn send_probe(&mut self, index: u32, probe: Probe) {
+        let Some(connection) = &self.connections[index as usize] else { return };
+        let Some(keys) = connection.path.keys() else { return };
+        let question = keys.question(probe.kind, probe.nonce, probe.to);
+        let ports = (connection.tuple.local_port, connection.tuple.remote_port);
+        let header = question::header(ports, probe.nonce, Says::Question);
+        let len = probe.size.saturating_sub(header.emit_len()).max(question.len());
+        let mut payload = std::mem::take(&mut self.question);
+        payload.clear();
+        payload.extend_from_slice(&question);
+        payload.resize(len, 0);
+        self.send_with(probe.to, header, &payload, "path probe");
+        self.question = payload;
     }
 
     /// What the device tells of frames that it took.

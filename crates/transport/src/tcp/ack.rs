@@ -101,6 +101,9 @@ impl Connection {
         in_flight_before: u64,
         rtt: Option<Duration>,
     ) {
+        // What had arrived over an earlier path says nothing of this one.
+        let is_old = self.send.una <= self.send.path_from;
+        let bytes = if is_old { bytes.min(in_flight_before) } else { bytes };
         self.cc.on_acked(&Acked {
             now,
             bytes,

@@ -123,6 +123,8 @@ pub(super) struct Send {
     pub in_flight_round: u64,
     /// One past what leaves whether it fills a segment or not.
     pub pushed: u64,
+    /// Below this, things were sent over an earlier path.
+    pub path_from: u64,
 }
 
 /// A segment that a timer asked for.
@@ -344,6 +346,7 @@ impl Connection {
                 in_flight_max: 0,
                 in_flight_round: 0,
                 pushed: 0,
+                path_from: 0,
             },
             recv: Receive::new(cfg, now),
             ts: Timestamps {
@@ -415,6 +418,9 @@ impl Connection {
             .start(self.send.max_payload, self.settings.initial_window_segments);
         self.pacer = Pacer::new(PACING_BURST, PACING_QUANTUM);
         self.undo = Undo::default();
+        self.phase = Phase::Open;
+        self.tlp.end = 0;
+        self.send.path_from = self.send.nxt;
     }
 
     /// What happened, oldest kind first; `None` when there is nothing new.
