@@ -202,8 +202,9 @@ pub struct Server {
     invitations: Option<Invitations>,
     /// Steps since the device was looked at.
     unpolled: u32,
-    /// The change of [`Control::readmit`] that was heeded last.
+    /// The change of [`Control::readmit`] that was heeded last, and who may stay since.
     readmitted: u64,
+    admits: Option<Admits>,
 }
 
 struct Served {
@@ -234,6 +235,7 @@ impl Server {
             invitations: None,
             unpolled: 0,
             readmitted: 0,
+            admits: None,
         }
     }
 
@@ -259,6 +261,7 @@ impl Server {
         loop {
             if let Some(admits) = control.news(&mut self.readmitted) {
                 self.dismiss(&*admits);
+                self.admits = Some(admits);
             }
             if control.is_draining() {
                 let now = self.clock.now();
@@ -375,8 +378,9 @@ impl Server {
 
     fn begin(&mut self, id: ConnectionId, peer: Fingerprint, trusted: bool) {
         let Some((_, options)) = self.stack.session(id) else { return };
-        if !trusted {
-            // A server judges by its list; there is nobody to ask.
+        let is_dismissed = self.admits.as_ref().is_some_and(|admits| !admits(peer));
+        if !trusted || is_dismissed {
+            // A server judges by its list, which may have changed since the handshake; there is nobody to ask.
             self.stack.abort(id);
             return;
         }
