@@ -8,7 +8,7 @@ use fusewire_kernels::Level;
 use fusewire_model::{Comparison, Description, Implementation, Machine, Pipeline, advise, parse};
 use serde_json::json;
 
-use crate::output::{Code, EXIT_CODES, Failure, Result, json, printable};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
 
 /// Describes functions as JSON; docs/model.md has every field.
 const EXAMPLE: &str = r#"A description:
@@ -22,7 +22,7 @@ const EXAMPLE: &str = r#"A description:
 
 /// Says whether functions should run in one loop, by how much it pays, and why.
 #[derive(Args)]
-#[command(after_help = format!("{EXAMPLE}\n\n{EXIT_CODES}"))]
+#[command(after_help = format!("{EXAMPLE}\n\n{LOCAL_EXIT_CODES}"))]
 pub struct Advise {
     /// Functions, described in a file of JSON.
     #[arg(value_name = "FILE", required_unless_present = "pipeline")]

@@ -7,11 +7,11 @@ use fusewire_device::interface::devices::{Found, Offer, choose, list};
 use serde_json::{Value, json};
 
 use crate::device::why_udp;
-use crate::output::{Code, EXIT_CODES, Failure, Result, json, printable};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
 
 /// What of this host can carry packets of our own.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Devices {
     /// Print a line of JSON for each interface.
     #[arg(long)]

@@ -20,6 +20,13 @@ Exit codes:
   4    no connection, or it broke: run the same command again to go on
   130  interrupted: run the same command again to go on";
 
+/// The same of commands that connect to nobody.
+pub const LOCAL_EXIT_CODES: &str = "\
+Exit codes:
+  0    everything was done
+  1    something failed; what else could be done was done
+  2    the command line is wrong";
+
 /// Why a command failed, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -8,7 +8,7 @@ use fusewire_xdr::rust::{Options, generate};
 use fusewire_xdr::{Checked, check};
 use serde_json::json;
 
-use crate::output::{self, Code, EXIT_CODES, Failure, Result};
+use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
 
 /// What to do with files.
 #[derive(Subcommand)]
@@ -22,7 +22,7 @@ pub enum Xdr {
 
 /// Which files.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Check {
     /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531).
     #[arg(required = true, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub struct Check {
 
 /// Which files, and what to write.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Compile {
     /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531); each stands for itself.
     #[arg(required = true, value_name = "FILE")]

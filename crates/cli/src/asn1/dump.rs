@@ -8,11 +8,11 @@ use fusewire_asn1_values::dump::text::{Style, error_line, line};
 use fusewire_asn1_values::dump::{Options, json, walk};
 use fusewire_asn1_values::input::{Form, Part, parts};
 
-use crate::output::{self, Code, EXIT_CODES, Failure, Result};
+use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
 
 /// What to show, and how.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Dump {
     /// A file; standard input where it is missing or `-`.
     file: Option<PathBuf>,

@@ -11,7 +11,7 @@ use fusewire_asn1::rust::{Encoding, Options};
 use fusewire_asn1::{Checked, Source};
 use serde_json::json;
 
-use crate::output::{self, Code, EXIT_CODES, Failure, Result};
+use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
 
 /// What to do with modules.
 #[derive(Subcommand)]
@@ -30,7 +30,7 @@ pub enum Asn1 {
 
 /// Which modules, and what to write.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Compile {
     /// Files of modules, which may import from each other.
     #[arg(required = true, value_name = "FILE")]
@@ -60,7 +60,7 @@ fn encoding(name: &str) -> std::result::Result<Encoding, String> {
 
 /// Which modules.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Check {
     /// Files of modules, which may import from each other.
     #[arg(required = true, value_name = "FILE")]

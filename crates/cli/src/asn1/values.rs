@@ -12,7 +12,7 @@ use fusewire_asn1_values::{Limits, Schema, Value, ber, jer, notation};
 use fusewire_codec::ber::Rules;
 
 use super::dump::{Input, encodings, read};
-use crate::output::{self, Code, EXIT_CODES, Failure, Result};
+use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
 
 /// A transfer syntax.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -68,7 +68,7 @@ pub struct Of {
 
 /// Which value to show.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Decode {
     #[command(flatten)]
     of: Of,
@@ -87,7 +87,7 @@ pub struct Decode {
 
 /// Which value to write.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Encode {
     #[command(flatten)]
     of: Of,

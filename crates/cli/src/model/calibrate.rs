@@ -9,11 +9,11 @@ use fusewire_model::Machine;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::kept;
-use crate::output::{EXIT_CODES, Result, json};
+use crate::output::{LOCAL_EXIT_CODES, Result, json};
 
 /// Measures this machine.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Calibrate {
     /// Where to keep it [default: fusewire/machine-PROCESSOR.json in the XDG cache folder].
     #[arg(long, value_name = "FILE")]

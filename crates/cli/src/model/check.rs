@@ -9,11 +9,11 @@ use fusewire_model::Pipeline;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use crate::output::{EXIT_CODES, Result, json};
+use crate::output::{LOCAL_EXIT_CODES, Result, json};
 
 /// Measures pipelines that calibration did not, and compares.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Check {
     /// A machine that was kept elsewhere.
     #[arg(long, value_name = "FILE")]

@@ -8,11 +8,11 @@ use fusewire_model::paper::{
 };
 use serde_json::{Value, json};
 
-use crate::output::{EXIT_CODES, Result, json};
+use crate::output::{LOCAL_EXIT_CODES, Result, json};
 
 /// The published model.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Paper {
     /// The points of a figure in place of Table 2: clocks a byte over state size and a second parameter.
     #[arg(long, value_name = "NUMBER")]

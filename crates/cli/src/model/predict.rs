@@ -8,11 +8,11 @@ use fusewire_kernels::Level;
 use fusewire_model::{Cache, Implementation, Prediction, parse, predict};
 use serde_json::json;
 
-use crate::output::{Code, EXIT_CODES, Failure, Result, json, printable};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
 
 /// Asks the model about a pipeline.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Predict {
     /// Stages, as in `swap32 > pes > internet`; or described functions, as in
     /// `scalar64:state=4,instructions=10,block=2 * 3 > scalar64:state=1,reads` (block and state in

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::filter::Filter;
 use super::{reports, who};
-use crate::output::{Code, EXIT_CODES, Failure, Result, count, printable};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, count, printable};
 
 /// Blocks that wait for the file.
 const QUEUE: usize = 1024;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Whose packets, where to, for how long. Packets that were dropped, held or sent again say so in a comment.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Capture {
     /// The processes; each of their stacks becomes an interface of the file.
     #[arg(value_name = "PID", required_unless_present = "all")]

@@ -7,11 +7,11 @@ use clap::Args;
 use fusewire_view::{http, prometheus};
 
 use super::reports;
-use crate::output::{Code, EXIT_CODES, Failure, Result};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result};
 
 /// Prometheus text of running stacks: once, or for a scraper.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Metrics {
     /// Only these processes [default: all that this user may ask].
     #[arg(value_name = "PID")]

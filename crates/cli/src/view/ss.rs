@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::table::{Side, Table};
 use super::{reports, who};
-use crate::output::{EXIT_CODES, Result, json, printable};
+use crate::output::{LOCAL_EXIT_CODES, Result, json, printable};
 
 /// The states that stacks tell.
 const STATES: [&str; 12] = [
@@ -29,7 +29,7 @@ const STATES: [&str; 12] = [
 
 /// Which sockets to list, and how much of each.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Ss {
     /// Only these processes [default: all that this user may ask].
     #[arg(value_name = "PID")]

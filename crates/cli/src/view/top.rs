@@ -10,7 +10,7 @@ use super::rates::{Connection, Rates, Sort, rates};
 use super::reports;
 use super::screen::{Input, Screen};
 use super::table::{Side, Table};
-use crate::output::{EXIT_CODES, Result, count, json, rate};
+use crate::output::{LOCAL_EXIT_CODES, Result, count, json, rate};
 
 /// Lines of drops under the list.
 const DROPS: usize = 6;
@@ -18,7 +18,7 @@ const DROPS: usize = 6;
 /// Connections of running stacks as they work: rates, retransmissions, round trips, drops. In a terminal it
 /// goes on until `q`, and `s` sorts by something else; elsewhere it prints one report.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Top {
     /// Only these processes [default: all that this user may ask].
     #[arg(value_name = "PID")]

@@ -343,8 +343,8 @@ impl Plan {
         if let Some(why) = self.unchanged(&folder, &path, &meta) {
             return ledger.skip(&path, why);
         }
-        let names = path.as_bytes().split(|&byte| byte == b'/');
-        let remote = names.fold(Ok(self.remote.clone()), |remote, name| remote?.join(name));
+        let mut names = path.as_bytes().split(|&byte| byte == b'/');
+        let remote = names.try_fold(self.remote.clone(), |remote, name| remote.join(name));
         let remote = match remote {
             Ok(remote) => remote,
             // Below the served folder it lies deeper than below this one.
