@@ -2,8 +2,11 @@
 
 mod support;
 
+use fusewire_base::Instant;
+use fusewire_files::channel::{Channel, ChannelError, Received, Sent};
+use fusewire_files::client::{Ignore, get, put};
 use fusewire_files::message::{Code, Create, Reply, Request};
-use fusewire_files::{Kind, Meta, Time};
+use fusewire_files::{Kind, Meta, Scratch, Time, memory};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
 use std::path::PathBuf;
@@ -188,4 +191,65 @@ fn many_come_in_few_messages_and_one_that_fails_harms_no_other() {
         assert_eq!(there, expected, "{n}");
     }
     assert_no_leftovers(&served);
+}
+
+/// A channel that counts what is sent.
+struct Counting(memory::MemoryChannel, usize);
+
+impl Channel for Counting {
+    fn max_adu(&self) -> usize {
+        self.0.max_adu()
+    }
+    fn room(&mut self) -> usize {
+        self.0.room()
+    }
+    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
+        let sent = self.0.send(adu)?;
+        self.1 += usize::from(sent == Sent::Taken);
+        Ok(sent)
+    }
+    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
+        self.0.recv(into)
+    }
+    fn finish(&mut self) -> Result<(), ChannelError> {
+        self.0.finish()
+    }
+}
+
+#[test]
+fn small_files_take_fewer_adus_than_they_are() {
+    const FILES: usize = 500;
+    let (dir, served) = served();
+    fs::create_dir(served.join("from")).unwrap();
+    for n in 0..FILES {
+        fs::write(served.join(format!("from/{n}")), bytes(n % 900, n as u64)).unwrap();
+    }
+    for (reply_bytes, putting) in [(0, false), (0, true), (700, false), (700, true)] {
+        let settings = memory::Settings { max_adu: 65_000, ..memory::Settings::default() };
+        let (server, client) = memory::pair(settings);
+        let (mut server, mut client) = (Counting(server, 0), Counting(client, 0));
+        let mut session = share(&served, true).session(OCTETS);
+        let mut scratch = Scratch::new();
+        let to = format!("to-{reply_bytes}-{putting}");
+        let mut turn: Box<dyn FnMut(&mut Counting, &mut Scratch) -> bool> = if putting {
+            let source = put::Source::from_path(&served.join("from")).unwrap();
+            let options = put::Options { reply_bytes, ..put::Options::default() };
+            let plan = put::Plan::new(source, remote(&to), options, Box::new(Ignore));
+            let mut worker = plan.worker(OCTETS);
+            Box::new(move |c, s| worker.turn(c, s, Instant::ZERO).unwrap().finished)
+        } else {
+            let options = get::Options { reply_bytes, ..get::Options::default() };
+            fs::create_dir(dir.path().join(&to)).unwrap();
+            let (plan, _) = get_plan("from", &dir.path().join(&to), options);
+            let mut worker = plan.worker(OCTETS);
+            Box::new(move |c, s| worker.turn(c, s).unwrap().finished)
+        };
+        while !turn(&mut client, &mut scratch) {
+            session.turn(&mut server, &mut scratch, Instant::ZERO).unwrap();
+        }
+        let (adus, is_bundled) = (server.1 + client.1, reply_bytes == 0);
+        assert!(is_bundled == (adus < FILES / 2), "{adus} ADUs, {to}");
+        let there = if putting { served.join(to) } else { dir.path().join(to).join("from") };
+        assert_eq!(tree(&there), tree(&served.join("from")));
+    }
 }
