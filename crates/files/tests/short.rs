@@ -8,8 +8,9 @@ use fusewire_files::client::{Ignore, get, put};
 use fusewire_files::message::{Code, Create, Reply, Request};
 use fusewire_files::{Kind, Meta, Scratch, Time, memory};
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use support::raw::*;
 use support::*;
 
@@ -244,7 +245,11 @@ fn small_files_take_fewer_adus_than_they_are() {
             let mut worker = plan.worker(OCTETS);
             Box::new(move |c, s| worker.turn(c, s).unwrap().finished)
         };
-        while !turn(&mut client, &mut scratch) {
+        for turns in 0.. {
+            if turn(&mut client, &mut scratch) {
+                break;
+            }
+            assert!(turns < 10_000, "stalled, {to}");
             session.turn(&mut server, &mut scratch, Instant::ZERO).unwrap();
         }
         let (adus, is_bundled) = (server.1 + client.1, reply_bytes == 0);
@@ -252,4 +257,51 @@ fn small_files_take_fewer_adus_than_they_are() {
         let there = if putting { served.join(to) } else { dir.path().join(to).join("from") };
         assert_eq!(tree(&there), tree(&served.join("from")));
     }
+}
+
+/// Files without a name in `folder` that this process holds open.
+fn open_files(folder: &Path) -> usize {
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let links = open.filter_map(|fd| fs::read_link(fd.path()).ok());
+    links
+        .filter(|to| to.starts_with(folder) && to.as_os_str().as_bytes().ends_with(b"(deleted)"))
+        .count()
+}
+
+#[test]
+fn what_is_begun_is_bounded_and_open_files_are_more_so() {
+    let (_dir, served) = served();
+    let share = share(&served, true);
+    let mut raw = Raw::new(&share);
+    let create = |raw: &mut Raw, count: u32| {
+        for n in 1..=count {
+            let request = file(format!("{n}").as_bytes(), 5, true);
+            raw.send(&fusewire_files::message::emit(n, &request, OCTETS).unwrap());
+        }
+        raw.xid = count;
+        raw.replies().unwrap().len()
+    };
+    assert_eq!(create(&mut raw, 300), 256);
+    drop(raw);
+    // Each is committed as soon as it has come: none waits for the open files of others.
+    let mut raw = Raw::new(&share);
+    assert_eq!(create(&mut raw, 250), 250);
+    for n in 1..=250 {
+        raw.send(&data(n, 0, b"after", Some(sum(b"after"))));
+        let commit = Request::Commit { of: n };
+        raw.send(&fusewire_files::message::emit(250 + n, &commit, OCTETS).unwrap());
+    }
+    let stored = raw.replies().unwrap().into_iter().filter(|reply| *reply == STORED[0]);
+    assert_eq!(stored.count(), 250);
+    assert_eq!(fs::read_dir(&served).unwrap().count(), 250);
+    // None is committed.
+    let mut raw = Raw::new(&share);
+    assert_eq!(create(&mut raw, 200), 200);
+    for n in 1..=200 {
+        raw.send(&data(n, 0, b"after", Some(sum(b"after"))));
+    }
+    raw.replies().unwrap();
+    assert_eq!(open_files(&served.canonicalize().unwrap()), 64);
+    drop(raw);
+    assert_eq!(open_files(&served.canonicalize().unwrap()), 0);
 }

@@ -22,8 +22,10 @@ use std::collections::VecDeque;
 const RANGE_LEN: u64 = 64 << 20;
 /// Jobs that one file makes at most, whatever size the server says that it has.
 const RANGES_MAX: u64 = 1 << 14;
-/// Requests that one connection has under way.
-const REQUESTS_MAX: usize = 48;
+/// Requests that one connection has under way: enough for the server to have work while this side has some.
+const REQUESTS_MAX: usize = 192;
+/// Of them, uploads of files for which the server may need a partial file.
+const LONG_UPLOADS_MAX: usize = 48;
 /// Bytes that they ask for together, beyond which no other is made.
 const REQUESTED_BYTES_MAX: u64 = 2 * RANGE_LEN;
 

@@ -15,8 +15,10 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Files that one connection may be sending at once.
-const UPLOADS_MAX: usize = 64;
+/// Files that one connection may have begun to send.
+const UPLOADS_MAX: usize = 256;
+/// Of them, those that hold an open file: long ones, and short ones of which something has come.
+const HOLDING_MAX: usize = 64;
 /// Blocks of an earlier transfer that are hashed in one turn.
 const CHECKED_BLOCKS: usize = 2;
 /// Bytes of memory for what one connection has begun and not ended: far more than an honest client needs, whose
@@ -32,6 +34,8 @@ const PIECES_MAX: usize = 512;
 pub(super) struct Uploads {
     share: Arc<Share>,
     active: HashMap<u32, Upload>,
+    /// Of them, those that hold an open file.
+    holding: usize,
     /// Where the last file went.
     parent: Last,
     /// Whose they are.
@@ -52,6 +56,8 @@ struct Upload {
     range: Range<u64>,
     claim: Arc<Claim>,
     stage: Stage,
+    /// It holds an open file.
+    holds: bool,
 }
 
 #[derive(Debug)]
@@ -67,7 +73,7 @@ impl Uploads {
         let memory = Budget::within(&share.memory, MEMORY_BYTES_MAX, MEMORY_BYTES_OWN);
         let (parent, checking, peer) = (Last::default(), VecDeque::new(), Arc::from(""));
         let (active, ripe) = (HashMap::new(), Vec::new());
-        Uploads { share, active, parent, who, checking, ripe, memory, peer }
+        Uploads { share, active, holding: 0, parent, who, checking, ripe, memory, peer }
     }
 
     /// Nothing happens now: no folder is kept open.
@@ -85,7 +91,7 @@ impl Uploads {
     }
 
     pub(super) fn accepts(&self) -> bool {
-        self.active.len() < UPLOADS_MAX
+        self.active.len() < UPLOADS_MAX && self.holding < HOLDING_MAX
     }
 
     /// Makes what is asked for. A file is answered later, by [`Uploads::work`].
@@ -125,7 +131,10 @@ impl Uploads {
         let claim = Claim::new(self.who, range.clone());
         let target = self.share.upload(&path, &meta, (self.who, &claim), &range, open)?;
         self.checking.push_back(xid);
-        self.active.insert(xid, Upload { path, target, range, claim, stage: Stage::Checking });
+        let holds = target.is_open();
+        self.holding += usize::from(holds);
+        let stage = Stage::Checking;
+        self.active.insert(xid, Upload { path, target, range, claim, stage, holds });
         Ok(())
     }
 
@@ -158,6 +167,7 @@ impl Uploads {
 
     fn remove(&mut self, xid: u32) -> Option<Upload> {
         let upload = self.active.remove(&xid)?;
+        self.holding -= usize::from(upload.holds);
         if matches!(upload.stage, Stage::Checking) {
             self.checking.retain(|other| *other != xid);
         }
@@ -192,6 +202,8 @@ impl Uploads {
         write: impl FnOnce(&mut RangeWriter) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(upload) = self.active.get_mut(&xid) else { return Ok(()) };
+        self.holding += usize::from(!upload.holds);
+        upload.holds = true;
         let Stage::Receiving { writers, commit } = &mut upload.stage else {
             return Err(Error::local(Code::BadRequest, upload.path.as_bytes()));
         };
@@ -264,12 +276,14 @@ impl Uploads {
                     Ok(reply) => replies.push((xid, reply)),
                     Err(error) => {
                         replies.push((xid, failure(&error)));
-                        self.active.remove(&xid);
+                        let gone = self.active.remove(&xid);
+                        self.holding -= usize::from(gone.is_some_and(|upload| upload.holds));
                     }
                 },
                 Err(error) => {
                     replies.push((xid, failure(&error)));
-                    self.active.remove(&xid);
+                    let gone = self.active.remove(&xid);
+                    self.holding -= usize::from(gone.is_some_and(|upload| upload.holds));
                 }
             }
         }

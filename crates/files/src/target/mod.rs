@@ -36,6 +36,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// Runs of blocks that are done that need no account.
 const RUNS_FREE: usize = 16;
 
+/// What comes of the file may be expected to be all of it, so that it needs no partial file.
+pub(crate) fn is_short(meta: &Meta) -> bool {
+    meta.size <= whole::LEN_MAX && !meta.sparse
+}
+
 /// How a file is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Storing {
@@ -124,7 +129,7 @@ impl Target {
             return Err(Error::path(shown, PathError::Component("")));
         };
         let spot = Spot { dir, name: name.to_vec() };
-        let is_short = meta.size <= whole::LEN_MAX && !meta.sparse;
+        let is_short = is_short(&meta);
         // What takes the place of a short file is looked at when it does.
         if !is_short || !storing.replace {
             check_place(&spot.dir, name, shown, storing.replace)?;
@@ -215,6 +220,11 @@ impl Target {
         place.make_room(size, *self.fresh.get_mut(), &self.path)?;
         self.place = OnceLock::from(place);
         Ok(())
+    }
+
+    /// It has its partial file, which it keeps open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.place.get().is_some()
     }
 
     /// It is not forgotten.

@@ -6,6 +6,7 @@ use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::message::Code;
 use crate::meta::{Kind, Meta, Version};
 use crate::name::{MAX_DEPTH, is_reserved, link_stays_inside};
+use crate::target::is_short;
 use crate::{Element, Error, PathError, RemotePath};
 use cap_std::fs::{Dir, ReadDir};
 use std::collections::VecDeque;
@@ -473,10 +474,22 @@ fn now_ns() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
+impl Job {
+    /// An upload of a file that is long.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self, Job::Send(file, _) if file.is_long())
+    }
+}
+
 impl File {
     /// Its path as it is told.
     fn shown(&self) -> RemotePath {
         self.root.shown(&self.path)
+    }
+
+    /// It does not come in one piece.
+    pub(super) fn is_long(&self) -> bool {
+        !is_short(&self.meta)
     }
 
     pub(super) fn has_failed(&self) -> bool {

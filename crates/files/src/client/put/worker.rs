@@ -3,7 +3,7 @@
 use super::plan::{File, Job, Plan, Root};
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
-use crate::client::{Asker, REQUESTS_MAX, Skip};
+use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, Skip};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
@@ -137,6 +137,10 @@ impl Worker {
         let mut worked = false;
         while self.desk.pending.len() < REQUESTS_MAX {
             let Some(job) = self.desk.plan.take() else { break };
+            if job.is_long() && self.desk.long_uploads() >= LONG_UPLOADS_MAX {
+                self.desk.plan.give_back(job);
+                break;
+            }
             worked = true;
             match job {
                 Job::Make(file, target) => self.desk.make(file, target)?,
@@ -174,8 +178,13 @@ impl Worker {
             {
                 self.outgoing = None;
             }
-            if self.outgoing.is_none() && !self.open(channel.max_adu())? {
-                return Ok(());
+            if self.outgoing.is_none() {
+                // The server holds a file open until its commit comes, and only so many: what is asked goes before the
+                // contents of the next one.
+                turn.worked |= self.desk.asker.send(channel)?;
+                if !self.desk.asker.outbox.is_empty() || !self.open(channel.max_adu())? {
+                    return Ok(());
+                }
             }
             let Some((outgoing, _)) = &mut self.outgoing else { continue };
             let budget = match self.rate.poll(now) {
@@ -206,7 +215,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Opens the next piece to send; false when there is none.
+    /// Opens the next piece to send, or commits what was sent; false when there is nothing to do.
     fn open(&mut self, max_adu: usize) -> Result<bool, Error> {
         while let Some(mut sending) = self.desk.ready.pop_front() {
             if sending.file.has_failed() {
@@ -216,7 +225,7 @@ impl Worker {
             }
             let Some(range) = sending.missing.pop_front() else {
                 self.desk.commit(&sending)?;
-                continue;
+                return Ok(true);
             };
             let plan = &self.desk.plan;
             let file = &sending.file;
@@ -289,6 +298,15 @@ impl Desk {
         let xid = self.asker.ask(&request)?;
         self.pending.insert(xid, Pending::Make(file, target));
         Ok(())
+    }
+
+    /// Uploads under way of files that are long.
+    fn long_uploads(&self) -> usize {
+        let is_long = |pending: &&Pending| match pending {
+            Pending::Create(file, _) | Pending::Send(file, _) => file.is_long(),
+            _ => false,
+        };
+        self.pending.values().filter(is_long).count()
     }
 
     fn create(&mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Error> {
