@@ -223,6 +223,12 @@ impl Transform {
             && !matches!(self.parts.cipher, Cipher::Library(_))
     }
 
+    /// [`Transform::send`] writes each byte of `dst` once, enciphered. The other executions and the library's
+    /// cipher go over it again: in between it holds what is only swapped.
+    pub fn stores_once(&self) -> bool {
+        self.loads_once()
+    }
+
     /// Makes room for messages up to `len` bytes, so that none of them allocates.
     pub fn reserve(&mut self, len: usize) {
         if self.parts.execution == Execution::Sequential {

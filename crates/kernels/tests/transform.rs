@@ -54,6 +54,25 @@ fn what_is_sent_is_received() {
 }
 
 #[test]
+fn only_a_fused_loop_writes_ciphertext_alone() {
+    fn once(level: Level, execution: Execution, key: &CipherKey) -> bool {
+        Transform::new(level, execution, Swap::None, key).stores_once()
+    }
+    for level in Level::available() {
+        for key in &keys() {
+            for execution in [Execution::Blocked, Execution::Sequential] {
+                assert!(!once(level, execution, key), "{execution:?}");
+            }
+        }
+        let chacha = CipherKey::ChaCha20Poly1305([9; 32]);
+        assert!(once(level, Execution::Integrated, &chacha));
+    }
+    // The library's AES, where a level has none.
+    let aes = CipherKey::Aes256Gcm([7; 32]);
+    assert!(!once(Level::PORTABLE, Execution::Integrated, &aes));
+}
+
+#[test]
 fn a_forgery_is_wiped() {
     for level in Level::available() {
         for key in &keys() {

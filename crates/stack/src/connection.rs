@@ -287,6 +287,7 @@ impl Connection {
         }
         let Some(reservation) = self.tcp.reserve(len as u32) else { return Ok(self.no_room()) };
         let offset = reservation.offset();
+        let stage = self.ring.stages(stage, open.sender.stores_once());
         let sealed = self.ring.push(offset, len, stage, |dst| seal(&mut open.sender, offset, dst));
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {

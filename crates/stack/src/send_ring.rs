@@ -73,6 +73,9 @@ pub struct SendRing {
     staging: Vec<u8>,
     /// Bytes that were staged when they last left.
     left: usize,
+    /// The device takes this memory itself, and its pages were made huge.
+    is_taken: bool,
+    is_huge: bool,
 }
 
 impl SendRing {
@@ -88,6 +91,8 @@ impl SendRing {
             staged: 0..0,
             staging: Vec::new(),
             left: 0,
+            is_taken: false,
+            is_huge: false,
         }
     }
 
@@ -148,6 +153,14 @@ impl SendRing {
         free.saturating_sub(HEADROOM)
     }
 
+    /// Whether the next record is to be staged: the device takes this memory itself now (`is_taken`), or it can
+    /// and the pass that seals writes more there than the ciphertext, once (`stores_once`). The kernel may still
+    /// send pages that were acknowledged long ago, and no plaintext may be in them at any time.
+    pub fn stages(&mut self, is_taken: bool, stores_once: bool) -> bool {
+        self.is_taken |= is_taken;
+        is_taken || (self.memory.is_lent() && !stores_once)
+    }
+
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
     /// returns its sum. Nothing is committed when `write` fails. With `stage` it is staging memory,
     /// until [`Self::unstage`].
@@ -180,7 +193,7 @@ impl SendRing {
         let (pos, end) = (start + HEADROOM, start + need);
         let sum = if stage {
             let from = self.staged.start;
-            if self.staging.is_empty() {
+            if self.is_taken && !std::mem::replace(&mut self.is_huge, true) {
                 // The first bulk on this connection.
                 self.memory.make_huge();
             }
@@ -254,6 +267,7 @@ impl SendRing {
     pub fn rest(&mut self) {
         if self.entries.is_empty() {
             self.memory.release();
+            self.is_huge = false;
             self.entries = VecDeque::new();
             self.staging = Vec::new();
         }
@@ -357,6 +371,36 @@ mod tests {
         assert_eq!((piece.sum, piece.headroom), (None, false));
         assert_eq!(ring.bytes(piece.payload)[0], 400u64 as u8);
         assert!(ring.locate(&(0..400)).headroom);
+    }
+
+    /// A pass that writes plaintext on its way to the ciphertext does not do it where the kernel may read.
+    #[test]
+    fn memory_that_the_kernel_may_send_holds_no_plaintext() {
+        use fusewire_device::Device;
+        use fusewire_device::udp::{Config, Udp};
+        let config = Config { zero_copy: true, ..Config::default() };
+        let device = Udp::bind(([127, 0, 0, 1], 0).into(), &config).unwrap();
+        let copies = device.caps().notes.iter().any(|note| note.contains("copied on sending"));
+        assert_eq!(device.region(1 << 16).is_lent(), !copies);
+        for (is_lent, stores_once) in [(false, false), (false, true), (true, false), (true, true)] {
+            let memory = if is_lent { device.region(1 << 16) } else { Region::private(1 << 16) };
+            let is_lent = memory.is_lent();
+            let mut ring = SendRing::new(memory, 16);
+            let stage = ring.stages(false, stores_once);
+            let mut at = 0;
+            let write = |dst: &mut [u8]| {
+                at = dst.as_ptr() as usize;
+                dst.fill(7);
+                Ok::<_, ()>(Sum::of(dst))
+            };
+            ring.push(0, 1000, stage, write).unwrap();
+            let begin = ring.memory.as_ptr() as usize;
+            let is_in_place = (begin..begin + ring.memory.len()).contains(&at);
+            assert_eq!(is_in_place, stores_once || !is_lent);
+            let located = ring.locate(&(0..1000));
+            ring.unstage();
+            assert!(ring.memory()[located.payload].iter().all(|b| *b == 7));
+        }
     }
 
     #[test]

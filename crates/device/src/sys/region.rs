@@ -220,6 +220,12 @@ impl Region {
         Region { memory: Memory::Private(Anonymous::map(len)), is_written: false }
     }
 
+    /// The device can take this memory itself: the kernel may hold pages of it in frames on their way, also
+    /// after their peer has said that it has them.
+    pub fn is_lent(&self) -> bool {
+        matches!(self.memory, Memory::Pages(_))
+    }
+
     /// Gives the pages back to the system until they are written again. What was in them is lost.
     pub fn release(&mut self) {
         if !std::mem::replace(&mut self.is_written, false) {

@@ -54,6 +54,12 @@ impl RecordSender {
         self.params.kernel.execution
     }
 
+    /// The data pass writes each byte of a record once, as it leaves. If not, there is plaintext in its memory
+    /// on the way there.
+    pub fn stores_once(&self) -> bool {
+        self.epoch.transform.stores_once()
+    }
+
     /// Bytes that a record adds to a body that needs no padding.
     #[inline]
     pub fn overhead(&self) -> usize {
