@@ -55,13 +55,8 @@ struct Run {
 
 impl Run {
     fn is_possible(self) -> bool {
-        match (self.method, self.direction, self.case) {
-            // What `cp` has begun it begins anew.
-            (Method::Cp, _, Case::Resume) => false,
-            // Our `put` does not look whether something has changed.
-            (method, Direction::Put, Case::Again) => method.device().is_none(),
-            _ => true,
-        }
+        // What `cp` has begun it begins anew.
+        (self.method, self.case) != (Method::Cp, Case::Resume)
     }
 }
 
