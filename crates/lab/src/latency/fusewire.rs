@@ -76,7 +76,7 @@ fn serve(task: &Task, endpoint: &Endpoint, identity: Arc<Identity>) -> Result<()
         thread(move || echo(connection))?;
     }
     if task.accepting {
-        thread(move || Ok(drop(listener.accept()?)))?;
+        thread(move || Ok(listener.accept().map(drop)?))?;
     }
     park()
 }
@@ -94,7 +94,7 @@ async fn serve_async(
         all.push(Box::pin(echo_async(listener.accept_async().await?)));
     }
     if task.accepting {
-        all.push(Box::pin(async move { Ok(drop(listener.accept_async().await?)) }));
+        all.push(Box::pin(async move { Ok(listener.accept_async().await.map(drop)?) }));
     }
     Ok(all)
 }

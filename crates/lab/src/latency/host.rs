@@ -86,7 +86,7 @@ fn serve_blocking(task: &Task, listener: TcpListener) -> Result<()> {
         thread(move || echo(stream))?;
     }
     if task.accepting {
-        thread(move || Ok(drop(accept(&listener)?)))?;
+        thread(move || accept(&listener).map(drop))?;
     }
     park()
 }
@@ -101,7 +101,7 @@ fn serve_in_tasks(task: &Task, listener: TcpListener) -> Result<()> {
     }
     if task.accepting {
         all.push(Box::pin(async move {
-            Ok(drop(listener.accept_async().await.map_err(Error::os("accepting"))?))
+            listener.accept_async().await.map(drop).map_err(Error::os("accepting"))
         }));
     }
     tasks::run(all)
