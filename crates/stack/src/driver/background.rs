@@ -119,6 +119,10 @@ impl<M: Machine> Shared<M> {
                 inner.busy_sleeps = BUSY_SLEEPS;
                 if wakes_others || self.is_contended() {
                     drop(inner);
+                    if wakes_others {
+                        // A task that was woken may have been put behind this thread.
+                        std::thread::yield_now();
+                    }
                     inner = self.lock_after_others();
                 }
                 continue;
