@@ -95,12 +95,12 @@ impl Get {
             true => Destination::replacing_links,
             false => Destination::from_path,
         };
-        Ok(understand(path, &self.url.path).map_err(|error| match error {
+        understand(path, &self.url.path).map_err(|error| match error {
             Error::Link { .. } => {
                 Failure::new(Code::Failed, format!("{error}; --force does that")).into()
             }
             error => Box::<dyn std::error::Error>::from(error),
-        })?)
+        })
     }
 }
 

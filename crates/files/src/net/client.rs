@@ -107,8 +107,8 @@ impl Link {
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Link> {
         let over = match race::connect(stack, remote, config, patience)? {
-            Winner::KernelTcp(connection) => return Link::of_kernel_tcp(connection, judge),
-            Winner::Stack(over) => over,
+            Winner::KernelTcp(connection) => return Link::of_kernel_tcp(*connection, judge),
+            Winner::Stack(over) => *over,
         };
         let mut link = Link::of_stack(over, judge)?;
         if config.shared_memory

@@ -27,8 +27,8 @@ impl Patience {
 
 /// Which way was there first.
 pub(super) enum Winner {
-    Stack(OverStack),
-    KernelTcp(kernel_tcp::Connection),
+    Stack(Box<OverStack>),
+    KernelTcp(Box<kernel_tcp::Connection>),
 }
 
 /// Connects both ways; nobody has judged the server's key yet.
@@ -49,7 +49,7 @@ pub(super) fn connect(
     loop {
         let left = until.saturating_since(clock.now());
         let failed = match over.connected(other.is_none().then_some(left)) {
-            Ok(true) => return Ok(Winner::Stack(over)),
+            Ok(true) => return Ok(Winner::Stack(Box::new(over))),
             Ok(false) => None,
             Err(error) if !is_unreached(&error) || other_failed => return Err(error),
             Err(error) => Some(error),
@@ -66,7 +66,7 @@ pub(super) fn connect(
         match answer {
             Ok(Ok(connection)) => {
                 over.give_up();
-                return Ok(Winner::KernelTcp(connection));
+                return Ok(Winner::KernelTcp(Box::new(connection)));
             }
             // What the session's other end says counts, whatever carried it.
             Ok(Err(error)) if matches!(error, Error::Session(_)) => return Err(error),
