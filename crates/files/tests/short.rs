@@ -232,7 +232,8 @@ fn small_files_take_fewer_adus_than_they_are() {
         let mut session = share(&served, true).session(OCTETS);
         let mut scratch = Scratch::new();
         let to = format!("to-{reply_bytes}-{putting}");
-        let mut turn: Box<dyn FnMut(&mut Counting, &mut Scratch) -> bool> = if putting {
+        type Turn = Box<dyn FnMut(&mut Counting, &mut Scratch) -> bool>;
+        let mut turn: Turn = if putting {
             let source = put::Source::from_path(&served.join("from")).unwrap();
             let options = put::Options { reply_bytes, ..put::Options::default() };
             let plan = put::Plan::new(source, remote(&to), options, Box::new(Ignore));

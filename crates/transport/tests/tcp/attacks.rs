@@ -233,7 +233,8 @@ fn timestamps_of_what_lies_below_the_window_do_not_stop_the_peer() {
         let guess = |salt: u32| (i + 1).wrapping_mul(0x9e37_79b1).rotate_left(salt);
         old_with_a_timestamp(p, 1000 + i % 7, Seq(guess(3)), guess(11) >> 1)
     };
-    let cases: [(u32, &dyn Fn(&Packet, u32) -> Packet); 2] = [(28, &right), (2000, &blind)];
+    type Forge<'a> = &'a dyn Fn(&Packet, u32) -> Packet;
+    let cases: [(u32, Forge); 2] = [(28, &right), (2000, &blind)];
     for (count, forge) in cases {
         let (mut pair, p) = open();
         for i in 0..count {
