@@ -6,6 +6,9 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_transport::tcp::{self, KeepAlive};
 
+/// The peer says the time too, and a short one must not cost more than a connection at work.
+const ASKS_EVERY_MIN: Duration = Duration::from_millis(10);
+
 /// How long one connection may be silent. Invariant: `due ≤` the time when the peer was last heard `+ after`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Silence {
@@ -18,7 +21,7 @@ impl Silence {
     /// From `now` on: the transport asks after an idle peer at a third of `after` and then at each sixth, or
     /// sooner where it did so already.
     pub fn agreed(tcp: &mut tcp::Connection, now: Instant, after: Duration) -> Silence {
-        let (idle, interval) = (after / 3, after / 6);
+        let (idle, interval) = ((after / 3).max(ASKS_EVERY_MIN), (after / 6).max(ASKS_EVERY_MIN));
         let asks = match tcp.keep_alive() {
             Some(own) => KeepAlive {
                 idle: own.idle.min(idle),
@@ -41,5 +44,25 @@ impl Silence {
     pub fn is_over(&mut self, now: Instant, heard_at: Instant) -> bool {
         self.due = self.due.max(heard_at + self.after);
         self.due <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewire_base::Seq;
+    use fusewire_transport::isn::Start;
+
+    #[test]
+    fn a_peer_of_little_patience_is_not_asked_without_a_pause() {
+        for (after, idle) in [(1, 10), (90, 30), (30_000, 10_000)] {
+            let config = tcp::Config::default();
+            let start = Start { iss: Seq(7), timestamp_offset: 0 };
+            let mut tcp = tcp::Connection::connect(&config, 1, 2, start, Instant::ZERO);
+            Silence::agreed(&mut tcp, Instant::ZERO, Duration::from_millis(after));
+            let asks = tcp.keep_alive().expect("it asks");
+            assert_eq!(asks.idle, Duration::from_millis(idle));
+            assert!(asks.interval >= Duration::from_millis(10), "{asks:?}");
+        }
     }
 }
