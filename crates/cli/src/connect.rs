@@ -114,7 +114,7 @@ impl<'a> Connector<'a> {
     /// What was found not to be answered is not tried again for the connections after the first.
     fn keep_to(&mut self, link: &Link) {
         if self.taken.is_none()
-            && self.connect.carrying.device == DeviceChoice::Auto
+            && self.connect.carrying.may_be_tcp()
             && link.carrier() == "kernel-tcp"
         {
             eprintln!("fusewire: no answer from {} over UDP; going on over kernel TCP", self.host);
@@ -135,9 +135,13 @@ impl<'a> Connector<'a> {
         };
         let patience = Duration::from_secs(self.connect.connect_timeout);
         let carrying = &self.connect.carrying;
-        let result = match self.taken.as_ref().unwrap_or(&carrying.device) {
+        let result = match self.taken.as_ref().unwrap_or(carrying.device()) {
             DeviceChoice::KernelTcp => {
                 Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
+            }
+            DeviceChoice::Udp if carrying.may_be_tcp() => {
+                let (stack, patience) = (self.stack(remote)?, Patience::new(patience));
+                Link::over_the_best(stack, remote, &self.config, patience, &mut judge)
             }
             DeviceChoice::Udp | DeviceChoice::Interface(_) => {
                 Link::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
@@ -172,8 +176,8 @@ impl<'a> Connector<'a> {
         if !carrying.is_verbose() {
             return;
         }
-        let why = match (&carrying.device, is_here(remote)) {
-            (DeviceChoice::Auto, _) if link.carrier() == "kernel-tcp" => {
+        let why = match (carrying.device(), is_here(remote)) {
+            _ if carrying.may_be_tcp() && link.carrier() == "kernel-tcp" => {
                 vec!["there was no answer over UDP".into()]
             }
             (DeviceChoice::Auto, false) => device::auto(remote),
@@ -202,7 +206,7 @@ impl<'a> Connector<'a> {
     }
 
     fn explain(&self, error: &StackError) -> (Code, String) {
-        let host = &self.host;
+        let (host, carrying) = (&self.host, &self.connect.carrying);
         match error {
             StackError::Untrusted(peer) => (Code::Refused, self.unknown(*peer)),
             StackError::Session(SessionError::Handshake(handshake)) => {
@@ -232,10 +236,12 @@ impl<'a> Connector<'a> {
                     format!("no shared memory with {host}: {why}; --device udp does without");
                 (Code::Connection, text)
             }
-            StackError::TimedOut(_) if self.connect.carrying.device == DeviceChoice::Udp => {
+            StackError::TimedOut(_)
+                if !carrying.may_be_tcp() && *carrying.device() == DeviceChoice::Udp =>
+            {
                 let text = format!(
-                    "cannot connect to {host}: {error} Where UDP is blocked, --device auto and --device kernel-tcp go \
-                     over TCP"
+                    "cannot connect to {host}: {error} Where UDP is blocked, --device kernel-tcp goes over TCP, and \
+                     without --device both are tried"
                 );
                 (Code::Connection, text)
             }

@@ -16,11 +16,12 @@ use crate::output::{Code, Failure, Result, printable};
 #[derive(Args, Clone, Debug)]
 pub struct Carrying {
     /// What carries the bytes: udp; kernel-tcp, for where UDP is blocked; shm, with a server on this host; auto, which is
-    /// shm where it can be and otherwise udp; or a network interface without the kernel's UDP: xdp:INTERFACE,
+    /// shm where it can be and otherwise as unless told; or a network interface without the kernel's UDP: xdp:INTERFACE,
     /// packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the
-    /// other queues to others. A server takes udp, auto or an interface.
-    #[arg(long, value_name = "DEVICE", default_value_t)]
-    pub device: DeviceChoice,
+    /// other queues to others. A server takes udp, auto or an interface [default: udp; a client's is kernel-tcp where UDP
+    /// is not answered].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     /// On an interface, an address of our own that nobody has, of either IP version [default: beside the kernel, on its
     /// address].
     #[arg(long = "address", value_name = "ADDRESS/PREFIX")]
@@ -34,10 +35,9 @@ pub struct Carrying {
 }
 
 /// What carries the records.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// Our own TCP in UDP datagrams.
-    #[default]
     Udp,
     /// The kernel's TCP, for where UDP is blocked.
     KernelTcp,
@@ -108,6 +108,16 @@ impl Carrying {
         Ok(Settings { name: name.clone(), own })
     }
 
+    /// The device asked for, or else the default.
+    pub fn device(&self) -> &DeviceChoice {
+        self.device.as_ref().unwrap_or(&DeviceChoice::Udp)
+    }
+
+    /// Where UDP is not answered, kernel TCP will do: nobody has asked for UDP alone.
+    pub fn may_be_tcp(&self) -> bool {
+        matches!(self.device, None | Some(DeviceChoice::Auto))
+    }
+
     /// An address of our own was asked for: the kernel has no sockets there.
     pub fn has_own_address(&self) -> bool {
         !self.addresses.is_empty()
@@ -118,10 +128,12 @@ impl Carrying {
     /// # Errors
     /// `--address` without an interface.
     pub fn check(&self) -> Result {
-        let on_interface = matches!(self.device, DeviceChoice::Interface(_));
+        let on_interface = matches!(self.device(), DeviceChoice::Interface(_));
         if self.has_own_address() && !on_interface {
-            let what =
-                format!("--address needs a --device such as packet:INTERFACE, not {}", self.device);
+            let what = format!(
+                "--address needs a --device such as packet:INTERFACE, not {}",
+                self.device()
+            );
             return Err(Failure::new(Code::Usage, what).into());
         }
         Ok(())
@@ -133,7 +145,7 @@ impl Carrying {
     /// They are not on this device.
     pub fn check_jobs(&self, jobs: u32) -> Result {
         if let DeviceChoice::Interface(Name { kind: kind @ (Kind::Xdp | Kind::Tap), .. }) =
-            &self.device
+            self.device()
             && jobs > 1
         {
             let what = format!(
@@ -155,7 +167,7 @@ impl Carrying {
         otherwise: SocketAddr,
     ) -> Result<Box<dyn Device>> {
         self.check()?;
-        match &self.device {
+        match self.device() {
             DeviceChoice::Udp | DeviceChoice::Auto => bind(listen.unwrap_or(otherwise)),
             DeviceChoice::Interface(name) => {
                 let settings = self.settings(name)?;
@@ -168,7 +180,7 @@ impl Carrying {
             DeviceChoice::KernelTcp | DeviceChoice::Shm => {
                 let what = format!(
                     "--device {}: clients choose it, and a server takes it anyway (--no-kernel-tcp and --no-shm do not)",
-                    self.device
+                    self.device()
                 );
                 Err(Failure::new(Code::Usage, what).into())
             }
@@ -180,7 +192,7 @@ impl Carrying {
     /// # Errors
     /// No port is free, the interface cannot be opened or does not lead there.
     pub fn connect(&self, remote: SocketAddr) -> Result<Box<dyn Device>> {
-        let DeviceChoice::Interface(name) = &self.device else { return bind(unspecified(remote)) };
+        let DeviceChoice::Interface(name) = self.device() else { return bind(unspecified(remote)) };
         let device = on_interface::connect(&self.settings(name)?, remote)
             .map_err(|e| failed("cannot connect", name, &e))?;
         Ok(Box::new(device))
