@@ -283,16 +283,17 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Batch<'a, I> {
 
     /// As many as there is room for.
     pub fn send(&mut self, state: &mut State, id: ConnectionId) -> Poll<Result<()>> {
-        let mut sent = Ok(true);
         while let Some(adu) = self.current {
-            sent = state.stack.send(id, adu);
-            if !matches!(sent, Ok(true)) {
-                break;
+            match state.stack.send(id, adu) {
+                Ok(true) => self.current = self.rest.next(),
+                stopped => {
+                    state.stack.flush();
+                    return state.sent(id, stopped);
+                }
             }
-            self.current = self.rest.next();
         }
         state.stack.flush();
-        state.sent(id, sent)
+        Poll::Ready(Ok(()))
     }
 }
 
