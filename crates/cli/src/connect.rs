@@ -12,7 +12,7 @@ use fusewire_session::{
     Refusal, Trust, paths,
 };
 use fusewire_stack::{Error as StackError, Stack};
-use fusewire_transport::tcp::KeepAlive;
+use fusewire_transport::machine::KeepAlive;
 
 use crate::device::{self, Carrying, DeviceChoice, is_here};
 use crate::options::{Common, ElementChoice};

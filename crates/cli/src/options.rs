@@ -11,7 +11,7 @@ use fusewire_files::Element;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::{Cipher, Execution, Executions, Kernel, KeyLogFile, Level, Swap};
 use fusewire_stack::{Config, Stack};
-use fusewire_transport::tcp::{KeepAlive, Secrets};
+use fusewire_transport::machine::{KeepAlive, Secrets};
 
 use crate::output::{Code, Failure, Result};
 

@@ -11,7 +11,7 @@ use fusewire_files::net::{self, BODY_LEN_MAX, Control, Server, kernel_tcp};
 use fusewire_files::server::{Settings, Share};
 use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
 use fusewire_stack::{PORT as INNER_PORT, shm};
-use fusewire_transport::tcp::KeepAlive;
+use fusewire_transport::machine::KeepAlive;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 

@@ -20,7 +20,7 @@ use fusewire_files::server::Share;
 use fusewire_files::{Element, Error};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Config, PORT, Stack};
-use fusewire_transport::tcp::Secrets;
+use fusewire_transport::machine::Secrets;
 use support::*;
 
 /// The system's own device, as the program uses it.

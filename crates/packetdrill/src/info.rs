@@ -1,7 +1,8 @@
 //! `struct tcp_info`, as packetdrill and the kernel lay it out.
 
 use fusewire_base::Instant;
-use fusewire_transport::tcp::{CongestionPhase, Info, State};
+use fusewire_transport::machine::{CongestionPhase, Info};
+use fusewire_transport::tcp::State;
 
 use crate::host::{Host, Id};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::SendLimit;
-use fusewire_transport::tcp::{Config, KeepAlive};
+use fusewire_transport::machine::KeepAlive;
+use fusewire_transport::tcp::Config;
 
 use crate::errno::{Errno, Result};
 use crate::file::{Files, Kind, TCP_INQ};

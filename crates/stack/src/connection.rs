@@ -23,7 +23,8 @@ use fusewire_session::{
     Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
     RecordReceiver, RecordSender, RecordType, Rendezvous,
 };
-use fusewire_transport::tcp::{self, Cut, DropCause, Initial, PayloadPlan, Tuple, Verdict};
+use fusewire_transport::machine::{self, Cut, DropCause, Initial, PayloadPlan, Verdict};
+use fusewire_transport::tcp::{self, Tuple};
 use fusewire_wire::tcp::Header;
 
 use crate::application::{Adu, Application};
@@ -655,8 +656,8 @@ impl Connection {
         self.tcp.consumed(self.consumed);
         while let Some(event) = self.tcp.poll_event() {
             match event {
-                tcp::Event::Established => self.flush_session(),
-                tcp::Event::Acked { upto_offset } => {
+                machine::Event::Established => self.flush_session(),
+                machine::Event::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
                     self.path.acknowledged(self.now, upto_offset);
                     let ends = self.finishing || self.closing.is_some();
@@ -667,17 +668,17 @@ impl Connection {
                         self.events.push_back(Event::Writable);
                     }
                 }
-                tcp::Event::PeerFinished { offset } => self.peer_finished(offset),
-                tcp::Event::Urgent { .. } => {}
-                tcp::Event::Reset(tcp::ResetCause::Refused) => {
+                machine::Event::PeerFinished { offset } => self.peer_finished(offset),
+                machine::Event::Urgent { .. } => {}
+                machine::Event::Reset(machine::ResetCause::Refused) => {
                     self.fail(Error::Refused(self.tuple.remote))
                 }
-                tcp::Event::Reset(tcp::ResetCause::Peer) => {
+                machine::Event::Reset(machine::ResetCause::Peer) => {
                     self.fail(Error::Reset(self.tuple.remote))
                 }
-                tcp::Event::Reset(tcp::ResetCause::Local) => self.fail(Error::Closed),
-                tcp::Event::TimedOut => self.fail(Error::TimedOut(self.tuple.remote)),
-                tcp::Event::Closed => self.close(None),
+                machine::Event::Reset(machine::ResetCause::Local) => self.fail(Error::Closed),
+                machine::Event::TimedOut => self.fail(Error::TimedOut(self.tuple.remote)),
+                machine::Event::Closed => self.close(None),
             }
         }
         if self.tcp.state() == tcp::State::TimeWait && !self.closed {

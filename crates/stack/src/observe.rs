@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::tcp::{CongestionPhase, Counters, DropCause, Info, State};
+use fusewire_transport::machine::{CongestionPhase, Counters, DropCause, Info};
+use fusewire_transport::tcp::State;
 use fusewire_view::{Segment, Stack as StackView, Tcp};
 
 use crate::trace::{Entry, Kind};

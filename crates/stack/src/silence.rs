@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::tcp::{self, KeepAlive};
+use fusewire_transport::machine::KeepAlive;
+use fusewire_transport::tcp;
 
 /// The peer says the time too, and a short one must not cost more than a connection at work.
 const ASKS_EVERY_MIN: Duration = Duration::from_millis(10);

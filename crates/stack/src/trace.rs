@@ -1,9 +1,8 @@
 //! What a connection did last: a ring of fixed size that is always written.
 
 use fusewire_base::Instant;
-use fusewire_transport::tcp::{
-    Again, Connection, DropCause, Initial, Transmit, TransmitKind, Verdict,
-};
+use fusewire_transport::machine::{Again, DropCause, Initial, TransmitKind, Verdict};
+use fusewire_transport::tcp::{Connection, Transmit};
 use fusewire_wire::tcp::Header;
 
 /// Entries kept.

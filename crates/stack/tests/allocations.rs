@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::udp::{self, Udp};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Adu, Application, Config, ConnectionId, Event, Keep, Stack};
-use fusewire_transport::tcp::Secrets;
+use fusewire_transport::machine::Secrets;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::udp::{self, Udp};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Config, ConnectionId, Event, Keep, Stack};
-use fusewire_transport::tcp::Secrets;
+use fusewire_transport::machine::Secrets;
 
 const PORT: u16 = 9293;
 

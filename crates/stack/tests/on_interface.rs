@@ -15,7 +15,7 @@ use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::ip::net;
 use fusewire_stack::on_interface::OnInterface;
 use fusewire_stack::{Clock, Config, ConnectionId, Event as StackEvent, Keep, Stack};
-use fusewire_transport::tcp::Secrets;
+use fusewire_transport::machine::Secrets;
 use fusewire_wire::ethernet::Address;
 
 const PORT: u16 = 9293;

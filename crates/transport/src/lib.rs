@@ -7,6 +7,7 @@
 pub mod congestion;
 pub mod ecn;
 pub mod isn;
+pub mod machine;
 pub mod pacing;
 pub mod plpmtud;
 pub mod prr;

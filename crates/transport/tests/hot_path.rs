@@ -7,9 +7,8 @@
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_transport::isn::Start;
-use fusewire_transport::tcp::{
-    Config, Connection, Cut, Initial, Listener, ListenerAction, Secrets, Tuple, Verdict,
-};
+use fusewire_transport::machine::{Cut, Initial, Secrets, Verdict};
+use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Tuple};
 use fusewire_wire::tcp::Header;
 use std::time::Instant as Clock;
 

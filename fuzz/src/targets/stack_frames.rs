@@ -16,7 +16,8 @@ use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Allow, ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
-use fusewire_transport::tcp::{self, Secrets};
+use fusewire_transport::machine::Secrets;
+use fusewire_transport::tcp;
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
 const PORT: u16 = 4242;

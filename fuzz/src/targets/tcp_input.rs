@@ -6,9 +6,9 @@ use core::time::Duration;
 use crate::Choices;
 use fusewire_base::{Instant, Seq};
 use fusewire_transport::isn::Start;
+use fusewire_transport::machine::{Cut, DropCause, Event, Initial, KeepAlive, Secrets, Verdict};
 use fusewire_transport::tcp::{
-    Config, Connection, Cut, DropCause, Event, Initial, KeepAlive, Listener, ListenerAction,
-    Secrets, State, Transmit, Tuple, Verdict,
+    Config, Connection, Listener, ListenerAction, State, Transmit, Tuple,
 };
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous};
-use fusewire_transport::tcp::Info;
+use fusewire_transport::machine::Info;
 
 use super::state::{Interest, State};
 use super::{Handle, after};

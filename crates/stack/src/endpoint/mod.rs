@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::{Device, udp};
 use fusewire_session::{ClientConfig, Fingerprint, ServerConfig};
-use fusewire_transport::tcp::Secrets;
+use fusewire_transport::machine::Secrets;
 
 pub use connection::Connection;
 pub use listener::Listener;

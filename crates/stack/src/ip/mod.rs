@@ -41,7 +41,8 @@ pub use backlog::SendLimit;
 pub use bytes::Bytes;
 pub use config::{Config, Counters, Error, Event, Marking, Result, SocketId};
 pub use fusewire_net as net;
-pub use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State, Tuple};
+pub use fusewire_transport::machine::{Info, KeepAlive};
+pub use fusewire_transport::tcp::{Config as TcpConfig, State, Tuple};
 pub use host::{
     Accept, AcceptAsync, AsyncTcpStream, Connect, Host, HostConfig, NotOne, ReadHalf, TcpListener,
     TcpStream, UdpSocket, Way, WriteHalf,

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::tcp::{self, Cut, State};
+use fusewire_transport::machine::Cut;
+use fusewire_transport::tcp::{self, State};
 
 use super::backlog::SendLimit;
 use super::config::{Error, Marking, Result, SocketId};

@@ -11,7 +11,8 @@ use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::{Capabilities, Checksum, Interface, Segmentation, TxPacket};
 use fusewire_kernels::{Level, sum};
 use fusewire_net::{Packet, Via};
-use fusewire_transport::tcp::{Transmit, TransmitKind};
+use fusewire_transport::machine::TransmitKind;
+use fusewire_transport::tcp::Transmit;
 use fusewire_wire::tcp::{self, Flags, Header};
 use fusewire_wire::udp;
 

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use fusewire_transport::tcp::{Counters as TcpCounters, Info, State};
+use fusewire_transport::machine::Counters as TcpCounters;
+use fusewire_transport::machine::Info;
+use fusewire_transport::tcp::State;
 
 use super::config::{Counters, SocketId};
 use super::stack::Stack;

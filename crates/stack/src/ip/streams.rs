@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 use fusewire_base::Instant;
-use fusewire_transport::tcp::{self, Connection, Info, Listener, State, Tuple};
+use fusewire_transport::machine::Info;
+use fusewire_transport::tcp::{self, Connection, Listener, State, Tuple};
 
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;

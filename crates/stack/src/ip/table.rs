@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-use fusewire_transport::tcp;
+use fusewire_transport::machine;
 use siphasher::sip::SipHasher13;
 
 use super::config::{Error, Events, Result, SocketId};
@@ -89,7 +89,7 @@ pub struct Table {
     /// RFC 6056, section 3.3.4: a counter for each of some sets of destinations.
     counters: [u16; 64],
     /// What connections counted that are gone.
-    pub past: tcp::Counters,
+    pub past: machine::Counters,
 }
 
 impl Table {
@@ -102,7 +102,7 @@ impl Table {
             bound: HashMap::with_hasher(Keyed(key)),
             key,
             counters: [0; 64],
-            past: tcp::Counters::default(),
+            past: machine::Counters::default(),
         }
     }
 

@@ -16,10 +16,10 @@ use bytes::Bytes;
 use fusewire_base::{Instant, Sum};
 use fusewire_kernels::{Level, sum};
 use fusewire_net::Via;
-use fusewire_transport::tcp::{
-    self, Connection, Cut, DropCause, Initial, PayloadPlan, Reservation, ResetCause, State, Tuple,
-    Verdict,
+use fusewire_transport::machine::{
+    self, Cut, DropCause, Initial, PayloadPlan, Reservation, ResetCause, Verdict,
 };
+use fusewire_transport::tcp::{self, Connection, State, Tuple};
 use fusewire_wire::tcp::Header;
 
 use super::backlog::Backlog;
@@ -518,13 +518,13 @@ impl Stream {
     pub fn settle(&mut self, events: &mut Events) -> bool {
         while let Some(event) = self.tcp.poll_event() {
             match event {
-                tcp::Event::Established => {
+                machine::Event::Established => {
                     events.add(Event::Connected);
                     if std::mem::take(&mut self.wants_room) {
                         events.add(Event::Writable);
                     }
                 }
-                tcp::Event::Acked { .. } => {
+                machine::Event::Acked { .. } => {
                     self.send.free(self.tcp.snd_una_offset());
                     let room = self.room() >= self.send.capacity() / 4;
                     if self.wants_room && room && self.is_writable() {
@@ -532,19 +532,19 @@ impl Stream {
                         events.add(Event::Writable);
                     }
                 }
-                tcp::Event::PeerFinished { .. } => events.add(Event::PeerFinished),
-                tcp::Event::Urgent { .. } => events.add(Event::Urgent),
-                tcp::Event::Reset(cause) => {
+                machine::Event::PeerFinished { .. } => events.add(Event::PeerFinished),
+                machine::Event::Urgent { .. } => events.add(Event::Urgent),
+                machine::Event::Reset(cause) => {
                     self.error.get_or_insert(match cause {
                         ResetCause::Peer => Error::Reset,
                         ResetCause::Refused => Error::Refused,
                         ResetCause::Local => Error::Aborted,
                     });
                 }
-                tcp::Event::TimedOut => {
+                machine::Event::TimedOut => {
                     self.error.get_or_insert(self.soft_error.unwrap_or(Error::TimedOut));
                 }
-                tcp::Event::Closed => {
+                machine::Event::Closed => {
                     self.send.release();
                     self.over = true;
                     events.add(Event::Closed);

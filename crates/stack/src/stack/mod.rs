@@ -16,7 +16,8 @@ use fusewire_session::{
     ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig,
 };
 use fusewire_transport::isn;
-use fusewire_transport::tcp::{self, Listener, ListenerAction, Secrets, Tuple, reset_for};
+use fusewire_transport::machine::{Counters, Info, Secrets};
+use fusewire_transport::tcp::{self, Listener, ListenerAction, Tuple, reset_for};
 use fusewire_transport::timer::Wheel;
 use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
@@ -163,7 +164,7 @@ pub struct Stack {
     /// What those ask who look on, and that they may.
     asked: Option<Asked>,
     /// What connections counted that are gone.
-    past: tcp::Counters,
+    past: Counters,
 }
 
 impl Stack {
@@ -205,7 +206,7 @@ impl Stack {
             evict_from: 0,
             watch: Watch::default(),
             asked: None,
-            past: tcp::Counters::default(),
+            past: Counters::default(),
             config,
         }
     }
@@ -539,7 +540,7 @@ impl Stack {
     }
 
     /// Estimates and counters of the transport.
-    pub fn info(&self, id: ConnectionId) -> Option<tcp::Info> {
+    pub fn info(&self, id: ConnectionId) -> Option<Info> {
         Some(self.get(id)?.tcp.info())
     }
 

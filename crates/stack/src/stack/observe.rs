@@ -35,7 +35,7 @@ struct Numbers {
     id: ConnectionId,
     tuple: Tuple,
     state: tcp::State,
-    info: tcp::Info,
+    info: Info,
 }
 
 /// The stack in numbers.
@@ -44,7 +44,7 @@ struct Head {
     address: SocketAddr,
     mtu: usize,
     drops: Drops,
-    past: tcp::Counters,
+    past: Counters,
     listener: Option<(u16, usize)>,
 }
 

@@ -12,7 +12,8 @@ use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
 use fusewire_session::HANDSHAKE_LEN_MAX;
 use fusewire_stack::{Config, Keep};
 use fusewire_transport::isn::Start;
-use fusewire_transport::tcp::{self, Initial, Verdict};
+use fusewire_transport::machine::{Initial, Verdict};
+use fusewire_transport::tcp;
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
 use crate::world::{A, B, C, PORT, World, small};

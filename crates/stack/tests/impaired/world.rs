@@ -10,7 +10,7 @@ use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Network};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
-use fusewire_transport::tcp::Secrets;
+use fusewire_transport::machine::Secrets;
 
 pub const A: &str = "192.0.2.1:1";
 pub const B: &str = "192.0.2.2:2";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fusewire_device::interface::Link;
 use fusewire_stack::ip::{Config, Error, Event, SocketId, State};
-use fusewire_transport::tcp::DropCause;
+use fusewire_transport::machine::DropCause;
 
 use crate::net::{Kind, Net, kinds, pattern};
 

@@ -1,6 +1,7 @@
 //! What a connection is told when it is made, and the tuple that names it.
 
 use crate::congestion::Algorithm;
+use crate::machine::KeepAlive;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -133,17 +134,6 @@ impl Config {
         let default_mss = if ipv4 { 536 } else { 1220 };
         Config { mss, send_mss: mss, default_mss, ..self.clone() }
     }
-}
-
-/// Probes on an idle connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeepAlive {
-    /// Idle time before the first probe.
-    pub idle: Duration,
-    /// Time between probes.
-    pub interval: Duration,
-    /// Unanswered probes before `TimedOut`.
-    pub probes: u8,
 }
 
 /// What names a connection: the addresses of the layer below (UDP's where TCP is encapsulated, else with

@@ -5,12 +5,13 @@ use super::info::Stopwatch;
 use super::options::Hold;
 use super::queue::{Segment, SendQueue, flag};
 use super::recovery::{Phase, Rack, TailLossProbe, Undo};
+use super::state::State;
 use super::timers::Timers;
-use super::types::{Counters, Event, ResetCause, State};
 use super::window::Receive;
 use crate::congestion::{self, Controller};
 use crate::ecn::Ecn;
 use crate::isn::Start;
+use crate::machine::{Counters, Event, ResetCause};
 use crate::pacing::Pacer;
 use crate::rtt::Estimator;
 use core::time::Duration;
@@ -191,7 +192,7 @@ pub(super) struct Pending {
 pub(super) struct Settings {
     pub send_buffer: u32,
     pub delayed_ack: Duration,
-    pub keep_alive: Option<super::KeepAlive>,
+    pub keep_alive: Option<crate::machine::KeepAlive>,
     pub user_timeout: Option<Duration>,
     pub rto_max: Duration,
     pub time_wait: Duration,

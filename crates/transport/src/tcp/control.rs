@@ -3,8 +3,9 @@
 
 use super::connection::{Connection, Offer};
 use super::recovery::Phase;
+use super::state::State;
 use super::timers::Timer;
-use super::types::{DropCause, ResetCause, State};
+use crate::machine::{DropCause, ResetCause};
 use fusewire_base::Instant;
 use fusewire_wire::tcp::{Flags, Header};
 

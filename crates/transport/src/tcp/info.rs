@@ -2,8 +2,9 @@
 
 use super::connection::Connection;
 use super::recovery::Phase;
-use super::types::{Again, CongestionPhase, Info, State};
+use super::state::State;
 use crate::congestion::Controller;
+use crate::machine::{Again, CongestionPhase, Info};
 use core::time::Duration;
 use fusewire_base::Instant;
 

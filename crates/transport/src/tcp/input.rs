@@ -2,8 +2,9 @@
 //! between them is the caller's.
 
 use super::connection::Connection;
-use super::types::{DropCause, Initial, PayloadPlan, State, Verdict};
+use super::state::State;
 use crate::ecn::Codepoint;
+use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header};
@@ -164,7 +165,7 @@ impl Connection {
     /// reset that it must accept, whatever of ours it has received (RFC 9293, section 3.6.1).
     pub fn refuse_data(&mut self, h: &Header) {
         self.events.send_reset = Some((h.ack, None));
-        self.events.reset = Some(super::types::ResetCause::Local);
+        self.events.reset = Some(crate::machine::ResetCause::Local);
         self.enter_closed();
     }
 

@@ -5,9 +5,9 @@
 
 use super::config::{Config, Tuple};
 use super::connection::{Connection, Offer, user_timeout_field};
-use super::types::DropCause;
 use super::window::window_shift;
-use crate::isn::{Generator, Key, Start};
+use crate::isn::{Generator, Start};
+use crate::machine::{DropCause, Secrets};
 use crate::syn_cookie::{self, Client, Cookies};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -22,21 +22,6 @@ const COOKIE_LIFETIME: Duration = Duration::from_secs(128);
 /// A cookie says no smaller MSS.
 const COOKIE_MSS_MIN: u16 = 536;
 const NEVER: Instant = Instant::from_ns(u64::MAX);
-
-/// The secrets of a listener, drawn at random once for a process.
-#[derive(Clone)]
-pub struct Secrets {
-    /// Keys initial sequence numbers (RFC 6528) and the table's hash.
-    pub isn: Key,
-    /// Keys SYN cookies.
-    pub cookie: Key,
-}
-
-impl core::fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Secrets { .. }")
-    }
-}
 
 /// What a listener does with a segment.
 #[derive(Debug)]

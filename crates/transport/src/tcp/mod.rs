@@ -13,6 +13,7 @@
 //! | `window` | the receive window and delayed acknowledgements |
 //! | `queue`, `ranges` | the flat tables behind sending and receiving |
 //! | `info` | what it tells of itself |
+//! | `state` | the states of the diagram |
 //! | `options` | what may be changed while it is open |
 //! | `listener` | passive open: half-open connections, SYN cookies |
 
@@ -28,15 +29,15 @@ mod output;
 mod queue;
 mod ranges;
 mod recovery;
+mod state;
 mod timers;
 mod train;
-mod types;
 mod window;
 
-pub use config::{Config, KeepAlive, Tuple};
+pub use config::{Config, Tuple};
 pub use connection::{Connection, MIN_PAYLOAD};
-pub use listener::{Listener, ListenerAction, Secrets, reset_for};
-pub use types::{
-    Again, CongestionPhase, Counters, Cut, DROP_CAUSES, DropCause, Event, Info, Initial,
-    PayloadPlan, Reservation, ResetCause, State, Transmit, TransmitKind, Verdict,
-};
+pub use listener::{Listener, ListenerAction, reset_for};
+pub use state::State;
+
+/// A segment to put on the wire.
+pub type Transmit = crate::machine::Transmit<fusewire_wire::tcp::Header>;

@@ -1,13 +1,15 @@
 //! What is sent: the calls that queue it and the choice of the next segment (RFC 9293, sections 3.7.4 and
 //! 3.8.6; RFC 6675, NextSeg).
 
+use super::Transmit;
 use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_timeout_field};
 use super::info::Condition;
 use super::queue::{Segment, flag};
 use super::recovery::Phase;
+use super::state::State;
 use super::timers::Timer;
-use super::types::{Cut, Reservation, ResetCause, State, Transmit, TransmitKind};
 use crate::congestion::Controller;
+use crate::machine::{Cut, Reservation, ResetCause, TransmitKind};
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header, Options};
 
@@ -64,13 +66,13 @@ impl Connection {
             return None;
         }
         self.send.reserved = len;
-        Some(Reservation { offset: self.send.end - 1, len })
+        Some(Reservation::new(self.send.end - 1, len))
     }
 
     /// The reserved bytes are written: queues them.
     pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
         debug_assert_eq!(
-            (reservation.offset + 1, reservation.len),
+            (reservation.offset() + 1, reservation.len()),
             (self.send.end, self.send.reserved)
         );
         self.send.reserved = 0;
@@ -78,7 +80,7 @@ impl Connection {
             return;
         }
         let stream = if cut == Cut::Record { 0 } else { flag::STREAM };
-        let mut left = reservation.len;
+        let mut left = reservation.len();
         let pushes = !self.send.hold.more;
         if stream != 0 {
             let joined = self.send.queue.join(left, self.send.max_payload, pushes);
@@ -205,12 +207,12 @@ impl Connection {
     }
 
     /// How an idle connection is probed.
-    pub fn keep_alive(&self) -> Option<super::KeepAlive> {
+    pub fn keep_alive(&self) -> Option<crate::machine::KeepAlive> {
         self.settings.keep_alive
     }
 
     /// Probes on an idle connection, or none, from `now` on.
-    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<super::KeepAlive>) {
+    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<crate::machine::KeepAlive>) {
         self.settings.keep_alive = keep_alive;
         match self.state {
             State::Closed | State::SynSent | State::SynReceived | State::TimeWait => {}

@@ -3,8 +3,8 @@
 
 use super::connection::{Connection, Probe};
 use super::queue::{Segment, flag};
+use super::state::State;
 use super::timers::Timer;
-use super::types::State;
 use crate::congestion::{Controller, Signal};
 use crate::prr;
 use core::time::Duration;

@@ -2,7 +2,7 @@
 //! passes. What the retransmission timers do is in `recovery`.
 
 use super::connection::{Connection, Probe};
-use super::types::State;
+use super::state::State;
 use core::time::Duration;
 use fusewire_base::Instant;
 

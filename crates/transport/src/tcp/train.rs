@@ -1,9 +1,10 @@
 //! Segments that leave as one super-frame: what is decided for each of them, without what is the same for all.
 
+use super::Transmit;
 use super::connection::{Connection, Probe};
 use super::recovery::Phase;
-use super::types::{Transmit, TransmitKind};
 use crate::congestion::Controller;
+use crate::machine::TransmitKind;
 use fusewire_base::Instant;
 use fusewire_wire::tcp::Flags;
 

@@ -4,8 +4,8 @@
 use super::config::Config;
 use super::connection::Connection;
 use super::ranges::Ranges;
+use super::state::State;
 use super::timers::Timer;
-use super::types::State;
 use fusewire_base::{Instant, Seq};
 
 /// Largest window that shift 14 expresses, so that sequence numbers stay within 2^31.

@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use fusewire_base::Seq;
 use fusewire_testkit::{Impairments, Random, for_each_seed, for_each_seed_of};
-use fusewire_transport::tcp::{Config, Event, ListenerAction, Tuple};
+use fusewire_transport::machine::Event;
+use fusewire_transport::tcp::{Config, ListenerAction, Tuple};
 use fusewire_wire::tcp::{Flags, Header, Options};
 
 use crate::frame::{Frame, Payload};

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::tcp::{Config, Cut};
+use fusewire_transport::machine::Cut;
+use fusewire_transport::tcp::Config;
 
 use crate::side::App;
 use crate::world::{Scenario, World};

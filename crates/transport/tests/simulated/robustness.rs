@@ -5,10 +5,8 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Random, for_each_seed};
 use fusewire_transport::isn::Start;
-use fusewire_transport::tcp::{
-    Config, Connection, Cut, DropCause, Initial, KeepAlive, Listener, ListenerAction, Secrets,
-    State, Tuple, Verdict,
-};
+use fusewire_transport::machine::{Cut, DropCause, Initial, KeepAlive, Secrets, Verdict};
+use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, State, Tuple};
 use fusewire_wire::tcp::{Flags, Header};
 
 /// A connection that has been spoken to by nobody honest.

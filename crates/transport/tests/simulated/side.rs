@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Random, Received};
-use fusewire_transport::tcp::{
-    Config, Connection, Cut, DropCause, Event, Initial, PayloadPlan, Reservation, State, Transmit,
-    Verdict,
+use fusewire_transport::machine::{
+    Cut, DropCause, Event, Initial, PayloadPlan, Reservation, Verdict,
 };
+use fusewire_transport::tcp::{Config, Connection, State, Transmit};
 use fusewire_wire::tcp::{Flags, Header};
 
 use crate::frame::{Frame, Payload};

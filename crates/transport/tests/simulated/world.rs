@@ -5,7 +5,8 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Impairments, Link, Random};
 use fusewire_transport::isn::Start;
-use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Secrets, Tuple};
+use fusewire_transport::machine::Secrets;
+use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Tuple};
 use fusewire_wire::tcp::Header;
 
 use crate::frame::{Frame, Payload};

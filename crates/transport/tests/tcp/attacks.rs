@@ -3,9 +3,10 @@
 use crate::pair::{Packet, Pair};
 use core::time::Duration;
 use fusewire_base::Seq;
-use fusewire_transport::tcp::{
-    Config, DropCause, Event, Initial, KeepAlive, ResetCause, State, TransmitKind, Verdict,
+use fusewire_transport::machine::{
+    DropCause, Event, Initial, KeepAlive, ResetCause, TransmitKind, Verdict,
 };
+use fusewire_transport::tcp::{Config, State};
 use fusewire_wire::tcp::Flags;
 
 /// An open pair, and a segment that `a` has just sent to `b` with `len` bytes of payload.

@@ -2,7 +2,8 @@
 
 use crate::pair::Pair;
 use core::time::Duration;
-use fusewire_transport::tcp::{Config, DropCause, Event, ResetCause, State, TransmitKind};
+use fusewire_transport::machine::{DropCause, Event, ResetCause, TransmitKind};
+use fusewire_transport::tcp::{Config, State};
 use fusewire_wire::tcp::Flags;
 
 fn open() -> Pair {
@@ -223,7 +224,7 @@ fn data_after_fin_is_not_taken() {
     pair.b.take(pair.now, &more);
     assert_eq!(pair.received(), 100);
     assert_eq!(pair.b.accepted.len(), 1);
-    assert_eq!(pair.b.tcp.counters().dropped(fusewire_transport::tcp::DropCause::AfterFin), 1);
+    assert_eq!(pair.b.tcp.counters().dropped(fusewire_transport::machine::DropCause::AfterFin), 1);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::pair::Pair;
 use core::time::Duration;
-use fusewire_transport::tcp::{Config, Cut, Event, Initial, TransmitKind, Verdict};
+use fusewire_transport::machine::{Cut, Event, Initial, TransmitKind, Verdict};
+use fusewire_transport::tcp::Config;
 use fusewire_wire::tcp::Flags;
 
 fn open() -> Pair {
@@ -220,7 +221,7 @@ fn overlapping_payload_is_trimmed_to_what_is_new() {
 
 #[test]
 fn a_rejected_segment_leaves_no_trace_but_a_count() {
-    use fusewire_transport::tcp::DropCause;
+    use fusewire_transport::machine::DropCause;
     let mut pair = open();
     pair.a.send(1000);
     let p = pair.a.output(pair.now).remove(0);

@@ -3,7 +3,8 @@
 use crate::pair::{End, ISS_A, ISS_B, Packet, Pair, start};
 use core::time::Duration;
 use fusewire_base::Seq;
-use fusewire_transport::tcp::{Config, Connection, Event, ResetCause, State, TransmitKind};
+use fusewire_transport::machine::{Event, ResetCause, TransmitKind};
+use fusewire_transport::tcp::{Config, Connection, State};
 use fusewire_wire::tcp::{Flags, Header};
 
 #[test]

@@ -4,9 +4,9 @@ use crate::pair::{End, ISS_A, Packet, Pair, start};
 use core::net::SocketAddr;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
+use fusewire_transport::machine::{DropCause, Event, Initial, Secrets, Verdict};
 use fusewire_transport::tcp::{
-    Config, Connection, DropCause, Event, Initial, Listener, ListenerAction, Secrets, State, Tuple,
-    Verdict, reset_for,
+    Config, Connection, Listener, ListenerAction, State, Tuple, reset_for,
 };
 use fusewire_wire::tcp::{Flags, Header, Options};
 

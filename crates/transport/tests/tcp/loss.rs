@@ -2,7 +2,8 @@
 
 use crate::pair::{Packet, Pair};
 use core::time::Duration;
-use fusewire_transport::tcp::{Config, Event, State};
+use fusewire_transport::machine::Event;
+use fusewire_transport::tcp::{Config, State};
 
 const ADU: u32 = 1440;
 

@@ -7,9 +7,8 @@ use core::ops::Range;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_transport::isn::Start;
-use fusewire_transport::tcp::{
-    Config, Connection, Cut, Event, Initial, State, Transmit, TransmitKind, Verdict,
-};
+use fusewire_transport::machine::{Cut, Event, Initial, TransmitKind, Verdict};
+use fusewire_transport::tcp::{Config, Connection, State, Transmit};
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
 /// One segment on the wire.

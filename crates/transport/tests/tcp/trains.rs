@@ -2,7 +2,8 @@
 
 use crate::pair::{Packet, Pair};
 use core::time::Duration;
-use fusewire_transport::tcp::{Config, Cut, TransmitKind};
+use fusewire_transport::machine::{Cut, TransmitKind};
+use fusewire_transport::tcp::Config;
 use fusewire_wire::tcp::Flags;
 
 /// What one side sends now, one by one, without PSH; and where PSH was.

@@ -2,7 +2,8 @@
 
 use crate::pair::{Packet, Pair};
 use core::time::Duration;
-use fusewire_transport::tcp::{Config, Event, KeepAlive, State, TransmitKind};
+use fusewire_transport::machine::{Event, KeepAlive, TransmitKind};
+use fusewire_transport::tcp::{Config, State};
 
 fn small() -> Config {
     Config { recv_window: 8_000, initial_recv_window: 8_000, ..Config::default() }
@@ -155,6 +156,6 @@ fn the_table_of_ranges_is_bounded() {
     }
     let c = pair.b.tcp.counters();
     assert_eq!(c.out_of_order, 8);
-    assert_eq!(c.dropped(fusewire_transport::tcp::DropCause::TooManyRanges), 22);
+    assert_eq!(c.dropped(fusewire_transport::machine::DropCause::TooManyRanges), 22);
     pair.run_until(|_, _| false, |p| p.received() == 60_000);
 }

@@ -11,7 +11,8 @@ use bytes::{Buf, Bytes};
 use fusewire_base::Instant;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::AnyStage;
-use fusewire_transport::tcp::{Config as TcpConfig, Info, KeepAlive, State};
+use fusewire_transport::machine::{Info, KeepAlive};
+use fusewire_transport::tcp::{Config as TcpConfig, State};
 
 use super::async_tcp::AsyncTcpStream;
 use super::halves::{ReadHalf, WriteHalf, split};

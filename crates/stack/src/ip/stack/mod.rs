@@ -11,7 +11,8 @@ use fusewire_device::Waker;
 use fusewire_device::interface::{Capabilities, Checksum, Interface, Link, Segmentation, TxPacket};
 use fusewire_net::{Config as NetConfig, Layer};
 use fusewire_transport::isn::Generator;
-use fusewire_transport::tcp::{Secrets, State};
+use fusewire_transport::machine::Secrets;
+use fusewire_transport::tcp::State;
 use fusewire_transport::timer::Wheel;
 use siphasher::sip128::{Hasher128, SipHasher13};
 

@@ -1,0 +1,179 @@
+//! What goes into a connection and comes out of it: ranges of a stream, and what becomes of a segment.
+
+use core::ops::Range;
+
+use super::DropCause;
+
+/// A range of the send stream that will be written and then committed. A reservation that was begun is
+/// committed, or the connection is aborted.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a reservation that was begun must be committed"]
+pub struct Reservation {
+    offset: u64,
+    len: u32,
+}
+
+impl Reservation {
+    /// The `len` bytes from `offset` on.
+    pub fn new(offset: u64, len: u32) -> Reservation {
+        Reservation { offset, len }
+    }
+
+    /// Stream offset of the first byte; 0 is the first byte after SYN.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a reservation is never empty")]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+}
+
+/// How a committed range may be cut into segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// One ADU record: one segment when it fits, never joined with its neighbours.
+    #[default]
+    Record,
+    /// Bytes without boundaries: may be joined with what was committed before.
+    Stream,
+    /// The same, but what is committed next begins a segment of its own.
+    StreamEnd,
+}
+
+/// Why a segment is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransmitKind {
+    /// SYN or SYN-ACK.
+    Syn,
+    /// Payload.
+    Data,
+    /// FIN.
+    Fin,
+    /// Acknowledgement without payload.
+    Ack,
+    /// Reset.
+    Reset,
+    /// Keep-alive or zero-window probe, without payload.
+    Probe,
+}
+
+/// A segment to put on the wire.
+#[derive(Clone, Debug)]
+pub struct Transmit<H> {
+    /// The header; its checksum field is 0.
+    pub header: H,
+    /// Stream offsets of the payload: one queued piece.
+    pub payload: Option<Range<u64>>,
+    /// The payload, SYN or FIN was sent before.
+    pub retransmission: bool,
+    /// Why it is sent.
+    pub kind: TransmitKind,
+    /// Send it as ECN-capable, ECT(0) (RFC 3168, section 6.1.1).
+    pub ecn_capable: bool,
+}
+
+/// Why a segment is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Again {
+    /// Acknowledgements show that it was lost (RFC 8985).
+    Rack,
+    /// The retransmission timeout (RFC 6298).
+    Timeout,
+    /// A tail loss probe (RFC 8985, section 7).
+    TailLoss,
+    /// It was too long for the path.
+    Path,
+}
+
+/// Where the payload of a received segment goes. The range `offset .. offset + len` is new: no byte of it
+/// was accepted before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadPlan {
+    /// Stream offset of the first byte to take, after `trim_front`.
+    pub offset: u64,
+    /// Bytes to take.
+    pub len: u32,
+    /// Bytes at the payload's front that were received before.
+    pub trim_front: u32,
+    /// Bytes at the payload's back that are outside the window or were received before.
+    pub trim_back: u32,
+    /// `offset` is the next byte that the receiver waits for.
+    pub in_order: bool,
+    /// There is nothing to take (`len` is 0). Verify the checksum and call `handle_final` with
+    /// [`Verdict::Control`]: the peer is told what we have.
+    pub duplicate: bool,
+}
+
+impl PayloadPlan {
+    /// The whole payload is taken as it came.
+    pub fn is_whole(&self) -> bool {
+        self.trim_front == 0 && self.trim_back == 0
+    }
+}
+
+/// Result of the initial step of receiving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initial {
+    /// There is a payload; run the integrated step as planned, then `handle_final`.
+    Payload(PayloadPlan),
+    /// No payload to manipulate. Verify the checksum, then `handle_final` with [`Verdict::Control`].
+    Control,
+    /// Nothing to do with this segment; it was counted. Do not call `handle_final`.
+    Drop(DropCause),
+}
+
+/// What the integrated step found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Checksum right, no payload taken.
+    Control,
+    /// Checksum (and tag, where there is one) right; the first `len` bytes of the plan were taken.
+    Accept {
+        /// Bytes taken, at most the plan's `len`.
+        len: u32,
+    },
+    /// As though the segment had never come.
+    Reject(DropCause),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResetCause {
+    /// The peer reset it.
+    Peer,
+    /// The peer answered SYN with RST.
+    Refused,
+    /// We aborted it.
+    Local,
+}
+
+/// What happened, for the layer above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is complete.
+    Established,
+    /// Everything below this stream offset is acknowledged; its memory may be freed. Cumulative.
+    Acked {
+        /// Stream offset.
+        upto_offset: u64,
+    },
+    /// The peer's stream ends here; everything before was accepted.
+    PeerFinished {
+        /// Length of the peer's stream in bytes.
+        offset: u64,
+    },
+    /// The peer has urgent data up to this stream offset; it comes inline (RFC 6093).
+    Urgent {
+        /// Stream offset of the byte that follows the urgent data.
+        upto_offset: u64,
+    },
+    /// The connection was reset.
+    Reset(ResetCause),
+    /// Retransmissions, the user timeout or keep-alive gave up.
+    TimedOut,
+    /// Both directions finished in order, or an error event came before; the machine may be dropped.
+    Closed,
+}
