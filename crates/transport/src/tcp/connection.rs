@@ -64,7 +64,9 @@ pub struct Connection {
     pub(super) timers: Timers,
     pub(super) challenge: ChallengeLimit,
     pub(super) events: Pending,
-    pub(super) settings: Settings,
+    /// As it was told, but for what may change: what was offered and is wanted by both (`sack`, `ecn`), what the
+    /// path carries (`send_mss`), and what the application sets.
+    pub(super) settings: Config,
     pub(super) counters: Counters,
     pub(super) stopwatch: Stopwatch,
 }
@@ -185,39 +187,6 @@ pub(super) struct Pending {
     pub send_reset: Option<(Seq, Option<Seq>)>,
     /// A challenge or another acknowledgement that must leave now.
     pub send_ack: bool,
-}
-
-/// What remains of [`Config`] after the start.
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub send_buffer: u32,
-    pub delayed_ack: Duration,
-    pub keep_alive: Option<crate::machine::KeepAlive>,
-    pub user_timeout: Option<Duration>,
-    pub rto_max: Duration,
-    pub time_wait: Duration,
-    pub fin_wait_2: Option<Duration>,
-    pub initial_window_segments: u32,
-    pub send_mss: u16,
-    pub mss: u16,
-    pub mss_limit: u16,
-    pub default_mss: u16,
-    pub congestion: congestion::Algorithm,
-    pub syn_transmissions: u8,
-    pub max_retransmissions: u8,
-    pub window_scaling: bool,
-    pub timestamps: bool,
-    /// Offered, and after the handshake: agreed.
-    pub sack: bool,
-    pub ecn: bool,
-    pub nagle: bool,
-    pub pacing: bool,
-    pub reserve_within_window: bool,
-    pub tail_loss_probe: bool,
-    pub slow_start_after_idle: bool,
-    pub quick_acks: u8,
-    pub peer_delayed_ack: Duration,
-    pub push_bursts: Option<u32>,
 }
 
 /// What the peer's SYN said.
@@ -367,7 +336,7 @@ impl Connection {
             timers: Timers::default(),
             challenge: ChallengeLimit { since: now, count: 0 },
             events: Pending::default(),
-            settings: Settings::new(cfg),
+            settings: Config { syn_transmissions: cfg.syn_transmissions.max(1), ..cfg.clone() },
             counters: Counters::default(),
             stopwatch: Stopwatch::default(),
         }
@@ -564,40 +533,6 @@ impl Connection {
                 Some((self.snd_seq(self.send.nxt), Some(self.recv.seq_of(self.recv.nxt))));
         }
         self.enter_closed();
-    }
-}
-
-impl Settings {
-    fn new(cfg: &Config) -> Settings {
-        Settings {
-            send_buffer: cfg.send_buffer,
-            delayed_ack: cfg.delayed_ack,
-            keep_alive: cfg.keep_alive,
-            user_timeout: cfg.user_timeout,
-            rto_max: cfg.rto_max,
-            time_wait: cfg.time_wait,
-            fin_wait_2: cfg.fin_wait_2,
-            initial_window_segments: cfg.initial_window_segments,
-            send_mss: cfg.send_mss,
-            mss: cfg.mss,
-            default_mss: cfg.default_mss,
-            mss_limit: cfg.mss_limit.unwrap_or(u16::MAX),
-            congestion: cfg.congestion,
-            syn_transmissions: cfg.syn_transmissions.max(1),
-            max_retransmissions: cfg.max_retransmissions,
-            window_scaling: cfg.window_scaling,
-            timestamps: cfg.timestamps,
-            sack: cfg.sack,
-            ecn: cfg.ecn,
-            nagle: cfg.nagle,
-            pacing: cfg.pacing,
-            reserve_within_window: cfg.reserve_within_window,
-            tail_loss_probe: cfg.tail_loss_probe,
-            slow_start_after_idle: cfg.slow_start_after_idle,
-            quick_acks: cfg.quick_acks,
-            peer_delayed_ack: cfg.peer_delayed_ack,
-            push_bursts: cfg.push_bursts,
-        }
     }
 }
 

@@ -166,7 +166,7 @@ impl Connection {
     /// The path carries `mss` bytes of payload and options in a segment: as
     /// [`set_max_payload`](Self::set_max_payload), whatever options were agreed upon.
     pub fn set_send_mss(&mut self, mss: u16) {
-        let mss = mss.min(self.settings.mss_limit);
+        let mss = mss.min(self.settings.mss_limit.unwrap_or(u16::MAX));
         self.settings.send_mss = mss;
         if !matches!(self.state, State::Closed | State::SynSent) {
             let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
