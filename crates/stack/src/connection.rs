@@ -375,12 +375,9 @@ impl Connection {
                 }
             }
         };
-        if segment.marked {
-            self.tcp.note_congestion_mark();
-        }
         let kind = Kind::of(&initial, &verdict);
         self.trace.segment(kind, now, segment.header, len);
-        self.tcp.handle_final(now, segment.header, &initial, verdict);
+        self.tcp.handle_final(now, segment.header, &initial, verdict, segment.marked);
         kind
     }
 

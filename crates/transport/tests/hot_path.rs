@@ -16,7 +16,7 @@ const ADU: u32 = 1400;
 
 fn control(c: &mut Connection, now: Instant, h: &Header) {
     let initial = c.handle_initial(now, h, 0);
-    c.handle_final(now, h, &initial, Verdict::Control);
+    c.handle_final(now, h, &initial, Verdict::Control, false);
 }
 
 fn open(cfg: &Config, now: Instant) -> (Connection, Connection) {
@@ -75,7 +75,7 @@ fn transfer(total: u64, batch: usize, rtt: Duration) -> Spent {
                 Initial::Payload(plan) if !plan.duplicate => Verdict::Accept { len: plan.len },
                 _ => Verdict::Control,
             };
-            b.handle_final(now, h, &initial, verdict);
+            b.handle_final(now, h, &initial, verdict, false);
         }
         b.consumed(b.rcv_nxt_offset());
         let ack = b.poll_transmit(now);

@@ -131,6 +131,7 @@ impl End {
         let before = self.tcp.rcv_nxt_offset();
         self.forged |= packet.forged;
         let initial = self.tcp.handle_initial(now, &packet.header, len);
+        let marked = verdict & 0x80 != 0;
         let verdict = match &initial {
             Initial::Drop(_) => return,
             Initial::Payload(plan) => {
@@ -155,7 +156,7 @@ impl End {
         if verdict == (Verdict::Accept { len }) {
             self.accepted += u64::from(len);
         }
-        self.tcp.handle_final(now, &packet.header, &initial, verdict);
+        self.tcp.handle_final(now, &packet.header, &initial, verdict, marked);
         assert!(self.tcp.rcv_nxt_offset() >= before);
         self.check();
     }
@@ -171,7 +172,7 @@ impl End {
                 32..35 => self.tcp.abort(),
                 35..64 => self.tcp.mark_urgent(),
                 64..96 => self.tcp.path_changed(),
-                _ => self.tcp.note_congestion_mark(),
+                _ => {}
             },
             8 => self.tcp.set_max_payload(u32::from(choices.u16())),
             _ => drop(self.tcp.info()),

@@ -397,10 +397,7 @@ impl Stream {
         let kind = Kind::of(initial, &verdict);
         self.trace.segment(kind, now, header, arrived.len as u32);
         let rejected = matches!(verdict, Verdict::Reject(_));
-        if arrived.marked {
-            self.tcp.note_congestion_mark();
-        }
-        self.tcp.handle_final(now, header, initial, verdict);
+        self.tcp.handle_final(now, header, initial, verdict, arrived.marked);
         if arrived.count > 1 && !rejected {
             self.tcp.note_merged(arrived.count - 1);
         }

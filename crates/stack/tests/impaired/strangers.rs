@@ -68,7 +68,7 @@ fn a_stranger_fills_no_more_than_a_handshake_needs() {
     assert!(usize::from(syn_ack.window) <= HANDSHAKE_LEN_MAX, "{}", syn_ack.window);
     let initial = stranger.tcp.handle_initial(now, &syn_ack, 0);
     assert_eq!(initial, Initial::Control);
-    stranger.tcp.handle_final(now, &syn_ack, &initial, Verdict::Control);
+    stranger.tcp.handle_final(now, &syn_ack, &initial, Verdict::Control, false);
     let ack = stranger.tcp.poll_transmit(now).unwrap().header;
     stranger.send(ack, &[]);
     // All but the first byte, as far as the server takes it.

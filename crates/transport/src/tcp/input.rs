@@ -145,14 +145,6 @@ impl Connection {
         self.acceptable_ack(h).is_some()
     }
 
-    /// The segment that is being received carried a congestion mark (CE) in its IP header. Called before
-    /// `handle_final`, which counts it if it accepts payload of the segment (RFC 3168, section 6.1.3): anyone can
-    /// mark what nobody sent.
-    #[inline]
-    pub fn note_congestion_mark(&mut self) {
-        self.recv.marked = true;
-    }
-
     /// Payload was accepted that carried a congestion mark.
     fn count_congestion_mark(&mut self) {
         self.counters.ecn_marks += 1;
@@ -169,10 +161,18 @@ impl Connection {
         self.enter_closed();
     }
 
-    /// The final step: takes the segment with what the integrated step found, or forgets it.
+    /// The final step: takes the segment with what the integrated step found, or forgets it. It was `marked` when its
+    /// IP header said CE, which counts only if payload of it is accepted (RFC 3168, section 6.1.3): anyone can mark
+    /// what nobody sent.
     #[inline]
-    pub fn handle_final(&mut self, now: Instant, h: &Header, plan: &Initial, verdict: Verdict) {
-        let marked = core::mem::take(&mut self.recv.marked);
+    pub fn handle_final(
+        &mut self,
+        now: Instant,
+        h: &Header,
+        plan: &Initial,
+        verdict: Verdict,
+        marked: bool,
+    ) {
         if let Verdict::Reject(cause) = verdict {
             self.counters.drop(cause);
             return;

@@ -50,8 +50,6 @@ pub(super) struct Receive {
     pub heard_at: Instant,
     /// When payload was last accepted.
     pub data_at: Instant,
-    /// The segment between the initial and the final step carries a congestion mark.
-    pub marked: bool,
     /// A window's length of data is the autotuner's round: its end, and what was consumed at its start.
     round_end: u64,
     round_consumed: u64,
@@ -91,7 +89,6 @@ impl Receive {
             quick_acks: cfg.quick_acks,
             heard_at: now,
             data_at: now,
-            marked: false,
             round_end: 0,
             round_consumed: 0,
         }

@@ -109,10 +109,8 @@ impl Subject {
             Initial::Control if random.chance(0.1) => Verdict::Reject(DropCause::Checksum),
             Initial::Control => Verdict::Control,
         };
-        if random.chance(0.1) {
-            self.conn.note_congestion_mark();
-        }
-        self.conn.handle_final(self.now, &header, &initial, verdict);
+        let marked = random.chance(0.1);
+        self.conn.handle_final(self.now, &header, &initial, verdict, marked);
     }
 
     fn act(&mut self, random: &mut Random) {
@@ -211,7 +209,7 @@ fn any_header_on_a_connection_that_opens_and_is_open() {
             let syn_ack =
                 Header { flags: Flags::SYN | Flags::ACK, ack: iss + 1, ..header(random, &subject) };
             let initial = subject.conn.handle_initial(now, &syn_ack, 0);
-            subject.conn.handle_final(now, &syn_ack, &initial, Verdict::Control);
+            subject.conn.handle_final(now, &syn_ack, &initial, Verdict::Control, false);
             assert_eq!(subject.conn.state(), State::Established);
         }
         run(subject, random);

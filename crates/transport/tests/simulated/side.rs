@@ -272,11 +272,8 @@ impl Side {
             self.learn(&header);
             self.last_heard = Some((header.options.timestamps, header.window));
             self.learn_fin(&header, frame.payload_len());
-            if frame.marked {
-                self.conn.note_congestion_mark();
-            }
         }
-        self.conn.handle_final(now, &header, &initial, verdict);
+        self.conn.handle_final(now, &header, &initial, verdict, frame.marked);
     }
 
     /// Where an attacker who knows almost everything would aim.
@@ -309,7 +306,7 @@ impl Side {
             Initial::Payload(plan) if plan.len > 0 => Verdict::Reject(DropCause::Tag),
             _ => Verdict::Control,
         };
-        self.conn.handle_final(now, &header, &initial, verdict);
+        self.conn.handle_final(now, &header, &initial, verdict, false);
     }
 
     /// The integrated step: the payload is what it must be and goes where nothing is yet.

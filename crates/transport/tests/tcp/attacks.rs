@@ -87,7 +87,7 @@ fn acknowledgements_of_what_was_not_sent_and_of_long_ago_are_refused() {
         // With payload: it is not taken.
         let initial = pair.b.tcp.handle_initial(pair.now, &f.header, f.len());
         assert!(matches!(initial, Initial::Payload(plan) if plan.duplicate), "{initial:?}");
-        pair.b.tcp.handle_final(pair.now, &f.header, &initial, Verdict::Control);
+        pair.b.tcp.handle_final(pair.now, &f.header, &initial, Verdict::Control, false);
         assert_eq!(pair.received(), 1000);
         // Without.
         f.payload = 0..0;
@@ -291,7 +291,7 @@ fn payload_outside_the_window_is_answered_and_not_taken() {
         f.header.seq = seq;
         let initial = pair.b.tcp.handle_initial(pair.now, &f.header, f.len());
         assert!(matches!(initial, Initial::Payload(plan) if plan.duplicate), "{initial:?}");
-        pair.b.tcp.handle_final(pair.now, &f.header, &initial, Verdict::Control);
+        pair.b.tcp.handle_final(pair.now, &f.header, &initial, Verdict::Control, false);
         assert_eq!(pair.b.output(pair.now).len(), 1);
     }
     assert_eq!(pair.received(), 1000);

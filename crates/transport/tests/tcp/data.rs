@@ -228,7 +228,13 @@ fn a_rejected_segment_leaves_no_trace_but_a_count() {
     let before = format!("{:?}", pair.b.tcp);
     let initial = pair.b.tcp.handle_initial(pair.now, &p.header, 1000);
     assert_eq!(format!("{:?}", pair.b.tcp), before, "the initial step changes nothing");
-    pair.b.tcp.handle_final(pair.now, &p.header, &initial, Verdict::Reject(DropCause::Checksum));
+    pair.b.tcp.handle_final(
+        pair.now,
+        &p.header,
+        &initial,
+        Verdict::Reject(DropCause::Checksum),
+        false,
+    );
     assert_eq!(pair.b.tcp.counters().dropped(DropCause::Checksum), 1);
     assert!(pair.b.output(pair.now).is_empty());
     assert_eq!(pair.received(), 0);
@@ -242,7 +248,7 @@ fn a_caller_may_take_less_than_planned() {
     pair.a.send(1000);
     let p = pair.a.output(pair.now).remove(0);
     let initial = pair.b.tcp.handle_initial(pair.now, &p.header, 1000);
-    pair.b.tcp.handle_final(pair.now, &p.header, &initial, Verdict::Accept { len: 300 });
+    pair.b.tcp.handle_final(pair.now, &p.header, &initial, Verdict::Accept { len: 300 }, false);
     assert_eq!(pair.received(), 300);
     let Initial::Payload(plan) = pair.b.tcp.handle_initial(pair.now, &p.header, 1000) else {
         panic!()

@@ -187,7 +187,7 @@ fn a_full_table_gives_cookies_that_open_a_connection_with_all_options() {
         panic!("refused")
     };
     let initial = c.handle_initial(now, &ack, 0);
-    c.handle_final(now, &ack, &initial, Verdict::Control);
+    c.handle_final(now, &ack, &initial, Verdict::Control, false);
     assert_eq!(c.state(), State::Established);
     assert_eq!(c.poll_event(), Some(Event::Established));
     // The MSS came back rounded down, the scale whole.
@@ -288,7 +288,7 @@ fn the_last_segment_of_the_handshake_may_carry_payload() {
     pair.wait();
     let initial = pair.a.tcp.handle_initial(pair.now, &answer, 0);
     assert_eq!(initial, Initial::Control);
-    pair.a.tcp.handle_final(pair.now, &answer, &initial, Verdict::Control);
+    pair.a.tcp.handle_final(pair.now, &answer, &initial, Verdict::Control, false);
     pair.a.send(700);
     let first = pair.a.output(pair.now).remove(0);
     assert_eq!(first.payload, 0..700);

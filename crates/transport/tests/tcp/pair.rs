@@ -71,9 +71,6 @@ impl End {
     }
 
     pub fn take(&mut self, now: Instant, p: &Packet) {
-        if p.marked {
-            self.tcp.note_congestion_mark();
-        }
         let initial = self.tcp.handle_initial(now, &p.header, p.len());
         let verdict = match &initial {
             Initial::Drop(_) => return,
@@ -100,7 +97,7 @@ impl End {
                 Verdict::Accept { len: plan.len }
             }
         };
-        self.tcp.handle_final(now, &p.header, &initial, verdict);
+        self.tcp.handle_final(now, &p.header, &initial, verdict, p.marked);
         self.tcp.assert_invariants();
         if self.reads {
             self.tcp.consumed(self.tcp.rcv_nxt_offset());
