@@ -102,6 +102,12 @@ impl RxBatch {
         self.filled == 0
     }
 
+    /// True when no frame of `len` bytes may be added any more, not even to the last super-packet.
+    pub fn is_full_for(&self, len: usize) -> bool {
+        let last = self.filled - usize::from(self.filled > 0);
+        self.filled == self.slots.len() && self.slots[last].len + len > self.slot_bytes
+    }
+
     /// Forgets all super-packets.
     pub fn clear(&mut self) {
         self.filled = 0;

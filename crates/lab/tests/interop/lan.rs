@@ -124,7 +124,9 @@ impl Lan {
         }
         if !worked {
             let now = self.clock.now();
-            self.stack.wait(now, Some(Duration::from_millis(2))).expect("the interface works");
+            self.stack
+                .wait(now, Some(Duration::from_millis(2)), false)
+                .expect("the interface works");
         }
     }
 

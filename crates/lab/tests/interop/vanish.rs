@@ -42,8 +42,8 @@ fn a_deleted_link_is_an_error_at_once() {
         let started = Instant::now();
         let error = loop {
             let now = lan.clock.now();
-            let waited = lan.stack.wait(now, Some(Duration::from_millis(100)));
-            match waited.and_then(|()| lan.stack.poll(lan.clock.now())) {
+            let waited = lan.stack.wait(now, Some(Duration::from_millis(100)), false);
+            match waited.and_then(|_| lan.stack.poll(lan.clock.now())) {
                 Ok(_) => assert!(started.elapsed() < Duration::from_secs(2), "nobody is told"),
                 Err(error) => break error,
             }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -98,13 +98,36 @@ impl Beside {
 
     /// Lets the kernel find out where a neighbour is; its station, if that is known already.
     fn ask(&mut self, address: IpAddr) -> io::Result<Option<[u8; 6]>> {
-        let asked = self.kernel.probe(self.index, address);
-        let known = self.kernel.neighbours()?;
-        let found = known.into_iter().find(|known| (known.0, known.1) == (self.index, address));
-        match (found, asked) {
-            (Some((.., station)), _) => Ok(Some(station)),
-            (None, asked) => asked.map(|()| None),
+        if self.kernel.probe(self.index, address).is_err() {
+            self.knock(address)?;
         }
+        let mut known = self.kernel.neighbours()?.into_iter();
+        let found = known.find(|known| (known.0, known.1) == (self.index, address));
+        Ok(found.map(|(.., station)| station))
+    }
+
+    /// Lets the kernel send a datagram without a byte to a neighbour's discard port (RFC 863): before it can, it has to
+    /// find the neighbour. For who may not ask it for that.
+    fn knock(&self, address: IpAddr) -> io::Result<()> {
+        const DISCARD: u16 = 9;
+        let (any, to): (IpAddr, SocketAddr) = match address {
+            IpAddr::V4(v4) => ([0u8; 4].into(), (v4, DISCARD).into()),
+            IpAddr::V6(v6) => {
+                ([0u8; 16].into(), SocketAddrV6::new(v6, DISCARD, 0, self.index).into())
+            }
+        };
+        UdpSocket::bind((any, 0))?.send_to(&[], to).map(|_| ())
+    }
+
+    /// The interface was deleted.
+    fn is_gone(&mut self) -> io::Result<bool> {
+        Ok(self.kernel.links()?.iter().all(|link| link.index != self.index))
+    }
+
+    /// The kernel has this address on the interface.
+    fn has(&mut self, address: IpAddr) -> io::Result<bool> {
+        let all = self.kernel.addrs()?;
+        Ok(all.iter().any(|addr| addr.index == self.index && addr.addr == address))
     }
 }
 
@@ -148,7 +171,7 @@ fn refusal(error: &io::Error, at: SocketAddr) -> Error {
 impl Stack {
     /// A stack that lives beside the kernel on the addresses that the kernel has on `interface`, which is opened on
     /// the link of this name and with no flows (`Flows::default()`). Only ports of its sockets are its own. Its
-    /// neighbours are asked for by the kernel, which takes CAP_NET_ADMIN.
+    /// neighbours are asked for by the kernel.
     ///
     /// # Errors
     /// `NotFound`, when there is no such link or it has no address; what the kernel says.
@@ -281,7 +304,13 @@ impl Stack {
                     self.hold_again();
                 }
             }
-            Change::AddressRemoved(address) => self.remove_address(now, address)?,
+            // A link that is deleted loses its addresses first.
+            Change::AddressRemoved(_) if beside.is_gone()? => return Err(self.interface.gone()),
+            Change::AddressRemoved(address) => {
+                if !beside.has(address)? {
+                    self.remove_address(now, address)?;
+                }
+            }
             Change::Overrun => self.read_kernel(now)?,
             Change::Neighbour(_, None) | Change::Gone | Change::Running(_) | Change::Mtu(_) => {}
         }

@@ -28,9 +28,7 @@ impl Stack {
         while let Some(change) = self.interface.poll_change() {
             self.follow_kernel(now, &change)?;
             match change {
-                Change::Gone => {
-                    return Err(io::Error::new(io::ErrorKind::NotFound, "the link was deleted"));
-                }
+                Change::Gone => return Err(self.interface.gone()),
                 // The interface's capabilities have the MTU, which `poll_rest` compares. Addresses,
                 // neighbours and routes of the kernel's are not ours, unless we live beside it; what
                 // cannot be sent while the link is down waits, or is lost as on any network.

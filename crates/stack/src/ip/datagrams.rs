@@ -12,7 +12,9 @@ use super::input::Direct;
 use super::stack::Stack;
 use super::streams::overlaps;
 use super::table::{Protocol, Socket};
-use super::udp::{Messages, Queue, Received, Staged, Taker, Through, UdpState, Viewer};
+use super::udp::{
+    Failure, Incoming, Messages, Queue, Received, Staged, Taken, Taker, Through, UdpState, Viewer,
+};
 
 impl Stack {
     /// A socket at `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too.
@@ -52,6 +54,7 @@ impl Stack {
             staged: Staged::default(),
             marking: Marking::default(),
             via: None,
+            carried: None,
         };
         let inserted = core.table.insert(Socket::Udp(Box::new(state)));
         let index = inserted.inspect_err(|_| core.free_port(Protocol::Udp, local.port()))?;
@@ -90,33 +93,42 @@ impl Stack {
         &mut self,
         now: Instant,
         id: SocketId,
-        mut view: impl FnMut(Messages<'_>),
+        view: impl FnMut(Messages<'_>),
     ) -> io::Result<Result<usize, Error>> {
-        let queued = match self.udp_take_queue(id, &mut view) {
-            Ok(queued) => queued,
-            Err(error) => return Ok(Err(error)),
-        };
-        let taken = self.udp_recv_direct(now, id, &mut Viewer(view))?;
-        Ok(Ok(queued + taken))
+        self.udp_take(now, id, &mut Viewer(view))
     }
 
-    /// Gives the queue's messages to `view`.
-    pub(super) fn udp_take_queue(
+    /// Gives `taker` what waits in the queue, and then what one batch of packets of the interface brings; returns
+    /// how many messages.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_recv_batch`].
+    pub(crate) fn udp_take(
         &mut self,
+        now: Instant,
         id: SocketId,
-        view: &mut impl FnMut(Messages<'_>),
-    ) -> Result<usize> {
-        let udp = self.core.table.udp(id)?;
-        let mut count = 0;
+        taker: &mut dyn Taker,
+    ) -> io::Result<Result<usize, Error>> {
+        let level = self.core.config.level;
+        let udp = match self.core.table.udp(id) {
+            Ok(udp) => udp,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut taken = 0;
         while let Some(messages) = udp.queue.front() {
-            count += messages.count();
-            view(messages);
+            let count = messages.count();
+            if taker.take(level, &Incoming { messages, head: None }) == Taken::NoRoom {
+                return Ok(Ok(taken));
+            }
+            taken += count;
             udp.queue.drop_front();
         }
-        match udp.error.take() {
-            Some(error) if count == 0 => Err(error),
-            _ => Ok(count),
+        if taken == 0
+            && let Some(error) = udp.error.take()
+        {
+            return Ok(Err(error));
         }
+        Ok(Ok(taken + self.udp_recv_direct(now, id, taker)?))
     }
 
     /// Receives a batch of packets; `taker` gets what is for this socket.
@@ -149,25 +161,25 @@ impl Stack {
         memory: &mut [u8],
         told: impl FnMut(SocketAddr, Range<usize>),
     ) -> io::Result<Result<usize, Error>> {
-        let level = self.core.config.level;
         let mut through = Through { pipeline, memory, filled: 0, told };
-        let udp = match self.core.table.udp(id) {
-            Ok(udp) => udp,
-            Err(error) => return Ok(Err(error)),
-        };
-        while let Some(messages) = udp.queue.front() {
-            if !through.take_verified(level, &messages) {
-                return Ok(Ok(through.filled));
-            }
-            udp.queue.drop_front();
-        }
-        if through.filled == 0
-            && let Some(error) = udp.error.take()
-        {
-            return Ok(Err(error));
-        }
-        self.udp_recv_direct(now, id, &mut through)?;
-        Ok(Ok(through.filled))
+        let taken = self.udp_take(now, id, &mut through)?;
+        Ok(taken.map(|_| through.filled))
+    }
+
+    /// From now on the socket carries a transport of its own, which finds the MTU of its paths itself (RFC 8899) and
+    /// speaks with one peer at a time: nothing is fragmented, an ICMP "too big" is not believed, broadcasts are not
+    /// taken, and what fails is told by peer ([`Stack::udp_poll_failure`]).
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn udp_carry(&mut self, id: SocketId) -> Result<()> {
+        self.core.table.udp(id)?.carried.get_or_insert_default();
+        Ok(())
+    }
+
+    /// What failed next, on a socket that carries a transport. Few are kept: the oldest makes room.
+    pub fn udp_poll_failure(&mut self, id: SocketId) -> Option<Failure> {
+        self.core.table.udp(id).ok()?.carried.as_mut()?.pop_front()
     }
 
     /// Takes what is sent to `group` too.

@@ -33,7 +33,8 @@ impl Direct<'_> {
             Direct::Stream { place, .. } => {
                 place.filled > 0 && packet.bytes.len() > place.memory.len() - place.filled
             }
-            _ => false,
+            Direct::Udp { taker, .. } => taker.is_full_for(packet.bytes.len()),
+            Direct::None => false,
         }
     }
 }
@@ -152,11 +153,11 @@ impl Core {
             let mut told = false;
             for at in 0..self.table.bound(Protocol::Udp, local.port()).len() {
                 let index = self.table.bound(Protocol::Udp, local.port())[at];
-                if let Some(udp) = self.table.udp_at(index)
-                    && udp.remote == Some(remote)
-                {
+                let Some(udp) = self.table.udp_at(index) else { continue };
+                let carries = udp.carried.is_some() && what != Error::TimedOut;
+                if udp.remote == Some(remote) || carries {
                     told = true;
-                    udp.error = Some(what);
+                    udp.fail(remote, what);
                     self.tell(index, Event::Error);
                 }
             }
@@ -198,9 +199,15 @@ impl Core {
     /// A packet of ours did not fit: believed when it is one that is under way (RFC 5927, section 7).
     fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
         if error.protocol == udp::NUMBER {
-            return match self.table.bound(Protocol::Udp, local.port()) {
+            let bound = self.table.bound(Protocol::Udp, local.port());
+            let believes = |index: &u32| match &self.table.slots[*index as usize].socket {
+                Some(Socket::Udp(udp)) => udp.carried.is_none(),
+                _ => false,
+            };
+            return match bound {
                 [] => self.icmp_stray(),
-                _ => self.layer.accept_too_big(now, error),
+                _ if bound.iter().any(believes) => self.layer.accept_too_big(now, error),
+                _ => {}
             };
         }
         let Some((index, stream)) = self.quoted(error, local, remote) else {
@@ -302,7 +309,7 @@ impl Core {
                 let member = !to.is_multicast() || udp.groups.contains(&to);
                 let bound = udp.local.ip().is_unspecified() || udp.local.ip() == to;
                 let peer = udp.remote.is_none_or(|remote| remote == incoming.messages.from);
-                member && peer && (bound || !to.is_multicast())
+                member && peer && (bound || !to.is_multicast()) && udp.carried.is_none()
             });
             if wants {
                 delivered = true;

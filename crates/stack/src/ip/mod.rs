@@ -12,10 +12,12 @@
 
 mod answers;
 mod backlog;
+mod below;
 mod beside;
 mod changes;
 mod config;
 mod datagrams;
+mod gather;
 mod host;
 mod input;
 mod mover;
@@ -51,5 +53,6 @@ pub use options::SendFlags;
 pub use readiness::Readiness;
 pub use snapshot::{Snapshot, SocketKind, SocketView};
 pub use stack::Stack;
-pub use udp::{Messages, Received};
+pub use udp::{Failure, Messages, Received};
+pub(crate) use udp::{Incoming, Taken, Taker};
 pub use xdr::{Array, Number};

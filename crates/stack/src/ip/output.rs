@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use fusewire_base::{Instant, Sum};
-use fusewire_device::interface::{Capabilities, Checksum, Interface, Segmentation, TxPacket};
-use fusewire_kernels::{Level, sum};
+use fusewire_device::interface::{Capabilities, Checksum, Segmentation, TxPacket};
 use fusewire_net::{Packet, Via};
 use fusewire_transport::machine::TransmitKind;
 use fusewire_transport::tcp::Transmit;
 use fusewire_wire::tcp::{self, Flags, Header};
-use fusewire_wire::udp;
+use fusewire_wire::{ipv4, ipv6, udp};
 
+use super::below::Below;
 use super::config::{Counters, Marking, SocketId};
 use super::table::{Socket, Table};
 use super::tcp::Stream;
@@ -53,6 +53,12 @@ impl Offload {
             mtu: caps.mtu,
         }
     }
+
+    /// Most payload bytes of a UDP super-frame.
+    pub fn udp_payload_max(&self, is_v6: bool) -> usize {
+        let header = if is_v6 { ipv6::HEADER_LEN } else { ipv4::MIN_HEADER_LEN };
+        self.packet_max.saturating_sub(header + udp::HEADER_LEN)
+    }
 }
 
 /// A packet that is to leave.
@@ -69,26 +75,29 @@ struct Planned {
 
 /// The packets that are to leave.
 pub struct Output {
-    headers: Box<[[u8; HEADER_ROOM]]>,
+    pub headers: Box<[[u8; HEADER_ROOM]]>,
     planned: Vec<Planned>,
     /// Pieces of the payloads of a batch; empty between calls.
     pieces: Vec<IoSlice<'static>>,
     /// Those before it have left.
     done: usize,
     pub offload: Offload,
-    pub level: Level,
 }
 
 impl Output {
-    pub fn new(caps: &Capabilities, level: Level) -> Output {
+    pub fn new(caps: &Capabilities) -> Output {
         Output {
             headers: vec![[0; HEADER_ROOM]; SLOTS].into_boxed_slice(),
             planned: Vec::with_capacity(SLOTS),
             pieces: Vec::with_capacity(2 * SLOTS),
             done: 0,
             offload: Offload::of(caps),
-            level,
         }
+    }
+
+    /// Packets that are planned.
+    pub fn planned(&self) -> usize {
+        self.planned.len()
     }
 
     /// Packets that may still be planned.
@@ -229,7 +238,7 @@ impl Output {
     /// The interface's.
     pub fn flush(
         &mut self,
-        interface: &mut dyn Interface,
+        interface: &mut Below,
         table: &Table,
         counters: &mut Counters,
         watch: &mut Watch,
@@ -325,16 +334,17 @@ impl UdpPacket {
 }
 
 impl Output {
-    /// Writes the headers of a datagram or super-frame; returns their length and what is left for the device.
+    /// Writes the headers of a datagram or super-frame; returns their length and what is left for the device. Asks for
+    /// the sum of the payload where nothing is.
     pub fn udp_header(
         &self,
         via: &Via,
         packet: UdpPacket,
-        payload: &[u8],
-        payload_sum: Option<Sum>,
+        payload_len: usize,
+        payload_sum: impl FnOnce() -> Sum,
         out: &mut [u8; HEADER_ROOM],
     ) -> (usize, Checksum) {
-        let len = payload.len() + udp::HEADER_LEN;
+        let len = payload_len + udp::HEADER_LEN;
         let start = via.emit(&packet.ip(len), out);
         let pseudo = via.pseudo_header_sum(udp::NUMBER, len);
         let mut header = udp::Header {
@@ -350,8 +360,7 @@ impl Output {
         } else {
             header.emit(at);
             let head = pseudo + Sum::of(&at[..8]);
-            let payload_sum = payload_sum.unwrap_or_else(|| sum(self.level, payload));
-            header.checksum = udp_checksum(head + payload_sum);
+            header.checksum = udp_checksum(head + payload_sum());
             Checksum::InPlace
         };
         header.emit(at);

@@ -40,6 +40,8 @@ pub struct Pending {
 struct PendingCall {
     id: SocketId,
     to: SocketAddr,
+    /// Other than the socket's.
+    traffic_class: Option<u8>,
     message_len: usize,
     bytes: Vec<u8>,
     until: Instant,
@@ -54,7 +56,7 @@ impl Pending {
 
 impl Core {
     /// Where messages of a socket go: to `to`, or to whom it is connected.
-    fn udp_way(
+    pub(super) fn udp_way(
         &mut self,
         now: Instant,
         id: SocketId,
@@ -80,32 +82,43 @@ impl Core {
         Ok((packet, via))
     }
 
+    /// Sending to `peer` failed.
+    pub(super) fn udp_fail(&mut self, id: SocketId, peer: SocketAddr, error: Error) {
+        if let Ok(udp) = self.table.udp(id) {
+            udp.fail(peer, error);
+            self.tell(id.index, Event::Error);
+        }
+    }
+
     /// The longest message that goes to `to` in one packet, as far as is known before its way is.
-    fn message_fitting(&self, to: SocketAddr) -> usize {
+    pub(super) fn message_fitting(&self, to: SocketAddr) -> usize {
         let header = if to.is_ipv4() { ipv4::MIN_HEADER_LEN } else { ipv6::HEADER_LEN };
         self.layer.mtu_to(to.ip()).saturating_sub(header + udp::HEADER_LEN)
     }
 
-    /// Keeps messages until the way is known; returns how many. Those for which there is no room are lost.
-    fn pend(
+    /// Keeps messages until the way is known, gathered from pieces; returns how many. Those for which there is no room
+    /// are lost.
+    pub(super) fn pend<'a>(
         &mut self,
         now: Instant,
         id: SocketId,
-        bytes: &[u8],
+        (to, traffic_class): (SocketAddr, Option<u8>),
         message_len: usize,
-        to: SocketAddr,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> usize {
-        let count = bytes.len().div_ceil(message_len.max(1)).max(1);
+        let len: usize = pieces.clone().map(<[u8]>::len).sum();
+        let count = len.div_ceil(message_len.max(1)).max(1);
         let pending = &mut self.pending;
         let full = pending.calls.len() >= PENDING_CALLS;
-        if full || pending.bytes + bytes.len() > PENDING_BYTES {
+        if full || pending.bytes + len > PENDING_BYTES {
             self.counters.udp_unresolved += count as u64;
             return count;
         }
-        pending.bytes += bytes.len();
+        pending.bytes += len;
         pending.generation = self.layer.generation();
-        let until = now + PENDING_TIME;
-        pending.calls.push_back(PendingCall { id, to, message_len, bytes: bytes.to_vec(), until });
+        let (bytes, until) = (pieces.collect::<Vec<_>>().concat(), now + PENDING_TIME);
+        let call = PendingCall { id, to, traffic_class, message_len, bytes, until };
+        pending.calls.push_back(call);
         count
     }
 }
@@ -140,7 +153,19 @@ impl Stack {
         message_len: usize,
         to: Option<SocketAddr>,
     ) -> io::Result<Result<usize, Error>> {
-        let (packet, via) = match self.core.udp_way(now, id, to) {
+        self.udp_send_marked(now, id, bytes, message_len, (to, None))
+    }
+
+    /// As [`Stack::udp_send_batch`], with another traffic class than the socket's.
+    fn udp_send_marked(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        message_len: usize,
+        (to, traffic_class): (Option<SocketAddr>, Option<u8>),
+    ) -> io::Result<Result<usize, Error>> {
+        let (mut packet, via) = match self.core.udp_way(now, id, to) {
             Ok((_, Ok(_) | Err(NoPath::Resolving))) if message_len > MESSAGE_MAX => {
                 return Ok(Err(Error::TooLong { len: message_len, max: MESSAGE_MAX }));
             }
@@ -149,11 +174,14 @@ impl Stack {
             }
             Ok((packet, Ok(via))) => (packet, via),
             Ok((packet, Err(NoPath::Resolving))) => {
-                return Ok(Ok(self.core.pend(now, id, bytes, message_len, packet.dst)));
+                let to = (packet.dst, traffic_class);
+                let pieces = std::iter::once(bytes);
+                return Ok(Ok(self.core.pend(now, id, to, message_len, pieces)));
             }
             Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
+        packet.marking.traffic_class = traffic_class.unwrap_or(packet.marking.traffic_class);
         let whole = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
         if message_len > whole {
             let mut sent = 0;
@@ -196,7 +224,8 @@ impl Stack {
     ) -> io::Result<bool> {
         let core = &mut self.core;
         let mut header = [0; HEADER_ROOM];
-        let (len, checksum) = core.output.udp_header(via, packet, bytes, None, &mut header);
+        let sum = || fusewire_kernels::sum(core.config.level, bytes);
+        let (len, checksum) = core.output.udp_header(via, packet, bytes.len(), sum, &mut header);
         let payload = [IoSlice::new(bytes)];
         let segmentation = if bytes.len() > message_len {
             Segmentation::Udp { segment_len: message_len as u16 }
@@ -306,14 +335,15 @@ impl Stack {
         let (level, dst) = (core.config.level, &mut bytes[..message.len()]);
         let sum = if core.output.offload.checksum {
             level.run(Integrated { stage: pipeline, src: message, dst });
-            None
+            Sum::ZERO
         } else {
             let stage = then(pipeline, InternetSum);
-            Some(level.run(Integrated { stage: &stage, src: message, dst }).1)
+            level.run(Integrated { stage: &stage, src: message, dst }).1
         };
         let mut header = [0; HEADER_ROOM];
         let payload = &bytes[..message.len()];
-        let (len, checksum) = core.output.udp_header(&via, packet, payload, sum, &mut header);
+        let (len, checksum) =
+            core.output.udp_header(&via, packet, payload.len(), || sum, &mut header);
         let pieces = [IoSlice::new(payload)];
         let segmentation = Segmentation::None;
         let frame = TxPacket { header: &header[..len], payload: &pieces, checksum, segmentation };
@@ -344,13 +374,13 @@ impl Stack {
             checksum: Checksum::InPlace,
             segmentation: Segmentation::None,
         };
-        let mut sent = 0;
+        let (mut sent, level) = (0, core.config.level);
         let mut messages = bytes.chunks(message_len);
         loop {
             let mut count = 0;
             for message in messages.by_ref().take(BATCH) {
-                lens[count] =
-                    core.output.udp_header(via, packet, message, None, &mut headers[count]);
+                let (sum, out) = (|| fusewire_kernels::sum(level, message), &mut headers[count]);
+                lens[count] = core.output.udp_header(via, packet, message.len(), sum, out);
                 payloads[count] = [IoSlice::new(message)];
                 count += 1;
             }
@@ -486,18 +516,15 @@ impl Stack {
                 self.core.pending.calls.push_back(call);
                 continue;
             }
-            if resolving {
-                self.core.counters.udp_unresolved += count;
-                continue;
-            }
-            let sent =
-                self.udp_send_batch(now, call.id, &call.bytes, call.message_len, Some(call.to))?;
+            let sent = if resolving {
+                Err(Error::Unreachable)
+            } else {
+                let to = (Some(call.to), call.traffic_class);
+                self.udp_send_marked(now, call.id, &call.bytes, call.message_len, to)?
+            };
             if let Err(error) = sent {
                 self.core.counters.udp_unresolved += count;
-                if let Ok(udp) = self.core.table.udp(call.id) {
-                    udp.error = Some(error);
-                    self.core.tell(call.id.index, Event::Error);
-                }
+                self.core.udp_fail(call.id, call.to, error);
             }
         }
         Ok(())

@@ -78,6 +78,12 @@ pub enum Taken {
 pub trait Taker {
     /// Takes them in one pass.
     fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken;
+
+    /// There is no room for a packet of `len` bytes: it comes first the next time.
+    fn is_full_for(&self, len: usize) -> bool {
+        let _ = len;
+        false
+    }
 }
 
 /// A [`Taker`] from a closure that sees messages once they are verified.
@@ -305,7 +311,21 @@ pub struct UdpState {
     pub marking: Marking,
     /// The way to whom was last sent to.
     pub via: Option<(SocketAddr, Via)>,
+    /// What failed, where the socket carries a transport ([`Stack::udp_carry`](super::Stack::udp_carry)).
+    pub carried: Option<VecDeque<Failure>>,
 }
+
+/// What failed with one peer of a socket that carries a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// With whom.
+    pub peer: SocketAddr,
+    /// What; [`Error::TooLong`] of a datagram that did not leave.
+    pub error: Error,
+}
+
+/// Failures that wait to be asked for; the oldest makes room.
+const FAILURES_MAX: usize = 64;
 
 /// Messages of one length to one peer that leave together.
 #[derive(Debug, Default)]
@@ -321,6 +341,18 @@ impl Staged {
 }
 
 impl UdpState {
+    /// Sending to `peer` failed, or what was sent there.
+    pub fn fail(&mut self, peer: SocketAddr, error: Error) {
+        let Some(failures) = &mut self.carried else {
+            self.error = Some(error);
+            return;
+        };
+        if failures.len() == FAILURES_MAX {
+            failures.pop_front();
+        }
+        failures.push_back(Failure { peer, error });
+    }
+
     /// How well it fits a datagram; 0 for not at all. The best fit takes it.
     pub fn fit(&self, from: SocketAddr, to: IpAddr) -> u8 {
         let mut fit = 1;

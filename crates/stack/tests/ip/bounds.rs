@@ -356,12 +356,16 @@ fn a_syn_ends_time_wait_only_when_it_begins_a_connection() {
     assert!(answer.is_none_or(|answer| !answer.flags.has(Flags::RST)), "{answer:?}");
 }
 
+/// What an interface that is gone says.
+const GONE: io::ErrorKind = io::ErrorKind::NotFound;
+
 /// An interface that can go.
 struct Mortal {
     inner: Memory,
     gone: Arc<AtomicBool>,
     /// It says so, and gives no error.
     tells: bool,
+    error: io::ErrorKind,
     /// To sleep on, in place of its own.
     fd: Option<OwnedFd>,
 }
@@ -369,7 +373,7 @@ struct Mortal {
 impl Mortal {
     fn check(&self) -> io::Result<()> {
         if self.gone.load(Ordering::Acquire) && !self.tells {
-            return Err(io::ErrorKind::NetworkDown.into());
+            return Err(self.error.into());
         }
         Ok(())
     }
@@ -412,7 +416,7 @@ fn a_link_that_is_said_to_be_deleted_is_an_error_though_it_gives_none() {
     let (inner, _other) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
     let gone = Arc::new(AtomicBool::new(false));
     let net = net_config(&inner, 1);
-    let mortal = Mortal { inner, gone: gone.clone(), tells: true, fd: None };
+    let mortal = Mortal { inner, gone: gone.clone(), tells: true, error: GONE, fd: None };
     let mut now = Instant::from_ms(5);
     let mut stack = Stack::new(Box::new(mortal), net, Config::default(), [7; 32], now);
     drive(&mut stack, now);
@@ -422,11 +426,30 @@ fn a_link_that_is_said_to_be_deleted_is_an_error_though_it_gives_none() {
 }
 
 #[test]
+fn a_link_that_is_down_loses_what_is_sent_and_comes_back() {
+    let (inner, mut other) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
+    let down = Arc::new(AtomicBool::new(true));
+    let (net, error) = (net_config(&inner, 1), io::ErrorKind::NetworkDown);
+    let mortal = Mortal { inner, gone: down.clone(), tells: false, error, fd: None };
+    let now = Instant::from_ms(5);
+    let mut stack = Stack::new(Box::new(mortal), net, Config::default(), [7; 32], now);
+    let socket = stack.udp_bind((addr(false, 1), 7).into()).unwrap();
+    let peer = Some((addr(false, 0), 7).into());
+    assert_eq!(stack.udp_send(now, socket, b"lost", peer).unwrap(), Ok(true));
+    drive(&mut stack, now);
+    assert_eq!(other.receive().unwrap(), 0);
+    down.store(false, Ordering::Release);
+    assert_eq!(stack.udp_send(now, socket, b"sent", peer).unwrap(), Ok(true));
+    assert_eq!(other.receive().unwrap(), 1);
+    assert!(other.packet(0).bytes.ends_with(b"sent"));
+}
+
+#[test]
 fn nothing_hangs_when_the_interface_goes() {
     let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
     let gone = Arc::new(AtomicBool::new(false));
     let net = net_config(&a, 1);
-    let mortal = Mortal { inner: a, gone: gone.clone(), tells: false, fd: None };
+    let mortal = Mortal { inner: a, gone: gone.clone(), tells: false, error: GONE, fd: None };
     let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
     let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
     let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
@@ -445,7 +468,7 @@ fn nothing_hangs_when_the_interface_goes() {
         };
         b.transmit(&[packet]).unwrap();
         for result in [waits.join().unwrap(), accepts.join().unwrap()] {
-            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::NetworkDown);
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::NotFound);
         }
     });
     assert!(host.udp_bind((addr(false, 1), 8).into()).is_err());
@@ -465,7 +488,7 @@ fn tasks_hear_that_the_interface_is_gone_and_nothing_burns() {
         let (a, mut b) = pair(Pair { link: Link::Ip, ..Pair::default() }).unwrap();
         let gone = Arc::new(AtomicBool::new(false));
         let net = net_config(&a, 1);
-        let mortal = Mortal { inner: a, gone: gone.clone(), tells: false, fd: None };
+        let mortal = Mortal { inner: a, gone: gone.clone(), tells: false, error: GONE, fd: None };
         let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
         let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
         let listener = host.tcp_listen((addr(false, 1), 80).into(), 8).unwrap();
@@ -486,7 +509,7 @@ fn tasks_hear_that_the_interface_is_gone_and_nothing_burns() {
         }
         for result in [waits.poll(context).map_ok(|_| ()), accepts.poll(context).map_ok(|_| ())] {
             let Poll::Ready(Err(error)) = result else { panic!("{result:?}") };
-            assert_eq!(error.kind(), io::ErrorKind::NetworkDown);
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
         }
         let before = used();
         std::thread::sleep(Duration::from_millis(300));
@@ -505,7 +528,7 @@ fn a_descriptor_in_error_burns_nothing() {
             let (hung_up, _) = io::pipe().unwrap();
             let net = net_config(&inner, 1);
             let fd = Some(OwnedFd::from(hung_up));
-            let mortal = Mortal { inner, gone: Arc::default(), tells: false, fd };
+            let mortal = Mortal { inner, gone: Arc::default(), tells: false, error: GONE, fd };
             let host = Host::new(Box::new(mortal), net, HostConfig::default()).unwrap();
             let socket = host.udp_bind((addr(false, 1), 7).into()).unwrap();
             std::thread::scope(|scope| {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use fusewire_base::{Instant, Seq, Sum};
 use fusewire_device::interface::Interface;
 use fusewire_device::interface::memory::Memory;
+use fusewire_device::{Ecn, TxFrame};
 use fusewire_stack::ip::net::{Cause, Packet};
-use fusewire_stack::ip::{Config, Error, Event, SocketId, Stack};
+use fusewire_stack::ip::{Config, Error, Event, Failure, SocketId, Stack};
 use fusewire_transport::tcp::State;
 use fusewire_wire::icmp::{self, Message};
 use fusewire_wire::tcp::{Flags, Header};
@@ -85,6 +86,41 @@ fn a_path_is_narrowed_by_what_quotes_a_packet_of_ours() {
     drive(&mut stack, now);
     assert_eq!(stack.udp_recv(socket, &mut [0; 8]), Err(Error::Refused));
     assert_eq!(stack.counters().icmp_stray, 1);
+}
+
+#[test]
+fn a_transport_on_top_finds_its_paths_itself_and_hears_of_each_peer() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let socket = stack.udp_bind(SocketAddr::new(addr(false, 1), 7)).unwrap();
+    stack.udp_carry(socket).unwrap();
+    let peers = [9, 10].map(|last| SocketAddr::from(([192, 0, 2, last], 80)));
+    let bytes = [1; 1473];
+    let frame = |peer, len| TxFrame {
+        peer,
+        header: &bytes[..20],
+        payload: &bytes[20..len],
+        ecn: Ecn::Ect0,
+    };
+    let frames = [frame(peers[0], 1472), frame(peers[1], 1473), frame(peers[1], 1472)];
+    let sum = |frame: &TxFrame<'_>| Sum::of(&bytes[..frame.len()]);
+    assert_eq!(stack.udp_send_frames(now, socket, &frames, sum).unwrap(), Ok(3));
+    let error_of = |error| Some(Failure { peer: peers[1], error });
+    let too_long = Error::TooLong { len: 1473, max: 1472 };
+    assert_eq!(stack.udp_poll_failure(socket), error_of(too_long));
+    assert_eq!(other.receive().unwrap(), 2);
+    let datagrams = [0, 1].map(|at| other.packet(at).bytes.to_vec());
+    assert!(datagrams.iter().all(|datagram| datagram.len() == 1500 && datagram[1] == 2));
+    // Anybody can say it, and who probes does not need to hear it.
+    send(&mut other, &error(NARROW, &datagrams[1][..28]));
+    drive(&mut stack, now);
+    assert_eq!(stack.udp_send_frames(now, socket, &frames[2..], sum).unwrap(), Ok(1));
+    assert_eq!(sent(&mut other).len(), 1500);
+    send(&mut other, &error(NOBODY, &datagrams[1][..28]));
+    drive(&mut stack, now);
+    assert_eq!(stack.udp_poll_failure(socket), error_of(Error::Refused));
+    assert_eq!(stack.udp_poll_failure(socket), None);
+    assert_eq!(stack.udp_recv(socket, &mut [0; 8]), Ok(None), "the other peer is there");
+    assert_eq!(stack.counters().icmp_stray, 0);
 }
 
 /// A listening stack, and a peer whose handshake is done; the stack has sent the peer some bytes, which are

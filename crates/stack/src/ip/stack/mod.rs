@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -19,6 +19,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 mod upkeep;
 
 use super::answers::Answers;
+use super::below::Below;
 use super::beside::Beside;
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
 use super::input::Direct;
@@ -46,7 +47,7 @@ const RESOLVE_RETRY: Duration = Duration::from_millis(10);
 ///
 /// Nothing is allocated for a packet. Sockets, queues, rings and tables have the bounds of [`Config`].
 pub struct Stack {
-    pub(super) interface: Box<dyn Interface>,
+    pub(super) interface: Below,
     pub(super) core: Core,
     /// The kernel, where we live on its addresses.
     pub(super) beside: Option<Box<Beside>>,
@@ -131,7 +132,7 @@ impl Stack {
             layer: Layer::new(net, &seed, now),
             table: Table::new(max, key(3)),
             counters: Counters::default(),
-            output: Output::new(caps, config.level),
+            output: Output::new(caps),
             last: None,
             isn: Generator::new(&secrets.isn),
             secrets,
@@ -157,7 +158,7 @@ impl Stack {
             watch: Watch::default(),
             config,
         };
-        Stack { interface, core, beside: None, look_at: None, next: 0, batch: 0 }
+        Stack { interface: Below(interface), core, beside: None, look_at: None, next: 0, batch: 0 }
     }
 
     // ---- driving
@@ -246,7 +247,7 @@ impl Stack {
         loop {
             let all = self.core.collect(now);
             let core = &mut self.core;
-            let (interface, table) = (&mut *self.interface, &core.table);
+            let (interface, table) = (&mut self.interface, &core.table);
             let drained =
                 core.output.flush(interface, table, &mut core.counters, &mut core.watch)?;
             if all || !drained {
@@ -349,23 +350,29 @@ impl Stack {
         None
     }
 
-    /// Sleeps until there is something to do, or `timeout` has passed. `now` is the time at which it begins.
+    /// Sleeps until there is something to do, the interface can be written to (when `want_write`), or `timeout` has
+    /// passed: false. `now` is the time at which it begins. May wake for nothing.
     ///
     /// # Errors
     /// The interface's, when it is broken or gone.
-    pub fn wait(&mut self, now: Instant, timeout: Option<Duration>) -> io::Result<()> {
+    pub fn wait(
+        &mut self,
+        now: Instant,
+        timeout: Option<Duration>,
+        want_write: bool,
+    ) -> io::Result<bool> {
         let due = self.poll_timeout().map(|at| at.saturating_since(now));
         let timeout = match (timeout, due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
         if self.has_unread() {
-            return Ok(());
+            return Ok(true);
         }
-        let full = !self.core.output.is_empty();
+        let full = want_write || !self.core.output.is_empty();
         // It wakes for changes too.
         self.look_at = None;
-        self.interface.wait(timeout, full).map(|_| ())
+        self.interface.wait(timeout, full)
     }
 
     /// Wakes [`Stack::wait`] from another thread.
@@ -378,7 +385,17 @@ impl Stack {
         self.interface.capabilities()
     }
 
+    /// Most bytes of the datagrams that leave as one super-frame.
+    pub fn udp_super_frame_max(&self, is_v6: bool) -> usize {
+        self.core.output.offload.udp_payload_max(is_v6)
+    }
+
     /// The interface itself.
+    pub fn interface(&self) -> &dyn Interface {
+        &*self.interface
+    }
+
+    /// As [`Stack::interface`], to be changed.
     pub fn interface_mut(&mut self) -> &mut dyn Interface {
         &mut *self.interface
     }
@@ -391,6 +408,20 @@ impl Stack {
     /// The IP layer.
     pub fn layer(&self) -> &Layer {
         &self.core.layer
+    }
+
+    /// The way to `destination`, from `source` when that is fixed already; a next hop that is not known is asked for.
+    ///
+    /// # Errors
+    /// See [`NoPath`](fusewire_net::NoPath).
+    pub fn route(
+        &mut self,
+        now: Instant,
+        destination: IpAddr,
+        source: Option<IpAddr>,
+    ) -> Result<fusewire_net::Via, fusewire_net::NoPath> {
+        self.core.layer_speaks = true;
+        self.core.layer.route(now, destination, source)
     }
 
     /// Adds a route; false when there is no room.
