@@ -1,16 +1,14 @@
 //! From a user's words to a device: which interface, whose address, which port.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
 
 use fusewire_device::interface::devices;
-use fusewire_device::interface::flows::{Flows, Protocol};
-use fusewire_device::interface::hold::Hold;
-use fusewire_device::interface::host::{Host, HostLink};
-use fusewire_device::interface::{packet, tap, xdp};
-use fusewire_net::{Cidr, Link, Route};
-use fusewire_wire::ethernet::Address;
+use fusewire_device::interface::flows::Flows;
+use fusewire_device::interface::host::Host;
+use fusewire_device::interface::{Interface, packet, tap, xdp};
+use fusewire_net::{Cidr, NoPath, Route};
 
 use super::*;
 
@@ -137,9 +135,9 @@ pub fn connect(settings: &Settings, remote: SocketAddr) -> io::Result<OnInterfac
         found.ok_or_else(|| nowhere(settings, all, &format!("none to reach {to} from")))
     })?;
     let now = device.clock.now();
-    let unreachable = match device.way(now, to) {
-        Ok(_) | Err(fusewire_net::NoPath::Resolving) => None,
-        Err(fusewire_net::NoPath::Own) => Some("it is this host's own".into()),
+    let unreachable = match device.stack.route(now, to, Some(device.local.ip())) {
+        Ok(_) | Err(NoPath::Resolving) => None,
+        Err(NoPath::Own) => Some("it is this host's own".into()),
         Err(why) => Some(why.to_string()),
     };
     match unreachable {
@@ -172,11 +170,7 @@ fn first(all: &[Cidr], is_v6: Option<bool>) -> Option<Cidr> {
 
 /// The address that the kernel would send from. No packet leaves.
 fn kernels_choice(to: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = match to {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let socket = UdpSocket::bind((any(to), 0)).ok()?;
     socket.connect((to, 9)).ok()?;
     socket.local_addr().ok().map(|addr| addr.ip())
 }
@@ -187,7 +181,7 @@ fn open(
     port: u16,
     choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
 ) -> io::Result<OnInterface> {
-    let name = &settings.name.interface;
+    let name = settings.name.interface.as_str();
     let kind = match settings.name.kind {
         Kind::Auto => match devices::choose(&devices::list()?, Some(name))?.0 {
             "xdp" => Kind::Xdp,
@@ -200,78 +194,89 @@ fn open(
             "tap:{name} needs an address of its own: --address ADDRESS/PREFIX"
         )));
     }
-    let (name, queue) = (name.as_str(), settings.name.queue);
-    let take = |flows| take(kind, name, queue, flows);
-    if settings.own.is_empty() {
-        return beside(name, port, take, choose);
-    }
-    let all: Vec<Cidr> = settings.own.iter().map(|own| own.address).collect();
+    let clock = Clock::new();
+    let take = |flows| take(kind, name, settings.name.queue, flows);
+    let (stack, address) = if settings.own.is_empty() {
+        beside(name, take, choose, &clock)?
+    } else {
+        alone(&settings.own, kind, take, choose, &clock)?
+    };
+    let local = SocketAddr::new(address, port);
+    OnInterface::new(stack, local, clock)
+        .map_err(|e| io::Error::new(io::Error::from(e).kind(), format!("UDP port {port}: {e}")))
+}
+
+/// On an address of our own, once it is clear that nobody else has it.
+fn alone(
+    own: &[Own],
+    kind: Kind,
+    take: impl FnOnce(Flows) -> io::Result<Box<dyn Interface>>,
+    choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
+    clock: &Clock,
+) -> io::Result<(ip::Stack, IpAddr)> {
+    let all: Vec<Cidr> = own.iter().map(|own| own.address).collect();
     let cidr = choose(&all)?;
+    let address = cidr.address();
     let taken = Host::open()?.addrs()?;
-    if taken.iter().any(|addr| addr.addr == cidr.address()) {
-        let what = format!("{} is the kernel's: give an address that nobody has", cidr.address());
+    if taken.iter().any(|addr| addr.addr == address) {
+        let what = format!("{address} is the kernel's: give an address that nobody has");
         return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
     }
-    let interface = take(Flows::addrs([cidr.address()]))?;
-    let mut net = net_config(&*interface);
+    let interface = take(Flows::addrs([address]))?;
+    let mut net = ip::Stack::net_config(&*interface);
     net.addresses = vec![cidr];
     // Of a TAP we are one of two ends.
     net.duplicate_detection = kind != Kind::Tap;
-    for gateway in settings.own.iter().filter_map(|own| own.gateway) {
-        let any: IpAddr = match gateway {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let route = Cidr::new(any, 0);
+    for gateway in own.iter().filter_map(|own| own.gateway) {
+        let route = Cidr::new(any(gateway), 0);
         net.routes.extend(route.map(|destination| Route { destination, gateway: Some(gateway) }));
     }
-    // The kernel has no such address, and so no such port: any is free.
-    let port = match port {
-        0 => u16::from_be_bytes([random()?[0], random()?[1]]) | 0xc000,
-        port => port,
-    };
-    let local = SocketAddr::new(cidr.address(), port);
-    let mut device = OnInterface::new(interface, net, local, &random()?, Clock::new());
-    device.await_address()?;
-    Ok(device)
+    let mut stack = ip::Stack::new(interface, net, config(), random()?, clock.now());
+    /// Longer than RFC 4862 takes for it.
+    const PATIENCE: Duration = Duration::from_secs(4);
+    let end = clock.now() + PATIENCE;
+    while !stack.layer().is_own(address) {
+        let now = clock.now();
+        if now >= end {
+            let what = format!("another host answers for the address {address}");
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+        }
+        stack.poll(now)?;
+        stack.wait(now, Some(end.saturating_since(now)), false)?;
+    }
+    Ok((stack, address))
 }
 
 /// On the kernel's address, which keeps all ports but ours.
 fn beside(
     name: &str,
-    port: u16,
     take: impl FnOnce(Flows) -> io::Result<Box<dyn Interface>>,
     choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
-) -> io::Result<OnInterface> {
-    let mut host = Host::open()?;
-    let link = link(&mut host, name)?;
-    let mut addrs = host.addrs()?;
-    addrs.retain(|addr| addr.index == link.index);
-    let all: Vec<Cidr> =
-        addrs.iter().filter_map(|addr| Cidr::new(addr.addr, addr.prefix_len)).collect();
-    let cidr = choose(&all)?;
-    let hold = Hold::new(Protocol::Udp, SocketAddr::new(cidr.address(), port)).map_err(|e| {
-        io::Error::new(e.kind(), format!("UDP port {port} of {}: {e}", cidr.address()))
-    })?;
-    let local = SocketAddr::new(cidr.address(), hold.port().port);
-    let interface = take(Flows::ports([hold.port()]))?;
-    let mut net = net_config(&*interface);
-    (net.answers, net.duplicate_detection, net.addresses) = (false, false, vec![cidr]);
-    let mut device = OnInterface::new(interface, net, local, &random()?, Clock::new());
-    let mut kernel = Kernel::new(link.index, hold)?;
-    kernel.read_again(&mut device.layer)?;
-    device.kernel = Some(kernel);
-    Ok(device)
+    clock: &Clock,
+) -> io::Result<(ip::Stack, IpAddr)> {
+    let links = Host::open()?.links()?;
+    if links.iter().all(|link| link.name != name) {
+        let all: Vec<_> = links.into_iter().map(|link| link.name).collect();
+        let what = format!("no interface {name}, but {}", all.join(" "));
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+    }
+    let interface = take(Flows::default())?;
+    let stack = ip::Stack::beside(interface, name, config(), random()?, clock.now())?;
+    let all: Vec<Cidr> = stack.layer().addresses().map(|entry| entry.cidr).collect();
+    let address = choose(&all)?.address();
+    Ok((stack, address))
 }
 
-fn link(host: &mut Host, name: &str) -> io::Result<HostLink> {
-    let links = host.links()?;
-    if let Some(link) = links.iter().find(|link| link.name == name) {
-        return Ok(link.clone());
+/// A stack of one UDP socket that nothing waits in.
+fn config() -> ip::Config {
+    ip::Config { max_sockets: 1, udp_queue_bytes: 0, udp_queue_entries: 8, ..ip::Config::default() }
+}
+
+fn any(version: IpAddr) -> IpAddr {
+    match version {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
-    let all: Vec<_> = links.into_iter().map(|link| link.name).collect();
-    let what = format!("no interface {name}, but {}", all.join(" "));
-    Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
 fn take(
@@ -292,16 +297,6 @@ fn take(
     })
 }
 
-/// The IP layer of an interface: its link, station and MTU, and nothing else.
-fn net_config(interface: &dyn Interface) -> NetConfig {
-    let caps = interface.capabilities();
-    let link = match caps.mac {
-        Some(mac) => Link::Ethernet(Address(mac)),
-        None => Link::Ip,
-    };
-    NetConfig { mtu: caps.mtu, ..NetConfig::new(link) }
-}
-
 fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     let mut done = 0;
@@ -309,27 +304,6 @@ fn random() -> io::Result<[u8; 32]> {
         done += rustix::rand::getrandom(&mut bytes[done..], rustix::rand::GetRandomFlags::empty())?;
     }
     Ok(bytes)
-}
-
-impl OnInterface {
-    /// Waits until it is clear that nobody else has our address, and speaks until then.
-    fn await_address(&mut self) -> io::Result<()> {
-        /// Longer than RFC 4862 takes for it.
-        const PATIENCE: Duration = Duration::from_secs(4);
-        let end = self.clock.now() + PATIENCE;
-        let mut batch = RxBatch::new(1);
-        while !self.layer.is_own(self.local.ip()) {
-            let left = end.saturating_since(self.clock.now());
-            if left.is_zero() {
-                let what = format!("another host answers for the address {}", self.local.ip());
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
-            }
-            self.receive(&mut batch)?;
-            self.wait(Some(left), false)?;
-        }
-        let now = self.clock.now();
-        self.upkeep(now)
-    }
 }
 
 #[cfg(test)]
