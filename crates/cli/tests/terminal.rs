@@ -25,6 +25,8 @@ fn on_a_terminal(world: &World, user: &str, args: &[&str], answer: &str) -> Done
     let line: Vec<_> = line.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let mut command = Command::new("script");
     command.args(["-qec", &line.join(" "), "/dev/null"]).current_dir(world.path("here"));
+    // Without the name of a terminal there is no bar.
+    command.env("TERM", "xterm");
     command.env("XDG_STATE_HOME", world.path(user)).env_remove("RUST_LOG");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
