@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> Result {
     }
     let peers = root().join("peers");
     step("peers", cargo().current_dir(&peers).args(["build", "--release"]))?;
-    step("program", cargo().args(["build", "--release"]))?;
+    step("program", cargo().args(["build", "--release", "--features", "full"]))?;
     let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
     fusewire.env("FUSEWIRE_PEERS", peers.join("target/release/fusewire-peers"));
     step("bench", fusewire.args(["bench", bench]).args(rest))
@@ -43,7 +43,7 @@ fn codecs(rest: &[String]) -> Result {
     install(&[("asn1c", "asn1c"), ("rpcgen", "libtirpc-dev")]);
     let peers = root().join("peers/codec");
     step("peers", cargo().current_dir(&peers).args(["build", "--release"]))?;
-    step("program", cargo().args(["build", "--release"]))?;
+    step("program", cargo().args(["build", "--release", "--features", "full"]))?;
     let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
     fusewire.env("FUSEWIRE_CODEC_PEERS", peers.join("target/release/fusewire-codec-peers"));
     step("bench", fusewire.args(["bench", "codec"]).args(rest))

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod changed;
 mod ci;
 mod compliance;
 mod fuzz;

@@ -62,7 +62,8 @@ pub fn run() -> Result {
     Err(format!("tidy: {} breaches of the house rules", breaches.len()))
 }
 
-fn metadata() -> Result<Value> {
+/// What cargo knows of the workspace.
+pub fn metadata() -> Result<Value> {
     let output = cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
         .output()

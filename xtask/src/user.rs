@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::shell::{Result, cargo, root, tests};
+use crate::test::choose;
 
 /// Debian's `nobody` and `nogroup`, as everywhere else.
 const NOBODY: u32 = 65_534;
@@ -95,10 +96,14 @@ fn command(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
     command
 }
 
-/// Runs all test programs as the user; `program` is ourselves. Only for root.
+/// Runs the test programs of `packages`, or all, as the user; `program` is ourselves. Only for root.
 ///
 /// Where the user cannot read the tree at all, as below `/root`, it says so, and what to do.
-pub fn all(program: &Path) -> Result {
+pub fn all(program: &Path, packages: Option<&[String]>) -> Result {
+    let is_left_out = |name: &String| LEFT_OUT.contains(&name.as_str());
+    if packages.is_some_and(|names| names.iter().all(is_left_out)) {
+        return Ok(());
+    }
     let folder = Folder::new()?;
     let readable = command("/bin/sh", &folder.0)
         .args(["-c", "test -r \"$0/Cargo.toml\" && test -x \"$1\""])
@@ -114,7 +119,8 @@ pub fn all(program: &Path) -> Result {
     }
     let runner = format!("target.'cfg(unix)'.runner=[{program:?}, \"as-user\", \"--\"]");
     let mut cargo = cargo();
-    cargo.args(["test", "--workspace", "--tests", "--no-fail-fast", "--config", &runner]);
+    cargo.args(["test", "--tests", "--no-fail-fast", "--config", &runner]);
+    choose(&mut cargo, packages);
     let ran = tests("tests without rights", cargo.env(FOLDER, &folder.0))?;
     println!("   without rights: {ran}");
     if ran.passed == 0 { Err("tests without rights: none ran".into()) } else { Ok(()) }

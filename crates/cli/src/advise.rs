@@ -49,7 +49,7 @@ const BYTES: u32 = 1408;
 
 /// Advises.
 pub fn run(options: &Advise) -> Result {
-    let machine = crate::model::machine(options.machine.as_ref())?;
+    let machine = crate::machine::machine(options.machine.as_ref())?;
     let (pipeline, said) = match (&options.description, &options.pipeline) {
         (Some(path), _) => described(path, &machine)?,
         (None, text) => {
@@ -79,7 +79,7 @@ pub fn run(options: &Advise) -> Result {
 /// The functions of a file, and the length of message that it says.
 fn described(path: &std::path::Path, machine: &Machine) -> Result<(Pipeline, Option<u32>)> {
     let failure = |code, why: String| Failure::new(code, format!("{}: {why}", path.display()));
-    let text = crate::model::text(path).map_err(|why| failure(Code::Failed, why))?;
+    let text = crate::machine::text(path).map_err(|why| failure(Code::Failed, why))?;
     let description: Description =
         serde_json::from_str(&text).map_err(|error| failure(Code::Usage, error.to_string()))?;
     if description.bytes == Some(0) {

@@ -5,8 +5,13 @@
     reason = "doc comments are help texts: [:port] is no link"
 )]
 
+#[cfg(not(feature = "full"))]
+mod absent;
+#[cfg(feature = "full")]
 mod advise;
+#[cfg(feature = "full")]
 mod asn1;
+#[cfg(feature = "full")]
 mod bench;
 mod connect;
 mod demo;
@@ -14,8 +19,11 @@ mod device;
 mod devices;
 mod get;
 mod key;
+#[cfg(feature = "full")]
 mod lab;
 mod ls;
+mod machine;
+#[cfg(feature = "full")]
 mod model;
 mod options;
 mod output;
@@ -23,8 +31,10 @@ mod put;
 mod report;
 mod serve;
 mod transfer;
+mod transfer_worker;
 mod url;
 mod view;
+#[cfg(feature = "full")]
 mod xdr;
 
 use std::io::IsTerminal;
@@ -32,8 +42,9 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Files in one pass over a user-level TCP, encrypted.
 #[derive(Parser)]
@@ -72,23 +83,35 @@ enum Command {
     Metrics(view::metrics::Metrics),
     /// Captures packets of running stacks, with comments on what became of them.
     Capture(view::capture::Capture),
+    /// One side of one transfer (what `demo` starts).
+    #[command(hide = true)]
+    TransferWorker(transfer_worker::Worker),
+    #[cfg(feature = "full")]
     /// ASN.1: checks modules, compiles them to Rust, reads and writes values, shows BER.
     #[command(subcommand)]
     Asn1(asn1::Asn1),
+    #[cfg(feature = "full")]
     /// Says what one pass costs and saves, before the work.
     #[command(subcommand)]
     Model(model::Model),
+    #[cfg(feature = "full")]
     /// Says whether functions of yours should run in one loop, by how much it pays, and why.
     Advise(advise::Advise),
+    #[cfg(feature = "full")]
     /// Checks files of the XDR language, and compiles them to Rust, with stubs for remote procedure calls.
     #[command(subcommand)]
     Xdr(xdr::Xdr),
+    #[cfg(feature = "full")]
     /// Repeats the experiments of five papers on this machine, and shows theirs beside ours.
     #[command(subcommand)]
     Lab(lab::Lab),
+    #[cfg(feature = "full")]
     /// Measures: the whole transfer beside other transports, the pipelines beside separate passes.
     #[command(subcommand)]
     Bench(bench::Bench),
+    #[cfg(not(feature = "full"))]
+    #[command(flatten)]
+    Absent(absent::Absent),
 }
 
 fn main() -> ExitCode {
@@ -111,12 +134,21 @@ fn main() -> ExitCode {
         Command::Top(top) => view::top::run(&top),
         Command::Metrics(metrics) => view::metrics::run(&metrics),
         Command::Capture(capture) => view::capture::run(&capture),
+        Command::TransferWorker(worker) => transfer_worker::work(worker),
+        #[cfg(feature = "full")]
         Command::Asn1(asn1) => asn1::run(&asn1),
+        #[cfg(feature = "full")]
         Command::Model(model) => model::run(&model),
+        #[cfg(feature = "full")]
         Command::Advise(advise) => advise::run(&advise),
+        #[cfg(feature = "full")]
         Command::Xdr(xdr) => xdr::run(&xdr),
+        #[cfg(feature = "full")]
         Command::Lab(lab) => lab::run(lab),
+        #[cfg(feature = "full")]
         Command::Bench(bench) => bench::run(bench),
+        #[cfg(not(feature = "full"))]
+        Command::Absent(absent) => absent::run(&absent),
     };
     output::finish(result)
 }
@@ -134,19 +166,21 @@ fn log_filter(text: &str) -> Result<String, String> {
     if !text.split(',').all(is_known) {
         return Err("expected off, error, warn, info, debug or trace".into());
     }
-    EnvFilter::try_new(text).map(|_| text.to_string()).map_err(|error| error.to_string())
+    text.parse::<Targets>().map(|_| text.to_string()).map_err(|error| error.to_string())
 }
 
 /// Logs go to standard error; the option wins over RUST_LOG.
 fn log(level: Option<&str>) -> output::Result {
-    let filter = match level {
-        Some(level) => EnvFilter::try_new(level)
-            .map_err(|e| output::Failure::new(output::Code::Usage, format!("--log-level: {e}")))?,
-        None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
+    let wrong =
+        |name: &str, error| output::Failure::new(output::Code::Usage, format!("{name}: {error}"));
+    let filter: Targets = match (level, std::env::var("RUST_LOG")) {
+        (Some(level), _) => level.parse().map_err(|e| wrong("--log-level", e))?,
+        (None, Ok(level)) => level.parse().map_err(|e| wrong("RUST_LOG", e))?,
+        (None, Err(_)) => Targets::new().with_default(LevelFilter::WARN),
     };
-    let colours = std::io::stderr().is_terminal();
-    let format = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    format.with_writer(std::io::stderr).init();
+    let format = tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal());
+    let format = format.with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(filter).with(format).init();
     Ok(())
 }
 

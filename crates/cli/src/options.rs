@@ -162,7 +162,7 @@ impl Common {
         if !matches!(self.execution, ExecutionChoice::Auto) {
             return Executions::default();
         }
-        match crate::model::kept_machine() {
+        match crate::machine::kept_machine() {
             Ok(Some(machine)) => self.known(&machine),
             Ok(None) => Executions::default(),
             Err(error) => {

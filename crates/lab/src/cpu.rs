@@ -8,6 +8,7 @@ pub fn children_cpu_seconds() -> f64 {
     seconds("/proc/self/stat", 13..15)
 }
 
+#[cfg(feature = "experiments")]
 /// CPU time of the process `pid` and of those of its children that have ended, in seconds; 0 if it is gone.
 pub fn cpu_seconds(pid: u32) -> f64 {
     seconds(&format!("/proc/{pid}/stat"), 11..15)

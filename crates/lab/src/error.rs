@@ -45,6 +45,7 @@ pub enum Error {
     #[error("{0}")]
     Record(String),
     /// A function to order cannot be made.
+    #[cfg(feature = "experiments")]
     #[error(transparent)]
     Synthetic(#[from] fusewire_synthetic::Error),
     /// The model was given what no machine has.

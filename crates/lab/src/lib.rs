@@ -7,24 +7,39 @@
 //! question, method, charts, the paper's points. What it finds is a [`record`], and [`report`] makes pages of them.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "experiments")]
 pub mod bench;
+#[cfg(feature = "experiments")]
 pub mod change;
+#[cfg(feature = "experiments")]
 pub mod codec;
+#[cfg(feature = "experiments")]
 pub mod connections;
 mod cpu;
 mod error;
+#[cfg(feature = "experiments")]
 pub mod experiment;
+#[cfg(feature = "experiments")]
 pub mod experiments;
+#[cfg(feature = "experiments")]
 pub mod files;
+#[cfg(feature = "experiments")]
 pub mod inca;
+#[cfg(feature = "experiments")]
 pub mod lab;
+#[cfg(feature = "experiments")]
 pub mod latency;
+#[cfg(feature = "experiments")]
 pub mod memory;
 pub mod namespace;
+#[cfg(feature = "experiments")]
 pub mod parts;
+#[cfg(feature = "experiments")]
 pub mod record;
+#[cfg(feature = "experiments")]
 pub mod report;
 mod scratch;
+#[cfg(feature = "experiments")]
 pub mod trace;
 pub mod transfer;
 

@@ -41,9 +41,6 @@ pub enum Bench {
     Trace(trace::Options),
     /// Each encoding of the performance object, beside other codecs.
     Codec(codec::Options),
-    /// One side of one transfer (what `bench transfer` starts).
-    #[command(hide = true)]
-    Worker(transfer::Worker),
 }
 
 /// Runs it.
@@ -60,6 +57,5 @@ pub fn run(bench: Bench) -> Result {
         Bench::IncaWorker(worker) => inca::work(&worker),
         Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
-        Bench::Worker(worker) => transfer::work(worker),
     }
 }

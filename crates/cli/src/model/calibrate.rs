@@ -8,7 +8,7 @@ use fusewire_calibration::{Effort, calibrate};
 use fusewire_model::Machine;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::kept;
+use crate::machine::kept;
 use crate::output::{LOCAL_EXIT_CODES, Result, json};
 
 /// Measures this machine.

@@ -31,7 +31,7 @@ pub struct Check {
 
 /// Does it.
 pub fn run(options: &Check) -> Result {
-    let machine = super::machine(options.machine.as_ref())?;
+    let machine = crate::machine::machine(options.machine.as_ref())?;
     let effort = if options.quick { Effort::SMOKE } else { Effort::CHECK };
     let bar = if std::io::stderr().is_terminal() {
         ProgressBar::new(1000)

@@ -1,13 +1,14 @@
 //! Which files of a folder are transferred.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
+use fast_glob::glob_match;
 
 /// A pattern that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct FilterError(#[from] globset::Error);
+#[error("the pattern {pattern:?} {why}")]
+pub struct FilterError {
+    pattern: String,
+    why: &'static str,
+}
 
 /// Patterns of what to take and what to leave out.
 ///
@@ -15,17 +16,10 @@ pub struct FilterError(#[from] globset::Error);
 /// against the last name. `*` and `?` do not match slashes, `**` does. A file is taken if it matches a
 /// pattern to include, or there is none, and no pattern to exclude. A folder that matches a pattern to
 /// exclude is left out with everything in it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Filter {
-    include: Option<GlobSet>,
-    exclude: GlobSet,
-}
-
-impl Default for Filter {
-    /// Takes everything.
-    fn default() -> Self {
-        Filter { include: None, exclude: GlobSet::empty() }
-    }
+    include: Vec<String>,
+    exclude: Vec<String>,
 }
 
 impl Filter {
@@ -34,35 +28,67 @@ impl Filter {
     /// # Errors
     /// One of them is none.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Filter, FilterError> {
-        let include = if include.is_empty() { None } else { Some(set(include)?) };
-        Ok(Filter { include, exclude: set(exclude)? })
+        let set = |patterns: &[String]| -> Result<Vec<String>, FilterError> {
+            patterns.iter().map(|pattern| whole(pattern)).collect()
+        };
+        Ok(Filter { include: set(include)?, exclude: set(exclude)? })
     }
 
     /// The folder at `path` below the root may hold something to take.
     pub fn takes_folder(&self, path: &[u8]) -> bool {
-        !self.exclude.is_match(OsStr::from_bytes(path))
+        !matches_any(&self.exclude, path)
     }
 
     /// The file or link at `path` below the root is taken, if its folders are.
     pub fn takes_file(&self, path: &[u8]) -> bool {
-        let path = OsStr::from_bytes(path);
-        self.include.as_ref().is_none_or(|include| include.is_match(path))
-            && !self.exclude.is_match(path)
+        (self.include.is_empty() || matches_any(&self.include, path))
+            && !matches_any(&self.exclude, path)
     }
 }
 
-fn set(patterns: &[String]) -> Result<GlobSet, FilterError> {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let pattern = pattern.trim_end_matches('/');
-        let whole = match pattern.strip_prefix('/') {
-            Some(rest) => rest.to_owned(),
-            None if pattern.contains('/') => pattern.to_owned(),
-            None => format!("**/{pattern}"),
-        };
-        set.add(GlobBuilder::new(&whole).literal_separator(true).backslash_escape(true).build()?);
+fn matches_any(patterns: &[String], path: &[u8]) -> bool {
+    patterns.iter().any(|pattern| glob_match(pattern, path))
+}
+
+/// The pattern for whole paths.
+fn whole(pattern: &str) -> Result<String, FilterError> {
+    check(pattern).map_err(|why| FilterError { pattern: pattern.into(), why })?;
+    let pattern = pattern.trim_end_matches('/');
+    Ok(match pattern.strip_prefix('/') {
+        Some(rest) => rest.to_owned(),
+        None if pattern.contains('/') => pattern.to_owned(),
+        None => format!("**/{pattern}"),
+    })
+}
+
+/// Groups end, and nothing is escaped by nothing: what does not hold to that would match nothing and say nothing.
+fn check(pattern: &str) -> Result<(), &'static str> {
+    let (mut chars, mut braces) = (pattern.chars(), 0);
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => drop(chars.next().ok_or("ends with a backslash")?),
+            '{' => braces += 1,
+            '}' if braces == 0 => return Err("has a } without its {"),
+            '}' => braces -= 1,
+            '[' => {
+                // The first may be any, also the bracket that ends it.
+                let first = chars.next().filter(|c| !matches!(c, '!' | '^'));
+                let first = first.or_else(|| chars.next()).ok_or("has a [ without its ]")?;
+                if first == '\\' {
+                    chars.next();
+                }
+                loop {
+                    match chars.next().ok_or("has a [ without its ]")? {
+                        ']' => break,
+                        '\\' => drop(chars.next()),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
     }
-    Ok(set.build()?)
+    if braces > 0 { Err("has a { without its }") } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -84,6 +110,24 @@ mod tests {
         assert!(f.takes_file(b"a/top.rs"));
         assert!(!f.takes_folder(b"target") && !f.takes_folder(b"a/target") && f.takes_folder(b"a"));
         assert!(Filter::default().takes_file(b"\xff") && Filter::default().takes_folder(b"x"));
-        assert!(Filter::new(&["[".to_owned()], &[]).is_err());
+    }
+
+    #[test]
+    fn patterns_have_classes_alternatives_and_escapes() {
+        let f = filter(&["[a-c]?.{rs,toml}", "**/deep/**", "*\\[1\\]"], &["[!x]0"]);
+        let taken = ["b1.rs", "x/c2.toml", "a/deep/b/c", "deep/b", "x[1]", "z/[1]"];
+        let left = ["d1.rs", "b12.rs", "b1.md", "undeep/b", "x1", "deep/y0", "b/.rs"];
+        for name in taken {
+            assert!(f.takes_file(name.as_bytes()), "{name}");
+        }
+        for name in left {
+            assert!(!f.takes_file(name.as_bytes()), "{name}");
+        }
+        assert!(f.takes_file(b"deep/x0") && f.takes_file(b"\xff\xfe/deep/\xff"));
+        for wrong in ["[", "[]", "[!]", "a[b", "{a", "a}", "{a,{b}", "a\\", "[\\]"] {
+            let error = Filter::new(&[], &[wrong.to_owned()]).unwrap_err();
+            assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
+        }
+        assert!(Filter::new(&["[]]".to_owned(), "{a,{b,c}}".to_owned()], &[]).is_ok());
     }
 }

@@ -19,6 +19,7 @@ use std::str::FromStr;
 use fusewire_stack::on_interface::Kind;
 use serde::Serialize;
 
+#[cfg(feature = "experiments")]
 pub(crate) use run::median;
 pub use run::{Plan, run};
 pub use worker::{Role, Task, work};

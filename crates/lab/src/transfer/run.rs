@@ -380,7 +380,7 @@ impl Bench<'_> {
             None => (Command::new(&self.plan.program), Vec::new()),
         };
         let method = case.worker(self.plan).name();
-        command.args(["bench", "worker", role, "--method", method]).args(told);
+        command.args(["transfer-worker", role, "--method", method]).args(told);
         let carrier = match case.ends {
             Some(ends) if role == "send" => ends.sender,
             Some(ends) => ends.receiver,

@@ -7,9 +7,9 @@
 use std::time::{Duration, Instant};
 
 use crate::Effort;
-use crate::arena::Arena;
-use crate::random::Random;
-use crate::timing::{Clock, quantile};
+use crate::measure::arena::Arena;
+use crate::measure::random::Random;
+use crate::measure::timing::{Clock, quantile};
 
 /// ns of one run, or of the mean of several.
 type Run = Box<dyn FnMut(&mut Arena, Duration) -> f64>;

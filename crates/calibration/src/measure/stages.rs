@@ -7,11 +7,11 @@ use fusewire_kernels::stages::{Copy, CxorSum, FletcherSum, InternetSum, PesEncry
 use fusewire_model::machine;
 use fusewire_model::{Implementation, Pipeline};
 
-use crate::arena::Places;
-use crate::fit::fit;
-use crate::plan::{Plan, Task};
-use crate::runner::Runner;
-use crate::timing::{self, quantile, turn};
+use crate::measure::arena::Places;
+use crate::measure::fit::fit;
+use crate::measure::plan::{Plan, Task};
+use crate::measure::runner::Runner;
+use crate::measure::timing::{self, quantile, turn};
 
 /// For measuring only.
 pub(crate) const PES: PesEncrypt = PesEncrypt(PesKey::new(*b"measured"));

@@ -1,6 +1,6 @@
 //! Memory to measure in: a message's place and its destination, in the cache or not.
 
-use crate::random::Random;
+use crate::measure::random::Random;
 
 const PAGE: usize = 4096;
 const LINE: usize = 64;

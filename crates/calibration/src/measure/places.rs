@@ -5,12 +5,12 @@ use fusewire_model::predict::{LINE, SPILLED_PER_LINE, STRIP_PASSES, pass_instruc
 use fusewire_synthetic::{Function, Lanes, Passes, Program};
 
 use crate::Error;
-use crate::arena::{MESSAGE_MAX, Places};
-use crate::caches::{Cache, caches};
-use crate::plan::{Plan, Task};
-use crate::runner::STRIP;
-use crate::timing::{cold_turn, far, quantile, turn};
-use crate::words::state_registers;
+use crate::measure::arena::{MESSAGE_MAX, Places};
+use crate::measure::caches::{Cache, caches};
+use crate::measure::plan::{Plan, Task};
+use crate::measure::runner::STRIP;
+use crate::measure::timing::{cold_turn, far, quantile, turn};
+use crate::measure::words::state_registers;
 
 /// The levels that Linux reports, or usual ones, and memory.
 pub(crate) fn sizes() -> Vec<Place> {

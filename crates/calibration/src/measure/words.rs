@@ -7,11 +7,11 @@ use fusewire_model::{Cache, Function, Implementation, Pipeline, predict};
 use fusewire_synthetic::Lanes;
 
 use crate::Error;
-use crate::arena::Places;
-use crate::fit::fit;
-use crate::plan::{Plan, Task};
-use crate::runner::{Runner, synthetic};
-use crate::timing::turn;
+use crate::measure::arena::Places;
+use crate::measure::fit::fit;
+use crate::measure::plan::{Plan, Task};
+use crate::measure::runner::{Runner, synthetic};
+use crate::measure::timing::turn;
 
 /// Sizes of message, whole units of every program: pass and turn can be told apart, and all lie in the
 /// first-level cache.

@@ -1,6 +1,6 @@
 //! The clock of the core, and turns of what is measured.
 
-use crate::arena::{Arena, Places};
+use crate::measure::arena::{Arena, Places};
 use fusewire_synthetic::{Function, Lanes, Program};
 use std::time::{Duration, Instant};
 

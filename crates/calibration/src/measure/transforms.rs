@@ -4,9 +4,9 @@ use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
 use fusewire_model::Implementation;
 use fusewire_model::machine;
 
-use crate::arena::Places;
-use crate::plan::{Plan, Task};
-use crate::timing::{cold_calls, cold_turn, turn};
+use crate::measure::arena::Places;
+use crate::measure::plan::{Plan, Task};
+use crate::measure::timing::{cold_calls, cold_turn, turn};
 
 const SHORT: usize = 1024;
 const LONG: usize = 8192;

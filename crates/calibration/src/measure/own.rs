@@ -6,8 +6,8 @@ use fusewire_kernels::stages::{InternetSum, PesEncrypt, Swap};
 use fusewire_model::machine::{self, Machine};
 
 use crate::Error;
-use crate::plan::Plan;
-use crate::stages::{ByLength, LENGTHS, PES, cycles, fused, scanned};
+use crate::measure::plan::Plan;
+use crate::measure::stages::{ByLength, LENGTHS, PES, cycles, fused, scanned};
 
 /// What is measured of it.
 pub(crate) struct Planned {

@@ -5,10 +5,10 @@ use fusewire_model::{Cache, Implementation, Machine, Pipeline, predict};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::arena::{Arena, Places};
-use crate::cases::cases;
-use crate::plan::Plan;
-use crate::timing::{Clock, far, turn};
+use crate::measure::arena::{Arena, Places};
+use crate::measure::cases::cases;
+use crate::measure::plan::Plan;
+use crate::measure::timing::{Clock, far, turn};
 use crate::{Effort, Error};
 
 /// Sizes of message, in bytes.

@@ -4,9 +4,9 @@ use fusewire_model::{Function, Pipeline};
 use fusewire_synthetic::Lanes;
 
 use crate::Error;
-use crate::random::Random;
-use crate::runner::synthetic;
-use crate::stages::{self, Case};
+use crate::measure::random::Random;
+use crate::measure::runner::synthetic;
+use crate::measure::stages::{self, Case};
 use fusewire_kernels::Level;
 
 /// All that this machine can run: described functions as listed here, or with a seed drawn at random; and stages.
