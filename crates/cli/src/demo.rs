@@ -30,8 +30,7 @@ pub struct Demo {
     /// Rounds of one transfer each; figures are medians.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// The cipher.
-    #[arg(long, default_value_t = Cipher::Aes256Gcm)]
+    #[arg(long, default_value_t = Cipher::AES_256_GCM, help = format!("The cipher: {}", options::cipher_names()))]
     cipher: Cipher,
     /// Print JSON lines: one a method, and a last one with `verified`.
     #[arg(long)]

@@ -9,6 +9,7 @@ use fusewire_device::Device;
 use fusewire_device::capture::Capture;
 use fusewire_files::Element;
 use fusewire_model::{Implementation, Machine, choose_transform};
+use fusewire_session::suites::Standing;
 use fusewire_session::{Cipher, Execution, Executions, Kernel, KeyLogFile, Level, Swap};
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::machine::{KeepAlive, Secrets};
@@ -18,9 +19,7 @@ use crate::output::{Code, Failure, Result};
 /// The data pass, the ciphers and the device: both sides have these.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
-    /// Ciphers, best first: aes-256-gcm, aes-128-gcm, chacha20-poly1305; insecure, and to be named on both
-    /// sides: none, pes, safer-simplified, safer-k64[:ROUNDS].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help = format!("Ciphers, best first: {}", cipher_names()))]
     cipher: Vec<Cipher>,
     /// How the data pass runs: one loop, strip by strip, or stage by stage; auto is what
     /// `fusewire model calibrate` found to be fastest here with the cipher, and one loop where it has not run.
@@ -73,6 +72,21 @@ impl From<ElementChoice> for Element {
             ElementChoice::Int64 => Element::Int64,
         }
     }
+}
+
+/// The ciphers to choose from, and what is to be known of them.
+pub fn cipher_names() -> String {
+    let of = |standing| {
+        let names = Cipher::ALL.iter().filter(|cipher| cipher.standing == standing);
+        let names = names.map(|cipher| match cipher.parameter {
+            Some(parameter) => format!("{}[:{}]", cipher.name, parameter.what.to_uppercase()),
+            None => cipher.name.to_string(),
+        });
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (standard, insecure) = (of(Standing::Standard), of(Standing::Insecure));
+    let drafts = of(Standing::Draft);
+    format!("{standard}; to be named on both sides, drafts: {drafts}; insecure: {insecure}")
 }
 
 fn level(name: &str) -> std::result::Result<Level, String> {
@@ -129,10 +143,9 @@ impl Common {
             }
         }
         let insecure = ciphers.iter().any(|c| c.is_insecure());
-        for cipher in ciphers.iter().filter(|c| c.is_insecure() && !more.contains(c)) {
-            eprintln!(
-                "fusewire: warning: cipher {cipher} is insecure: whoever is in between can read and change everything"
-            );
+        let chosen = ciphers.iter().filter(|cipher| !more.contains(cipher));
+        for warning in chosen.filter_map(|cipher| cipher.warning()) {
+            eprintln!("fusewire: warning: {warning}");
         }
         (ciphers, insecure)
     }
@@ -174,16 +187,9 @@ impl Common {
 
     fn known(&self, machine: &Machine) -> Executions {
         let level = self.level().name();
-        let ciphers = [
-            Cipher::Aes256Gcm,
-            Cipher::Aes128Gcm,
-            Cipher::ChaCha20Poly1305,
-            Cipher::None,
-            Cipher::Pes,
-            Cipher::SaferSimplified,
-        ];
         let elements = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
-        let all = ciphers.into_iter().flat_map(|cipher| elements.map(|element| (cipher, element)));
+        let all =
+            Cipher::ALL.into_iter().flat_map(|cipher| elements.map(|element| (cipher, element)));
         Executions::new(all.filter_map(|(cipher, element)| {
             let (name, bytes) = (cipher.to_string(), element.bytes() as u32);
             let choice = choose_transform(machine, &name, bytes, level, MESSAGE_BYTES)?;

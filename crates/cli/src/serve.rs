@@ -91,7 +91,7 @@ fn listen_addr(text: &str) -> std::result::Result<SocketAddr, String> {
 
 /// Every cipher that must be asked for on both sides.
 fn insecure() -> Vec<Cipher> {
-    vec![Cipher::None, Cipher::Pes, Cipher::SaferSimplified, Cipher::SaferK64 { rounds: 6 }]
+    Cipher::ALL.into_iter().filter(|cipher| cipher.is_insecure()).collect()
 }
 
 impl Serve {

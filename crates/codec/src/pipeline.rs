@@ -11,10 +11,10 @@
 //!
 //! ```
 //! use fusewire_codec::pipeline::{Message, Placed};
-//! use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+//! use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 //!
-//! let key = CipherKey::Aes256Gcm([7; 32]);
-//! let mut transform = Transform::new(Level::detect(), Execution::Integrated, Swap::None, &key);
+//! let (level, cipher) = (Level::detect(), Cipher::AES_256_GCM);
+//! let mut transform = Transform::new(level, Execution::Integrated, Swap::None, cipher, &[7; 32]);
 //! let samples: Vec<i32> = (0..4096).collect();
 //!
 //! let message = Message::lws::<u32>(&samples)?;

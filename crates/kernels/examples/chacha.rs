@@ -1,7 +1,7 @@
 //! ChaCha20-Poly1305 and SAFER beside their references: `cargo run --release -p fusewire-kernels
 //! --example chacha [SIZE…] [NAME…]`. GB/s of message, medians of alternating rounds.
 
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 use std::time::Instant;
 
 const EXECUTIONS: [Execution; 3] =
@@ -16,21 +16,18 @@ fn main() {
     } else {
         sizes
     };
-    let keys = [
-        ("chacha20-poly1305", CipherKey::ChaCha20Poly1305([7; 32])),
-        ("safer-simplified", CipherKey::SaferSimplified([7; 8])),
-        ("safer-k64:6", CipherKey::SaferK64 { key: [7; 8], rounds: 6 }),
-    ];
+    let ciphers = [Cipher::CHACHA20_POLY1305, Cipher::SAFER_SIMPLIFIED, Cipher::SAFER_K64];
     let level = Level::detect();
     println!(
         "swap32 ▸ cipher ▸ Internet ▸ store at level {level}, GB/s; ratio is integrated ÷ sequential"
     );
-    for (name, key) in &keys {
-        if !names.is_empty() && !names.iter().any(|n| n == name) {
+    for cipher in ciphers {
+        let name = cipher.name;
+        if !names.is_empty() && !names.iter().any(|n| *n == name) {
             continue;
         }
         for &size in &sizes {
-            let rates = measure(level, key, size);
+            let rates = measure(level, cipher, size);
             let [send, receive] = rates;
             println!(
                 "{name:18} {size:8}  send {:5.2} {:5.2} {:5.2} ratio {:4.2}   receive {:5.2} {:5.2} {:5.2} ratio {:4.2}",
@@ -48,11 +45,12 @@ fn main() {
 }
 
 /// GB/s of each execution, sending and receiving.
-fn measure(level: Level, key: &CipherKey, size: usize) -> [[f64; 3]; 2] {
+fn measure(level: Level, cipher: Cipher, size: usize) -> [[f64; 3]; 2] {
     let src: Vec<u8> = (0..size).map(|i| (i * 7) as u8).collect();
     let (mut dst, mut opened) = (vec![0; size], vec![0; size]);
     let mut tag = [0; 16];
-    let mut transforms = EXECUTIONS.map(|e| Transform::new(level, e, Swap::Bytes32, key));
+    let key = &[7; 32][..cipher.key_len];
+    let mut transforms = EXECUTIONS.map(|e| Transform::new(level, e, Swap::Bytes32, cipher, key));
     let turns = ((1 << 19) / size).max(1);
     let mut seconds: [[Vec<f64>; 3]; 2] = Default::default();
     for _ in 0..60 {

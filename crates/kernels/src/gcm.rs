@@ -216,38 +216,62 @@ fn verified(sum: Sum, found: &[u8; 16], tag: &[u8; 16], dst: &mut [u8]) -> Opene
     Opened { sum, authentic }
 }
 
+/// How far a message in strips has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress {
+    done: usize,
+    found: Found,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { done: 0, found: Found { tag: [0; 16], sum: Sum::ZERO } }
+    }
+}
+
+impl Progress {
+    /// The rest of the message.
+    pub(crate) fn of<'a>(self, nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Strips<'a> {
+        Strips { nonce, aad, len, progress: self }
+    }
+}
+
 /// A message in strips.
 pub(crate) struct Strips<'a> {
     nonce: &'a [u8; 12],
     aad: &'a [u8],
     len: usize,
-    done: usize,
-    found: Found,
+    progress: Progress,
 }
 
 impl<'a> Strips<'a> {
     pub(crate) fn new(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Strips<'a> {
-        Strips { nonce, aad, len, done: 0, found: Found { tag: [0; 16], sum: Sum::ZERO } }
+        Progress::default().of(nonce, aad, len)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
     }
 
     /// The next `len` bytes go through `run`. Gives their sum.
     #[inline]
     pub(crate) fn next(&mut self, len: usize, run: impl FnOnce(Call<'_>) -> Found) -> Sum {
-        let before = match self.done {
+        let Progress { done, found } = &mut self.progress;
+        let before = match *done {
             0 => Before::Additional(self.aad),
-            _ => Before::Hash(&self.found.tag),
+            _ => Before::Hash(&found.tag),
         };
-        let counter = FIRST.wrapping_add((self.done / 16) as u32);
-        self.done += len;
-        let lengths = (self.done == self.len).then_some([self.aad.len(), self.len]);
-        self.found = run(Call { nonce: self.nonce, before, lengths, counter });
-        self.found.sum
+        let counter = FIRST.wrapping_add((*done / 16) as u32);
+        *done += len;
+        let lengths = (*done == self.len).then_some([self.aad.len(), self.len]);
+        *found = run(Call { nonce: self.nonce, before, lengths, counter });
+        found.sum
     }
 
     /// The tag.
     fn finish(self, key: &Key) -> [u8; 16] {
         if self.len > 0 {
-            return self.found.tag;
+            return self.progress.found.tag;
         }
         let around = Around::Nothing;
         let call = whole(self.nonce, self.aad, 0);

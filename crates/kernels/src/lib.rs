@@ -23,7 +23,9 @@ pub mod measure;
 pub mod message;
 mod scratch;
 pub mod stage;
+mod staged;
 pub mod stages;
+pub mod suites;
 mod tagless;
 mod transform;
 pub mod word_filter;
@@ -31,7 +33,8 @@ pub mod word_filter;
 pub use arch::{stream_copy, stream_fence};
 pub use execution::Execution;
 pub use level::Level;
-pub use transform::{CipherKey, Opened, Swap, Transform};
+pub use suites::Cipher;
+pub use transform::{Opened, Swap, Transform};
 
 use fusewire_base::Sum;
 

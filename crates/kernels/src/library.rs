@@ -2,56 +2,78 @@
 //! without a fused cipher use.
 #![forbid(unsafe_code)]
 
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
-};
+use crate::Execution;
+use crate::scratch::Scratch;
+use crate::transform::{Opened, Pipeline, Plan, Public, swap_pass, swap_pass_in_place};
+use aws_lc_rs::aead::{Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
+use fusewire_base::Sum;
 
-/// An AEAD key of the library.
-pub(crate) struct Library(LessSafeKey);
+/// Passes of ours around an AEAD of the library's that works in place: sequential or, without the last pass, the
+/// best that is to be had where nothing is fused.
+pub(crate) struct LibraryLoops {
+    plan: Plan,
+    key: LessSafeKey,
+    work: Scratch,
+}
 
-impl Library {
-    fn new(algorithm: &'static Algorithm, key: &[u8]) -> Library {
+impl LibraryLoops {
+    pub(crate) fn new(plan: Plan, algorithm: &'static Algorithm, key: &[u8]) -> LibraryLoops {
         let key = UnboundKey::new(algorithm, key).expect("the key's length is the algorithm's");
-        Library(LessSafeKey::new(key))
+        LibraryLoops { plan, key: LessSafeKey::new(key), work: Scratch::default() }
+    }
+}
+
+fn seal(key: &LessSafeKey, public: &Public<'_>, bytes: &mut [u8], tag: &mut [u8]) {
+    let nonce = Nonce::assume_unique_for_key(*public.nonce());
+    let sealed = key.seal_in_place_separate_tag(nonce, Aad::from(public.aad), bytes);
+    let sealed = sealed.expect("a message is shorter than the algorithm's limit");
+    tag.copy_from_slice(sealed.as_ref());
+}
+
+impl Pipeline for LibraryLoops {
+    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
+        let Plan { level, execution, swap, .. } = self.plan;
+        assert_eq!(src.len(), dst.len(), "source and destination must have one length");
+        if execution == Execution::Sequential {
+            let work = self.work.room(src.len());
+            swap_pass(level, swap, src, work);
+            seal(&self.key, public, work, tag);
+            let sum = crate::sum(level, work);
+            dst.copy_from_slice(work);
+            return sum;
+        }
+        swap_pass(level, swap, src, dst);
+        seal(&self.key, public, dst, tag);
+        crate::sum(level, dst)
     }
 
-    pub(crate) fn aes_256_gcm(key: &[u8; 32]) -> Library {
-        Library::new(&AES_256_GCM, key)
-    }
-
-    pub(crate) fn aes_128_gcm(key: &[u8; 16]) -> Library {
-        Library::new(&AES_128_GCM, key)
-    }
-
-    pub(crate) fn chacha20_poly1305(key: &[u8; 32]) -> Library {
-        Library::new(&CHACHA20_POLY1305, key)
-    }
-
-    /// Seals in place and gives the tag.
-    pub(crate) fn seal(&self, nonce: &[u8; 12], aad: &[u8], bytes: &mut [u8]) -> [u8; 16] {
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let sealed = self.0.seal_in_place_separate_tag(nonce, Aad::from(aad), bytes);
-        let sealed = sealed.expect("a message is shorter than the algorithm's limit");
-        let mut tag = [0; 16];
-        tag.copy_from_slice(sealed.as_ref());
-        tag
-    }
-
-    /// Opens from `src` into `dst`, of the same length, and says whether the tag was right. When it
-    /// was not, `dst` holds zeros.
-    pub(crate) fn open(
-        &self,
-        nonce: &[u8; 12],
-        aad: &[u8],
-        src: &[u8],
-        tag: &[u8; 16],
-        dst: &mut [u8],
-    ) -> bool {
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let opened = self.0.open_separate_gather(nonce, Aad::from(aad), src, tag, dst);
-        if opened.is_err() {
+    fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
+        let Plan { level, execution, swap, .. } = self.plan;
+        assert_eq!(src.len(), dst.len(), "source and destination must have one length");
+        let sum = crate::sum(level, src);
+        let sequential = execution == Execution::Sequential;
+        let place = if sequential { self.work.room(src.len()) } else { &mut *dst };
+        let nonce = Nonce::assume_unique_for_key(*public.nonce());
+        let aad = Aad::from(public.aad);
+        let authentic = self.key.open_separate_gather(nonce, aad, src, tag, place).is_ok();
+        if authentic {
+            swap_pass_in_place(level, swap, place);
+            if sequential {
+                dst.copy_from_slice(self.work.take(src.len()));
+            }
+        } else {
             dst.fill(0);
         }
-        opened.is_ok()
+        Opened { sum, authentic }
+    }
+
+    fn is_one_pass(&self) -> bool {
+        false
+    }
+
+    fn reserve(&mut self, len: usize) {
+        if self.plan.execution == Execution::Sequential {
+            self.work.reserve(len);
+        }
     }
 }

@@ -1,57 +1,62 @@
-//! The loops of the ciphers that make no tag, chosen once for a transform: level, execution, swap and
-//! cipher are matched when it is made, and a message is but a call away from its loop.
+//! The pipelines of the ciphers that make no tag. Level, execution, swap and cipher are matched when one is made,
+//! and a message is but a call away from its loop.
 #![forbid(unsafe_code)]
 
+use crate::arch::gcm::Direction;
 use crate::arch::{Bound, Entry, Kernel, Lanes};
 use crate::execution::{Apart, Integrated};
+use crate::message::{Piece, Pieces};
 use crate::scratch::Scratch;
 use crate::stage::{AnyStage, Run, Stage, Then, min, then};
 use crate::stages::{
-    InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt, SaferKey,
-    SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey, Swap as SwapStage,
+    AnySwap, InternetSum, Nothing, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
+    SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
+    Swap as SwapStage,
 };
-use crate::transform::{Cipher, Parts};
+use crate::transform::{Opened, Pipeline, Plan, Public};
 use crate::{Execution, Level, Swap};
 use core::marker::PhantomData;
 use fusewire_base::Sum;
 
-/// Both directions of a transform whose cipher makes no tag.
-#[derive(Clone, Copy)]
-pub(crate) struct Loops {
-    pub(crate) send: Bound<Parts, Sum>,
-    pub(crate) receive: Bound<Parts, Sum>,
+/// The pipeline of an expanded key.
+pub(crate) fn bind<C: Tagless>(plan: Plan, key: C) -> Box<dyn Pipeline> {
+    let Plan { level, execution, swap, .. } = plan;
+    let by_swap = match execution {
+        Execution::Integrated => {
+            [Loops::exactly::<true, false>(level), Loops::exactly::<true, true>(level)]
+        }
+        _ => [Loops::exactly::<false, false>(level), Loops::exactly::<false, true>(level)],
+    };
+    let (swapper, work) = (*swap.stage(), Scratch::default());
+    let loops = by_swap[usize::from(swap != Swap::None)];
+    Box::new(Untagged { context: Context { execution, swap, swapper, key, work }, loops, by_swap })
 }
 
-impl Loops {
-    /// None for a cipher with a tag.
-    pub(crate) fn bind(level: Level, parts: &Parts) -> Option<Loops> {
-        Loops::bind_for(level, parts, parts.swap != Swap::None)
-    }
+/// What a message's loop needs.
+struct Context<C> {
+    execution: Execution,
+    swap: Swap,
+    /// The stage of `swap`, here so that a message need not look it up.
+    swapper: AnySwap,
+    key: C,
+    work: Scratch,
+}
 
-    /// With a swap, whichever `parts` has when a message comes, or without one.
-    pub(crate) fn bind_for(level: Level, parts: &Parts, swaps: bool) -> Option<Loops> {
-        let integrated = parts.execution == Execution::Integrated;
-        match parts.cipher {
-            Cipher::None => Some(Loops::of::<Plain>(level, integrated, swaps)),
-            Cipher::Pes(_) => Some(Loops::of::<PesKey>(level, integrated, swaps)),
-            Cipher::SaferSimplified(_) => {
-                Some(Loops::of::<SaferSimplifiedKey>(level, integrated, swaps))
-            }
-            Cipher::Safer(_) => Some(Loops::of::<SaferKey>(level, integrated, swaps)),
-            Cipher::ChaCha(_) | Cipher::Gcm(_) | Cipher::Library(_) => None,
-        }
-    }
+/// Both directions.
+struct Loops<C> {
+    send: Bound<Context<C>, Sum>,
+    receive: Bound<Context<C>, Sum>,
+}
 
-    fn of<C: Tagless>(level: Level, integrated: bool, swaps: bool) -> Loops {
-        match (integrated, swaps) {
-            (true, true) => Loops::exactly::<C, true, true>(level),
-            (true, false) => Loops::exactly::<C, true, false>(level),
-            (false, true) => Loops::exactly::<C, false, true>(level),
-            (false, false) => Loops::exactly::<C, false, false>(level),
-        }
+impl<C> Clone for Loops<C> {
+    fn clone(&self) -> Self {
+        *self
     }
+}
+impl<C> Copy for Loops<C> {}
 
-    fn exactly<C: Tagless, const INTEGRATED: bool, const SWAPS: bool>(level: Level) -> Loops {
+impl<C: Tagless> Loops<C> {
+    fn exactly<const INTEGRATED: bool, const SWAPS: bool>(level: Level) -> Loops<C> {
         Loops {
             send: level.bind::<Sending<C, INTEGRATED, SWAPS>, _, _>(),
             receive: level.bind::<Receiving<C, INTEGRATED, SWAPS>, _, _>(),
@@ -59,29 +64,76 @@ impl Loops {
     }
 }
 
+/// A pipeline without tags.
+struct Untagged<C> {
+    context: Context<C>,
+    /// For the swap of the context.
+    loops: Loops<C>,
+    /// Without a swap, and with one, whichever the context has.
+    by_swap: [Loops<C>; 2],
+}
+
+impl<C: Tagless> Pipeline for Untagged<C> {
+    #[inline]
+    fn send(&mut self, src: &[u8], dst: &mut [u8], _: &Public<'_>, _: &mut [u8]) -> Sum {
+        self.loops.send.run(&mut self.context, src, dst)
+    }
+
+    #[inline]
+    fn receive(&mut self, src: &[u8], dst: &mut [u8], _: &Public<'_>, _: &[u8]) -> Opened {
+        let sum = self.loops.receive.run(&mut self.context, src, dst);
+        Opened { sum, authentic: true }
+    }
+
+    fn is_one_pass(&self) -> bool {
+        self.context.execution == Execution::Integrated
+    }
+
+    fn reserve(&mut self, len: usize) {
+        if self.context.execution == Execution::Sequential {
+            self.context.work.reserve(len);
+        }
+    }
+
+    fn pieces(&mut self) -> Option<&mut dyn Pieces> {
+        if self.is_one_pass() { Some(self) } else { None }
+    }
+}
+
+impl<C: Tagless> Pieces for Untagged<C> {
+    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+        let context = &mut self.context;
+        let own = (context.swap, context.swapper);
+        (context.swap, context.swapper) = (swap, *swap.stage());
+        let Loops { send, receive } = self.by_swap[usize::from(swap != Swap::None)];
+        let sum = match piece.direction {
+            Direction::Seal => send.run(context, src, dst),
+            Direction::Open => receive.run(context, src, dst),
+        };
+        (context.swap, context.swapper) = own;
+        sum
+    }
+
+    fn finish(&mut self, _: &Piece<'_>, _: &mut [u8]) {}
+}
+
 /// An expanded key, and the stages that a loop makes of it.
-trait Tagless: Sized + 'static {
+pub(crate) trait Tagless: Send + Sync + Sized + 'static {
     /// It begins enciphering with a byte shuffle, so that a swap known when the loop is compiled becomes part
     /// of it.
     const SHUFFLES: bool = false;
     type Encipher<'a>: AnyStage + Stage<Output = ()>;
     type Decipher<'a>: AnyStage + Stage<Output = ()>;
-    /// The key in `cipher`, when it is of this kind.
-    fn of(cipher: &Cipher) -> Option<&Self>;
     fn encipher(&self) -> Self::Encipher<'_>;
     fn decipher(&self) -> Self::Decipher<'_>;
 }
 
 /// No key.
-struct Plain;
+pub(crate) struct Plain;
 
 impl Tagless for Plain {
     type Encipher<'a> = Nothing;
     type Decipher<'a> = Nothing;
-    #[inline(always)]
-    fn of(_: &Cipher) -> Option<&Self> {
-        Some(&Plain)
-    }
     #[inline(always)]
     fn encipher(&self) -> Nothing {
         Nothing
@@ -95,10 +147,6 @@ impl Tagless for Plain {
 impl Tagless for PesKey {
     type Encipher<'a> = PesEncrypt;
     type Decipher<'a> = PesDecrypt;
-    #[inline(always)]
-    fn of(cipher: &Cipher) -> Option<&Self> {
-        if let Cipher::Pes(key) = cipher { Some(key) } else { None }
-    }
     #[inline(always)]
     fn encipher(&self) -> PesEncrypt {
         PesEncrypt(*self)
@@ -114,10 +162,6 @@ impl Tagless for SaferSimplifiedKey {
     type Encipher<'a> = SaferSimplifiedEncrypt<'a>;
     type Decipher<'a> = SaferSimplifiedDecrypt<'a>;
     #[inline(always)]
-    fn of(cipher: &Cipher) -> Option<&Self> {
-        if let Cipher::SaferSimplified(key) = cipher { Some(key) } else { None }
-    }
-    #[inline(always)]
     fn encipher(&self) -> SaferSimplifiedEncrypt<'_> {
         SaferSimplifiedEncrypt(self)
     }
@@ -130,10 +174,6 @@ impl Tagless for SaferSimplifiedKey {
 impl Tagless for SaferKey {
     type Encipher<'a> = SaferEncrypt<'a>;
     type Decipher<'a> = SaferDecrypt<'a>;
-    #[inline(always)]
-    fn of(cipher: &Cipher) -> Option<&Self> {
-        if let Cipher::Safer(key) = cipher { Some(key) } else { None }
-    }
     #[inline(always)]
     fn encipher(&self) -> SaferEncrypt<'_> {
         SaferEncrypt(self)
@@ -156,13 +196,12 @@ where
     for<'a> C::Encipher<'a>: Run<L>,
 {
     const UNIT: usize = unit::<L, Then<InternetSum, C::Encipher<'static>>>(INTEGRATED);
-    type Context = Parts;
+    type Context = Context<C>;
     type Output = Sum;
     #[inline(always)]
-    fn run(lanes: L, parts: &mut Parts, src: &[u8], dst: &mut [u8]) -> Sum {
-        let Parts { execution, swap, swapper, cipher, work } = parts;
-        let cipher = C::of(cipher).expect("the cipher that the loop is bound to").encipher();
-        let rest = then(cipher, InternetSum);
+    fn run(lanes: L, context: &mut Context<C>, src: &[u8], dst: &mut [u8]) -> Sum {
+        let Context { execution, swap, swapper, key, work } = context;
+        let rest = then(key.encipher(), InternetSum);
         let ((), ((), sum)) = if SWAPS && INTEGRATED && C::SHUFFLES && *swap == Swap::Bytes32 {
             let stage = &then(SwapStage::<4>, rest);
             path::<L, _, INTEGRATED>(lanes, stage, *execution, work, src, dst)
@@ -182,12 +221,12 @@ where
     for<'a> C::Decipher<'a>: Run<L>,
 {
     const UNIT: usize = unit::<L, Then<InternetSum, C::Decipher<'static>>>(INTEGRATED);
-    type Context = Parts;
+    type Context = Context<C>;
     type Output = Sum;
     #[inline(always)]
-    fn run(lanes: L, parts: &mut Parts, src: &[u8], dst: &mut [u8]) -> Sum {
-        let Parts { execution, swap, swapper, cipher, work } = parts;
-        let cipher = C::of(cipher).expect("the cipher that the loop is bound to").decipher();
+    fn run(lanes: L, context: &mut Context<C>, src: &[u8], dst: &mut [u8]) -> Sum {
+        let Context { execution, swap, swapper, key, work } = context;
+        let cipher = key.decipher();
         let (sum, ((), ())) = if SWAPS && INTEGRATED && C::SHUFFLES && *swap == Swap::Bytes32 {
             let stage = &then(InternetSum, then(cipher, SwapStage::<4>));
             path::<L, _, INTEGRATED>(lanes, stage, *execution, work, src, dst)

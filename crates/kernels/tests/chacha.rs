@@ -2,7 +2,7 @@
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use fusewire_base::Sum;
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
 const FUSED: [Execution; 2] = [Execution::Integrated, Execution::Blocked];
 const SWAPS: [(Swap, usize); 4] =
@@ -64,8 +64,8 @@ fn check(
 }
 
 fn pair(level: Level, execution: Execution, swap: Swap, key: &[u8; 32]) -> (Transform, Transform) {
-    let key = CipherKey::ChaCha20Poly1305(*key);
-    (Transform::new(level, execution, swap, &key), Transform::new(level, execution, swap, &key))
+    let new = || Transform::new(level, execution, swap, Cipher::CHACHA20_POLY1305, key);
+    (new(), new())
 }
 
 /// RFC 8439, section 2.8.2.

@@ -4,7 +4,7 @@
 use fusewire_base::Sum;
 use fusewire_kernels::execution::Scan;
 use fusewire_kernels::stages::{Crc32c, Cxor, CxorSum, Fletcher, FletcherSum, crc32c_of};
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 const PAGE: usize = 4096;
@@ -46,25 +46,14 @@ impl Drop for Guarded {
     }
 }
 
-fn keys() -> Vec<CipherKey> {
-    vec![
-        CipherKey::None,
-        CipherKey::Pes([1; 8]),
-        CipherKey::SaferSimplified([2; 8]),
-        CipherKey::SaferK64 { key: [3; 8], rounds: 2 },
-        CipherKey::Aes256Gcm([4; 32]),
-        CipherKey::Aes128Gcm([5; 16]),
-        CipherKey::ChaCha20Poly1305([6; 32]),
-    ]
-}
-
 #[test]
 fn transforms_stay_within_their_messages() {
     let (mut src, mut dst, mut back) = (Guarded::new(), Guarded::new(), Guarded::new());
     for level in Level::available() {
-        for key in &keys() {
+        for cipher in Cipher::ALL {
+            let (key, nonce) = (&[4; 32][..cipher.key_len], &[9; 32][..cipher.nonce_len]);
             for execution in [Execution::Integrated, Execution::Blocked, Execution::Sequential] {
-                let mut transform = Transform::new(level, execution, Swap::Bytes32, key);
+                let mut transform = Transform::new(level, execution, Swap::Bytes32, cipher, key);
                 for len in (0..300).chain(1000..1040).chain([1408, 2 * PAGE]) {
                     if !len.is_multiple_of(transform.block_len()) {
                         continue;
@@ -73,9 +62,9 @@ fn transforms_stay_within_their_messages() {
                         let src = src.bytes(len, at_end);
                         src.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 5) as u8);
                         let (dst, back) = (dst.bytes(len, at_end), back.bytes(len, at_end));
-                        let mut tag = [0; 16];
-                        let sum = transform.send(&[9; 12], b"aad", src, dst, &mut tag);
-                        let opened = transform.receive(&[9; 12], b"aad", dst, &tag, back);
+                        let mut tag = vec![0; cipher.tag_len];
+                        let sum = transform.send(nonce, b"aad", src, dst, &mut tag);
+                        let opened = transform.receive(nonce, b"aad", dst, &tag, back);
                         assert!(opened.authentic && opened.sum == sum && src == back);
                     }
                 }

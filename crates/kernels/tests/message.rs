@@ -3,7 +3,7 @@
 
 use fusewire_base::Sum;
 use fusewire_kernels::message::{GATHER, Marshal, Opening, Sealing, Unmarshal};
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
 /// Bytes of the machine's order in elements of a width.
 #[derive(Clone)]
@@ -88,15 +88,9 @@ impl Unmarshal for Read {
     }
 }
 
-fn keys() -> Vec<CipherKey> {
-    vec![
-        CipherKey::None,
-        CipherKey::Pes(*b"pes key!"),
-        CipherKey::SaferSimplified(*b"safer ky"),
-        CipherKey::Aes256Gcm([7; 32]),
-        CipherKey::Aes128Gcm([8; 16]),
-        CipherKey::ChaCha20Poly1305([9; 32]),
-    ]
+fn new(level: Level, execution: Execution, swap: Swap, cipher: Cipher) -> Transform {
+    let key: Vec<u8> = (1..=cipher.key_len as u8).collect();
+    Transform::new(level, execution, swap, cipher, &key)
 }
 
 struct Random(u64);
@@ -132,36 +126,35 @@ const EXECUTIONS: [Execution; 3] =
 const SWAPS: [Swap; 4] = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
 
 /// A message through one transform both ways, and through the passes of their own.
-fn walk(level: Level, execution: Execution, swap: Swap, key: &CipherKey, message: &Pieces) {
-    let (nonce, aad) = ([3; 12], [5; 16]);
-    let mut oracle = Transform::new(Level::PORTABLE, Execution::Sequential, swap, key);
-    let mut one = Transform::new(level, execution, swap, key);
+fn walk(level: Level, execution: Execution, swap: Swap, cipher: Cipher, message: &Pieces) {
+    let (nonce, aad) = (&[3; 32][..cipher.nonce_len], [5; 16]);
+    let mut oracle = new(Level::PORTABLE, Execution::Sequential, swap, cipher);
+    let mut one = new(level, execution, swap, cipher);
     let block = one.block_len();
     let mut plain = message.marshalled();
     plain.resize(message.len.next_multiple_of(block), 0);
-    let (mut expected, mut expected_tag) = (vec![0; plain.len()], [0; 16]);
-    let expected_sum = oracle.send(&nonce, &aad, &plain, &mut expected, &mut expected_tag);
+    let (mut expected, mut expected_tag) = (vec![0; plain.len()], vec![0; cipher.tag_len]);
+    let expected_sum = oracle.send(nonce, &aad, &plain, &mut expected, &mut expected_tag);
     assert_eq!(expected_sum, Sum::of(&expected));
 
-    let (mut sealed, mut tag) = (vec![0xaa; plain.len()], [0; 16]);
-    let sum =
-        one.send_message(&nonce, &aad, message, &mut sealed, &mut tag).expect("all was given");
+    let (mut sealed, mut tag) = (vec![0xaa; plain.len()], vec![0; cipher.tag_len]);
+    let sum = one.send_message(nonce, &aad, message, &mut sealed, &mut tag).expect("all was given");
     assert!(sealed == expected, "{execution:?} {swap:?}: other bytes");
-    assert_eq!((tag, sum), (expected_tag, expected_sum));
+    assert_eq!((&tag, sum), (&expected_tag, expected_sum));
     // The transform is what it was.
-    let again = one.send(&nonce, &aad, &plain, &mut sealed, &mut tag);
-    assert_eq!((&sealed, tag, again), (&expected, expected_tag, expected_sum));
+    let again = one.send(nonce, &aad, &plain, &mut sealed, &mut tag);
+    assert_eq!((&sealed, &tag, again), (&expected, &expected_tag, expected_sum));
 
     let mut read = Read { wanted: message.pieces.clone(), wiped: false };
     let src = (&*sealed, message.len);
-    let opened = one.receive_message(&nonce, &aad, src, &tag, &mut read);
+    let opened = one.receive_message(nonce, &aad, src, &tag, &mut read);
     assert!(opened.authentic && !read.wiped);
     assert_eq!(opened.sum, expected_sum);
     for (found, sent) in read.wanted.iter().zip(&message.pieces) {
         assert!(found.bytes == sent.bytes, "{execution:?} {swap:?}: other values");
     }
     let mut back = vec![0; plain.len()];
-    assert!(one.receive(&nonce, &aad, &sealed, &tag, &mut back).authentic);
+    assert!(one.receive(nonce, &aad, &sealed, &tag, &mut back).authentic);
     assert_eq!(back, plain);
 }
 
@@ -172,19 +165,19 @@ fn the_same_bytes_as_in_passes_of_their_own() {
     for level in Level::available() {
         levels += 1;
         println!("{level}");
-        for key in &keys() {
+        for cipher in Cipher::ALL {
             for swap in SWAPS {
                 for execution in EXECUTIONS {
                     let rounds = if execution == Execution::Integrated { 40 } else { 4 };
                     for round in 0..rounds {
                         let message = Pieces::new(random.pieces(), round % 3 == 0);
-                        walk(level, execution, swap, key, &message);
+                        walk(level, execution, swap, cipher, &message);
                     }
                     // A count and an array, as LWS has them, of every width.
                     for (first, width) in [(4, 4), (4, 8), (8, 8), (2, 2), (1, 4)] {
                         let message =
                             vec![random.piece(1, first), random.piece(width, 16384 / width)];
-                        walk(level, execution, swap, key, &Pieces::new(message, false));
+                        walk(level, execution, swap, cipher, &Pieces::new(message, false));
                     }
                 }
             }
@@ -198,11 +191,12 @@ fn the_same_bytes_as_in_passes_of_their_own() {
 fn a_forgery_is_wiped() {
     let mut random = Random(2);
     for level in Level::available() {
-        for key in &keys()[3..] {
-            let mut transform = Transform::new(level, Execution::Integrated, Swap::None, key);
+        for cipher in Cipher::ALL.into_iter().filter(|cipher| cipher.tag_len > 0) {
+            let mut transform = new(level, Execution::Integrated, Swap::None, cipher);
             let message = Pieces::new(vec![random.piece(1, 20), random.piece(4, 2000)], false);
-            let (nonce, mut sealed, mut tag) = ([1; 12], vec![0; message.len], [0; 16]);
-            transform.send_message(&nonce, &[], &message, &mut sealed, &mut tag).unwrap();
+            let (mut sealed, mut tag) = (vec![0; message.len], vec![0; cipher.tag_len]);
+            let nonce = &[1; 32][..cipher.nonce_len];
+            transform.send_message(nonce, &[], &message, &mut sealed, &mut tag).unwrap();
             for at in [0, 30, message.len - 1, message.len] {
                 match sealed.get_mut(at) {
                     Some(byte) => *byte ^= 1,
@@ -210,7 +204,7 @@ fn a_forgery_is_wiped() {
                 }
                 let mut read = Read { wanted: message.pieces.clone(), wiped: false };
                 let src = (&*sealed, message.len);
-                let opened = transform.receive_message(&nonce, &[], src, &tag, &mut read);
+                let opened = transform.receive_message(nonce, &[], src, &tag, &mut read);
                 assert!(!opened.authentic && read.wiped);
                 assert_eq!(opened.sum, Sum::of(&sealed));
                 assert!(read.wanted.iter().all(|piece| piece.bytes.iter().all(|byte| *byte == 0)));
@@ -226,15 +220,16 @@ fn a_forgery_is_wiped() {
 #[test]
 fn what_nobody_reads_is_authenticated() {
     let mut random = Random(3);
-    for key in &keys() {
+    for cipher in Cipher::ALL {
         for execution in EXECUTIONS {
-            let mut transform = Transform::new(Level::detect(), execution, Swap::Bytes32, key);
+            let mut transform = new(Level::detect(), execution, Swap::Bytes32, cipher);
             let message = Pieces::new(vec![random.piece(1, 16), random.piece(8, 700)], false);
-            let (nonce, mut sealed, mut tag) = ([1; 12], vec![0; message.len], [0; 16]);
-            let sum = transform.send_message(&nonce, &[], &message, &mut sealed, &mut tag).unwrap();
+            let (mut sealed, mut tag) = (vec![0; message.len], vec![0; cipher.tag_len]);
+            let nonce = &[1; 32][..cipher.nonce_len];
+            let sum = transform.send_message(nonce, &[], &message, &mut sealed, &mut tag).unwrap();
             let mut few = [0; 10];
             let src = (&*sealed, message.len);
-            let mut transform = Transform::new(Level::detect(), execution, Swap::Bytes32, key);
+            let mut transform = new(Level::detect(), execution, Swap::Bytes32, cipher);
             struct Few<'a>(&'a mut [u8]);
             impl Unmarshal for Few<'_> {
                 fn unmarshal(&mut self, from: &mut Opening<'_>) {
@@ -242,7 +237,7 @@ fn what_nobody_reads_is_authenticated() {
                 }
                 fn wipe(&mut self) {}
             }
-            let opened = transform.receive_message(&nonce, &[], src, &tag, &mut Few(&mut few));
+            let opened = transform.receive_message(nonce, &[], src, &tag, &mut Few(&mut few));
             assert_eq!((opened.authentic, opened.sum), (true, sum));
             assert_eq!(few, message.pieces[0].bytes[..10]);
         }
@@ -253,17 +248,18 @@ fn what_nobody_reads_is_authenticated() {
 #[test]
 fn another_length_than_it_said() {
     let mut random = Random(4);
-    for key in &keys() {
+    for cipher in Cipher::ALL {
         for execution in EXECUTIONS {
             for pieces in [vec![(1, 100)], vec![(1, 5), (4, 1000)], vec![(1, 4000)]] {
                 let pieces = pieces.iter().map(|&(width, count)| random.piece(width, count));
                 let message = Pieces::new(pieces.collect(), false);
                 for len in [0, 8, 80, message.len - 8, message.len + 8, message.len + 5000] {
                     let wrong = Pieces { len, ..message.clone() };
-                    let mut transform = Transform::new(Level::detect(), execution, Swap::None, key);
+                    let mut transform = new(Level::detect(), execution, Swap::None, cipher);
                     let room = len.next_multiple_of(transform.block_len());
-                    let (mut sealed, mut tag) = (vec![0xaa; room], [0; 16]);
-                    let sum = transform.send_message(&[1; 12], &[], &wrong, &mut sealed, &mut tag);
+                    let (mut sealed, mut tag) = (vec![0xaa; room], vec![0; cipher.tag_len]);
+                    let nonce = &[1; 32][..cipher.nonce_len];
+                    let sum = transform.send_message(nonce, &[], &wrong, &mut sealed, &mut tag);
                     assert!(sum.is_none());
                     assert!(sealed.iter().all(|byte| *byte == 0), "nothing of it stays");
                 }

@@ -1,22 +1,15 @@
 //! `Transform`: round trips, agreement of executions and levels, forged tags.
 
 use fusewire_base::Sum;
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
 const EXECUTIONS: [Execution; 3] =
     [Execution::Integrated, Execution::Blocked, Execution::Sequential];
 const SWAPS: [Swap; 4] = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
 
-fn keys() -> Vec<CipherKey> {
-    vec![
-        CipherKey::None,
-        CipherKey::Pes(*b"pes key!"),
-        CipherKey::Aes256Gcm([7; 32]),
-        CipherKey::Aes128Gcm([8; 16]),
-        CipherKey::ChaCha20Poly1305([9; 32]),
-        CipherKey::SaferSimplified(*b"safer ky"),
-        CipherKey::SaferK64 { key: *b"safer ky", rounds: 6 },
-    ]
+fn new(level: Level, execution: Execution, swap: Swap, cipher: Cipher) -> Transform {
+    let key: Vec<u8> = (1..=cipher.key_len as u8).collect();
+    Transform::new(level, execution, swap, cipher, &key)
 }
 
 fn message(len: usize) -> Vec<u8> {
@@ -25,22 +18,23 @@ fn message(len: usize) -> Vec<u8> {
 
 #[test]
 fn what_is_sent_is_received() {
-    let nonce = [3; 12];
+    let nonces = [3; 32];
     let aad = [1, 2, 3, 4, 5];
     for level in Level::available() {
-        for key in &keys() {
+        for cipher in Cipher::ALL {
+            let nonce = &nonces[..cipher.nonce_len];
             for swap in SWAPS {
                 for len in [0, 8, 16, 64, 104, 1000, 1024, 1400, 5000] {
                     let src = message(len);
                     let mut seen = None;
                     for execution in EXECUTIONS {
-                        let mut send = Transform::new(level, execution, swap, key);
-                        let mut receive = Transform::new(level, execution, swap, key);
+                        let mut send = new(level, execution, swap, cipher);
+                        let mut receive = new(level, execution, swap, cipher);
                         let (mut sealed, mut opened) = (vec![0; len], vec![0; len]);
-                        let mut tag = [0; 16];
-                        let sum = send.send(&nonce, &aad, &src, &mut sealed, &mut tag);
+                        let mut tag = vec![0; cipher.tag_len];
+                        let sum = send.send(nonce, &aad, &src, &mut sealed, &mut tag);
                         assert_eq!(sum, Sum::of(&sealed));
-                        let found = receive.receive(&nonce, &aad, &sealed, &tag, &mut opened);
+                        let found = receive.receive(nonce, &aad, &sealed, &tag, &mut opened);
                         assert!(found.authentic);
                         assert_eq!(found.sum, sum);
                         assert_eq!(opened, src);
@@ -55,44 +49,43 @@ fn what_is_sent_is_received() {
 
 #[test]
 fn only_a_fused_loop_writes_ciphertext_alone() {
-    fn once(level: Level, execution: Execution, key: &CipherKey) -> bool {
-        Transform::new(level, execution, Swap::None, key).stores_once()
+    fn once(level: Level, execution: Execution, cipher: Cipher) -> bool {
+        new(level, execution, Swap::None, cipher).stores_once()
     }
     for level in Level::available() {
-        for key in &keys() {
+        for cipher in Cipher::ALL {
             for execution in [Execution::Blocked, Execution::Sequential] {
-                assert!(!once(level, execution, key), "{execution:?}");
+                assert!(!once(level, execution, cipher), "{execution:?}");
             }
         }
-        let chacha = CipherKey::ChaCha20Poly1305([9; 32]);
-        assert!(once(level, Execution::Integrated, &chacha));
+        assert!(once(level, Execution::Integrated, Cipher::CHACHA20_POLY1305));
     }
     // The library's AES, where a level has none.
-    let aes = CipherKey::Aes256Gcm([7; 32]);
-    assert!(!once(Level::PORTABLE, Execution::Integrated, &aes));
+    assert!(!once(Level::PORTABLE, Execution::Integrated, Cipher::AES_256_GCM));
 }
 
 #[test]
 fn a_forgery_is_wiped() {
     for level in Level::available() {
-        for key in &keys() {
+        for cipher in Cipher::ALL {
             for execution in EXECUTIONS {
-                let mut transform = Transform::new(level, execution, Swap::Bytes32, key);
+                let mut transform = new(level, execution, Swap::Bytes32, cipher);
                 if transform.tag_len() == 0 {
                     continue;
                 }
                 let src = message(333);
-                let (mut sealed, mut tag) = (vec![0; 333], [0; 16]);
-                transform.send(&[1; 12], b"aad", &src, &mut sealed, &mut tag);
+                let nonce = &[1; 32][..cipher.nonce_len];
+                let (mut sealed, mut tag) = (vec![0; 333], vec![0; cipher.tag_len]);
+                transform.send(nonce, b"aad", &src, &mut sealed, &mut tag);
                 for break_it in 0..3 {
-                    let (mut sealed, mut tag, mut aad) = (sealed.clone(), tag, *b"aad");
+                    let (mut sealed, mut tag, mut aad) = (sealed.clone(), tag.clone(), *b"aad");
                     match break_it {
                         0 => sealed[300] ^= 1,
                         1 => tag[15] ^= 0x80,
                         _ => aad[0] ^= 1,
                     }
                     let mut opened = vec![0xee; 333];
-                    let found = transform.receive(&[1; 12], &aad, &sealed, &tag, &mut opened);
+                    let found = transform.receive(nonce, &aad, &sealed, &tag, &mut opened);
                     assert!(!found.authentic);
                     assert_eq!(found.sum, Sum::of(&sealed));
                     assert_eq!(opened, vec![0; 333]);

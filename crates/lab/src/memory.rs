@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
 use crate::{Error, Result};
 
@@ -37,11 +37,11 @@ const RING: usize = 64 * MESSAGE;
 /// Does it: what valgrind watches.
 pub fn work(task: &Task) {
     let execution = if task.integrated { Execution::Integrated } else { Execution::Sequential };
-    let key = match task.safer {
-        true => CipherKey::SaferSimplified(*b"fusewire"),
-        false => CipherKey::Pes(*b"fusewire"),
+    let cipher = match task.safer {
+        true => Cipher::SAFER_SIMPLIFIED,
+        false => Cipher::PES,
     };
-    let mut transform = Transform::new(task.level, execution, Swap::Bytes32, &key);
+    let mut transform = Transform::new(task.level, execution, Swap::Bytes32, cipher, b"fusewire");
     transform.reserve(MESSAGE);
     let file = vec![0x5a; FILE];
     let mut ring = vec![1; RING];

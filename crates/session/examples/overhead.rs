@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p fusewire-session --example overhead`
 
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Execution, Level, Swap, Transform};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{HEADER_LEN, RecordParams};
 use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType};
@@ -35,19 +35,19 @@ fn main() {
         "{:18} {:>6} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}",
         "cipher", "bytes", "send", "seal", "+", "receive", "open", "+"
     );
-    let key = |cipher| match cipher {
-        Cipher::Aes256Gcm => CipherKey::Aes256Gcm([7; 32]),
-        Cipher::ChaCha20Poly1305 => CipherKey::ChaCha20Poly1305([7; 32]),
-        _ => CipherKey::None,
-    };
-    for cipher in [Cipher::None, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+    for cipher in [Cipher::NONE, Cipher::AES_256_GCM, Cipher::CHACHA20_POLY1305] {
         for len in [64, 1024, 1408, 16_384] {
             let params = RecordParams::new(cipher, Swap::Bytes32, 1 << 20, kernel);
             let secret = || TrafficSecret::from_bytes([1; 32]);
             let mut sender = RecordSender::new(params, secret(), 0).expect("valid");
             let mut receiver = RecordReceiver::new(params, secret(), 0).expect("valid");
-            let mut transform =
-                Transform::new(level, Execution::Integrated, Swap::Bytes32, &key(cipher));
+            let mut transform = Transform::new(
+                level,
+                Execution::Integrated,
+                Swap::Bytes32,
+                cipher,
+                &[7; 32][..cipher.key_len],
+            );
             let body = vec![5u8; len];
             let mut record = vec![0u8; sender.record_len(len)];
             let mut other = vec![0u8; len];

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p fusewire-session --example parts`
 
-use fusewire_kernels::{CipherKey, Transform};
+use fusewire_kernels::Transform;
 use fusewire_session::parts::{PartsReceiver, PartsSender, message_len};
 use fusewire_session::{Cipher, Execution, Kernel, Level, Swap};
 use std::hint::black_box;
@@ -36,16 +36,11 @@ fn main() {
         "open parts",
         "÷ first"
     );
-    let ciphers = [
-        (Cipher::Pes, CipherKey::Pes(KEY)),
-        (Cipher::SaferSimplified, CipherKey::SaferSimplified(KEY)),
-        (Cipher::SaferK64 { rounds: 6 }, CipherKey::SaferK64 { key: KEY, rounds: 6 }),
-    ];
-    for (cipher, key) in ciphers {
+    for cipher in [Cipher::PES, Cipher::SAFER_SIMPLIFIED, Cipher::SAFER_K64] {
         let element = Swap::Bytes32;
         let mut sender = PartsSender::new(cipher, element, kernel, KEY).expect("valid");
         let mut receiver = PartsReceiver::new(cipher, element, kernel, KEY).expect("valid");
-        let mut transform = Transform::new(kernel.level, kernel.execution, element, &key);
+        let mut transform = Transform::new(kernel.level, kernel.execution, element, cipher, &KEY);
         for len in [256, 512, 1024, 1280, 1408, 16_384] {
             let data: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
             let mut message = vec![0; message_len(len)];

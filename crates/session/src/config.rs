@@ -1,12 +1,11 @@
 //! What each side asks of a session.
 
 use crate::allow_list::AllowList;
-use crate::cipher::Cipher;
 use crate::error::Misuse;
 use crate::fingerprint::Fingerprint;
 use crate::identity::Identity;
-use crate::kernel::{Execution, Level, Swap};
 use crate::key_log::KeyLogFile;
+use fusewire_kernels::{Cipher, Execution, Level, Swap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! What can go wrong, by blame: malformed input, a peer's violation, a refusal, misuse by the caller,
 //! the operating system.
 
-use crate::cipher::Cipher;
 use crate::fingerprint::Fingerprint;
 use crate::hello::Refusal;
+use fusewire_kernels::Cipher;
 use std::path::PathBuf;
 
 /// An error of this crate.

@@ -13,18 +13,17 @@
 //! one TLS record at a time, and what follows the last one belongs to the records of ours. After an error
 //! there may be an alert or a refusal to send: call `write` once more.
 
-use crate::cipher::Cipher;
 use crate::config::{self, ClientConfig, Executions, Kernel, ServerConfig, Trust};
 use crate::error::{Error, HandshakeError};
 use crate::exporter::Exporter;
 use crate::fingerprint::Fingerprint;
 use crate::hello::{self, Answer, Choice, Hello, Refusal};
-use crate::kernel::Swap;
 use crate::key_log::KeyLogFile;
 use crate::keys::{EXPORTER_LABEL, TrafficSecret};
 use crate::record::{RecordParams, RecordReceiver, RecordSender};
 use crate::rendezvous::Rendezvous;
 use crate::tls::{self, Seen};
+use fusewire_kernels::{Cipher, Swap};
 use rustls::{AlertDescription, Connection};
 use std::io::{Read, Write};
 use std::sync::Arc;

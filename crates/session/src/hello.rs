@@ -4,12 +4,11 @@
 //! bytes go into the exporter's context, so two sides that saw different messages share no key.
 //! Specified in `docs/records.md`, section 3. Numbers are big-endian.
 
-use crate::cipher::Cipher;
 use crate::error::Error;
-use crate::kernel::Swap;
 use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
+use fusewire_kernels::{Cipher, Swap};
 
 /// Version of the record protocol.
 pub const VERSION: u8 = 1;
@@ -398,7 +397,7 @@ mod tests {
             allow_insecure: true,
             element: Swap::Bytes32,
             body_len_max: 70_000,
-            ciphers: vec![Cipher::SaferK64 { rounds: 3 }, Cipher::Aes256Gcm, Cipher::None],
+            ciphers: vec![Cipher::SAFER_K64.with(3).unwrap(), Cipher::AES_256_GCM, Cipher::NONE],
             shared_memory: false,
             idle_timeout: None,
         }
@@ -407,7 +406,7 @@ mod tests {
     fn choice() -> Choice {
         Choice {
             version: VERSION,
-            cipher: Cipher::Aes128Gcm,
+            cipher: Cipher::AES_128_GCM,
             element: Swap::Bytes64,
             body_len_max: 9,
             shared_memory: None,
@@ -517,7 +516,7 @@ mod tests {
         bytes.truncate(end);
         bytes.extend([0, 10, 0xab, 0xcd, 0, 2, 1, 2, 0, 0, 0, 0]);
         let parsed = Hello::parse(&bytes).unwrap();
-        assert_eq!(parsed.ciphers, [Cipher::Aes256Gcm, Cipher::None]);
+        assert_eq!(parsed.ciphers, [Cipher::AES_256_GCM, Cipher::NONE]);
         let len = bytes.len();
         bytes[len - 1] = 1;
         let wrong = Hello::parse(&bytes).unwrap_err();
@@ -530,16 +529,16 @@ mod tests {
     #[test]
     fn the_first_common_cipher_that_both_allow_is_chosen() {
         let mut hello = hello();
-        let all = [Cipher::Aes256Gcm, Cipher::None, Cipher::SaferK64 { rounds: 3 }];
-        assert_eq!(choose(&hello, &all, true), Ok(Cipher::SaferK64 { rounds: 3 }));
-        assert_eq!(choose(&hello, &all, false), Ok(Cipher::Aes256Gcm));
+        let all = [Cipher::AES_256_GCM, Cipher::NONE, Cipher::SAFER_K64.with(3).unwrap()];
+        assert_eq!(choose(&hello, &all, true), Ok(Cipher::SAFER_K64.with(3).unwrap()));
+        assert_eq!(choose(&hello, &all, false), Ok(Cipher::AES_256_GCM));
         assert_eq!(
-            choose(&hello, &[Cipher::SaferK64 { rounds: 4 }], true),
+            choose(&hello, &[Cipher::SAFER_K64.with(4).unwrap()], true),
             Err(Refusal::NoCommonCipher)
         );
-        assert_eq!(choose(&hello, &[Cipher::Aes128Gcm], false), Err(Refusal::Insecure));
+        assert_eq!(choose(&hello, &[Cipher::AES_128_GCM], false), Err(Refusal::Insecure));
         hello.allow_insecure = false;
-        assert_eq!(choose(&hello, &all, true), Ok(Cipher::Aes256Gcm));
+        assert_eq!(choose(&hello, &all, true), Ok(Cipher::AES_256_GCM));
         assert_eq!(choose(&hello, &all[1..], true), Err(Refusal::Insecure));
     }
 }

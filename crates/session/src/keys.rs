@@ -6,16 +6,16 @@
 //!
 //! ```text
 //! key[e]      = Expand-Label(secret[e], "key", "", key length of the cipher)
-//! iv[e]       = Expand-Label(secret[e], "iv",  "", 12)
+//! iv[e]       = Expand-Label(secret[e], "iv",  "", nonce length of the cipher)
 //! secret[e+1] = Expand-Label(secret[e], "ku",  "", 32)
 //! token       = Expand-Label(secret[0], "token", "", 32)
 //! ```
 //! A secret that no traffic is keyed from makes what the session exports (`exporter`).
 //! All key bytes are wiped when they are dropped.
 
-use crate::cipher::Cipher;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use core::fmt;
+use fusewire_kernels::suites::{Cipher, KEY_LEN_MAX, NONCE_LEN_MAX};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Label of the TLS exporter. `EXPERIMENTAL` marks a label that IANA need not know (RFC 5705, section 4).
@@ -31,11 +31,14 @@ pub type Token = [u8; 32];
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct TrafficSecret([u8; 32]);
 
+/// What records' nonces are made of; it lies at the end, after zeros.
+pub(crate) type Iv = [u8; NONCE_LEN_MAX];
+
 /// Key and IV of one direction and epoch. `key` is filled to the cipher's length, then zero.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct EpochKey {
-    pub(crate) key: [u8; 32],
-    pub(crate) iv: [u8; 12],
+    pub(crate) key: [u8; KEY_LEN_MAX],
+    pub(crate) iv: Iv,
 }
 
 struct Len(usize);
@@ -92,11 +95,13 @@ impl TrafficSecret {
     }
 
     pub(crate) fn epoch_key(&self, cipher: Cipher) -> EpochKey {
-        let mut out = EpochKey { key: [0; 32], iv: [0; 12] };
-        if cipher.key_len() > 0 {
-            expand_label(&self.0, b"key", &mut out.key[..cipher.key_len()]);
+        let mut out = EpochKey { key: [0; KEY_LEN_MAX], iv: [0; NONCE_LEN_MAX] };
+        if cipher.key_len > 0 {
+            expand_label(&self.0, b"key", &mut out.key[..cipher.key_len]);
         }
-        expand_label(&self.0, b"iv", &mut out.iv);
+        if cipher.nonce_len > 0 {
+            expand_label(&self.0, b"iv", &mut out.iv[NONCE_LEN_MAX - cipher.nonce_len..]);
+        }
         out
     }
 }

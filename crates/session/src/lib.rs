@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod allow_list;
-mod cipher;
 mod config;
 mod error;
 mod exporter;
@@ -19,7 +18,6 @@ mod fingerprint;
 mod handshake;
 pub mod hello;
 mod identity;
-mod kernel;
 mod key_log;
 pub mod keys;
 mod known_hosts;
@@ -31,7 +29,6 @@ mod state_file;
 mod tls;
 
 pub use allow_list::AllowList;
-pub use cipher::Cipher;
 pub use config::{
     Allow, BODY_LEN_MAX, ClientConfig, Executions, IDLE_TIMEOUT_DEFAULT, Kernel, ServerConfig,
     Trust,
@@ -39,10 +36,12 @@ pub use config::{
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
 pub use fingerprint::Fingerprint;
+pub use fusewire_kernels::message::{Marshal, Unmarshal};
+pub use fusewire_kernels::suites::{self, Cipher};
+pub use fusewire_kernels::{Execution, Level, Swap};
 pub use handshake::{Established, HANDSHAKE_LEN_MAX, Handshake, Options, Side};
 pub use hello::Refusal;
 pub use identity::Identity;
-pub use kernel::{Execution, Level, Marshal, Swap, Unmarshal};
 pub use key_log::KeyLogFile;
 pub use known_hosts::{Known, KnownHosts};
 pub use paths::{Paths, paths};

@@ -18,11 +18,10 @@
 //! This is for the paper's comparison. The ciphers that it can have are those with a block of 8 bytes and
 //! no tag, all insecure; records ([`crate::record`]) have their length outside.
 
-use crate::cipher::Cipher;
 use crate::config::Kernel;
 use crate::error::{Error, Misuse};
-use crate::kernel::{Swap, Transform};
 use fusewire_base::Sum;
+use fusewire_kernels::{Cipher, Swap, Transform};
 
 /// Bytes of the cipher's block, and of part A.
 const BLOCK: usize = 8;
@@ -32,8 +31,6 @@ const LENGTH_LEN: usize = 4;
 /// data begins in the middle of a block, so that no piece ends with one. What is collected is still in the
 /// first-level cache when it passes; a larger piece passes from where it is.
 const COLLECTED: usize = 1024;
-/// No cipher here has a nonce, associated data or a tag.
-const NONCE: [u8; 12] = [0; 12];
 
 /// Bytes of a message with `data_len` bytes of data.
 pub const fn message_len(data_len: usize) -> usize {
@@ -60,15 +57,13 @@ fn transform(
     kernel: Kernel,
     key: [u8; 8],
 ) -> Result<Transform, Error> {
-    if cipher.block_len() != BLOCK {
+    if cipher.block_len != BLOCK {
         return Err(Misuse::Config("parts need a cipher with a block of 8 bytes").into());
     }
     if element == Swap::Bytes64 {
         return Err(Misuse::Config("parts shift data by 4 bytes: elements have 2 or 4").into());
     }
-    let mut wide = [0; 32];
-    wide[..BLOCK].copy_from_slice(&key);
-    Ok(Transform::new(kernel.level, kernel.execution, element, &cipher.kernel_key(&wide)))
+    Ok(Transform::new(kernel.level, kernel.execution, element, cipher, &key))
 }
 
 /// The length as it must lie in memory so that the pipeline's swap makes it big-endian.
@@ -162,7 +157,8 @@ fn pass(transform: &mut Transform, src: &[u8], dst: &mut [u8]) -> Sum {
     if src.is_empty() {
         return Sum::ZERO;
     }
-    transform.send(&NONCE, &[], src, dst, &mut [0; 16])
+    // No cipher here has a nonce, associated data or a tag.
+    transform.send(&[], &[], src, dst, &mut [])
 }
 
 /// A message that is being marshalled.
@@ -309,6 +305,6 @@ impl PartsReceiver {
         if src.is_empty() {
             return Sum::ZERO;
         }
-        self.transform.receive(&NONCE, &[], src, &[0; 16], dst).sum
+        self.transform.receive(&[], &[], src, &[], dst).sum
     }
 }

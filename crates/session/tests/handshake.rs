@@ -33,7 +33,7 @@ fn both_sides_agree_whatever_the_cuts() {
         assert_eq!(client.peer, sides.server.identity.fingerprint());
         assert_eq!(server.peer, sides.client.identity.fingerprint());
         assert!(client.trusted && server.trusted);
-        assert_eq!(client.options.cipher, Cipher::Aes256Gcm);
+        assert_eq!(client.options.cipher, Cipher::AES_256_GCM);
         assert_eq!(client.options.element, Swap::Bytes32);
         assert_eq!(server.options.element, Swap::Bytes32);
         assert_eq!(
@@ -76,9 +76,9 @@ fn the_data_pass_runs_as_is_fastest_for_the_cipher_that_is_agreed_on() {
     let mut sides = Sides::new();
     sides.client.element = Swap::Bytes32;
     sides.client.executions = Executions::new([
-        (Cipher::ChaCha20Poly1305, Swap::Bytes32, Execution::Blocked),
-        (Cipher::Aes256Gcm, Swap::None, Execution::Blocked),
-        (Cipher::Aes256Gcm, Swap::Bytes32, Execution::Sequential),
+        (Cipher::CHACHA20_POLY1305, Swap::Bytes32, Execution::Blocked),
+        (Cipher::AES_256_GCM, Swap::None, Execution::Blocked),
+        (Cipher::AES_256_GCM, Swap::Bytes32, Execution::Sequential),
     ]);
     let (client, server) = sides.run(usize::MAX);
     let (mut client, mut server) = (client.unwrap(), server.unwrap());
@@ -229,7 +229,7 @@ fn clients_are_allowed_by_policy_and_told_in_words() {
 
 #[test]
 fn insecure_ciphers_need_both_sides() {
-    let insecure = Cipher::Pes;
+    let insecure = Cipher::PES;
     let refused = |sides: &Sides| {
         let (client, server) = sides.run(usize::MAX);
         (error(client).to_string(), error(server).to_string())
@@ -253,17 +253,18 @@ fn insecure_ciphers_need_both_sides() {
     // Only the server: it never comes to it, since the client does not offer.
     sides.client.ciphers = Cipher::DEFAULT.to_vec();
     sides.client.allow_insecure = false;
-    assert_eq!(sides.established().0.options.cipher, Cipher::Aes256Gcm);
+    assert_eq!(sides.established().0.options.cipher, Cipher::AES_256_GCM);
 }
 
 #[test]
 fn the_clients_order_decides_among_common_ciphers() {
     let mut sides = Sides::new();
-    sides.client.ciphers = vec![Cipher::ChaCha20Poly1305, Cipher::Aes128Gcm, Cipher::Aes256Gcm];
-    assert_eq!(sides.established().0.options.cipher, Cipher::ChaCha20Poly1305);
-    sides.server.ciphers = vec![Cipher::Aes256Gcm, Cipher::Aes128Gcm];
-    assert_eq!(sides.established().1.options.cipher, Cipher::Aes128Gcm);
-    sides.client.ciphers = vec![Cipher::ChaCha20Poly1305];
+    sides.client.ciphers =
+        vec![Cipher::CHACHA20_POLY1305, Cipher::AES_128_GCM, Cipher::AES_256_GCM];
+    assert_eq!(sides.established().0.options.cipher, Cipher::CHACHA20_POLY1305);
+    sides.server.ciphers = vec![Cipher::AES_256_GCM, Cipher::AES_128_GCM];
+    assert_eq!(sides.established().1.options.cipher, Cipher::AES_128_GCM);
+    sides.client.ciphers = vec![Cipher::CHACHA20_POLY1305];
     let (client, server) = sides.run(usize::MAX);
     assert!(error(client).to_string().contains("no common cipher"));
     assert!(error(server).to_string().contains("no common cipher"));

@@ -38,16 +38,7 @@ fn seal(sender: &mut RecordSender, kind: RecordType, body: &[u8]) -> (u64, Vec<u
 }
 
 fn ciphers() -> Vec<Cipher> {
-    vec![
-        Cipher::Aes256Gcm,
-        Cipher::Aes128Gcm,
-        Cipher::ChaCha20Poly1305,
-        Cipher::None,
-        Cipher::Pes,
-        Cipher::SaferSimplified,
-        Cipher::SaferK64 { rounds: 1 },
-        Cipher::SaferK64 { rounds: 6 },
-    ]
+    Cipher::ALL.into_iter().chain(Cipher::SAFER_K64.with(1)).collect()
 }
 
 const ELEMENTS: [Swap; 4] = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
@@ -97,7 +88,7 @@ fn a_record_is_what_the_specification_says() {
         full.as_ref()[..usize::from(len)].to_vec()
     }
     let start = 0x1_0203_0405;
-    let (mut sender, _) = pair(params(Cipher::Aes256Gcm, Swap::None), start);
+    let (mut sender, _) = pair(params(Cipher::AES_256_GCM, Swap::None), start);
     seal(&mut sender, RecordType::Padding, b"first");
     let (offset, record) = seal(&mut sender, RecordType::Adu, b"second record");
     assert_eq!(offset, start + 16 + 5 + 16);
@@ -113,7 +104,7 @@ fn a_record_is_what_the_specification_says() {
 
 #[test]
 fn an_offset_is_sealed_once_and_in_order() {
-    let (mut sender, _) = pair(params(Cipher::Aes256Gcm, Swap::None), 100);
+    let (mut sender, _) = pair(params(Cipher::AES_256_GCM, Swap::None), 100);
     let mut dst = vec![0; sender.record_len(4)];
     let len = dst.len() as u64;
     for offset in [0, 99, 101, u64::MAX] {
@@ -132,7 +123,7 @@ fn an_offset_is_sealed_once_and_in_order() {
 
 #[test]
 fn sealing_refuses_what_the_peer_would_not_take() {
-    let (mut sender, _) = pair(params(Cipher::ChaCha20Poly1305, Swap::None), 0);
+    let (mut sender, _) = pair(params(Cipher::CHACHA20_POLY1305, Swap::None), 0);
     let too_long = vec![0; (1 << 16) + 1];
     let mut dst = vec![0; sender.record_len(too_long.len())];
     let refused = sender.seal(0, RecordType::Adu, &too_long, &mut dst).unwrap_err();
@@ -202,7 +193,7 @@ fn every_forged_bit_is_refused_and_leaves_nothing() {
 
 #[test]
 fn a_record_is_bound_to_its_offset_and_its_length() {
-    let (mut sender, mut receiver) = pair(params(Cipher::Aes128Gcm, Swap::None), 0);
+    let (mut sender, mut receiver) = pair(params(Cipher::AES_128_GCM, Swap::None), 0);
     let (offset, record) = seal(&mut sender, RecordType::Adu, &body(100));
     let mut out = vec![0; 200];
     for other in [offset + 1, offset + 132, offset + (1 << 32)] {
@@ -229,13 +220,13 @@ fn a_record_is_bound_to_its_offset_and_its_length() {
     assert!(matches!(refused.error, Error::Misuse(Misuse::BufferLen { expected: 100, found: 99 })));
     assert!(out.iter().all(|b| *b == 0));
     // Before the first record lies the handshake.
-    let (_, mut later) = pair(params(Cipher::Aes128Gcm, Swap::None), 50);
+    let (_, mut later) = pair(params(Cipher::AES_128_GCM, Swap::None), 50);
     assert!(matches!(later.open(49, &record, &mut out).unwrap_err().error, Error::Misuse(_)));
 }
 
 #[test]
 fn a_header_that_announces_too_much_is_malformed() {
-    let (_, receiver) = pair(params(Cipher::Aes256Gcm, Swap::None), 0);
+    let (_, receiver) = pair(params(Cipher::AES_256_GCM, Swap::None), 0);
     let mut header = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(receiver.record_len(&receiver.header(&header).unwrap()), (1 << 16) + 32);
     header[7] = 1;
@@ -246,7 +237,7 @@ fn a_header_that_announces_too_much_is_malformed() {
 
 #[test]
 fn the_end_is_authenticated_and_truncation_is_seen() {
-    let (mut sender, mut receiver) = pair(params(Cipher::Aes256Gcm, Swap::None), 0);
+    let (mut sender, mut receiver) = pair(params(Cipher::AES_256_GCM, Swap::None), 0);
     let first = seal(&mut sender, RecordType::Adu, b"one");
     let end = seal(&mut sender, RecordType::EndOfStream, b"");
     let at = sender.next_offset();
@@ -269,7 +260,7 @@ fn the_end_is_authenticated_and_truncation_is_seen() {
 /// A peer that has the keys and breaks the rules: two senders with one secret play it.
 #[test]
 fn records_after_the_end_are_a_violation_in_either_order() {
-    let params = params(Cipher::Aes256Gcm, Swap::None);
+    let params = params(Cipher::AES_256_GCM, Swap::None);
     let (mut honest, mut receiver) = pair(params, 0);
     let (mut rogue, mut other_receiver) = pair(params, 0);
     let end = seal(&mut honest, RecordType::EndOfStream, b"");
@@ -293,9 +284,9 @@ fn records_after_the_end_are_a_violation_in_either_order() {
 
 #[test]
 fn too_many_forgeries_end_the_connection() {
-    let mut params = params(Cipher::ChaCha20Poly1305, Swap::None);
+    let mut params = params(Cipher::CHACHA20_POLY1305, Swap::None);
     assert_eq!(params.integrity_limit, 1 << 36);
-    assert_eq!(Cipher::Aes256Gcm.integrity_limit(), 1 << 52);
+    assert_eq!(Cipher::AES_256_GCM.integrity_limit, 1 << 52);
     params.integrity_limit = 3;
     let (mut sender, mut receiver) = pair(params, 0);
     let (offset, record) = seal(&mut sender, RecordType::Adu, b"abcd");
@@ -319,7 +310,7 @@ type Sealed = (u64, Vec<u8>, Vec<u8>);
 
 /// A stream over many small epochs.
 fn over_epochs(exponent: u32) -> (RecordReceiver, Vec<Sealed>) {
-    let mut params = params(Cipher::Aes256Gcm, Swap::None);
+    let mut params = params(Cipher::AES_256_GCM, Swap::None);
     params.epoch_exponent = exponent;
     params.body_len_max = 200;
     let (mut sender, receiver) = pair(params, 77);
@@ -400,7 +391,7 @@ fn only_an_authentic_record_turns_the_ratchet() {
 
 #[test]
 fn a_stream_may_begin_in_a_later_epoch() {
-    let mut params = params(Cipher::Aes256Gcm, Swap::None);
+    let mut params = params(Cipher::AES_256_GCM, Swap::None);
     params.epoch_exponent = 17;
     let (mut sender, mut receiver) = pair(params, 5 << 17);
     let (offset, record) = seal(&mut sender, RecordType::Adu, b"abcd");
@@ -414,7 +405,7 @@ fn a_stream_may_begin_in_a_later_epoch() {
 /// Sender and receiver stay usable to the last offset that TCP's 64-bit count could ever reach.
 #[test]
 fn offsets_do_not_wrap() {
-    let mut params = params(Cipher::None, Swap::None);
+    let mut params = params(Cipher::NONE, Swap::None);
     params.epoch_exponent = 36;
     let (mut sender, mut receiver) = pair(params, (1 << 50) - 10);
     for _ in 0..3 {
@@ -459,7 +450,7 @@ proptest! {
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
         good_start in any::<bool>(),
     ) {
-        let (_, mut receiver) = pair(params(Cipher::Aes256Gcm, Swap::None), 0);
+        let (_, mut receiver) = pair(params(Cipher::AES_256_GCM, Swap::None), 0);
         if good_start && bytes.len() >= 32 {
             let len = (bytes.len() - 32) as u8;
             bytes[..8].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, len]);

@@ -138,7 +138,7 @@ fn against_server(
 
 fn hello() -> Vec<u8> {
     let mut out = Vec::new();
-    let ciphers = vec![Cipher::Aes256Gcm];
+    let ciphers = vec![Cipher::AES_256_GCM];
     Hello {
         version: 1,
         allow_insecure: false,

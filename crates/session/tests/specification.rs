@@ -1,10 +1,11 @@
-//! The hex examples of `docs/records.md` are what the code makes.
+//! The hex examples and the table of ciphers of `docs/records.md` are what the code makes and has.
 //!
 //! `FUSEWIRE_UPDATE_DOCS=1 cargo test -p fusewire-session --test specification` writes them anew.
 
 use fusewire_session::hello::{Choice, Hello, VERSION};
 use fusewire_session::keys::{TrafficSecret, expand_label};
 use fusewire_session::record::RecordParams;
+use fusewire_session::suites::{Parameter, Standing, Suite};
 use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType, Swap};
 use std::fmt::Write;
 use std::path::Path;
@@ -85,9 +86,41 @@ fn keys() -> String {
     text
 }
 
+/// A row a suite.
+fn ciphers() -> String {
+    let mut text = String::from(
+        "| code | name | key | nonce | tag | block | limit | |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for cipher in Cipher::ALL {
+        let Suite { id, name, key_len, nonce_len, tag_len, block_len, source, .. } = cipher.suite();
+        let (code, name) = match cipher.parameter {
+            None => (format!("{id:02x} 00"), name.to_string()),
+            Some(Parameter { what, min, max, .. }) => {
+                let short = &what[..1];
+                let code = format!("{id:02x} {short}{short}");
+                (code, format!("{name}:{short}{short}, {short}{short} = {min} to {max} {what}"))
+            }
+        };
+        let limit = match cipher.tag_len {
+            0 => String::new(),
+            _ => format!("2^{}", cipher.integrity_limit.ilog2()),
+        };
+        let note = match cipher.standing {
+            Standing::Standard => source.to_string(),
+            Standing::Draft => format!("draft: {source}"),
+            Standing::Insecure => "insecure".to_string(),
+        };
+        let row = format!(
+            "| {code} | {name} | {key_len} | {nonce_len} | {tag_len} | {block_len} | {limit} | {note} |"
+        );
+        writeln!(text, "{}", row.replace("|  |", "| |")).unwrap();
+    }
+    text
+}
+
 fn hello() -> String {
     let mut out = Vec::new();
-    let ciphers = vec![Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+    let ciphers = vec![Cipher::AES_256_GCM, Cipher::CHACHA20_POLY1305];
     let hello = Hello {
         version: VERSION,
         allow_insecure: false,
@@ -104,7 +137,7 @@ fn hello() -> String {
 
 fn choice() -> String {
     let mut out = Vec::new();
-    let cipher = Cipher::Aes256Gcm;
+    let cipher = Cipher::AES_256_GCM;
     Choice {
         version: VERSION,
         cipher,
@@ -122,12 +155,12 @@ fn examples() -> Vec<(&'static str, String)> {
     let end = RecordType::EndOfStream;
     let boundary = 1 << 36;
     let others = [
-        Cipher::ChaCha20Poly1305,
-        Cipher::Aes128Gcm,
-        Cipher::None,
-        Cipher::Pes,
-        Cipher::SaferSimplified,
-        Cipher::SaferK64 { rounds: 6 },
+        Cipher::CHACHA20_POLY1305,
+        Cipher::AES_128_GCM,
+        Cipher::NONE,
+        Cipher::PES,
+        Cipher::SAFER_SIMPLIFIED,
+        Cipher::SAFER_K64,
     ];
     let others = others.map(|c| format!("{c}, {}", records(c, Swap::None, START, &[(adu, BODY)])));
     vec![
@@ -136,13 +169,13 @@ fn examples() -> Vec<(&'static str, String)> {
         ("keys", keys()),
         (
             "aes-256-gcm",
-            records(Cipher::Aes256Gcm, Swap::None, START, &[(adu, BODY), (adu, b""), (end, b"")]),
+            records(Cipher::AES_256_GCM, Swap::None, START, &[(adu, BODY), (adu, b""), (end, b"")]),
         ),
-        ("element", records(Cipher::Aes256Gcm, Swap::Bytes32, START, &[(adu, BODY)])),
+        ("element", records(Cipher::AES_256_GCM, Swap::Bytes32, START, &[(adu, BODY)])),
         (
             "epoch",
             records(
-                Cipher::Aes256Gcm,
+                Cipher::AES_256_GCM,
                 Swap::None,
                 boundary - 8,
                 &[(adu, BODY), (adu, BODY), (adu, BODY)],
@@ -164,6 +197,10 @@ fn examples_are_what_the_code_makes() {
         let end = begin + expected[begin..].find("```").unwrap();
         expected.replace_range(begin..end, &content);
     }
+    let mark = "<!-- table: ciphers -->\n";
+    let begin = expected.find(mark).expect("a table of ciphers") + mark.len();
+    let end = begin + expected[begin..].find("\n\n").unwrap() + 1;
+    expected.replace_range(begin..end, &ciphers());
     if std::env::var_os("FUSEWIRE_UPDATE_DOCS").is_some() {
         std::fs::write(&path, &expected).unwrap();
     } else {

@@ -39,7 +39,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         out
     };
     let (version, element, body_len_max) = (1, fusewire_session::Swap::Bytes32, 65_536);
-    let ciphers = vec![Cipher::Aes256Gcm, Cipher::SaferK64 { rounds: 6 }];
+    let ciphers = vec![Cipher::AES_256_GCM, Cipher::SAFER_K64];
     let idle_timeout = Some(core::time::Duration::from_secs(30));
     let hello = Hello {
         version,
@@ -50,7 +50,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         shared_memory: true,
         idle_timeout,
     };
-    let (cipher, shared_memory) = (Cipher::Aes256Gcm, Some(b"0123a".to_vec()));
+    let (cipher, shared_memory) = (Cipher::AES_256_GCM, Some(b"0123a".to_vec()));
     let choice = Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout };
     let mut seeds = vec![
         message(&|out| hello.emit(out)),

@@ -1,6 +1,6 @@
 //! Data passes of the transfer, whole: what each cipher costs in each of the three ways.
 
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 use fusewire_model::Implementation;
 use fusewire_model::machine;
 
@@ -14,25 +14,13 @@ const COLD: usize = 32 << 10;
 
 /// What is measured of one of them.
 pub(crate) struct Planned {
-    cipher: &'static str,
+    cipher: Cipher,
     swap: Swap,
     level: Level,
     implementation: Implementation,
     short: Task,
     long: Task,
     cold: Task,
-}
-
-/// As `--cipher` names them.
-fn ciphers() -> [(&'static str, CipherKey); 6] {
-    [
-        ("none", CipherKey::None),
-        ("aes-256-gcm", CipherKey::Aes256Gcm([1; 32])),
-        ("aes-128-gcm", CipherKey::Aes128Gcm([1; 16])),
-        ("chacha20-poly1305", CipherKey::ChaCha20Poly1305([1; 32])),
-        ("pes", CipherKey::Pes([1; 8])),
-        ("safer-simplified", CipherKey::SaferSimplified([1; 8])),
-    ]
 }
 
 /// The kernels' name for it.
@@ -47,15 +35,18 @@ pub(crate) const fn execution(implementation: Implementation) -> Execution {
 pub(crate) fn tasks(plan: &mut Plan) -> Vec<Planned> {
     let level = Level::detect();
     let mut all = Vec::new();
-    for (cipher, key) in ciphers() {
+    // Those with a parameter would be a measurement for each.
+    for cipher in Cipher::ALL.into_iter().filter(|cipher| cipher.parameter.is_none()) {
         for swap in [Swap::None, Swap::Bytes32] {
             for implementation in Implementation::ALL {
                 let mut add = |bytes: usize, cold: bool| {
-                    let mut transform =
-                        Transform::new(level, execution(implementation), swap, &key);
+                    let (execution, key) = (execution(implementation), &[1; 32][..cipher.key_len]);
+                    let mut transform = Transform::new(level, execution, swap, cipher, key);
                     transform.reserve(bytes);
                     let mut run = move |Places { src, dst, .. }: Places<'_>| {
-                        let sum = transform.send(&[2; 12], b"header", src, dst, &mut [0; 16]);
+                        let nonce = &[2; 32][..cipher.nonce_len];
+                        let tag = &mut [0; 32][..cipher.tag_len];
+                        let sum = transform.send(nonce, b"header", src, dst, tag);
                         std::hint::black_box(sum);
                     };
                     plan.add(move |arena, length| {
@@ -80,7 +71,7 @@ pub(crate) fn evaluate(all: Vec<Planned>, plan: &Plan) -> Vec<machine::Transform
         let start_cycles = (short - cycles_per_byte * SHORT as f64).max(0.0);
         let cold = (plan.typical(&one.cold) - start_cycles) / COLD as f64;
         machine::Transform {
-            cipher: one.cipher.to_owned(),
+            cipher: one.cipher.name.to_owned(),
             swap_bytes: one.swap.bytes() as u32,
             level: one.level.name().to_owned(),
             implementation: one.implementation,

@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..), default_value = "128")]
     piece_bytes: u32,
     /// A cipher with a block of 8 bytes: pes, safer-simplified, safer-k64:R. All are insecure.
-    #[arg(long, default_value_t = Cipher::SaferSimplified)]
+    #[arg(long, default_value_t = Cipher::SAFER_SIMPLIFIED)]
     cipher: Cipher,
     /// CPU level [default: the best of this machine].
     #[arg(long, value_name = "NAME")]

@@ -7,6 +7,7 @@ use clap::Args;
 use fusewire_lab::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
 use fusewire_session::Cipher;
 
+use crate::options::cipher_names;
 use crate::output::{Result, json, rate};
 
 /// What to compare, and how.
@@ -34,8 +35,7 @@ pub struct Options {
     /// Sizes of a datagram, in bytes; `auto` is what the ADU needs.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, default_value = "auto")]
     datagram_bytes: Vec<Size>,
-    /// The cipher.
-    #[arg(long, default_value_t = Cipher::Aes256Gcm)]
+    #[arg(long, default_value_t = Cipher::AES_256_GCM, help = format!("The cipher: {}", cipher_names()))]
     cipher: Cipher,
     /// Send this file; made bytes in memory when absent.
     #[arg(long, value_name = "PATH")]

@@ -12,13 +12,18 @@ use crate::stages::{
     Swap as SwapStage,
 };
 use crate::word_filter::{WordFilter, word_filters};
-use crate::{CipherKey, Level, Swap, Transform};
+use crate::{Cipher, Level, Swap, Transform};
 use fusewire_base::Sum;
 
 const NONCE: [u8; 12] = *b"fusewire, 12";
 const AAD: [u8; 16] = *b"a record's head.";
 const KEY: [u8; 32] = *b"a key, and not one to keep to us";
 const SHORT_KEY: [u8; 8] = *b"fusewire";
+
+/// As many bytes of key as `cipher` wants.
+fn key(cipher: Cipher) -> &'static [u8] {
+    if cipher.key_len == 8 { &SHORT_KEY } else { &KEY[..cipher.key_len] }
+}
 
 /// Measures every pipeline in both directions at the sizes given, and hands each line on as soon as
 /// it is there.
@@ -33,13 +38,13 @@ pub fn pipelines(plan: &Plan<'_>, each: &mut dyn FnMut(&Line)) {
         };
         copies(level, &mut go);
         block_ciphers(level, &mut go);
-        for (name, key) in [
-            ("swap32 ▸ aes-256-gcm ▸ internet ▸ store", CipherKey::Aes256Gcm(KEY)),
-            ("swap32 ▸ aes-128-gcm ▸ internet ▸ store", CipherKey::Aes128Gcm([7; 16])),
-            ("swap32 ▸ chacha20-poly1305 ▸ internet ▸ store", CipherKey::ChaCha20Poly1305(KEY)),
+        for (name, cipher) in [
+            ("swap32 ▸ aes-256-gcm ▸ internet ▸ store", Cipher::AES_256_GCM),
+            ("swap32 ▸ aes-128-gcm ▸ internet ▸ store", Cipher::AES_128_GCM),
+            ("swap32 ▸ chacha20-poly1305 ▸ internet ▸ store", Cipher::CHACHA20_POLY1305),
         ] {
             for direction in [Direction::Send, Direction::Receive] {
-                go(name, direction, Subject::aead(level, direction, &key));
+                go(name, direction, Subject::aead(level, direction, cipher));
             }
         }
     }
@@ -69,28 +74,27 @@ fn block_ciphers(level: Level, go: &mut Go<'_>) {
     let swap = SwapStage::<4>;
 
     let name = "swap32 ▸ pes ▸ internet ▸ store";
-    let (key, owned) = (PesKey::new(SHORT_KEY), CipherKey::Pes(SHORT_KEY));
+    let (key, owned) = (PesKey::new(SHORT_KEY), Cipher::PES);
     let send = || then(swap, then(PesEncrypt(key), InternetSum));
-    let subject = Subject::cipher(level, Send, &owned).pointers(level, send, sent);
+    let subject = Subject::cipher(level, Send, owned).pointers(level, send, sent);
     go(name, Send, subject.words(send, sent));
     let receive = || then(InternetSum, then(PesDecrypt(key), swap));
-    let subject = Subject::cipher(level, Receive, &owned).pointers(level, receive, received);
+    let subject = Subject::cipher(level, Receive, owned).pointers(level, receive, received);
     go(name, Receive, subject.words(receive, received));
 
     let name = "swap32 ▸ safer-simplified ▸ internet ▸ store";
-    let (key, owned) = (&SaferSimplifiedKey::new(SHORT_KEY), CipherKey::SaferSimplified(SHORT_KEY));
+    let (key, owned) = (&SaferSimplifiedKey::new(SHORT_KEY), Cipher::SAFER_SIMPLIFIED);
     let send = || then(swap, then(SaferSimplifiedEncrypt(key), InternetSum));
-    go(name, Send, Subject::cipher(level, Send, &owned).pointers(level, send, sent));
+    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, send, sent));
     let receive = || then(InternetSum, then(SaferSimplifiedDecrypt(key), swap));
-    go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
+    go(name, Receive, Subject::cipher(level, Receive, owned).pointers(level, receive, received));
 
     let name = "swap32 ▸ safer-k64:6 ▸ internet ▸ store";
-    let (key, owned) =
-        (&SaferKey::k64(SHORT_KEY, 6), CipherKey::SaferK64 { key: SHORT_KEY, rounds: 6 });
+    let (key, owned) = (&SaferKey::k64(SHORT_KEY, 6), Cipher::SAFER_K64);
     let send = || then(swap, then(SaferEncrypt(key), InternetSum));
-    go(name, Send, Subject::cipher(level, Send, &owned).pointers(level, send, sent));
+    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, send, sent));
     let receive = || then(InternetSum, then(SaferDecrypt(key), swap));
-    go(name, Receive, Subject::cipher(level, Receive, &owned).pointers(level, receive, received));
+    go(name, Receive, Subject::cipher(level, Receive, owned).pointers(level, receive, received));
 }
 
 /// What is done to the buffers once, before anything is timed.
@@ -142,10 +146,10 @@ impl<'a> Subject<'a> {
     }
 
     /// Of a cipher with the data path's swap and sum.
-    fn cipher(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
-        let by =
-            |execution| transform(Transform::new(level, execution, Swap::Bytes32, key), direction);
-        let mut sealer = Transform::new(level, Execution::Integrated, Swap::Bytes32, key);
+    fn cipher(level: Level, direction: Direction, cipher: Cipher) -> Subject<'a> {
+        let new = |execution| Transform::new(level, execution, Swap::Bytes32, cipher, key(cipher));
+        let by = |execution| transform(new(execution), direction);
+        let mut sealer = new(Execution::Integrated);
         let prepare = move |b: &mut Buffers| {
             let mut tag = [0; 16];
             sealer.send(&NONCE, &AAD, &b.src, &mut b.dst, &mut tag);
@@ -166,15 +170,15 @@ impl<'a> Subject<'a> {
 
     /// Of an AEAD. Its reference is the library, working in the message's place, with our best passes
     /// around it: as sequential, but without a pass that only stores.
-    fn aead(level: Level, direction: Direction, key: &CipherKey) -> Subject<'a> {
-        let direct = Transform::library(level, Execution::Blocked, Swap::Bytes32, key);
-        let mut subject = Subject::cipher(level, direction, key);
-        subject.reference = Some(transform(direct, direction));
-        subject.function_pointers = match key {
-            CipherKey::ChaCha20Poly1305(key) => Some(chacha_by_pointer(level, direction, key)),
-            CipherKey::Aes256Gcm(key) => gcm_by_pointer(level, direction, key),
-            CipherKey::Aes128Gcm(key) => gcm_by_pointer(level, direction, key),
-            _ => None,
+    fn aead(level: Level, direction: Direction, cipher: Cipher) -> Subject<'a> {
+        let (blocked, swap) = (Execution::Blocked, Swap::Bytes32);
+        let direct = Transform::with_library(level, blocked, swap, cipher, key(cipher));
+        let mut subject = Subject::cipher(level, direction, cipher);
+        subject.reference = direct.map(|direct| transform(direct, direction));
+        subject.function_pointers = if cipher == Cipher::CHACHA20_POLY1305 {
+            Some(chacha_by_pointer(level, direction, &KEY))
+        } else {
+            gcm_by_pointer(level, direction, key(cipher))
         };
         subject
     }

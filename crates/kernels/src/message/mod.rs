@@ -20,12 +20,9 @@ mod sealing;
 pub use opening::Opening;
 pub use sealing::Sealing;
 
-use crate::Execution;
-use crate::arch::gcm::{Around, Direction};
-use crate::gcm::{GcmKey, Strips};
-use crate::scratch::Scratch;
-use crate::tagless::Loops;
-use crate::transform::{Cipher, Opened, Parts, Swap, Transform};
+use crate::arch::gcm::Direction;
+use crate::suites::TAG_LEN_MAX;
+use crate::transform::{Opened, Public, Swap, Transform};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 use zeroize::Zeroize;
@@ -81,44 +78,34 @@ impl Unmarshal for [u8] {
     }
 }
 
-/// How a piece passes.
-enum Pass<'t> {
-    Gcm {
-        key: &'t GcmKey,
-        strips: Strips<'t>,
-    },
-    Tagless {
-        parts: &'t mut Parts,
-        /// Without a swap, and with one.
-        loops: [Loops; 2],
-    },
+/// What the pieces of one message have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) public: Public<'a>,
+    /// Bytes of the whole message.
+    pub(crate) len: usize,
+}
+
+/// A pipeline that goes on where it stopped. It was begun by [`Pipeline::pieces`](crate::transform::Pipeline::pieces).
+pub(crate) trait Pieces {
+    /// Gives the sum of the ciphertext. A piece that is not the message's last is whole blocks. `swap` holds for
+    /// this piece, in place of the pipeline's own.
+    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum;
+
+    /// Writes the tag, if there is one.
+    fn finish(&mut self, piece: &Piece<'_>, tag: &mut [u8]);
+}
+
+/// The pass of one message.
+struct Pass<'t> {
+    pieces: &'t mut dyn Pieces,
+    piece: Piece<'t>,
 }
 
 impl Pass<'_> {
-    /// Gives the sum of the ciphertext. A piece that is not the message's last is whole blocks.
-    fn run(&mut self, direction: Direction, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
-        match self {
-            Pass::Gcm { key, strips } => {
-                let around = Around::SwapAndSum(swap.bytes());
-                strips.next(src.len(), |call| key.piece(direction, around, call, src, dst))
-            }
-            Pass::Tagless { parts, loops } => {
-                (parts.swap, parts.swapper) = (swap, *swap.stage());
-                let Loops { send, receive } = loops[usize::from(swap != Swap::None)];
-                match direction {
-                    Direction::Seal => send.run(parts, src, dst),
-                    Direction::Open => receive.run(parts, src, dst),
-                }
-            }
-        }
-    }
-
-    /// The tag, if there is one.
-    fn finish(self) -> Option<[u8; 16]> {
-        match self {
-            Pass::Gcm { key, strips } => Some(key.tag(strips)),
-            Pass::Tagless { .. } => None,
-        }
+    fn run(&mut self, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+        self.pieces.pass(&self.piece, swap, src, dst)
     }
 }
 
@@ -134,32 +121,6 @@ fn joined(own: Swap, width: usize) -> Option<Swap> {
 }
 
 impl Transform {
-    /// Pieces can pass one by one.
-    fn passes_pieces(&self) -> bool {
-        let gcm = matches!(self.parts.cipher, Cipher::Gcm(_));
-        self.parts.execution == Execution::Integrated && (gcm || self.tagless.is_some())
-    }
-
-    /// The way of the pieces of one message, memory to gather in, and the swap of the pipeline's own.
-    fn pieces<'t>(
-        &'t mut self,
-        nonce: &'t [u8; 12],
-        aad: &'t [u8],
-        len: usize,
-    ) -> (Option<Pass<'t>>, &'t mut Scratch, Swap) {
-        let Transform { parts, gather, level, .. } = self;
-        let swap = parts.swap;
-        let loops = [false, true].map(|swaps| Loops::bind_for(*level, parts, swaps));
-        if let [Some(plain), Some(swapping)] = loops {
-            return (Some(Pass::Tagless { parts, loops: [plain, swapping] }), gather, swap);
-        }
-        let pass = match &parts.cipher {
-            Cipher::Gcm(key) => Some(Pass::Gcm { key, strips: Strips::new(nonce, aad, len) }),
-            _ => None,
-        };
-        (pass, gather, swap)
-    }
-
     /// What [`Transform::send`] makes of the message's bytes, which pass as they are marshalled. `dst` has room
     /// for the message, filled up with zeros to whole blocks of [`Transform::block_len`].
     ///
@@ -169,47 +130,38 @@ impl Transform {
     /// When `dst` has another length.
     pub fn send_message<M: Marshal + ?Sized>(
         &mut self,
-        nonce: &[u8; 12],
+        nonce: &[u8],
         aad: &[u8],
         message: &M,
         dst: &mut [u8],
-        tag: &mut [u8; 16],
+        tag: &mut [u8],
     ) -> Option<Sum> {
         let len = message.marshalled_len();
         let block = self.block_len();
         assert_eq!(dst.len(), len.next_multiple_of(block), "room for the message");
-        if !self.passes_pieces() {
+        let Some(pieces) = self.pipeline.pieces() else {
             return self.send_gathered(nonce, aad, message, dst, tag);
-        }
-        let own = self.parts.swap;
-        let (pass, gather, swap) = self.pieces(nonce, aad, dst.len());
-        let mut sealing = Sealing::new(pass, swap, gather.room(GATHER), dst, len);
-        message.marshal(&mut sealing);
-        let sealed = sealing.finish(block);
-        self.restore(own);
-        let Some((sum, found)) = sealed else {
-            dst.zeroize();
-            return None;
         };
-        if let Some(found) = found {
-            *tag = found;
+        let public = Public { nonce, aad };
+        let piece = Piece { direction: Direction::Seal, public, len: dst.len() };
+        let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
+        let mut sealing = Sealing::new(Some(pass), self.swap, gather, dst, len);
+        message.marshal(&mut sealing);
+        let sum = sealing.finish(block, tag);
+        if sum.is_none() {
+            dst.zeroize();
         }
-        Some(sum)
-    }
-
-    /// Pieces have the swap that they need; whole messages this one.
-    fn restore(&mut self, swap: Swap) {
-        (self.parts.swap, self.parts.swapper) = (swap, *swap.stage());
+        sum
     }
 
     #[inline(never)]
     fn send_gathered<M: Marshal + ?Sized>(
         &mut self,
-        nonce: &[u8; 12],
+        nonce: &[u8],
         aad: &[u8],
         message: &M,
         dst: &mut [u8],
-        tag: &mut [u8; 16],
+        tag: &mut [u8],
     ) -> Option<Sum> {
         let len = message.marshalled_len();
         let mut gather = core::mem::take(&mut self.gather);
@@ -234,23 +186,25 @@ impl Transform {
     /// When `src` is not the message filled up to whole blocks of [`Transform::block_len`].
     pub fn receive_message<U: Unmarshal + ?Sized>(
         &mut self,
-        nonce: &[u8; 12],
+        nonce: &[u8],
         aad: &[u8],
         (src, len): (&[u8], usize),
-        tag: &[u8; 16],
+        tag: &[u8],
         into: &mut U,
     ) -> Opened {
         assert_eq!(src.len(), len.next_multiple_of(self.block_len()), "a whole message");
-        if !self.passes_pieces() {
+        let Some(pieces) = self.pipeline.pieces() else {
             return self.receive_gathered(nonce, aad, (src, len), tag, into);
-        }
-        let own = self.parts.swap;
-        let (pass, gather, swap) = self.pieces(nonce, aad, src.len());
-        let mut opening = Opening::new(pass, swap, src, gather.room(GATHER), len);
+        };
+        let public = Public { nonce, aad };
+        let piece = Piece { direction: Direction::Open, public, len: src.len() };
+        let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
+        let mut opening = Opening::new(Some(pass), self.swap, src, gather, len);
         into.unmarshal(&mut opening);
-        let (sum, found) = opening.finish();
-        self.restore(own);
-        let authentic = found.is_none_or(|found| verify_slices_are_equal(&found, tag).is_ok());
+        let mut found = [0; TAG_LEN_MAX];
+        let found = &mut found[..self.cipher.tag_len];
+        let sum = opening.finish(found);
+        let authentic = found.is_empty() || verify_slices_are_equal(found, tag).is_ok();
         if !authentic {
             self.gather.room(GATHER).zeroize();
             into.wipe();
@@ -261,10 +215,10 @@ impl Transform {
     #[inline(never)]
     fn receive_gathered<U: Unmarshal + ?Sized>(
         &mut self,
-        nonce: &[u8; 12],
+        nonce: &[u8],
         aad: &[u8],
         (src, len): (&[u8], usize),
-        tag: &[u8; 16],
+        tag: &[u8],
         into: &mut U,
     ) -> Opened {
         let mut gather = core::mem::take(&mut self.gather);

@@ -3,7 +3,6 @@
 
 use super::sealing::copy_swapped;
 use super::{BLOCK, DIRECT, Pass, joined};
-use crate::arch::gcm::Direction;
 use crate::transform::Swap;
 use fusewire_base::Sum;
 
@@ -95,7 +94,7 @@ impl<'t> Opening<'t> {
             let (blocks, after) = rest.split_at_mut(whole);
             let src = &self.src[self.passed..self.passed + whole];
             if let Some(pass) = &mut self.pass {
-                self.sum += pass.run(Direction::Open, swap, src, blocks);
+                self.sum += pass.run(swap, src, blocks);
             }
             self.passed += whole;
             rest = after;
@@ -138,16 +137,19 @@ impl<'t> Opening<'t> {
         let src = &self.src[self.passed..];
         let src = &src[..src.len().min(AHEAD)];
         let Some(pass) = &mut self.pass else { return };
-        self.sum += pass.run(Direction::Open, self.swap, src, &mut self.gather[..src.len()]);
+        self.sum += pass.run(self.swap, src, &mut self.gather[..src.len()]);
         (self.from, self.to) = (0, src.len().min(self.len.saturating_sub(self.passed)));
         self.passed += src.len();
     }
 
-    /// What nobody took passes, too. The sum of the ciphertext, and the tag that it should have.
-    pub(super) fn finish(mut self) -> (Sum, Option<[u8; 16]>) {
+    /// What nobody took passes, too. The sum of the ciphertext; the tag that it should have goes to `tag`.
+    pub(super) fn finish(mut self, tag: &mut [u8]) -> Sum {
         while self.passed < self.src.len() {
             self.pass_ahead();
         }
-        (self.sum, self.pass.and_then(Pass::finish))
+        if let Some(pass) = self.pass {
+            pass.pieces.finish(&pass.piece, tag);
+        }
+        self.sum
     }
 }

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::{BLOCK, DIRECT, Pass, joined};
-use crate::arch::gcm::Direction;
 use crate::transform::Swap;
 use fusewire_base::Sum;
 
@@ -84,7 +83,7 @@ impl<'t> Sealing<'t> {
         let (blocks, rest) = rest.split_at(whole);
         let dst = &mut self.dst[self.passed..self.passed + whole];
         if let Some(pass) = &mut self.pass {
-            self.sum += pass.run(Direction::Seal, swap, blocks, dst);
+            self.sum += pass.run(swap, blocks, dst);
         }
         self.passed += whole;
         self.collect(rest, width);
@@ -147,7 +146,7 @@ impl<'t> Sealing<'t> {
             return;
         }
         let dst = &mut self.dst[self.passed..self.passed + whole];
-        self.sum += pass.run(Direction::Seal, self.swap, &self.gather[..whole], dst);
+        self.sum += pass.run(self.swap, &self.gather[..whole], dst);
         self.gather.copy_within(whole..self.waiting, 0);
         self.passed += whole;
         self.waiting -= whole;
@@ -158,8 +157,9 @@ impl<'t> Sealing<'t> {
         !self.refused && self.taken() == self.len
     }
 
-    /// The last pass, filled up with zeros to a whole `block`. The sum of the ciphertext, and the tag if there is one.
-    pub(super) fn finish(mut self, block: usize) -> Option<(Sum, Option<[u8; 16]>)> {
+    /// The last pass, filled up with zeros to a whole `block`. The sum of the ciphertext; the tag, if there
+    /// is one, goes to `tag`.
+    pub(super) fn finish(mut self, block: usize, tag: &mut [u8]) -> Option<Sum> {
         if !self.is_whole() {
             return None;
         }
@@ -168,9 +168,10 @@ impl<'t> Sealing<'t> {
         let mut pass = self.pass.take()?;
         if end > 0 {
             let dst = &mut self.dst[self.passed..];
-            self.sum += pass.run(Direction::Seal, self.swap, &self.gather[..end], dst);
+            self.sum += pass.run(self.swap, &self.gather[..end], dst);
         }
-        Some((self.sum, pass.finish()))
+        pass.pieces.finish(&pass.piece, tag);
+        Some(self.sum)
     }
 }
 

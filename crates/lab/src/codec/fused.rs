@@ -12,7 +12,7 @@ use fusewire_codec::lws;
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_codec::{Limits, SliceSink, SliceSource, Source};
 use fusewire_kernels::gcm::GcmKey;
-use fusewire_kernels::{CipherKey, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 use std::hint::black_box;
 
 /// Elements of the array: 16 KiB, and its count.
@@ -75,10 +75,8 @@ impl Pass {
 /// Each in both directions; verified to make the same before any is timed.
 pub(super) fn cases<'c>(plan: &Plan<'_>, cases: &mut Vec<Case<'c>>) -> Result<()> {
     let level = plan.level;
-    let make = || {
-        let key = CipherKey::Aes256Gcm(KEY);
-        Transform::new(level, Execution::Integrated, Swap::None, &key)
-    };
+    let make =
+        || Transform::new(level, Execution::Integrated, Swap::None, Cipher::AES_256_GCM, &KEY);
     let array: Vec<i32> =
         (0..ELEMENTS as i32).map(|i| i.wrapping_mul(0x9e37_79b9u32 as i32)).collect();
     let (mut sealed, mut tag) = (vec![0; BYTES], [0; 16]);

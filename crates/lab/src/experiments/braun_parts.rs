@@ -70,7 +70,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         for (piece_bytes, pieces) in [(256, "pieces"), (4096, "pieces-4096")] {
             let plan = Plan {
                 kernel: Kernel { level, ..Kernel::detect() },
-                cipher: Cipher::Pes,
+                cipher: Cipher::PES,
                 sizes,
                 piece_bytes,
                 effort,

@@ -231,7 +231,7 @@ fn packets(bench: &mut Bench<'_>) -> Result<()> {
                 0 => vec![Method::Integrated, Method::Sequential],
                 _ => vec![Method::Sequential, Method::Integrated],
             };
-            let plan = plan(bench, methods, &[*size], Cipher::SaferSimplified);
+            let plan = plan(bench, methods, &[*size], Cipher::SAFER_SIMPLIFIED);
             for line in lines(bench, &plan)? {
                 let at = |chart| Place::new(chart, name(&line), *size);
                 if let Some(ns) = line.send_ns_per_packet {
@@ -306,10 +306,10 @@ pub(super) const CIPHERS: Experiment = Experiment {
 fn ciphers(bench: &mut Bench<'_>) -> Result<()> {
     bench.rounds(bench.choose(2, 15), |bench, round| {
         for (cipher, words) in
-            [(Cipher::SaferSimplified, "simplified SAFER"), (Cipher::Pes, "pseudo-encryption")]
+            [(Cipher::SAFER_SIMPLIFIED, "simplified SAFER"), (Cipher::PES, "pseudo-encryption")]
         {
             let mut methods = vec![Method::Integrated, Method::Sequential, Method::KernelTcpPasses];
-            if cipher == Cipher::Pes {
+            if cipher == Cipher::PES {
                 methods.push(Method::KernelTcp);
             }
             if round % 2 == 1 {
@@ -387,7 +387,7 @@ fn when(bench: &mut Bench<'_>) -> Result<()> {
         for i in 0..ways.len() {
             let (series, manipulation) = ways[(i + round) % ways.len()];
             let mut plan =
-                plan(bench, vec![Method::Integrated], &[1024, 16_384], Cipher::SaferSimplified);
+                plan(bench, vec![Method::Integrated], &[1024, 16_384], Cipher::SAFER_SIMPLIFIED);
             plan.manipulation = manipulation;
             for line in lines(bench, &plan)? {
                 let small = line.adu_bytes == Some(1024);

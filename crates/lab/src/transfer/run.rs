@@ -544,7 +544,7 @@ mod tests {
             bytes: 1,
             adu_bytes: vec![Some(1024), None],
             datagram_bytes: vec![None, Some(1452)],
-            cipher: Cipher::Aes256Gcm,
+            cipher: Cipher::AES_256_GCM,
             source: Source::Memory,
             sink_file: false,
             rounds: 1,

@@ -1,33 +1,46 @@
 //! The keys of one direction by stream offset: epoch = offset >> exponent.
 
 use super::RecordParams;
-use crate::kernel::Transform;
-use crate::keys::TrafficSecret;
+use crate::keys::{Iv, TrafficSecret};
+use fusewire_kernels::Transform;
 
 /// What opens or seals the records that begin in one epoch. Dropping it wipes its keys.
 pub(super) struct Epoch {
     pub(super) transform: Transform,
-    iv: u128,
+    iv: Iv,
+}
+
+/// A record's nonce.
+pub(super) struct Nonce {
+    /// It is what is at the end.
+    bytes: Iv,
+    from: usize,
+}
+
+impl Nonce {
+    /// As many bytes as the cipher wants.
+    #[inline]
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.from..]
+    }
 }
 
 impl Epoch {
     pub(super) fn new(params: &RecordParams, secret: &TrafficSecret) -> Epoch {
-        let keys = secret.epoch_key(params.cipher);
-        let mut iv = [0; 16];
-        iv[4..].copy_from_slice(&keys.iv);
-        let kernel = params.kernel;
-        let key = params.cipher.kernel_key(&keys.key);
-        let transform = Transform::new(kernel.level, kernel.execution, params.element, &key);
-        Epoch { transform, iv: u128::from_be_bytes(iv) }
+        let (kernel, cipher) = (params.kernel, params.cipher);
+        let keys = secret.epoch_key(cipher);
+        let key = &keys.key[..cipher.key_len];
+        let transform = Transform::new(kernel.level, kernel.execution, params.element, cipher, key);
+        Epoch { transform, iv: keys.iv }
     }
 
-    /// IV xor offset, the offset at the right end of 12 bytes.
+    /// IV xor offset, the offset at the right end.
     #[inline]
-    pub(super) fn nonce(&self, offset: u64) -> [u8; 12] {
-        let bytes = (self.iv ^ u128::from(offset)).to_be_bytes();
-        let mut nonce = [0; 12];
-        nonce.copy_from_slice(&bytes[4..]);
-        nonce
+    pub(super) fn nonce(&self, offset: u64) -> Nonce {
+        let mut bytes = self.iv;
+        let end = bytes.last_chunk_mut().expect("an IV has more than 8 bytes");
+        *end = (u64::from_be_bytes(*end) ^ offset).to_be_bytes();
+        Nonce { from: bytes.len() - self.transform.nonce_len(), bytes }
     }
 }
 

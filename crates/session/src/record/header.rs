@@ -110,6 +110,12 @@ pub(super) fn sum_16(bytes: &[u8; 16]) -> Sum {
     Sum::from_words((both >> 64) as u64) + Sum::from_words(both as u64)
 }
 
+/// The sum of a tag: of 16 bytes, a multiple of them, or none.
+#[inline]
+pub(super) fn sum_tag(tag: &[u8]) -> Sum {
+    tag.as_chunks().0.iter().fold(Sum::ZERO, |sum, bytes| sum + sum_16(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

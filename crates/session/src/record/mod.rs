@@ -10,7 +10,7 @@
 //! | ciphertext: body_len bytes, padded with zeros to the cipher's |
 //! | block before encryption                                       |
 //! +---------------------------------------------------------------+
-//! | tag: 16 bytes, or none                                        |
+//! | tag: 16 or 32 bytes, or none                                  |
 //! +---------------------------------------------------------------+
 //! ```
 //! The 16 header bytes are the associated data. The nonce is the epoch's IV xor the record's stream
@@ -28,7 +28,7 @@
 //! use fusewire_session::record::RecordParams;
 //! use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType, Swap};
 //!
-//! let params = RecordParams::new(Cipher::Aes256Gcm, Swap::None, 1 << 16, Kernel::detect());
+//! let params = RecordParams::new(Cipher::AES_256_GCM, Swap::None, 1 << 16, Kernel::detect());
 //! let secret = || TrafficSecret::from_bytes([7; 32]);
 //! let mut sender = RecordSender::new(params, secret(), 0)?;
 //!
@@ -69,10 +69,9 @@ pub use header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType};
 pub use receiver::{OpenError, Opened, RecordReceiver};
 pub use sender::RecordSender;
 
-use crate::cipher::Cipher;
 use crate::config::Kernel;
 use crate::error::Misuse;
-use crate::kernel::Swap;
+use fusewire_kernels::{Cipher, Swap};
 
 /// Bytes that one key is used for, as a power of two.
 pub const EPOCH_EXPONENT: u32 = 36;
@@ -102,7 +101,7 @@ impl RecordParams {
             element,
             body_len_max,
             epoch_exponent: EPOCH_EXPONENT,
-            integrity_limit: cipher.integrity_limit(),
+            integrity_limit: cipher.integrity_limit,
             kernel,
         }
     }
@@ -120,11 +119,11 @@ impl RecordParams {
 
     /// Bytes of a record with a body of `body_len` bytes.
     #[inline]
-    pub const fn record_len(&self, body_len: usize) -> usize {
-        HEADER_LEN + self.ciphertext_len(body_len) + self.cipher.tag_len()
+    pub fn record_len(&self, body_len: usize) -> usize {
+        HEADER_LEN + self.ciphertext_len(body_len) + self.cipher.tag_len
     }
 
-    const fn ciphertext_len(&self, body_len: usize) -> usize {
-        body_len.next_multiple_of(self.cipher.block_len())
+    fn ciphertext_len(&self, body_len: usize) -> usize {
+        body_len.next_multiple_of(self.cipher.block_len)
     }
 }

@@ -2,12 +2,13 @@
 
 use super::RecordParams;
 use super::epochs::{self, Epoch};
-use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
+use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
 use crate::error::{Error, Misuse, Violation};
-use crate::kernel::{self, Unmarshal};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
+use fusewire_kernels::message::Unmarshal;
+use fusewire_kernels::suites::TAG_LEN_MAX;
 
 /// The widest TCP receive window is below this many bytes (RFC 7323, section 2.3): when an authentic
 /// record begins this far into an epoch, nothing of the epoch before is still under way.
@@ -156,7 +157,7 @@ impl RecordReceiver {
             Ok(header) => header,
             Err(error) => return Err(self.not_opened(record, error)),
         };
-        let tag_at = record.len() - self.params.cipher.tag_len();
+        let tag_at = record.len() - self.params.cipher.tag_len;
         let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
         let (ciphertext, tag) = rest.split_at(tag_at - HEADER_LEN);
         self.open_parts(offset, header, &Parts { head, ciphertext, tag }, dst)
@@ -178,7 +179,7 @@ impl RecordReceiver {
         let header = self.check(offset, head, record.len(), dst.len())?;
         let (ciphertext, tag) =
             record[HEADER_LEN..].split_at(self.params.ciphertext_len(header.body_len as usize));
-        let mut copied = [0; 16];
+        let mut copied = [0; TAG_LEN_MAX];
         let copied = &mut copied[..tag.len()];
         copied.copy_from_slice(tag);
         let parts = Parts { head, ciphertext, tag: copied };
@@ -203,11 +204,11 @@ impl RecordReceiver {
         let Parts { head, ciphertext, tag } = *parts;
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
-        let (sum, authentic) = if let Ok(tag) = <&[u8; 16]>::try_from(tag) {
-            let opened = keys.transform.receive(&nonce, head, ciphertext, tag, body);
-            (opened.sum.then(ciphertext.len(), sum_16(tag)), opened.authentic)
+        let (sum, authentic) = if tag.is_empty() {
+            (open_without_tag(keys, ciphertext, body), true)
         } else {
-            (open_without_tag(keys, &nonce, head, ciphertext, body), true)
+            let opened = keys.transform.receive(nonce.as_bytes(), head, ciphertext, tag, body);
+            (opened.sum.then(ciphertext.len(), sum_tag(tag)), opened.authentic)
         };
         let sum = sum_16(head) + sum;
         if !authentic {
@@ -246,11 +247,9 @@ impl RecordReceiver {
         let (ciphertext, tag) = record[HEADER_LEN..].split_at(self.params.ciphertext_len(body_len));
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
-        let mut tag_in = [0; 16];
-        tag_in[..tag.len()].copy_from_slice(tag);
         let src = (ciphertext, body_len);
-        let opened = keys.transform.receive_message(&nonce, head, src, &tag_in, into);
-        let sum = sum_16(head) + opened.sum.then(ciphertext.len(), sum_16(&tag_in));
+        let opened = keys.transform.receive_message(nonce.as_bytes(), head, src, tag, into);
+        let sum = sum_16(head) + opened.sum.then(ciphertext.len(), sum_tag(tag));
         if !opened.authentic {
             return Err(OpenError { sum, error: self.count_failed(offset) });
         }
@@ -339,7 +338,7 @@ impl RecordReceiver {
 
     #[cold]
     fn not_opened(&self, record: &[u8], error: Error) -> OpenError {
-        OpenError { sum: kernel::sum(self.params.kernel.level, record), error }
+        OpenError { sum: fusewire_kernels::sum(self.params.kernel.level, record), error }
     }
 
     #[cold]
@@ -412,20 +411,13 @@ impl RecordReceiver {
 }
 
 /// The inverse of the sender's: whole blocks in one pass, then a last one that is partly padding.
-fn open_without_tag(
-    keys: &mut Epoch,
-    nonce: &[u8; 12],
-    head: &[u8; 16],
-    src: &[u8],
-    body: &mut [u8],
-) -> Sum {
-    let tag = [0; 16];
+fn open_without_tag(keys: &mut Epoch, src: &[u8], body: &mut [u8]) -> Sum {
     let whole = if src.len() == body.len() { body.len() } else { body.len() / 8 * 8 };
-    let opened = keys.transform.receive(nonce, head, &src[..whole], &tag, &mut body[..whole]);
+    let opened = keys.transform.receive(&[], &[], &src[..whole], &[], &mut body[..whole]);
     let mut sum = opened.sum;
     if whole < body.len() {
         let mut last = [0; 8];
-        sum += keys.transform.receive(nonce, head, &src[whole..], &tag, &mut last).sum;
+        sum += keys.transform.receive(&[], &[], &src[whole..], &[], &mut last).sum;
         let left = body.len() - whole;
         body[whole..].copy_from_slice(&last[..left]);
         zeroize::Zeroize::zeroize(&mut last);

@@ -1,13 +1,14 @@
 //! Sealing: one pass from the application's memory into the retransmission buffer.
 
 use super::RecordParams;
-use super::epochs::{self, Epoch};
-use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16};
+use super::epochs::{self, Epoch, Nonce};
+use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
 use crate::error::{Error, Misuse};
-use crate::kernel::{Execution, Marshal};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
+use fusewire_kernels::Execution;
+use fusewire_kernels::message::Marshal;
 
 /// Seals the records of one direction.
 ///
@@ -76,7 +77,7 @@ impl RecordSender {
     #[inline]
     pub fn body_len_fitting(&self, record_len: usize) -> Option<usize> {
         let room = record_len.checked_sub(self.overhead())?;
-        let block = self.params.cipher.block_len();
+        let block = self.params.cipher.block_len;
         Some((room / block * block).min(self.params.body_len_max as usize))
     }
 
@@ -119,14 +120,15 @@ impl RecordSender {
         let (header, nonce) = self.begin(offset, kind, body.len(), dst.len())?;
         let ciphertext_len = self.params.ciphertext_len(body.len());
         let (head, rest) = dst.split_at_mut(HEADER_LEN);
-        let (ciphertext, tag_out) = rest.split_at_mut(ciphertext_len);
+        let (ciphertext, tag) = rest.split_at_mut(ciphertext_len);
         head.copy_from_slice(&header);
         let mut sum = sum_16(&header);
-        if let Ok(tag) = <&mut [u8; 16]>::try_from(tag_out) {
-            sum += self.epoch.transform.send(&nonce, &header, body, ciphertext, tag);
-            sum = sum.then(ciphertext_len, sum_16(tag));
+        if tag.is_empty() {
+            sum += self.seal_without_tag(body, ciphertext);
         } else {
-            sum += self.seal_without_tag(&nonce, &header, body, ciphertext);
+            let transform = &mut self.epoch.transform;
+            sum += transform.send(nonce.as_bytes(), &header, body, ciphertext, tag);
+            sum = sum.then(ciphertext_len, sum_tag(tag));
         }
         self.end(kind, dst.len());
         Ok(sum)
@@ -147,17 +149,12 @@ impl RecordSender {
         let (header, nonce) = self.begin(offset, kind, len, dst.len())?;
         let ciphertext_len = self.params.ciphertext_len(len);
         let (head, rest) = dst.split_at_mut(HEADER_LEN);
-        let (ciphertext, tag_out) = rest.split_at_mut(ciphertext_len);
-        let mut tag = [0; 16];
+        let (ciphertext, tag) = rest.split_at_mut(ciphertext_len);
         let transform = &mut self.epoch.transform;
-        let sent = transform.send_message(&nonce, &header, body, ciphertext, &mut tag);
+        let sent = transform.send_message(nonce.as_bytes(), &header, body, ciphertext, tag);
         let Some(body_sum) = sent else { return Err(Misuse::Unfinished.into()) };
         head.copy_from_slice(&header);
-        let mut sum = sum_16(&header) + body_sum;
-        if let Ok(tag_out) = <&mut [u8; 16]>::try_from(tag_out) {
-            *tag_out = tag;
-            sum = sum.then(ciphertext_len, sum_16(&tag));
-        }
+        let sum = (sum_16(&header) + body_sum).then(ciphertext_len, sum_tag(tag));
         self.end(kind, dst.len());
         Ok(sum)
     }
@@ -170,7 +167,7 @@ impl RecordSender {
         kind: RecordType,
         body_len: usize,
         dst_len: usize,
-    ) -> Result<([u8; HEADER_LEN], [u8; 12]), Misuse> {
+    ) -> Result<([u8; HEADER_LEN], Nonce), Misuse> {
         self.check(offset, kind, body_len, dst_len)?;
         if offset >= self.epoch_end {
             self.advance(offset);
@@ -189,22 +186,15 @@ impl RecordSender {
     }
 
     /// Whole blocks in one pass; what is left of the body is a block of its own, filled up with zeros.
-    fn seal_without_tag(
-        &mut self,
-        nonce: &[u8; 12],
-        header: &[u8; 16],
-        body: &[u8],
-        dst: &mut [u8],
-    ) -> Sum {
-        let block = self.params.cipher.block_len();
+    fn seal_without_tag(&mut self, body: &[u8], dst: &mut [u8]) -> Sum {
+        let block = self.params.cipher.block_len;
         let whole = body.len() / block * block;
         let transform = &mut self.epoch.transform;
-        let mut tag = [0; 16];
-        let mut sum = transform.send(nonce, header, &body[..whole], &mut dst[..whole], &mut tag);
+        let mut sum = transform.send(&[], &[], &body[..whole], &mut dst[..whole], &mut []);
         if whole < body.len() {
             let mut last = [0; 8];
             last[..body.len() - whole].copy_from_slice(&body[whole..]);
-            sum += transform.send(nonce, header, &last, &mut dst[whole..], &mut tag);
+            sum += transform.send(&[], &[], &last, &mut dst[whole..], &mut []);
             zeroize::Zeroize::zeroize(&mut last);
         }
         sum

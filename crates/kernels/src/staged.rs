@@ -1,0 +1,145 @@
+//! Pipelines whose cipher is a stage that gives a tag: one loop, or each stage apart, compiled in the shells that
+//! the cipher runs in.
+#![forbid(unsafe_code)]
+
+use crate::arch::{Kernel, Lanes};
+use crate::execution::{Apart, Integrated};
+use crate::scratch::Scratch;
+use crate::stage::{Run, then};
+use crate::stages::{InternetSum, Nothing};
+use crate::transform::{Opened, Pipeline, Plan, Public};
+use crate::{Execution, Level, Swap};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use fusewire_base::Sum;
+
+/// An expanded key that makes a stage of each message. A message's nonce has the suite's length.
+pub(crate) trait Tagged: Send + Sync {
+    /// Bytes.
+    type Tag: AsRef<[u8]>;
+    /// swap ▸ encipher ▸ sum ▸ store: [`Way::sending`] in the shell of a level.
+    fn send(&mut self, public: &Public<'_>, way: Way<'_>) -> (Self::Tag, Sum);
+    /// load ▸ sum ▸ decipher ▸ swap ▸ store: [`Way::receiving`]. Gives the tag that the message should have.
+    fn receive(&mut self, public: &Public<'_>, way: Way<'_>) -> (Sum, Self::Tag);
+}
+
+/// The pipeline of such a key.
+pub(crate) struct Staged<K> {
+    plan: Plan,
+    key: K,
+    work: Scratch,
+}
+
+impl<K: Tagged> Staged<K> {
+    pub(crate) fn new(plan: Plan, key: K) -> Staged<K> {
+        Staged { plan, key, work: Scratch::default() }
+    }
+}
+
+impl<K: Tagged> Pipeline for Staged<K> {
+    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
+        let way = Way::new(self.plan, src, dst, &mut self.work);
+        let (found, sum) = self.key.send(public, way);
+        tag.copy_from_slice(found.as_ref());
+        sum
+    }
+
+    fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
+        let way = Way::new(self.plan, src, dst, &mut self.work);
+        let (sum, found) = self.key.receive(public, way);
+        let authentic = verify_slices_are_equal(found.as_ref(), tag).is_ok();
+        if !authentic {
+            dst.fill(0);
+        }
+        Opened { sum, authentic }
+    }
+
+    fn is_one_pass(&self) -> bool {
+        self.plan.execution == Execution::Integrated
+    }
+
+    fn reserve(&mut self, len: usize) {
+        if self.plan.execution == Execution::Sequential {
+            self.work.reserve(len);
+        }
+    }
+}
+
+/// One message's way, but for the cipher.
+pub(crate) struct Way<'a> {
+    pub(crate) level: Level,
+    pub(crate) src: &'a [u8],
+    execution: Execution,
+    swap: Swap,
+    dst: &'a mut [u8],
+    work: &'a mut [u8],
+}
+
+impl<'a> Way<'a> {
+    #[inline(always)]
+    fn new(plan: Plan, src: &'a [u8], dst: &'a mut [u8], work: &'a mut Scratch) -> Way<'a> {
+        let Plan { level, execution, swap, .. } = plan;
+        let work = if execution == Execution::Sequential { work.room(src.len()) } else { &mut [] };
+        Way { level, src, execution, swap, dst, work }
+    }
+
+    /// swap ▸ cipher ▸ sum ▸ store.
+    #[inline(always)]
+    pub(crate) fn sending<C>(self, cipher: C) -> Sending<'a, C> {
+        Sending { way: self, cipher }
+    }
+
+    /// load ▸ sum ▸ decipher ▸ swap ▸ store.
+    #[inline(always)]
+    pub(crate) fn receiving<C>(self, cipher: C) -> Receiving<'a, C> {
+        Receiving { way: self, cipher }
+    }
+
+    /// A pipeline over the message, as the execution says.
+    #[inline(always)]
+    fn run<L: Lanes, S: Run<L>>(self, lanes: L, stage: &S) -> S::Output {
+        let Way { execution, src, dst, work, .. } = self;
+        match execution {
+            Execution::Integrated => Integrated { stage, src, dst }.run(lanes),
+            apart => Apart::new(apart, stage, src, work, dst).run(lanes),
+        }
+    }
+}
+
+/// A message that is sent.
+pub(crate) struct Sending<'a, C> {
+    way: Way<'a>,
+    cipher: C,
+}
+
+impl<L: Lanes, C: Run<L>> Kernel<L> for Sending<'_, C> {
+    type Output = (C::Output, Sum);
+    #[inline(always)]
+    fn run(self, lanes: L) -> (C::Output, Sum) {
+        let Sending { way, cipher } = self;
+        let rest = then(cipher, InternetSum);
+        let ((), found) = match way.swap {
+            Swap::None => way.run(lanes, &then(Nothing, rest)),
+            swap => way.run(lanes, &then(swap.stage(), rest)),
+        };
+        found
+    }
+}
+
+/// A message that is received.
+pub(crate) struct Receiving<'a, C> {
+    way: Way<'a>,
+    cipher: C,
+}
+
+impl<L: Lanes, C: Run<L>> Kernel<L> for Receiving<'_, C> {
+    type Output = (Sum, C::Output);
+    #[inline(always)]
+    fn run(self, lanes: L) -> (Sum, C::Output) {
+        let Receiving { way, cipher } = self;
+        let (sum, (found, ())) = match way.swap {
+            Swap::None => way.run(lanes, &then(InternetSum, then(cipher, Nothing))),
+            swap => way.run(lanes, &then(InternetSum, then(cipher, swap.stage()))),
+        };
+        (sum, found)
+    }
+}
