@@ -20,9 +20,6 @@ use fusewire_asn1_values::{Error, Limits, Problem, Schema, Value, ber};
 use fusewire_codec::ber::Rules;
 use made::{Dice, a_value};
 
-const ENCODINGS: [Encoding; 5] =
-    [Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Xdr, Encoding::Lws];
-
 /// The encodings, by the names that the generated program knows. What BER reads is written in DER, so that the forms
 /// that are free do not matter.
 const SYNTAXES: [&str; 8] = ["ber", "der", "oer", "coer", "xdr", "lws2", "lws4", "lws8"];
@@ -450,7 +447,7 @@ fn generated_code_and_interpreter_agree() {
     let messages = modules
         .flat_map(|m| m.assignments.iter().map(|a| format!("{}.{}", m.name.text, a.name.text)));
     let messages = messages.collect();
-    let options = Options { encodings: ENCODINGS.to_vec(), messages, ..Options::default() };
+    let options = Options { encodings: Encoding::all(), messages, ..Options::default() };
     let modules = generate(files.iter().copied(), &options);
     let world = World::new(files.iter().copied());
     let mut schema = Schema::new(&world);

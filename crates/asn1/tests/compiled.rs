@@ -10,9 +10,6 @@ use std::process::Command;
 use fusewire_asn1::rust::{Encoding, Generated, Options, generate};
 use fusewire_asn1::{File, Source, check};
 
-const ENCODINGS: [Encoding; 5] =
-    [Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Xdr, Encoding::Lws];
-
 /// Beginnings of the names of files that are compiled together.
 const WORLDS: [(&str, &[&str]); 5] = [
     ("ietf", &["ietf_"]),
@@ -66,7 +63,7 @@ fn compiled(name: &str, modules: &[Generated]) -> Result<(), String> {
 }
 
 fn options() -> Options {
-    Options { encodings: ENCODINGS.to_vec(), ..Options::default() }
+    Options { encodings: Encoding::all(), ..Options::default() }
 }
 
 /// Compiles the modules of files that are right.

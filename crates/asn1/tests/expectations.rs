@@ -39,9 +39,7 @@ fn modules_give_what_is_expected_of_them() {
             checked.diagnostics.iter().map(|d| d.display(&file.source).to_string()).collect();
         expect(&path.with_extension("diag"), &said, &mut wrong);
         if checked.is_ok(0) {
-            let encodings =
-                vec![Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Xdr, Encoding::Lws];
-            let options = Options { encodings, ..Options::default() };
+            let options = Options { encodings: Encoding::all(), ..Options::default() };
             let text =
                 format!("//! What is expected.\n{}", joined(&generate(&checked.files, &options)));
             expect(&path.with_extension("rs"), &text, &mut wrong);

@@ -1,10 +1,31 @@
 //! BER and DER: what `fusewire_codec::ber` asks of a type. Components are encoded last first, for the
 //! encoder writes backwards.
 
+use super::Encoding;
 use super::checks::Side;
+use super::encoding::{Entry, Open, PLAIN};
 use super::model::*;
-use super::write::{Writer, line};
+use super::write::Writer;
 use crate::ast::TagClass;
+
+/// The basic encoding rules.
+pub static BER: Entry = RULES;
+
+/// The distinguished encoding rules, by the same code.
+pub static DER: Entry = Entry { encoding: Encoding::Der, names: &["der"], ..RULES };
+
+const RULES: Entry = Entry {
+    encoding: Encoding::Ber,
+    names: &["ber"],
+    module: "ber",
+    emit: |w, id| w.ber(id),
+    open: Open {
+        suffix: "",
+        argument: "rules: ber::Rules",
+        call: ("ber::from_bytes(", ", rules)"),
+    },
+    ..PLAIN
+};
 
 /// A tag as an expression.
 pub fn tag(tag: WireTag) -> String {
@@ -34,15 +55,16 @@ impl Writer<'_> {
             }
             Shape::Enumerated(..) => {
                 self.tagged(id, "false");
-                self.encode_contents(id, |w| {
-                    line!(w, "        to.integer_contents(self.number())")
-                });
+                self.encode_contents(id, |w| writeln!(w, "to.integer_contents(self.number())"));
                 self.decode_contents(id, |w| {
-                    line!(w, "        let found = from.integer_contents(header)?;");
-                    line!(w, "        Self::from_number(found).ok_or_else(|| {{");
+                    writeln!(w, "let found = from.integer_contents(header)?;");
+                    writeln!(w, "Self::from_number(found).ok_or_else(|| {{");
                     let name = &def.rust;
-                    line!(w, "            from.error(codec::Problem::Discriminant {{ found, type_name: {name:?} }})");
-                    line!(w, "        }})");
+                    writeln!(
+                        w,
+                        "from.error(codec::Problem::Discriminant {{ found, type_name: {name:?} }})"
+                    );
+                    writeln!(w, "}})");
                 });
             }
             Shape::Newtype(of) => self.newtype(id, of),
@@ -56,65 +78,65 @@ impl Writer<'_> {
         let def = &self.model.defs[id];
         let Some(own) = def.tag else { return };
         let (rust, any, a) = (&def.rust, self.generics(id, "'_"), self.generics(id, "'a"));
-        line!(self);
-        line!(self, "impl ber::Tagged for {rust}{any} {{");
-        line!(self, "    const TAG: ber::Tag = {};", tag(own));
-        line!(self, "    const CONSTRUCTED: bool = {constructed};");
-        line!(self, "}}");
-        line!(self);
-        line!(self, "impl ber::Encode for {rust}{any} {{");
-        line!(
+        writeln!(self);
+        writeln!(self, "impl ber::Tagged for {rust}{any} {{");
+        writeln!(self, "const TAG: ber::Tag = {};", tag(own));
+        writeln!(self, "const CONSTRUCTED: bool = {constructed};");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl ber::Encode for {rust}{any} {{");
+        writeln!(
             self,
-            "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+            "fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
         );
-        line!(self, "        ber::EncodeContents::encode_as(self, <Self as ber::Tagged>::TAG, to)");
-        line!(self, "    }}");
-        line!(self, "}}");
-        line!(self);
-        line!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-        line!(self, "    fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
-        line!(
+        writeln!(self, "ber::EncodeContents::encode_as(self, <Self as ber::Tagged>::TAG, to)");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
+        writeln!(self, "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
+        writeln!(
             self,
-            "        <Self as ber::DecodeContents>::decode_as(<Self as ber::Tagged>::TAG, from)"
+            "<Self as ber::DecodeContents>::decode_as(<Self as ber::Tagged>::TAG, from)"
         );
-        line!(self, "    }}");
-        line!(self);
-        line!(self, "    fn begins_with(tag: ber::Tag) -> bool {{");
-        line!(self, "        tag == <Self as ber::Tagged>::TAG");
-        line!(self, "    }}");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
+        writeln!(self, "tag == <Self as ber::Tagged>::TAG");
+        writeln!(self, "}}");
         if self.model.is_in_place(id) {
             self.in_place();
             let own = "<Self as ber::Tagged>::TAG";
-            line!(self, "        <Self as ber::DecodeContents>::as_into(place_, {own}, from)");
-            line!(self, "    }}");
+            writeln!(self, "<Self as ber::DecodeContents>::as_into(place_, {own}, from)");
+            writeln!(self, "}}");
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn encode_contents(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
         let (rust, any) = (&self.model.defs[id].rust, self.generics(id, "'_"));
-        line!(self);
-        line!(self, "impl ber::EncodeContents for {rust}{any} {{");
-        line!(
+        writeln!(self);
+        writeln!(self, "impl ber::EncodeContents for {rust}{any} {{");
+        writeln!(
             self,
-            "    fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+            "fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
         );
         body(self);
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn decode_contents(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
         let (rust, a) = (&self.model.defs[id].rust, self.generics(id, "'a"));
-        line!(self);
-        line!(self, "impl<'a> ber::DecodeContents<'a> for {rust}{a} {{");
-        line!(self, "    fn decode_contents(");
-        line!(self, "        from: &mut ber::Decoder<'a>,");
-        line!(self, "        header: ber::Header,");
-        line!(self, "    ) -> Result<Self, codec::Error> {{");
+        writeln!(self);
+        writeln!(self, "impl<'a> ber::DecodeContents<'a> for {rust}{a} {{");
+        writeln!(self, "fn decode_contents(");
+        writeln!(self, "from: &mut ber::Decoder<'a>,");
+        writeln!(self, "header: ber::Header,");
+        writeln!(self, ") -> Result<Self, codec::Error> {{");
         body(self);
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     /// The components of a SET in the order of their tags, in which DER has them (X.690 clause 10.3).
@@ -136,31 +158,31 @@ impl Writer<'_> {
             match &field.presence {
                 Presence::Required => {
                     let step = encode_step(&field.ty, &format!("&{place}"));
-                    line!(self, "        {step}?;");
+                    writeln!(self, "{step}?;");
                 }
                 Presence::Optional => {
                     let step = encode_step(&field.ty, "value");
-                    line!(self, "        if let Some(value) = &{place} {{");
-                    line!(self, "            {step}?;");
-                    line!(self, "        }}");
+                    writeln!(self, "if let Some(value) = &{place} {{");
+                    writeln!(self, "{step}?;");
+                    writeln!(self, "}}");
                 }
                 Presence::Default(constant) => {
                     let step = encode_step(&field.ty, &format!("&{place}"));
                     let default = self.expression(constant, &field.ty).unwrap_or_default();
                     match default.as_str() {
-                        "false" => line!(self, "        if {place} {{"),
-                        "true" => line!(self, "        if !{place} {{"),
-                        _ => line!(self, "        if {place} != {default} {{"),
+                        "false" => writeln!(self, "if {place} {{"),
+                        "true" => writeln!(self, "if !{place} {{"),
+                        _ => writeln!(self, "if {place} != {default} {{"),
                     }
-                    line!(self, "            {step}?;");
-                    line!(self, "        }}");
+                    writeln!(self, "{step}?;");
+                    writeln!(self, "}}");
                 }
             }
         }
         if of.fields.is_empty() {
-            line!(self, "        let _ = to;");
+            writeln!(self, "let _ = to;");
         }
-        line!(self, "        Ok(())");
+        writeln!(self, "Ok(())");
     }
 
     fn decode_struct(&mut self, rust: &str, of: &Struct) {
@@ -168,9 +190,9 @@ impl Writer<'_> {
             return self.decode_set(rust, of);
         }
         if of.fields.is_empty() && of.unknown_at.is_none() {
-            return line!(self, "        from.constructed(header, |_| Ok({rust} {{}}))");
+            return writeln!(self, "from.constructed(header, |_| Ok({rust} {{}}))");
         }
-        line!(self, "        from.constructed(header, |from| {{");
+        writeln!(self, "from.constructed(header, |from| {{");
         for (n, field) in of.fields.iter().enumerate() {
             if of.unknown_at == Some(n) {
                 self.skip_unknown(of.fields.get(n));
@@ -179,31 +201,31 @@ impl Writer<'_> {
             let name = &field.names.rust;
             if self.is_checked(&field.ty) {
                 let ty = self.field_type(field);
-                line!(self, "            let at_ = from.position();");
-                line!(self, "            let {name}: {ty} = {step};");
+                writeln!(self, "let at_ = from.position();");
+                writeln!(self, "let {name}: {ty} = {step};");
                 let is_option = field.presence == Presence::Optional;
-                self.decode_checks(field, is_option, "            ");
+                self.decode_checks(field, is_option);
             } else if self.field_type(field) == "()" {
-                self.declare(name, "()", &step, "            ");
+                self.declare(name, "()", &step);
             } else {
-                line!(self, "            let {name} = {step};");
+                writeln!(self, "let {name} = {step};");
             }
         }
         if of.unknown_at == Some(of.fields.len()) {
-            line!(self, "            from.skip_rest()?;");
+            writeln!(self, "from.skip_rest()?;");
         }
         let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
-        line!(self, "            Ok({rust} {{ {} }})", names.join(", "));
-        line!(self, "        }})");
+        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
+        writeln!(self, "}})");
     }
 
     /// Passes what is not known in front of a component.
     pub(super) fn skip_unknown(&mut self, next: Option<&Field>) {
         let Some(Field { begins: Some(begins), .. }) = next else { return };
         let tags: Vec<_> = begins.iter().map(|t| format!("from.next_is({})", tag(*t))).collect();
-        line!(self, "            while from.more()? && !({}) {{", tags.join(" || "));
-        line!(self, "                from.any()?;");
-        line!(self, "            }}");
+        writeln!(self, "while from.more()? && !({}) {{", tags.join(" || "));
+        writeln!(self, "from.any()?;");
+        writeln!(self, "}}");
     }
 
     pub(super) fn decode_step(&self, field: &Field) -> String {
@@ -250,37 +272,31 @@ impl Writer<'_> {
     /// A SET, each component in a variable until all were there.
     fn decode_set(&mut self, rust: &str, of: &Struct) {
         if of.fields.is_empty() && of.unknown_at.is_none() {
-            return line!(self, "        from.constructed(header, |_| Ok({rust} {{}}))");
+            return writeln!(self, "from.constructed(header, |_| Ok({rust} {{}}))");
         }
-        line!(self, "        from.constructed(header, |from| {{");
+        writeln!(self, "from.constructed(header, |from| {{");
         self.set_components(rust, of, |_, _| false);
         self.finish_set(rust, of);
-        line!(self, "        }})");
+        writeln!(self, "}})");
     }
 
     fn finish_set(&mut self, rust: &str, of: &Struct) {
-        of.fields.iter().for_each(|f| self.decode_checks(f, true, "            "));
-        line!(self, "            Ok({rust} {{");
+        of.fields.iter().for_each(|f| self.decode_checks(f, true));
+        writeln!(self, "Ok({rust} {{");
         for field in &of.fields {
             let (name, asn) = (&field.names.rust, &field.names.asn);
             match &field.presence {
-                Presence::Optional => line!(self, "                {name},"),
+                Presence::Optional => writeln!(self, "{name},"),
                 Presence::Required => {
-                    line!(
-                        self,
-                        "                {name}: {name}.ok_or_else(|| from.missing({asn:?}))?,"
-                    );
+                    writeln!(self, "{name}: {name}.ok_or_else(|| from.missing({asn:?}))?,");
                 }
                 Presence::Default(constant) => {
                     let default = self.expression(constant, &field.ty).unwrap_or_default();
-                    line!(
-                        self,
-                        "                {name}: from.unless({asn:?}, {name}, {default})?,"
-                    );
+                    writeln!(self, "{name}: from.unless({asn:?}, {name}, {default})?,");
                 }
             }
         }
-        line!(self, "            }})");
+        writeln!(self, "}})");
     }
 
     /// Whether a component begins with `tag`, as a condition.
@@ -304,28 +320,28 @@ impl Writer<'_> {
         let inner = self.ty(&of.inner, "'_");
         if def.tag.is_none() {
             let (rust, any, a) = (&def.rust, self.generics(id, "'_"), self.generics(id, "'a"));
-            line!(self);
-            line!(self, "impl ber::Encode for {rust}{any} {{");
-            line!(
+            writeln!(self);
+            writeln!(self, "impl ber::Encode for {rust}{any} {{");
+            writeln!(
                 self,
-                "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+                "fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
             );
-            line!(self, "        ber::Encode::encode(&self.0, to)");
-            line!(self, "    }}");
-            line!(self, "}}");
-            line!(self);
-            line!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-            line!(
+            writeln!(self, "ber::Encode::encode(&self.0, to)");
+            writeln!(self, "}}");
+            writeln!(self, "}}");
+            writeln!(self);
+            writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
+            writeln!(
                 self,
-                "    fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{"
+                "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{"
             );
-            line!(self, "        ber::Decode::decode(from).map({rust})");
-            line!(self, "    }}");
-            line!(self);
-            line!(self, "    fn begins_with(tag: ber::Tag) -> bool {{");
-            line!(self, "        <{inner} as ber::Decode>::begins_with(tag)");
-            line!(self, "    }}");
-            return line!(self, "}}");
+            writeln!(self, "ber::Decode::decode(from).map({rust})");
+            writeln!(self, "}}");
+            writeln!(self);
+            writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
+            writeln!(self, "<{inner} as ber::Decode>::begins_with(tag)");
+            writeln!(self, "}}");
+            return writeln!(self, "}}");
         }
         let rust = def.rust.clone();
         if of.is_implicit {
@@ -334,12 +350,12 @@ impl Writer<'_> {
                 w.newtype_checks(of);
                 if of.has_free_zeros() {
                     // X.690 clause 11.2.2: named bits have no zeros at their end.
-                    line!(w, "        if to.rules() == ber::Rules::Der {{");
-                    line!(w, "            let bits = self.0.trimmed();");
-                    line!(w, "            return ber::EncodeContents::encode_contents(&bits, to);");
-                    line!(w, "        }}");
+                    writeln!(w, "if to.rules() == ber::Rules::Der {{");
+                    writeln!(w, "let bits = self.0.trimmed();");
+                    writeln!(w, "return ber::EncodeContents::encode_contents(&bits, to);");
+                    writeln!(w, "}}");
                 }
-                line!(w, "        ber::EncodeContents::encode_contents(&self.0, to)");
+                writeln!(w, "ber::EncodeContents::encode_contents(&self.0, to)");
             });
             let read = "ber::DecodeContents::decode_contents(from, header)";
             self.decode_contents(id, |w| w.decode_inner(&rust, of, read));
@@ -347,7 +363,7 @@ impl Writer<'_> {
             self.tagged(id, "true");
             self.encode_contents(id, |w| {
                 w.newtype_checks(of);
-                line!(w, "        ber::Encode::encode(&self.0, to)");
+                writeln!(w, "ber::Encode::encode(&self.0, to)");
             });
             self.decode_contents(id, |w| {
                 let read = "from.constructed(header, |from| ber::Decode::decode(from))";
@@ -363,13 +379,13 @@ impl Writer<'_> {
             checks.extend(no_free_zeros("ber::Rules::Der"));
         }
         if checks.is_empty() {
-            return line!(self, "        {read}.map({rust})");
+            return writeln!(self, "{read}.map({rust})");
         }
         let ty = self.ty(&of.inner, "'a");
-        line!(self, "        let at_ = from.position();");
-        line!(self, "        let value: {ty} = {read}?;");
-        checks.iter().for_each(|c| line!(self, "        {c}"));
-        line!(self, "        Ok({rust}(value))");
+        writeln!(self, "let at_ = from.position();");
+        writeln!(self, "let value: {ty} = {read}?;");
+        checks.iter().for_each(|c| writeln!(self, "{c}"));
+        writeln!(self, "Ok({rust}(value))");
     }
 
     /// A CHOICE: complete encodings of its alternatives, within a tag where it has one.
@@ -380,64 +396,64 @@ impl Writer<'_> {
             self.tagged(id, "true");
             self.encode_contents(id, |w| w.encode_choice(&rust, of));
             return self.decode_contents(id, |w| {
-                line!(w, "        from.constructed(header, |from| {{");
+                writeln!(w, "from.constructed(header, |from| {{");
                 w.decode_choice(&rust, of);
-                line!(w, "        }})");
+                writeln!(w, "}})");
             });
         }
-        line!(self);
-        line!(self, "impl ber::Encode for {rust}{any} {{");
-        line!(
+        writeln!(self);
+        writeln!(self, "impl ber::Encode for {rust}{any} {{");
+        writeln!(
             self,
-            "    fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+            "fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
         );
         self.encode_choice(&rust, of);
-        line!(self, "    }}");
-        line!(self, "}}");
-        line!(self);
-        line!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-        line!(self, "    fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
+        writeln!(self, "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
         self.decode_choice(&rust, of);
-        line!(self, "    }}");
-        line!(self);
-        line!(self, "    fn begins_with(tag: ber::Tag) -> bool {{");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
         let conditions: Vec<_> = of.alternatives.iter().map(|f| self.begins(f, "tag")).collect();
         if conditions.is_empty() {
-            line!(self, "        let _ = tag;");
-            line!(self, "        false");
+            writeln!(self, "let _ = tag;");
+            writeln!(self, "false");
         } else {
-            line!(self, "        {}", conditions.join("\n            || "));
+            writeln!(self, "{}", conditions.join("\n|| "));
         }
-        line!(self, "    }}");
+        writeln!(self, "}}");
         if self.model.is_in_place(id) {
             self.choice_in_place(&rust, of);
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn encode_choice(&mut self, rust: &str, of: &Choice) {
-        line!(self, "        match self {{");
+        writeln!(self, "match self {{");
         for alternative in &of.alternatives {
             let step = encode_step(&alternative.ty, "value");
-            line!(self, "            {rust}::{}(value) => {{", alternative.names.rust);
+            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
             self.alternative_checks(alternative);
-            line!(self, "                {step}");
-            line!(self, "            }}");
+            writeln!(self, "{step}");
+            writeln!(self, "}}");
         }
         if of.is_extensible {
-            line!(self, "            {rust}::Unknown(value) => ber::Encode::encode(value, to),");
+            writeln!(self, "{rust}::Unknown(value) => ber::Encode::encode(value, to),");
         }
         if of.alternatives.is_empty() && !of.is_extensible {
-            line!(self, "            _ => {{");
-            line!(self, "                let _ = to;");
-            line!(self, "                Ok(())");
-            line!(self, "            }}");
+            writeln!(self, "_ => {{");
+            writeln!(self, "let _ = to;");
+            writeln!(self, "Ok(())");
+            writeln!(self, "}}");
         }
-        line!(self, "        }}");
+        writeln!(self, "}}");
     }
 
     fn decode_choice(&mut self, rust: &str, of: &Choice) {
-        line!(self, "        let tag = from.peek()?;");
+        writeln!(self, "let tag = from.peek()?;");
         let mut otherwise = "";
         for alternative in &of.alternatives {
             let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
@@ -447,7 +463,7 @@ impl Writer<'_> {
                 Tagging::Explicit(t) => format!("from.explicit({asn:?}, {})", tag(t)),
             };
             let condition = self.begins(alternative, "tag");
-            line!(self, "        {otherwise}if {condition} {{");
+            writeln!(self, "{otherwise}if {condition} {{");
             self.decode_alternative(rust, name, alternative, &read);
             otherwise = "} else ";
         }
@@ -457,12 +473,12 @@ impl Writer<'_> {
             format!("Err(from.unknown({rust:?}))")
         };
         if of.alternatives.is_empty() {
-            line!(self, "        let _ = tag;");
-            return line!(self, "        {other}");
+            writeln!(self, "let _ = tag;");
+            return writeln!(self, "{other}");
         }
-        line!(self, "        }} else {{");
-        line!(self, "            {other}");
-        line!(self, "        }}");
+        writeln!(self, "}} else {{");
+        writeln!(self, "{other}");
+        writeln!(self, "}}");
     }
 }
 
@@ -495,9 +511,9 @@ pub(super) fn optional_step(field: &Field) -> String {
 pub(super) fn no_free_zeros(rules: &str) -> [String; 4] {
     [
         format!("if from.rules() == {rules} && value.trimmed().len() != value.len() {{"),
-        "    let problem = codec::Problem::NotCanonical(\"named bits without zeros at their end\");"
+        "let problem = codec::Problem::NotCanonical(\"named bits without zeros at their end\");"
             .to_owned(),
-        "    return Err(problem.at(at_));".to_owned(),
+        "return Err(problem.at(at_));".to_owned(),
         "}".to_owned(),
     ]
 }

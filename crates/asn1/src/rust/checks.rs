@@ -3,7 +3,7 @@
 
 use super::limits::{Limits, Ranges};
 use super::model::*;
-use super::write::{Writer, line, type_range};
+use super::write::{Writer, type_range};
 
 /// Where an error is raised, as an expression with `problem` in it.
 pub enum Side {
@@ -126,7 +126,7 @@ impl Writer<'_> {
         let inner = self.checks(of, &value, true, side, &format!(".in_element({index}){path}"));
         if !inner.is_empty() {
             lines.push(format!("for ({index}, {value}) in {base}.iter().enumerate() {{"));
-            lines.extend(inner.into_iter().map(|l| format!("    {l}")));
+            lines.extend(inner);
             lines.push("}".to_owned());
         }
         lines
@@ -208,20 +208,20 @@ impl Writer<'_> {
     }
 
     /// Writes the checks of a component that is `self`'s.
-    pub fn encode_checks(&mut self, field: &Field, indent: &str) {
+    pub fn encode_checks(&mut self, field: &Field) {
         let path = format!(".in_field({:?})", field.names.asn);
         let place = format!("self.{}", field.names.rust);
         if field.presence == Presence::Optional {
             let checks = self.checks(&field.ty, "value", true, &Side::Encode, &path);
             if !checks.is_empty() {
-                line!(self, "{indent}if let Some(value) = &{place} {{");
-                checks.iter().for_each(|c| line!(self, "{indent}    {c}"));
-                line!(self, "{indent}}}");
+                writeln!(self, "if let Some(value) = &{place} {{");
+                checks.iter().for_each(|c| writeln!(self, "{c}"));
+                writeln!(self, "}}");
             }
             return;
         }
         let checks = self.checks(&field.ty, &place, false, &Side::Encode, &path);
-        checks.iter().for_each(|c| line!(self, "{indent}{c}"));
+        checks.iter().for_each(|c| writeln!(self, "{c}"));
     }
 
     /// Whether anything is asked of a component.
@@ -230,7 +230,7 @@ impl Writer<'_> {
     }
 
     /// Writes the checks of a component that was decoded into a variable of its name.
-    pub fn decode_checks(&mut self, field: &Field, is_option: bool, indent: &str) {
+    pub fn decode_checks(&mut self, field: &Field, is_option: bool) {
         let path = format!(".in_field({:?})", field.names.asn);
         let name = &field.names.rust;
         let (base, is_ref) = if is_option { ("value", true) } else { (name.as_str(), false) };
@@ -239,12 +239,11 @@ impl Writer<'_> {
             return;
         }
         if is_option {
-            line!(self, "{indent}if let Some(value) = &{name} {{");
+            writeln!(self, "if let Some(value) = &{name} {{");
         }
-        let deeper = if is_option { "    " } else { "" };
-        checks.iter().for_each(|c| line!(self, "{indent}{deeper}{c}"));
+        checks.iter().for_each(|c| writeln!(self, "{c}"));
         if is_option {
-            line!(self, "{indent}}}");
+            writeln!(self, "}}");
         }
     }
 }

@@ -21,7 +21,7 @@ impl Model {
     /// needs a key that can be looked at.
     fn drop_defaults(&mut self) {
         for id in 0..self.defs.len() {
-            let writer = Writer { model: self, module: self.defs[id].module, out: String::new() };
+            let writer = Writer::new(self, self.defs[id].module);
             let Shape::Struct(of) = &self.defs[id].shape else { continue };
             let is_kept = |field: &Field| match &field.presence {
                 Presence::Default(constant) => {
@@ -110,7 +110,7 @@ impl Model {
             if is_used && !messages.iter().any(is_named) {
                 continue;
             }
-            let writer = Writer { model: self, module: self.defs[id].module, out: String::new() };
+            let writer = Writer::new(self, self.defs[id].module);
             let Shape::Alias(of) = &self.defs[id].shape else { continue };
             if !writer.says_more(of) {
                 continue;

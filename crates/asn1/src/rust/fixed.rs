@@ -3,15 +3,16 @@
 
 use super::checks::Side;
 use super::lower::fitting;
+use super::lws::LWS;
 use super::model::*;
-use super::plain::{Forward, fixed};
+use super::plain::fixed;
 use super::settle::{Needs, settled};
-use super::write::{Writer, line, type_range};
+use super::write::{Writer, type_range};
 
 impl Model {
     /// Finds the definitions whose encodings in LWS all have one size, one that a machine of 32 bits can say.
     pub(super) fn find_fixed(&mut self) {
-        let writer = Writer { model: self, module: 0, out: String::new() };
+        let writer = Writer::new(self, 0);
         let needs: Vec<Needs> = (0..self.defs.len()).map(|id| writer.fixed_needs(id)).collect();
         let mut sizes = vec![0; self.defs.len()];
         let (fixed, _) = settled(&needs, |id| {
@@ -104,7 +105,7 @@ impl Writer<'_> {
                 .then(|| format!("<{} as lws::FixedSize>::size::<WordT>()", self.path(*id))),
             Kind::Vec(of) | Kind::SetOf(of) => {
                 let count = fixed(leaf.limits)?;
-                let each = match self.is_special(Forward::Lws, of) {
+                let each = match self.is_special(&LWS, of) {
                     true => self.fixed_size(of)?,
                     false => {
                         format!("<{} as lws::FixedSize>::stride::<WordT>()", self.packed_as(of)?)
@@ -132,7 +133,7 @@ impl Writer<'_> {
         let (size, packed) = match &def.shape {
             Shape::Struct(of) => {
                 let sizes = of.fields.iter().filter_map(|f| self.fixed_size(&f.ty));
-                (sizes.collect::<Vec<_>>().join("\n            + "), None)
+                (sizes.collect::<Vec<_>>().join("\n+ "), None)
             }
             Shape::Newtype(of) => {
                 let packed = self.is_packed(of).then_some(of);
@@ -141,36 +142,36 @@ impl Writer<'_> {
             _ => return,
         };
         let size = if size.is_empty() { "0" } else { &size };
-        line!(self);
-        line!(self, "impl<'a> lws::FixedSize<'a> for {}{a} {{", def.rust);
-        line!(self, "    fn size<WordT: lws::Word>() -> usize {{");
-        line!(self, "        {size}");
-        line!(self, "    }}");
+        writeln!(self);
+        writeln!(self, "impl<'a> lws::FixedSize<'a> for {}{a} {{", def.rust);
+        writeln!(self, "fn size<WordT: lws::Word>() -> usize {{");
+        writeln!(self, "{size}");
+        writeln!(self, "}}");
         if let Some(of) = packed {
             self.packed_element(&def.rust, of);
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
     }
 
     /// A struct around a number lies in arrays as close as the number does.
     fn packed_element(&mut self, rust: &str, of: &Newtype) {
         let ty = self.ty(&of.inner, "'a");
         let checks = self.own_checks(of, "value", false, &Side::Decode, "");
-        line!(self);
-        line!(self, "    fn stride<WordT: lws::Word>() -> usize {{");
-        line!(self, "        <{ty} as lws::FixedSize>::stride::<WordT>()");
-        line!(self, "    }}");
-        line!(self);
-        line!(
+        writeln!(self);
+        writeln!(self, "fn stride<WordT: lws::Word>() -> usize {{");
+        writeln!(self, "<{ty} as lws::FixedSize>::stride::<WordT>()");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(
             self,
-            "    fn element<WordT: lws::Word>(bytes: &'a [u8]) -> Result<Self, codec::Error> {{"
+            "fn element<WordT: lws::Word>(bytes: &'a [u8]) -> Result<Self, codec::Error> {{"
         );
-        line!(self, "        let value = <{ty} as lws::FixedSize>::element::<WordT>(bytes)?;");
+        writeln!(self, "let value = <{ty} as lws::FixedSize>::element::<WordT>(bytes)?;");
         if !checks.is_empty() {
-            line!(self, "        let at_ = 0;");
-            checks.iter().for_each(|c| line!(self, "        {c}"));
+            writeln!(self, "let at_ = 0;");
+            checks.iter().for_each(|c| writeln!(self, "{c}"));
         }
-        line!(self, "        Ok({rust}(value))");
-        line!(self, "    }}");
+        writeln!(self, "Ok({rust}(value))");
+        writeln!(self, "}}");
     }
 }

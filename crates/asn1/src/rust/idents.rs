@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::ENCODINGS;
+
 /// Words of Rust that are no names.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
@@ -11,11 +13,10 @@ const KEYWORDS: &[&str] = &[
     "virtual", "where", "while", "yield",
 ];
 
-/// Words that cannot even be raw names, and those that the generated code uses itself.
-const TAKEN: &[&str] = &[
-    "self", "super", "crate", "Self", "codec", "ber", "lws", "oer", "xdr", "types", "alloc",
-    "core", "from", "to",
-];
+/// Words that cannot even be raw names, and those that the generated code uses itself, with the modules of
+/// [`ENCODINGS`].
+const TAKEN: &[&str] =
+    &["self", "super", "crate", "Self", "codec", "types", "alloc", "core", "from", "to"];
 
 /// Types that the generated code names without a path.
 const TYPES: &[&str] =
@@ -63,7 +64,10 @@ pub fn snake(name: &str) -> String {
         }
         out.push(c.to_ascii_lowercase());
     }
-    word(out, TAKEN)
+    match ENCODINGS.iter().any(|e| e.module == out) {
+        true => out + "_",
+        false => word(out, TAKEN),
+    }
 }
 
 /// A word in lower case as a name that Rust takes: raw where Rust has a word like it, with a `_` where

@@ -1,10 +1,47 @@
 //! LWS: what `fusewire_codec::lws` asks of a type. Components in order, behind bits that say which of the
 //! optional ones follow; what stands behind `...` is counted, so that who does not know it can pass over it.
 
+use super::Encoding;
+use super::checks::Side;
+use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
+use super::limits::Limits;
 use super::model::*;
 use super::oer::groups;
-use super::plain::Forward;
-use super::write::{Writer, line};
+use super::plain::{bits_as_octets, fixed, narrowed, of_its_width};
+use super::write::{Writer, type_range};
+
+/// The light-weight syntax, one codec for words of every size.
+pub static LWS: Entry = Entry {
+    encoding: Encoding::Lws,
+    names: &["lws16", "lws32", "lws64"],
+    module: "lws",
+    emit: |w, id| w.lws(id),
+    open: Open { suffix: "_lws", argument: "", call: ("lws::from_bytes::<WordT, _>(", ")") },
+    form,
+    generics: (", WordT: lws::Word", ", WordT"),
+    newtype: |w, id, of, side| w.lws_packed(id, of, side),
+    ..PLAIN
+};
+
+fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Option<Form> {
+    match what {
+        What::List(of) => {
+            let each = writer.elements(&LWS, of, at);
+            match fixed(limits) {
+                Some(n) => each.fixed(n),
+                None => each.counted(format!("to.count({}.len())", at.base)),
+            }
+        }
+        What::Octets => {
+            let (n, reference) = (fixed(limits)?, &at.reference);
+            Form::new(format!("to.octets_fixed({reference})"), format!("from.octets_fixed({n})"))
+        }
+        What::Bits => bits_as_octets(limits, at, "octets_fixed"),
+        What::Wide => narrowed("lws", limits, at, true),
+        What::Number(path) => of_its_width("lws", limits, path, at),
+        What::Real | What::Text(_) => None,
+    }
+}
 
 /// Bits that one call takes.
 const BITS_MAX: usize = 64;
@@ -18,21 +55,21 @@ impl Writer<'_> {
         match &def.shape {
             Shape::Alias(_) | Shape::Pending => {}
             Shape::Struct(of) => {
-                self.forward_encode(Forward::Lws, id, |w| w.lws_encode_struct(of));
-                self.forward_decode(Forward::Lws, id, |w| w.lws_decode_struct(rust, of));
+                self.forward_encode(&LWS, id, |w| w.lws_encode_struct(of));
+                self.forward_decode(&LWS, id, |w| w.lws_decode_struct(rust, of));
             }
             Shape::Enumerated(..) => {
-                self.forward_encode(Forward::Lws, id, |w| {
-                    line!(w, "        to.integer(self.number())");
+                self.forward_encode(&LWS, id, |w| {
+                    writeln!(w, "to.integer(self.number())");
                 });
-                self.forward_decode(Forward::Lws, id, |w| {
+                self.forward_decode(&LWS, id, |w| {
                     w.decode_item(rust, "from.integer()?");
                 });
             }
-            Shape::Newtype(of) => self.forward_newtype(Forward::Lws, id, of),
+            Shape::Newtype(of) => self.forward_newtype(&LWS, id, of),
             Shape::Choice(of) => {
-                self.forward_encode(Forward::Lws, id, |w| w.lws_encode_choice(rust, of));
-                self.forward_decode(Forward::Lws, id, |w| w.lws_decode_choice(rust, of));
+                self.forward_encode(&LWS, id, |w| w.lws_encode_choice(rust, of));
+                self.forward_decode(&LWS, id, |w| w.lws_decode_choice(rust, of));
             }
         }
         self.lws_fixed(id);
@@ -68,27 +105,27 @@ impl Writer<'_> {
         bits.extend(root.filter_map(|f| self.is_there(f)));
         self.presence_bits(&bits, "presence");
         for field in of.fields.iter().filter(|f| f.addition.is_none()) {
-            self.forward_encode_field(Forward::Lws, field, "        ");
+            self.forward_encode_field(&LWS, field);
         }
         if !groups.is_empty() {
-            line!(self, "        if {extended} {{");
-            line!(self, "            to.count({})?;", groups.len());
+            writeln!(self, "if {extended} {{");
+            writeln!(self, "to.count({})?;", groups.len());
             for group in groups {
-                line!(self, "            to.counted(|to| {{");
+                writeln!(self, "to.counted(|to| {{");
                 let bits: Vec<_> = group.iter().filter_map(|f| self.is_there(f)).collect();
                 self.presence_bits(&bits, "presence");
                 for field in group {
-                    self.forward_encode_field(Forward::Lws, field, "                ");
+                    self.forward_encode_field(&LWS, field);
                 }
-                line!(self, "                Ok(())");
-                line!(self, "            }})?;");
+                writeln!(self, "Ok(())");
+                writeln!(self, "}})?;");
             }
-            line!(self, "        }}");
+            writeln!(self, "}}");
         }
         if of.fields.is_empty() && of.unknown_at.is_none() {
-            line!(self, "        let _ = to;");
+            writeln!(self, "let _ = to;");
         }
-        line!(self, "        Ok(())");
+        writeln!(self, "Ok(())");
     }
 
     /// Writes bits, by one call for each 64 of them.
@@ -96,17 +133,17 @@ impl Writer<'_> {
         for bits in bits.chunks(BITS_MAX) {
             let is_none = |bit: &str| bit == "false";
             if bits.iter().all(|b| is_none(b)) {
-                line!(self, "        to.{method}(0, {})?;", bits.len());
+                writeln!(self, "to.{method}(0, {})?;", bits.len());
                 continue;
             }
-            line!(self, "        let mut present_ = 0_u64;");
+            writeln!(self, "let mut present_ = 0_u64;");
             for (n, bit) in bits.iter().enumerate().filter(|(_, b)| !is_none(b)) {
                 match bits.len() - 1 - n {
-                    0 => line!(self, "        present_ |= u64::from({bit});"),
-                    up => line!(self, "        present_ |= u64::from({bit}) << {up};"),
+                    0 => writeln!(self, "present_ |= u64::from({bit});"),
+                    up => writeln!(self, "present_ |= u64::from({bit}) << {up};"),
                 }
             }
-            line!(self, "        to.{method}(present_, {})?;", bits.len());
+            writeln!(self, "to.{method}(present_, {})?;", bits.len());
         }
     }
 
@@ -114,11 +151,11 @@ impl Writer<'_> {
         let root: Vec<&Field> = of.fields.iter().filter(|f| f.addition.is_none()).collect();
         let optional = root.iter().filter(|f| f.presence != Presence::Required).count();
         let first = usize::from(of.unknown_at.is_some());
-        self.read_presence(optional + first, "        ");
+        self.read_presence(optional + first);
         let mut bit = first;
         for field in root {
             let count = optional + first;
-            self.forward_decode_field(Forward::Lws, field, &mut bit, count, "        ");
+            self.forward_decode_field(&LWS, field, &mut bit, count);
         }
         let groups = groups(of);
         let extended = condition(0, (optional + first).max(1));
@@ -126,104 +163,168 @@ impl Writer<'_> {
         if !groups.is_empty() {
             self.lws_decode_additions(&groups, &extended);
         } else if of.unknown_at.is_some() {
-            line!(self, "        if {extended} {{");
-            line!(self, "            from.skip_additions()?;");
-            line!(self, "        }}");
+            writeln!(self, "if {extended} {{");
+            writeln!(self, "from.skip_additions()?;");
+            writeln!(self, "}}");
         }
         if of.fields.is_empty() && of.unknown_at.is_none() {
-            line!(self, "        let _ = from;");
+            writeln!(self, "let _ = from;");
         }
         let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
-        line!(self, "        Ok({rust} {{ {} }})", names.join(", "));
+        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
     }
 
     fn lws_decode_additions(&mut self, groups: &[Vec<&Field>], extended: &str) {
-        line!(self, "        if {extended} {{");
-        line!(self, "            let additions = from.count(WordT::BYTES)?;");
+        writeln!(self, "if {extended} {{");
+        writeln!(self, "let additions = from.count(WordT::BYTES)?;");
         for (n, group) in groups.iter().enumerate() {
-            line!(self, "            if additions > {n} {{");
-            line!(self, "                from.counted(|from| {{");
-            let indent = "                    ";
-            self.read_presence(group.len(), indent);
+            writeln!(self, "if additions > {n} {{");
+            writeln!(self, "from.counted(|from| {{");
+            self.read_presence(group.len());
             let mut bit = 0;
             for field in group {
                 if self.is_checked(&field.ty) {
-                    line!(self, "{indent}let at_ = from.position();");
+                    writeln!(self, "let at_ = from.position();");
                 }
-                let step = self.bit_step(Forward::Lws, field, &mut bit, group.len());
-                line!(self, "{indent}{} = {step};", field.names.rust);
-                self.decode_checks(field, field.presence == Presence::Optional, indent);
+                let step = self.bit_step(&LWS, field, &mut bit, group.len());
+                writeln!(self, "{} = {step};", field.names.rust);
+                self.decode_checks(field, field.presence == Presence::Optional);
             }
-            line!(self, "                    Ok(())");
-            line!(self, "                }})?;");
-            line!(self, "            }}");
+            writeln!(self, "Ok(())");
+            writeln!(self, "}})?;");
+            writeln!(self, "}}");
         }
-        line!(self, "            for _ in {}..additions {{", groups.len());
-        line!(self, "                from.skip_counted()?;");
-        line!(self, "            }}");
-        line!(self, "        }}");
+        writeln!(self, "for _ in {}..additions {{", groups.len());
+        writeln!(self, "from.skip_counted()?;");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     /// Reads bits, by one call for each 64 of them.
-    pub(super) fn read_presence(&mut self, count: usize, indent: &str) {
+    pub(super) fn read_presence(&mut self, count: usize) {
         for (n, start) in (0..count).step_by(BITS_MAX).enumerate() {
-            line!(
-                self,
-                "{indent}let present{n}_ = from.presence({})?;",
-                (count - start).min(BITS_MAX)
-            );
+            writeln!(self, "let present{n}_ = from.presence({})?;", (count - start).min(BITS_MAX));
         }
+    }
+
+    /// Whether arrays of a struct around a value lie closer than its values do alone.
+    pub(super) fn is_packed(&self, of: &Newtype) -> bool {
+        let leaf = self.leaf(&of.inner);
+        let is_number = match leaf.kind {
+            Kind::Plain("f64" | "types::Integer", _) => true,
+            Kind::Plain(path, _) => type_range(path).is_some(),
+            _ => false,
+        };
+        let are_packed = |id: &DefId| match &self.model.defs[*id].shape {
+            Shape::Newtype(of) => self.is_packed(of),
+            _ => false,
+        };
+        is_number
+            && !self.is_special(&LWS, &of.inner)
+            && leaf.newtypes.first().is_none_or(are_packed)
+    }
+
+    /// An array of structs around a value is one of what they hold.
+    fn lws_packed(&mut self, id: DefId, of: &Newtype, side: &Side) {
+        if !self.is_packed(of) {
+            return;
+        }
+        let (all, value, is_ref) = match side {
+            Side::Encode => ("values", "value.0", false),
+            Side::Decode => ("all", "value", true),
+        };
+        let checks = self.checks(&of.inner, value, is_ref, side, ".in_element(index_)");
+        let ty = self.ty(&of.inner, "'a");
+        writeln!(self);
+        match side {
+            Side::Encode => {
+                writeln!(self, "fn encode_all<SinkT: codec::Sink, WordT: lws::Word>(");
+                writeln!(self, "values: &[Self],");
+                writeln!(self, "to: &mut lws::Encoder<SinkT, WordT>,");
+                writeln!(self, ") -> Result<(), codec::Error> {{");
+            }
+            Side::Decode => {
+                writeln!(self, "fn decode_all<SourceT: codec::Source<'a>, WordT: lws::Word>(");
+                writeln!(self, "count: usize,");
+                writeln!(self, "from: &mut lws::Decoder<SourceT, WordT>,");
+                writeln!(self, ") -> Result<Vec<Self>, codec::Error> {{");
+                if !checks.is_empty() {
+                    writeln!(self, "let at_ = from.position();");
+                }
+                writeln!(self, "let all = <{ty} as lws::Decode>::decode_all(count, from)?;");
+            }
+        }
+        if !checks.is_empty() {
+            writeln!(self, "for (index_, value) in {all}.iter().enumerate() {{");
+            checks.iter().for_each(|c| writeln!(self, "{c}"));
+            writeln!(self, "}}");
+        }
+        match side {
+            Side::Encode => {
+                let leaf = self.leaf(&of.inner);
+                let is_integer = matches!(leaf.kind, Kind::Plain("types::Integer", _));
+                let copy = if is_integer || !leaf.way.is_empty() { ".clone()" } else { "" };
+                let values = format!("values.iter().map(|value| value.0{copy}).collect()");
+                writeln!(self, "let all: Vec<_> = {values};");
+                writeln!(self, "lws::Encode::encode_all(&all, to)");
+            }
+            Side::Decode => {
+                let rust = &self.model.defs[id].rust;
+                writeln!(self, "Ok(all.into_iter().map({rust}).collect())");
+            }
+        }
+        writeln!(self, "}}");
     }
 
     fn lws_encode_choice(&mut self, rust: &str, of: &Choice) {
-        line!(self, "        match self {{");
+        writeln!(self, "match self {{");
         for (n, alternative) in of.alternatives.iter().enumerate() {
-            let put = self.put(Forward::Lws, &alternative.ty, "value", true);
-            line!(self, "            {rust}::{}(value) => {{", alternative.names.rust);
+            let put = self.put(&LWS, &alternative.ty, "value", true);
+            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
             self.alternative_checks(alternative);
-            line!(self, "                to.index({n})?;");
+            writeln!(self, "to.index({n})?;");
             match alternative.addition {
-                Some(_) => line!(self, "                to.counted(|to| {put})"),
-                None => line!(self, "                {put}"),
+                Some(_) => writeln!(self, "to.counted(|to| {put})"),
+                None => writeln!(self, "{put}"),
             }
-            line!(self, "            }}");
+            writeln!(self, "}}");
         }
         if of.is_extensible {
-            line!(self, "            {rust}::Unknown(value) => to.octets_fixed(value.as_bytes()),");
+            writeln!(self, "{rust}::Unknown(value) => to.octets_fixed(value.as_bytes()),");
         } else if of.alternatives.is_empty() {
-            line!(self, "            _ => {{");
-            line!(self, "                let _ = to;");
-            line!(self, "                Ok(())");
-            line!(self, "            }}");
+            writeln!(self, "_ => {{");
+            writeln!(self, "let _ = to;");
+            writeln!(self, "Ok(())");
+            writeln!(self, "}}");
         }
-        line!(self, "        }}");
+        writeln!(self, "}}");
     }
 
     fn lws_decode_choice(&mut self, rust: &str, of: &Choice) {
-        line!(self, "        match from.index()? {{");
+        writeln!(self, "match from.index()? {{");
         for (n, alternative) in of.alternatives.iter().enumerate() {
             let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let take = self.take(Forward::Lws, &alternative.ty);
+            let take = self.take(&LWS, &alternative.ty);
             let read = match alternative.addition {
                 Some(_) => format!("|from| from.counted({take})"),
                 None => take,
             };
-            line!(self, "            {n} => {{");
+            writeln!(self, "{n} => {{");
             let read = format!("from.field({asn:?}, {read})");
             self.decode_alternative(rust, name, alternative, &read);
-            line!(self, "            }}");
+            writeln!(self, "}}");
         }
         match of.is_extensible {
             true => {
-                line!(self, "            other => {{");
-                line!(self, "                from.unknown_alternative(other).map({rust}::Unknown)");
-                line!(self, "            }}");
+                writeln!(self, "other => {{");
+                writeln!(self, "from.unknown_alternative(other).map({rust}::Unknown)");
+                writeln!(self, "}}");
             }
             false => {
-                line!(self, "            other => Err(from.unknown(other as i64, {rust:?})),");
+                writeln!(self, "other => Err(from.unknown(other as i64, {rust:?})),");
             }
         }
-        line!(self, "        }}");
+        writeln!(self, "}}");
     }
 }
 

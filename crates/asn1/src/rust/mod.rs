@@ -3,11 +3,13 @@
 mod ber;
 mod checks;
 mod constants;
+mod encoding;
 mod finish;
 mod fixed;
 mod forward;
 mod idents;
 mod limits;
+mod lines;
 mod lower;
 mod lws;
 mod model;
@@ -22,10 +24,14 @@ mod write;
 mod xdr;
 
 pub use idents::word;
+pub use lines::Lines;
+
+use std::collections::BTreeSet;
 
 use crate::ast::{Assignment, AssignmentKind};
 use crate::names::World;
 use crate::parser::File;
+use encoding::Entry;
 use lower::Lower;
 use model::Model;
 use write::Writer;
@@ -45,17 +51,24 @@ pub enum Encoding {
     Lws,
 }
 
+/// The encodings: for one more there is a variant above, an entry here, and the file that has the entry and writes its
+/// code.
+const ENCODINGS: [&Entry; 5] = [&ber::BER, &ber::DER, &oer::OER, &xdr::XDR, &lws::LWS];
+
 impl Encoding {
+    /// All that there are.
+    pub fn all() -> Vec<Encoding> {
+        ENCODINGS.iter().map(|entry| entry.encoding).collect()
+    }
+
+    /// What they are called on a command line.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ENCODINGS.iter().flat_map(|entry| entry.names).copied()
+    }
+
     /// By its name on a command line.
     pub fn from_name(name: &str) -> Option<Encoding> {
-        Some(match name {
-            "ber" => Encoding::Ber,
-            "der" => Encoding::Der,
-            "oer" | "coer" => Encoding::Oer,
-            "xdr" => Encoding::Xdr,
-            "lws16" | "lws32" | "lws64" => Encoding::Lws,
-            _ => return None,
-        })
+        ENCODINGS.iter().find(|entry| entry.names.contains(&name)).map(|entry| entry.encoding)
     }
 }
 
@@ -135,25 +148,17 @@ pub fn generate<'a>(
 
 /// A module's text; nothing where it has neither types nor values.
 fn module_text(model: &Model, module: usize, options: &Options) -> Option<Generated> {
-    let mut writer = Writer { model, module, out: String::new() };
+    let mut writer = Writer::new(model, module);
+    let mut encodings = ENCODINGS.to_vec();
+    encodings.retain(|entry| options.encodings.contains(&entry.encoding));
+    encodings.dedup_by_key(|entry| entry.module);
     for id in (0..model.defs.len()).filter(|&id| model.defs[id].module == module) {
         writer.definition(id);
-        if options.encodings.iter().any(|e| matches!(e, Encoding::Ber | Encoding::Der)) {
-            writer.ber(id);
-        }
-        if options.encodings.contains(&Encoding::Oer) {
-            writer.oer(id);
-        }
-        if options.encodings.contains(&Encoding::Xdr) {
-            writer.xdr(id);
-        }
-        if options.encodings.contains(&Encoding::Lws) {
-            writer.lws(id);
-        }
-        writer.tables(id, &options.encodings);
+        encodings.iter().for_each(|entry| (entry.emit)(&mut writer, id));
+        writer.tables(id, &encodings);
     }
     writer.constants();
-    let body = writer.out;
+    let body = writer.out.into_text();
     let built_in = model.modules[module].asn == "BuiltIn";
     if body.is_empty() && built_in {
         return None;
@@ -168,23 +173,18 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
             text += &format!("extern crate alloc;\n\nuse alloc::{{{}}};\n\n", used.join(", "));
         }
     }
-    let used: Vec<_> = USED.iter().filter(|u| mentions(&body, u.0)).map(|u| u.1).collect();
+    // Modules of the codec, in order.
+    let mut used: BTreeSet<_> = encodings.iter().map(|entry| entry.module).collect();
+    used.insert("types");
+    let used = used.into_iter().filter(|module| mentions(&body, module));
+    let itself = mentions(&body, "codec").then_some("self as codec");
+    let used: Vec<_> = itself.into_iter().chain(used).collect();
     if !used.is_empty() {
         text += &format!("use fusewire_codec::{{{}}};\n", used.join(", "));
     }
     text += &body;
     Some(Generated { name: model.modules[module].rust.clone(), text })
 }
-
-/// Modules of the codec, and how they are imported.
-const USED: &[(&str, &str)] = &[
-    ("codec", "self as codec"),
-    ("ber", "ber"),
-    ("lws", "lws"),
-    ("oer", "oer"),
-    ("types", "types"),
-    ("xdr", "xdr"),
-];
 
 /// Whether a text has `module::` that is not behind another path.
 fn mentions(text: &str, module: &str) -> bool {

@@ -2,16 +2,87 @@
 //! their tags) behind bits that say which of the optional ones follow; additions behind bits of their own, each
 //! counted; alternatives behind their tags. What is written is COER.
 
+use super::Encoding;
 use super::ber::tag;
+use super::checks::character_width;
+use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
+use super::limits::Limits;
 use super::model::*;
-use super::plain::Forward;
-use super::write::{Writer, line};
+use super::plain::{are_whole, cast, fixed, narrowed, of_its_width};
+use super::write::Writer;
+
+/// The octet encoding rules, and the canonical ones.
+pub static OER: Entry = Entry {
+    encoding: Encoding::Oer,
+    names: &["oer", "coer"],
+    module: "oer",
+    emit: |w, id| w.oer(id),
+    open: Open {
+        suffix: "_oer",
+        argument: "rules: oer::Rules",
+        call: ("oer::from_bytes(", ", rules)"),
+    },
+    form,
+    canonical: Some("oer::Rules::Coer"),
+    ..PLAIN
+};
+
+fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Option<Form> {
+    let Place { base, value, reference } = at;
+    let (low, high) = (limits.values.low(), limits.values.high());
+    let is_natural = low.is_some_and(|low| low >= 0);
+    match what {
+        What::List(of) => {
+            writer.elements(&OER, of, at).counted(format!("to.natural({base}.len() as u64)"))
+        }
+        What::Octets => {
+            let n = fixed(limits)?;
+            Form::new(format!("to.put({reference})"), format!("from.octets_fixed({n})"))
+        }
+        What::Bits => {
+            let n = fixed(limits)?;
+            let put = format!("{}.and_then(|()| to.bits_fixed({reference}))", are_whole(n, at));
+            Form::new(put, format!("from.bits_fixed({n})"))
+        }
+        What::Wide => narrowed("oer", limits, at, true).or_else(|| {
+            let put = format!("to.natural_wide({reference})");
+            is_natural.then_some(Form { put, take: "from.natural_wide()".to_owned() })
+        }),
+        What::Number(path) if high.is_none() && is_natural => Form::new(
+            format!("to.natural({})", cast(path, "u64", at)),
+            format!(
+                "from.natural().and_then(|n| {path}::try_from(n).map_err(|_| \
+                 from.error(codec::Problem::IntegerTooWide {{ bytes: 8 }})))"
+            ),
+        ),
+        What::Number(path) => of_its_width("oer", limits, path, at),
+        What::Real => match limits.binary? {
+            32 => Form::new(
+                format!("to.binary32(({value}) as f32)"),
+                "from.binary32().map(f64::from)",
+            ),
+            _ => Form::new(format!("to.binary64({value})"), "from.binary64()"),
+        },
+        // X.696 clause 27: of a fixed number of characters of a fixed size.
+        What::Text(path) => {
+            let width = character_width(path).filter(|&width| width > 0)?;
+            let (bytes, name) =
+                (fixed(limits)?.checked_mul(width)?, path.trim_start_matches("types::"));
+            Form::new(
+                format!("to.put({base}.as_bytes())"),
+                format!(
+                    "from.octets_fixed({bytes}).and_then(|octets| {path}::new(octets).ok_or_else(|| from.error(codec::Problem::Contents({name:?}))))"
+                ),
+            )
+        }
+    }
+}
 
 /// More additions than these of one type have no bits.
 const ADDITIONS_MAX: usize = 64;
 
 /// How a CHOICE writes one of its alternatives.
-enum Form {
+enum Begin {
     /// Behind its tag.
     Tagged(WireTag),
     /// As the CHOICE that it is, which has tags of its own.
@@ -29,18 +100,18 @@ impl Writer<'_> {
         match &def.shape {
             Shape::Alias(_) | Shape::Pending => {}
             Shape::Struct(of) => {
-                self.forward_encode(Forward::Oer, id, |w| w.oer_encode_struct(of));
-                self.forward_decode(Forward::Oer, id, |w| w.oer_decode_struct(rust, of));
+                self.forward_encode(&OER, id, |w| w.oer_encode_struct(of));
+                self.forward_decode(&OER, id, |w| w.oer_decode_struct(rust, of));
             }
             Shape::Enumerated(..) => {
-                self.forward_encode(Forward::Oer, id, |w| {
-                    line!(w, "        to.enumerated(self.number())");
+                self.forward_encode(&OER, id, |w| {
+                    writeln!(w, "to.enumerated(self.number())");
                 });
-                self.forward_decode(Forward::Oer, id, |w| {
+                self.forward_decode(&OER, id, |w| {
                     w.decode_item(rust, "from.enumerated()?");
                 });
             }
-            Shape::Newtype(of) => self.forward_newtype(Forward::Oer, id, of),
+            Shape::Newtype(of) => self.forward_newtype(&OER, id, of),
             Shape::Choice(of) => self.oer_choice(id, of),
         }
     }
@@ -58,26 +129,26 @@ impl Writer<'_> {
         bits.extend(root.iter().filter_map(|f| self.is_there(f)));
         self.presence_bits(&bits, "presence");
         for field in &root {
-            self.forward_encode_field(Forward::Oer, field, "        ");
+            self.forward_encode_field(&OER, field);
         }
         if !groups.is_empty() {
-            line!(self, "        if {} {{", there.join(" || "));
+            writeln!(self, "if {} {{", there.join(" || "));
             let known = &there[..there.len().min(ADDITIONS_MAX)];
             self.presence_bits(known, "additions");
             for (group, there) in groups.iter().zip(known) {
-                line!(self, "            if {there} {{");
-                line!(self, "                to.counted(|to| {{");
+                writeln!(self, "if {there} {{");
+                writeln!(self, "to.counted(|to| {{");
                 self.oer_encode_group(group);
-                line!(self, "                    Ok(())");
-                line!(self, "                }})?;");
-                line!(self, "            }}");
+                writeln!(self, "Ok(())");
+                writeln!(self, "}})?;");
+                writeln!(self, "}}");
             }
-            line!(self, "        }}");
+            writeln!(self, "}}");
         }
         if of.fields.is_empty() && of.unknown_at.is_none() {
-            line!(self, "        let _ = to;");
+            writeln!(self, "let _ = to;");
         }
-        line!(self, "        Ok(())");
+        writeln!(self, "Ok(())");
     }
 
     /// An addition: a component, or those of `[[ ]]` as a SEQUENCE.
@@ -90,27 +161,24 @@ impl Writer<'_> {
         for field in group {
             if field.is_needed && field.presence == Presence::Optional {
                 let (name, asn) = (&field.names.rust, &field.names.asn);
-                line!(self, "                    let Some(value) = &self.{name} else {{");
-                line!(
-                    self,
-                    "                        return Err(to.error(codec::Problem::Missing).in_field({asn:?}));"
-                );
-                line!(self, "                    }};");
-                let put = self.put(Forward::Oer, &field.ty, "value", true);
-                line!(self, "                    {put}?;");
+                writeln!(self, "let Some(value) = &self.{name} else {{");
+                writeln!(self, "return Err(to.error(codec::Problem::Missing).in_field({asn:?}));");
+                writeln!(self, "}};");
+                let put = self.put(&OER, &field.ty, "value", true);
+                writeln!(self, "{put}?;");
             } else if field.is_grouped {
-                self.forward_encode_field(Forward::Oer, field, "                    ");
+                self.forward_encode_field(&OER, field);
             } else {
                 // It is there: that is why this is written.
                 let place = format!("self.{}", field.names.rust);
                 if field.presence == Presence::Optional {
-                    let put = self.put(Forward::Oer, &field.ty, "value", true);
-                    line!(self, "                    if let Some(value) = &{place} {{");
-                    line!(self, "                        {put}?;");
-                    line!(self, "                    }}");
+                    let put = self.put(&OER, &field.ty, "value", true);
+                    writeln!(self, "if let Some(value) = &{place} {{");
+                    writeln!(self, "{put}?;");
+                    writeln!(self, "}}");
                 } else {
-                    let put = self.put(Forward::Oer, &field.ty, &place, false);
-                    line!(self, "                    {put}?;");
+                    let put = self.put(&OER, &field.ty, &place, false);
+                    writeln!(self, "{put}?;");
                 }
             }
         }
@@ -121,53 +189,52 @@ impl Writer<'_> {
             self.ordered(of).into_iter().filter(|f| f.addition.is_none()).collect();
         let first = usize::from(of.unknown_at.is_some());
         let count = first + root.iter().filter(|f| f.presence != Presence::Required).count();
-        self.read_presence(count, "        ");
+        self.read_presence(count);
         let mut bit = first;
         for field in root {
-            self.forward_decode_field(Forward::Oer, field, &mut bit, count, "        ");
+            self.forward_decode_field(&OER, field, &mut bit, count);
         }
         let groups = groups(of);
         self.declare_additions(of);
         if of.unknown_at.is_some() {
-            line!(self, "        if {} {{", super::lws::condition(0, count));
-            line!(self, "            let (additions_, count_) = from.additions()?;");
+            writeln!(self, "if {} {{", super::lws::condition(0, count));
+            writeln!(self, "let (additions_, count_) = from.additions()?;");
             for (n, group) in groups.iter().take(ADDITIONS_MAX).enumerate() {
-                line!(self, "            if additions_ & {:#x} != 0 {{", 1_u64 << (63 - n));
-                line!(self, "                from.counted(|from| {{");
+                writeln!(self, "if additions_ & {:#x} != 0 {{", 1_u64 << (63 - n));
+                writeln!(self, "from.counted(|from| {{");
                 self.oer_decode_group(group);
-                line!(self, "                    Ok(())");
-                line!(self, "                }})?;");
-                line!(self, "            }}");
+                writeln!(self, "Ok(())");
+                writeln!(self, "}})?;");
+                writeln!(self, "}}");
             }
             if groups.len() < ADDITIONS_MAX {
-                line!(self, "            for addition_ in {}..count_ {{", groups.len());
-                line!(self, "                if additions_ >> (63 - addition_) & 1 != 0 {{");
-                line!(self, "                    from.skip_addition()?;");
-                line!(self, "                }}");
-                line!(self, "            }}");
+                writeln!(self, "for addition_ in {}..count_ {{", groups.len());
+                writeln!(self, "if additions_ >> (63 - addition_) & 1 != 0 {{");
+                writeln!(self, "from.skip_addition()?;");
+                writeln!(self, "}}");
+                writeln!(self, "}}");
             } else {
-                line!(self, "            let _ = count_;");
+                writeln!(self, "let _ = count_;");
             }
-            line!(self, "        }}");
+            writeln!(self, "}}");
         }
         if of.fields.is_empty() && of.unknown_at.is_none() {
-            line!(self, "        let _ = from;");
+            writeln!(self, "let _ = from;");
         }
         let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
-        line!(self, "        Ok({rust} {{ {} }})", names.join(", "));
+        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
     }
 
     fn oer_decode_group(&mut self, group: &[&Field]) {
-        let indent = "                    ";
         let count = group.iter().filter(|f| f.is_grouped && !f.is_needed).count();
-        self.read_presence(count, indent);
+        self.read_presence(count);
         let mut bit = 0;
         for field in group {
             if self.is_checked(&field.ty) {
-                line!(self, "{indent}let at_ = from.position();");
+                writeln!(self, "let at_ = from.position();");
             }
             let (name, asn) = (&field.names.rust, &field.names.asn);
-            let take = self.take(Forward::Oer, &field.ty);
+            let take = self.take(&OER, &field.ty);
             let read = match (&field.presence, field.is_grouped && !field.is_needed) {
                 (Presence::Default(constant), true) => {
                     let default = self.expression(constant, &field.ty).unwrap_or_default();
@@ -183,15 +250,15 @@ impl Writer<'_> {
                 (Presence::Optional, false) => format!("Some(from.field({asn:?}, {take})?)"),
                 (_, false) => format!("from.field({asn:?}, {take})?"),
             };
-            line!(self, "{indent}{name} = {read};");
+            writeln!(self, "{name} = {read};");
             let is_option = field.presence == Presence::Optional;
-            self.decode_checks(field, is_option, indent);
+            self.decode_checks(field, is_option);
         }
     }
 
-    fn oer_form(&self, alternative: &Field) -> Form {
+    fn oer_begin(&self, alternative: &Field) -> Begin {
         match alternative.ty.tagging {
-            Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t) => Form::Tagged(t),
+            Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t) => Begin::Tagged(t),
             Tagging::Own => {
                 let mut kind = &alternative.ty.kind;
                 for _ in 0..64 {
@@ -199,13 +266,13 @@ impl Writer<'_> {
                     let def = &self.model.defs[*id];
                     match &def.shape {
                         Shape::Alias(of) => kind = &of.kind,
-                        Shape::Choice(_) if def.tag.is_none() => return Form::Choice(*id),
+                        Shape::Choice(_) if def.tag.is_none() => return Begin::Choice(*id),
                         _ => break,
                     }
                 }
                 match alternative.begins.as_deref() {
-                    Some([tag]) => Form::Tagged(*tag),
-                    _ => Form::None,
+                    Some([tag]) => Begin::Tagged(*tag),
+                    _ => Begin::None,
                 }
             }
         }
@@ -214,96 +281,96 @@ impl Writer<'_> {
     fn oer_choice(&mut self, id: DefId, of: &Choice) {
         let def = &self.model.defs[id];
         let (rust, is_recursive) = (def.rust.clone(), def.is_recursive);
-        self.forward_encode(Forward::Oer, id, |w| w.oer_encode_choice(&rust, of));
+        self.forward_encode(&OER, id, |w| w.oer_encode_choice(&rust, of));
         let (a, life) = match def.borrows {
             true => ("<'a>", ""),
             false => ("", "'a, "),
         };
         let rules = "impl<'a> oer::Decode<'a> for";
-        line!(self);
-        line!(self, "{rules} {rust}{a} {{");
-        line!(self, "    fn decode<SourceT: codec::Source<'a>>(");
-        line!(self, "        from: &mut oer::Decoder<SourceT>,");
-        line!(self, "    ) -> Result<Self, codec::Error> {{");
-        line!(self, "        let tag = from.tag()?;");
-        line!(self, "        Self::oer_alternative(tag, from)");
-        line!(self, "    }}");
-        line!(self, "}}");
-        line!(self);
-        line!(self, "impl{a} {rust}{a} {{");
-        line!(self, "    /// Decodes the alternative of a tag that was read.");
-        line!(self, "    ///");
-        line!(self, "    /// # Errors");
-        line!(self, "    /// There is no such alternative, or it is malformed.");
-        line!(self, "    pub fn oer_alternative<{life}SourceT: codec::Source<'a>>(");
-        line!(self, "        tag: codec::ber::Tag,");
-        line!(self, "        from: &mut oer::Decoder<SourceT>,");
-        line!(self, "    ) -> Result<Self, codec::Error> {{");
+        writeln!(self);
+        writeln!(self, "{rules} {rust}{a} {{");
+        writeln!(self, "fn decode<SourceT: codec::Source<'a>>(");
+        writeln!(self, "from: &mut oer::Decoder<SourceT>,");
+        writeln!(self, ") -> Result<Self, codec::Error> {{");
+        writeln!(self, "let tag = from.tag()?;");
+        writeln!(self, "Self::oer_alternative(tag, from)");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl{a} {rust}{a} {{");
+        writeln!(self, "/// Decodes the alternative of a tag that was read.");
+        writeln!(self, "///");
+        writeln!(self, "/// # Errors");
+        writeln!(self, "/// There is no such alternative, or it is malformed.");
+        writeln!(self, "pub fn oer_alternative<{life}SourceT: codec::Source<'a>>(");
+        writeln!(self, "tag: codec::ber::Tag,");
+        writeln!(self, "from: &mut oer::Decoder<SourceT>,");
+        writeln!(self, ") -> Result<Self, codec::Error> {{");
         if is_recursive {
-            line!(self, "        from.nested(|from| {{");
+            writeln!(self, "from.nested(|from| {{");
         }
         self.oer_decode_choice(&rust, of);
         if is_recursive {
-            line!(self, "        }})");
+            writeln!(self, "}})");
         }
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn oer_encode_choice(&mut self, rust: &str, of: &Choice) {
-        line!(self, "        match self {{");
+        writeln!(self, "match self {{");
         for alternative in &of.alternatives {
-            let form = self.oer_form(alternative);
-            if matches!(form, Form::None) {
-                line!(self, "            {rust}::{}(_) => {{", alternative.names.rust);
-                line!(
+            let begin = self.oer_begin(alternative);
+            if matches!(begin, Begin::None) {
+                writeln!(self, "{rust}::{}(_) => {{", alternative.names.rust);
+                writeln!(
                     self,
-                    "                Err(to.error(codec::Problem::Unsupported(\"an alternative without a tag\")))"
+                    "Err(to.error(codec::Problem::Unsupported(\"an alternative without a tag\")))"
                 );
-                line!(self, "            }}");
+                writeln!(self, "}}");
                 continue;
             }
-            line!(self, "            {rust}::{}(value) => {{", alternative.names.rust);
+            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
             self.alternative_checks(alternative);
-            let put = self.put(Forward::Oer, &alternative.ty, "value", true);
-            if let Form::Tagged(t) = form {
-                line!(self, "                to.tag(codec::{})?;", tag(t));
+            let put = self.put(&OER, &alternative.ty, "value", true);
+            if let Begin::Tagged(t) = begin {
+                writeln!(self, "to.tag(codec::{})?;", tag(t));
                 if alternative.addition.is_some() {
-                    line!(self, "                to.counted(|to| {put})");
+                    writeln!(self, "to.counted(|to| {put})");
                 } else {
-                    line!(self, "                {put}");
+                    writeln!(self, "{put}");
                 }
             } else {
-                line!(self, "                {put}");
+                writeln!(self, "{put}");
             }
-            line!(self, "            }}");
+            writeln!(self, "}}");
         }
         if of.is_extensible {
-            line!(self, "            {rust}::Unknown(value) => to.put(value.as_bytes()),");
+            writeln!(self, "{rust}::Unknown(value) => to.put(value.as_bytes()),");
         } else if of.alternatives.is_empty() {
-            line!(self, "            _ => {{");
-            line!(self, "                let _ = to;");
-            line!(self, "                Ok(())");
-            line!(self, "            }}");
+            writeln!(self, "_ => {{");
+            writeln!(self, "let _ = to;");
+            writeln!(self, "Ok(())");
+            writeln!(self, "}}");
         }
-        line!(self, "        }}");
+        writeln!(self, "}}");
     }
 
     fn oer_decode_choice(&mut self, rust: &str, of: &Choice) {
         let mut otherwise = "";
         for alternative in &of.alternatives {
             let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let (condition, read) = match self.oer_form(alternative) {
-                Form::None => continue,
-                Form::Tagged(t) => {
-                    let take = self.take(Forward::Oer, &alternative.ty);
+            let (condition, read) = match self.oer_begin(alternative) {
+                Begin::None => continue,
+                Begin::Tagged(t) => {
+                    let take = self.take(&OER, &alternative.ty);
                     let read = match alternative.addition {
                         Some(_) => format!("|from| from.counted({take})"),
                         None => take,
                     };
                     (format!("tag == codec::{}", tag(t)), read)
                 }
-                Form::Choice(inner) => {
+                Begin::Choice(inner) => {
                     let begins = alternative.begins.clone().unwrap_or_default();
                     let tags: Vec<_> =
                         begins.iter().map(|t| format!("tag == codec::{}", tag(*t))).collect();
@@ -315,7 +382,7 @@ impl Writer<'_> {
                     (tags.join(" || "), format!("|from| {path}::oer_alternative(tag, from){boxed}"))
                 }
             };
-            line!(self, "        {otherwise}if {condition} {{");
+            writeln!(self, "{otherwise}if {condition} {{");
             self.decode_alternative(
                 rust,
                 name,
@@ -330,11 +397,11 @@ impl Writer<'_> {
             format!("Err(from.unknown(tag, {rust:?}))")
         };
         if otherwise.is_empty() {
-            return line!(self, "        {other}");
+            return writeln!(self, "{other}");
         }
-        line!(self, "        }} else {{");
-        line!(self, "            {other}");
-        line!(self, "        }}");
+        writeln!(self, "}} else {{");
+        writeln!(self, "{other}");
+        writeln!(self, "}}");
     }
 }
 

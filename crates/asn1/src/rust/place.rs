@@ -5,7 +5,7 @@
 use super::ber::tag;
 use super::model::*;
 use super::settle::{Needs, settled};
-use super::write::{Writer, line};
+use super::write::Writer;
 
 impl Model {
     /// Finds the definitions of which there is such a value: all but those that only boxes could make finite.
@@ -97,40 +97,40 @@ impl Writer<'_> {
             Shape::Alias(_) | Shape::Pending => return,
         };
         let any = self.generics(id, "'_");
-        line!(self);
-        line!(self, "impl ber::Blank for {rust}{any} {{");
-        line!(self, "    fn blank() -> Self {{");
-        line!(self, "        {value}");
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl ber::Blank for {rust}{any} {{");
+        writeln!(self, "fn blank() -> Self {{");
+        writeln!(self, "{value}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     /// Says of a type that it is decoded in place, within its `Decode`.
     pub(super) fn in_place(&mut self) {
-        line!(self);
-        line!(self, "    fn in_place() -> Option<fn() -> Self> {{");
-        line!(self, "        Some(<Self as ber::Blank>::blank)");
-        line!(self, "    }}");
-        line!(self);
-        line!(self, "    fn decode_into(");
-        line!(self, "        place_: &mut Self,");
-        line!(self, "        from: &mut ber::Decoder<'a>,");
-        line!(self, "    ) -> Result<(), codec::Error> {{");
+        writeln!(self);
+        writeln!(self, "fn in_place() -> Option<fn() -> Self> {{");
+        writeln!(self, "Some(<Self as ber::Blank>::blank)");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "fn decode_into(");
+        writeln!(self, "place_: &mut Self,");
+        writeln!(self, "from: &mut ber::Decoder<'a>,");
+        writeln!(self, ") -> Result<(), codec::Error> {{");
     }
 
     /// How a struct that is decoded in place gives its contents by value, and in place.
     pub(super) fn contents_in_place(&mut self, rust: &str, of: &Struct) {
-        line!(self, "        let mut value = <Self as ber::Blank>::blank();");
-        line!(self, "        ber::DecodeContents::contents_into(&mut value, from, header)?;");
-        line!(self, "        Ok(value)");
-        line!(self, "    }}");
-        line!(self);
-        line!(self, "    fn contents_into(");
-        line!(self, "        place_: &mut Self,");
-        line!(self, "        from: &mut ber::Decoder<'a>,");
-        line!(self, "        header: ber::Header,");
-        line!(self, "    ) -> Result<(), codec::Error> {{");
-        line!(self, "        from.constructed(header, |from| {{");
+        writeln!(self, "let mut value = <Self as ber::Blank>::blank();");
+        writeln!(self, "ber::DecodeContents::contents_into(&mut value, from, header)?;");
+        writeln!(self, "Ok(value)");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "fn contents_into(");
+        writeln!(self, "place_: &mut Self,");
+        writeln!(self, "from: &mut ber::Decoder<'a>,");
+        writeln!(self, "header: ber::Header,");
+        writeln!(self, ") -> Result<(), codec::Error> {{");
+        writeln!(self, "from.constructed(header, |from| {{");
         match of.is_set {
             true => {
                 self.set_components(rust, of, Self::is_placed);
@@ -138,8 +138,8 @@ impl Writer<'_> {
             }
             false => self.sequence_in_place(of),
         }
-        line!(self, "            Ok(())");
-        line!(self, "        }})");
+        writeln!(self, "Ok(())");
+        writeln!(self, "}})");
     }
 
     fn sequence_in_place(&mut self, of: &Struct) {
@@ -149,23 +149,23 @@ impl Writer<'_> {
             }
             if self.is_placed(field) {
                 let step = into_step(field);
-                line!(self, "            {step}?;");
+                writeln!(self, "{step}?;");
                 continue;
             }
             let (name, step) = (&field.names.rust, self.decode_step(field));
             if self.is_checked(&field.ty) {
                 let ty = self.field_type(field);
-                line!(self, "            let at_ = from.position();");
-                line!(self, "            let {name}: {ty} = {step};");
+                writeln!(self, "let at_ = from.position();");
+                writeln!(self, "let {name}: {ty} = {step};");
                 let is_option = field.presence == Presence::Optional;
-                self.decode_checks(field, is_option, "            ");
-                line!(self, "            place_.{name} = {name};");
+                self.decode_checks(field, is_option);
+                writeln!(self, "place_.{name} = {name};");
             } else {
-                line!(self, "            place_.{name} = {step};");
+                writeln!(self, "place_.{name} = {step};");
             }
         }
         if of.unknown_at == Some(of.fields.len()) {
-            line!(self, "            from.skip_rest()?;");
+            writeln!(self, "from.skip_rest()?;");
         }
     }
 
@@ -179,10 +179,10 @@ impl Writer<'_> {
     ) {
         let fields = self.ordered(of);
         if of.fields.iter().any(|f| self.is_checked(&f.ty)) {
-            line!(self, "            let at_ = from.position();");
+            writeln!(self, "let at_ = from.position();");
         }
         if of.unknown_at.is_some() {
-            line!(self, "            let start_ = from.position();");
+            writeln!(self, "let start_ = from.position();");
         }
         for field in &fields {
             let name = &field.names.rust;
@@ -190,50 +190,49 @@ impl Writer<'_> {
                 (true, Presence::Required) => {
                     let (condition, step) = (self.is_next(field), into_step(field));
                     let had = had(field);
-                    line!(self, "            let mut {had} = {condition};");
-                    line!(self, "            if {had} {{");
-                    line!(self, "                {step}?;");
-                    line!(self, "            }}");
+                    writeln!(self, "let mut {had} = {condition};");
+                    writeln!(self, "if {had} {{");
+                    writeln!(self, "{step}?;");
+                    writeln!(self, "}}");
                 }
                 (true, _) => {
                     let step = into_step(field);
-                    line!(self, "            {step}?;");
+                    writeln!(self, "{step}?;");
                 }
                 (false, _) => {
                     let (ty, step) = (self.ty(&field.ty, "'a"), super::ber::optional_step(field));
-                    line!(self, "            let mut {name}: Option<{ty}> = {step};");
+                    writeln!(self, "let mut {name}: Option<{ty}> = {step};");
                 }
             }
         }
         // What is not known stands between the others in DER.
         match of.unknown_at {
             Some(_) => {
-                line!(self, "            from.in_order(start_)?;");
-                line!(self, "            while from.more()? {{");
+                writeln!(self, "from.in_order(start_)?;");
+                writeln!(self, "while from.more()? {{");
             }
-            None => line!(self, "            while from.out_of_order()? {{"),
+            None => writeln!(self, "while from.out_of_order()? {{"),
         }
-        line!(self, "                let tag_ = from.peek()?;");
+        writeln!(self, "let tag_ = from.peek()?;");
         let mut otherwise = "";
         for field in &fields {
             let condition = self.begins(field, "tag_");
-            line!(self, "                {otherwise}if {condition} {{");
+            writeln!(self, "{otherwise}if {condition} {{");
             self.out_of_order(field, is_placed(self, field));
             otherwise = "} else ";
         }
         match of.fields.is_empty() {
-            true => line!(self, "                let _ = tag_;"),
-            false => line!(self, "                }} else {{"),
+            true => writeln!(self, "let _ = tag_;"),
+            false => writeln!(self, "}} else {{"),
         }
-        let indent = if of.fields.is_empty() { "" } else { "    " };
         match of.unknown_at {
-            Some(_) => line!(self, "                {indent}from.any()?;"),
-            None => line!(self, "                {indent}return Err(from.unknown({rust:?}));"),
+            Some(_) => writeln!(self, "from.any()?;"),
+            None => writeln!(self, "return Err(from.unknown({rust:?}));"),
         }
         if !of.fields.is_empty() {
-            line!(self, "                }}");
+            writeln!(self, "}}");
         }
-        line!(self, "            }}");
+        writeln!(self, "}}");
     }
 
     fn out_of_order(&mut self, field: &Field, is_placed: bool) {
@@ -243,20 +242,19 @@ impl Writer<'_> {
             Tagging::Implicit(t) => format!("ber::DecodeContents::decode_as({}, from)", tag(t)),
             Tagging::Explicit(t) => format!("from.within({}, ber::Decode::decode)", tag(t)),
         };
-        let indent = "                    ";
         match (is_placed, &field.presence) {
             (true, Presence::Required) => {
                 let (had, step) = (had(field), into_step(field));
-                line!(self, "{indent}if core::mem::replace(&mut {had}, true) {{");
-                line!(self, "{indent}    return Err(from.twice({asn:?}));");
-                line!(self, "{indent}}}");
-                line!(self, "{indent}{step}?;");
+                writeln!(self, "if core::mem::replace(&mut {had}, true) {{");
+                writeln!(self, "return Err(from.twice({asn:?}));");
+                writeln!(self, "}}");
+                writeln!(self, "{step}?;");
             }
             (true, _) => {
-                line!(self, "{indent}from.once(&mut place_.{name}, {asn:?}, |from| {read})?;");
+                writeln!(self, "from.once(&mut place_.{name}, {asn:?}, |from| {read})?;");
             }
             (false, _) => {
-                line!(self, "{indent}from.once(&mut {name}, {asn:?}, |from| {read})?;");
+                writeln!(self, "from.once(&mut {name}, {asn:?}, |from| {read})?;");
             }
         }
     }
@@ -268,26 +266,26 @@ impl Writer<'_> {
             .filter(|f| !self.is_placed(f))
             .collect::<Vec<_>>()
             .into_iter()
-            .for_each(|f| self.decode_checks(f, true, "            "));
+            .for_each(|f| self.decode_checks(f, true));
         for field in &of.fields {
             let (name, asn) = (&field.names.rust, &field.names.asn);
             match (self.is_placed(field), &field.presence) {
                 (true, Presence::Required) => {
                     let had = had(field);
-                    line!(self, "            if !{had} {{");
-                    line!(self, "                return Err(from.missing({asn:?}));");
-                    line!(self, "            }}");
+                    writeln!(self, "if !{had} {{");
+                    writeln!(self, "return Err(from.missing({asn:?}));");
+                    writeln!(self, "}}");
                 }
                 (true, _) => {}
                 (false, Presence::Required) => {
                     let value = format!("{name}.ok_or_else(|| from.missing({asn:?}))?");
-                    line!(self, "            place_.{name} = {value};");
+                    writeln!(self, "place_.{name} = {value};");
                 }
-                (false, Presence::Optional) => line!(self, "            place_.{name} = {name};"),
+                (false, Presence::Optional) => writeln!(self, "place_.{name} = {name};"),
                 (false, Presence::Default(constant)) => {
                     let default = self.expression(constant, &field.ty).unwrap_or_default();
                     let value = format!("from.unless({asn:?}, {name}, {default})?");
-                    line!(self, "            place_.{name} = {value};");
+                    writeln!(self, "place_.{name} = {value};");
                 }
             }
         }
@@ -296,7 +294,7 @@ impl Writer<'_> {
     /// A CHOICE in place: what is large, where it stays; what is not, as ever.
     pub(super) fn choice_in_place(&mut self, rust: &str, of: &Choice) {
         self.in_place();
-        line!(self, "        let tag = from.peek()?;");
+        writeln!(self, "let tag = from.peek()?;");
         let alone = of.alternatives.len() == 1 && !of.is_extensible;
         let mut otherwise = "";
         for (n, alternative) in of.alternatives.iter().enumerate() {
@@ -311,25 +309,25 @@ impl Writer<'_> {
                 Tagging::Implicit(t) => format!("from.implicit_into({asn:?}, {}, value)?", tag(t)),
                 Tagging::Explicit(t) => format!("from.explicit_into({asn:?}, {}, value)?", tag(t)),
             };
-            line!(self, "        {otherwise}if {condition} {{");
+            writeln!(self, "{otherwise}if {condition} {{");
             if n > 0 {
-                line!(self, "            *place_ = {rust}::{name}(ber::Blank::blank());");
+                writeln!(self, "*place_ = {rust}::{name}(ber::Blank::blank());");
             }
             if alone {
-                line!(self, "            let {rust}::{name}(value) = place_;");
-                line!(self, "            {step};");
+                writeln!(self, "let {rust}::{name}(value) = place_;");
+                writeln!(self, "{step};");
             } else {
-                line!(self, "            if let {rust}::{name}(value) = place_ {{");
-                line!(self, "                {step};");
-                line!(self, "            }}");
+                writeln!(self, "if let {rust}::{name}(value) = place_ {{");
+                writeln!(self, "{step};");
+                writeln!(self, "}}");
             }
             otherwise = "} else ";
         }
-        line!(self, "        }} else {{");
-        line!(self, "            *place_ = ber::Decode::decode(from)?;");
-        line!(self, "        }}");
-        line!(self, "        Ok(())");
-        line!(self, "    }}");
+        writeln!(self, "}} else {{");
+        writeln!(self, "*place_ = ber::Decode::decode(from)?;");
+        writeln!(self, "}}");
+        writeln!(self, "Ok(())");
+        writeln!(self, "}}");
     }
 
     /// Whether a component is decoded into its place at once.

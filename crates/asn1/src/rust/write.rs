@@ -1,25 +1,26 @@
 //! The model as Rust: types and constants. What each transfer syntax needs is beside this.
 
+use super::lines::Lines;
 use super::model::*;
 
 /// What writes one module.
 pub struct Writer<'m> {
     pub(super) model: &'m Model,
     pub(super) module: usize,
-    pub(super) out: String,
+    pub(super) out: Lines,
 }
 
-/// Writes a line.
-macro_rules! line {
-    ($writer:expr) => {
-        $writer.out.push('\n')
-    };
-    ($writer:expr, $($arg:tt)*) => {{
-        $writer.out.push_str(&format!($($arg)*));
-        $writer.out.push('\n');
-    }};
+impl<'m> Writer<'m> {
+    /// Of a module.
+    pub fn new(model: &'m Model, module: usize) -> Writer<'m> {
+        Writer { model, module, out: Lines::new() }
+    }
+
+    /// What `writeln!` calls.
+    pub fn write_fmt(&mut self, lines: std::fmt::Arguments<'_>) {
+        self.out.write_fmt(lines);
+    }
 }
-pub(super) use line;
 
 impl Writer<'_> {
     /// A definition's name where it is used in this module.
@@ -52,50 +53,50 @@ impl Writer<'_> {
     pub fn definition(&mut self, id: DefId) {
         let def = &self.model.defs[id];
         let generics = self.generics(id, "'a");
-        line!(self);
-        line!(self, "/// `{}`", def.asn);
+        writeln!(self);
+        writeln!(self, "/// `{}`", def.asn);
         match &def.shape {
             Shape::Alias(of) => {
                 let of = self.ty(of, "'a");
-                line!(self, "pub type {}{generics} = {of};", def.rust);
+                writeln!(self, "pub type {}{generics} = {of};", def.rust);
             }
             Shape::Struct(of) => {
-                line!(self, "#[derive(Clone, Debug, PartialEq)]");
-                line!(self, "pub struct {}{generics} {{", def.rust);
+                writeln!(self, "#[derive(Clone, Debug, PartialEq)]");
+                writeln!(self, "pub struct {}{generics} {{", def.rust);
                 for field in &of.fields {
                     let ty = self.field_type(field);
-                    line!(self, "    /// `{}`", field.names.asn);
-                    line!(self, "    pub {}: {ty},", field.names.rust);
+                    writeln!(self, "/// `{}`", field.names.asn);
+                    writeln!(self, "pub {}: {ty},", field.names.rust);
                 }
-                line!(self, "}}");
+                writeln!(self, "}}");
             }
             Shape::Choice(of) => {
-                line!(self, "#[derive(Clone, Debug, PartialEq)]");
-                line!(self, "pub enum {}{generics} {{", def.rust);
+                writeln!(self, "#[derive(Clone, Debug, PartialEq)]");
+                writeln!(self, "pub enum {}{generics} {{", def.rust);
                 for alternative in &of.alternatives {
                     let ty = self.ty(&alternative.ty, "'a");
-                    line!(self, "    /// `{}`", alternative.names.asn);
-                    line!(self, "    {}({ty}),", alternative.names.rust);
+                    writeln!(self, "/// `{}`", alternative.names.asn);
+                    writeln!(self, "{}({ty}),", alternative.names.rust);
                 }
                 if of.is_extensible {
-                    line!(
+                    writeln!(
                         self,
-                        "    /// An alternative that this version does not know, as it is encoded."
+                        "/// An alternative that this version does not know, as it is encoded."
                     );
-                    line!(self, "    Unknown(types::Any<'a>),");
+                    writeln!(self, "Unknown(types::Any<'a>),");
                 }
-                line!(self, "}}");
+                writeln!(self, "}}");
             }
             Shape::Enumerated(items, is_extensible) => {
                 self.enumerated(&def.rust, items, *is_extensible)
             }
             Shape::Newtype(of) => {
                 let ty = self.ty(&of.inner, "'a");
-                line!(self, "#[derive(Clone, Debug, PartialEq)]");
-                line!(self, "pub struct {}{generics}(pub {ty});", def.rust);
+                writeln!(self, "#[derive(Clone, Debug, PartialEq)]");
+                writeln!(self, "pub struct {}{generics}(pub {ty});", def.rust);
                 self.named_numbers(id, of);
             }
-            Shape::Pending => line!(self, "pub type {}<'a> = types::Any<'a>;", def.rust),
+            Shape::Pending => writeln!(self, "pub type {}<'a> = types::Any<'a>;", def.rust),
         }
     }
 
@@ -106,46 +107,46 @@ impl Writer<'_> {
     }
 
     fn enumerated(&mut self, rust: &str, items: &[(Names, i64)], is_extensible: bool) {
-        line!(self, "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]");
-        line!(self, "pub enum {rust} {{");
+        writeln!(self, "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]");
+        writeln!(self, "pub enum {rust} {{");
         for (names, number) in items {
-            line!(self, "    /// `{}` ({number})", names.asn);
-            line!(self, "    {},", names.rust);
+            writeln!(self, "/// `{}` ({number})", names.asn);
+            writeln!(self, "{},", names.rust);
         }
         if is_extensible {
-            line!(self, "    /// An item that this version does not know.");
-            line!(self, "    Unknown(i64),");
+            writeln!(self, "/// An item that this version does not know.");
+            writeln!(self, "Unknown(i64),");
         }
-        line!(self, "}}");
-        line!(self);
-        line!(self, "impl {rust} {{");
-        line!(self, "    /// Its number.");
-        line!(self, "    pub const fn number(self) -> i64 {{");
-        line!(self, "        match self {{");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl {rust} {{");
+        writeln!(self, "/// Its number.");
+        writeln!(self, "pub const fn number(self) -> i64 {{");
+        writeln!(self, "match self {{");
         for (names, number) in items {
-            line!(self, "            {rust}::{} => {number},", names.rust);
+            writeln!(self, "{rust}::{} => {number},", names.rust);
         }
         if is_extensible {
-            line!(self, "            {rust}::Unknown(number) => number,");
+            writeln!(self, "{rust}::Unknown(number) => number,");
         }
-        line!(self, "        }}");
-        line!(self, "    }}");
-        line!(self);
-        line!(self, "    /// The item of a number.");
-        line!(self, "    pub const fn from_number(number: i64) -> Option<Self> {{");
-        line!(self, "        match number {{");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "/// The item of a number.");
+        writeln!(self, "pub const fn from_number(number: i64) -> Option<Self> {{");
+        writeln!(self, "match number {{");
         for (names, number) in items {
-            line!(self, "            {number} => Some({rust}::{}),", names.rust);
+            writeln!(self, "{number} => Some({rust}::{}),", names.rust);
         }
         let other = if is_extensible {
             format!("Some({rust}::Unknown(number))")
         } else {
             "None".to_owned()
         };
-        line!(self, "            _ => {other},");
-        line!(self, "        }}");
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self, "_ => {other},");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn named_numbers(&mut self, id: DefId, of: &Newtype) {
@@ -158,18 +159,18 @@ impl Writer<'_> {
             return;
         }
         let def = &self.model.defs[id];
-        line!(self);
-        line!(self, "impl {}{} {{", def.rust, self.generics(id, "'_"));
+        writeln!(self);
+        writeln!(self, "impl {}{} {{", def.rust, self.generics(id, "'_"));
         for (names, number) in &of.names {
             if of.are_bits && (0..=i128::from(u32::MAX)).contains(number) {
-                line!(self, "    /// The bit `{}`", names.asn);
-                line!(self, "    pub const {}: usize = {number};", names.rust);
+                writeln!(self, "/// The bit `{}`", names.asn);
+                writeln!(self, "pub const {}: usize = {number};", names.rust);
             } else if !of.are_bits && holds(*number) {
-                line!(self, "    /// `{}`", names.asn);
-                line!(self, "    pub const {}: Self = {}({number});", names.rust, def.rust);
+                writeln!(self, "/// `{}`", names.asn);
+                writeln!(self, "pub const {}: Self = {}({number});", names.rust, def.rust);
             }
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
     }
 
     /// The module's values.
@@ -182,9 +183,9 @@ impl Writer<'_> {
                 Constant::Oid(arcs) => ("types::Oid<'static>", oid(arcs)),
                 _ => continue,
             };
-            line!(self);
-            line!(self, "/// `{}`", names.asn);
-            line!(self, "pub const {}: {ty} = {expression};", names.rust);
+            writeln!(self);
+            writeln!(self, "/// `{}`", names.asn);
+            writeln!(self, "pub const {}: {ty} = {expression};", names.rust);
         }
     }
 

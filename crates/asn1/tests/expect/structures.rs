@@ -115,9 +115,9 @@ impl oer::Encode for A<'_> {
             oer::Encode::encode(&self.c, to)?;
         }
         if self.d.is_some() {
-        let mut present_ = 0_u64;
-        present_ |= u64::from(self.d.is_some());
-        to.additions(present_, 1)?;
+            let mut present_ = 0_u64;
+            present_ |= u64::from(self.d.is_some());
+            to.additions(present_, 1)?;
             if self.d.is_some() {
                 to.counted(|to| {
                     let Some(value) = &self.d else {
@@ -230,9 +230,9 @@ impl lws::Encode for A<'_> {
         if self.d.is_some() {
             to.count(1)?;
             to.counted(|to| {
-        let mut present_ = 0_u64;
-        present_ |= u64::from(self.d.is_some());
-        to.presence(present_, 1)?;
+                let mut present_ = 0_u64;
+                present_ |= u64::from(self.d.is_some());
+                to.presence(present_, 1)?;
                 if let Some(value) = &self.d {
                     lws::Encode::encode(value, to)?;
                 }
@@ -476,9 +476,9 @@ impl<'a> ber::Decode<'a> for C<'a> {
     fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {
         let tag = from.peek()?;
         if tag == ber::Tag::context(0) {
-                from.implicit("a", ber::Tag::context(0)).map(C::A)
+            from.implicit("a", ber::Tag::context(0)).map(C::A)
         } else if tag == ber::Tag::context(1) {
-                from.implicit("b", ber::Tag::context(1)).map(C::B)
+            from.implicit("b", ber::Tag::context(1)).map(C::B)
         } else {
             ber::Decode::decode(from).map(C::Unknown)
         }
@@ -553,13 +553,13 @@ impl<'a> C<'a> {
         from: &mut oer::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
         from.nested(|from| {
-        if tag == codec::ber::Tag::context(0) {
+            if tag == codec::ber::Tag::context(0) {
                 from.field("a", oer::Decode::decode).map(C::A)
-        } else if tag == codec::ber::Tag::context(1) {
+            } else if tag == codec::ber::Tag::context(1) {
                 from.field("b", oer::Decode::decode).map(C::B)
-        } else {
-            from.unknown_alternative(tag).map(C::Unknown)
-        }
+            } else {
+                from.unknown_alternative(tag).map(C::Unknown)
+            }
         })
     }
 }
@@ -588,19 +588,19 @@ impl<'a> xdr::Decode<'a> for C<'a> {
         from: &mut xdr::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
         from.nested(|from| {
-        let number_at_ = from.position();
-        match from.uint()? {
-            0 => {
-                from.field("a", xdr::Decode::decode).map(C::A)
+            let number_at_ = from.position();
+            match from.uint()? {
+                0 => {
+                    from.field("a", xdr::Decode::decode).map(C::A)
+                }
+                1 => {
+                    from.field("b", xdr::Decode::decode).map(C::B)
+                }
+                other => {
+                    let _ = number_at_;
+                    from.unknown(other).map(C::Unknown)
+                }
             }
-            1 => {
-                from.field("b", xdr::Decode::decode).map(C::B)
-            }
-            other => {
-                let _ = number_at_;
-                from.unknown(other).map(C::Unknown)
-            }
-        }
         })
     }
 }
@@ -629,17 +629,17 @@ impl<'a> lws::Decode<'a> for C<'a> {
         from: &mut lws::Decoder<SourceT, WordT>,
     ) -> Result<Self, codec::Error> {
         from.nested(|from| {
-        match from.index()? {
-            0 => {
-                from.field("a", lws::Decode::decode).map(C::A)
+            match from.index()? {
+                0 => {
+                    from.field("a", lws::Decode::decode).map(C::A)
+                }
+                1 => {
+                    from.field("b", lws::Decode::decode).map(C::B)
+                }
+                other => {
+                    from.unknown_alternative(other).map(C::Unknown)
+                }
             }
-            1 => {
-                from.field("b", lws::Decode::decode).map(C::B)
-            }
-            other => {
-                from.unknown_alternative(other).map(C::Unknown)
-            }
-        }
         })
     }
 }

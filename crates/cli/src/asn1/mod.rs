@@ -6,6 +6,7 @@ mod values;
 use std::io::Write;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use fusewire_asn1::rust::{Encoding, Options};
 use fusewire_asn1::{Checked, Source};
@@ -38,8 +39,8 @@ pub struct Compile {
     /// The folder to write into: a file for each module, and mod.rs.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Transfer syntaxes, with commas between them: ber, der, xdr, lws16, lws32, lws64, oer.
-    #[arg(long, value_delimiter = ',', default_value = "ber,der", value_parser = encoding)]
+    /// Transfer syntaxes, with commas between them.
+    #[arg(long, value_delimiter = ',', default_value = "ber,der", value_parser = encoding())]
     encodings: Vec<Encoding>,
     /// For crates without the standard library.
     #[arg(long)]
@@ -53,9 +54,9 @@ pub struct Compile {
     messages: Vec<String>,
 }
 
-fn encoding(name: &str) -> std::result::Result<Encoding, String> {
-    Encoding::from_name(name)
-        .ok_or_else(|| "not one of ber, der, xdr, lws16, lws32, lws64, oer".to_owned())
+fn encoding() -> impl TypedValueParser<Value = Encoding> {
+    PossibleValuesParser::new(Encoding::names())
+        .try_map(|name| Encoding::from_name(&name).ok_or("no encoding is called so"))
 }
 
 /// Which modules.

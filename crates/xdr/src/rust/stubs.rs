@@ -1,91 +1,86 @@
 //! Programs: a module for each, and in it one for each version, with its numbers, the client's calls and
 //! what a server implements (RFC 5531).
 
-use std::fmt::Write;
-
-use super::{Writer, line};
+use super::Writer;
 use crate::model::*;
 
 impl Writer<'_> {
     pub fn program(&mut self, program: &Program) {
         let xdr = &program.names.xdr;
-        line!(self, "");
-        line!(self, "/// The program `{xdr}`.");
-        line!(self, "pub mod {} {{", program.names.rust);
-        line!(self, "    /// Its number.");
-        line!(self, "    pub const PROGRAM: u32 = {};", program.number);
+        writeln!(self);
+        writeln!(self, "/// The program `{xdr}`.");
+        writeln!(self, "pub mod {} {{", program.names.rust);
+        writeln!(self, "/// Its number.");
+        writeln!(self, "pub const PROGRAM: u32 = {};", program.number);
         for version in &program.versions {
             self.version(program, version);
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn version(&mut self, program: &Program, version: &Version) {
-        line!(self, "");
-        line!(self, "    /// Version {} of it, `{}`.", version.number, version.names.xdr);
-        line!(self, "    pub mod {} {{", version.names.rust);
+        writeln!(self);
+        writeln!(self, "/// Version {} of it, `{}`.", version.number, version.names.xdr);
+        writeln!(self, "pub mod {} {{", version.names.rust);
         if !self.options.no_stubs {
             // Types stand two modules further out.
-            line!(self, "        #[allow(unused_imports)]");
-            line!(self, "        use super::super::*;");
-            line!(self, "        use fusewire_codec::{{self as codec, xdr}};");
-            line!(self, "        use fusewire_rpc as rpc;");
-            line!(self, "");
+            writeln!(self, "#[allow(unused_imports)]");
+            writeln!(self, "use super::super::*;");
+            writeln!(self, "use fusewire_codec::{{self as codec, xdr}};");
+            writeln!(self, "use fusewire_rpc as rpc;");
+            writeln!(self);
         }
-        line!(self, "        /// Its number.");
-        line!(self, "        pub const VERSION: u32 = {};", version.number);
+        writeln!(self, "/// Its number.");
+        writeln!(self, "pub const VERSION: u32 = {};", version.number);
         for procedure in &version.procedures {
-            line!(self, "        /// The procedure `{}`.", procedure.names.xdr);
-            line!(self, "        pub const {}: u32 = {};", constant(procedure), procedure.number);
+            writeln!(self, "/// The procedure `{}`.", procedure.names.xdr);
+            writeln!(self, "pub const {}: u32 = {};", constant(procedure), procedure.number);
         }
         if !self.options.no_stubs {
             self.client(program, version);
             self.server(program, version);
         }
-        line!(self, "    }}");
+        writeln!(self, "}}");
     }
 
     // ---- the client's side
 
     fn client(&mut self, program: &Program, version: &Version) {
         let (name, number) = (&program.names.xdr, version.number);
-        line!(self, "");
-        line!(self, "        /// Calls of version {number} of `{name}`.");
-        line!(self, "        #[derive(Debug)]");
-        line!(self, "        pub struct Client<T>(pub rpc::Client<T>);");
-        line!(self, "");
-        line!(self, "        #[allow(clippy::redundant_closure)]");
-        line!(self, "        impl<T: rpc::Transport> Client<T> {{");
-        line!(self, "            /// Calls over `transport`, with the default settings.");
-        line!(self, "            pub fn new(transport: T) -> Self {{");
-        line!(self, "                Self::with(transport, rpc::Config::default())");
-        line!(self, "            }}");
-        line!(self, "");
-        line!(self, "            /// Calls over `transport`.");
-        line!(self, "            pub fn with(transport: T, config: rpc::Config) -> Self {{");
-        line!(
+        writeln!(self);
+        writeln!(self, "/// Calls of version {number} of `{name}`.");
+        writeln!(self, "#[derive(Debug)]");
+        writeln!(self, "pub struct Client<T>(pub rpc::Client<T>);");
+        writeln!(self);
+        writeln!(self, "#[allow(clippy::redundant_closure)]");
+        writeln!(self, "impl<T: rpc::Transport> Client<T> {{");
+        writeln!(self, "/// Calls over `transport`, with the default settings.");
+        writeln!(self, "pub fn new(transport: T) -> Self {{");
+        writeln!(self, "Self::with(transport, rpc::Config::default())");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "/// Calls over `transport`.");
+        writeln!(self, "pub fn with(transport: T, config: rpc::Config) -> Self {{");
+        writeln!(self, "Self(rpc::Client::new(transport, super::PROGRAM, VERSION, config))");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "/// What a call that was begun returns.");
+        writeln!(self, "///");
+        writeln!(self, "/// # Errors");
+        writeln!(self, "/// Those of the call.");
+        writeln!(
             self,
-            "                Self(rpc::Client::new(transport, super::PROGRAM, VERSION, config))"
+            "pub fn wait<R>(&mut self, call: rpc::Pending<R>) -> Result<R, rpc::Error> {{"
         );
-        line!(self, "            }}");
-        line!(self, "");
-        line!(self, "            /// What a call that was begun returns.");
-        line!(self, "            ///");
-        line!(self, "            /// # Errors");
-        line!(self, "            /// Those of the call.");
-        line!(
-            self,
-            "            pub fn wait<R>(&mut self, call: rpc::Pending<R>) -> Result<R, rpc::Error> {{"
-        );
-        line!(self, "                self.0.wait(call)");
-        line!(self, "            }}");
+        writeln!(self, "self.0.wait(call)");
+        writeln!(self, "}}");
         if version.procedures.iter().all(|p| p.number != 0) {
             let names = Names { xdr: "NULL".to_owned(), rust: "null".to_owned() };
             let null = Procedure { names, number: 0, arguments: Vec::new(), result: None };
             self.calls(&null);
         }
         version.procedures.iter().for_each(|p| self.calls(p));
-        line!(self, "        }}");
+        writeln!(self, "}}");
     }
 
     fn calls(&mut self, procedure: &Procedure) {
@@ -101,29 +96,23 @@ impl Writer<'_> {
             passed.push(name);
         }
         let passed = passed.join(", ");
-        line!(self, "");
-        line!(self, "            /// `{xdr}`");
-        line!(self, "            ///");
-        line!(self, "            /// # Errors");
-        line!(self, "            /// The call was not answered, refused, or failed there.");
-        line!(
+        writeln!(self);
+        writeln!(self, "/// `{xdr}`");
+        writeln!(self, "///");
+        writeln!(self, "/// # Errors");
+        writeln!(self, "/// The call was not answered, refused, or failed there.");
+        writeln!(self, "pub fn {rust}(&mut self{parameters}) -> Result<{result}, rpc::Error> {{");
+        writeln!(self, "let call = self.begin_{plain}({passed})?;");
+        writeln!(self, "self.0.wait(call)");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "/// Begins `{xdr}`, to be waited for later: many calls can be under way.");
+        writeln!(self, "///");
+        writeln!(self, "/// # Errors");
+        writeln!(self, "/// The call cannot be sent, or there are too many.");
+        writeln!(
             self,
-            "            pub fn {rust}(&mut self{parameters}) -> Result<{result}, rpc::Error> {{"
-        );
-        line!(self, "                let call = self.begin_{plain}({passed})?;");
-        line!(self, "                self.0.wait(call)");
-        line!(self, "            }}");
-        line!(self, "");
-        line!(
-            self,
-            "            /// Begins `{xdr}`, to be waited for later: many calls can be under way."
-        );
-        line!(self, "            ///");
-        line!(self, "            /// # Errors");
-        line!(self, "            /// The call cannot be sent, or there are too many.");
-        line!(
-            self,
-            "            pub fn begin_{plain}(&mut self{parameters}) -> Result<rpc::Pending<{result}>, rpc::Error> {{"
+            "pub fn begin_{plain}(&mut self{parameters}) -> Result<rpc::Pending<{result}>, rpc::Error> {{"
         );
         let mut written = String::from("Ok(())");
         for (n, ty) in procedure.arguments.iter().enumerate() {
@@ -142,8 +131,8 @@ impl Writer<'_> {
         } else {
             constant(procedure)
         };
-        line!(self, "                self.0.begin({number}, |{to}| {written}, |{from}| {read})");
-        line!(self, "            }}");
+        writeln!(self, "self.0.begin({number}, |{to}| {written}, |{from}| {read})");
+        writeln!(self, "}}");
     }
 
     /// An argument's type, as a client gives it.
@@ -177,42 +166,42 @@ impl Writer<'_> {
 
     fn server(&mut self, program: &Program, version: &Version) {
         let (name, number) = (&program.names.xdr, version.number);
-        line!(self, "");
-        line!(self, "        /// What a server of version {number} of `{name}` does.");
-        line!(self, "        pub trait Server {{");
+        writeln!(self);
+        writeln!(self, "/// What a server of version {number} of `{name}` does.");
+        writeln!(self, "pub trait Server {{");
         for procedure in &version.procedures {
             self.method(procedure);
         }
-        line!(self, "        }}");
-        line!(self, "");
-        line!(self, "        /// A [`Server`] for [`rpc::Services`].");
-        line!(self, "        #[derive(Clone, Debug)]");
-        line!(self, "        pub struct Service<S>(pub S);");
-        line!(self, "");
-        line!(self, "        impl<S: Server> rpc::Service for Service<S> {{");
-        line!(self, "            fn program(&self) -> u32 {{");
-        line!(self, "                super::PROGRAM");
-        line!(self, "            }}");
-        line!(self, "");
-        line!(self, "            fn version(&self) -> u32 {{");
-        line!(self, "                VERSION");
-        line!(self, "            }}");
-        line!(self, "");
-        line!(self, "            #[allow(unused_variables, clippy::redundant_closure)]");
-        line!(self, "            fn call(");
-        line!(self, "                &self,");
-        line!(self, "                call: &rpc::Call<'_>,");
-        line!(self, "                from: &mut xdr::Decoder<codec::SliceSource<'_>>,");
-        line!(self, "                to: &mut xdr::Encoder<Vec<u8>>,");
-        line!(self, "            ) -> Result<(), rpc::Fault> {{");
-        line!(self, "                match call.procedure {{");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "/// A [`Server`] for [`rpc::Services`].");
+        writeln!(self, "#[derive(Clone, Debug)]");
+        writeln!(self, "pub struct Service<S>(pub S);");
+        writeln!(self);
+        writeln!(self, "impl<S: Server> rpc::Service for Service<S> {{");
+        writeln!(self, "fn program(&self) -> u32 {{");
+        writeln!(self, "super::PROGRAM");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "fn version(&self) -> u32 {{");
+        writeln!(self, "VERSION");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "#[allow(unused_variables, clippy::redundant_closure)]");
+        writeln!(self, "fn call(");
+        writeln!(self, "&self,");
+        writeln!(self, "call: &rpc::Call<'_>,");
+        writeln!(self, "from: &mut xdr::Decoder<codec::SliceSource<'_>>,");
+        writeln!(self, "to: &mut xdr::Encoder<Vec<u8>>,");
+        writeln!(self, ") -> Result<(), rpc::Fault> {{");
+        writeln!(self, "match call.procedure {{");
         for procedure in &version.procedures {
             self.dispatch(procedure);
         }
-        line!(self, "                    _ => Err(rpc::Fault::NoProcedure),");
-        line!(self, "                }}");
-        line!(self, "            }}");
-        line!(self, "        }}");
+        writeln!(self, "_ => Err(rpc::Fault::NoProcedure),");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn method(&mut self, procedure: &Procedure) {
@@ -225,46 +214,46 @@ impl Writer<'_> {
             "fn {}(&self, call: &rpc::Call<'_>{parameters}) -> Result<{result}, rpc::Fault>",
             procedure.names.rust
         );
-        line!(self, "            /// `{}`", procedure.names.xdr);
-        line!(self, "            ///");
-        line!(self, "            /// # Errors");
-        line!(self, "            /// What the caller is told instead of a result.");
+        writeln!(self, "/// `{}`", procedure.names.xdr);
+        writeln!(self, "///");
+        writeln!(self, "/// # Errors");
+        writeln!(self, "/// What the caller is told instead of a result.");
         if procedure.number == 0 {
-            line!(self, "            #[allow(unused_variables)]");
-            line!(self, "            {head} {{");
-            line!(self, "                Ok(())");
-            line!(self, "            }}");
+            writeln!(self, "#[allow(unused_variables)]");
+            writeln!(self, "{head} {{");
+            writeln!(self, "Ok(())");
+            writeln!(self, "}}");
         } else {
-            line!(self, "            {head};");
+            writeln!(self, "{head};");
         }
     }
 
     fn dispatch(&mut self, procedure: &Procedure) {
-        line!(self, "                    {} => {{", constant(procedure));
+        writeln!(self, "{} => {{", constant(procedure));
         let mut passed = String::new();
         for (n, ty) in procedure.arguments.iter().enumerate() {
             let (name, read) = (argument(procedure, n), self.decoding(ty));
             let rust = self.ty(ty);
-            line!(
+            writeln!(
                 self,
-                "                        let {name}: {rust} = rpc::argument(from.field(\"{name}\", |from| {read}))?;"
+                "let {name}: {rust} = rpc::argument(from.field(\"{name}\", |from| {read}))?;"
             );
             passed += &format!(", {name}");
         }
-        line!(self, "                        rpc::no_more(from)?;");
+        writeln!(self, "rpc::no_more(from)?;");
         let call = format!("self.0.{}(call{passed})?", procedure.names.rust);
         match &procedure.result {
             Some(ty) => {
                 let written = self.encoding(ty, "&result");
-                line!(self, "                        let result = {call};");
-                line!(self, "                        rpc::result({written})");
+                writeln!(self, "let result = {call};");
+                writeln!(self, "rpc::result({written})");
             }
             None => {
-                line!(self, "                        {call};");
-                line!(self, "                        Ok(())");
+                writeln!(self, "{call};");
+                writeln!(self, "Ok(())");
             }
         }
-        line!(self, "                    }}");
+        writeln!(self, "}}");
     }
 }
 

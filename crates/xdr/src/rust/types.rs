@@ -4,19 +4,18 @@
 //! where a type is used and a typedef costs nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write;
 
-use super::{Writer, line};
+use super::Writer;
 use crate::model::*;
 
 impl Writer<'_> {
     pub fn def(&mut self, def: &Def) {
-        line!(self, "");
-        line!(self, "/// `{}`", def.names.xdr);
+        writeln!(self);
+        writeln!(self, "/// `{}`", def.names.xdr);
         match &def.shape {
             Shape::Alias(ty) => {
                 let ty = self.ty(ty);
-                line!(self, "pub type {} = {ty};", def.names.rust);
+                writeln!(self, "pub type {} = {ty};", def.names.rust);
             }
             Shape::Enum(variants) => self.enumeration(def, variants),
             Shape::Struct(fields) => self.structure(def, fields),
@@ -150,110 +149,105 @@ impl Writer<'_> {
     // ---- traits
 
     fn encode(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
-        line!(self, "");
-        line!(self, "impl xdr::Encode for {name} {{");
-        line!(self, "    #[allow(unused_variables, clippy::redundant_closure)]");
-        line!(
+        writeln!(self);
+        writeln!(self, "impl xdr::Encode for {name} {{");
+        writeln!(self, "#[allow(unused_variables, clippy::redundant_closure)]");
+        writeln!(
             self,
-            "    fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {{"
+            "fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {{"
         );
         body(self);
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn decode(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
-        line!(self, "");
-        line!(self, "impl<'a> xdr::Decode<'a> for {name} {{");
-        line!(self, "    #[allow(unused_variables, clippy::redundant_closure)]");
-        line!(
+        writeln!(self);
+        writeln!(self, "impl<'a> xdr::Decode<'a> for {name} {{");
+        writeln!(self, "#[allow(unused_variables, clippy::redundant_closure)]");
+        writeln!(
             self,
-            "    fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {{"
+            "fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {{"
         );
         body(self);
-        line!(self, "    }}");
-        line!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
     }
 
     fn enumeration(&mut self, def: &Def, variants: &[Variant]) {
         let name = &def.names.rust;
         let mut first = HashMap::new();
         let mut same = Vec::new();
-        line!(self, "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]");
-        line!(self, "#[repr(i32)]");
-        line!(self, "pub enum {name} {{");
+        writeln!(self, "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]");
+        writeln!(self, "#[repr(i32)]");
+        writeln!(self, "pub enum {name} {{");
         for variant in variants {
             if let Some(other) = first.insert(variant.number, variant) {
                 first.insert(variant.number, other);
                 same.push((variant, other));
                 continue;
             }
-            line!(self, "    /// `{}`", variant.names.xdr);
-            line!(self, "    {} = {},", variant.names.rust, variant.number);
+            writeln!(self, "/// `{}`", variant.names.xdr);
+            writeln!(self, "{} = {},", variant.names.rust, variant.number);
         }
-        line!(self, "}}");
-        line!(self, "");
-        line!(self, "impl {name} {{");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl {name} {{");
         for (variant, other) in same {
-            line!(self, "    /// `{}`, another name of it.", variant.names.xdr);
-            line!(self, "    #[allow(non_upper_case_globals)]");
-            line!(self, "    pub const {}: Self = Self::{};", variant.names.rust, other.names.rust);
+            writeln!(self, "/// `{}`, another name of it.", variant.names.xdr);
+            writeln!(self, "#[allow(non_upper_case_globals)]");
+            writeln!(self, "pub const {}: Self = Self::{};", variant.names.rust, other.names.rust);
         }
-        line!(self, "    /// The one of that number.");
-        line!(self, "    pub const fn from_number(number: i32) -> Option<Self> {{");
-        line!(self, "        Some(match number {{");
+        writeln!(self, "/// The one of that number.");
+        writeln!(self, "pub const fn from_number(number: i32) -> Option<Self> {{");
+        writeln!(self, "Some(match number {{");
         let mut seen = HashSet::new();
         for variant in variants.iter().filter(|v| seen.insert(v.number)) {
-            line!(self, "            {} => Self::{},", variant.number, variant.names.rust);
+            writeln!(self, "{} => Self::{},", variant.number, variant.names.rust);
         }
-        line!(self, "            _ => return None,");
-        line!(self, "        }})");
-        line!(self, "    }}");
-        line!(self, "}}");
-        self.encode(name, |w| line!(w, "        to.int(*self as i32)"));
+        writeln!(self, "_ => return None,");
+        writeln!(self, "}})");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        self.encode(name, |w| writeln!(w, "to.int(*self as i32)"));
         self.decode(name, |w| {
             let read = "|n| Self::from_number(n.cast_signed())";
-            line!(w, "        from.enumeration(\"{}\", {read})", def.names.xdr);
+            writeln!(w, "from.enumeration(\"{}\", {read})", def.names.xdr);
         });
     }
 
     fn structure(&mut self, def: &Def, fields: &[Field]) {
         let name = &def.names.rust;
-        line!(self, "#[derive(Clone, Debug, PartialEq)]");
-        line!(self, "pub struct {name} {{");
+        writeln!(self, "#[derive(Clone, Debug, PartialEq)]");
+        writeln!(self, "pub struct {name} {{");
         for field in fields {
             let ty = self.ty(&field.ty);
-            line!(self, "    /// `{}`", field.names.xdr);
-            line!(self, "    pub {}: {ty},", field.names.rust);
+            writeln!(self, "/// `{}`", field.names.xdr);
+            writeln!(self, "pub {}: {ty},", field.names.rust);
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
         self.encode(name, |w| {
             for field in fields {
                 let written = w.encoding(&field.ty, &format!("&self.{}", field.names.rust));
                 let name = &field.names.xdr;
                 // What fails there is the sink, not the field.
                 match w.can_refuse(&field.ty) {
-                    true => line!(w, "        ({written}).map_err(|e| e.in_field(\"{name}\"))?;"),
-                    false => line!(w, "        {written}?;"),
+                    true => writeln!(w, "({written}).map_err(|e| e.in_field(\"{name}\"))?;"),
+                    false => writeln!(w, "{written}?;"),
                 }
             }
-            line!(w, "        Ok(())");
+            writeln!(w, "Ok(())");
         });
         self.decode(name, |w| {
             let (open, close) =
                 if def.is_recursive { ("from.nested(|from| ", ")") } else { ("", "") };
-            line!(w, "        {open}Ok(Self {{");
+            writeln!(w, "{open}Ok(Self {{");
             for field in fields {
                 let read = w.decoding(&field.ty);
                 let names = &field.names;
-                line!(
-                    w,
-                    "            {}: from.field(\"{}\", |from| {read})?,",
-                    names.rust,
-                    names.xdr
-                );
+                writeln!(w, "{}: from.field(\"{}\", |from| {read})?,", names.rust, names.xdr);
             }
-            line!(w, "        }}){close}");
+            writeln!(w, "}}){close}");
         });
     }
 
@@ -265,36 +259,36 @@ impl Writer<'_> {
 
     fn union(&mut self, def: &Def, union: &Union) {
         let name = &def.names.rust;
-        line!(self, "#[derive(Clone, Debug, PartialEq)]");
-        line!(self, "pub enum {name} {{");
+        writeln!(self, "#[derive(Clone, Debug, PartialEq)]");
+        writeln!(self, "pub enum {name} {{");
         for arm in &union.arms {
-            line!(self, "    /// {}", label(&arm.names.xdr, arm.field.as_ref()));
+            writeln!(self, "/// {}", label(&arm.names.xdr, arm.field.as_ref()));
             match &arm.field {
                 Some(field) => {
                     let ty = self.ty(&field.ty);
-                    line!(self, "    {}({ty}),", arm.names.rust);
+                    writeln!(self, "{}({ty}),", arm.names.rust);
                 }
-                None => line!(self, "    {},", arm.names.rust),
+                None => writeln!(self, "{},", arm.names.rust),
             }
         }
         if let Some(default) = &union.default {
             let discriminant = self.ty(&union.discriminant);
-            line!(self, "    /// {}", label("default", default.as_ref()));
+            writeln!(self, "/// {}", label("default", default.as_ref()));
             match default {
                 Some(field) => {
                     let ty = self.ty(&field.ty);
-                    line!(self, "    Default({discriminant}, {ty}),");
+                    writeln!(self, "Default({discriminant}, {ty}),");
                 }
-                None => line!(self, "    Default({discriminant}),"),
+                None => writeln!(self, "Default({discriminant}),"),
             }
         }
-        line!(self, "}}");
+        writeln!(self, "}}");
         self.encode(name, |w| w.union_encoding(def, union));
         self.decode(name, |w| w.union_decoding(def, union));
     }
 
     fn union_encoding(&mut self, def: &Def, union: &Union) {
-        line!(self, "        match self {{");
+        writeln!(self, "match self {{");
         for arm in &union.arms {
             let names = &arm.names;
             let written = match &union.discriminant {
@@ -306,46 +300,42 @@ impl Writer<'_> {
                 Some(field) => {
                     let value = self.encoding(&field.ty, "value");
                     let path = format!(".map_err(|e| e.in_field(\"{}\"))", field.names.xdr);
-                    line!(self, "            Self::{}(value) => {{", names.rust);
-                    line!(self, "                {written}?;");
-                    line!(self, "                ({value}){path}");
-                    line!(self, "            }}");
+                    writeln!(self, "Self::{}(value) => {{", names.rust);
+                    writeln!(self, "{written}?;");
+                    writeln!(self, "({value}){path}");
+                    writeln!(self, "}}");
                 }
-                None => line!(self, "            Self::{} => {written},", names.rust),
+                None => writeln!(self, "Self::{} => {written},", names.rust),
             }
         }
         if let Some(default) = &union.default {
             let with = if default.is_some() { ", value" } else { "" };
-            line!(self, "            Self::Default(discriminant{with}) => {{");
+            writeln!(self, "Self::Default(discriminant{with}) => {{");
             // What has an arm of its own is no default.
             let cases: Vec<_> = union.arms.iter().map(|arm| self.case(union, arm)).collect();
-            line!(self, "                if matches!(discriminant, {}) {{", cases.join(" | "));
+            writeln!(self, "if matches!(discriminant, {}) {{", cases.join(" | "));
             let found = match &union.discriminant {
                 Type::Named { .. } => "*discriminant as i64",
                 _ => "i64::from(*discriminant)",
             };
-            line!(
+            writeln!(
                 self,
-                "                    let problem = codec::Problem::Discriminant {{ found: {found}, type_name: \"{}\" }};",
+                "let problem = codec::Problem::Discriminant {{ found: {found}, type_name: \"{}\" }};",
                 def.names.xdr
             );
-            line!(self, "                    return Err(problem.at(to.position()));");
-            line!(self, "                }}");
-            line!(self, "                xdr::Encode::encode(discriminant, to)?;");
+            writeln!(self, "return Err(problem.at(to.position()));");
+            writeln!(self, "}}");
+            writeln!(self, "xdr::Encode::encode(discriminant, to)?;");
             match default {
                 Some(field) => {
                     let value = self.encoding(&field.ty, "value");
-                    line!(
-                        self,
-                        "                ({value}).map_err(|e| e.in_field(\"{}\"))",
-                        field.names.xdr
-                    );
+                    writeln!(self, "({value}).map_err(|e| e.in_field(\"{}\"))", field.names.xdr);
                 }
-                None => line!(self, "                Ok(())"),
+                None => writeln!(self, "Ok(())"),
             }
-            line!(self, "            }}");
+            writeln!(self, "}}");
         }
-        line!(self, "        }}");
+        writeln!(self, "}}");
     }
 
     /// A case as a pattern.
@@ -383,15 +373,15 @@ impl Writer<'_> {
         let (open, close) =
             if def.is_recursive { ("from.nested(|from| {", "})") } else { ("", "") };
         if def.is_recursive {
-            line!(self, "        {open}");
+            writeln!(self, "{open}");
         }
         let is_complete = self.is_complete(union);
         if union.default.is_none() && !is_complete {
-            line!(self, "        let offset = from.position();");
+            writeln!(self, "let offset = from.position();");
         }
         let ty = self.ty(&union.discriminant);
-        line!(self, "        let discriminant: {ty} = xdr::Decode::decode(from)?;");
-        line!(self, "        match discriminant {{");
+        writeln!(self, "let discriminant: {ty} = xdr::Decode::decode(from)?;");
+        writeln!(self, "match discriminant {{");
         for arm in &union.arms {
             let case = self.case(union, arm);
             let rust = &arm.names.rust;
@@ -399,39 +389,39 @@ impl Writer<'_> {
                 Some(field) => {
                     let read = self.decoding(&field.ty);
                     let name = &field.names.xdr;
-                    line!(
+                    writeln!(
                         self,
-                        "            {case} => from.field(\"{name}\", |from| {read}).map(Self::{rust}),"
+                        "{case} => from.field(\"{name}\", |from| {read}).map(Self::{rust}),"
                     );
                 }
-                None => line!(self, "            {case} => Ok(Self::{rust}),"),
+                None => writeln!(self, "{case} => Ok(Self::{rust}),"),
             }
         }
         match &union.default {
             _ if is_complete => {}
             Some(Some(field)) => {
                 let (read, name) = (self.decoding(&field.ty), &field.names.xdr);
-                line!(
+                writeln!(
                     self,
-                    "            other => from.field(\"{name}\", |from| {read}).map(|value| Self::Default(other, value)),"
+                    "other => from.field(\"{name}\", |from| {read}).map(|value| Self::Default(other, value)),"
                 );
             }
-            Some(None) => line!(self, "            other => Ok(Self::Default(other)),"),
+            Some(None) => writeln!(self, "other => Ok(Self::Default(other)),"),
             None => {
                 let found = match &union.discriminant {
                     Type::Named { .. } => "other as i64",
                     _ => "i64::from(other)",
                 };
-                line!(
+                writeln!(
                     self,
-                    "            other => Err(codec::Problem::Discriminant {{ found: {found}, type_name: \"{}\" }}.at(offset)),",
+                    "other => Err(codec::Problem::Discriminant {{ found: {found}, type_name: \"{}\" }}.at(offset)),",
                     def.names.xdr
                 );
             }
         }
-        line!(self, "        }}");
+        writeln!(self, "}}");
         if def.is_recursive {
-            line!(self, "        {close}");
+            writeln!(self, "{close}");
         }
     }
 }

@@ -134,11 +134,11 @@ impl<'a> xdr::Decode<'a> for Self_ {
     #[allow(unused_variables, clippy::redundant_closure)]
     fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {
         from.nested(|from| {
-        let discriminant: State = xdr::Decode::decode(from)?;
-        match discriminant {
-            State::Idle => Ok(Self::Idle),
-            other => from.field("inner", |from| xdr::Decode::decode(from)).map(|value| Self::Default(other, value)),
-        }
+            let discriminant: State = xdr::Decode::decode(from)?;
+            match discriminant {
+                State::Idle => Ok(Self::Idle),
+                other => from.field("inner", |from| xdr::Decode::decode(from)).map(|value| Self::Default(other, value)),
+            }
         })
     }
 }
