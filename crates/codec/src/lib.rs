@@ -334,6 +334,7 @@ extern crate std;
 
 pub mod ber;
 pub mod check;
+mod cursor;
 mod error;
 mod io;
 mod limits;
@@ -347,6 +348,7 @@ pub mod vectors;
 #[cfg(feature = "alloc")]
 pub mod xdr;
 
+pub use cursor::Cursor;
 pub use error::{Error, Problem, Step};
 pub use io::{Length, Sink, SliceSink, SliceSource, Source};
 pub use limits::Limits;

@@ -135,7 +135,7 @@ impl<'a> Decode<'a> for Blob {
 struct List(#[allow(dead_code)] Option<Box<List>>);
 impl<'a> Decode<'a> for List {
     fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        Ok(List(from.optional::<List>()?.map(Box::new)))
+        Ok(List(from.optional_data::<List>()?.map(Box::new)))
     }
 }
 
@@ -173,7 +173,7 @@ fn numbers_have_the_bytes_of_the_rfc() {
     to.double(-2.5).unwrap();
     to.bool(true).unwrap();
     to.opaque_fixed(&[9]).unwrap();
-    to.optional::<u64>(Some(&5)).unwrap();
+    to.optional_data::<u64>(Some(&5)).unwrap();
     to.array_fixed(&[1i32, -1]).unwrap();
     let bytes = to.into_inner();
     let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
@@ -187,7 +187,7 @@ fn numbers_have_the_bytes_of_the_rfc() {
     assert_eq!((from.float().unwrap(), from.double().unwrap()), (1.0, -2.5));
     assert!(from.bool().unwrap());
     assert_eq!(from.opaque_fixed().unwrap(), [9]);
-    assert_eq!(from.optional::<u64>().unwrap(), Some(5));
+    assert_eq!(from.optional_data::<u64>().unwrap(), Some(5));
     assert_eq!(from.array_fixed::<i32, 2>().unwrap(), [1, -1]);
     from.finish().unwrap();
     assert_eq!(from_bytes::<bool>(&[0, 0, 0, 2]).unwrap_err(), Problem::Boolean { found: 2 }.at(0));

@@ -180,7 +180,7 @@ impl Writer<'_> {
         let read = match is_option {
             true => {
                 writeln!(self, "let is_there_ = from.field({asn:?}, |from| from.bool())?;");
-                format!("from.component(is_there_, {asn:?}, {take})?")
+                format!("from.optional(is_there_, {asn:?}, {take})?")
             }
             false => format!("from.field({asn:?}, {take})?"),
         };

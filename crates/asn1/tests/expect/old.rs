@@ -138,7 +138,7 @@ impl<'a> xdr::Decode<'a> for A<'a> {
     ) -> Result<Self, codec::Error> {
         let component1: types::Integer<'a> = from.field("component1", xdr::Decode::decode)?;
         let is_there_ = from.field("component2", |from| from.bool())?;
-        let component2: Option<types::Octets<'a>> = from.component(is_there_, "component2", xdr::Decode::decode)?;
+        let component2: Option<types::Octets<'a>> = from.optional(is_there_, "component2", xdr::Decode::decode)?;
         let b: B<'a> = from.field("b", xdr::Decode::decode)?;
         Ok(A { component1, component2, b })
     }

@@ -192,14 +192,14 @@ impl<'a> xdr::Decode<'a> for A<'a> {
     ) -> Result<Self, codec::Error> {
         let a: u8 = from.field("a", xdr::Decode::decode)?;
         let is_there_ = from.field("b", |from| from.bool())?;
-        let b: Option<B<'a>> = from.component(is_there_, "b", xdr::Decode::decode)?;
+        let b: Option<B<'a>> = from.optional(is_there_, "b", xdr::Decode::decode)?;
         let c: bool = from.field("c", xdr::Decode::decode)?;
         let mut d: Option<f64> = None;
         let additions_ = from.count(u32::MAX)?;
         if additions_ > 0 {
             from.counted(|from| {
                 let is_there_ = from.field("d", |from| from.bool())?;
-                d = from.component(is_there_, "d", xdr::Decode::decode)?;
+                d = from.optional(is_there_, "d", xdr::Decode::decode)?;
                 Ok(())
             })?;
         }
@@ -415,7 +415,7 @@ impl<'a> xdr::Decode<'a> for B<'a> {
     ) -> Result<Self, codec::Error> {
         let left: types::Integer<'a> = from.field("left", xdr::Decode::decode)?;
         let is_there_ = from.field("right", |from| from.bool())?;
-        let right: Option<types::Utf8String<'a>> = from.component(is_there_, "right", xdr::Decode::decode)?;
+        let right: Option<types::Utf8String<'a>> = from.optional(is_there_, "right", xdr::Decode::decode)?;
         Ok(B { left, right })
     }
 }

@@ -9,7 +9,7 @@ use super::Decoder;
 #[cfg(feature = "alloc")]
 use crate::{Problem, Source};
 #[cfg(feature = "alloc")]
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 /// Elements that are narrowed on the stack at a time, where a sink does not lend.
 const STRIP: usize = 64;
@@ -129,10 +129,8 @@ impl<'a, S: crate::Source<'a>, W: Word> super::Decoder<S, W> {
 #[cfg(feature = "alloc")]
 impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     /// Numbers of the size that their type has, filled to a word.
-    pub(super) fn numbers<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
-        self.available(count, size_of::<T>())?;
-        let mut values = vec![T::zeroed(); count];
-        self.source.take_elements(bytemuck::cast_slice_mut(&mut values), size_of::<T>())?;
+    pub(super) fn filled<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
+        let values = self.numbers(count)?;
         self.fill(size_of_val(&*values))?;
         Ok(values)
     }
@@ -157,7 +155,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
                 let low = u64::from(u32::from_be_bytes(rest)) as i64;
                 i64::from(i16::from_be_bytes([a, b])) << 32 | low
             }),
-            Some(8) => self.numbers(count),
+            Some(8) => self.filled(count),
             None | Some(0) => Err(Problem::Contents("a number of words").at(offset)),
             Some(bytes) => Err(Problem::IntegerTooWide { bytes }.at(offset)),
         }
@@ -169,7 +167,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         count: usize,
         value: impl Fn([u8; N]) -> i64,
     ) -> Result<Vec<i64>, Error> {
-        self.available(count, N)?;
+        self.are_there(count.saturating_mul(N))?;
         if let Some(bytes) = self.source.lend(N * count) {
             return Ok(bytes.as_chunks().0.iter().map(|bytes| value(*bytes)).collect());
         }
@@ -180,13 +178,5 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
             values.extend(strip.iter().map(|bytes| value(*bytes)));
         }
         Ok(values)
-    }
-
-    fn available(&self, count: usize, bytes: usize) -> Result<(), Error> {
-        let (needed, left) = (count.saturating_mul(bytes), self.remaining());
-        match needed <= left {
-            true => Ok(()),
-            false => Err(self.error(Problem::Truncated { needed, left })),
-        }
     }
 }

@@ -1,15 +1,15 @@
 //! Words into values, totally and within limits.
 
 use super::{Word, fill_len};
-use crate::limits::Budget;
+use crate::cursor::Cursor;
 use crate::types::Octets;
-use crate::{Error, Limits, Problem, Source, Step};
+use crate::{Error, Limits, Problem, Source};
 use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
 use crate::types::Any;
 #[cfg(feature = "alloc")]
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 /// A type that LWS can read.
 pub trait Decode<'a>: Sized {
@@ -33,92 +33,16 @@ pub trait Decode<'a>: Sized {
 }
 
 /// Reads LWS of words `W` from a source.
+pub type Decoder<S, W> = Cursor<S, Words<W>>;
+
+/// What [`Decoder`] knows of its syntax: the word.
 #[derive(Debug)]
-pub struct Decoder<S, W> {
-    pub(super) source: S,
-    pub(super) budget: Budget,
-    word: PhantomData<W>,
-}
+pub struct Words<W>(PhantomData<W>);
 
 impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     /// Reads from `source` within `limits`.
     pub fn new(source: S, limits: Limits) -> Self {
-        Decoder { source, budget: Budget::new(limits), word: PhantomData }
-    }
-
-    /// Bytes read so far.
-    pub fn position(&self) -> usize {
-        self.source.position()
-    }
-
-    /// Bytes left.
-    pub fn remaining(&self) -> usize {
-        self.source.remaining()
-    }
-
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
-    }
-
-    /// Ends the message.
-    ///
-    /// # Errors
-    /// [`Problem::LeftOver`] when bytes are left.
-    pub fn finish(self) -> Result<(), Error> {
-        match self.remaining() {
-            0 => Ok(()),
-            left => Err(self.error(Problem::LeftOver { left })),
-        }
-    }
-
-    /// Reads a type that can contain itself one level deeper.
-    ///
-    /// # Errors
-    /// [`Problem::TooDeep`], or as `read`'s own.
-    pub fn nested<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.budget.enter(self.position())?;
-        let value = read(self);
-        self.budget.leave();
-        value
-    }
-
-    /// What `read` reads, as the component `name`.
-    ///
-    /// # Errors
-    /// As `read`'s own, which has `name` in its path.
-    #[inline(always)]
-    pub fn field<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut result = read(self);
-        if let Err(error) = &mut result {
-            error.push(Step::Field(name));
-        }
-        result
-    }
-
-    /// What `read` reads if `present`, as the component `name`.
-    ///
-    /// # Errors
-    /// As `read`'s own, which has `name` in its path.
-    #[inline(always)]
-    pub fn optional<T>(
-        &mut self,
-        present: bool,
-        name: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        match present {
-            true => self.field(name, read).map(Some),
-            false => Ok(None),
-        }
+        Cursor::of(source, Words(PhantomData), limits)
     }
 
     /// `bytes` bytes (2, 4 or 8) as a signed number.
@@ -129,13 +53,6 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
             4 => i64::from(i32::from_be_bytes(self.chunk()?)),
             _ => i64::from_be_bytes(self.chunk()?),
         })
-    }
-
-    #[inline(always)]
-    pub(super) fn chunk<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let mut bytes = [0; N];
-        self.source.take(&mut bytes)?;
-        Ok(bytes)
     }
 
     /// A word as a number without sign.
@@ -240,10 +157,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     /// Truncated, or followed by fill that is not zero.
     #[inline(always)]
     pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let octets = match self.source.lend(len) {
-            Some(bytes) => Octets::new(bytes),
-            None => self.copied(len)?,
-        };
+        let octets = self.lent(len)?;
         self.fill(len)?;
         Ok(octets)
     }
@@ -258,40 +172,10 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         self.octets_fixed(len)
     }
 
-    #[cfg(feature = "alloc")]
-    fn copied(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let left = self.remaining();
-        if len > left {
-            return Err(self.error(Problem::Truncated { needed: len, left }));
-        }
-        self.budget.bytes(len as u64, self.position())?;
-        let mut bytes = vec![0; len];
-        self.source.take(&mut bytes)?;
-        Ok(Octets::from(bytes))
-    }
-
-    #[cfg(not(feature = "alloc"))]
-    fn copied(&mut self, needed: usize) -> Result<Octets<'a>, Error> {
-        match self.remaining() {
-            left if left < needed => Err(self.error(Problem::Truncated { needed, left })),
-            _ => Err(self.error(Problem::Unsupported("a source that does not lend"))),
-        }
-    }
-
     /// The zeros behind `len` bytes.
     #[inline(always)]
     pub(super) fn fill(&mut self, len: usize) -> Result<(), Error> {
-        let count = fill_len::<W>(len);
-        if count == 0 {
-            return Ok(());
-        }
-        let offset = self.position();
-        let mut fill = [0; 8];
-        self.source.take(&mut fill[..count])?;
-        match fill.iter().position(|byte| *byte != 0) {
-            None => Ok(()),
-            Some(at) => Err(Problem::Fill { found: fill[at] }.at(offset + at)),
-        }
+        self.zeros(fill_len::<W>(len))
     }
 
     /// What `read` reads, behind a count of its bytes.
@@ -377,25 +261,5 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         let count = self.count(0)?;
         self.budget.elements(count as u64, offset)?;
         self.nested(|from| from.elements(count, read))
-    }
-
-    /// Exactly `count` elements, each read by `read`.
-    ///
-    /// # Errors
-    /// As `read`'s own.
-    #[cfg(feature = "alloc")]
-    #[inline]
-    pub fn elements<T>(
-        &mut self,
-        count: usize,
-        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        // What is reserved is bounded by the input, whatever the count says.
-        let most = 4 * self.remaining() / size_of::<T>().max(1) + 1;
-        let mut elements = Vec::with_capacity(count.min(most));
-        for i in 0..count {
-            elements.push(read(self).map_err(|e| e.in_element(i))?);
-        }
-        Ok(elements)
     }
 }

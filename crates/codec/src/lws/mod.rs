@@ -17,7 +17,7 @@ mod elements;
 mod encode;
 mod value;
 
-pub use decode::{Decode, Decoder};
+pub use decode::{Decode, Decoder, Words};
 pub use elements::{Elements, FixedSize};
 pub use encode::{Encode, Encoder};
 

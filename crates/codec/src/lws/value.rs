@@ -110,7 +110,7 @@ macro_rules! integers {
                 count: usize,
                 from: &mut Decoder<S, W>,
             ) -> Result<Vec<Self>, Error> {
-                from.numbers(count)
+                from.filled(count)
             }
         }
     )*};
@@ -163,7 +163,7 @@ impl<'a> Decode<'a> for f64 {
         count: usize,
         from: &mut Decoder<S, W>,
     ) -> Result<Vec<Self>, Error> {
-        from.numbers(count)
+        from.filled(count)
     }
 }
 

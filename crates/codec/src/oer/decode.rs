@@ -2,15 +2,15 @@
 
 use super::Rules;
 use crate::ber::Tag;
-use crate::limits::Budget;
+use crate::cursor::Cursor;
 #[cfg(feature = "alloc")]
 use crate::types::Any;
 use crate::types::Octets;
 use crate::types::integer::{needless, signed_len};
-use crate::{Error, Limits, Problem, Source, Step};
+use crate::{Error, Limits, Problem, Source};
 
 #[cfg(feature = "alloc")]
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 /// A type that OER can read.
 pub trait Decode<'a>: Sized {
@@ -31,98 +31,18 @@ pub trait Decode<'a>: Sized {
 }
 
 /// Reads OER or COER from a source.
-#[derive(Debug)]
-pub struct Decoder<S> {
-    pub(super) source: S,
-    budget: Budget,
-    rules: Rules,
-}
+pub type Decoder<S> = Cursor<S, Rules>;
 
 impl<'a, S: Source<'a>> Decoder<S> {
     /// Reads from `source` within `limits`.
     pub fn new(source: S, rules: Rules, limits: Limits) -> Self {
-        Decoder { source, budget: Budget::new(limits), rules }
-    }
-
-    /// Bytes read so far.
-    pub fn position(&self) -> usize {
-        self.source.position()
-    }
-
-    /// Bytes left.
-    pub fn remaining(&self) -> usize {
-        self.source.remaining()
+        Cursor::of(source, rules, limits)
     }
 
     /// Which rules hold.
     #[inline(always)]
     pub fn rules(&self) -> Rules {
         self.rules
-    }
-
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
-    }
-
-    /// Ends the message.
-    ///
-    /// # Errors
-    /// [`Problem::LeftOver`] when bytes are left.
-    pub fn finish(self) -> Result<(), Error> {
-        match self.remaining() {
-            0 => Ok(()),
-            left => Err(self.error(Problem::LeftOver { left })),
-        }
-    }
-
-    /// Reads a type that can contain itself one level deeper.
-    ///
-    /// # Errors
-    /// [`Problem::TooDeep`], or as `read`'s own.
-    pub fn nested<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.budget.enter(self.position())?;
-        let value = read(self);
-        self.budget.leave();
-        value
-    }
-
-    /// What `read` reads, as the component `name`.
-    ///
-    /// # Errors
-    /// As `read`'s own, which has `name` in its path.
-    #[inline(always)]
-    pub fn field<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut result = read(self);
-        if let Err(error) = &mut result {
-            error.push(Step::Field(name));
-        }
-        result
-    }
-
-    /// What `read` reads if `present`, as the component `name`.
-    ///
-    /// # Errors
-    /// As `read`'s own, which has `name` in its path.
-    #[inline(always)]
-    pub fn optional<T>(
-        &mut self,
-        present: bool,
-        name: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        match present {
-            true => self.field(name, read).map(Some),
-            false => Ok(None),
-        }
     }
 
     /// A component with a DEFAULT, which in COER is there only if it differs (X.696, 16.2.3).
@@ -156,13 +76,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
             true => Ok(()),
             false => Err(Problem::NotCanonical(what).at(offset)),
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn chunk<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let mut bytes = [0; N];
-        self.source.take(&mut bytes)?;
-        Ok(bytes)
     }
 
     #[inline(always)]
@@ -218,10 +131,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// Truncated.
     #[inline(always)]
     pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        match self.source.lend(len) {
-            Some(bytes) => Ok(Octets::new(bytes)),
-            None => self.copied(len),
-        }
+        self.lent(len)
     }
 
     /// Octets behind their length.
@@ -232,26 +142,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
     pub fn octets(&mut self) -> Result<Octets<'a>, Error> {
         let len = self.length()?;
         self.octets_fixed(len)
-    }
-
-    #[cfg(feature = "alloc")]
-    fn copied(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let left = self.remaining();
-        if len > left {
-            return Err(self.error(Problem::Truncated { needed: len, left }));
-        }
-        self.budget.bytes(len as u64, self.position())?;
-        let mut bytes = vec![0; len];
-        self.source.take(&mut bytes)?;
-        Ok(Octets::from(bytes))
-    }
-
-    #[cfg(not(feature = "alloc"))]
-    fn copied(&mut self, needed: usize) -> Result<Octets<'a>, Error> {
-        match self.remaining() {
-            left if left < needed => Err(self.error(Problem::Truncated { needed, left })),
-            _ => Err(self.error(Problem::Unsupported("a source that does not lend"))),
-        }
     }
 
     /// An INTEGER whose bounds make it `bytes` octets (10.2): 1, 2, 4 or 8, with a sign.
@@ -486,38 +376,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
         let count = self.natural()?;
         self.budget.elements(count, offset)?;
         usize::try_from(count).map_err(|_| Problem::BadLength.at(offset))
-    }
-
-    /// Exactly `count` elements, each read by `read`.
-    ///
-    /// # Errors
-    /// As `read`'s own.
-    #[cfg(feature = "alloc")]
-    #[inline]
-    pub fn elements<T>(
-        &mut self,
-        count: usize,
-        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        // What is reserved is bounded by the input, whatever the quantity says.
-        let most = 8 * self.remaining() / size_of::<T>().max(1) + 1;
-        let mut elements = Vec::with_capacity(count.min(most));
-        for i in 0..count {
-            elements.push(read(self).map_err(|e| e.in_element(i))?);
-        }
-        Ok(elements)
-    }
-
-    /// `count` numbers as they lie in the message, all at once.
-    #[cfg(feature = "alloc")]
-    pub(super) fn numbers<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
-        let (needed, left) = (count.saturating_mul(size_of::<T>()), self.remaining());
-        if needed > left {
-            return Err(self.error(Problem::Truncated { needed, left }));
-        }
-        let mut values = vec![T::zeroed(); count];
-        self.source.take_elements(bytemuck::cast_slice_mut(&mut values), size_of::<T>())?;
-        Ok(values)
     }
 
     /// `count` INTEGERs without bounds: of as many as may be looked at together, length and octets are one

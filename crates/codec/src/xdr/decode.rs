@@ -1,9 +1,9 @@
 //! Bytes into values (RFC 4506, section 4), totally and within limits.
 
 use super::fill_len;
-use crate::limits::Budget;
+use crate::cursor::Cursor;
 use crate::types::Octets;
-use crate::{Error, Limits, Problem, SliceSource, Source, Step};
+use crate::{Error, Limits, Problem, SliceSource, Source};
 use alloc::{boxed::Box, string::String, vec, vec::Vec};
 
 /// A type that has an XDR form.
@@ -35,68 +35,16 @@ pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
 }
 
 /// Reads XDR from a source.
+pub type Decoder<S> = Cursor<S, Units>;
+
+/// What [`Decoder`] knows of its syntax: nothing, for all of it is in multiples of [`super::UNIT`].
 #[derive(Debug)]
-pub struct Decoder<S> {
-    pub(super) source: S,
-    pub(super) budget: Budget,
-}
+pub struct Units;
 
 impl<'a, S: Source<'a>> Decoder<S> {
     /// Reads from `source` within `limits`.
     pub fn new(source: S, limits: Limits) -> Self {
-        Decoder { source, budget: Budget::new(limits) }
-    }
-
-    /// Bytes read so far.
-    pub fn position(&self) -> usize {
-        self.source.position()
-    }
-
-    /// Bytes left.
-    pub fn remaining(&self) -> usize {
-        self.source.remaining()
-    }
-
-    /// Ends the message.
-    ///
-    /// # Errors
-    /// [`Problem::LeftOver`] when bytes are left.
-    pub fn finish(self) -> Result<(), Error> {
-        match self.remaining() {
-            0 => Ok(()),
-            left => Err(Problem::LeftOver { left }.at(self.position())),
-        }
-    }
-
-    /// Reads a type that can contain itself one level deeper.
-    ///
-    /// # Errors
-    /// [`Problem::TooDeep`], or as `read`'s own.
-    pub fn nested<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.budget.enter(self.position())?;
-        let value = read(self);
-        self.budget.leave();
-        value
-    }
-
-    /// What `read` reads, as the component `name`.
-    ///
-    /// # Errors
-    /// As `read`'s own, which has `name` in its path.
-    #[inline(always)]
-    pub fn field<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut result = read(self);
-        if let Err(error) = &mut result {
-            error.push(Step::Field(name));
-        }
-        result
+        Cursor::of(source, Units, limits)
     }
 
     /// Integer (4.1).
@@ -104,7 +52,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated.
     pub fn int(&mut self) -> Result<i32, Error> {
-        self.bytes().map(i32::from_be_bytes)
+        self.chunk().map(i32::from_be_bytes)
     }
 
     /// Unsigned integer (4.2).
@@ -112,7 +60,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated.
     pub fn uint(&mut self) -> Result<u32, Error> {
-        self.bytes().map(u32::from_be_bytes)
+        self.chunk().map(u32::from_be_bytes)
     }
 
     /// Enumeration (4.3), and the discriminant of a union (4.15): `known` says what each number means.
@@ -147,7 +95,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated.
     pub fn hyper(&mut self) -> Result<i64, Error> {
-        self.bytes().map(i64::from_be_bytes)
+        self.chunk().map(i64::from_be_bytes)
     }
 
     /// Unsigned hyper integer (4.5).
@@ -155,7 +103,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated.
     pub fn uhyper(&mut self) -> Result<u64, Error> {
-        self.bytes().map(u64::from_be_bytes)
+        self.chunk().map(u64::from_be_bytes)
     }
 
     /// Floating point (4.6).
@@ -179,7 +127,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated, or a fill byte that is not zero.
     pub fn opaque_fixed<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let bytes = self.bytes()?;
+        let bytes = self.chunk()?;
         self.fill(N)?;
         Ok(bytes)
     }
@@ -212,11 +160,9 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated, beyond the limit on size, or a fill byte that is not zero.
     pub fn opaque_exact(&mut self, len: u32) -> Result<Vec<u8>, Error> {
-        let (len, left, offset) = (len as usize, self.remaining(), self.position());
-        if len > left {
-            return Err(Problem::Truncated { needed: len, left }.at(offset));
-        }
-        self.budget.bytes(len as u64, offset)?;
+        let len = len as usize;
+        self.are_there(len)?;
+        self.budget.bytes(len as u64, self.position())?;
         let mut bytes = vec![0; len];
         self.source.take(&mut bytes)?;
         self.fill(len)?;
@@ -310,24 +256,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
         self.elements(count, read)
     }
 
-    /// Exactly `count` elements, each read by `read`.
-    ///
-    /// # Errors
-    /// As `read`'s own.
-    pub fn elements<T>(
-        &mut self,
-        count: usize,
-        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        // What is reserved is bounded by the input, whatever the count says.
-        let most = 4 * self.remaining() / size_of::<T>().max(1) + 1;
-        let mut elements = Vec::with_capacity(count.min(most));
-        for i in 0..count {
-            elements.push(read(self).map_err(|e| e.in_element(i))?);
-        }
-        Ok(elements)
-    }
-
     /// The count of a variable-length array (4.13) of at most `bound` elements.
     ///
     /// # Errors
@@ -339,23 +267,11 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Ok(count)
     }
 
-    /// `count` numbers as they lie in the message, all at once.
-    fn numbers<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
-        let left = self.remaining();
-        let needed = count.saturating_mul(size_of::<T>());
-        if needed > left {
-            return Err(Problem::Truncated { needed, left }.at(self.position()));
-        }
-        let mut numbers = vec![T::zeroed(); count];
-        self.source.take_elements(bytemuck::cast_slice_mut(&mut numbers), size_of::<T>())?;
-        Ok(numbers)
-    }
-
     /// Optional data (4.19), one level deeper.
     ///
     /// # Errors
     /// As the value's own, or nested too deep.
-    pub fn optional<T: Decode<'a>>(&mut self) -> Result<Option<T>, Error> {
+    pub fn optional_data<T: Decode<'a>>(&mut self) -> Result<Option<T>, Error> {
         if !self.bool()? {
             return Ok(None);
         }
@@ -371,21 +287,8 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Ok(found as usize)
     }
 
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let mut bytes = [0; N];
-        self.source.take(&mut bytes)?;
-        Ok(bytes)
-    }
-
     pub(super) fn fill(&mut self, len: usize) -> Result<(), Error> {
-        let mut fill = [0; 3];
-        let fill = &mut fill[..fill_len(len)];
-        let offset = self.position();
-        self.source.take(fill)?;
-        match fill.iter().position(|&byte| byte != 0) {
-            None => Ok(()),
-            Some(at) => Err(Problem::Fill { found: fill[at] }.at(offset + at)),
-        }
+        self.zeros(fill_len(len))
     }
 }
 
@@ -415,7 +318,7 @@ impl<'a> Decode<'a> for bool {
 /// Optional data (4.19).
 impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.optional()
+        from.optional_data()
     }
 }
 

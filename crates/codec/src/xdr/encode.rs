@@ -213,7 +213,7 @@ impl<S: Sink> Encoder<S> {
     ///
     /// # Errors
     /// As the value's own.
-    pub fn optional<T: Encode>(&mut self, value: Option<&T>) -> Result<(), Error> {
+    pub fn optional_data<T: Encode>(&mut self, value: Option<&T>) -> Result<(), Error> {
         self.bool(value.is_some())?;
         value.map_or(Ok(()), |value| value.encode(self))
     }
@@ -262,7 +262,7 @@ impl<const N: usize> Encode for [u8; N] {
 /// Optional data (4.19).
 impl<T: Encode> Encode for Option<T> {
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.optional(self.as_ref())
+        to.optional_data(self.as_ref())
     }
 }
 

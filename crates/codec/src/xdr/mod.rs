@@ -10,7 +10,7 @@ mod encode;
 mod value;
 
 pub use crate::Limits;
-pub use decode::{Decode, Decoder, from_bytes};
+pub use decode::{Decode, Decoder, Units, from_bytes};
 pub use encode::{Encode, Encoder, to_vec};
 
 /// All items are multiples of this many bytes (RFC 4506, section 3).

@@ -5,7 +5,7 @@ use crate::types::{
     Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, SetOf, Text, character,
 };
 use crate::{Error, Problem, Sink, Source};
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 /// Numbers of less than 32 bits take 32.
 macro_rules! narrow {
@@ -222,47 +222,12 @@ impl<'a, S: Source<'a>> Decoder<S> {
         }
     }
 
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
-    }
-
-    /// What `read` reads if `present`, as the component `name`.
-    ///
-    /// # Errors
-    /// As `read`'s own, which has `name` in its path.
-    #[inline(always)]
-    pub fn component<T>(
-        &mut self,
-        present: bool,
-        name: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        match present {
-            true => self.field(name, read).map(Some),
-            false => Ok(None),
-        }
-    }
-
     /// Opaque data of fixed length (4.9), lent where the source lends.
     ///
     /// # Errors
     /// Truncated, beyond the limit on size, or a fill byte that is not zero.
     pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let left = self.remaining();
-        if len > left {
-            return Err(self.error(Problem::Truncated { needed: len, left }));
-        }
-        let octets = match self.source.lend(len) {
-            Some(bytes) => Octets::new(bytes),
-            None => {
-                self.budget.bytes(len as u64, self.position())?;
-                let mut bytes = vec![0; len];
-                self.source.take(&mut bytes)?;
-                Octets::from(bytes)
-            }
-        };
+        let octets = self.lent(len)?;
         self.fill(len)?;
         Ok(octets)
     }
