@@ -19,6 +19,7 @@ pub mod kernel_tcp;
 pub mod kernel_udp;
 pub mod memory;
 pub mod pcapng;
+mod random;
 pub mod shm;
 #[allow(unsafe_code)]
 mod sys;
@@ -32,8 +33,9 @@ use std::time::Duration;
 
 pub use batch::{RxBatch, SLOT_BYTES, SuperPacket};
 pub use frame::{Ecn, Event, TxFrame};
+pub use random::random;
 pub use sys::region::Region;
-pub use wake::Waker;
+pub use wake::{Waker, sleep};
 
 /// What a device got, and why.
 #[derive(Clone, Debug, Default)]

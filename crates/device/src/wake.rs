@@ -64,7 +64,7 @@ pub(crate) fn wait_for(
         PollFd::from_borrowed_fd(writable.unwrap_or(readable), PollFlags::OUT),
     ];
     let count = if writable.is_some() { 3 } else { 2 };
-    sleep(&mut fds[..count], waker, timeout)
+    sleep_waking(&mut fds[..count], waker, timeout)
 }
 
 /// What ended a sleep on two descriptors.
@@ -90,25 +90,40 @@ pub(crate) fn wait_for_either(
         PollFd::new(waker, PollFlags::IN),
         PollFd::from_borrowed_fd(second, PollFlags::IN),
     ];
-    let any = sleep(&mut fds, waker, timeout)?;
+    let any = sleep_waking(&mut fds, waker, timeout)?;
     Ok(Woken { any, second: !fds[2].revents().is_empty() })
 }
 
-/// Sleeps on `fds`, the second of which is `waker`.
-fn sleep(fds: &mut [PollFd<'_>], waker: &Waker, timeout: Option<Duration>) -> io::Result<bool> {
-    let timeout = timeout.map(|t| Timespec {
-        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(t.subsec_nanos()),
-    });
+/// Sleeps on `fds`, the second of which is `waker`; false when `timeout` passed.
+fn sleep_waking(
+    fds: &mut [PollFd<'_>],
+    waker: &Waker,
+    timeout: Option<Duration>,
+) -> io::Result<bool> {
+    let ready = poll_once(fds, timeout)?;
+    if !fds[1].revents().is_empty() {
+        waker.drain();
+    }
+    Ok(ready != Some(0))
+}
+
+/// Sleeps until one of `fds` is ready, for at most so long; `None`: for ever. Returns how many are: 0 when the time has
+/// passed, or a signal has come.
+///
+/// # Errors
+/// What `poll(2)` says.
+pub fn sleep(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+    Ok(poll_once(fds, timeout)?.unwrap_or(0))
+}
+
+/// `None`: a signal came.
+fn poll_once(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<Option<usize>> {
+    // A time beyond the kernel's is for ever.
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     match poll(fds, timeout.as_ref()) {
-        Ok(ready) => {
-            if !fds[1].revents().is_empty() {
-                waker.drain();
-            }
-            Ok(ready > 0)
-        }
-        Err(Errno::INTR) => Ok(true),
-        Err(e) => Err(e.into()),
+        Ok(ready) => Ok(Some(ready)),
+        Err(Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -213,16 +213,16 @@ impl Socket {
         Ok(self.opened.host.with(f)??)
     }
 
-    /// Waits until `attempt`, which receives by itself, gives something; `EAGAIN` when the time is over.
+    /// Waits until `attempt`, which given `true` receives by itself, gives something; `EAGAIN` when the time is over.
     fn wait_receiving<T>(
         &self,
         id: SocketId,
         timeout: Option<Duration>,
-        mut attempt: impl FnMut(&mut Stack, Instant) -> io::Result<Option<T>>,
+        mut attempt: impl FnMut(&mut Stack, Instant, bool) -> io::Result<Option<T>>,
     ) -> Result<T> {
-        let done = self.opened.host.wait_receiving(id, timeout, |stack, now| {
+        let done = self.opened.host.wait_receiving(id, timeout, |stack, now, receives| {
             self.alive()?;
-            attempt(stack, now)
+            attempt(stack, now, receives)
         })?;
         done.ok_or(Errno(libc::EAGAIN))
     }

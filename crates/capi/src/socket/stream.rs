@@ -149,11 +149,9 @@ impl Socket {
         if flags.peek {
             return self.peek_stream(id, out, timeout);
         }
-        let (mut done, mut waited) = (0, false);
-        let result = self.wait_receiving(id, timeout, |stack, now| {
-            // Once we wait, bytes go straight from the interface to `out`.
-            let direct = std::mem::replace(&mut waited, true);
-            let got = match take(stack, now, id, &mut out[done..], direct)? {
+        let mut done = 0;
+        let result = self.wait_receiving(id, timeout, |stack, now, receives| {
+            let got = match take(stack, now, id, &mut out[done..], receives)? {
                 None if self.shut_read.load(Ordering::Acquire) => Some(0),
                 got => got,
             };
@@ -203,9 +201,9 @@ fn take(
     now: Instant,
     id: SocketId,
     out: &mut [u8],
-    direct: bool,
+    receives: bool,
 ) -> io::Result<Option<usize>> {
-    if direct {
+    if receives {
         return Ok(stack.tcp_read_into(now, id, out)??);
     }
     Ok(stack.tcp_read(id, out)?)

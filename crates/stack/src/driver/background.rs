@@ -7,8 +7,9 @@ use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::callers::{BUSY_SLEEPS, after};
 use super::waiters::Parker;
-use super::{BUSY_SLEEPS, EAGER, Leader, Leading, Locked, Machine, NAP, Shared};
+use super::{EAGER, Leader, Leading, Locked, Machine, NAP, Shared};
 
 /// Its pause after an error of the device; doubled up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -18,7 +19,7 @@ impl<M: Machine> Shared<M> {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(self: &Arc<Self>, name: &str) -> io::Result<JoinHandle<()>> {
+    pub(super) fn start(self: &Arc<Self>, name: &str) -> io::Result<JoinHandle<()>> {
         let shared = self.clone();
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
@@ -32,7 +33,7 @@ impl<M: Machine> Shared<M> {
     }
 
     /// Ends the thread, and waits until it has.
-    pub fn end(&self, thread: Option<JoinHandle<()>>) {
+    pub(super) fn end(&self, thread: Option<JoinHandle<()>>) {
         let mut inner = self.lock();
         inner.is_over = true;
         self.nudge(&mut inner);
@@ -52,11 +53,12 @@ impl<M: Machine> Shared<M> {
         let (mut seen, mut was_asleep, mut pause) = (0, false, PAUSES.0);
         let mut nap = Some(NAP);
         loop {
-            parker.wait(nap.and_then(|nap| Instant::now().checked_add(nap)), 0);
+            let is_called = parker.wait(nap.and_then(after), 0);
             nap = Some(NAP);
             let mut inner = match self.inner.try_lock() {
                 Ok(guard) => Locked(Some(guard)),
                 Err(TryLockError::Poisoned(error)) => Locked(Some(error.into_inner())),
+                Err(TryLockError::WouldBlock) if is_called => self.lock(),
                 // Somebody is at it.
                 Err(TryLockError::WouldBlock) => continue,
             };
@@ -76,7 +78,7 @@ impl<M: Machine> Shared<M> {
                     }
                     continue;
                 }
-                Leader::Nobody if comes_and_goes && !inner.has_others() => continue,
+                Leader::Nobody if comes_and_goes && !inner.needs_background() => continue,
                 _ => was_asleep = false,
             }
             // What a waker of the application's throws is not ours to die of.
@@ -99,16 +101,13 @@ impl<M: Machine> Shared<M> {
         let mut is_first = true;
         let mut outcome = Ok(());
         while inner.epoch == epoch && !inner.is_over {
-            let turned = inner.machine.turn();
-            inner.spread();
-            let worked = match turned {
+            let worked = match inner.turn(M::turn) {
                 Ok(worked) => worked,
                 Err(error) => {
                     outcome = Err(error);
                     break;
                 }
             };
-            inner.failure = None;
             let wakes_others = !inner.wakes.to_wake.is_empty();
             if std::mem::take(&mut is_first) && wakes_others {
                 inner.eager_until = Instant::now().checked_add(EAGER);
@@ -135,9 +134,6 @@ impl<M: Machine> Shared<M> {
             }
         }
         std::mem::forget(leading);
-        if let Err(error) = &outcome {
-            inner.fail(error);
-        }
         if inner.epoch == epoch {
             inner.leader = Leader::Nobody;
         }

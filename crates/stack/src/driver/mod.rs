@@ -19,39 +19,47 @@
 //! caller sleeps in the lead it sleeps deeply, until the leader who leaves wakes it. With [`Driver::Caller`] there
 //! is no such thread: who leaves hands the lead to one that follows.
 //!
+//! A turn of a caller's is its own: what comes may go straight to where the caller wants it. An attempt takes nothing
+//! from the device, and so whoever is served by the device leads, and counts as one who drives.
+//!
 //! # No wake is lost
 //! All of this state is read and written under the lock, so it is enough to look at who sleeps without it:
 //! - *A follower* registers before it gives the lock up, and its flag stays set when it is woken before it
 //!   sleeps. Whatever ends its wait is seen by a turn or by a call, both of which hand the machine's news to
 //!   the registered before they give the lock up ([`Machine::dispatch`]).
 //! - *A leader* is not registered: it looks for itself after each turn. While it sleeps, turns are given by nobody
-//!   else, for who wants to must depose it first. Calls of others can make news for it (a connection is closed) or
+//!   else, for who wants to must depose it first; but for the background thread, beside which a call that does not
+//!   wait may give one ([`Shared::attempt`]). Calls of others can make news for it (a connection is closed) or
 //!   set an earlier timer: they write to `nudge`, which its sleep ends for. An event descriptor keeps what is
 //!   written before the sleep begins.
 //! - *A deposed leader* may still sleep on the descriptor, and is not registered either, so who deposes it writes
 //!   to `nudge` too. Several sleep on `nudge`, and who read it would take the wake from the others: only a leader
 //!   does, with the lock, and only when no deposed leader sleeps any more (`deposed`).
 //! - *The background thread* waits for nothing of its own. Invariant: when nobody leads, it is not deeply asleep;
-//!   who leaves the lead, in order or by a panic, sees to that ([`Inner::let_go`]).
+//!   who leaves the lead, in order or by a panic, sees to that ([`Inner::let_go`]). When a call has made a promise
+//!   ([`Machine::next_promise`]) and nobody leads, it is woken at once.
 //! - Without that thread: when nobody leads, nobody follows, or one that follows has been woken to lead; who was
 //!   and has no need of it any more (its time is up) wakes the next as it goes ([`Inner::pass_on`]).
 //!
 //! Nothing here knows a connection.
 
 mod background;
+mod callers;
+mod tasks;
 mod waiters;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::task::Waker;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::{future, io};
 
 use fusewire_device as device;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use waiters::PARKER;
+pub(crate) use callers::{Wait, after};
 pub(crate) use waiters::{Waiters, Wakes};
 
 /// Who serves timers and tasks while no thread of the application waits.
@@ -67,17 +75,8 @@ pub enum Driver {
 
 /// How long the background thread sleeps at a time while callers come and go.
 const NAP: Duration = Duration::from_millis(2);
-/// Shortly after there was work a sleep is this short, so that who sends need not wake the sleeper for the timer
-/// that it has set.
-const BUSY_SLEEP: Duration = Duration::from_millis(4);
-/// So many sleeps are, in a row, before one lasts until the next timer.
-const BUSY_SLEEPS: u32 = 4;
 /// A timer may ring so late before a sleeper is woken for it.
 const SLACK: Duration = Duration::from_millis(1);
-/// How long nobody looks at a descriptor that has nothing to read but an error.
-const ERROR_NAP: Duration = Duration::from_millis(1);
-/// How often a follower looks at its flag before it sleeps.
-const SPINS: u32 = 60;
 /// How often a leader looks whether others have got the lock that it gave up for them.
 const YIELDS: u32 = 400;
 /// How long who leaves the lead wakes the background thread at once, after it was found to be needed.
@@ -99,6 +98,10 @@ pub(crate) trait Machine: Send + 'static {
     fn wants_spin(&self) -> bool;
     /// Time until the next timer.
     fn next_timeout(&self) -> Option<Duration>;
+    /// Time until a timer that may not be late, as others may: what a call has promised.
+    fn next_promise(&self) -> Option<Duration> {
+        None
+    }
     /// From now on `waker` is woken, once, for news of `interest`; it replaces the one with the same key.
     fn register(&mut self, interest: Self::Interest, key: u64, waker: &Waker, wakes: &mut Wakes);
     /// Not any more.
@@ -176,13 +179,27 @@ impl<M: Machine> Inner<M> {
         }
         if let Some(background) = &self.background {
             self.eager_until = self.eager_until.filter(|until| Instant::now() < *until);
-            let eager = self.eager_until.is_some();
+            let eager = self.eager_until.is_some() || self.machine.next_promise().is_some();
             if std::mem::take(&mut self.is_deep) || eager {
                 self.wakes.push(background.clone());
             }
         } else if let Some((_, waker)) = self.followers.last() {
             self.wakes.push(waker.clone());
         }
+    }
+
+    /// A turn, and its news to those who wait.
+    fn turn(
+        &mut self,
+        turn: impl FnOnce(&mut M) -> Result<bool, M::Error>,
+    ) -> Result<bool, M::Error> {
+        let turned = turn(&mut self.machine);
+        match &turned {
+            Ok(_) => self.failure = None,
+            Err(error) => self.fail(error),
+        }
+        self.spread();
+        turned
     }
 
     /// Hands the machine's news to those who wait. True if there was any.
@@ -198,9 +215,9 @@ impl<M: Machine> Inner<M> {
         self.machine.unregister(interest, key, &mut self.wakes);
     }
 
-    /// Others wait than the one who leads.
-    fn has_others(&self) -> bool {
-        !self.followers.is_empty() || self.has_tasks
+    /// There is something to do that callers who come and go may not be there for.
+    fn needs_background(&self) -> bool {
+        !self.followers.is_empty() || self.has_tasks || self.machine.next_promise().is_some()
     }
 
     fn new_key(&mut self) -> u64 {
@@ -229,14 +246,14 @@ pub(crate) struct Shared<M: Machine> {
 /// The lock. Given up, it wakes whom it collected.
 pub(crate) struct Locked<'a, M: Machine>(Option<MutexGuard<'a, Inner<M>>>);
 
-impl<M: Machine> std::ops::Deref for Locked<'_, M> {
+impl<M: Machine> Deref for Locked<'_, M> {
     type Target = Inner<M>;
     fn deref(&self) -> &Inner<M> {
         self.0.as_ref().expect("held until dropped")
     }
 }
 
-impl<M: Machine> std::ops::DerefMut for Locked<'_, M> {
+impl<M: Machine> DerefMut for Locked<'_, M> {
     fn deref_mut(&mut self) -> &mut Inner<M> {
         self.0.as_mut().expect("held until dropped")
     }
@@ -269,33 +286,12 @@ impl<M: Machine> Drop for Leading<'_, M> {
     }
 }
 
-/// A task that may be registered.
-struct Registered<'a, M: Machine> {
-    shared: &'a Shared<M>,
-    interest: M::Interest,
-    key: Option<u64>,
-}
-
-impl<M: Machine> Drop for Registered<'_, M> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.shared.lock().unregister(self.interest, key);
-        }
-    }
-}
-
-/// How a caller's lead ended.
-enum Led<'a, M: Machine, T> {
-    Done(Result<Option<T>, M::Error>),
-    Deposed(Locked<'a, M>),
-}
-
 impl<M: Machine> Shared<M> {
     /// Drives `machine`, which sleeps on `frames` and is woken through `device`.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub fn new(machine: M, frames: Option<OwnedFd>, device: device::Waker) -> io::Result<Self> {
+    fn new(machine: M, frames: Option<OwnedFd>, device: device::Waker) -> io::Result<Self> {
         Ok(Shared {
             inner: Mutex::new(Inner {
                 machine,
@@ -324,10 +320,17 @@ impl<M: Machine> Shared<M> {
     }
 
     fn lock(&self) -> Locked<'_, M> {
-        self.contenders.fetch_add(1, Ordering::Relaxed);
         // A panic elsewhere leaves a machine that is still right: each call completes or changes nothing.
-        let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.contenders.fetch_sub(1, Ordering::Relaxed);
+        let guard = match self.inner.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.contenders.fetch_add(1, Ordering::Relaxed);
+                let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+                self.contenders.fetch_sub(1, Ordering::Relaxed);
+                guard
+            }
+        };
         Locked(Some(guard))
     }
 
@@ -382,291 +385,59 @@ impl<M: Machine> Shared<M> {
         if !inner.asleep {
             return;
         }
-        let is_early = || {
-            let Some(left) = inner.machine.next_timeout() else { return false };
-            inner.asleep_until.is_none_or(|until| Instant::now() + left + SLACK < until)
+        let is_before = |left: Option<Duration>| {
+            let Some(left) = left else { return false };
+            inner.asleep_until.is_none_or(|until| Instant::now() + left < until)
         };
-        if news || is_early() {
+        // The background thread waits for no news of its own.
+        if news && inner.leader == Leader::Caller
+            || is_before(inner.machine.next_timeout().map(|left| left + SLACK))
+            || is_before(inner.machine.next_promise())
+        {
             self.nudge(inner);
         }
     }
+}
 
-    /// Gives the machine a turn unless somebody leads: for calls that do not wait.
-    pub fn turn<A>(
-        &self,
-        app: &mut A,
-        turn: impl FnOnce(&mut M, &mut A) -> Result<bool, M::Error>,
-    ) -> Result<(), M::Error> {
-        let mut inner = self.lock();
-        if inner.leader != Leader::Nobody {
-            return Ok(());
-        }
-        let result = turn(&mut inner.machine, app);
-        self.after_call(&mut inner);
-        result.map(|_| ())
-    }
+/// A machine that is shared, and its background thread, which ends when this is dropped.
+pub(crate) struct Driven<M: Machine> {
+    shared: Arc<Shared<M>>,
+    thread: Option<JoinHandle<()>>,
+}
 
-    /// Waits in the calling thread until `attempt` is ready, and leads when nobody else does, by `turn`. `None`
-    /// when `deadline` has come first.
+impl<M: Machine> Driven<M> {
+    /// Drives `machine`, which sleeps on `frames` and is woken through `device`.
     ///
     /// # Errors
-    /// The device has failed.
-    pub fn block<A: ?Sized, T>(
-        &self,
-        interest: M::Interest,
-        deadline: Option<Instant>,
-        app: &mut A,
-        mut turn: impl FnMut(&mut M, &mut A) -> Result<bool, M::Error>,
-        mut attempt: impl FnMut(&mut M, &mut A) -> Poll<T>,
-    ) -> Result<Option<T>, M::Error> {
-        let mut inner = self.lock();
-        let (mut may_depose, mut has_followed) = (true, false);
-        loop {
-            let ready = attempt(&mut inner.machine, app);
-            let is_late = || deadline.is_some_and(|at| Instant::now() >= at);
-            if ready.is_ready() || is_late() {
-                self.after_call(&mut inner);
-                return Ok(match ready {
-                    Poll::Ready(result) => Some(result),
-                    Poll::Pending => None,
-                });
-            }
-            if has_followed && let Some(error) = &inner.failure {
-                let error = M::again(error);
-                self.after_call(&mut inner);
-                return Err(error);
-            }
-            let is_free = match inner.leader {
-                Leader::Nobody => true,
-                Leader::Background => may_depose,
-                Leader::Caller => may_depose && inner.asleep,
-            };
-            if !is_free {
-                inner = self.follow(inner, interest, deadline);
-                has_followed = true;
-                continue;
-            }
-            match self.lead(inner, deadline, app, &mut turn, &mut attempt) {
-                Led::Done(result) => return result,
-                Led::Deposed(locked) => inner = locked,
-            }
-            // Two that depose each other would wake each other for ever.
-            may_depose = false;
-        }
+    /// No descriptor is left.
+    pub fn new(machine: M, frames: Option<OwnedFd>, device: device::Waker) -> io::Result<Self> {
+        Ok(Driven { shared: Arc::new(Shared::new(machine, frames, device)?), thread: None })
     }
 
-    /// Sleeps until there is news, or nobody leads.
-    fn follow<'a>(
-        &'a self,
-        mut inner: Locked<'a, M>,
-        interest: M::Interest,
-        deadline: Option<Instant>,
-    ) -> Locked<'a, M> {
-        let key = inner.new_key();
-        let parker = PARKER.with(|(parker, waker)| {
-            parker.take();
-            inner.register(interest, key, waker);
-            inner.followers.push((key, waker.clone()));
-            parker.clone()
-        });
-        // What an earlier call has changed, its news and its timers, is the leader's now.
-        self.after_call(&mut inner);
-        drop(inner);
-        parker.wait(deadline, SPINS);
-        let mut inner = self.lock();
-        inner.unregister(interest, key);
-        if let Some(at) = inner.followers.iter().position(|(known, _)| *known == key) {
-            inner.followers.swap_remove(at);
-        }
-        inner
-    }
-
-    /// Turn after turn, with sleeps between, until `attempt` is ready or another caller has taken the lead.
-    fn lead<'a, A: ?Sized, T>(
-        &'a self,
-        mut inner: Locked<'a, M>,
-        deadline: Option<Instant>,
-        app: &mut A,
-        turn: &mut impl FnMut(&mut M, &mut A) -> Result<bool, M::Error>,
-        attempt: &mut impl FnMut(&mut M, &mut A) -> Poll<T>,
-    ) -> Led<'a, M, T> {
-        if inner.asleep {
-            inner.deposed += 1;
-            self.nudge(&mut inner);
-        }
-        let epoch = inner.take_lead(Leader::Caller);
-        // Should a turn unwind, what is declared last is dropped first: the lock.
-        let leading = Leading { shared: self, epoch };
-        let mut inner = inner;
-        let mut for_others = false;
-        let outcome = loop {
-            let worked = match turn(&mut inner.machine, app) {
-                Ok(worked) => worked,
-                Err(error) => {
-                    inner.fail(&error);
-                    break Err(error);
-                }
-            };
-            inner.failure = None;
-            inner.spread();
-            if let Poll::Ready(result) = attempt(&mut inner.machine, app) {
-                break Ok(Some(result));
-            }
-            if deadline.is_some_and(|at| Instant::now() >= at) {
-                break Ok(None);
-            }
-            let wakes_others = !inner.wakes.to_wake.is_empty();
-            for_others = wakes_others || for_others && !worked;
-            // Who was woken will come for the lead: spinning would only be in its way.
-            if worked || inner.machine.wants_spin() && !for_others {
-                inner.busy_sleeps = BUSY_SLEEPS;
-                if !wakes_others && !self.is_contended() {
-                    continue;
-                }
-                drop(inner);
-                inner = self.lock_after_others();
-            } else {
-                let slept = self.sleep(inner, epoch, deadline);
-                inner = slept.0;
-                if let Err(error) = slept.1 {
-                    inner.fail(&error);
-                    break Err(error);
-                }
-            }
-            if inner.epoch != epoch {
-                std::mem::forget(leading);
-                return Led::Deposed(inner);
-            }
-            // Others may have made news for us.
-            if let Poll::Ready(result) = attempt(&mut inner.machine, app) {
-                break Ok(Some(result));
-            }
-        };
-        std::mem::forget(leading);
-        // What the last attempt has changed.
-        inner.spread();
-        inner.let_go();
-        Led::Done(outcome)
-    }
-
-    /// One sleep of the leader `epoch` on the descriptor, without the lock.
-    fn sleep<'a>(
-        &'a self,
-        mut inner: Locked<'a, M>,
-        epoch: u64,
-        deadline: Option<Instant>,
-    ) -> (Locked<'a, M>, Result<(), M::Error>) {
-        if inner.is_nudged {
-            if inner.deposed > 0 {
-                // They have not seen it yet, so it stays.
-                drop(inner);
-                std::thread::yield_now();
-                return (self.lock(), Ok(()));
-            }
-            inner.is_nudged = false;
-            self.nudge.drain();
-        }
-        let mut timeout = inner.machine.next_timeout();
-        if inner.busy_sleeps > 0 {
-            inner.busy_sleeps -= 1;
-            timeout = Some(timeout.map_or(BUSY_SLEEP, |t| t.min(BUSY_SLEEP)));
-        }
-        let now = Instant::now();
-        if let Some(left) = deadline.map(|at| at.saturating_duration_since(now)) {
-            timeout = Some(timeout.map_or(left, |t| t.min(left)));
-        }
-        inner.asleep = true;
-        inner.asleep_until = timeout.and_then(|t| now.checked_add(t));
-        drop(inner);
-        let slept = self.sleep_on_descriptors(timeout);
-        let mut inner = self.lock();
-        if inner.epoch == epoch {
-            inner.asleep = false;
-            if matches!(slept, Ok(true)) {
-                self.device.drain();
-            }
-        } else if inner.deposed > 0 {
-            inner.deposed -= 1;
-        }
-        (inner, slept.map(|_| ()).map_err(M::sleep_failed))
-    }
-
-    /// True when the device's waker ended it.
-    fn sleep_on_descriptors(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        let wakes = |waker| PollFd::new(waker, PollFlags::IN);
-        let frames = self.frames.as_ref().map_or(self.nudge.as_fd(), |fd| fd.as_fd());
-        let mut fds = [
-            wakes(&self.device),
-            wakes(&self.nudge),
-            PollFd::from_borrowed_fd(frames, PollFlags::IN),
-        ];
-        let count = if self.frames.is_some() { 3 } else { 2 };
-        let timeout = timeout.map(|t| Timespec {
-            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(t.subsec_nanos()),
-        });
-        match poll(&mut fds[..count], timeout.as_ref()) {
-            Ok(_) => {
-                let frames = fds[2].revents();
-                if !frames.is_empty() && !frames.contains(PollFlags::IN) {
-                    // In error, and perhaps for ever: what the turns make of it, they need not do at once.
-                    std::thread::sleep(ERROR_NAP);
-                }
-                Ok(!fds[0].revents().is_empty())
-            }
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    // ---- tasks --------------------------------------------------------------------------------
-
-    /// Waits in a task until `attempt` is ready. Dropped before, it has changed nothing but what `attempt` did.
+    /// Starts the background thread.
     ///
     /// # Errors
-    /// The device has failed.
-    pub async fn wait<T>(
-        &self,
-        interest: M::Interest,
-        mut attempt: impl FnMut(&mut M) -> Poll<T>,
-    ) -> Result<T, M::Error> {
-        let mut registered = Registered { shared: self, interest, key: None };
-        future::poll_fn(|cx| {
-            let key = registered.key;
-            let (ready, key) = self.poll(interest, key, cx.waker(), &mut attempt);
-            registered.key = key;
-            ready
-        })
-        .await
+    /// The system has no thread left.
+    pub fn start(&mut self, name: &str) -> io::Result<()> {
+        self.thread = Some(self.shared.start(name)?);
+        Ok(())
     }
 
-    /// Asks `attempt` once, and registers the task under `key`, or a new one, when it is not ready; gives the key
-    /// that it is registered under.
-    pub fn poll<T>(
-        &self,
-        interest: M::Interest,
-        key: Option<u64>,
-        waker: &Waker,
-        attempt: impl FnOnce(&mut M) -> Poll<T>,
-    ) -> (Poll<Result<T, M::Error>>, Option<u64>) {
-        let mut inner = self.lock();
-        let ready = match (attempt(&mut inner.machine), &inner.failure) {
-            (Poll::Ready(result), _) => Poll::Ready(Ok(result)),
-            (Poll::Pending, Some(error)) => Poll::Ready(Err(M::again(error))),
-            (Poll::Pending, None) => Poll::Pending,
-        };
-        let key = if ready.is_ready() {
-            if let Some(key) = key {
-                inner.unregister(interest, key);
-            }
-            None
-        } else {
-            let key = key.unwrap_or_else(|| inner.new_key());
-            inner.register(interest, key, waker);
-            inner.has_tasks = true;
-            Some(key)
-        };
-        self.after_call(&mut inner);
-        (ready, key)
+    /// What outlives it: without a thread.
+    pub fn shared(&self) -> &Arc<Shared<M>> {
+        &self.shared
+    }
+}
+
+impl<M: Machine> Deref for Driven<M> {
+    type Target = Shared<M>;
+    fn deref(&self) -> &Shared<M> {
+        &self.shared
+    }
+}
+
+impl<M: Machine> Drop for Driven<M> {
+    fn drop(&mut self) {
+        self.shared.end(self.thread.take());
     }
 }

@@ -94,21 +94,22 @@ impl Parker {
         self.is_ready.load(Ordering::Relaxed) && self.is_ready.swap(false, Ordering::Acquire)
     }
 
-    /// Sleeps until it is woken or the time has come.
-    pub fn wait(&self, until: Option<Instant>, spins: u32) {
+    /// Sleeps until it is woken, or the time has come: false.
+    pub fn wait(&self, until: Option<Instant>, spins: u32) -> bool {
         for _ in 0..spins {
             if self.take() {
-                return;
+                return true;
             }
             std::hint::spin_loop();
         }
         while !self.take() {
             match until.map(|at| at.saturating_duration_since(Instant::now())) {
                 None => std::thread::park(),
-                Some(Duration::ZERO) => return,
+                Some(Duration::ZERO) => return false,
                 Some(left) => std::thread::park_timeout(left),
             }
         }
+        true
     }
 }
 

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous};
 use fusewire_transport::machine::Info;
 
+use super::Handle;
 use super::state::{Interest, State};
-use super::{Handle, after};
 use crate::application::{Adu, Application};
+use crate::driver::after;
 use crate::{ConnectionId, Error, Result};
 
 /// An encrypted connection that carries ADUs. Dropped without [`Connection::finish`] or [`Connection::close`] it
@@ -151,15 +152,9 @@ impl Connection {
     /// As there.
     pub fn try_recv(&self, adu: &mut [u8]) -> Poll<Result<Option<usize>>> {
         let mut direct = Direct { id: self.id, memory: adu, got: None };
-        let shared = &self.handle.shared;
-        let first = shared.call(|state| direct.next(state));
-        if first.is_ready() {
-            return first;
-        }
-        if let Err(error) = shared.turn(&mut direct, |state, direct| state.stack.poll(direct)) {
-            return Poll::Ready(Err(error));
-        }
-        shared.call(|state| direct.next(state))
+        let turn = |state: &mut State, direct: &mut Direct<'_>| state.stack.poll(direct);
+        let attempt = |state: &mut _, direct: &mut Direct<'_>| direct.next(state);
+        self.handle.shared.attempt(&mut direct, turn, attempt)?
     }
 
     /// Receives the next ADU in order into a buffer of the stack's, without a copy; `None` after the

@@ -5,9 +5,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::state::Interest;
-use super::{Connection, Handle, after};
+use super::{Connection, Handle};
 use crate::Result;
-use crate::driver::SHARED_KEY;
+use crate::driver::{SHARED_KEY, after};
 
 /// Takes the connections of an endpoint. Dropped, the endpoint listens no more: what nobody has accepted is
 /// reset, what was accepted goes on.

@@ -12,7 +12,6 @@ mod tasks;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fusewire_device::{Device, udp};
@@ -25,7 +24,7 @@ use state::{Interest, State};
 
 use crate::application::{Application, Keep};
 use crate::config::Config;
-use crate::driver::{Driver, Shared};
+use crate::driver::{Driven, Driver, Wait, after};
 use crate::stack::Stack;
 use crate::{Error, Result};
 
@@ -35,8 +34,7 @@ pub const PORT: u16 = 9293;
 /// What endpoint, listener and connections hold together. The last one dropped ends it: thread, descriptors,
 /// connections.
 struct Handle {
-    shared: Arc<Shared<State>>,
-    thread: Option<JoinHandle<()>>,
+    shared: Driven<State>,
 }
 
 impl Handle {
@@ -48,8 +46,9 @@ impl Handle {
         app: &mut A,
         attempt: impl FnMut(&mut State, &mut A) -> Poll<Result<T>>,
     ) -> Result<T> {
+        let wait = Wait { on: &[interest], deadline, sleep_max: None };
         let turn = |state: &mut State, app: &mut A| state.stack.poll(app);
-        self.shared.block(interest, deadline, app, turn, attempt)?.unwrap_or(Err(Error::Elapsed))
+        self.shared.block(&wait, app, turn, attempt)?.unwrap_or(Err(Error::Elapsed))
     }
 
     /// As [`Handle::block`], for what takes nothing from the stack.
@@ -70,17 +69,6 @@ impl Handle {
     ) -> Result<T> {
         self.shared.wait(interest, attempt).await?
     }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.shared.end(self.thread.take());
-    }
-}
-
-/// When a wait of `timeout` ends; `None`, never, when that is beyond all times.
-fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
 }
 
 /// A stack to open and take connections on; cheap to clone, and all clones are the same.
@@ -202,14 +190,12 @@ impl Endpoint {
         let (waker, driver) = (device.waker(), config.driver);
         let stack = Stack::new(device, config, &random()?);
         stack.check_max_adu()?;
-        let shared = Shared::new(State::new(stack), frames, waker)
+        let mut shared = Driven::new(State::new(stack), frames, waker)
             .map_err(Error::os("making the driver's descriptor"))?;
-        let mut handle = Handle { shared: Arc::new(shared), thread: None };
         if driver == Driver::Thread {
-            let started = handle.shared.start("fusewire-driver");
-            handle.thread = Some(started.map_err(Error::os("starting the driver's thread"))?);
+            shared.start("fusewire-driver").map_err(Error::os("starting the driver's thread"))?;
         }
-        Ok(Endpoint { handle: Arc::new(handle) })
+        Ok(Endpoint { handle: Arc::new(Handle { shared }) })
     }
 
     /// Our address.

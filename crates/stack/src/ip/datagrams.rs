@@ -109,26 +109,32 @@ impl Stack {
         id: SocketId,
         taker: &mut dyn Taker,
     ) -> io::Result<Result<usize, Error>> {
-        let level = self.core.config.level;
-        let udp = match self.core.table.udp(id) {
-            Ok(udp) => udp,
+        let taken = match self.udp_take_queue(id, taker) {
+            Ok(taken) => taken,
             Err(error) => return Ok(Err(error)),
         };
+        let is_empty = self.core.table.udp(id).is_ok_and(|udp| udp.queue.is_empty());
+        let came = if is_empty { self.udp_recv_direct(now, id, taker)? } else { 0 };
+        Ok(Ok(taken + came))
+    }
+
+    /// As [`Stack::udp_take`], of the queue alone.
+    pub(super) fn udp_take_queue(&mut self, id: SocketId, taker: &mut dyn Taker) -> Result<usize> {
+        let level = self.core.config.level;
+        let udp = self.core.table.udp(id)?;
         let mut taken = 0;
         while let Some(messages) = udp.queue.front() {
             let count = messages.count();
             if taker.take(level, &Incoming { messages, head: None }) == Taken::NoRoom {
-                return Ok(Ok(taken));
+                return Ok(taken);
             }
             taken += count;
             udp.queue.drop_front();
         }
-        if taken == 0
-            && let Some(error) = udp.error.take()
-        {
-            return Ok(Err(error));
+        match taken {
+            0 => udp.error.take().map_or(Ok(0), Err),
+            _ => Ok(taken),
         }
-        Ok(Ok(taken + self.udp_recv_direct(now, id, taker)?))
     }
 
     /// Receives a batch of packets; `taker` gets what is for this socket.

@@ -7,25 +7,28 @@ use fusewire_base::Instant;
 use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
 
-use super::host::Shared;
+use super::host::Inner;
 use super::snapshot::{Snapshot, SocketKind, SocketView};
 use super::stack::Stack;
+use crate::driver::Shared;
 use crate::observe::{count, drops, segment, state, tcp};
 
 /// Makes a host visible.
-pub(super) fn observe(shared: &Arc<Shared>) -> io::Result<Observed> {
+pub(super) fn observe(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> {
     fusewire_view::observe(Arc::new(Seen(Arc::downgrade(shared))))
 }
 
-struct Seen(Weak<Shared>);
+struct Seen(Weak<Shared<Inner>>);
 
 impl Seen {
     /// Runs `f` on the stack, which waits for nothing else meanwhile: it has to be short.
     fn with<T>(&self, f: impl FnOnce(&mut Stack, Instant) -> T) -> io::Result<T> {
         let gone = || io::Error::new(io::ErrorKind::NotConnected, "the stack is gone");
         let shared = self.0.upgrade().ok_or_else(gone)?;
-        let mut inner = shared.lock();
-        Ok(f(&mut inner.stack, shared.clock.now()))
+        Ok(shared.call(|inner| {
+            let now = inner.now();
+            f(&mut inner.stack, now)
+        }))
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{Interface, Link};
+use fusewire_kernels::stages::Swap;
 use fusewire_stack::ip::{Host, HostConfig, UdpSocket};
 use fusewire_testkit::namespace::{Need, in_namespace};
 
@@ -349,4 +350,49 @@ fn a_waker_may_drop_sockets() {
     }
     assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_ready());
     ours.udp_bind(at(0, 8)).unwrap();
+}
+
+/// Datagrams as they lie in the interface's memory, and through a pipeline into the caller's: what waits already, and what
+/// comes while one waits.
+#[test]
+fn batches_are_received_by_who_waits() {
+    let [ours, theirs] = hosts();
+    let (client, server) = (udp(&ours, 0, 0), udp(&theirs, 1, 7));
+    let local = client.local_addr().unwrap();
+    for comes_later in [false, true] {
+        let sends = || {
+            if comes_later {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            for message in [*b"abcd", *b"efgh"] {
+                assert_eq!(runtime.block_on(client.send_to_async(&message, at(1, 7))).unwrap(), 4);
+            }
+        };
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(sends);
+            if !comes_later {
+                sending.join().unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let mut seen = Vec::new();
+            while seen.len() < 2 {
+                let count = server.recv_batch(|messages| {
+                    assert_eq!(messages.from, local);
+                    seen.extend(messages.iter().map(<[u8]>::to_vec));
+                });
+                assert!(count.unwrap() > 0);
+            }
+            assert_eq!(seen, [b"abcd", b"efgh"]);
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(sends);
+            let (mut memory, mut filled) = ([0; 8], 0);
+            while filled < 8 {
+                let told = |from, _| assert_eq!(from, local);
+                filled += server.recv_with(&Swap::<4>, &mut memory[filled..], told).unwrap();
+            }
+            assert_eq!(&memory, b"dcbahgfe");
+        });
+    }
 }

@@ -45,8 +45,7 @@ impl AsyncTcpStream {
         how: &Connect,
     ) -> io::Result<AsyncTcpStream> {
         let stream = TcpStream::begin(host, remote, how)?;
-        let attempt = |stack: &mut _, _| stream.connected(stack);
-        host.shared.wait(stream.id(), Way::Write, attempt).await?;
+        host.wait((stream.id(), Way::Write), |inner| stream.connected(inner)).await?;
         Ok(stream.into_async())
     }
 
@@ -64,9 +63,8 @@ impl AsyncTcpStream {
     /// Reads when there is something; 0 is the end of the stream. One task at a time may poll so: the last one is woken.
     pub fn poll_read(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let stream = &self.stream;
-        stream.host().shared.poll_on(context, stream.id(), Way::Read, |stack, now| {
-            stream.attempt_read(stack, now, out, false)
-        })
+        let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
+        stream.host().poll_on(context, (stream.id(), Way::Read), attempt)
     }
 
     /// Writes when there is room. One task at a time may poll so: the last one is woken.
@@ -75,8 +73,8 @@ impl AsyncTcpStream {
             return Poll::Ready(Ok(0));
         }
         let stream = &self.stream;
-        let attempt = |stack: &mut _, _| stream.attempt_write(stack, bytes);
-        stream.host().shared.poll_on(context, stream.id(), Way::Write, attempt)
+        let attempt = |inner: &mut _| stream.attempt_write(inner, bytes);
+        stream.host().poll_on(context, (stream.id(), Way::Write), attempt)
     }
 
     /// As [`AsyncTcpStream::send_shared`] when there is room: takes as many bytes as there is room for from the front of
@@ -90,8 +88,8 @@ impl AsyncTcpStream {
             return Poll::Ready(Ok(0));
         }
         let stream = &self.stream;
-        let attempt = |stack: &mut _, _| stream.attempt_write_shared(stack, bytes);
-        stream.host().shared.poll_on(context, stream.id(), Way::Write, attempt)
+        let attempt = |inner: &mut _| stream.attempt_write_shared(inner, bytes);
+        stream.host().poll_on(context, (stream.id(), Way::Write), attempt)
     }
 
     /// Reads what is there, once there is something. 0 is the end of the stream. Dropped before its end, it has taken
@@ -101,8 +99,8 @@ impl AsyncTcpStream {
     /// What ended the connection.
     pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         let stream = &self.stream;
-        let attempt = |stack: &mut _, now| stream.attempt_read(stack, now, out, false);
-        stream.host().shared.wait(stream.id(), Way::Read, attempt).await
+        let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
+        stream.host().wait((stream.id(), Way::Read), attempt).await
     }
 
     /// Writes what there is room for, once there is some; returns how much. Dropped before its end, it has written
@@ -115,8 +113,8 @@ impl AsyncTcpStream {
             return Ok(0);
         }
         let stream = &self.stream;
-        let attempt = |stack: &mut _, _| stream.attempt_write(stack, bytes);
-        stream.host().shared.wait(stream.id(), Way::Write, attempt).await
+        let attempt = |inner: &mut _| stream.attempt_write(inner, bytes);
+        stream.host().wait((stream.id(), Way::Write), attempt).await
     }
 
     /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use fusewire_base::Instant;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::AnyStage;
 use fusewire_transport::machine::{Info, KeepAlive};
@@ -16,7 +15,7 @@ use fusewire_transport::tcp::{Config as TcpConfig, State};
 
 use super::async_tcp::AsyncTcpStream;
 use super::halves::{ReadHalf, WriteHalf, split};
-use super::wait::Attempt;
+use super::inner::{Attempt, Inner};
 use super::{Host, Way};
 use crate::ip::config::{Error, Marking, SocketId};
 use crate::ip::stack::Stack;
@@ -74,7 +73,7 @@ impl TcpListener {
     /// # Errors
     /// The interface is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.shared.lock().stack.local_addr(self.id)?)
+        Ok(self.host.look(|stack| stack.local_addr(self.id))?)
     }
 
     /// The name of the socket, for the stack's own calls.
@@ -90,9 +89,8 @@ impl TcpListener {
         Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
     }
 
-    fn attempt(&self, stack: &mut Stack) -> Attempt<Accept> {
-        let accepted = stack.tcp_accept(self.id)?;
-        Ok(accepted.map(|(id, remote)| (TcpStream::of(&self.host, id), remote)))
+    fn attempt(&self, inner: &mut Inner) -> Attempt<(SocketId, SocketAddr)> {
+        Ok(inner.stack.tcp_accept(self.id)?)
     }
 
     /// Waits for the next connection.
@@ -108,15 +106,16 @@ impl TcpListener {
     /// # Errors
     /// `TimedOut`; the interface is gone.
     pub fn accept_timeout(&self, timeout: Option<Duration>) -> io::Result<Accept> {
-        let shared = &self.host.shared;
-        shared.block_on(self.id, Way::Read, timeout, |stack, _| self.attempt(stack))
+        let on = (self.id, Way::Read);
+        let (id, remote) = self.host.block_on(on, timeout, |inner| self.attempt(inner))?;
+        Ok((TcpStream::of(&self.host, id), remote))
     }
 
     /// The next connection, when there is one. One task at a time may poll so: the last one is woken.
     pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<AcceptAsync>> {
-        let shared = &self.host.shared;
-        let polled = shared.poll_on(context, self.id, Way::Read, |stack, _| self.attempt(stack));
-        polled.map_ok(|(stream, from)| (stream.into_async(), from))
+        let on = (self.id, Way::Read);
+        let polled = self.host.poll_on(context, on, |inner| self.attempt(inner));
+        polled.map_ok(|(id, remote)| (TcpStream::of(&self.host, id).into_async(), remote))
     }
 
     /// The next connection. Any number of tasks may wait; dropped before its end, it has taken none.
@@ -124,10 +123,9 @@ impl TcpListener {
     /// # Errors
     /// The interface is gone.
     pub async fn accept_async(&self) -> io::Result<AcceptAsync> {
-        let shared = &self.host.shared;
-        let (stream, from) =
-            shared.wait(self.id, Way::Read, |stack, _| self.attempt(stack)).await?;
-        Ok((stream.into_async(), from))
+        let on = (self.id, Way::Read);
+        let (id, remote) = self.host.wait(on, |inner| self.attempt(inner)).await?;
+        Ok((TcpStream::of(&self.host, id).into_async(), remote))
     }
 }
 
@@ -165,8 +163,8 @@ impl TcpStream {
     /// As [`TcpStream::connect`], and `TimedOut`.
     pub fn connect_with(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
         let stream = TcpStream::begin(host, remote, how)?;
-        let shared = &host.shared;
-        shared.block_on(stream.id, Way::Write, how.timeout, |stack, _| stream.connected(stack))?;
+        let on = (stream.id, Way::Write);
+        host.block_on(on, how.timeout, |inner| stream.connected(inner))?;
         Ok(stream)
     }
 
@@ -181,11 +179,11 @@ impl TcpStream {
         split(self)
     }
 
-    pub(super) fn connected(&self, stack: &mut Stack) -> Attempt<()> {
-        match stack.tcp_state(self.id)? {
+    pub(super) fn connected(&self, inner: &mut Inner) -> Attempt<()> {
+        match inner.stack.tcp_state(self.id)? {
             State::SynSent | State::SynReceived => Ok(None),
             State::Closed => {
-                let error = stack.take_error(self.id)?;
+                let error = inner.stack.take_error(self.id)?;
                 Err(error.unwrap_or(Error::NotConnected).into())
             }
             _ => Ok(Some(())),
@@ -217,7 +215,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.shared.lock().stack.local_addr(self.id)?)
+        Ok(self.host.look(|stack| stack.local_addr(self.id))?)
     }
 
     /// The peer's address.
@@ -225,7 +223,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.shared.lock().stack.tcp_tuple(self.id)?.remote)
+        Ok(self.host.look(|stack| stack.tcp_tuple(self.id))?.remote)
     }
 
     /// Estimates and counters, in the manner of `TCP_INFO`.
@@ -233,7 +231,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn info(&self) -> io::Result<Info> {
-        Ok(self.host.shared.lock().stack.tcp_info(self.id)?)
+        Ok(self.host.look(|stack| stack.tcp_info(self.id))?)
     }
 
     /// What the connection did last, oldest first.
@@ -241,7 +239,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn trace(&self) -> io::Result<Vec<Entry>> {
-        Ok(self.host.shared.lock().stack.tcp_trace(self.id)?)
+        Ok(self.host.look(|stack| stack.tcp_trace(self.id))?)
     }
 
     /// Turns Nagle's algorithm off, or on again.
@@ -286,15 +284,14 @@ impl TcpStream {
 
     pub(super) fn attempt_read(
         &self,
-        stack: &mut Stack,
-        now: Instant,
+        inner: &mut Inner,
         out: &mut [u8],
-        direct: bool,
+        receives: bool,
     ) -> Attempt<usize> {
-        if direct {
-            return Ok(stack.tcp_read_into(now, self.id, out)??);
+        if receives {
+            return Ok(inner.stack.tcp_read_into(inner.now(), self.id, out)??);
         }
-        Ok(stack.tcp_read(self.id, out)?)
+        Ok(inner.stack.tcp_read(self.id, out)?)
     }
 
     /// Reads what is there, waiting for something to be there. 0 is the end of the stream.
@@ -302,20 +299,10 @@ impl TcpStream {
     /// # Errors
     /// What ended the connection; `TimedOut`.
     pub fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
-        let shared = &self.host.shared;
-        {
-            // What waits already needs no clock, unless the peer is to be told that there is room.
-            let mut inner = shared.lock();
-            if let Some(len) = inner.stack.tcp_read(self.id, out)? {
-                if inner.stack.wants_transmit() {
-                    inner.after(shared.clock.now())?;
-                }
-                return Ok(len);
-            }
-        }
         let timeout = self.timeouts().read;
-        // Now that we wait, bytes go straight from the interface to `out`.
-        shared.receive_on(self.id, timeout, |stack, now| self.attempt_read(stack, now, out, true))
+        // When we wait, bytes go straight from the interface to `out`.
+        let attempt = |inner: &mut _, receives| self.attempt_read(inner, out, receives);
+        self.host.receive_on(self.id, timeout, attempt)
     }
 
     /// Writes what there is room for, waiting for room.
@@ -326,9 +313,8 @@ impl TcpStream {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let shared = &self.host.shared;
-        let timeout = self.timeouts().write;
-        shared.block_on(self.id, Way::Write, timeout, |stack, _| self.attempt_write(stack, bytes))
+        let on = (self.id, Way::Write);
+        self.host.block_on(on, self.timeouts().write, |inner| self.attempt_write(inner, bytes))
     }
 
     /// Writes all of `bytes` without a copy: frames are gathered from where they are, and the connection refers to
@@ -339,27 +325,26 @@ impl TcpStream {
     /// # Errors
     /// What ended the connection; `TimedOut`. A part may have been taken then.
     pub fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
-        let (shared, timeout, mut bytes) = (&self.host.shared, self.timeouts().write, bytes.into());
+        let (on, timeout, mut bytes) = ((self.id, Way::Write), self.timeouts().write, bytes.into());
         while !bytes.is_empty() {
-            shared.block_on(self.id, Way::Write, timeout, |stack, _| {
-                self.attempt_write_shared(stack, &mut bytes)
-            })?;
+            let attempt = |inner: &mut _| self.attempt_write_shared(inner, &mut bytes);
+            self.host.block_on(on, timeout, attempt)?;
         }
         Ok(())
     }
 
     pub(super) fn attempt_write_shared(
         &self,
-        stack: &mut Stack,
+        inner: &mut Inner,
         bytes: &mut Bytes,
     ) -> Attempt<usize> {
-        let written = stack.tcp_write_shared(self.id, bytes)?;
+        let written = inner.stack.tcp_write_shared(self.id, bytes)?;
         bytes.advance(written);
         Ok((written > 0).then_some(written))
     }
 
-    pub(super) fn attempt_write(&self, stack: &mut Stack, bytes: &[u8]) -> Attempt<usize> {
-        let written = stack.tcp_write(self.id, bytes)?;
+    pub(super) fn attempt_write(&self, inner: &mut Inner, bytes: &[u8]) -> Attempt<usize> {
+        let written = inner.stack.tcp_write(self.id, bytes)?;
         Ok((written > 0).then_some(written))
     }
 
@@ -369,15 +354,14 @@ impl TcpStream {
     /// # Errors
     /// What ended the connection; `TimedOut`.
     pub fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
-        let shared = &self.host.shared;
-        let timeout = self.timeouts().write;
-        let level = shared.config.stack.level;
+        let (on, timeout) = ((self.id, Way::Write), self.timeouts().write);
         // Pieces keep to whole blocks, so that each is as it would be in the whole.
         let unit = 64;
         let mut done = 0;
         while done < message.len() {
-            done += shared.block_on(self.id, Way::Write, timeout, |stack, _| {
+            done += self.host.block_on(on, timeout, |inner| {
                 let left = &message[done..];
+                let (stack, level) = (&mut inner.stack, inner.config.stack.level);
                 let (_, room) = stack.tcp_room(self.id)?;
                 let len = if room >= left.len() { left.len() } else { room - room % unit };
                 let written = stack.tcp_write_with(self.id, len, |at, memory| {

@@ -8,14 +8,13 @@ use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fusewire_base::Instant;
 use fusewire_kernels::stage::AnyStage;
 
-use super::wait::Attempt;
+use super::inner::{Attempt, Inner};
 use super::{Host, Way};
 use crate::ip::config::{Marking, SocketId};
 use crate::ip::stack::Stack;
-use crate::ip::udp::{Messages, Received};
+use crate::ip::udp::{Messages, Received, Taker, Through, Viewer};
 
 /// A socket for messages. Dropping it closes it.
 pub struct UdpSocket {
@@ -44,7 +43,7 @@ impl UdpSocket {
     /// # Errors
     /// The socket is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.shared.lock().stack.local_addr(self.id)?)
+        Ok(self.host.look(|stack: &mut Stack| stack.local_addr(self.id))?)
     }
 
     /// Takes messages from `remote` alone from now on, and sends to it what names nobody.
@@ -52,7 +51,7 @@ impl UdpSocket {
     /// # Errors
     /// The socket is gone.
     pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
-        Ok(self.host.shared.lock().stack.udp_connect(self.id, Some(remote))?)
+        Ok(self.host.look(|stack| stack.udp_connect(self.id, Some(remote)))?)
     }
 
     /// Takes what is sent to `group` too.
@@ -94,27 +93,23 @@ impl UdpSocket {
 
     fn attempt_send(
         &self,
-        stack: &mut Stack,
-        now: Instant,
+        inner: &mut Inner,
         bytes: &[u8],
         to: Option<SocketAddr>,
     ) -> Attempt<usize> {
-        Ok(stack.udp_send(now, self.id, bytes, to)??.then_some(bytes.len()))
+        let now = inner.now();
+        Ok(inner.stack.udp_send(now, self.id, bytes, to)??.then_some(bytes.len()))
     }
 
     fn send_to_or(&self, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
-        let shared = &self.host.shared;
-        if let Some(most) = shared.config.udp_gather {
-            let now = shared.clock.now();
-            let mut inner = shared.lock();
-            inner.check()?;
-            if inner.stack.udp_gather(now, self.id, bytes, to, most)?? {
-                inner.schedule(now);
-                return Ok(bytes.len());
+        self.host.block_on((self.id, Way::Write), None, |inner| {
+            let now = inner.now();
+            if let Some(most) = inner.config.udp_gather
+                && inner.stack.udp_gather(now, self.id, bytes, to, most)??
+            {
+                return Ok(Some(bytes.len()));
             }
-        }
-        shared.block_on(self.id, Way::Write, None, |stack, now| {
-            self.attempt_send(stack, now, bytes, to)
+            self.attempt_send(inner, bytes, to)
         })
     }
 
@@ -146,12 +141,12 @@ impl UdpSocket {
         message_len: usize,
         to: Option<SocketAddr>,
     ) -> io::Result<usize> {
-        let shared = &self.host.shared;
         let (mut at, mut sent) = (0, 0);
         loop {
             let left = &bytes[at..];
-            let count = shared.block_on(self.id, Way::Write, None, |stack, now| {
-                let count = stack.udp_send_batch(now, self.id, left, message_len, to)??;
+            let count = self.host.block_on((self.id, Way::Write), None, |inner| {
+                let now = inner.now();
+                let count = inner.stack.udp_send_batch(now, self.id, left, message_len, to)??;
                 Ok((count > 0).then_some(count))
             })?;
             sent += count;
@@ -172,9 +167,10 @@ impl UdpSocket {
         message: &[u8],
         to: Option<SocketAddr>,
     ) -> io::Result<()> {
-        let shared = &self.host.shared;
-        shared.block_on(self.id, Way::Write, None, |stack, now| {
-            Ok(stack.udp_send_with(now, self.id, pipeline, message, to)??.then_some(()))
+        self.host.block_on((self.id, Way::Write), None, |inner| {
+            let now = inner.now();
+            let sent = inner.stack.udp_send_with(now, self.id, pipeline, message, to)??;
+            Ok(sent.then_some(()))
         })
     }
 
@@ -185,14 +181,8 @@ impl UdpSocket {
     /// # Errors
     /// What ICMP said, once; `TimedOut`.
     pub fn recv_from(&self, out: &mut [u8]) -> io::Result<Received> {
-        let shared = &self.host.shared;
-        // What waits already needs no clock.
-        if let Some(received) = shared.lock().stack.udp_recv(self.id, out)? {
-            return Ok(received);
-        }
-        shared.block_on(self.id, Way::Read, self.timeout(), |stack, _| {
-            Ok(stack.udp_recv(self.id, out)?)
-        })
+        let on = (self.id, Way::Read);
+        self.host.block_on(on, self.timeout(), |inner| Ok(inner.stack.udp_recv(self.id, out)?))
     }
 
     /// Shows every message that is there to `view`, a super-frame at a time, where they lie; waits until
@@ -200,12 +190,25 @@ impl UdpSocket {
     ///
     /// # Errors
     /// What ICMP said, once; `TimedOut`.
-    pub fn recv_batch(&self, mut view: impl FnMut(Messages<'_>)) -> io::Result<usize> {
-        let shared = &self.host.shared;
-        shared.receive_on(self.id, self.timeout(), |stack, now| {
-            let count = stack.udp_recv_batch(now, self.id, &mut view)??;
-            Ok((count > 0).then_some(count))
+    pub fn recv_batch(&self, view: impl FnMut(Messages<'_>)) -> io::Result<usize> {
+        let mut viewer = Viewer(view);
+        self.host.receive_on(self.id, self.timeout(), |inner, receives| {
+            self.attempt_take(inner, receives, &mut viewer)
         })
+    }
+
+    /// Gives `taker` what is there, and the interface's when it `receives`; how many messages.
+    fn attempt_take(
+        &self,
+        inner: &mut Inner,
+        receives: bool,
+        taker: &mut dyn Taker,
+    ) -> Attempt<usize> {
+        let count = match receives {
+            true => inner.stack.udp_take(inner.now(), self.id, taker)??,
+            false => inner.stack.udp_take_queue(self.id, taker)?,
+        };
+        Ok((count > 0).then_some(count))
     }
 
     /// Runs `pipeline` over every message that is there, on its way into `memory`; see
@@ -217,18 +220,13 @@ impl UdpSocket {
         &self,
         pipeline: &S,
         memory: &mut [u8],
-        mut told: impl FnMut(SocketAddr, Range<usize>),
+        told: impl FnMut(SocketAddr, Range<usize>),
     ) -> io::Result<usize> {
-        let shared = &self.host.shared;
-        shared.receive_on(self.id, self.timeout(), |stack, now| {
-            let mut count = 0;
-            let filled =
-                stack.udp_recv_with(now, self.id, pipeline, memory, |from, range| {
-                    count += 1;
-                    told(from, range);
-                })??;
-            Ok((count > 0).then_some(filled))
-        })
+        let mut through = Through { pipeline, memory, filled: 0, told };
+        self.host.receive_on(self.id, self.timeout(), |inner, receives| {
+            self.attempt_take(inner, receives, &mut through)
+        })?;
+        Ok(through.filled)
     }
 
     /// The next message, when there is one. One task at a time may poll so: the last one is woken.
@@ -237,8 +235,8 @@ impl UdpSocket {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<Received>> {
-        let shared = &self.host.shared;
-        shared.poll_on(context, self.id, Way::Read, |stack, _| Ok(stack.udp_recv(self.id, out)?))
+        let on = (self.id, Way::Read);
+        self.host.poll_on(context, on, |inner| Ok(inner.stack.udp_recv(self.id, out)?))
     }
 
     /// The next message. Any number of tasks may wait; dropped before its end, it has taken nothing.
@@ -246,8 +244,8 @@ impl UdpSocket {
     /// # Errors
     /// What ICMP said, once.
     pub async fn recv_from_async(&self, out: &mut [u8]) -> io::Result<Received> {
-        let shared = &self.host.shared;
-        shared.wait(self.id, Way::Read, |stack, _| Ok(stack.udp_recv(self.id, out)?)).await
+        let on = (self.id, Way::Read);
+        self.host.wait(on, |inner| Ok(inner.stack.udp_recv(self.id, out)?)).await
     }
 
     /// Sends one message.
@@ -255,9 +253,8 @@ impl UdpSocket {
     /// # Errors
     /// As [`Stack::udp_send`].
     pub async fn send_to_async(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
-        let shared = &self.host.shared;
-        let attempt = |stack: &mut Stack, now| self.attempt_send(stack, now, bytes, Some(to));
-        shared.wait(self.id, Way::Write, attempt).await
+        let on = (self.id, Way::Write);
+        self.host.wait(on, |inner| self.attempt_send(inner, bytes, Some(to))).await
     }
 }
 
