@@ -136,6 +136,11 @@ impl SendQueue {
         self.ring.iter().take(self.sent).filter(under_way).count() as u32
     }
 
+    /// Something that is not acknowledged was sent again.
+    pub fn has_retransmitted(&self) -> bool {
+        self.retransmitted > 0
+    }
+
     /// Something sent is sacked or was sent again: order of sending is no longer order of offset.
     pub fn is_disordered(&self) -> bool {
         self.sacked | self.retransmitted != 0

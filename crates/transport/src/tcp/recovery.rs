@@ -73,6 +73,9 @@ pub(super) struct Undo {
     outstanding: u32,
     /// Our timestamp at the first retransmission, if one left (RFC 3522).
     first_resent_ts: Option<u32>,
+    /// Nothing was under way again when the reduction was made: an older timestamp that is echoed is that of
+    /// an original.
+    by_timestamp: bool,
     armed: bool,
 }
 
@@ -274,8 +277,13 @@ impl Connection {
     }
 
     fn arm_undo(&mut self) {
-        self.undo =
-            Undo { marker: self.send.una, outstanding: 0, first_resent_ts: None, armed: true };
+        self.undo = Undo {
+            marker: self.send.una,
+            outstanding: 0,
+            first_resent_ts: None,
+            by_timestamp: !self.send.queue.has_retransmitted(),
+            armed: true,
+        };
     }
 
     fn undo_reduction(&mut self, now: Instant) {
@@ -292,7 +300,7 @@ impl Connection {
     pub(super) fn note_retransmission(&mut self, now: Instant) {
         self.counters.retransmissions += 1;
         if self.undo.armed {
-            if self.undo.outstanding == 0 && self.ts.enabled {
+            if self.undo.outstanding == 0 && self.ts.enabled && self.undo.by_timestamp {
                 self.undo.first_resent_ts = Some(self.ts_value(now));
             }
             self.undo.outstanding += 1;
