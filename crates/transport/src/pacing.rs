@@ -1,7 +1,7 @@
 //! Pacing: spreads a window over its round trip with a bucket of bytes that fills at the rate.
 //!
-//! The rate is a gain times cwnd / SRTT: 2 in slow start, so that the window can double, 1.25 in
-//! congestion avoidance, so that pacing never becomes the limit.
+//! The rate is the congestion controller's, if it has one; else a gain times cwnd / SRTT: 2 in slow start, so
+//! that the window can double, 1.25 in congestion avoidance, so that pacing never becomes the limit.
 
 use core::time::Duration;
 
@@ -45,11 +45,22 @@ impl Pacer {
         }
         let gain = if slow_start { 8 } else { 5 };
         let rate = u128::from(window) * gain * 1_000_000_000 / 4 / srtt.as_nanos();
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
+        self.set_pace(u64::try_from(rate).unwrap_or(u64::MAX), self.burst_least);
+    }
+
+    /// Lets out `rate` bytes a second, at once what that is in a quantum but at least `burst_bytes_least`.
+    pub fn set_pace(&mut self, rate: u64, burst_bytes_least: u64) {
+        let rate = rate.max(1);
         let quantum = u128::from(rate) * self.quantum.as_nanos() / 1_000_000_000;
-        self.burst = u64::try_from(quantum).unwrap_or(u64::MAX).max(self.burst_least);
+        self.burst = i64::try_from(quantum).unwrap_or(i64::MAX) as u64;
+        self.burst = self.burst.max(burst_bytes_least);
         self.rate = Some(rate);
         self.bytes = self.bytes.min(self.burst as i64);
+    }
+
+    /// The bucket has run over, or nothing is paced.
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.rate.is_none_or(|rate| self.filled_to(now, rate) >= self.burst as i64)
     }
 
     /// Bytes that may leave now; `u64::MAX` when not paced. A segment may leave when this is not
@@ -154,6 +165,21 @@ mod tests {
         assert_eq!((pacer.room(Instant::ZERO), pacer.next_send()), (u64::MAX, None));
         pacer.set_rate(1 << 20, Duration::from_millis(80), true);
         assert!(pacer.room(Instant::ZERO) <= 10 * MSS + (1 << 20) * 2 / 80);
+    }
+
+    #[test]
+    fn a_controllers_rate_holds_for_short_round_trips_and_small_bursts() {
+        let mut pacer = pacer();
+        for rate in [10_000u64, 1_250_000, 1_000_000_000] {
+            pacer.set_pace(rate, 2 * MSS);
+            assert_eq!(pacer.rate(), Some(rate));
+            assert!(pacer.room(Instant::from_ms(1 << 30)) <= (rate / 1000).max(2 * MSS));
+            assert!(pacer.is_full(Instant::from_ms(1 << 30)));
+        }
+        pacer.set_pace(1_250_000, 2 * MSS);
+        let (bytes, _) = run(&mut pacer, Instant::from_ms(1 << 31), Duration::from_secs(20));
+        assert!((0.99..1.01).contains(&(bytes as f64 / 25e6)), "{bytes} bytes");
+        assert!(!pacer.is_full(Instant::from_ms(1 << 31)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use core::time::Duration;
 use fusewire_base::Instant;
 
 use super::{DROP_CAUSES, DropCause};
+use crate::congestion::Algorithm;
 
 /// Counters and estimates, in the manner of `TCP_INFO`.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Info {
     pub min_rtt: Duration,
     /// Retransmission timeout, with back-off.
     pub rto: Duration,
+    /// Congestion control.
+    pub congestion: Algorithm,
     /// Congestion window in bytes.
     pub cwnd: u64,
     /// Slow-start threshold in bytes.

@@ -56,20 +56,20 @@ impl Connection {
         } else {
             let duplicate =
                 !advanced && payload_len == 0 && !window_changed && !h.flags.has(Flags::FIN);
-            self.detect_losses_without_sack(duplicate, advanced, &mut delivered)
+            self.detect_losses_without_sack(now, duplicate, advanced, &mut delivered)
         };
         if lost > 0 {
             self.enter_recovery(now, self.send.nxt - una);
         }
         let recovering = matches!(self.phase, Phase::Recovery { .. });
-        if let Phase::Recovery { prr, .. } = &mut self.phase {
+        if let Some(prr) = self.phase.prr_mut() {
             prr.on_ack(delivered.bytes, lost, self.send.queue.in_flight(), advanced);
         }
         // On a SYN the bit says something else (RFC 3168, section 6.1.1).
         let echoes = h.flags.has(Flags::ECE) && !h.flags.has(Flags::SYN);
         if self.ecn.on_ack(echoes, ack, self.send.nxt) {
             self.counters.ecn_echoes += 1;
-            if matches!(self.phase, Phase::Open) {
+            if matches!(self.phase, Phase::Open) || self.cc.steers_recovery() {
                 self.cc.on_congestion(now, crate::congestion::Signal::Ecn, in_flight_before);
             }
         }
@@ -79,14 +79,11 @@ impl Connection {
         if delivered.bytes > 0 {
             // Reports alone open no window (RFC 5681, section 3.2, step 1), unless segments are known to
             // overtake each other here, and a report is no sign of a loss.
-            if !recovering && (advanced || self.rack.reordering() > DUPLICATE_ACKS) {
+            let opens = !recovering && (advanced || self.rack.reordering() > DUPLICATE_ACKS);
+            if opens || self.cc.steers_recovery() {
                 self.grow_window(now, delivered.bytes, in_flight_before, rtt);
             }
-            if self.settings.pacing
-                && let Some(srtt) = self.rtt.srtt()
-            {
-                self.pacer.set_rate(self.cc.window(), srtt, self.cc.in_slow_start());
-            }
+            self.update_pace();
             self.arm_rto(now);
             self.arm_tail_loss_probe(now);
         } else if advanced {
@@ -108,12 +105,25 @@ impl Connection {
             now,
             bytes,
             in_flight_before: in_flight_before.max(self.send.in_flight_max),
+            in_flight: self.send.queue.in_flight(),
             snd_una: self.send.una,
             snd_nxt: self.send.nxt,
             rtt,
             srtt: self.rtt.srtt().unwrap_or_default(),
             window_limited: self.send.window_limited,
+            newest: self.send.queue.take_newest(),
         });
+    }
+
+    /// The controller's rate, else the window's over its round trip if this connection paces.
+    fn update_pace(&mut self) {
+        if let Some(rate) = self.cc.pacing_rate() {
+            self.pacer.set_pace(rate, 2 * u64::from(self.send.max_payload));
+        } else if self.settings.pacing
+            && let Some(srtt) = self.rtt.srtt()
+        {
+            self.pacer.set_rate(self.cc.window(), srtt, self.cc.in_slow_start());
+        }
     }
 
     /// SND.WND, when the segment is not older than the one that last changed it. One that advances
@@ -251,6 +261,7 @@ impl Connection {
     /// acknowledgement.
     fn detect_losses_without_sack(
         &mut self,
+        now: Instant,
         duplicate: bool,
         advanced: bool,
         delivered: &mut Delivered,
@@ -268,10 +279,10 @@ impl Connection {
         }
         match self.phase {
             Phase::Open if duplicate && self.send.duplicate_acks == DUPLICATE_ACKS => {
-                self.send.queue.mark_lost(0)
+                self.mark_lost(now, 0)
             }
             Phase::Recovery { until, .. } if advanced && self.send.una < until => {
-                self.send.queue.mark_lost(0)
+                self.mark_lost(now, 0)
             }
             _ => 0,
         }

@@ -8,7 +8,7 @@ use super::recovery::{Phase, Rack, TailLossProbe, Undo};
 use super::state::State;
 use super::timers::Timers;
 use super::window::Receive;
-use crate::congestion::{self, Controller};
+use crate::congestion::{self, Algorithm, Controller};
 use crate::ecn::Ecn;
 use crate::isn::Start;
 use crate::machine::{Counters, Event, ResetCause};
@@ -112,6 +112,8 @@ pub(super) struct Send {
     pub sent_at: Instant,
     /// A probe that a timer asked for.
     pub probe: Probe,
+    /// There was nothing more to send when the window had room.
+    pub ran_dry: bool,
     /// Unanswered zero-window or keep-alive probes.
     pub probes: u8,
     /// Why a segment that is not full waits.
@@ -282,7 +284,7 @@ impl Connection {
             granularity: cfg.rto_variance_min,
             ..Default::default()
         };
-        Connection {
+        let mut c = Connection {
             state: State::Closed,
             local_port: ports.0,
             remote_port: ports.1,
@@ -308,6 +310,7 @@ impl Connection {
                 progress_at: now,
                 sent_at: now,
                 probe: Probe::None,
+                ran_dry: false,
                 probes: 0,
                 hold: Hold::default(),
                 burst: 0,
@@ -327,7 +330,7 @@ impl Connection {
             },
             ecn: Ecn::default(),
             rtt: Estimator::new(&rtt_config),
-            cc: cfg.congestion.start(max_payload, cfg.initial_window_segments),
+            cc: congestion::State::new(Algorithm::default(), &congestion::Config::default()),
             pacer: Pacer::new(PACING_BURST, PACING_QUANTUM),
             rack: Rack::default(),
             tlp: TailLossProbe::default(),
@@ -339,7 +342,33 @@ impl Connection {
             settings: Config { syn_transmissions: cfg.syn_transmissions.max(1), ..cfg.clone() },
             counters: Counters::default(),
             stopwatch: Stopwatch::default(),
+        };
+        c.start_controller(cfg.congestion, cfg.initial_window_segments);
+        c
+    }
+
+    /// A controller begins, with a window of so many segments.
+    fn start_controller(&mut self, algorithm: Algorithm, window_segments: u32) {
+        let config = congestion::Config {
+            mss: self.send.max_payload,
+            initial_window: window_segments,
+            selective: self.settings.sack,
+            seed: self.ts.offset.into(),
+            ..congestion::Config::default()
+        };
+        self.cc = congestion::State::new(algorithm, &config);
+        self.send.queue.keep_packets(self.cc.keeps_packets());
+    }
+
+    /// Another controller, from the window that there is; the same one goes on.
+    pub fn set_congestion(&mut self, algorithm: Algorithm) {
+        if algorithm == self.cc.algorithm() {
+            return;
         }
+        self.settings.congestion = algorithm;
+        let segments = self.cc.window() / u64::from(self.send.max_payload);
+        self.start_controller(algorithm, u32::try_from(segments).unwrap_or(u32::MAX));
+        self.pacer = Pacer::new(PACING_BURST, PACING_QUANTUM);
     }
 
     /// What both sides want, both do (RFC 7323, 2018, 3168).
@@ -366,10 +395,7 @@ impl Connection {
         self.send.max_payload_peer = payload(offer.mss);
         self.send.max_payload = payload(offer.mss.min(self.settings.send_mss));
         self.adopt_user_timeout(offer.user_timeout);
-        self.cc = self
-            .settings
-            .congestion
-            .start(self.send.max_payload, self.settings.initial_window_segments);
+        self.start_controller(self.settings.congestion, self.settings.initial_window_segments);
     }
 
     /// RFC 5482, section 3.1: whoever has a user timeout waits as long as the peer asks for, within limits.
@@ -382,10 +408,7 @@ impl Connection {
     /// The peer is reached over another path now (its address changed): estimates and windows begin anew.
     pub fn path_changed(&mut self) {
         self.rtt.reset();
-        self.cc = self
-            .settings
-            .congestion
-            .start(self.send.max_payload, self.settings.initial_window_segments);
+        self.start_controller(self.settings.congestion, self.settings.initial_window_segments);
         self.pacer = Pacer::new(PACING_BURST, PACING_QUANTUM);
         self.undo = Undo::default();
         self.phase = Phase::Open;

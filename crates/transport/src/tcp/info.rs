@@ -61,6 +61,7 @@ impl Connection {
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min().unwrap_or_default(),
             rto: self.rtt.rto(),
+            congestion: self.cc.algorithm(),
             cwnd: self.cc.window(),
             ssthresh: self.cc.slow_start_threshold(),
             in_flight: queue.in_flight(),

@@ -11,7 +11,7 @@
 //! | `train` | segments that leave as one super-frame |
 //! | `timers` | deadlines, zero-window and keep-alive probes |
 //! | `window` | the receive window and delayed acknowledgements |
-//! | `queue`, `ranges` | the flat tables behind sending and receiving |
+//! | `queue`, `packets`, `ranges` | the flat tables behind sending and receiving |
 //! | `info` | what it tells of itself |
 //! | `state` | the states of the diagram |
 //! | `options` | what may be changed while it is open |
@@ -26,6 +26,7 @@ mod input;
 mod listener;
 mod options;
 mod output;
+mod packets;
 mod queue;
 mod ranges;
 mod recovery;

@@ -5,10 +5,9 @@ use super::Transmit;
 use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_timeout_field};
 use super::info::Condition;
 use super::queue::{Segment, flag};
-use super::recovery::Phase;
 use super::state::State;
 use super::timers::Timer;
-use crate::congestion::Controller;
+use crate::congestion::{Controller, Sent};
 use crate::machine::{Cut, Reservation, ResetCause, TransmitKind};
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header, Options};
@@ -276,7 +275,7 @@ impl Connection {
 
     fn next_data(&mut self, now: Instant) -> Option<Transmit> {
         if self.send.queue.is_empty() {
-            self.send.window_limited = false;
+            (self.send.window_limited, self.send.ran_dry) = (false, true);
             return None;
         }
         match self.send.probe {
@@ -303,6 +302,7 @@ impl Connection {
                     // Nothing is left: because the window is full, or because there is no more to send.
                     let full = self.send.queue.in_flight() + u64::from(self.send.max_payload);
                     self.send.window_limited = full > self.cc.window();
+                    self.send.ran_dry = !self.send.window_limited;
                     return None;
                 }
             },
@@ -322,10 +322,10 @@ impl Connection {
     /// Congestion window, or PRR in its place, and pacing.
     fn window_lets_out(&mut self, now: Instant, s: &Segment) -> bool {
         let in_flight = self.send.queue.in_flight();
-        let room = match &self.phase {
-            Phase::Recovery { prr, .. } => prr.room() > 0,
+        let room = match self.phase.prr() {
+            Some(prr) => prr.room() > 0,
             // A FIN alone weighs nothing.
-            _ => {
+            None => {
                 in_flight == 0
                     || s.len == 0
                     || in_flight + u64::from(s.seq_len())
@@ -336,7 +336,7 @@ impl Connection {
             self.send.window_limited = true;
             return false;
         }
-        if self.settings.pacing && self.pacer.room(now) == 0 {
+        if self.pacer.room(now) == 0 {
             if let Some(at) = self.pacer.next_send() {
                 self.timers.set(Timer::Pace, at);
             }
@@ -412,9 +412,11 @@ impl Connection {
             }
             self.send.progress_at = now;
         }
+        self.check_app_limited(now);
         let ends_burst = self.burst_ends();
         let s = self.send.queue.mark_sent(now, ends_burst);
         self.send.nxt = s.end();
+        self.keep_packet(now, self.send.queue.sent() - 1, u64::from(s.seq_len()));
         let in_flight = self.send.queue.in_flight();
         if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
             (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
@@ -424,6 +426,28 @@ impl Connection {
         }
         self.arm_tail_loss_probe(now);
         self.transmit(now, &s, false)
+    }
+
+    /// The controller sees `bytes` leave; what it gives for them is kept with the segment at `index`.
+    pub(super) fn keep_packet(&mut self, now: Instant, index: usize, bytes: u64) {
+        if self.cc.keeps_packets() {
+            let in_flight = self.send.queue.in_flight();
+            let packet = self.cc.on_sent(&Sent { now, bytes, in_flight });
+            self.send.queue.note_packet(index, packet);
+        }
+    }
+
+    /// Something leaves after there was nothing more to send. When meanwhile the bucket of the pacer ran
+    /// over, that gap is the application's.
+    fn check_app_limited(&mut self, now: Instant) {
+        let in_flight = self.send.queue.in_flight();
+        if core::mem::take(&mut self.send.ran_dry)
+            && self.cc.keeps_packets()
+            && in_flight < self.cc.window()
+            && self.pacer.is_full(now)
+        {
+            self.cc.on_app_limited(in_flight);
+        }
     }
 
     /// The next unsent segment is the last of several that leave together.
@@ -441,9 +465,9 @@ impl Connection {
         let ends = u64::from(self.send.burst) >= burst
             || next.is_none_or(|next| {
                 let in_flight = queue.in_flight() + mss + u64::from(next.seq_len());
-                let room = match &self.phase {
-                    Phase::Recovery { prr, .. } => prr.room() > mss,
-                    _ => in_flight <= self.cc.window(),
+                let room = match self.phase.prr() {
+                    Some(prr) => prr.room() > mss,
+                    None => in_flight <= self.cc.window(),
                 };
                 let edge = self.send.una + u64::from(self.send.wnd);
                 let waits = queue.unsent() == 2
@@ -461,6 +485,7 @@ impl Connection {
 
     fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
         let s = self.send.queue.mark_resent(index, now);
+        self.keep_packet(now, index, u64::from(s.seq_len()));
         self.note_retransmission(now);
         if !self.timers.is_set(Timer::Rto) {
             self.arm_rto(now);
@@ -503,12 +528,10 @@ impl Connection {
 
     fn transmit(&mut self, now: Instant, s: &Segment, retransmission: bool) -> Transmit {
         let bytes = u64::from(s.seq_len());
-        if let Phase::Recovery { prr, .. } = &mut self.phase {
+        if let Some(prr) = self.phase.prr_mut() {
             prr.on_sent(bytes);
         }
-        if self.settings.pacing {
-            self.pacer.on_sent(now, bytes);
-        }
+        self.pacer.on_sent(now, bytes);
         self.counters.segments_sent += 1;
         if s.len > 0 {
             self.send.sent_at = now;

@@ -9,6 +9,8 @@
 //! `in_flight` (the RFC's pipe) is the sum of the sequence lengths of sent segments that are neither
 //! sacked nor lost. Positions are 64-bit: 0 is SYN, 1 the first byte of the stream.
 
+use super::packets::Packets;
+use crate::congestion::Packet;
 use fusewire_base::Instant;
 use std::collections::VecDeque;
 
@@ -77,6 +79,8 @@ pub(super) struct SendQueue {
     first_lost: usize,
     /// Ranges that earlier SACKs marked, so that repeating them costs nothing.
     seen: [(u64, u64); 4],
+    /// What the congestion controller keeps of each sent segment, if it does.
+    packets: Option<Box<Packets>>,
 }
 
 impl SendQueue {
@@ -93,7 +97,31 @@ impl SendQueue {
             retransmitted: 0,
             first_lost: 0,
             seen: [(0, 0); 4],
+            packets: None,
         }
+    }
+
+    /// From now on the congestion controller keeps something of each segment that is sent, or does not; what
+    /// another one kept is forgotten.
+    pub fn keep_packets(&mut self, keep: bool) {
+        self.packets = keep.then(Box::default);
+    }
+
+    /// What the controller keeps of the sent segment at `index`.
+    pub fn note_packet(&mut self, index: usize, packet: Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.note(index, packet);
+        }
+    }
+
+    /// What the controller keeps of the segment at `index`.
+    pub fn packet(&self, index: usize) -> Option<Packet> {
+        self.packets.as_ref()?.at(index)
+    }
+
+    /// Of what was delivered since the last call the segment that was sent last: when, and what was kept.
+    pub fn take_newest(&mut self) -> Option<(Instant, Packet)> {
+        self.packets.as_mut()?.take_newest()
     }
 
     /// Entries that may still be pushed.
@@ -281,6 +309,12 @@ impl SendQueue {
             self.sent -= 1;
             self.first_lost = self.first_lost.saturating_sub(1);
             let len = u64::from(front.seq_len());
+            if let Some(packets) = &mut self.packets {
+                if !front.has(flag::SACKED) {
+                    packets.deliver(0, &front);
+                }
+                packets.remove(1);
+            }
             if front.has(flag::SACKED | flag::LOST | flag::RETRANSMITTED) {
                 self.retransmitted -= u32::from(front.has(flag::RETRANSMITTED));
                 self.lost -= u32::from(front.has(flag::LOST));
@@ -315,6 +349,10 @@ impl SendQueue {
         each(&first, 1);
         if count > 1 {
             each(&last, count as u32 - 1);
+        }
+        if let Some(packets) = &mut self.packets {
+            packets.deliver(count - 1, &last);
+            packets.remove(count);
         }
         self.ring.drain(..count);
         self.sent -= count;
@@ -377,6 +415,9 @@ impl SendQueue {
             segment.flags |= flag::SACKED;
             self.sacked += 1;
             delivered += len;
+            if let Some(packets) = &mut self.packets {
+                packets.deliver(index, segment);
+            }
             each(segment);
         }
         if covered.0 < covered.1 {
@@ -487,6 +528,9 @@ impl SendQueue {
         self.sent = 0;
         (self.in_flight, self.sacked, self.lost, self.retransmitted, self.first_lost) =
             (0, 0, 0, 0, 0);
+        if let Some(packets) = &mut self.packets {
+            packets.recut(old.iter().map(|s| s.len.div_ceil(max_payload).max(1) as usize));
+        }
         for (index, segment) in old.iter().enumerate() {
             let too_long = segment.len > max_payload;
             let mut piece = *segment;
@@ -522,9 +566,7 @@ impl SendQueue {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        let capacity = self.capacity;
-        *self = SendQueue { ring: VecDeque::new(), ..SendQueue::new(0) };
-        self.capacity = capacity;
+        *self = SendQueue { capacity: self.capacity, ..SendQueue::new(0) };
     }
 
     /// First position and end of what is queued.

@@ -5,7 +5,7 @@ use super::connection::{Connection, Probe};
 use super::queue::{Segment, flag};
 use super::state::State;
 use super::timers::Timer;
-use crate::congestion::{Controller, Signal};
+use crate::congestion::{Controller, Lost, Signal};
 use crate::prr;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -25,10 +25,24 @@ const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(2);
 pub(super) enum Phase {
     /// Nothing is known to be lost.
     Open,
-    /// Fast recovery until SND.UNA reaches `until` (RFC 6675, 6937).
-    Recovery { until: u64, prr: prr::Recovery },
+    /// Fast recovery until SND.UNA reaches `until` (RFC 6675), led by PRR (RFC 6937) unless the controller
+    /// does that.
+    Recovery { until: u64, prr: Option<prr::Recovery> },
     /// Slow start after a timeout until SND.UNA reaches `until`.
     Loss { until: u64 },
+}
+
+impl Phase {
+    /// Proportional rate reduction, when it rules instead of the window.
+    pub fn prr(&self) -> Option<&prr::Recovery> {
+        let Phase::Recovery { prr, .. } = self else { return None };
+        prr.as_ref()
+    }
+
+    pub fn prr_mut(&mut self) -> Option<&mut prr::Recovery> {
+        let Phase::Recovery { prr, .. } = self else { return None };
+        prr.as_mut()
+    }
 }
 
 /// RACK's variables (RFC 8985, section 5.2).
@@ -199,7 +213,7 @@ impl Connection {
             }
             let due = s.sent_at + patience;
             if due <= now {
-                lost += self.send.queue.mark_lost(index);
+                lost += self.mark_lost(now, index);
             } else {
                 wait = wait.max(due - now);
             }
@@ -208,6 +222,16 @@ impl Connection {
             self.timers.set(Timer::Reorder, now + wait);
         }
         lost
+    }
+
+    /// A segment is taken for lost. Returns the bytes that thereby left the network.
+    pub(super) fn mark_lost(&mut self, now: Instant, index: usize) -> u64 {
+        let bytes = self.send.queue.mark_lost(index);
+        if bytes > 0 && self.cc.keeps_packets() {
+            let (start, packet) = (self.send.queue.at(index).start, self.send.queue.packet(index));
+            self.cc.on_lost(&Lost { now, start, bytes, packet });
+        }
+        bytes
     }
 
     /// Losses were found, by RACK, by duplicate acknowledgements or by a probe. `outstanding` is FlightSize
@@ -221,11 +245,10 @@ impl Connection {
         self.ecn.on_reduced(self.send.nxt);
         self.counters.recoveries += 1;
         self.arm_undo();
-        let prr = prr::Recovery::new(
-            outstanding,
-            self.cc.slow_start_threshold(),
-            u64::from(self.send.max_payload),
-        );
+        let mss = u64::from(self.send.max_payload);
+        let proportional = !self.cc.steers_recovery();
+        let prr = proportional
+            .then(|| prr::Recovery::new(outstanding, self.cc.slow_start_threshold(), mss));
         self.phase = Phase::Recovery { until: self.send.nxt, prr };
         self.timers.clear(Timer::TailLoss);
     }
@@ -234,7 +257,11 @@ impl Connection {
     pub(super) fn leave_recovery(&mut self, now: Instant) {
         match self.phase {
             Phase::Recovery { until, .. } if self.send.una >= until => self.cc.on_recovered(now),
-            Phase::Loss { until } if self.send.una >= until => {}
+            Phase::Loss { until } if self.send.una >= until => {
+                if self.cc.steers_recovery() {
+                    self.cc.on_recovered(now);
+                }
+            }
             _ => return,
         }
         self.phase = Phase::Open;
@@ -400,6 +427,11 @@ impl Connection {
             let outstanding = self.send.nxt - self.send.una;
             if !matches!(self.phase, Phase::Loss { .. }) {
                 self.arm_undo();
+            }
+            if self.cc.keeps_packets() {
+                for index in 0..self.send.queue.sent() {
+                    self.mark_lost(now, index);
+                }
             }
             self.cc.on_congestion(now, Signal::Timeout, outstanding);
             self.ecn.on_reduced(self.send.nxt);

@@ -34,13 +34,19 @@ impl Connection {
         let room = (payload.start + most)
             .saturating_sub(payload.end)
             .min(edge.saturating_sub(payload.end + 1))
-            .min(window);
+            .min(window)
+            .min(self.pacer.room(now));
         let (count, pushed) =
             self.send.queue.mark_train_sent(now, (room / len) as usize, len as u32);
         if count == 0 {
             return;
         }
-        payload.end += count as u64 * len;
+        let bytes = count as u64 * len;
+        payload.end += bytes;
+        self.pacer.on_sent(now, bytes);
+        for index in self.send.queue.sent() - count..self.send.queue.sent() {
+            self.keep_packet(now, index, len);
+        }
         if pushed {
             transmit.header.flags |= Flags::PSH;
         }

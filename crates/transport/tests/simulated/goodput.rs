@@ -12,10 +12,10 @@ use crate::world::{Scenario, World};
 
 const MSS: u16 = 1452;
 /// Payload of a segment: timestamps take 12 bytes.
-const PAYLOAD: u64 = 1440;
+pub const PAYLOAD: u64 = 1440;
 
 /// A bulk transfer from client to server over a path with no limit but loss and delay.
-fn bulk(loss: f64, rtt: Duration, algorithm: Algorithm) -> Scenario {
+pub fn bulk(loss: f64, rtt: Duration, algorithm: Algorithm) -> Scenario {
     let link = Impairments { delay: rtt / 2, loss, ..Impairments::default() };
     let config = Config {
         mss: MSS,

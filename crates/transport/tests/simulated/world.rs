@@ -143,7 +143,8 @@ impl World {
         self.now = end;
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<Instant> {
         let now = self.now;
         let links = self.links.iter().filter_map(Link::next_arrival);
         let sides = [Some(&self.client), self.server.as_ref()];
@@ -152,7 +153,7 @@ impl World {
     }
 
     /// Time moves to `next`; what has arrived is received, everyone acts.
-    fn step_to(&mut self, next: Instant) {
+    pub fn step_to(&mut self, next: Instant) {
         self.now = next;
         self.steps += 1;
         while let Some(frame) = self.links[0].poll(next) {
@@ -208,7 +209,7 @@ impl World {
     }
 
     /// A frame arrives at the server's address.
-    fn arrive_at_server(&mut self, frame: &Frame) {
+    pub fn arrive_at_server(&mut self, frame: &Frame) {
         if let Some(server) = &mut self.server {
             server.receive(frame, self.now);
             return;

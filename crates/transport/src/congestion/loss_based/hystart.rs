@@ -113,11 +113,13 @@ mod tests {
                 now: Instant::ZERO,
                 bytes: 1,
                 in_flight_before: 0,
+                in_flight: 0,
                 snd_una: *offset + if i == samples { 1000 } else { i },
                 snd_nxt: *offset + 2000,
                 rtt: Some(Duration::from_micros(rtt_us)),
                 srtt: Duration::ZERO,
                 window_limited: true,
+                newest: None,
             });
         }
         *offset += 1000;

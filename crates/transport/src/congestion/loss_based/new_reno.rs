@@ -1,17 +1,17 @@
 //! NewReno's congestion avoidance: one segment a round trip, half on loss (RFC 5681, sections 3.1
 //! and 3.2), counted in bytes (RFC 3465, section 2.1).
 
-use super::{Acked, Window};
+use super::{Acked, Law, Window};
 
 /// State of congestion avoidance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NewReno {
+pub struct NewReno {
     /// Bytes delivered since the window last grew (`bytes_acked` of RFC 3465).
     bytes_acked: u64,
 }
 
-impl NewReno {
-    pub(super) fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+impl Law for NewReno {
+    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
         self.bytes_acked += acked.bytes;
         if self.bytes_acked >= window.cwnd {
             self.bytes_acked -= window.cwnd;
@@ -22,7 +22,7 @@ impl NewReno {
     }
 
     /// Equation 4 of RFC 5681: half the data in flight.
-    pub(super) fn reduced(&mut self, _window: &Window, in_flight: u64) -> u64 {
+    fn reduced(&mut self, _window: &Window, in_flight: u64) -> u64 {
         self.bytes_acked = 0;
         in_flight / 2
     }
@@ -42,11 +42,13 @@ mod tests {
             now: Instant::ZERO,
             bytes: 1000,
             in_flight_before: 10_000,
+            in_flight: 9000,
             snd_una: 0,
             snd_nxt: 0,
             rtt: None,
             srtt: Duration::ZERO,
             window_limited: true,
+            newest: None,
         };
         for expected in 10..30 {
             assert_eq!(window.cwnd, expected * 1000);

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use fusewire_base::Instant;
 
-use super::{Acked, Window};
+use super::{Acked, Law, Window};
 
 /// How steeply the window grows, in segments per second cubed.
 const C: f64 = 0.4;
@@ -18,7 +18,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// State of congestion avoidance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cubic {
+pub struct Cubic {
     /// `W_max`: the window before the last reduction, after fast convergence.
     w_max: f64,
     /// `cwnd_prior`: the window before the last reduction.
@@ -45,8 +45,8 @@ fn segments(bytes: u64, window: &Window) -> f64 {
     bytes as f64 / window.mss as f64
 }
 
-impl Cubic {
-    pub(super) fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+impl Law for Cubic {
+    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
         let cwnd = segments(window.cwnd, window);
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(acked.now, cwnd));
         if (epoch.cwnd - cwnd).abs() >= 1.0 {
@@ -78,7 +78,7 @@ impl Cubic {
 
     /// An acknowledgement came while the sender did not use its window: the curve waits
     /// (section 5.8).
-    pub(super) fn on_unlimited(&mut self, now: Instant) {
+    fn on_unlimited(&mut self, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start += now.saturating_since(epoch.last_limited);
             epoch.last_limited = now;
@@ -87,7 +87,7 @@ impl Cubic {
 
     /// Sections 4.6 and 4.7: reduces to BETA of the data in flight, and gives way to newer flows when
     /// the window did not reach its former maximum.
-    pub(super) fn reduced(&mut self, window: &Window, _now: Instant, in_flight: u64) -> u64 {
+    fn reduced(&mut self, window: &Window, in_flight: u64) -> u64 {
         let cwnd = segments(window.cwnd, window);
         self.cwnd_prior = cwnd;
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
@@ -96,16 +96,18 @@ impl Cubic {
     }
 
     /// Section 4.8: the next congestion avoidance starts on the plateau (K = 0), wherever it is.
-    pub(super) fn on_timeout(&mut self) {
+    fn on_timeout(&mut self) {
         self.epoch = None;
         self.w_max = 0.0;
     }
 
     /// The sender was idle: the next acknowledgement begins a new epoch.
-    pub(super) fn on_idle(&mut self) {
+    fn on_idle(&mut self) {
         self.epoch = None;
     }
+}
 
+impl Cubic {
     fn begin(&mut self, now: Instant, cwnd: f64) -> Epoch {
         if self.w_max <= cwnd {
             // Section 4.10 and the case after a slow start that ended without loss: K is zero.
@@ -138,11 +140,13 @@ mod tests {
             now,
             bytes,
             in_flight_before: 0,
+            in_flight: 0,
             snd_una: 0,
             snd_nxt: 0,
             rtt: Some(srtt),
             srtt,
             window_limited: true,
+            newest: None,
         }
     }
 
@@ -167,7 +171,7 @@ mod tests {
         let rtt = Duration::from_millis(200);
         let mut cubic = Cubic::default();
         let mut window = window(1000);
-        let target = cubic.reduced(&window, Instant::ZERO, 1000 * MSS);
+        let target = cubic.reduced(&window, 1000 * MSS);
         assert_eq!(target, 700 * MSS);
         window.set_cwnd(target);
         let mut now = Instant::ZERO;
@@ -192,11 +196,11 @@ mod tests {
     #[test]
     fn gives_way_when_the_maximum_was_not_reached() {
         let mut cubic = Cubic::default();
-        cubic.reduced(&window(100), Instant::ZERO, 100 * MSS);
+        cubic.reduced(&window(100), 100 * MSS);
         assert_eq!(cubic.w_max, 100.0);
-        cubic.reduced(&window(80), Instant::ZERO, 80 * MSS);
+        cubic.reduced(&window(80), 80 * MSS);
         assert!((cubic.w_max - 80.0 * 0.85).abs() < 1e-9, "fast convergence, section 4.7");
-        cubic.reduced(&window(90), Instant::ZERO, 90 * MSS);
+        cubic.reduced(&window(90), 90 * MSS);
         assert_eq!(cubic.w_max, 90.0);
     }
 
@@ -215,7 +219,7 @@ mod tests {
             until_loss -= segments as f64;
             if until_loss <= 0.0 {
                 until_loss += 1.0 / p;
-                let target = cubic.reduced(&window, now, window.cwnd);
+                let target = cubic.reduced(&window, window.cwnd);
                 window.set_cwnd(target);
             }
             if round > rounds / 4 {
@@ -243,7 +247,7 @@ mod tests {
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::default();
         let mut win = window(500);
-        let target = cubic.reduced(&win, Instant::ZERO, 500 * MSS);
+        let target = cubic.reduced(&win, 500 * MSS);
         win.set_cwnd(target);
         let mut now = Instant::ZERO;
         run(&mut cubic, &mut win, &mut now, Duration::from_secs(2), rtt);
