@@ -41,20 +41,25 @@ impl<L: Lanes> Kernel<L> for Swap<'_> {
 
     #[inline(always)]
     fn run(self, _: L) {
-        macro_rules! words {
-            ($type:ty) => {
-                for (to, from) in self.to.as_chunks_mut().0.iter_mut().zip(self.from.as_chunks().0)
-                {
-                    *to = <$type>::from_ne_bytes(*from).to_be_bytes();
-                }
-            };
-        }
-        match self.width {
-            2 => words!(u16),
-            4 => words!(u32),
-            8 => words!(u64),
-            _ => self.to.copy_from_slice(self.from),
-        }
+        reverse_each(self.from, self.to, self.width);
+    }
+}
+
+/// [`swap`] for what it is inlined into.
+#[inline(always)]
+pub(crate) fn reverse_each(from: &[u8], to: &mut [u8], width: usize) {
+    macro_rules! words {
+        ($type:ty) => {
+            for (to, from) in to.as_chunks_mut().0.iter_mut().zip(from.as_chunks().0) {
+                *to = <$type>::from_ne_bytes(*from).to_be_bytes();
+            }
+        };
+    }
+    match width {
+        2 => words!(u16),
+        4 => words!(u32),
+        8 => words!(u64),
+        _ => to.copy_from_slice(from),
     }
 }
 

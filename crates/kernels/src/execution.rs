@@ -1,7 +1,7 @@
 //! The jobs: a pipeline run integrated, blocked or sequential over one message, for any level.
 //!
-//! A job is a [`Kernel`]: `level.run(Integrated { .. })`, or `level.run_aes(..)` when a stage needs
-//! AES. The whole loop is compiled inside the level's shell, and the level is matched once a message.
+//! A job is a [`Kernel`]: `level.run(Integrated { .. })`. The whole loop is compiled inside the level's shell, and
+//! the level is matched once a message.
 //!
 //! ```
 //! use fusewire_kernels::{Level, execution::Integrated, stage::then, stages::{InternetSum, Swap}};
@@ -449,48 +449,5 @@ impl<L: Lanes, S: Run<L>> Kernel<L> for Apart<'_, S> {
             dst.copy_from_slice(if moved { work } else { src });
         }
         stage.finish(lanes, state, src.len())
-    }
-}
-
-/// A pipeline whose stages are each called through a function pointer, once a unit: what integration
-/// costs when stages are chosen at run time (Braun and Diot call them with macros to avoid it).
-pub struct ByPointer<S>(
-    /// The pipeline.
-    pub S,
-);
-
-impl<S: Stage> Stage for ByPointer<S> {
-    type Output = S::Output;
-    const NAME: &'static str = S::NAME;
-    const BLOCK: usize = S::BLOCK;
-    const WHOLE_BLOCKS: bool = S::WHOLE_BLOCKS;
-    const OUTPUT: Output = S::OUTPUT;
-    const STATE: usize = S::STATE;
-    const ORDERED: bool = S::ORDERED;
-    const VECTORS: usize = S::VECTORS;
-    const MOST_VECTORS: usize = S::MOST_VECTORS;
-}
-
-impl<L: Lanes, S: Run<L>> Run<L> for ByPointer<S> {
-    type State = S::State;
-    #[inline(always)]
-    fn start(&self, lanes: L) -> S::State {
-        self.0.start(lanes)
-    }
-    #[inline(always)]
-    fn unit<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
-        self.0.unit_by_pointer(lanes, state, x);
-    }
-    #[inline(always)]
-    fn pause<const N: usize>(&self, lanes: L, state: &mut S::State) {
-        self.0.pause::<N>(lanes, state);
-    }
-    #[inline(always)]
-    fn tail(&self, lanes: L, state: &mut S::State, x: &mut L::V, valid: usize) {
-        self.0.tail(lanes, state, x, valid);
-    }
-    #[inline(always)]
-    fn finish(&self, lanes: L, state: S::State, len: usize) -> S::Output {
-        self.0.finish(lanes, state, len)
     }
 }

@@ -5,7 +5,6 @@ use crate::arch::gcm::{Around, Before, Call, Direction, FIRST, Found, Key};
 use crate::execution::STRIP;
 use crate::transform::{swap_pass, swap_pass_in_place};
 use crate::{Level, Opened, Swap};
-use core::hint::black_box;
 use fusewire_base::Sum;
 
 /// An expanded key: round keys, powers of the hash key, the counter's table. Wiped when dropped.
@@ -151,55 +150,35 @@ impl GcmKey {
         verified(sum, &strips.finish(&self.key), tag, dst)
     }
 
-    /// As [`GcmKey::seal`], a few blocks at a time, each stage called through a function pointer.
-    pub(crate) fn seal_by_pointer(
-        &self,
-        swap: Swap,
-        nonce: &[u8; 12],
-        aad: &[u8],
-        src: &[u8],
-        dst: &mut [u8],
-    ) -> ([u8; 16], Sum) {
-        type Seal = fn(&Key, Call<'_>, &mut [u8]) -> Found;
-        let swap_it = black_box(swap_pass as fn(Level, Swap, &[u8], &mut [u8]));
-        let seal = black_box(Key::seal_in_place as Seal);
-        let sum_it = black_box(crate::sum as fn(Level, &[u8]) -> Sum);
-        let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
-        for (src, dst) in src.chunks(UNIT).zip(dst.chunks_mut(UNIT)) {
-            swap_it(self.level, swap, src, dst);
-            strips.next(dst.len(), |call| seal(&self.key, call, dst));
-            sum += sum_it(self.level, dst);
-        }
-        (strips.finish(&self.key), sum)
-    }
-
-    /// As [`GcmKey::open`] but for the tag, which is given back, in the same way.
-    pub(crate) fn open_by_pointer(
-        &self,
-        swap: Swap,
-        nonce: &[u8; 12],
-        aad: &[u8],
-        src: &[u8],
-        dst: &mut [u8],
-    ) -> ([u8; 16], Sum) {
-        type Open = fn(&Key, Direction, Around, Call<'_>, &[u8], &mut [u8]) -> Found;
-        let swap_it = black_box(swap_pass_in_place as fn(Level, Swap, &mut [u8]));
-        let open = black_box(Key::run as Open);
-        let sum_it = black_box(crate::sum as fn(Level, &[u8]) -> Sum);
-        let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
-        for (src, dst) in src.chunks(UNIT).zip(dst.chunks_mut(UNIT)) {
-            sum += sum_it(self.level, src);
-            strips.next(dst.len(), |call| {
-                open(&self.key, Direction::Open, Around::Nothing, call, src, dst)
-            });
-            swap_it(self.level, swap, dst);
-        }
-        (strips.finish(&self.key), sum)
+    /// A message of `len` bytes that passes by itself, without swap or sum, and in pieces.
+    pub fn pieces<'a>(&'a self, nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Pieces<'a> {
+        Pieces { key: &self.key, strips: Strips::new(nonce, aad, len) }
     }
 }
 
-/// Bytes of a unit where stages are called through pointers: eight vectors of the widest level.
-const UNIT: usize = 512;
+/// A message in pieces, each but the last a whole number of blocks.
+pub struct Pieces<'a> {
+    key: &'a Key,
+    strips: Strips<'a>,
+}
+
+impl Pieces<'_> {
+    /// Encrypts the next piece where it is.
+    pub fn seal(&mut self, piece: &mut [u8]) {
+        self.strips.next(piece.len(), |call| self.key.seal_in_place(call, piece));
+    }
+
+    /// Decrypts the next piece from `src` to `dst`, which is as long. Nobody may read it before the tag is right.
+    pub fn open(&mut self, src: &[u8], dst: &mut [u8]) {
+        let run = |call: Call<'_>| self.key.run(Direction::Open, Around::Nothing, call, src, dst);
+        self.strips.next(src.len(), run);
+    }
+
+    /// The tag of what has passed.
+    pub fn finish(self) -> [u8; 16] {
+        self.strips.finish(self.key)
+    }
+}
 
 /// A message in one call.
 fn whole<'a>(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Call<'a> {

@@ -82,24 +82,9 @@ impl Level {
         }
     }
 
-    /// AES-NI may be used (128 bits).
+    /// AES and carry-less products may be used: AES-NI and PCLMULQDQ at least.
     pub const fn aes(self) -> bool {
         self.features.aes
-    }
-
-    /// PCLMULQDQ may be used (128 bits).
-    pub const fn pclmul(self) -> bool {
-        self.features.aes
-    }
-
-    /// VAES may be used at the level's width.
-    pub const fn vaes(self) -> bool {
-        self.features.vaes
-    }
-
-    /// VPCLMULQDQ may be used at the level's width.
-    pub const fn vpclmulqdq(self) -> bool {
-        self.features.vaes
     }
 }
 

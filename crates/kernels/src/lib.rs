@@ -8,9 +8,11 @@
 //!
 //! What marshals or unmarshals on the way is a [`message`].
 //!
-//! This crate does no I/O, reads no clock but in its measurements and knows no protocol. The only
-//! unsafe code is in [`arch`].
+//! This crate does no I/O, reads no clock and knows no protocol. The only unsafe code is in [`arch`].
 #![deny(unsafe_code)]
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("fusewire-kernels is written for x86-64: its levels are portable, AVX2 and AVX-512");
 
 pub mod arch;
 pub mod arrays;
@@ -18,8 +20,6 @@ pub mod execution;
 pub mod gcm;
 mod level;
 mod library;
-#[cfg(not(fuzzing))]
-pub mod measure;
 pub mod message;
 mod scratch;
 pub mod stage;
@@ -28,7 +28,6 @@ pub mod stages;
 pub mod suites;
 mod tagless;
 mod transform;
-pub mod word_filter;
 
 pub use arch::{stream_copy, stream_fence};
 pub use execution::Execution;

@@ -6,13 +6,13 @@
 //!
 //! To write a stage:
 //! 1. a type that holds keys and parameters, made anew or borrowed for each message; `impl Stage`;
-//! 2. `impl<L: Lanes> Run<L>` (or `L: AesLanes`), every method `#[inline(always)]`. What changes from
+//! 2. `impl<L: Lanes> Run<L>`, every method `#[inline(always)]`. What changes from
 //!    unit to unit is in `State`, a local of the loop, so that it can live in registers.
 //! 3. `unit` takes `N` vectors, first bytes first; a job calls it with `N = VECTORS` as long as there
 //!    are that many, then with `N = 1`, then `tail` once with what is left of a vector.
 #![forbid(unsafe_code)]
 
-use crate::arch::{Lanes, Portable};
+use crate::arch::{Avx2, Avx512, Lanes, Portable};
 use crate::execution::Passes;
 
 /// What a stage gives for what it takes.
@@ -74,16 +74,6 @@ pub trait Run<L: Lanes>: Stage + Sized {
     fn pass(&self, lanes: L, state: &mut Self::State, passes: &mut Passes<'_>) {
         passes.run(lanes, self, state);
     }
-    /// As `unit`, each stage called through a function pointer.
-    #[inline(always)]
-    fn unit_by_pointer<const N: usize>(
-        &self,
-        lanes: L,
-        state: &mut Self::State,
-        x: &mut [L::V; N],
-    ) {
-        lanes.call_unit(self, state, x);
-    }
 }
 
 /// A borrowed stage is one too.
@@ -125,23 +115,11 @@ impl<L: Lanes, S: Run<L>> Run<L> for &S {
     fn pass(&self, lanes: L, state: &mut S::State, passes: &mut Passes<'_>) {
         (**self).pass(lanes, state, passes);
     }
-    #[inline(always)]
-    fn unit_by_pointer<const N: usize>(&self, lanes: L, state: &mut S::State, x: &mut [L::V; N]) {
-        (**self).unit_by_pointer(lanes, state, x);
-    }
 }
 
 /// A stage that runs at every level.
-#[cfg(target_arch = "x86_64")]
-pub trait AnyStage:
-    Run<Portable> + Run<crate::arch::Avx2<crate::arch::Plain>> + Run<crate::arch::Avx512>
-{
-}
-#[cfg(target_arch = "x86_64")]
-impl<S> AnyStage for S where
-    S: Run<Portable> + Run<crate::arch::Avx2<crate::arch::Plain>> + Run<crate::arch::Avx512>
-{
-}
+pub trait AnyStage: Run<Portable> + Run<Avx2> + Run<Avx512> {}
+impl<S> AnyStage for S where S: Run<Portable> + Run<Avx2> + Run<Avx512> {}
 
 /// Two stages or pipelines, the first first.
 #[derive(Clone, Copy, Debug)]
@@ -205,15 +183,5 @@ impl<L: Lanes, A: Run<L>, B: Run<L>> Run<L> for Then<A, B> {
     fn pass(&self, lanes: L, state: &mut Self::State, passes: &mut Passes<'_>) {
         self.0.pass(lanes, &mut state.0, passes);
         self.1.pass(lanes, &mut state.1, passes);
-    }
-    #[inline(always)]
-    fn unit_by_pointer<const N: usize>(
-        &self,
-        lanes: L,
-        state: &mut Self::State,
-        x: &mut [L::V; N],
-    ) {
-        self.0.unit_by_pointer(lanes, &mut state.0, x);
-        self.1.unit_by_pointer(lanes, &mut state.1, x);
     }
 }

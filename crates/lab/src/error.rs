@@ -20,6 +20,10 @@ pub enum Error {
     /// Identity or records failed.
     #[error(transparent)]
     Session(#[from] fusewire_session::Error),
+    /// A message cannot have parts.
+    #[cfg(feature = "experiments")]
+    #[error(transparent)]
+    Parts(#[from] fusewire_experiments::parts::Error),
     /// A file transfer failed.
     #[error(transparent)]
     Files(#[from] fusewire_files::Error),

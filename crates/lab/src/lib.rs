@@ -26,6 +26,8 @@ pub mod files;
 #[cfg(feature = "experiments")]
 pub mod inca;
 #[cfg(feature = "experiments")]
+pub mod kernels;
+#[cfg(feature = "experiments")]
 pub mod lab;
 #[cfg(feature = "experiments")]
 pub mod latency;

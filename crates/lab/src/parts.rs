@@ -6,18 +6,18 @@
 //! which is a pass more.
 
 use fusewire_base::Sum;
-use fusewire_kernels::measure::{Effort, alternate};
-use fusewire_session::parts::{PartsReceiver, PartsSender, message_len};
-use fusewire_session::{Cipher, Kernel, Swap};
+use fusewire_experiments::parts::{self, PartsReceiver, PartsSender, message_len};
+use fusewire_kernels::{Cipher, Level, Swap};
 use serde::Serialize;
 use std::hint::black_box;
 
+use crate::kernels::{Effort, alternate};
 use crate::{Error, Result};
 
 /// What is compared.
 pub struct Plan<'a> {
-    /// CPU level and execution.
-    pub kernel: Kernel,
+    /// The CPU level.
+    pub level: Level,
     /// The cipher: one with a block of 8 bytes.
     pub cipher: Cipher,
     /// Bytes of data in a message.
@@ -79,11 +79,11 @@ struct Bench {
 
 impl Bench {
     fn new(plan: &Plan<'_>, size: usize) -> Result<Bench> {
+        let (level, element, cipher) = (plan.level, Swap::Bytes32, plan.cipher);
         let key = *b"fusewire";
-        let (cipher, kernel, element) = (plan.cipher, plan.kernel, Swap::Bytes32);
         Ok(Bench {
-            sender: PartsSender::new(cipher, element, kernel, key)?,
-            receiver: PartsReceiver::new(cipher, element, kernel, key)?,
+            sender: PartsSender::new(level, element, cipher, key)?,
+            receiver: PartsReceiver::new(level, element, cipher, key)?,
             piece_bytes: plan.piece_bytes.max(1),
             data: (0..size).map(|i| (i * 131 + (i >> 8)) as u8).collect(),
             collected: vec![0; size],
@@ -93,7 +93,7 @@ impl Bench {
     }
 
     /// Does it once. Gives the length of what it made, and the message's sum.
-    fn once(&mut self, way: usize) -> std::result::Result<(usize, Sum), fusewire_session::Error> {
+    fn once(&mut self, way: usize) -> std::result::Result<(usize, Sum), parts::Error> {
         match WAYS[way] {
             "parts" => self.sender.seal(&self.data, &mut self.message),
             "length_first" => self.sender.seal_in_order(&self.data, &mut self.message),
@@ -155,7 +155,7 @@ fn measure(plan: &Plan<'_>, size: usize) -> Result<Line> {
         cipher: plan.cipher.to_string(),
         size_bytes: size,
         piece_bytes: plan.piece_bytes,
-        level: plan.kernel.level.name(),
+        level: plan.level.name(),
         parts: rates[0],
         length_first: rates[1],
         parts_pieces: rates[2],
@@ -172,7 +172,7 @@ mod tests {
     fn every_way_makes_the_same_message() {
         for cipher in [Cipher::PES, Cipher::SAFER_SIMPLIFIED, Cipher::SAFER_K64] {
             let plan = Plan {
-                kernel: Kernel::detect(),
+                level: Level::detect(),
                 cipher,
                 sizes: &[1, 4, 5, 12, 100, 1024, 4099],
                 piece_bytes: 37,
@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     fn a_cipher_with_a_tag_has_no_parts() {
-        let (kernel, effort) = (Kernel::detect(), Effort::SMOKE);
+        let (level, effort) = (Level::detect(), Effort::SMOKE);
         let plan =
-            Plan { kernel, cipher: Cipher::AES_256_GCM, sizes: &[64], piece_bytes: 8, effort };
+            Plan { level, cipher: Cipher::AES_256_GCM, sizes: &[64], piece_bytes: 8, effort };
         assert!(run(&plan, &mut |_| {}).is_err());
     }
 }

@@ -21,7 +21,6 @@ mod identity;
 mod key_log;
 pub mod keys;
 mod known_hosts;
-pub mod parts;
 mod paths;
 pub mod record;
 mod rendezvous;

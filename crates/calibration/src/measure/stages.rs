@@ -1,9 +1,10 @@
 //! Stages of the kernels: what each costs in a loop of its own, and what it adds to one.
 
+use fusewire_experiments::FletcherSum;
 use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Blocked, Integrated, Scan, Sequential};
 use fusewire_kernels::stage::{AnyStage, Output, Stage, then};
-use fusewire_kernels::stages::{Copy, CxorSum, FletcherSum, InternetSum, PesEncrypt, PesKey, Swap};
+use fusewire_kernels::stages::{Copy, CxorSum, InternetSum, PesEncrypt, PesKey, Swap};
 use fusewire_model::machine;
 use fusewire_model::{Implementation, Pipeline};
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
 use clap::Args;
-use fusewire_kernels::measure::{self, CheckLine, Effort, Line, Plan, SIZES};
+use fusewire_lab::kernels::{self, CheckLine, Effort, Line, Plan, SIZES};
 use fusewire_session::Level;
 use serde_json::json;
 
@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result {
         heading(level)?;
     }
     let mut written: Result = Ok(());
-    measure::pipelines(&plan, &mut |line| {
+    kernels::pipelines(&plan, &mut |line| {
         progress.clear();
         if written.is_ok() {
             written = if options.json { values(line) } else { row(line) };
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result {
     let mut written: Result = Ok(());
     // Of the length at hand: what the other forms of CXOR are compared with.
     let (mut load_only, mut standard) = (0.0, 0.0);
-    measure::checks(&plan, &mut |line| {
+    kernels::checks(&plan, &mut |line| {
         progress.clear();
         if written.is_ok() {
             match line.form {

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use fusewire_kernels::measure::Effort;
+use fusewire_lab::kernels::Effort;
 use fusewire_lab::parts::{self, Line, Plan};
-use fusewire_session::{Cipher, Execution, Kernel};
+use fusewire_session::Cipher;
 
 use super::kernels::level;
 use crate::output::{Result, json};
@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result {
     let level = level(options.level.as_deref())?;
     let sizes: Vec<usize> = options.sizes.iter().map(|n| *n as usize).collect();
     let plan = Plan {
-        kernel: Kernel { level, execution: Execution::Integrated },
+        level,
         cipher: options.cipher,
         sizes: &sizes,
         piece_bytes: options.piece_bytes as usize,

@@ -4,7 +4,8 @@
 //! Where a message is short that counts. A [`Bound`] loop was matched when it was made, and takes its
 //! message in registers.
 
-use super::{Avx2, Avx512, Lanes, Plain, Portable, avx2, avx512, portable};
+use super::simd::{avx2, avx512};
+use super::{Avx2, Avx512, Lanes, Portable, portable};
 use crate::Level;
 use crate::level::Kind;
 
@@ -28,13 +29,13 @@ pub trait Entry<L: Lanes> {
 /// An entry that can run at every level.
 pub trait AnyEntry<C, T>:
     Entry<Portable, Context = C, Output = T>
-    + Entry<Avx2<Plain>, Context = C, Output = T>
+    + Entry<Avx2, Context = C, Output = T>
     + Entry<Avx512, Context = C, Output = T>
 {
 }
 impl<C, T, E> AnyEntry<C, T> for E where
     E: Entry<Portable, Context = C, Output = T>
-        + Entry<Avx2<Plain>, Context = C, Output = T>
+        + Entry<Avx2, Context = C, Output = T>
         + Entry<Avx512, Context = C, Output = T>
 {
 }

@@ -10,29 +10,23 @@
 //! closures are to be avoided for the same reason.
 #![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "x86_64")]
 mod bound;
 pub mod chacha;
 pub(crate) mod gcm;
-#[cfg(target_arch = "x86_64")]
 mod partial;
 mod portable;
 pub mod safer;
+mod simd;
 mod stream;
+mod vector;
 mod zip;
 
-#[cfg(target_arch = "x86_64")]
-pub use avx2::{Aesni, Avx2, Plain, Vaes};
-#[cfg(target_arch = "x86_64")]
-pub use avx512::Avx512;
-#[cfg(target_arch = "x86_64")]
 pub use bound::{AnyEntry, Bound, Entry};
 pub use portable::Portable;
+pub(crate) use simd::AesKernel;
+pub use simd::{Avx2, Avx512, Simd};
 pub use stream::{stream_copy, stream_fence};
+pub(crate) use vector::Vector;
 pub use zip::Zip;
 
 use crate::Level;
@@ -65,8 +59,6 @@ pub trait Lanes: Copy + Send + Sync + 'static {
 
     /// All bits zero.
     fn zero(self) -> Self::V;
-    /// `x` in every byte.
-    fn splat8(self, x: u8) -> Self::V;
     /// `x` in every 16-bit lane.
     fn splat16(self, x: u16) -> Self::V;
     /// `x` in every 32-bit lane.
@@ -86,8 +78,6 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn add8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Difference of each byte, modulo 2^8.
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Sum of each 16-bit lane, modulo 2^16.
-    fn add16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Half the sum of each 16-bit lane, rounded up, nothing lost on the way.
     fn average16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of each 32-bit lane, modulo 2^32.
@@ -98,27 +88,17 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn add64(self, a: Self::V, b: Self::V) -> Self::V;
     /// Difference of each 64-bit lane, modulo 2^64.
     fn sub64(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Each 32-bit lane shifted left.
-    fn shl32<const BITS: u32>(self, x: Self::V) -> Self::V;
-    /// Each 32-bit lane shifted right.
-    fn shr32<const BITS: u32>(self, x: Self::V) -> Self::V;
     /// Each 32-bit lane rotated left.
     fn rotl32<const BITS: u32>(self, x: Self::V) -> Self::V;
     /// Each 64-bit lane shifted left.
     fn shl64<const BITS: u32>(self, x: Self::V) -> Self::V;
     /// Each 64-bit lane shifted right.
     fn shr64<const BITS: u32>(self, x: Self::V) -> Self::V;
-    /// Each 16-bit lane shifted right.
-    fn shr16<const BITS: u32>(self, x: Self::V) -> Self::V;
     /// Product of the low 32 bits of each 64-bit lane, 64 bits wide.
     fn mul32(self, a: Self::V, b: Self::V) -> Self::V;
 
-    /// The two bytes of each 16-bit lane exchanged.
-    fn swap16(self, x: Self::V) -> Self::V;
-    /// The four bytes of each 32-bit lane reversed.
-    fn swap32(self, x: Self::V) -> Self::V;
-    /// The eight bytes of each 64-bit lane reversed.
-    fn swap64(self, x: Self::V) -> Self::V;
+    /// The bytes of each 16, 32 or 64-bit lane reversed: of each `BYTES`, 2, 4 or 8.
+    fn swap<const BYTES: usize>(self, x: Self::V) -> Self::V;
     /// In each 16 bytes: byte `i` becomes byte `control[i] % 16` of `x`. Controls are 0 to 15.
     fn shuffle(self, x: Self::V, control: [u8; 16]) -> Self::V;
 
@@ -140,69 +120,41 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn pin(self, x: Self::V) -> Self::V;
     /// Does nothing with `x`; but what made it, a load say, is done.
     fn keep_load(self, x: Self::V);
-    /// Calls `stage.unit` through a function pointer that the optimiser cannot see through.
-    fn call_unit<S: crate::stage::Run<Self>, const N: usize>(
-        self,
-        stage: &S,
-        state: &mut S::State,
-        x: &mut [Self::V; N],
-    );
+    /// Runs `kernel` in a function of its own, through a pointer that the optimiser cannot see through: what a
+    /// loop costs whose stages are chosen at run time.
+    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Output;
 }
 
 /// `x`, in a general register, hidden from the optimiser: what is computed with it stays scalar.
 #[inline(always)]
 pub fn in_register(x: u64) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let mut x = x;
-        // SAFETY: there is no instruction in it.
-        unsafe {
-            core::arch::asm!("/* {0} */", inout(reg) x, options(pure, nomem, nostack, preserves_flags));
-        }
-        x
+    let mut x = x;
+    // SAFETY: there is no instruction in it.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(reg) x, options(pure, nomem, nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    core::hint::black_box(x)
+    x
 }
 
 /// `x` has been made and is in a register.
 #[inline(always)]
 fn made(x: u64) {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: there is no instruction in it.
     unsafe {
         core::arch::asm!("/* {0} */", in(reg) x, options(nomem, nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    core::hint::black_box(x);
 }
 
-/// Levels with AES rounds and carry-less multiplication over every 16 bytes of a vector.
-pub trait AesLanes: Lanes {
-    /// One AES round: ShiftRows, SubBytes, MixColumns, then xor of `key`, in each 16 bytes.
-    fn aes_round(self, x: Self::V, key: Self::V) -> Self::V;
-    /// The last AES round, without MixColumns.
-    fn aes_last(self, x: Self::V, key: Self::V) -> Self::V;
-    /// Carry-less product in each 16 bytes of 64-bit halves: bit 0 of `HALVES` chooses the half of
-    /// `a`, bit 4 that of `b`.
-    fn clmul<const HALVES: i32>(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Exclusive or of all 16-byte lanes.
-    fn xor_lanes(self, x: Self::V) -> core::arch::x86_64::__m128i;
-    /// `parts[i % lanes]` in 16-byte lane `i`, for vectors of up to four lanes.
-    fn lanes128(self, parts: [[u8; 16]; 4]) -> Self::V;
-}
-
-/// `2^(i + first)` for the 16-bit lanes `i` of a vector, powers going round after 2^15: a product with it
-/// has in its halves what a turn by as many bits leaves at each end.
-const fn powers16(first: usize) -> [u8; 64] {
-    let mut powers = [0; 64];
+/// The byte shuffle of 16 that reverses each `bytes` of them, a power of two.
+pub(crate) const fn reversal(bytes: usize) -> [u8; 16] {
+    let mut control = [0; 16];
     let mut i = 0;
-    while i < 32 {
-        let power = 1u16 << ((i + first) % 16);
-        [powers[2 * i], powers[2 * i + 1]] = power.to_le_bytes();
+    while i < 16 {
+        // Within a word, a byte comes from as far from the other end.
+        control[i] = (i ^ (bytes - 1)) as u8;
         i += 1;
     }
-    powers
+    control
 }
 
 /// A whole loop, generic over the level it is compiled for. `run` must be `#[inline(always)]`.
@@ -214,32 +166,15 @@ pub trait Kernel<L: Lanes> {
 }
 
 /// A kernel that can run at every level.
-#[cfg(target_arch = "x86_64")]
 pub trait AnyKernel<T>:
-    Kernel<Portable, Output = T> + Kernel<Avx2<Plain>, Output = T> + Kernel<Avx512, Output = T>
+    Kernel<Portable, Output = T> + Kernel<Avx2, Output = T> + Kernel<Avx512, Output = T>
 {
 }
-#[cfg(target_arch = "x86_64")]
 impl<T, K> AnyKernel<T> for K where
-    K: Kernel<Portable, Output = T> + Kernel<Avx2<Plain>, Output = T> + Kernel<Avx512, Output = T>
+    K: Kernel<Portable, Output = T> + Kernel<Avx2, Output = T> + Kernel<Avx512, Output = T>
 {
 }
 
-/// A kernel that can run at every level that has AES.
-#[cfg(target_arch = "x86_64")]
-pub trait AesKernel<T>:
-    Kernel<Avx2<Aesni>, Output = T> + Kernel<Avx2<Vaes>, Output = T> + Kernel<Avx512, Output = T>
-{
-}
-#[cfg(target_arch = "x86_64")]
-impl<T, K> AesKernel<T> for K where
-    K: Kernel<Avx2<Aesni>, Output = T>
-        + Kernel<Avx2<Vaes>, Output = T>
-        + Kernel<Avx512, Output = T>
-{
-}
-
-#[cfg(target_arch = "x86_64")]
 impl Level {
     /// Runs `kernel` compiled for this level. The one dispatch of a message.
     #[inline]
@@ -247,9 +182,9 @@ impl Level {
         match self.kind {
             Kind::Portable => portable::shell(kernel),
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
-            Kind::Avx2 => unsafe { avx2::shell(kernel) },
+            Kind::Avx2 => unsafe { simd::avx2::shell(kernel) },
             // SAFETY: as above.
-            Kind::Avx512 => unsafe { avx512::shell(kernel) },
+            Kind::Avx512 => unsafe { simd::avx512::shell(kernel) },
         }
     }
 
@@ -258,14 +193,14 @@ impl Level {
     /// # Errors
     /// The kernel itself, when [`Level::aes`] is false.
     #[inline]
-    pub fn run_aes<T, K: AesKernel<T>>(self, kernel: K) -> Result<T, K> {
+    pub(crate) fn run_aes<K: AesKernel>(self, kernel: K) -> Result<K::Output, K> {
         match self.kind {
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
-            Kind::Avx512 => Ok(unsafe { avx512::shell(kernel) }),
+            Kind::Avx512 => Ok(unsafe { simd::avx512::shell(simd::Aes512(kernel)) }),
             // SAFETY: as above; `vaes` is set only by detection.
-            Kind::Avx2 if self.features.vaes => Ok(unsafe { avx2::shell_vaes(kernel) }),
+            Kind::Avx2 if self.features.vaes => Ok(unsafe { simd::vaes(kernel) }),
             // SAFETY: as above; `aes` is set only by detection.
-            Kind::Avx2 if self.features.aes => Ok(unsafe { avx2::shell_aesni(kernel) }),
+            Kind::Avx2 if self.features.aes => Ok(unsafe { simd::aesni(kernel) }),
             _ => Err(kernel),
         }
     }
@@ -279,7 +214,6 @@ pub(crate) struct Cpu {
     pub(crate) avx512: bool,
 }
 
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn detect() -> Cpu {
     use std::arch::is_x86_feature_detected as has;
     let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("sse4.2") && has!("popcnt");

@@ -1,7 +1,6 @@
 //! Vectors of four 32-bit words in plain Rust, for every CPU.
 
 use super::{Entry, Kernel, Lanes};
-use crate::stage::Run;
 
 /// The token of the portable level.
 #[derive(Clone, Copy, Debug)]
@@ -79,13 +78,13 @@ fn from64(x: [u64; 2]) -> V {
     [x[0] as u32, (x[0] >> 32) as u32, x[1] as u32, (x[1] >> 32) as u32]
 }
 
-/// Adds lanes of bytes or 16-bit words inside a word; `high` has the top bit of each lane.
+/// Adds bytes inside a word; `high` has the top bit of each.
 #[inline(always)]
 fn add_within(a: u32, b: u32, high: u32) -> u32 {
     (a & !high).wrapping_add(b & !high) ^ ((a ^ b) & high)
 }
 
-/// Subtracts lanes of bytes inside a word; `high` has the top bit of each lane.
+/// Subtracts bytes inside a word; `high` has the top bit of each.
 #[inline(always)]
 fn sub_within(a: u32, b: u32, high: u32) -> u32 {
     (a | high).wrapping_sub(b & !high) ^ ((a ^ !b) & high)
@@ -142,10 +141,6 @@ impl Lanes for Portable {
         [0; 4]
     }
     #[inline(always)]
-    fn splat8(self, x: u8) -> V {
-        [u32::from(x) * 0x0101_0101; 4]
-    }
-    #[inline(always)]
     fn splat16(self, x: u16) -> V {
         [u32::from(x) * 0x0001_0001; 4]
     }
@@ -182,10 +177,6 @@ impl Lanes for Portable {
         each!(|a, b| sub_within(a, b, 0x8080_8080), a, b)
     }
     #[inline(always)]
-    fn add16(self, a: V, b: V) -> V {
-        each!(|a, b| add_within(a, b, 0x8000_8000), a, b)
-    }
-    #[inline(always)]
     fn average16(self, a: V, b: V) -> V {
         each!(|a: u32, b: u32| (a | b) - (((a ^ b) & 0xfffe_fffe) >> 1), a, b)
     }
@@ -208,14 +199,6 @@ impl Lanes for Portable {
         from64([a[0].wrapping_sub(b[0]), a[1].wrapping_sub(b[1])])
     }
     #[inline(always)]
-    fn shl32<const BITS: u32>(self, x: V) -> V {
-        each!(|x| x << BITS, x)
-    }
-    #[inline(always)]
-    fn shr32<const BITS: u32>(self, x: V) -> V {
-        each!(|x| x >> BITS, x)
-    }
-    #[inline(always)]
     fn rotl32<const BITS: u32>(self, x: V) -> V {
         each!(|x: u32| x.rotate_left(BITS), x)
     }
@@ -230,25 +213,16 @@ impl Lanes for Portable {
         from64([x[0] >> BITS, x[1] >> BITS])
     }
     #[inline(always)]
-    fn shr16<const BITS: u32>(self, x: V) -> V {
-        let mask = u32::from(u16::MAX >> BITS) * 0x0001_0001;
-        each!(|x| x >> BITS & mask, x)
-    }
-    #[inline(always)]
     fn mul32(self, a: V, b: V) -> V {
         from64([u64::from(a[0]) * u64::from(b[0]), u64::from(a[2]) * u64::from(b[2])])
     }
     #[inline(always)]
-    fn swap16(self, x: V) -> V {
-        each!(|x: u32| (x & 0x00ff_00ff) << 8 | (x >> 8 & 0x00ff_00ff), x)
-    }
-    #[inline(always)]
-    fn swap32(self, x: V) -> V {
-        each!(u32::swap_bytes, x)
-    }
-    #[inline(always)]
-    fn swap64(self, x: V) -> V {
-        [x[1].swap_bytes(), x[0].swap_bytes(), x[3].swap_bytes(), x[2].swap_bytes()]
+    fn swap<const BYTES: usize>(self, x: V) -> V {
+        match BYTES {
+            2 => each!(|x: u32| (x & 0x00ff_00ff) << 8 | (x >> 8 & 0x00ff_00ff), x),
+            4 => each!(u32::swap_bytes, x),
+            _ => [x[1].swap_bytes(), x[0].swap_bytes(), x[3].swap_bytes(), x[2].swap_bytes()],
+        }
     }
     #[inline(always)]
     fn shuffle(self, x: V, control: [u8; 16]) -> V {
@@ -312,16 +286,8 @@ impl Lanes for Portable {
         }
     }
     #[inline(always)]
-    fn call_unit<S: Run<Self>, const N: usize>(
-        self,
-        stage: &S,
-        state: &mut S::State,
-        x: &mut [V; N],
-    ) {
-        fn unit<S: Run<Portable>, const N: usize>(stage: &S, state: &mut S::State, x: &mut [V; N]) {
-            stage.unit(Portable(()), state, x);
-        }
-        let pointer: fn(&S, &mut S::State, &mut [V; N]) = core::hint::black_box(unit::<S, N>);
-        pointer(stage, state, x);
+    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Output {
+        let shell: fn(K) -> K::Output = core::hint::black_box(shell::<K>);
+        shell(kernel)
     }
 }

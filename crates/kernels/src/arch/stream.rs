@@ -11,7 +11,6 @@ const LINE: usize = 64;
 ///
 /// # Panics
 /// When the lengths differ.
-#[cfg(target_arch = "x86_64")]
 pub fn stream_copy(from: &[u8], to: &mut [u8]) {
     use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     assert_eq!(from.len(), to.len());
@@ -40,26 +39,11 @@ pub fn stream_copy(from: &[u8], to: &mut [u8]) {
 }
 
 /// Makes the stores of [`stream_copy`] visible before every store that follows.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn stream_fence() {
     // SAFETY: SSE belongs to every x86-64, and a fence touches no memory.
     unsafe { core::arch::x86_64::_mm_sfence() }
 }
-
-/// Copies `from` to `to`.
-///
-/// # Panics
-/// When the lengths differ.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn stream_copy(from: &[u8], to: &mut [u8]) {
-    to.copy_from_slice(from);
-}
-
-/// Nothing: there were no stores past the caches.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub fn stream_fence() {}
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{BLOCK, DIRECT, Pass, joined};
+use crate::arrays::reverse_each;
 use crate::transform::Swap;
 use fusewire_base::Sum;
 
@@ -175,20 +176,8 @@ impl<'t> Sealing<'t> {
     }
 }
 
-/// From `from` to `to`, which is as long, each `width` bytes reversed. These loops are what LLVM makes vectors of.
+/// From `from` to `to`, which is as long, each `width` bytes reversed.
 pub(super) fn copy_swapped(to: &mut [u8], from: &[u8], width: usize) {
-    macro_rules! words {
-        ($type:ty) => {
-            for (to, from) in to.as_chunks_mut().0.iter_mut().zip(from.as_chunks().0) {
-                *to = <$type>::from_ne_bytes(*from).to_be_bytes();
-            }
-        };
-    }
-    match width {
-        1 => to.copy_from_slice(from),
-        2 => words!(u16),
-        4 => words!(u32),
-        8 => words!(u64),
-        _ => unreachable!("elements of 1, 2, 4 or 8 bytes"),
-    }
+    assert!(matches!(width, 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes");
+    reverse_each(from, to, width);
 }

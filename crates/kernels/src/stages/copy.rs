@@ -57,6 +57,4 @@ impl<L: Lanes> Run<L> for Nothing {
     fn finish(&self, _: L, _: (), _: usize) {}
     #[inline(always)]
     fn pass(&self, _: L, _: &mut (), _: &mut Passes<'_>) {}
-    #[inline(always)]
-    fn unit_by_pointer<const N: usize>(&self, _: L, _: &mut (), _: &mut [L::V; N]) {}
 }

@@ -4,21 +4,18 @@
 mod chacha;
 mod copy;
 mod crc32c;
-pub mod cxor;
-mod fletcher;
+mod cxor;
 mod internet;
 mod pes;
 mod poly1305;
 mod poly1305_wide;
 mod safer;
 mod swap;
-pub mod textbook;
 
 pub use chacha::{ChaCha, ChaChaKey};
 pub use copy::{Copy, Nothing};
 pub use crc32c::{Crc32c, crc32c_of};
 pub use cxor::{Cxor, CxorSum};
-pub use fletcher::{Fletcher, FletcherSum};
 pub use internet::InternetSum;
 pub use pes::{PesDecrypt, PesEncrypt, PesKey};
 pub use poly1305::Poly1305;

@@ -189,7 +189,7 @@ const INTERLEAVE: [u8; 16] = [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 
 /// 2-PHT of all pairs of neighbours.
 #[inline(always)]
 fn pht<L: SaferLanes>(lanes: L, x: L::V) -> L::V {
-    let sum = lanes.add8(x, lanes.swap16(x));
+    let sum = lanes.add8(x, lanes.swap::<2>(x));
     lanes.add8(sum, lanes.and(x, lanes.splat64(FIRST_OF_PAIR)))
 }
 
@@ -197,7 +197,7 @@ fn pht<L: SaferLanes>(lanes: L, x: L::V) -> L::V {
 #[inline(always)]
 fn inverse_pht<L: SaferLanes>(lanes: L, x: L::V) -> L::V {
     // c - d in the first byte of each pair and d - c in the second, to which d is added.
-    let difference = lanes.sub8(x, lanes.swap16(x));
+    let difference = lanes.sub8(x, lanes.swap::<2>(x));
     lanes.add8(difference, lanes.and(x, lanes.splat64(!FIRST_OF_PAIR)))
 }
 

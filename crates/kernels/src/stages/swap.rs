@@ -4,7 +4,7 @@
 //! shuffle that makes no difference to the loop, and a pipeline need not be compiled for each.
 #![forbid(unsafe_code)]
 
-use crate::arch::Lanes;
+use crate::arch::{Lanes, reversal};
 use crate::stage::{Output, Run, Stage};
 
 /// Reverses the bytes of each word of `BYTES` (2, 4 or 8). An incomplete last word stays as it is, so
@@ -16,11 +16,7 @@ impl<const BYTES: usize> Swap<BYTES> {
     #[inline(always)]
     fn vector<L: Lanes>(lanes: L, x: L::V) -> L::V {
         const { assert!(matches!(BYTES, 2 | 4 | 8), "words of 2, 4 or 8 bytes") };
-        match BYTES {
-            2 => lanes.swap16(x),
-            4 => lanes.swap32(x),
-            _ => lanes.swap64(x),
-        }
+        lanes.swap::<BYTES>(x)
     }
 }
 
@@ -73,23 +69,16 @@ impl AnySwap {
     /// With any other length.
     pub const fn new(bytes: usize) -> Self {
         assert!(matches!(bytes, 2 | 4 | 8), "words of 2, 4 or 8 bytes");
-        let mut control = [0; 16];
-        let mut i = 0;
-        while i < 16 {
-            // Within a word, a byte comes from as far from the other end.
-            control[i] = (i ^ (bytes - 1)) as u8;
-            i += 1;
-        }
-        AnySwap { control, bytes }
+        AnySwap { control: reversal(bytes), bytes }
     }
 
     #[inline(always)]
     fn vector<L: Lanes>(self, lanes: L, control: L::V, x: L::V) -> L::V {
         match self.bytes {
             _ if L::SHUFFLES => lanes.shuffle_by(x, control),
-            2 => lanes.swap16(x),
-            4 => lanes.swap32(x),
-            _ => lanes.swap64(x),
+            2 => lanes.swap::<2>(x),
+            4 => lanes.swap::<4>(x),
+            _ => lanes.swap::<8>(x),
         }
     }
 }

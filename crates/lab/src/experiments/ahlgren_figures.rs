@@ -294,10 +294,10 @@ const UNITS: &str = "whole units";
 const PORTABLE: &str = "this system's loop, portable";
 
 fn word_filters(bench: &mut Bench<'_>) -> Result<()> {
+    use fusewire_experiments::word_filter::{whole_blocks, word_filters};
     use fusewire_kernels::execution::Integrated;
     use fusewire_kernels::stage::then;
     use fusewire_kernels::stages::{InternetSum, PesEncrypt, PesKey, Swap};
-    use fusewire_kernels::word_filter::{whole_blocks, word_filters};
     use std::hint::black_box;
 
     let level = fusewire_kernels::Level::available()[0];

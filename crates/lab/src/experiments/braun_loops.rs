@@ -1,7 +1,6 @@
 //! Braun and Diot, sections 3.2 and 4.1: the data manipulations alone, over all pipelines of the kernels; and
 //! function pointers in place of macros.
 
-use fusewire_kernels::measure::{Direction, Effort, Plan, pipelines};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::kernels::{Direction, Effort, Plan, pipelines};
 use crate::record::{Place, Point};
 
 const BYTES: Axis = Axis::logarithmic("message", "bytes");

@@ -1,12 +1,12 @@
 //! Braun and Diot, section 3.2.2: message parts B, C, A beside a length that is known first.
 
-use fusewire_kernels::measure::Effort;
-use fusewire_session::{Cipher, Kernel};
+use fusewire_session::Cipher;
 use std::time::Duration;
 
 use crate::Result;
 use crate::bench::Bench;
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::kernels::Effort;
 use crate::parts::{self, Plan};
 use crate::record::{Place, Point};
 
@@ -68,13 +68,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     );
     bench.rounds(bench.choose(3, 31), |bench, _| {
         for (piece_bytes, pieces) in [(256, "pieces"), (4096, "pieces-4096")] {
-            let plan = Plan {
-                kernel: Kernel { level, ..Kernel::detect() },
-                cipher: Cipher::PES,
-                sizes,
-                piece_bytes,
-                effort,
-            };
+            let plan = Plan { level, cipher: Cipher::PES, sizes, piece_bytes, effort };
             parts::run(&plan, &mut |line| {
                 let size = line.size_bytes;
                 // Shorter data is one piece.

@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
+use fusewire_experiments::{FletcherSum, cxor, textbook};
 use fusewire_kernels::execution::Scan;
-use fusewire_kernels::stages::{CxorSum, FletcherSum, cxor, textbook};
+use fusewire_kernels::stages::CxorSum;
 
 use crate::bench::{Bench, Method};
 use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};

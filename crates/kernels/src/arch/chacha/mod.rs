@@ -8,9 +8,7 @@
 //! round is plain vector arithmetic; a transposition at the end brings the keystream into the order of
 //! the message. [`Work`] is the loop's memory.
 
-#[cfg(target_arch = "x86_64")]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod generic;
 

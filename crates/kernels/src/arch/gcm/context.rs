@@ -20,7 +20,7 @@ const KEYS: usize = 15;
 
 /// The reverse of the sixteen bytes of a block: GHASH reads a block as a polynomial whose first bit
 /// is the lowest coefficient.
-pub(super) const REVERSE: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+pub(super) const REVERSE: [u8; 16] = crate::arch::reversal(16);
 
 /// All that the loop reads of a key. Filled for one vector width.
 #[repr(C, align(64))]

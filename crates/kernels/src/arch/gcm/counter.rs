@@ -6,7 +6,7 @@
 
 use super::context::Context;
 use super::fused::{Message, N, Scratch, WIDEST};
-use super::lanes::GcmLanes;
+use crate::arch::Vector;
 use core::arch::x86_64::*;
 
 /// The counter and what it starts the cipher with.
@@ -21,7 +21,7 @@ pub(super) struct Counter {
 
 impl Counter {
     #[inline(always)]
-    pub(super) unsafe fn new<L: GcmLanes>(
+    pub(super) unsafe fn new<V: Vector>(
         context: &Context,
         message: &Message<'_>,
     ) -> (Counter, __m128i) {
@@ -34,7 +34,7 @@ impl Counter {
             );
             let key = [
                 _mm_loadu_si128(context.keys.as_ptr().cast()),
-                _mm_loadu_si128(context.keys.as_ptr().add(L::BYTES).cast()),
+                _mm_loadu_si128(context.keys.as_ptr().add(V::BYTES).cast()),
             ];
             let zero = _mm_setzero_si128();
             let mut counter = Counter { base: zero, nonce, key, low: 0, high: 0 };
@@ -58,24 +58,21 @@ impl Counter {
 
     /// The states after round 1 of the next `M` vectors.
     #[inline(always)]
-    pub(super) unsafe fn start<L: GcmLanes, const M: usize>(
-        &mut self,
-        context: &Context,
-    ) -> [L::V; M] {
+    pub(super) unsafe fn start<V: Vector, const M: usize>(&mut self, context: &Context) -> [V; M] {
         // SAFETY: the table goes on behind its 256 entries for more than a batch.
         unsafe {
             let mut table: *const u8 = context.counter.as_ptr().add(self.low).cast();
             let mut wrapped = core::mem::MaybeUninit::<Scratch<{ N * 16 * WIDEST }>>::uninit();
             let wrapped: *mut u8 = wrapped.as_mut_ptr().cast();
-            self.low += M * L::BLOCKS;
+            self.low += M * V::BLOCKS;
             if self.low >= 256 {
-                self.wrap::<L, M>(table, wrapped);
+                self.wrap::<V, M>(table, wrapped);
                 table = wrapped;
             }
-            let base = L::broadcast(self.base);
+            let base = V::broadcast(self.base);
             let mut states = [base; M];
             for (i, state) in states.iter_mut().enumerate() {
-                *state = L::xor(base, L::load(table.add(i * L::BYTES)));
+                *state = V::xor(base, V::load(table.add(i * V::BYTES)));
             }
             states
         }
@@ -84,7 +81,7 @@ impl Counter {
     /// Goes on to the next 256 counters, and writes to `wrapped` the `M` vectors at `table`, changed so
     /// that with the new base they give the blocks before the wrap their old one.
     #[inline(always)]
-    unsafe fn wrap<L: GcmLanes, const M: usize>(&mut self, table: *const u8, wrapped: *mut u8) {
+    unsafe fn wrap<V: Vector, const M: usize>(&mut self, table: *const u8, wrapped: *mut u8) {
         // SAFETY: as in `start`; the array holds the difference for a whole vector, then zeros.
         unsafe {
             let old = self.base;
@@ -92,15 +89,15 @@ impl Counter {
             self.high = self.high.wrapping_add(1) & 0x00ff_ffff;
             self.base = self.base(self.high);
             let mut changes = Scratch::<{ 32 * WIDEST }>([0; 32 * WIDEST]);
-            L::store(changes.0.as_mut_ptr(), L::broadcast(_mm_xor_si128(old, self.base)));
+            V::store(changes.0.as_mut_ptr(), V::broadcast(_mm_xor_si128(old, self.base)));
             for i in 0..M {
                 // Blocks of this vector that come after the wrap.
                 let after =
-                    (self.low + (i + 1) * L::BLOCKS).saturating_sub(M * L::BLOCKS).min(L::BLOCKS);
-                let change = L::load(changes.0.as_ptr().add(16 * after));
-                L::store(
-                    wrapped.add(i * L::BYTES),
-                    L::xor(change, L::load(table.add(i * L::BYTES))),
+                    (self.low + (i + 1) * V::BLOCKS).saturating_sub(M * V::BLOCKS).min(V::BLOCKS);
+                let change = V::load(changes.0.as_ptr().add(16 * after));
+                V::store(
+                    wrapped.add(i * V::BYTES),
+                    V::xor(change, V::load(table.add(i * V::BYTES))),
                 );
             }
         }

@@ -8,21 +8,22 @@
 
 use super::context::{AGGREGATE, Context, POWERS, REVERSE, multiply, reduce};
 use super::fused::{Before, Message};
-use super::lanes::{GcmLanes, narrow};
+use super::narrow;
+use crate::arch::Vector;
 use core::arch::x86_64::*;
 
 /// The state of GHASH and of the sum while they run beside the cipher.
-pub(super) struct Digest<L: GcmLanes, const FUSED: bool> {
-    low: L::V,
-    middle: L::V,
-    high: L::V,
+pub(super) struct Digest<V: Vector, const FUSED: bool> {
+    low: V,
+    middle: V,
+    high: V,
     /// The first ciphertext vector of a pair, reversed, until the middle products.
-    first: L::V,
-    second: L::V,
+    first: V,
+    second: V,
     /// The hash of the aggregates before, times H, at the place of the second block of a batch.
-    carry: L::V,
-    total: L::V,
-    total_high: L::V,
+    carry: V,
+    total: V,
+    total_high: V,
     /// Index of the power that meets the first block of the next batch.
     power: usize,
     /// Blocks that are still to come, the lengths among them.
@@ -31,13 +32,13 @@ pub(super) struct Digest<L: GcmLanes, const FUSED: bool> {
     room: usize,
 }
 
-impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
+impl<V: Vector, const FUSED: bool> Digest<V, FUSED> {
     /// Begins with what comes before the first block.
     #[inline(always)]
     pub(super) unsafe fn new(context: &Context, message: &Message<'_>) -> Self {
         // SAFETY: vectors of the level that the caller vouches for.
         unsafe {
-            let zero = L::zero();
+            let zero = V::zero();
             let left = message.len.div_ceil(16) + usize::from(message.lengths.is_some());
             let power = if left < POWERS { POWERS - left } else { POWERS - AGGREGATE - 1 };
             let [mut low, mut middle, mut high] = [zero; 3];
@@ -50,7 +51,7 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
             if let (Some(block), index) = before {
                 let products = product(context, block, index);
                 [low, middle, high] =
-                    [L::first(products[0]), L::first(products[1]), L::first(products[2])];
+                    [V::first(products[0]), V::first(products[1]), V::first(products[2])];
             }
             let (first, second, carry, total, total_high) = (zero, zero, zero, zero, zero);
             let room = if left < POWERS { usize::MAX } else { AGGREGATE };
@@ -61,34 +62,34 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
     /// A part of the work on ciphertext vectors `2 * pair` and `2 * pair + 1` of a batch: 0 and 1
     /// multiply the outer halves of one, `v`, 2 the middle of both.
     #[inline(always)]
-    pub(super) unsafe fn step(&mut self, context: &Context, pair: usize, part: usize, v: L::V) {
+    pub(super) unsafe fn step(&mut self, context: &Context, pair: usize, part: usize, v: V) {
         // SAFETY: `power` plus a batch stays within the table and the zeros behind it.
         unsafe {
             if part < 2 {
                 let i = 2 * pair + part;
-                let mut v = L::shuffle(v, L::repeat(&REVERSE));
+                let mut v = V::shuffle(v, V::repeat(&REVERSE));
                 // Otherwise LLVM makes one shuffle of this and of the unpacking below: four of two.
-                L::pin(&mut v);
-                if i == 1 / L::BLOCKS {
-                    v = L::xor(v, self.carry);
+                V::pin(&mut v);
+                if i == 1 / V::BLOCKS {
+                    v = V::xor(v, self.carry);
                 }
-                let power = L::load(context.powers.as_ptr().add(self.power + i * L::BLOCKS).cast());
+                let power = V::load(context.powers.as_ptr().add(self.power + i * V::BLOCKS).cast());
                 let [low, high] = Self::products(v, power);
-                self.low = L::xor(self.low, low);
-                self.high = L::xor(self.high, high);
-                L::pin(&mut self.low);
-                L::pin(&mut self.high);
+                self.low = V::xor(self.low, low);
+                self.high = V::xor(self.high, high);
+                V::pin(&mut self.low);
+                V::pin(&mut self.high);
                 if part == 0 { self.first = v } else { self.second = v }
             } else {
-                let halves = L::xor(
-                    L::unpack_low(self.first, self.second),
-                    L::unpack_high(self.first, self.second),
+                let halves = V::xor(
+                    V::unpack_low(self.first, self.second),
+                    V::unpack_high(self.first, self.second),
                 );
-                let middles = context.middles.as_ptr().add(self.power + 2 * pair * L::BLOCKS);
-                let power = L::load(middles.cast());
+                let middles = context.middles.as_ptr().add(self.power + 2 * pair * V::BLOCKS);
+                let power = V::load(middles.cast());
                 let [near, far] = Self::products(halves, power);
-                self.middle = L::xor(L::xor(self.middle, near), far);
-                L::pin(&mut self.middle);
+                self.middle = V::xor(V::xor(self.middle, near), far);
+                V::pin(&mut self.middle);
             }
         }
     }
@@ -96,28 +97,28 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
     /// The products of low and of high halves, made one right after the other: Zen 4 dispatches nothing
     /// else in the cycle of a carry-less product, and a lone instruction between two costs a cycle.
     #[inline(always)]
-    unsafe fn products(mut a: L::V, mut b: L::V) -> [L::V; 2] {
+    unsafe fn products(mut a: V, mut b: V) -> [V; 2] {
         // SAFETY: as the caller vouches.
         unsafe {
-            L::pin(&mut a);
-            L::pin(&mut b);
-            let (mut low, mut high) = (L::mul_low(a, b), L::mul_high(a, b));
-            L::pin(&mut low);
-            L::pin(&mut high);
+            V::pin(&mut a);
+            V::pin(&mut b);
+            let (mut low, mut high) = (V::mul_low(a, b), V::mul_high(a, b));
+            V::pin(&mut low);
+            V::pin(&mut high);
             [low, high]
         }
     }
 
     /// Adds ciphertext vector `v` to the sum.
     #[inline(always)]
-    pub(super) unsafe fn add(&mut self, v: L::V) {
+    pub(super) unsafe fn add(&mut self, v: V) {
         if FUSED {
             // SAFETY: as the caller vouches.
             unsafe {
-                self.total = L::add64(self.total, v);
-                self.total_high = L::add64(self.total_high, L::high32(v));
-                L::pin(&mut self.total);
-                L::pin(&mut self.total_high);
+                self.total = V::add64(self.total, v);
+                self.total_high = V::add64(self.total_high, V::high32(v));
+                V::pin(&mut self.total);
+                V::pin(&mut self.total_high);
             }
         }
     }
@@ -129,10 +130,10 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
         self.room -= blocks;
         // SAFETY: as the caller vouches.
         unsafe {
-            self.carry = L::zero();
+            self.carry = V::zero();
             if self.room == 0 {
-                self.carry = L::second(self.reduced([_mm_setzero_si128(); 3]));
-                (self.low, self.middle, self.high) = (L::zero(), L::zero(), L::zero());
+                self.carry = V::second(self.reduced([_mm_setzero_si128(); 3]));
+                (self.low, self.middle, self.high) = (V::zero(), V::zero(), V::zero());
                 self.left -= AGGREGATE;
                 let last = self.left < POWERS;
                 self.power = if last { POWERS - self.left } else { POWERS - AGGREGATE - 1 };
@@ -146,9 +147,9 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
     pub(super) unsafe fn reduced(&self, more: [__m128i; 3]) -> __m128i {
         // SAFETY: as the caller vouches.
         unsafe {
-            let low = _mm_xor_si128(L::fold(self.low), more[0]);
-            let middle = _mm_xor_si128(L::fold(self.middle), more[1]);
-            let high = _mm_xor_si128(L::fold(self.high), more[2]);
+            let low = _mm_xor_si128(V::fold(self.low), more[0]);
+            let middle = _mm_xor_si128(V::fold(self.middle), more[1]);
+            let high = _mm_xor_si128(V::fold(self.high), more[2]);
             reduce(low, _mm_xor_si128(middle, _mm_xor_si128(low, high)), high)
         }
     }
@@ -158,10 +159,10 @@ impl<L: GcmLanes, const FUSED: bool> Digest<L, FUSED> {
     pub(super) unsafe fn sum(&self) -> u64 {
         // SAFETY: as the caller vouches.
         unsafe {
-            let low = L::sub64(self.total, L::low32_up(self.total_high));
-            let low = L::add64(L::low32(low), L::high32(low));
-            let high = L::add64(L::low32(self.total_high), L::high32(self.total_high));
-            L::sum64(L::add64(low, high))
+            let low = V::sub64(self.total, V::shl64::<32>(self.total_high));
+            let low = V::add64(V::low32(low), V::high32(low));
+            let high = V::add64(V::low32(self.total_high), V::high32(self.total_high));
+            V::sum64(V::add64(low, high))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a batch comes from and goes to: whole vectors of the message, or its ragged end.
 
 use super::fused::Message;
-use super::lanes::GcmLanes;
+use crate::arch::{self, Vector};
 use core::marker::PhantomData;
 
 /// Memory of the widest two vectors, aligned.
@@ -9,52 +9,52 @@ use core::marker::PhantomData;
 pub(super) struct Lines(pub(super) [u8; 128]);
 
 /// Moves vectors between the message and the registers, and swaps elements on the way.
-pub(super) trait Edge<L: GcmLanes> {
+pub(super) trait Edge<V: Vector> {
     /// Vector `i` of the source, zero beyond the end. Called once for each `i`.
-    unsafe fn load(&self, i: usize) -> L::V;
+    unsafe fn load(&self, i: usize) -> V;
     /// Vector `i` of plaintext, swapped.
-    unsafe fn swap(&self, i: usize, v: L::V) -> L::V;
+    unsafe fn swap(&self, i: usize, v: V) -> V;
     /// Vector `i` of ciphertext, zero beyond the end.
-    unsafe fn trim(&self, i: usize, v: L::V) -> L::V;
+    unsafe fn trim(&self, i: usize, v: V) -> V;
     /// Puts vector `i` into the destination.
-    unsafe fn store(&mut self, i: usize, v: L::V);
+    unsafe fn store(&mut self, i: usize, v: V);
 }
 
 /// Whole vectors.
-pub(super) struct Whole<L: GcmLanes> {
+pub(super) struct Whole<V: Vector> {
     /// The shuffle that swaps.
-    pub(super) swap: L::V,
+    pub(super) swap: V,
     pub(super) src: *const u8,
     pub(super) dst: *mut u8,
 }
 
-impl<L: GcmLanes> Edge<L> for Whole<L> {
+impl<V: Vector> Edge<V> for Whole<V> {
     #[inline(always)]
-    unsafe fn load(&self, i: usize) -> L::V {
+    unsafe fn load(&self, i: usize) -> V {
         // SAFETY: the caller vouches for a whole batch at `src`.
-        unsafe { L::load(self.src.add(i * L::BYTES)) }
+        unsafe { V::load(self.src.add(i * V::BYTES)) }
     }
 
     #[inline(always)]
-    unsafe fn swap(&self, _: usize, v: L::V) -> L::V {
+    unsafe fn swap(&self, _: usize, v: V) -> V {
         // SAFETY: the level, as the caller vouches.
-        unsafe { L::shuffle(v, self.swap) }
+        unsafe { V::shuffle(v, self.swap) }
     }
 
     #[inline(always)]
-    unsafe fn trim(&self, _: usize, v: L::V) -> L::V {
+    unsafe fn trim(&self, _: usize, v: V) -> V {
         v
     }
 
     #[inline(always)]
-    unsafe fn store(&mut self, i: usize, v: L::V) {
+    unsafe fn store(&mut self, i: usize, v: V) {
         // SAFETY: the caller vouches for a whole batch at `dst`.
-        unsafe { L::store(self.dst.add(i * L::BYTES), v) }
+        unsafe { V::store(self.dst.add(i * V::BYTES), v) }
     }
 }
 
 /// `M` vectors of which the last two may reach beyond the end: these pass through memory of ours.
-pub(super) struct Ragged<L, const M: usize> {
+pub(super) struct Ragged<V, const M: usize> {
     src: *const u8,
     dst: *mut u8,
     element: usize,
@@ -63,10 +63,10 @@ pub(super) struct Ragged<L, const M: usize> {
     /// The last two vectors of the source, and of the destination.
     source: *const u8,
     target: *mut u8,
-    lanes: PhantomData<L>,
+    lanes: PhantomData<V>,
 }
 
-impl<L: GcmLanes, const M: usize> Ragged<L, M> {
+impl<V: Vector, const M: usize> Ragged<V, M> {
     /// The last bytes of a message, which pass through `lines`.
     ///
     /// # Safety
@@ -74,15 +74,15 @@ impl<L: GcmLanes, const M: usize> Ragged<L, M> {
     #[inline(always)]
     pub(super) unsafe fn new(end: &Message<'_>, lines: &mut [Lines; 2]) -> Self {
         let Message { src, dst, len, element, .. } = *end;
-        let rest = len - (M - 2) * L::BYTES;
+        let rest = len - (M - 2) * V::BYTES;
         let [source, target] = lines;
         let (source, target) = (source.0.as_mut_ptr(), target.0.as_mut_ptr());
         // SAFETY: two vectors are at most 128 bytes; `rest` bytes lie at this place of `src`, and no
         // more than fit two vectors.
         unsafe {
-            let zero = L::zero();
-            L::store(source, zero);
-            L::store(source.add(L::BYTES), zero);
+            let zero = V::zero();
+            V::store(source, zero);
+            V::store(source.add(V::BYTES), zero);
             copy_small(src.add(len - rest), source, rest);
         }
         Ragged { src, dst, element, rest, source, target, lanes: PhantomData }
@@ -90,65 +90,65 @@ impl<L: GcmLanes, const M: usize> Ragged<L, M> {
 
     /// Ones over the first `count` bytes, counted from the last two vectors' begin, in vector `i`.
     #[inline(always)]
-    unsafe fn mask(&self, i: usize, count: usize) -> L::V {
-        let count = count.saturating_sub((i + 2 - M) * L::BYTES).min(L::BYTES);
+    unsafe fn mask(&self, i: usize, count: usize) -> V {
+        let count = count.saturating_sub((i + 2 - M) * V::BYTES).min(V::BYTES);
         // SAFETY: at most 64 bytes before the middle of the 128, 64 bytes read.
-        unsafe { L::load(ONES_THEN_ZEROS.0.as_ptr().add(64 - count)) }
+        unsafe { V::load(ONES_THEN_ZEROS.0.as_ptr().add(64 - count)) }
     }
 
     /// Writes what `store` kept back.
     #[inline(always)]
     pub(super) unsafe fn finish(&self) {
         // SAFETY: `rest` bytes lie at this place of `dst`.
-        unsafe { copy_small(self.target, self.dst.add((M - 2) * L::BYTES), self.rest) };
+        unsafe { copy_small(self.target, self.dst.add((M - 2) * V::BYTES), self.rest) };
     }
 }
 
-impl<L: GcmLanes, const M: usize> Edge<L> for Ragged<L, M> {
+impl<V: Vector, const M: usize> Edge<V> for Ragged<V, M> {
     #[inline(always)]
-    unsafe fn load(&self, i: usize) -> L::V {
+    unsafe fn load(&self, i: usize) -> V {
         // SAFETY: only the last two vectors reach beyond the end.
         unsafe {
             let whole = i + 2 < M;
-            L::load(if whole {
-                self.src.add(i * L::BYTES)
+            V::load(if whole {
+                self.src.add(i * V::BYTES)
             } else {
-                self.source.add((i + 2 - M) * L::BYTES)
+                self.source.add((i + 2 - M) * V::BYTES)
             })
         }
     }
 
     #[inline(always)]
-    unsafe fn swap(&self, i: usize, v: L::V) -> L::V {
+    unsafe fn swap(&self, i: usize, v: V) -> V {
         // SAFETY: the level, as the caller vouches.
         unsafe {
-            let reversed = L::repeat(reversal(self.element));
+            let reversed = V::repeat(reversal(self.element));
             if i + 2 < M {
-                return L::shuffle(v, reversed);
+                return V::shuffle(v, reversed);
             }
             // An element that the end cuts stays as it is.
-            let identity = L::repeat(reversal(1));
+            let identity = V::repeat(reversal(1));
             let mask = self.mask(i, self.rest & !(self.element - 1));
-            L::shuffle(v, L::xor(identity, L::and(mask, L::xor(identity, reversed))))
+            V::shuffle(v, V::xor(identity, V::and(mask, V::xor(identity, reversed))))
         }
     }
 
     #[inline(always)]
-    unsafe fn trim(&self, i: usize, v: L::V) -> L::V {
+    unsafe fn trim(&self, i: usize, v: V) -> V {
         // SAFETY: the level, as the caller vouches.
-        if i + 2 < M { v } else { unsafe { L::and(v, self.mask(i, self.rest)) } }
+        if i + 2 < M { v } else { unsafe { V::and(v, self.mask(i, self.rest)) } }
     }
 
     #[inline(always)]
-    unsafe fn store(&mut self, i: usize, v: L::V) {
+    unsafe fn store(&mut self, i: usize, v: V) {
         // SAFETY: as for `load`.
         unsafe {
             let whole = i + 2 < M;
-            L::store(
+            V::store(
                 if whole {
-                    self.dst.add(i * L::BYTES)
+                    self.dst.add(i * V::BYTES)
                 } else {
-                    self.target.add((i + 2 - M) * L::BYTES)
+                    self.target.add((i + 2 - M) * V::BYTES)
                 },
                 v,
             )
@@ -156,23 +156,13 @@ impl<L: GcmLanes, const M: usize> Edge<L> for Ragged<L, M> {
     }
 }
 
-/// A shuffle that reverses each `element` (1, 2, 4 or 8) bytes of a block.
+/// The shuffle that reverses each `element` (1, 2, 4 or 8) bytes of a block.
 #[inline(always)]
 pub(super) fn reversal(element: usize) -> &'static [u8; 16] {
-    match element {
-        1 => &REVERSALS[0],
-        2 => &REVERSALS[1],
-        4 => &REVERSALS[2],
-        _ => &REVERSALS[3],
-    }
+    static REVERSALS: [[u8; 16]; 4] =
+        [arch::reversal(1), arch::reversal(2), arch::reversal(4), arch::reversal(8)];
+    &REVERSALS[(element.trailing_zeros() & 3) as usize]
 }
-
-static REVERSALS: [[u8; 16]; 4] = [
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-    [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14],
-    [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12],
-    [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8],
-];
 
 static ONES_THEN_ZEROS: Lines = {
     let mut bytes = [0; 128];

@@ -31,7 +31,7 @@ use super::context::{Context, POWERS};
 use super::counter::Counter;
 use super::digest::{Digest, product};
 use super::edge::{Edge, Lines, Ragged, Whole, reversal};
-use super::lanes::GcmLanes;
+use crate::arch::Vector;
 use core::arch::x86_64::*;
 
 /// Vectors in a batch.
@@ -91,33 +91,33 @@ fn parts(vectors: usize, round: usize) -> core::ops::Range<usize> {
 
 /// The cipher's block for counter 1, from its state after round 1: what masks the tag.
 #[inline(always)]
-unsafe fn tag_mask<L: GcmLanes>(context: &Context, start: __m128i) -> __m128i {
+unsafe fn tag_mask<V: Vector>(context: &Context, start: __m128i) -> __m128i {
     // SAFETY: AES-NI, as the caller vouches; round keys of this context at the level's width.
     unsafe {
         let mut mask = start;
         let keys = context.keys.as_ptr();
         if context.rounds == 14 {
             for i in 2..6 {
-                mask = _mm_aesenc_si128(mask, _mm_loadu_si128(keys.add(i * L::BYTES).cast()));
+                mask = _mm_aesenc_si128(mask, _mm_loadu_si128(keys.add(i * V::BYTES).cast()));
             }
         }
-        let keys = keys.add((context.rounds - EVER) * L::BYTES);
+        let keys = keys.add((context.rounds - EVER) * V::BYTES);
         for i in 0..EVER {
-            mask = _mm_aesenc_si128(mask, _mm_loadu_si128(keys.add(i * L::BYTES).cast()));
+            mask = _mm_aesenc_si128(mask, _mm_loadu_si128(keys.add(i * V::BYTES).cast()));
         }
-        _mm_aesenclast_si128(mask, _mm_loadu_si128(keys.add(EVER * L::BYTES).cast()))
+        _mm_aesenclast_si128(mask, _mm_loadu_si128(keys.add(EVER * V::BYTES).cast()))
     }
 }
 
 /// One AES round on all of `states`.
 #[inline(always)]
-unsafe fn round<L: GcmLanes, const M: usize>(states: &mut [L::V; M], key: *const u8) {
+unsafe fn round<V: Vector, const M: usize>(states: &mut [V; M], key: *const u8) {
     // SAFETY: a round key at the level's width, as the caller vouches.
     unsafe {
-        let key = L::load(key);
+        let key = V::load(key);
         for state in states {
-            *state = L::aes_round(*state, key);
-            L::pin(state);
+            *state = V::aes_round(*state, key);
+            V::pin(state);
         }
     }
 }
@@ -125,19 +125,15 @@ unsafe fn round<L: GcmLanes, const M: usize>(states: &mut [L::V; M], key: *const
 /// Ciphertext vector `i` for GHASH: sealing, of the batch before, from `scratch`; opening, of this one,
 /// from the source, and kept in `scratch` for the cipher.
 #[inline(always)]
-unsafe fn fresh<L: GcmLanes, const SEAL: bool>(
-    edge: &impl Edge<L>,
-    scratch: *mut u8,
-    i: usize,
-) -> L::V {
+unsafe fn fresh<V: Vector, const SEAL: bool>(edge: &impl Edge<V>, scratch: *mut u8, i: usize) -> V {
     // SAFETY: `i` is a vector of the batch at `edge` and `scratch`.
     unsafe {
-        let kept = scratch.add(i * L::BYTES);
+        let kept = scratch.add(i * V::BYTES);
         if SEAL {
-            return L::load(kept);
+            return V::load(kept);
         }
         let v = edge.load(i);
-        L::store(kept, v);
+        V::store(kept, v);
         v
     }
 }
@@ -145,59 +141,53 @@ unsafe fn fresh<L: GcmLanes, const SEAL: bool>(
 /// `M` vectors: the cipher over them, and GHASH over `G` of the ciphertext's (0: none yet). Sealing,
 /// GHASH takes its vectors from `scratch` before the new ones go there; opening, from the source.
 #[inline(always)]
-unsafe fn batch<
-    L: GcmLanes,
-    const M: usize,
-    const G: usize,
-    const SEAL: bool,
-    const FUSED: bool,
->(
+unsafe fn batch<V: Vector, const M: usize, const G: usize, const SEAL: bool, const FUSED: bool>(
     context: &Context,
     counter: &mut Counter,
-    digest: &mut Digest<L, FUSED>,
-    edge: &mut impl Edge<L>,
+    digest: &mut Digest<V, FUSED>,
+    edge: &mut impl Edge<V>,
     scratch: *mut u8,
 ) {
     // SAFETY: `M` vectors at `edge` and `scratch`, as the caller vouches.
     unsafe {
-        let mut states = counter.start::<L, M>(context);
-        let keys: *const u8 = context.keys.as_ptr().add(2 * L::BYTES);
+        let mut states = counter.start::<V, M>(context);
+        let keys: *const u8 = context.keys.as_ptr().add(2 * V::BYTES);
         macro_rules! with_ghash {
             ($($r:literal)*) => {$(
-                round::<L, M>(&mut states, keys.add($r * L::BYTES));
+                round::<V, M>(&mut states, keys.add($r * V::BYTES));
                 for part in parts(G, $r) {
                     let (pair, part) = (part / 3, part % 3);
-                    let v = if part < 2 { fresh::<L, SEAL>(edge, scratch, 2 * pair + part) } else { L::zero() };
+                    let v = if part < 2 { fresh::<V, SEAL>(edge, scratch, 2 * pair + part) } else { V::zero() };
                     digest.step(context, pair, part, v);
                 }
             )*};
         }
         with_ghash!(0 1 2 3 4 5 6 7);
-        let mut keys = keys.add(EVER * L::BYTES);
+        let mut keys = keys.add(EVER * V::BYTES);
         if context.rounds == 14 {
-            round::<L, M>(&mut states, keys);
-            round::<L, M>(&mut states, keys.add(L::BYTES));
-            round::<L, M>(&mut states, keys.add(2 * L::BYTES));
-            round::<L, M>(&mut states, keys.add(3 * L::BYTES));
-            keys = keys.add(4 * L::BYTES);
+            round::<V, M>(&mut states, keys);
+            round::<V, M>(&mut states, keys.add(V::BYTES));
+            round::<V, M>(&mut states, keys.add(2 * V::BYTES));
+            round::<V, M>(&mut states, keys.add(3 * V::BYTES));
+            keys = keys.add(4 * V::BYTES);
         }
         if G > 0 {
-            digest.advance(G * L::BLOCKS);
+            digest.advance(G * V::BLOCKS);
         }
-        let key = L::load(keys);
+        let key = V::load(keys);
         for (i, state) in states.into_iter().enumerate() {
-            let kept = scratch.add(i * L::BYTES);
+            let kept = scratch.add(i * V::BYTES);
             if SEAL {
                 let v = edge.load(i);
                 let v = if FUSED { edge.swap(i, v) } else { v };
-                let v = edge.trim(i, L::aes_last(state, L::xor(key, v)));
+                let v = edge.trim(i, V::aes_last(state, V::xor(key, v)));
                 edge.store(i, v);
-                L::store(kept, v);
+                V::store(kept, v);
                 digest.add(v);
             } else {
-                let v = L::load(kept);
+                let v = V::load(kept);
                 digest.add(v);
-                let v = L::aes_last(state, L::xor(key, v));
+                let v = V::aes_last(state, V::xor(key, v));
                 let v = if FUSED { edge.swap(i, v) } else { v };
                 edge.store(i, v);
             }
@@ -207,27 +197,27 @@ unsafe fn batch<
 
 /// GHASH over `G` vectors at `scratch`, with nothing beside it.
 #[inline(always)]
-unsafe fn drain<L: GcmLanes, const G: usize, const FUSED: bool>(
+unsafe fn drain<V: Vector, const G: usize, const FUSED: bool>(
     context: &Context,
-    digest: &mut Digest<L, FUSED>,
+    digest: &mut Digest<V, FUSED>,
     scratch: *const u8,
 ) {
     for pair in 0..G / 2 {
         // SAFETY: `G` vectors at `scratch`, as the caller vouches.
         unsafe {
-            digest.step(context, pair, 0, L::load(scratch.add(2 * pair * L::BYTES)));
-            digest.step(context, pair, 1, L::load(scratch.add((2 * pair + 1) * L::BYTES)));
-            digest.step(context, pair, 2, L::zero());
+            digest.step(context, pair, 0, V::load(scratch.add(2 * pair * V::BYTES)));
+            digest.step(context, pair, 1, V::load(scratch.add((2 * pair + 1) * V::BYTES)));
+            digest.step(context, pair, 2, V::zero());
         }
     }
 }
 
 /// The last `left` bytes, in `M` vectors; `pending` as in `run`.
 #[inline(always)]
-unsafe fn tail<L: GcmLanes, const M: usize, const SEAL: bool, const FUSED: bool>(
+unsafe fn tail<V: Vector, const M: usize, const SEAL: bool, const FUSED: bool>(
     context: &Context,
     counter: &mut Counter,
-    digest: &mut Digest<L, FUSED>,
+    digest: &mut Digest<V, FUSED>,
     end: &Message<'_>,
     scratch: *mut u8,
     pending: bool,
@@ -235,17 +225,17 @@ unsafe fn tail<L: GcmLanes, const M: usize, const SEAL: bool, const FUSED: bool>
     // SAFETY: `end` has the bytes, as the caller vouches; `M` vectors hold them.
     unsafe {
         let mut lines = [const { Lines([0; 128]) }; 2];
-        let mut edge = Ragged::<L, M>::new(end, &mut lines);
+        let mut edge = Ragged::<V, M>::new(end, &mut lines);
         if !SEAL {
-            batch::<L, M, M, SEAL, FUSED>(context, counter, digest, &mut edge, scratch);
+            batch::<V, M, M, SEAL, FUSED>(context, counter, digest, &mut edge, scratch);
         } else if pending {
-            batch::<L, M, N, SEAL, FUSED>(context, counter, digest, &mut edge, scratch);
+            batch::<V, M, N, SEAL, FUSED>(context, counter, digest, &mut edge, scratch);
         } else {
-            batch::<L, M, 0, SEAL, FUSED>(context, counter, digest, &mut edge, scratch);
+            batch::<V, M, 0, SEAL, FUSED>(context, counter, digest, &mut edge, scratch);
         }
         edge.finish();
         if SEAL {
-            drain::<L, M, FUSED>(context, digest, scratch);
+            drain::<V, M, FUSED>(context, digest, scratch);
         }
     }
 }
@@ -253,21 +243,21 @@ unsafe fn tail<L: GcmLanes, const M: usize, const SEAL: bool, const FUSED: bool>
 /// The whole message. `SEAL` or open; `FUSED` with swap and sum, or without.
 ///
 /// # Safety
-/// The CPU must have the instructions of `L`; `context` must be filled for `L`; `src` and
+/// The CPU must have the instructions of `V`; `context` must be filled for `V`; `src` and
 /// `dst` must be good for `len` bytes of reads and writes, and be the same or not overlap.
 #[inline(always)]
-pub(super) unsafe fn run<L: GcmLanes, const SEAL: bool, const FUSED: bool>(
+pub(super) unsafe fn run<V: Vector, const SEAL: bool, const FUSED: bool>(
     context: &Context,
     message: Message<'_>,
 ) -> Outcome {
     // SAFETY: as this function's contract; each batch is within `len`.
     unsafe {
-        let (mut counter, start) = Counter::new::<L>(context, &message);
+        let (mut counter, start) = Counter::new::<V>(context, &message);
         let mut mask = start;
         if !SEAL {
-            mask = tag_mask::<L>(context, start);
+            mask = tag_mask::<V>(context, start);
         }
-        let mut digest = Digest::<L, FUSED>::new(context, &message);
+        let mut digest = Digest::<V, FUSED>::new(context, &message);
         let mut lengths = [_mm_setzero_si128(); 3];
         if let Some([aad, len]) = message.lengths {
             let block = _mm_set_epi64x(8 * aad as i64, 8 * len as i64);
@@ -276,14 +266,14 @@ pub(super) unsafe fn run<L: GcmLanes, const SEAL: bool, const FUSED: bool>(
 
         let mut scratch = core::mem::MaybeUninit::<Scratch<{ N * 16 * WIDEST }>>::uninit();
         let scratch: *mut u8 = scratch.as_mut_ptr().cast();
-        let swap = L::repeat(reversal(message.element));
+        let swap = V::repeat(reversal(message.element));
         let mut end = message;
         // Sealing, a batch lies in `scratch` that GHASH has not seen.
         let mut pending = false;
-        while end.len >= N * L::BYTES {
+        while end.len >= N * V::BYTES {
             let mut edge = Whole { swap, src: end.src, dst: end.dst };
             if !SEAL || pending {
-                batch::<L, N, N, SEAL, FUSED>(
+                batch::<V, N, N, SEAL, FUSED>(
                     context,
                     &mut counter,
                     &mut digest,
@@ -291,7 +281,7 @@ pub(super) unsafe fn run<L: GcmLanes, const SEAL: bool, const FUSED: bool>(
                     scratch,
                 );
             } else {
-                batch::<L, N, 0, SEAL, FUSED>(
+                batch::<V, N, 0, SEAL, FUSED>(
                     context,
                     &mut counter,
                     &mut digest,
@@ -300,22 +290,22 @@ pub(super) unsafe fn run<L: GcmLanes, const SEAL: bool, const FUSED: bool>(
                 );
             }
             pending = SEAL;
-            end.src = end.src.add(N * L::BYTES);
-            end.dst = end.dst.add(N * L::BYTES);
-            end.len -= N * L::BYTES;
+            end.src = end.src.add(N * V::BYTES);
+            end.dst = end.dst.add(N * V::BYTES);
+            end.len -= N * V::BYTES;
         }
         if SEAL {
             // Here it fills what GHASH leaves free at the end.
-            mask = tag_mask::<L>(context, start);
+            mask = tag_mask::<V>(context, start);
         }
         let (c, d) = (&mut counter, &mut digest);
-        match end.len.div_ceil(2 * L::BYTES) {
-            0 if pending => drain::<L, N, FUSED>(context, d, scratch),
+        match end.len.div_ceil(2 * V::BYTES) {
+            0 if pending => drain::<V, N, FUSED>(context, d, scratch),
             0 => {}
-            1 => tail::<L, 2, SEAL, FUSED>(context, c, d, &end, scratch, pending),
-            2 => tail::<L, 4, SEAL, FUSED>(context, c, d, &end, scratch, pending),
-            3 => tail::<L, 6, SEAL, FUSED>(context, c, d, &end, scratch, pending),
-            _ => tail::<L, 8, SEAL, FUSED>(context, c, d, &end, scratch, pending),
+            1 => tail::<V, 2, SEAL, FUSED>(context, c, d, &end, scratch, pending),
+            2 => tail::<V, 4, SEAL, FUSED>(context, c, d, &end, scratch, pending),
+            3 => tail::<V, 6, SEAL, FUSED>(context, c, d, &end, scratch, pending),
+            _ => tail::<V, 8, SEAL, FUSED>(context, c, d, &end, scratch, pending),
         }
         let hash = digest.reduced(lengths);
         Outcome { hash, mask, sum: if FUSED { digest.sum() } else { 0 } }

@@ -6,18 +6,16 @@ mod counter;
 mod digest;
 mod edge;
 mod fused;
-mod lanes;
 #[cfg(test)]
 mod tests;
 
-use super::{Aesni, Avx2, Avx512, Kernel, Vaes};
+use super::{AesKernel, Vector};
 use crate::Level;
 use context::{Context, REVERSE};
 use core::arch::x86_64::*;
 pub(crate) use fused::Before;
 use fused::{Message, Outcome};
 use fusewire_base::Sum;
-use lanes::{Double, GcmLanes, Quad, Single, narrow};
 use zeroize::Zeroize;
 
 /// The counter of a message's first block (NIST SP 800-38D, section 7.1, steps 2 and 3).
@@ -145,16 +143,24 @@ struct Job<'a, const SEAL: bool, const FUSED: bool> {
     message: Message<'a>,
 }
 
-impl<const SEAL: bool, const FUSED: bool> Job<'_, SEAL, FUSED> {
-    /// # Safety
-    /// The CPU has the instructions of `L`, for whose width the context was expanded; the message's
-    /// pointers are good for its length, and the same or apart.
+impl AesKernel for Expand<'_> {
+    type Output = ();
     #[inline(always)]
-    unsafe fn go<L: GcmLanes>(self) -> Found {
+    unsafe fn run<V: Vector>(self) {
+        // SAFETY: AES-NI, PCLMULQDQ and SSE4.1, as the caller vouches.
+        unsafe { self.context.expand(self.key, V::BLOCKS) }
+    }
+}
+
+/// A key is expanded for its own level, and the pointers come from slices of the message's length.
+impl<const SEAL: bool, const FUSED: bool> AesKernel for Job<'_, SEAL, FUSED> {
+    type Output = Found;
+    #[inline(always)]
+    unsafe fn run<V: Vector>(self) -> Found {
         let Job { context, message } = self;
-        // SAFETY: as the caller vouches; the baseline of x86-64 and SSSE3 for the rest.
+        // SAFETY: as the caller vouches, and above.
         unsafe {
-            let Outcome { hash, mask, sum } = fused::run::<L, SEAL, FUSED>(context, message);
+            let Outcome { hash, mask, sum } = fused::run::<V, SEAL, FUSED>(context, message);
             let found = if message.lengths.is_some() {
                 _mm_xor_si128(_mm_shuffle_epi8(hash, narrow(&REVERSE)), mask)
             } else {
@@ -167,29 +173,12 @@ impl<const SEAL: bool, const FUSED: bool> Job<'_, SEAL, FUSED> {
     }
 }
 
-/// The lanes of a level's shell.
-macro_rules! at_level {
-    ($token:ty, $lanes:ty) => {
-        impl Kernel<$token> for Expand<'_> {
-            type Output = ();
-            #[inline(always)]
-            fn run(self, _: $token) {
-                // SAFETY: the token proves AES-NI, PCLMULQDQ and SSE4.1.
-                unsafe { self.context.expand(self.key, <$lanes>::BLOCKS) }
-            }
-        }
-
-        impl<const SEAL: bool, const FUSED: bool> Kernel<$token> for Job<'_, SEAL, FUSED> {
-            type Output = Found;
-            #[inline(always)]
-            fn run(self, _: $token) -> Found {
-                // SAFETY: the token proves the instructions; a key is expanded for its own level; the
-                // pointers come from slices of the message's length.
-                unsafe { self.go::<$lanes>() }
-            }
-        }
-    };
+/// A block in memory.
+///
+/// # Safety
+/// None but the baseline of x86-64.
+#[inline(always)]
+unsafe fn narrow(block: &[u8; 16]) -> __m128i {
+    // SAFETY: sixteen bytes.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
-at_level!(Avx2<Aesni>, Single);
-at_level!(Avx2<Vaes>, Double);
-at_level!(Avx512, Quad);

@@ -1,144 +1,94 @@
 //! The loop at every width against an oracle that shares nothing with it, also at widths that this CPU
-//! lacks: [`Twofold`] makes lanes of twice the blocks from any others.
+//! lacks: [`Twofold`] makes a vector of twice the blocks from any other.
 
-use super::lanes::{Double, GcmLanes, Single};
 use super::*;
 use aws_lc_rs::cipher::{AES_128, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
 
-/// Two vectors of `L` as one.
-#[derive(Clone, Copy, Default)]
-struct Twofold<L>(L);
+/// Two vectors as one.
+#[derive(Clone, Copy)]
+struct Twofold<V>(V, V);
 
-// SAFETY of all blocks: what the caller vouches for is what `L` asks for, twice.
-impl<L: GcmLanes> GcmLanes for Twofold<L> {
-    type V = [L::V; 2];
-    const BLOCKS: usize = 2 * L::BLOCKS;
+/// Methods of two vectors, one of each.
+macro_rules! of_two {
+    ($($name:ident)*) => {$(
+        #[inline(always)]
+        unsafe fn $name(a: Self, b: Self) -> Self {
+            // SAFETY: what the caller vouches for is what `V` asks for, twice.
+            unsafe { Twofold(V::$name(a.0, b.0), V::$name(a.1, b.1)) }
+        }
+    )*};
+}
+
+// SAFETY of all blocks: as for those of the macro.
+impl<V: Vector> Vector for Twofold<V> {
+    const BLOCKS: usize = 2 * V::BLOCKS;
+    of_two!(xor and add64 sub64 shuffle aes_round aes_last mul_low mul_high unpack_low unpack_high);
     #[inline(always)]
-    unsafe fn zero() -> Self::V {
+    unsafe fn zero() -> Self {
         // SAFETY: as above.
-        unsafe { [L::zero(); 2] }
+        unsafe { Twofold(V::zero(), V::zero()) }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self::V {
+    unsafe fn load(from: *const u8) -> Self {
         // SAFETY: as above.
-        unsafe { [L::load(from), L::load(from.add(L::BYTES))] }
+        unsafe { Twofold(V::load(from), V::load(from.add(V::BYTES))) }
     }
     #[inline(always)]
-    unsafe fn store(to: *mut u8, v: Self::V) {
+    unsafe fn store(to: *mut u8, v: Self) {
         // SAFETY: as above.
         unsafe {
-            L::store(to, v[0]);
-            L::store(to.add(L::BYTES), v[1]);
+            V::store(to, v.0);
+            V::store(to.add(V::BYTES), v.1);
         }
     }
     #[inline(always)]
-    unsafe fn broadcast(block: __m128i) -> Self::V {
+    unsafe fn broadcast(block: __m128i) -> Self {
         // SAFETY: as above.
-        unsafe { [L::broadcast(block); 2] }
+        unsafe { Twofold(V::broadcast(block), V::broadcast(block)) }
     }
     #[inline(always)]
-    unsafe fn first(block: __m128i) -> Self::V {
+    unsafe fn first(block: __m128i) -> Self {
         // SAFETY: as above.
-        unsafe { [L::first(block), L::zero()] }
+        unsafe { Twofold(V::first(block), V::zero()) }
     }
     #[inline(always)]
-    unsafe fn second(block: __m128i) -> Self::V {
+    unsafe fn second(block: __m128i) -> Self {
         // SAFETY: as above.
         unsafe {
-            if L::BLOCKS == 1 {
-                [L::zero(), L::first(block)]
+            if V::BLOCKS == 1 {
+                Twofold(V::zero(), V::first(block))
             } else {
-                [L::second(block), L::zero()]
+                Twofold(V::second(block), V::zero())
             }
         }
     }
     #[inline(always)]
-    unsafe fn xor(a: Self::V, b: Self::V) -> Self::V {
+    unsafe fn shl64<const BITS: u32>(a: Self) -> Self {
         // SAFETY: as above.
-        unsafe { [L::xor(a[0], b[0]), L::xor(a[1], b[1])] }
+        unsafe { Twofold(V::shl64::<BITS>(a.0), V::shl64::<BITS>(a.1)) }
     }
     #[inline(always)]
-    unsafe fn and(a: Self::V, b: Self::V) -> Self::V {
+    unsafe fn shr64<const BITS: u32>(a: Self) -> Self {
         // SAFETY: as above.
-        unsafe { [L::and(a[0], b[0]), L::and(a[1], b[1])] }
+        unsafe { Twofold(V::shr64::<BITS>(a.0), V::shr64::<BITS>(a.1)) }
     }
     #[inline(always)]
-    unsafe fn add64(a: Self::V, b: Self::V) -> Self::V {
+    unsafe fn sum64(a: Self) -> u64 {
         // SAFETY: as above.
-        unsafe { [L::add64(a[0], b[0]), L::add64(a[1], b[1])] }
+        unsafe { V::sum64(a.0).wrapping_add(V::sum64(a.1)) }
     }
     #[inline(always)]
-    unsafe fn high32(a: Self::V) -> Self::V {
+    unsafe fn fold(a: Self) -> __m128i {
         // SAFETY: as above.
-        unsafe { [L::high32(a[0]), L::high32(a[1])] }
+        unsafe { V::fold(V::xor(a.0, a.1)) }
     }
     #[inline(always)]
-    unsafe fn low32_up(a: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::low32_up(a[0]), L::low32_up(a[1])] }
-    }
-    #[inline(always)]
-    unsafe fn low32(a: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::low32(a[0]), L::low32(a[1])] }
-    }
-    #[inline(always)]
-    unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::sub64(a[0], b[0]), L::sub64(a[1], b[1])] }
-    }
-    #[inline(always)]
-    unsafe fn sum64(a: Self::V) -> u64 {
-        // SAFETY: as above.
-        unsafe { L::sum64(a[0]).wrapping_add(L::sum64(a[1])) }
-    }
-    #[inline(always)]
-    unsafe fn shuffle(a: Self::V, control: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::shuffle(a[0], control[0]), L::shuffle(a[1], control[1])] }
-    }
-    #[inline(always)]
-    unsafe fn aes_round(state: Self::V, key: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::aes_round(state[0], key[0]), L::aes_round(state[1], key[1])] }
-    }
-    #[inline(always)]
-    unsafe fn aes_last(state: Self::V, key: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::aes_last(state[0], key[0]), L::aes_last(state[1], key[1])] }
-    }
-    #[inline(always)]
-    unsafe fn mul_low(a: Self::V, b: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::mul_low(a[0], b[0]), L::mul_low(a[1], b[1])] }
-    }
-    #[inline(always)]
-    unsafe fn mul_high(a: Self::V, b: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::mul_high(a[0], b[0]), L::mul_high(a[1], b[1])] }
-    }
-    #[inline(always)]
-    unsafe fn unpack_low(a: Self::V, b: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::unpack_low(a[0], b[0]), L::unpack_low(a[1], b[1])] }
-    }
-    #[inline(always)]
-    unsafe fn unpack_high(a: Self::V, b: Self::V) -> Self::V {
-        // SAFETY: as above.
-        unsafe { [L::unpack_high(a[0], b[0]), L::unpack_high(a[1], b[1])] }
-    }
-    #[inline(always)]
-    unsafe fn fold(a: Self::V) -> __m128i {
-        // SAFETY: as above.
-        unsafe { L::fold(L::xor(a[0], a[1])) }
-    }
-    #[inline(always)]
-    unsafe fn pin(v: &mut Self::V) {
+    unsafe fn pin(v: &mut Self) {
         // SAFETY: as above.
         unsafe {
-            L::pin(&mut v[0]);
-            L::pin(&mut v[1]);
+            V::pin(&mut v.0);
+            V::pin(&mut v.1);
         }
     }
 }
@@ -153,37 +103,36 @@ struct TwoAndTwo<'a, const SEAL: bool> {
 
 impl<const SEAL: bool> TwoAndTwo<'_, SEAL> {
     /// # Safety
-    /// The CPU has the instructions of `L`, and those of `Context::expand`.
+    /// The CPU has the instructions of `V`, and those of `Context::expand`.
     #[inline(always)]
-    unsafe fn go<L: GcmLanes>(self) -> Found {
+    unsafe fn go<V: Vector>(self) -> Found {
         assert_eq!(self.src.len(), self.dst.len());
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr());
         let message = self.call.message(4, src, dst, self.src.len());
         let mut context = Box::new(Context::empty());
         // SAFETY: as the caller vouches; the slices have one length.
         unsafe {
-            context.expand(self.key, L::BLOCKS);
-            Job::<SEAL, true> { context: &context, message }.go::<L>()
+            context.expand(self.key, V::BLOCKS);
+            Job::<SEAL, true> { context: &context, message }.run::<V>()
         }
     }
 }
 
-/// The shells' kernels; each level has the widest lanes that it can stand for.
-macro_rules! at_level {
-    ($token:ty, $lanes:ty) => {
-        impl<const SEAL: bool> Kernel<$token> for TwoAndTwo<'_, SEAL> {
-            type Output = Found;
-            #[inline(always)]
-            fn run(self, _: $token) -> Found {
-                // SAFETY: the token proves the instructions.
-                unsafe { self.go::<$lanes>() }
+/// Each level has the widest vector that it can stand for, four blocks at most.
+impl<const SEAL: bool> AesKernel for TwoAndTwo<'_, SEAL> {
+    type Output = Found;
+    #[inline(always)]
+    unsafe fn run<V: Vector>(self) -> Found {
+        // SAFETY: as the caller vouches: who has the wider instructions has the narrower.
+        unsafe {
+            if V::BLOCKS == 1 {
+                self.go::<Twofold<__m128i>>()
+            } else {
+                self.go::<Twofold<__m256i>>()
             }
         }
-    };
+    }
 }
-at_level!(Avx2<Aesni>, Twofold<Single>);
-at_level!(Avx2<Vaes>, Twofold<Double>);
-at_level!(Avx512, Twofold<Double>);
 
 /// AES-CTR by the library and GHASH bit by bit (NIST SP 800-38D, algorithms 1 to 4).
 struct Oracle {
@@ -247,7 +196,7 @@ fn noise(len: usize, seed: u32) -> Vec<u8> {
 
 /// Seals and opens with `run` and compares with the oracle.
 fn check(name: &str, run: impl Fn(Direction, &[u8], Call<'_>, &[u8], &mut [u8]) -> Found) {
-    println!("lanes: {name}");
+    println!("vectors: {name}");
     let counters = [FIRST, 3, 127, 240, 255, 256, 0xffff_feff, u32::MAX - 9, u32::MAX];
     let lengths = (0..40).chain((40..1200).step_by(37)).chain([1024, 1088, 4096, 9001, 20_000]);
     for len in lengths {

@@ -9,7 +9,7 @@ mod tail;
 mod text;
 
 use super::{ChaChaLanes, Last, Work};
-use crate::arch::avx2::{Avx2, Flavour};
+use crate::arch::Avx2;
 use core::arch::x86_64::*;
 use eight::{eight, eight_first};
 use sixteen::{sixteen, sixteen_first, spread};
@@ -35,7 +35,7 @@ macro_rules! at {
 }
 use at;
 
-impl<F: Flavour> ChaChaLanes for Avx2<F> {
+impl ChaChaLanes for Avx2 {
     #[inline(always)]
     fn first(self, work: &mut Work, left: usize) -> usize {
         work.start();

@@ -5,7 +5,7 @@
 //! that the high halves are zero. So a turn of eight blocks is in assembly.
 
 use super::super::{Last, Work};
-use crate::arch::avx2::{Avx2, Flavour};
+use crate::arch::Avx2;
 use crate::stages::{Poly1305, Powers, gather, splat};
 use core::arch::x86_64::*;
 
@@ -25,7 +25,7 @@ struct Tables {
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn factor<F: Flavour>(lanes: Avx2<F>, number: [u64; 3]) -> Factor {
+fn factor(lanes: Avx2, number: [u64; 3]) -> Factor {
     let [a, b, c, d, e] = splat(lanes, number);
     let times5 = |x| _mm256_add_epi64(x, _mm256_slli_epi64::<2>(x));
     [times5(b), times5(c), times5(d), times5(e), a, b, c, d, e]
@@ -150,8 +150,8 @@ fn turn(tables: &Tables, first: usize, blocks: &[u8; 128], acc: [__m256i; 5]) ->
 /// Absorbs `bytes` as far as they are eight blocks and eight blocks, and gives the rest.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 #[inline]
-fn absorb_groups<'a, F: Flavour>(
-    lanes: Avx2<F>,
+fn absorb_groups<'a>(
+    lanes: Avx2,
     poly: &mut Poly1305,
     powers: &Powers,
     bytes: &'a [u8],
@@ -184,7 +184,7 @@ fn absorb_groups<'a, F: Flavour>(
 /// The last ciphertext from byte `from` on.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 #[inline(never)]
-pub(super) fn absorb<F: Flavour>(lanes: Avx2<F>, work: &mut Work, last: Last, from: usize) {
+pub(super) fn absorb(lanes: Avx2, work: &mut Work, last: Last, from: usize) {
     let bytes = &work.sealed[last.at].0[from..last.len];
     let rest = absorb_groups(lanes, &mut work.poly, &work.powers, bytes);
     work.poly.absorb_padded(rest);

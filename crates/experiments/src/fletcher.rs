@@ -7,10 +7,9 @@
 //! of `(len - i) * b[i]`. With `i = k * width + p`, vector `k` and place `p` in it, that is
 //! `len * c0 - width * Σ k * s[k] - Σ p * b`, where `s[k]` is the sum of vector `k`; `Σ k * s[k]` comes
 //! from adding up the running sum after each vector. Nothing is reduced modulo 255 before the end.
-#![forbid(unsafe_code)]
 
-use crate::arch::Lanes;
-use crate::stage::{Output, Run, Stage};
+use fusewire_kernels::arch::Lanes;
+use fusewire_kernels::stage::{Output, Run, Stage};
 
 /// Finds the two sums.
 #[derive(Clone, Copy, Debug)]

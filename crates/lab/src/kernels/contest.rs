@@ -1,5 +1,4 @@
 //! Methods that do the same to the same buffers, checked against each other and timed in turns.
-#![forbid(unsafe_code)]
 
 use super::Effort;
 use core::hint::black_box;

@@ -2,12 +2,11 @@
 //! are here to be measured beside Dabbous' Table 4, whose loops were of this kind, and are kept scalar as [`cxor`]'s
 //! are.
 //!
-//! [`cxor`]: super::cxor
-#![forbid(unsafe_code)]
+//! [`cxor`]: crate::cxor
 
-use super::Fletcher;
-use crate::arch::in_register;
+use crate::Fletcher;
 use fusewire_base::Sum;
+use fusewire_kernels::arch::in_register;
 
 /// RFC 1071, section 4.1: short words are added up, carries at the end.
 pub fn internet(bytes: &[u8]) -> Sum {
@@ -44,7 +43,7 @@ pub fn iso(bytes: &[u8]) -> Fletcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Level;
+    use fusewire_kernels::Level;
 
     #[test]
     fn they_find_what_the_stages_find() {
@@ -53,7 +52,7 @@ mod tests {
             for fill in [None, Some(0xff)] {
                 let bytes: Vec<u8> =
                     (0..len).map(|i| fill.unwrap_or((i * 31 + (i >> 7)) as u8)).collect();
-                let sum = crate::sum(level, &bytes).folded();
+                let sum = fusewire_kernels::sum(level, &bytes).folded();
                 // Zero is written in two ways.
                 assert_eq!(internet(&bytes).folded() % 0xffff, sum % 0xffff, "{len}");
                 assert_eq!(iso(&bytes), Fletcher::of(&bytes), "{len}");

@@ -4,12 +4,11 @@
 //! They are here to be measured. Ahlgren (section 6) and Braun and Diot give the reason against them:
 //! the branch and the memory for "has the block come together?" are in the inner loop. The code is
 //! scalar on purpose, as theirs was; words are kept in general registers.
-#![forbid(unsafe_code)]
 
-use crate::arch::in_register;
-use crate::stage::{Stage, Then};
-use crate::stages::{Copy, InternetSum, PesDecrypt, PesEncrypt, Swap};
 use fusewire_base::Sum;
+use fusewire_kernels::arch::in_register;
+use fusewire_kernels::stage::{Stage, Then};
+use fusewire_kernels::stages::{Copy, InternetSum, PesDecrypt, PesEncrypt, Swap};
 
 /// A stage that works word by word. Words are little-endian, as the CPU has them.
 pub trait WordFilter: Stage {

@@ -1,14 +1,14 @@
 //! The check functions on their own: the forms of CXOR beside each other and beside a loop that only
 //! loads, and the others.
-#![forbid(unsafe_code)]
 
 use super::contest::{Buffers, Check, Message, Method, contest};
 use super::{CheckLine, Plan};
-use crate::Level;
-use crate::arch::Lanes;
-use crate::execution::Scan;
-use crate::stage::{Output, Run, Stage};
-use crate::stages::{Crc32c, Cxor, CxorSum, FletcherSum, cxor};
+use fusewire_experiments::{FletcherSum, cxor};
+use fusewire_kernels::Level;
+use fusewire_kernels::arch::Lanes;
+use fusewire_kernels::execution::Scan;
+use fusewire_kernels::stage::{Output, Run, Stage};
+use fusewire_kernels::stages::{Crc32c, Cxor, CxorSum};
 
 /// Measures every form at the sizes given.
 pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
@@ -19,7 +19,7 @@ pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
         }
         type Check = fn(Level, &[u8]) -> u64;
         let others: [(&'static str, Check); 3] = [
-            ("internet", |level, src| u64::from(crate::sum(level, src).folded())),
+            ("internet", |level, src| u64::from(fusewire_kernels::sum(level, src).folded())),
             ("iso-tp4", |level, src| u64::from(level.run(Scan { stage: &FletcherSum, src }).c1)),
             ("crc32c", |level, src| u64::from(level.run(Scan { stage: &Crc32c, src }))),
         ];

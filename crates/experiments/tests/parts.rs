@@ -2,9 +2,8 @@
 //! of a slow oracle that builds the whole message first.
 
 use fusewire_base::Sum;
-use fusewire_kernels::Transform;
-use fusewire_session::parts::{PartsReceiver, PartsSender, message_len};
-use fusewire_session::{Cipher, Error, Execution, Kernel, Level, Swap};
+use fusewire_experiments::parts::{Error, PartsReceiver, PartsSender, message_len};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
 const KEY: [u8; 8] = [3, 1, 4, 1, 5, 9, 2, 6];
 const CIPHERS: [Cipher; 4] =
@@ -43,10 +42,10 @@ fn oracle(cipher: Cipher, element: Swap, data: &[u8]) -> Vec<u8> {
     out
 }
 
-fn sides(cipher: Cipher, element: Swap, kernel: Kernel) -> (PartsSender, PartsReceiver) {
+fn sides(level: Level, element: Swap, cipher: Cipher) -> (PartsSender, PartsReceiver) {
     (
-        PartsSender::new(cipher, element, kernel, KEY).unwrap(),
-        PartsReceiver::new(cipher, element, kernel, KEY).unwrap(),
+        PartsSender::new(level, element, cipher, KEY).unwrap(),
+        PartsReceiver::new(level, element, cipher, KEY).unwrap(),
     )
 }
 
@@ -55,8 +54,7 @@ fn both_orders_make_the_same_message_which_opens() {
     for level in Level::available() {
         for cipher in CIPHERS {
             for element in ELEMENTS {
-                let kernel = Kernel { level, execution: Execution::Integrated };
-                let (mut sender, mut receiver) = sides(cipher, element, kernel);
+                let (mut sender, mut receiver) = sides(level, element, cipher);
                 for len in (0..70).chain([255, 256, 1019, 1020, 1021, 1408, 4097]) {
                     let data = data(len);
                     let mut message = vec![0xee; message_len(len) + 5];
@@ -88,7 +86,7 @@ fn both_orders_make_the_same_message_which_opens() {
 
 #[test]
 fn pieces_of_any_size_make_the_same_message() {
-    let (mut sender, _) = sides(Cipher::SAFER_SIMPLIFIED, Swap::Bytes32, Kernel::detect());
+    let (mut sender, _) = sides(Level::detect(), Swap::Bytes32, Cipher::SAFER_SIMPLIFIED);
     let data = data(300);
     let mut expected = vec![0; message_len(300)];
     let whole = sender.seal(&data, &mut expected).unwrap();
@@ -103,7 +101,7 @@ fn pieces_of_any_size_make_the_same_message() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (mut sender, mut receiver) = sides(Cipher::PES, Swap::None, Kernel::detect());
+    let (mut sender, mut receiver) = sides(Level::detect(), Swap::None, Cipher::PES);
     let mut dst = [0; 24];
     assert!(sender.seal(&[1; 21], &mut dst).is_err());
     assert!(sender.seal_in_order(&[1; 21], &mut dst).is_err());
@@ -114,7 +112,7 @@ fn what_does_not_fit_is_refused() {
     for len in 0..24 {
         assert!(matches!(receiver.open(&dst[..len], &mut [0; 20]), Err(Error::Malformed { .. })));
     }
-    let aead = PartsSender::new(Cipher::AES_256_GCM, Swap::None, Kernel::detect(), KEY);
-    assert!(aead.is_err());
-    assert!(PartsReceiver::new(Cipher::PES, Swap::Bytes64, Kernel::detect(), KEY).is_err());
+    let level = Level::detect();
+    assert!(PartsSender::new(level, Swap::None, Cipher::AES_256_GCM, KEY).is_err());
+    assert!(PartsReceiver::new(level, Swap::Bytes64, Cipher::PES, KEY).is_err());
 }

@@ -15,13 +15,35 @@
 //! [`Message`] does that, and [`PartsSender::seal_in_order`] makes the same bytes with the length known
 //! first, A, B, C.
 //!
-//! This is for the paper's comparison. The ciphers that it can have are those with a block of 8 bytes and
-//! no tag, all insecure; records ([`crate::record`]) have their length outside.
+//! The ciphers that it can have are those with a block of 8 bytes and no tag, all insecure; records have their length
+//! outside.
 
-use crate::config::Kernel;
-use crate::error::{Error, Misuse};
 use fusewire_base::Sum;
-use fusewire_kernels::{Cipher, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
+
+/// Why a message cannot be put together or taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// What the caller wants cannot be had.
+    #[error("{0}")]
+    Misuse(&'static str),
+    /// A buffer is too short.
+    #[error("a buffer of {found} bytes where {expected} are needed")]
+    BufferLen {
+        /// Bytes needed.
+        expected: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// What came is no message.
+    #[error("message in parts: expected {expected}, found {found}")]
+    Malformed {
+        /// What would have been right.
+        expected: &'static str,
+        /// What was there.
+        found: u64,
+    },
+}
 
 /// Bytes of the cipher's block, and of part A.
 const BLOCK: usize = 8;
@@ -52,18 +74,18 @@ pub struct PartsReceiver {
 }
 
 fn transform(
-    cipher: Cipher,
+    level: Level,
     element: Swap,
-    kernel: Kernel,
+    cipher: Cipher,
     key: [u8; 8],
 ) -> Result<Transform, Error> {
     if cipher.block_len != BLOCK {
-        return Err(Misuse::Config("parts need a cipher with a block of 8 bytes").into());
+        return Err(Error::Misuse("parts need a cipher with a block of 8 bytes"));
     }
     if element == Swap::Bytes64 {
-        return Err(Misuse::Config("parts shift data by 4 bytes: elements have 2 or 4").into());
+        return Err(Error::Misuse("parts shift data by 4 bytes: elements have 2 or 4"));
     }
-    Ok(Transform::new(kernel.level, kernel.execution, element, cipher, &key))
+    Ok(Transform::new(level, Execution::Integrated, element, cipher, &key))
 }
 
 /// The length as it must lie in memory so that the pipeline's swap makes it big-endian.
@@ -85,14 +107,14 @@ impl PartsSender {
     /// Both sides need the same cipher, element and key.
     ///
     /// # Errors
-    /// [`Misuse::Config`] for a cipher without blocks of 8 bytes, or elements of 8.
+    /// [`Error::Misuse`] for a cipher without blocks of 8 bytes, or elements of 8.
     pub fn new(
-        cipher: Cipher,
+        level: Level,
         element: Swap,
-        kernel: Kernel,
+        cipher: Cipher,
         key: [u8; 8],
     ) -> Result<PartsSender, Error> {
-        let transform = transform(cipher, element, kernel, key)?;
+        let transform = transform(level, element, cipher, key)?;
         Ok(PartsSender { transform, element, collected: Box::new([0; COLLECTED]) })
     }
 
@@ -113,7 +135,7 @@ impl PartsSender {
     /// Puts a whole message into `dst`: parts B, C, A. Gives its length and sum.
     ///
     /// # Errors
-    /// [`Misuse::BufferLen`] if `dst` is shorter than [`message_len`].
+    /// [`Error::BufferLen`] if `dst` is shorter than [`message_len`].
     pub fn seal(&mut self, data: &[u8], dst: &mut [u8]) -> Result<(usize, Sum), Error> {
         let mut message = self.begin(dst);
         message.push(data)?;
@@ -127,10 +149,10 @@ impl PartsSender {
     pub fn seal_in_order(&mut self, data: &[u8], dst: &mut [u8]) -> Result<(usize, Sum), Error> {
         let len = message_len(data.len());
         let Some(dst) = dst.get_mut(..len) else {
-            return Err(Misuse::BufferLen { expected: len, found: dst.len() }.into());
+            return Err(Error::BufferLen { expected: len, found: dst.len() });
         };
         let length =
-            u32::try_from(data.len()).map_err(|_| Misuse::Config("a message below 4 GiB"))?;
+            u32::try_from(data.len()).map_err(|_| Error::Misuse("a message below 4 GiB"))?;
         let (first, rest) = data.split_at(data.len().min(BLOCK - LENGTH_LEN));
         let mut part_a = [0; BLOCK];
         part_a[..LENGTH_LEN].copy_from_slice(&before_swap(self.element, length));
@@ -182,11 +204,11 @@ impl Message<'_> {
     /// and the rest waits.
     ///
     /// # Errors
-    /// [`Misuse::BufferLen`] if the message no longer fits; nothing of `piece` was taken.
+    /// [`Error::BufferLen`] if the message no longer fits; nothing of `piece` was taken.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), Error> {
         let expected = message_len(self.data_len + piece.len());
         if expected > self.dst.len() {
-            return Err(Misuse::BufferLen { expected, found: self.dst.len() }.into());
+            return Err(Error::BufferLen { expected, found: self.dst.len() });
         }
         self.data_len += piece.len();
         let (first, mut piece) = piece.split_at(piece.len().min(self.head.len() - self.head_len));
@@ -225,15 +247,15 @@ impl Message<'_> {
     /// Parts C and A: the length is known now. Gives the message's length and its sum.
     ///
     /// # Errors
-    /// [`Misuse::BufferLen`] if not even an empty message fits.
+    /// [`Error::BufferLen`] if not even an empty message fits.
     pub fn finish(mut self) -> Result<(usize, Sum), Error> {
         let expected = message_len(self.data_len);
         if expected > self.dst.len() {
-            return Err(Misuse::BufferLen { expected, found: self.dst.len() }.into());
+            return Err(Error::BufferLen { expected, found: self.dst.len() });
         }
         self.pass_collected();
         let length =
-            u32::try_from(self.data_len).map_err(|_| Misuse::Config("a message below 4 GiB"))?;
+            u32::try_from(self.data_len).map_err(|_| Error::Misuse("a message below 4 GiB"))?;
         let mut part_a = [0; BLOCK];
         part_a[..LENGTH_LEN].copy_from_slice(&before_swap(self.sender.element, length));
         part_a[LENGTH_LEN..].copy_from_slice(&self.head);
@@ -248,12 +270,12 @@ impl PartsReceiver {
     /// # Errors
     /// As [`PartsSender::new`].
     pub fn new(
-        cipher: Cipher,
+        level: Level,
         element: Swap,
-        kernel: Kernel,
+        cipher: Cipher,
         key: [u8; 8],
     ) -> Result<PartsReceiver, Error> {
-        Ok(PartsReceiver { transform: transform(cipher, element, kernel, key)?, element })
+        Ok(PartsReceiver { transform: transform(level, element, cipher, key)?, element })
     }
 
     /// Takes the message `src` apart: A first, which says how long the data is, then B straight into
@@ -262,17 +284,11 @@ impl PartsReceiver {
     /// There is no tag: whether the bytes are right, only the sum says.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the length does not fit `src`, [`Misuse::BufferLen`] if `dst` is too short.
+    /// [`Error::Malformed`] if the length does not fit `src`, [`Error::BufferLen`] if `dst` is too short.
     pub fn open(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Sum), Error> {
-        let what = "message in parts";
         let found = src.len() as u64;
         if src.len() < BLOCK || !src.len().is_multiple_of(BLOCK) {
-            return Err(Error::Malformed {
-                what,
-                expected: "whole blocks of 8 bytes",
-                found,
-                offset: 0,
-            });
+            return Err(Error::Malformed { expected: "whole blocks of 8 bytes", found });
         }
         let mut part_a = [0; BLOCK];
         let mut sum = self.pass(&src[..BLOCK], &mut part_a);
@@ -281,11 +297,11 @@ impl PartsReceiver {
         let len = length as usize;
         if message_len(len) != src.len() {
             let expected = "a length that fits the message";
-            return Err(Error::Malformed { what, expected, found: u64::from(length), offset: 0 });
+            return Err(Error::Malformed { expected, found: u64::from(length) });
         }
         let found = dst.len();
         let Some(dst) = dst.get_mut(..len) else {
-            return Err(Misuse::BufferLen { expected: len, found }.into());
+            return Err(Error::BufferLen { expected: len, found });
         };
         let (head, rest) = dst.split_at_mut(len.min(first.len()));
         head.copy_from_slice(&first[..head.len()]);

@@ -1,19 +1,20 @@
 //! The pipelines of the experiments and their methods.
-#![forbid(unsafe_code)]
 
 use super::contest::{Buffers, Check, Found, Message, Method, contest};
 use super::{Direction, Line, Plan};
-use crate::execution::{Blocked, ByPointer, Execution, Integrated, Sequential};
-use crate::gcm::GcmKey;
-use crate::stage::{AnyStage, then};
-use crate::stages::{
+use fusewire_base::Sum;
+use fusewire_experiments::ByPointer;
+use fusewire_experiments::word_filter::{WordFilter, word_filters};
+use fusewire_kernels::execution::{Blocked, Execution, InPlace, Integrated, Sequential};
+use fusewire_kernels::gcm::{GcmKey, Pieces};
+use fusewire_kernels::stage::{AnyStage, Stage, Then, then};
+use fusewire_kernels::stages::{
     ChaChaKey, Copy, InternetSum, PesDecrypt, PesEncrypt, PesKey, SaferDecrypt, SaferEncrypt,
     SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,
     Swap as SwapStage,
 };
-use crate::word_filter::{WordFilter, word_filters};
-use crate::{Cipher, Level, Swap, Transform};
-use fusewire_base::Sum;
+use fusewire_kernels::{Cipher, Level, Swap, Transform, sum as sum_of};
+use std::hint::black_box;
 
 const NONCE: [u8; 12] = *b"fusewire, 12";
 const AAD: [u8; 16] = *b"a record's head.";
@@ -27,13 +28,13 @@ fn key(cipher: Cipher) -> &'static [u8] {
 
 /// Measures every pipeline in both directions at the sizes given, and hands each line on as soon as
 /// it is there.
-pub fn pipelines(plan: &Plan<'_>, each: &mut dyn FnMut(&Line)) {
+pub fn pipelines(plan: &Plan<'_>, give: &mut dyn FnMut(&Line)) {
     let level = plan.level;
     for &size in plan.sizes {
         let buffers = &mut Buffers::new(size);
         let mut go = |pipeline, direction, subject: Subject<'_>| {
             if plan.takes(pipeline, size) {
-                each(&subject.measure(pipeline, direction, plan, buffers));
+                give(&subject.measure(pipeline, direction, plan, buffers));
             }
         };
         copies(level, &mut go);
@@ -50,18 +51,27 @@ pub fn pipelines(plan: &Plan<'_>, each: &mut dyn FnMut(&Line)) {
     }
 }
 
+/// Each of three stages called through a pointer.
+fn each<A: Stage, B: Stage, C: Stage>(
+    Then(a, Then(b, c)): Then<A, Then<B, C>>,
+) -> Then<ByPointer<A>, Then<ByPointer<B>, ByPointer<C>>> {
+    then(ByPointer(a), then(ByPointer(b), ByPointer(c)))
+}
+
 type Go<'g> = dyn FnMut(&'static str, Direction, Subject<'_>) + 'g;
 
 fn copies(level: Level, go: &mut Go<'_>) {
     let name = "copy ▸ internet ▸ store";
     let sum = |(_, sum)| sum;
     let send = || then(Copy, InternetSum);
-    let subject = Subject::new(level, send, sum).pointers(level, send, sum).words(send, sum);
+    let pointed = then(ByPointer(Copy), ByPointer(InternetSum));
+    let subject = Subject::new(level, send, sum).pointers(level, pointed, sum).words(send, sum);
     go(name, Direction::Send, subject.memcpy());
     let sum = |(sum, _)| sum;
     let receive = || then(InternetSum, Copy);
+    let pointed = then(ByPointer(InternetSum), ByPointer(Copy));
     let subject =
-        Subject::new(level, receive, sum).pointers(level, receive, sum).words(receive, sum);
+        Subject::new(level, receive, sum).pointers(level, pointed, sum).words(receive, sum);
     go(name, Direction::Receive, subject.memcpy());
 }
 
@@ -76,25 +86,33 @@ fn block_ciphers(level: Level, go: &mut Go<'_>) {
     let name = "swap32 ▸ pes ▸ internet ▸ store";
     let (key, owned) = (PesKey::new(SHORT_KEY), Cipher::PES);
     let send = || then(swap, then(PesEncrypt(key), InternetSum));
-    let subject = Subject::cipher(level, Send, owned).pointers(level, send, sent);
+    let subject = Subject::cipher(level, Send, owned).pointers(level, each(send()), sent);
     go(name, Send, subject.words(send, sent));
     let receive = || then(InternetSum, then(PesDecrypt(key), swap));
-    let subject = Subject::cipher(level, Receive, owned).pointers(level, receive, received);
+    let subject = Subject::cipher(level, Receive, owned).pointers(level, each(receive()), received);
     go(name, Receive, subject.words(receive, received));
 
     let name = "swap32 ▸ safer-simplified ▸ internet ▸ store";
     let (key, owned) = (&SaferSimplifiedKey::new(SHORT_KEY), Cipher::SAFER_SIMPLIFIED);
     let send = || then(swap, then(SaferSimplifiedEncrypt(key), InternetSum));
-    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, send, sent));
+    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, each(send()), sent));
     let receive = || then(InternetSum, then(SaferSimplifiedDecrypt(key), swap));
-    go(name, Receive, Subject::cipher(level, Receive, owned).pointers(level, receive, received));
+    go(
+        name,
+        Receive,
+        Subject::cipher(level, Receive, owned).pointers(level, each(receive()), received),
+    );
 
     let name = "swap32 ▸ safer-k64:6 ▸ internet ▸ store";
     let (key, owned) = (&SaferKey::k64(SHORT_KEY, 6), Cipher::SAFER_K64);
     let send = || then(swap, then(SaferEncrypt(key), InternetSum));
-    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, send, sent));
+    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, each(send()), sent));
     let receive = || then(InternetSum, then(SaferDecrypt(key), swap));
-    go(name, Receive, Subject::cipher(level, Receive, owned).pointers(level, receive, received));
+    go(
+        name,
+        Receive,
+        Subject::cipher(level, Receive, owned).pointers(level, each(receive()), received),
+    );
 }
 
 /// What is done to the buffers once, before anything is timed.
@@ -183,14 +201,13 @@ impl<'a> Subject<'a> {
         subject
     }
 
-    /// With function pointers.
+    /// With function pointers; `stage` is the pipeline with its stages called through them.
     fn pointers<S: AnyStage + 'a>(
         mut self,
         level: Level,
-        make: impl Fn() -> S,
+        stage: S,
         sum: fn(S::Output) -> Sum,
     ) -> Self {
-        let stage = ByPointer(make());
         self.function_pointers = Some(Box::new(move |b, turns| {
             b.turns(turns, |Message { src, dst, .. }| Found {
                 sum: sum(level.run(Integrated { stage: &stage, src, dst })),
@@ -295,7 +312,7 @@ fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> 
         Direction::Send => Box::new(move |b, turns| {
             b.turns(turns, |Message { src, dst, .. }| {
                 let cipher = key.seal(&NONCE, &AAD, src.len());
-                let stage = &ByPointer(then(swap, then(cipher, InternetSum)));
+                let stage = &each(then(swap, then(cipher, InternetSum)));
                 let ((), (tag, sum)) = level.run(Integrated { stage, src, dst });
                 Found { sum, tag }
             })
@@ -303,7 +320,7 @@ fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> 
         Direction::Receive => Box::new(move |b, turns| {
             b.turns(turns, |Message { src, dst, .. }| {
                 let cipher = key.open(&NONCE, &AAD, src.len());
-                let stage = &ByPointer(then(InternetSum, then(cipher, swap)));
+                let stage = &each(then(InternetSum, then(cipher, swap)));
                 let (sum, (tag, ())) = level.run(Integrated { stage, src, dst });
                 Found { sum, tag }
             })
@@ -311,16 +328,48 @@ fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> 
     }
 }
 
+/// Bytes of a unit of AES-GCM: eight vectors of the widest level.
+const UNIT: usize = 512;
+
 /// AES-GCM with each stage called through a pointer; none at a level without AES.
 fn gcm_by_pointer<'a>(level: Level, direction: Direction, key: &[u8]) -> Option<Method<'a>> {
     let key = GcmKey::new(level, key)?;
-    Some(Box::new(move |b, turns| {
-        b.turns(turns, |Message { src, dst, .. }| {
-            let (tag, sum) = match direction {
-                Direction::Send => key.seal_by_pointer(Swap::Bytes32, &NONCE, &AAD, src, dst),
-                Direction::Receive => key.open_by_pointer(Swap::Bytes32, &NONCE, &AAD, src, dst),
-            };
-            Found { sum, tag }
-        })
-    }))
+    let sum_it = black_box(sum_of as fn(Level, &[u8]) -> Sum);
+    Some(match direction {
+        Direction::Send => Box::new(move |b, turns| {
+            let swap = black_box(
+                (|level, src, dst| level.run(Integrated { stage: &SwapStage::<4>, src, dst }))
+                    as fn(Level, &[u8], &mut [u8]),
+            );
+            let seal =
+                black_box((|pieces, piece| pieces.seal(piece)) as fn(&mut Pieces<'_>, &mut [u8]));
+            b.turns(turns, |Message { src, dst, .. }| {
+                let (mut pieces, mut sum) = (key.pieces(&NONCE, &AAD, src.len()), Sum::ZERO);
+                for (src, dst) in src.chunks(UNIT).zip(dst.chunks_mut(UNIT)) {
+                    swap(level, src, dst);
+                    seal(&mut pieces, dst);
+                    sum += sum_it(level, dst);
+                }
+                Found { sum, tag: pieces.finish() }
+            })
+        }),
+        Direction::Receive => Box::new(move |b, turns| {
+            let swap = black_box(
+                (|level, bytes| level.run(InPlace { stage: &SwapStage::<4>, bytes }))
+                    as fn(Level, &mut [u8]),
+            );
+            let open = black_box(
+                (|pieces, src, dst| pieces.open(src, dst)) as fn(&mut Pieces<'_>, &[u8], &mut [u8]),
+            );
+            b.turns(turns, |Message { src, dst, .. }| {
+                let (mut pieces, mut sum) = (key.pieces(&NONCE, &AAD, src.len()), Sum::ZERO);
+                for (src, dst) in src.chunks(UNIT).zip(dst.chunks_mut(UNIT)) {
+                    sum += sum_it(level, src);
+                    open(&mut pieces, src, dst);
+                    swap(level, dst);
+                }
+                Found { sum, tag: pieces.finish() }
+            })
+        }),
+    })
 }

@@ -4,7 +4,6 @@
 //! Methods alternate, round after round, on the same buffers; what a method made is compared with the
 //! others' before it is timed; a figure is the median over rounds, in bytes of message a second. Up to
 //! the cache's size that is the warm case, at 64 MiB the cold one.
-#![forbid(unsafe_code)]
 
 mod checks;
 mod contest;
@@ -14,7 +13,7 @@ pub use checks::checks;
 pub use contest::alternate;
 pub use pipelines::pipelines;
 
-use crate::Level;
+use fusewire_kernels::Level;
 use std::time::Duration;
 
 /// The sizes that the experiments ask for, in bytes.
@@ -123,4 +122,36 @@ pub struct CheckLine {
     pub level: &'static str,
     /// Bytes a second.
     pub rate: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_of_every_pipeline_agrees() {
+        for level in Level::available() {
+            let mut lines = 0;
+            let sizes = [256, 1408, 4096 + 8, 16_384];
+            let (wanted, begins) = (|_: &str| true, |_: &str, _: usize| {});
+            let effort = Effort::SMOKE;
+            let mut plan = Plan { level, sizes: &sizes, effort, wanted: &wanted, begins: &begins };
+            pipelines(&plan, &mut |line| {
+                lines += 1;
+                assert!(line.integrated > 0.0 && line.blocked > 0.0 && line.sequential > 0.0);
+                let reference = line.pipeline.starts_with("copy")
+                    || line.pipeline.contains("gcm")
+                    || line.pipeline.contains("poly1305");
+                assert_eq!(line.reference.is_some(), reference, "{}", line.pipeline);
+                assert!(line.level == level.name());
+            });
+            assert_eq!(lines, sizes.len() * 14, "seven pipelines, two directions");
+            let mut forms = Vec::new();
+            let wanted = |name: &str| name == "cxor";
+            plan.wanted = &wanted;
+            checks(&plan, &mut |line| forms.push((line.function, line.form)));
+            assert!(forms.contains(&("cxor", "op4")) && forms.contains(&("cxor", "load_only")));
+            assert!(forms.iter().all(|(function, _)| *function == "cxor"));
+        }
+    }
 }
