@@ -1,12 +1,14 @@
-//! What every other crate speaks in: sequence numbers, instants and partial one's-complement sums.
+//! What every other crate speaks in: sequence numbers, instants, partial one's-complement sums, and causes of drops.
 //!
 //! This crate does no I/O, reads no clock and imports nothing of ours.
 #![forbid(unsafe_code)]
 
+mod drops;
 mod instant;
 mod seq;
 mod sum;
 
+pub use drops::{Cause, Drops, are_distinct};
 pub use instant::Instant;
 pub use seq::Seq;
 pub use sum::Sum;

@@ -123,6 +123,6 @@ fn floods_keep_nobody_out_and_take_little() {
         let at = plain.find(&format!("{cause}=")).unwrap() + cause.len() + 1;
         plain[at..].split(' ').next().unwrap().parse().unwrap()
     };
-    assert!(count("malformed") > 1000 && count("cookies") > 1000, "{told}");
-    assert!(count("handshakes") > 900, "{told}");
+    assert!(count("transport-malformed") > 1000 && count("cookies") > 1000, "{told}");
+    assert!(count("handshake-unfinished") > 900, "{told}");
 }

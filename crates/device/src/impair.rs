@@ -399,6 +399,10 @@ impl<D: Device> Device for Impair<D> {
         self.inner.as_fd()
     }
 
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.inner.drops()
+    }
+
     fn poll_event(&mut self) -> Option<Event> {
         self.inner.poll_event()
     }

@@ -125,6 +125,12 @@ pub trait Device: Send {
     /// The descriptor that becomes readable when frames wait, where there is one.
     fn as_fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// What the device dropped before [`Device::receive`] could give it, or after [`Device::transmit`] took it, as far
+    /// as it knows: names of causes, and how often each was.
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// The next thing that happened to frames taken earlier. The queue is short: when it is full the
     /// oldest entry is lost.
     fn poll_event(&mut self) -> Option<Event> {
@@ -162,6 +168,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).as_fd()
+    }
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        (**self).drops()
     }
     fn poll_event(&mut self) -> Option<Event> {
         (**self).poll_event()

@@ -96,7 +96,7 @@ impl Layer {
             Learned::Nothing | Learned::Resolved => Ok(()),
             Learned::Contested => Err(Cause::NeighborContested),
             Learned::Full => {
-                self.counters.drop(Cause::NeighborsFull);
+                self.counters.drops.count(Cause::NeighborsFull);
                 Ok(())
             }
         }

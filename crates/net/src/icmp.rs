@@ -250,11 +250,11 @@ impl Layer {
     /// room, or there were too many answers in this second, or the datagram was not for us alone.
     pub fn answer(&mut self, now: Instant, datagram: &Datagram, len: usize) -> Option<&mut [u8]> {
         if datagram.cast != Cast::Unicast {
-            self.counters.drop(Cause::AnswerForbidden);
+            self.counters.drops.count(Cause::AnswerForbidden);
             return None;
         }
         if !self.limiter.allow(now, datagram.source, &mut self.random) {
-            self.counters.drop(Cause::AnswerLimited);
+            self.counters.drops.count(Cause::AnswerLimited);
             return None;
         }
         let answer = IpAnswer {
@@ -266,7 +266,7 @@ impl Layer {
         };
         let out = self.outbox.push(now, Kind::Ip(answer, None), len);
         if out.is_none() {
-            self.counters.drop(Cause::AnswerNoRoom);
+            self.counters.drops.count(Cause::AnswerNoRoom);
         }
         out
     }

@@ -96,7 +96,7 @@ impl Layer {
             return false;
         }
         let Err(cause) = self.try_report(now, about, report) else { return true };
-        self.counters.drop(cause);
+        self.counters.drops.count(cause);
         false
     }
 
@@ -156,7 +156,7 @@ impl Layer {
     pub(crate) fn reassembly_timeout(&mut self, now: Instant) {
         while let Some((expired, counts)) = self.reassembly.handle_timeout(now) {
             if counts {
-                self.counters.drop(Cause::FragmentTimeout);
+                self.counters.drops.count(Cause::FragmentTimeout);
             }
             let Some(Expired { key, whole }) = expired else { continue };
             if self.is_group(key.destination) {

@@ -193,7 +193,7 @@ impl Layer {
             }
         };
         let input = result.unwrap_or_else(|cause| {
-            self.counters.drop(cause);
+            self.counters.drops.count(cause);
             Input::Dropped(cause)
         });
         self.counters.delivered += u64::from(matches!(input, Input::Transport(_)));

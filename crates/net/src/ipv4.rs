@@ -122,7 +122,7 @@ impl Layer {
     ) -> Result<Input, Cause> {
         let (result, evicted) = self.reassembly.insert(now, piece);
         if let Some(cause) = evicted {
-            self.counters.drop(cause);
+            self.counters.drops.count(cause);
         }
         match result? {
             Some(whole) => self.reassembled(now, input, &whole),

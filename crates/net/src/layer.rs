@@ -462,7 +462,7 @@ impl Layer {
             self.changed();
         }
         for _ in 0..self.outbox.handle_timeout(now) {
-            self.counters.drop(Cause::AnswerUnreachable);
+            self.counters.drops.count(Cause::AnswerUnreachable);
         }
     }
 

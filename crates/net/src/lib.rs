@@ -34,7 +34,7 @@ mod transmit;
 
 pub use cidr::{Cidr, NotACidr};
 pub use config::{Config, Identifier, Limits, Link, Route};
-pub use counters::{Cause, Counters};
+pub use counters::{Cause, Counters, Drops};
 pub use dhcp::Lease;
 pub use input::{Cast, Datagram, Input, PathError, PathErrorKind, Payload};
 pub use layer::{Layer, MIN_MTU};

@@ -119,7 +119,7 @@ impl Layer {
                 }
                 Err(_) => {
                     self.outbox.remove(at);
-                    self.counters.drop(Cause::AnswerUnreachable);
+                    self.counters.drops.count(Cause::AnswerUnreachable);
                 }
             }
         }

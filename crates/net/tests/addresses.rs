@@ -89,7 +89,7 @@ fn an_ipv4_address_is_announced_twice_and_defended_once_in_ten_seconds() {
     }
     assert_eq!(wire.log.len() - 2, 3, "29 seconds of theft");
     assert_eq!(state(&wire.layers[0], "10.0.0.1"), Some(State::Preferred));
-    assert_eq!(wire.layers[0].counters().drops(Cause::AddressConflict), 100);
+    assert_eq!(wire.layers[0].counters().drops.of(Cause::AddressConflict), 100);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn what_came_in_fragments_or_to_many_is_quoted_or_not_answered() {
     let datagram = delivered(&mut wire, &all);
     assert!(!wire.layers[0].answer_unreachable_port(wire.now, &all, &datagram));
     assert!(wire.layers[0].answer(wire.now, &datagram, 20).is_none());
-    assert_eq!(wire.layers[0].counters().drops(Cause::AnswerForbidden), 2);
+    assert_eq!(wire.layers[0].counters().drops.of(Cause::AnswerForbidden), 2);
     assert_eq!(wire.transmit(0), None);
 }
 
@@ -157,7 +157,7 @@ fn answers_are_limited_in_number_but_not_for_others() {
     }
     assert!(flood(&mut wire, "10.0.0.4"), "another one still gets an answer");
     assert!(answered < 20, "{answered}");
-    assert!(wire.layers[0].counters().drops(Cause::AnswerLimited) > 980);
+    assert!(wire.layers[0].counters().drops.of(Cause::AnswerLimited) > 980);
 }
 
 /// An error from `from` about a TCP or UDP packet of ours to `remote`.

@@ -103,7 +103,7 @@ fn overlaps_drop_the_whole_and_what_still_comes_of_it() {
                 assert_eq!(wire.layers[0].handle(wire.now, &frame), overlap);
             }
             wire.pass(Duration::from_secs(61));
-            assert_eq!(wire.layers[0].counters().drops(Cause::FragmentTimeout), 0);
+            assert_eq!(wire.layers[0].counters().drops.of(Cause::FragmentTimeout), 0);
             assert_eq!(wire.log.iter().filter(|f| f.0 == wire.now).count(), 0);
         }
     }
@@ -155,7 +155,7 @@ fn one_that_is_not_whole_in_a_minute_is_given_up_and_its_sender_told() {
         wire.pass(Duration::from_secs(59));
         assert_eq!(wire.log.len(), quiet);
         wire.pass(Duration::from_secs(2));
-        assert_eq!(wire.layers[0].counters().drops(Cause::FragmentTimeout), 1);
+        assert_eq!(wire.layers[0].counters().drops.of(Cause::FragmentTimeout), 1);
         assert_eq!(wire.log.len(), quiet + 1);
         let report = &wire.log[quiet].2;
         assert!(report.len() <= HEADER_LEN + if ends[0].contains(':') { 1280 } else { 576 });
@@ -166,7 +166,7 @@ fn one_that_is_not_whole_in_a_minute_is_given_up_and_its_sender_told() {
         wire.layers[0].handle(wire.now, &frames[1]);
         wire.pass(Duration::from_secs(61));
         assert_eq!(wire.log.len(), quiet + 1);
-        assert_eq!(wire.layers[0].counters().drops(Cause::FragmentTimeout), 2);
+        assert_eq!(wire.layers[0].counters().drops.of(Cause::FragmentTimeout), 2);
     }
 }
 
@@ -267,11 +267,11 @@ fn a_flood_of_beginnings_is_bounded_and_whole_ones_still_get_through() {
             }
         }
     }
-    let evicted = wire.layers[0].counters().drops(Cause::FragmentEvicted);
+    let evicted = wire.layers[0].counters().drops.of(Cause::FragmentEvicted);
     assert!(evicted >= 5_000 - 128, "{evicted} made room");
     wire.pass(Duration::from_secs(61));
     let (over, sent) = (Cause::FragmentTimeout, wire.layers[0].counters());
-    assert_eq!(sent.drops(over) + evicted, 5_000);
+    assert_eq!(sent.drops.of(over) + evicted, 5_000);
 }
 
 fn path(layer: &mut Layer, wire_now: fusewire_base::Instant, to: &str) -> Via {

@@ -238,7 +238,7 @@ fn who_finds_no_place_in_the_table_is_answered_all_the_same() {
     let craft = Craft { hop_limit: 255, ..Craft::new(9, 1, "2001:db8::9", "2001:db8::1") };
     assert_eq!(wire.layers[0].handle(wire.now, &craft.icmpv6(&body)), Input::Consumed);
     assert_eq!(wire.transmit(0).expect("an advertisement")[..6], station(9).0);
-    assert_eq!(wire.layers[0].counters().drops(Cause::NeighborsFull), 2);
+    assert_eq!(wire.layers[0].counters().drops.of(Cause::NeighborsFull), 2);
     assert_eq!(state(&wire.layers[0], "10.0.0.9".parse().unwrap()), None);
 }
 

@@ -7,6 +7,7 @@ mod clock;
 mod config;
 mod connection;
 mod driver;
+mod drops;
 mod endpoint;
 mod error;
 mod inbox;
@@ -27,10 +28,11 @@ pub use clock::Clock;
 pub use config::Config;
 pub use connection::Event;
 pub use driver::Driver;
+pub use drops::{Cause, Drops};
 pub use endpoint::{Connection, Endpoint, Listener, PORT};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
-pub use stack::{Drops, Profile, Stack};
+pub use stack::{Profile, Stack};
 
 /// Names a connection of a stack. A name is never used again while it is in use, and a stale one finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::{CongestionPhase, Counters, DropCause, Info};
+use fusewire_transport::machine::{CongestionPhase, Counters, Info};
 use fusewire_transport::tcp::State;
-use fusewire_view::{Segment, Stack as StackView, Tcp};
+use fusewire_view::{Counts, Segment, Stack as StackView, Tcp};
 
 use crate::trace::{Entry, Kind};
 
@@ -76,9 +76,10 @@ pub fn tcp(info: &Info) -> Tcp {
     }
 }
 
-/// What a connection dropped, by cause.
-pub fn drops(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-    DropCause::ALL.iter().map(|cause| (cause.name(), u64::from(counters.dropped(*cause))))
+/// What a socket dropped, as far as it did.
+pub fn nonzero(drops: impl IntoIterator<Item = (&'static str, u64)>) -> Counts {
+    let drops = drops.into_iter().filter(|(_, n)| *n > 0);
+    drops.map(|(cause, n)| (cause.into(), n)).collect()
 }
 
 /// Adds a connection's counters, or those of all that are gone, to its stack's.
@@ -100,9 +101,7 @@ pub fn count(stack: &mut StackView, counters: &Counters) {
     ] {
         stack.count(name, n);
     }
-    for (cause, n) in drops(counters) {
-        stack.dropped(cause, n);
-    }
+    stack.dropped(counters.drops.named());
 }
 
 /// Flags of a segment in letters.

@@ -141,7 +141,7 @@ fn a_capture_of_it(a: &Host, b: &Host) {
     let from = a.udp_bind("192.0.2.1:7".parse().unwrap()).unwrap();
     from.send_to(b"for nobody", "192.0.2.2:9".parse().unwrap()).unwrap();
     let end = Instant::now() + Duration::from_secs(10);
-    while b.counters().udp_stray == 0 {
+    while b.counters().drops.of(fusewire_stack::Cause::UdpStray) == 0 {
         assert!(Instant::now() < end, "it does not come");
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -14,7 +14,7 @@ use fusewire_device::{Device, Ecn, Event, RxBatch, TxFrame};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::ip::{self, net};
 use fusewire_stack::on_interface::OnInterface;
-use fusewire_stack::{Clock, Config, ConnectionId, Event as StackEvent, Keep, Stack};
+use fusewire_stack::{Cause, Clock, Config, ConnectionId, Event as StackEvent, Keep, Stack};
 use fusewire_transport::machine::Secrets;
 use fusewire_wire::ethernet::Address;
 
@@ -156,7 +156,7 @@ fn every_kind_of_interface_carries_it() {
                 let mut world = World::new(memory, ends, Rules::NONE, 1);
                 let seconds = world.echo(400);
                 assert!(seconds < 1.0, "{seconds} s with {memory:?}");
-                assert_eq!(world.server.drops(), Default::default(), "{memory:?}");
+                assert_eq!(world.server.drops().total(), 0, "{memory:?}");
             }
         }
     }
@@ -266,8 +266,8 @@ fn what_is_damaged_or_not_ours_is_dropped_by_cause() {
         };
         assert_eq!(give(&mut device, &good), 1);
         let counted = |device: &OnInterface| {
-            let counters = device.stack().counters();
-            (counters.checksum, counters.udp_stray)
+            let drops = device.stack().counters().drops;
+            (drops.of(Cause::Checksum), drops.of(Cause::UdpStray))
         };
         assert_eq!(counted(&device), (0, 0));
         // A bit of the UDP checksum, and of the port that it covers.
@@ -309,7 +309,7 @@ fn what_does_not_fit_is_told_and_what_waits_is_bounded() {
     for _ in 0..1000 {
         assert_eq!(device.transmit(&[frame(addr(V4, 1), &fits)]).unwrap(), 1);
     }
-    let unresolved = device.stack().counters().udp_unresolved;
+    let unresolved = device.stack().counters().drops.of(Cause::UdpUnresolved);
     assert!(unresolved > 700, "{unresolved}");
     ns.fetch_add(10_000_000_000, Ordering::Relaxed);
     device.receive(&mut RxBatch::new(1)).unwrap();
@@ -321,4 +321,46 @@ fn what_does_not_fit_is_told_and_what_waits_is_bounded() {
         assert_eq!(device.transmit(&[frame(peer, &fits)]).unwrap(), 1);
         assert_eq!(device.poll_event(), Some(Event::Unreachable { peer }));
     }
+}
+
+#[test]
+fn what_the_layers_below_drop_is_seen_from_outside() {
+    let folder = std::env::temp_dir().join(format!("fusewire-oi-view-{}", std::process::id()));
+    fusewire_view::place::choose(folder.clone());
+    let (device, mut other, ns) = bare(memory::Config::default(), V4);
+    let config = Config { clock: Clock::virtual_ns(ns), ..Config::default() };
+    let mut stack = Stack::new(Box::new(device), config, &[1; 32]);
+    stack.observe().unwrap();
+    let mut give = |bytes: &[u8]| {
+        let packet = fusewire_device::interface::TxPacket {
+            header: bytes,
+            payload: &[],
+            checksum: Checksum::InPlace,
+            segmentation: Default::default(),
+        };
+        assert_eq!(other.transmit(&[packet]).unwrap(), 1);
+    };
+    // No IP, a port that is nobody's, and no TPDU.
+    give(&[0xff; 40]);
+    for (port, payload) in [(99, &[0; 100]), (7, &[0; 100])] {
+        let mut bytes = Vec::new();
+        let builder = etherparse::PacketBuilder::ipv4([10, 0, 0, 2], [10, 0, 0, 1], 64);
+        builder.udp(8, port).write(&mut bytes, payload).unwrap();
+        give(&bytes);
+    }
+    let seen = std::thread::spawn(|| {
+        let all = fusewire_view::client::processes();
+        all[0].report().unwrap()
+    });
+    while !seen.is_finished() {
+        stack.poll(&mut Keep).unwrap();
+    }
+    let report = seen.join().unwrap();
+    let drops = &report.stacks[0].drops;
+    let metrics = fusewire_view::prometheus::text(std::slice::from_ref(&report));
+    for cause in ["ip-version", "udp-stray", "transport-checksum"] {
+        assert_eq!(drops[cause], 1, "{cause} of {drops:?}");
+        assert!(metrics.contains(&format!("cause=\"{cause}\"}} 1")), "{metrics}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

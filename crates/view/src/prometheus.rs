@@ -120,7 +120,7 @@ mod tests {
         let mut stack = Stack { id: 0, device: "tap".into(), answered: true, ..Stack::default() };
         stack.count("packets_received", 7);
         stack.count("bad name\n", 7);
-        stack.dropped("ipv4\"}\n-checksum", 2);
+        stack.dropped([("ipv4\"}\n-checksum", 2)]);
         let report =
             |pid| Report { pid, program: "a\"b".into(), time_ms: 0, stacks: vec![stack.clone()] };
         let text = text(&[report(1), report(2)]);

@@ -145,9 +145,9 @@ impl Stack {
         *self.counters.entry(name.into()).or_default() += n;
     }
 
-    /// Adds to the drops of a cause, when there are any.
-    pub fn dropped(&mut self, cause: &str, n: u64) {
-        if n > 0 {
+    /// Adds drops, where there are any: names of causes, and how often each was.
+    pub fn dropped<'a>(&mut self, drops: impl IntoIterator<Item = (&'a str, u64)>) {
+        for (cause, n) in drops.into_iter().filter(|(_, n)| *n > 0) {
             *self.drops.entry(cause.into()).or_default() += n;
         }
     }

@@ -321,7 +321,7 @@ fn whole(entry: &Entry) -> Stack {
             let Stack { sockets, counters, drops, .. } = part.stack;
             stack.sockets.extend(sockets);
             counters.iter().for_each(|(name, n)| stack.count(name, *n));
-            drops.iter().for_each(|(cause, n)| stack.dropped(cause, *n));
+            stack.dropped(drops.iter().map(|(cause, n)| (&**cause, *n)));
         }
         if stack.sockets.len() > SOCKETS_MAX {
             stack.sockets_more += (stack.sockets.len() - SOCKETS_MAX) as u64;

@@ -233,7 +233,7 @@ mod tests {
         let mut stack = Stack { answered: true, ..Stack::default() };
         stack.sockets = vec![socket("1.0", 1000, 7), socket("2.0", 2000, received)];
         stack.count("packets_received", received / 100);
-        stack.dropped("tcp-stray", dropped);
+        stack.dropped([("tcp-stray", dropped)]);
         Report { pid: 7, program: "x\u{1b}".into(), time_ms: 0, stacks: vec![stack] }
     }
 

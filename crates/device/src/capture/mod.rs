@@ -178,6 +178,10 @@ impl<D: Device, W: Write + Send> Device for Capture<D, W> {
         self.inner.as_fd()
     }
 
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.inner.drops()
+    }
+
     fn poll_event(&mut self) -> Option<Event> {
         self.inner.poll_event()
     }

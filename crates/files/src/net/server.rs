@@ -6,7 +6,7 @@ use crate::server::{Session, Share};
 use crate::{Element, Error, Scratch};
 use fusewire_base::Instant;
 use fusewire_stack::shm::{Ends, Invitation, Invitations};
-use fusewire_stack::{Clock, ConnectionId, Drops, Event, Fingerprint, Keep, Stack};
+use fusewire_stack::{Clock, ConnectionId, Event, Fingerprint, Keep, Stack};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,8 +196,8 @@ pub struct Server {
     alarms_set: u64,
     scratch: Scratch,
     clock: Clock,
-    /// What was dropped when it was last told, and when that was.
-    told: (Drops, Instant),
+    /// What was dropped and how many cookies were given out when it was last told, and when that was.
+    told: ((Vec<(&'static str, u64)>, u64), Instant),
     /// Where clients are invited that want shared memory.
     invitations: Option<Invitations>,
     /// Steps since the device was looked at.
@@ -231,7 +231,7 @@ impl Server {
             alarms_set: 0,
             scratch: Scratch::new(),
             clock: Clock::new(),
-            told: (Drops::default(), Instant::ZERO),
+            told: (Default::default(), Instant::ZERO),
             invitations: None,
             unpolled: 0,
             readmitted: 0,
@@ -338,21 +338,12 @@ impl Server {
 
     /// Tells what was dropped since the last time, by cause: somebody may be knocking.
     fn tell_drops(&mut self, now: Instant) {
-        let drops = self.stack.drops();
-        let Drops { malformed, checksum, stray, full, listener, handshakes, cookies } = drops;
-        if drops != self.told.0 {
-            tracing::info!(
-                malformed,
-                checksum,
-                stray,
-                full,
-                listener,
-                handshakes,
-                cookies,
-                "dropped so far"
-            );
+        let told = (self.stack.dropped(), self.stack.cookies());
+        if told != self.told.0 {
+            let causes: Vec<_> = told.0.iter().map(|(cause, n)| format!("{cause}={n}")).collect();
+            tracing::info!(cookies = told.1, "dropped so far: {}", causes.join(" "));
         }
-        self.told = (drops, now);
+        self.told = (told, now);
     }
 
     fn timers_are_due(&self) -> bool {

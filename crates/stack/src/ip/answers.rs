@@ -11,6 +11,7 @@ use fusewire_wire::tcp::Header;
 
 use super::config::Marking;
 use super::stack::Core;
+use crate::drops::Cause;
 
 /// Answers that wait at most; the oldest makes room.
 const WAITING_MAX: usize = 64;
@@ -47,7 +48,7 @@ impl Core {
         match self.layer.route(now, tuple.remote.ip(), Some(tuple.local.ip())) {
             Ok(via) => {
                 if !self.output.control(&via, header, *marking) {
-                    self.counters.output_full += 1;
+                    self.counters.drops.count(Cause::OutputFull);
                 }
             }
             Err(NoPath::Resolving) if now < *until => {
@@ -55,12 +56,12 @@ impl Core {
                 self.answers.retain(|other| other.tuple != *tuple);
                 if self.answers.len() >= WAITING_MAX {
                     self.answers.pop_front();
-                    self.counters.unroutable += 1;
+                    self.counters.drops.count(Cause::Unroutable);
                 }
                 self.answers.push_back(answer);
                 self.resolve_later(now);
             }
-            Err(_) => self.counters.unroutable += 1,
+            Err(_) => self.counters.drops.count(Cause::Unroutable),
         }
     }
 

@@ -10,6 +10,8 @@ use fusewire_kernels::Level;
 use fusewire_net::NoPath;
 use fusewire_transport::tcp;
 
+use crate::drops::Drops;
+
 /// Settings of an IP stack.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -214,47 +216,19 @@ impl From<NoPath> for Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What the stack counts, apart from what each connection and the IP layer count. Every packet that
-/// came and was not delivered is in one of these, or in theirs.
+/// came and was not delivered is in `drops`, or in theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets or super-frames that the interface gave.
     pub received: u64,
     /// Packets or super-frames that the interface took.
     pub sent: u64,
-    /// Transport header malformed.
-    pub malformed: u64,
-    /// Wrong transport checksum, and for no connection (a connection counts its own).
-    pub checksum: u64,
-    /// UDP over IPv6 without a checksum.
-    pub no_checksum: u64,
-    /// The device's notes on checksum or segmentation do not fit the packet.
-    pub bad_offload: u64,
-    /// A protocol that we do not speak.
-    pub protocol: u64,
-    /// TCP for nobody's port; answered with RST.
-    pub tcp_stray: u64,
-    /// Refused by a listener: backlog, cookie, violation.
-    pub listener: u64,
-    /// The table of sockets is full.
-    pub full: u64,
-    /// UDP for nobody's port; answered with ICMP when it was for us alone.
-    pub udp_stray: u64,
-    /// The queue of a UDP socket was full, in messages.
-    pub udp_overflow: u64,
-    /// UDP from somebody else to a connected socket.
-    pub udp_not_peer: u64,
-    /// UDP messages whose next station did not answer, or that were too many while it was asked for.
-    pub udp_unresolved: u64,
     /// UDP messages delivered.
     pub udp_messages_received: u64,
     /// UDP messages sent.
     pub udp_messages_sent: u64,
-    /// ICMP errors that no socket was told of: they quote nothing of it that is under way.
-    pub icmp_stray: u64,
-    /// Answers that had no way to go.
-    pub unroutable: u64,
-    /// Answers that found the output queue full.
-    pub output_full: u64,
     /// SYN cookies given out.
     pub cookies: u64,
+    /// What was dropped, by cause.
+    pub drops: Drops,
 }

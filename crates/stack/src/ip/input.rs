@@ -14,6 +14,7 @@ use super::stack::Core;
 use super::table::{Flow, Protocol, Socket, bits};
 use super::tcp::{Place, Segment, Stream};
 use super::udp::{Incoming, Messages, Taken, Taker};
+use crate::drops::Cause;
 
 /// Who takes what comes for one socket, in place of its queue.
 pub enum Direct<'a> {
@@ -40,6 +41,12 @@ impl Direct<'_> {
 }
 
 impl Core {
+    /// The packet at hand is dropped.
+    fn dropped(&mut self, cause: Cause) {
+        self.counters.drops.count(cause);
+        self.watch.dropped(cause.name());
+    }
+
     /// One packet or super-frame of the interface.
     pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {
         self.counters.received += 1;
@@ -70,8 +77,7 @@ impl Core {
             tcp::NUMBER => 16,
             udp::NUMBER => 6,
             _ => {
-                self.counters.protocol += 1;
-                return self.watch.dropped("protocol-unknown");
+                return self.dropped(Cause::Protocol);
             }
         };
         // What is left of the checksum, and whether it is known to be right.
@@ -80,8 +86,7 @@ impl Core {
             Checksum::InPlace => true,
             Checksum::Partial { start: s, offset } => {
                 if (usize::from(s), usize::from(offset)) != (start, field) {
-                    self.counters.bad_offload += 1;
-                    return self.watch.dropped("bad-offload");
+                    return self.dropped(Cause::BadOffload);
                 }
                 false
             }
@@ -110,8 +115,7 @@ impl Core {
                 );
             }
             _ => {
-                self.counters.bad_offload += 1;
-                self.watch.dropped("bad-offload");
+                self.dropped(Cause::BadOffload);
             }
         }
     }
@@ -131,8 +135,7 @@ impl Core {
             tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
             udp::NUMBER => self.udp_input(now, packet.bytes, datagram, &bytes, true, None, direct),
             _ => {
-                self.counters.protocol += 1;
-                self.watch.dropped("protocol-unknown");
+                self.dropped(Cause::Protocol);
             }
         }
         self.scratch = bytes;
@@ -162,12 +165,12 @@ impl Core {
                 }
             }
             if !told {
-                self.icmp_stray();
+                self.dropped(Cause::IcmpStray);
             }
             return;
         }
         let Some((index, stream)) = self.quoted(error, local, remote) else {
-            return self.icmp_stray();
+            return self.dropped(Cause::IcmpStray);
         };
         // Anyone on the way can send it: what is open goes on (RFC 5927, section 5; RFC 5461).
         stream.soft_error = Some(what);
@@ -191,11 +194,6 @@ impl Core {
         error.seq.is_some_and(|seq| stream.tcp.is_in_flight(seq)).then_some((index, stream))
     }
 
-    fn icmp_stray(&mut self) {
-        self.counters.icmp_stray += 1;
-        self.watch.dropped("icmp-stray");
-    }
-
     /// A packet of ours did not fit: believed when it is one that is under way (RFC 5927, section 7).
     fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
         if error.protocol == udp::NUMBER {
@@ -205,13 +203,13 @@ impl Core {
                 _ => false,
             };
             return match bound {
-                [] => self.icmp_stray(),
+                [] => self.dropped(Cause::IcmpStray),
                 _ if bound.iter().any(believes) => self.layer.accept_too_big(now, error),
                 _ => {}
             };
         }
         let Some((index, stream)) = self.quoted(error, local, remote) else {
-            return self.icmp_stray();
+            return self.dropped(Cause::IcmpStray);
         };
         stream.narrowed = true;
         self.layer.accept_too_big(now, error);
@@ -250,8 +248,7 @@ impl Core {
         direct: &mut Direct<'_>,
     ) {
         let Ok(header) = udp::Header::parse(bytes) else {
-            self.counters.malformed += 1;
-            return self.watch.dropped("udp-malformed");
+            return self.dropped(Cause::Malformed);
         };
         let bytes = &bytes[..usize::from(header.len)];
         let payload = &bytes[udp::HEADER_LEN..];
@@ -259,8 +256,7 @@ impl Core {
             (false, _) => None,
             (true, 0) if datagram.source.is_ipv4() => None,
             (true, 0) => {
-                self.counters.no_checksum += 1;
-                return self.watch.dropped("udp-no-checksum");
+                return self.dropped(Cause::NoChecksum);
             }
             (true, _) => Some(datagram.pseudo_header + Sum::of(&bytes[..udp::HEADER_LEN])),
         };
@@ -291,8 +287,7 @@ impl Core {
         }
         match best {
             (0, _) if not_peer => {
-                self.counters.udp_not_peer += 1;
-                self.watch.dropped("udp-not-peer");
+                self.dropped(Cause::UdpNotPeer);
             }
             (0, _) => self.udp_stray(now, frame, datagram, &incoming),
             (_, index) => self.udp_deliver(index, &incoming, direct),
@@ -317,8 +312,7 @@ impl Core {
             }
         }
         if !delivered {
-            self.counters.udp_stray += 1;
-            self.watch.dropped("udp-stray");
+            self.dropped(Cause::UdpStray);
         }
     }
 
@@ -348,13 +342,12 @@ impl Core {
                 self.tell(index, Event::Readable);
             }
             Taken::Wrong => {
-                self.counters.checksum += 1;
-                self.watch.dropped("udp-checksum");
+                self.dropped(Cause::Checksum);
             }
             Taken::NoRoom => {
-                self.watch.dropped("udp-overflow");
                 udp.overflow += count as u64;
-                self.counters.udp_overflow += count as u64;
+                self.counters.drops.add(Cause::UdpOverflow, count as u64);
+                self.watch.dropped(Cause::UdpOverflow.name());
             }
         }
     }
@@ -370,10 +363,9 @@ impl Core {
         let level = self.config.level;
         let sum = |head: Sum| head + fusewire_kernels::sum(level, incoming.messages.bytes);
         if !incoming.head.is_none_or(|head| sum(head).verifies()) {
-            self.counters.checksum += 1;
-            return self.watch.dropped("udp-checksum");
+            return self.dropped(Cause::Checksum);
         }
-        self.counters.udp_stray += 1;
+        self.counters.drops.count(Cause::UdpStray);
         self.watch.note(["no such port", "answered with an ICMP error, if one is due"]);
         self.layer_speaks = true;
         self.layer.answer_unreachable_port(now, frame, datagram);
@@ -391,8 +383,7 @@ impl Core {
         direct: &mut Direct<'_>,
     ) {
         let Ok(header) = Header::parse(bytes) else {
-            self.counters.malformed += 1;
-            return self.watch.dropped("tcp-malformed");
+            return self.dropped(Cause::Malformed);
         };
         let (head, payload) = bytes.split_at(usize::from(header.header_len));
         let head = unverified.then(|| datagram.pseudo_header + Sum::of(head));
@@ -468,12 +459,11 @@ impl Core {
         yielding: Option<u32>,
     ) {
         if !self.verifies(segment) {
-            self.counters.checksum += 1;
-            return self.watch.dropped("tcp-checksum");
+            return self.dropped(Cause::Checksum);
         }
         let len = segment.payload.len() as u32;
         let Some(index) = self.listener_for(tuple.local) else {
-            self.counters.tcp_stray += 1;
+            self.counters.drops.count(Cause::TcpStray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             // Fragments come for every port of the address, and the kernel answers for its own.
             if !self.shares || datagram.payload.in_frame().is_some() {
@@ -504,7 +494,7 @@ impl Core {
                 self.accepted(now, index, tuple, *tcp, datagram, segment)
             }
             ListenerAction::Drop(cause) => {
-                self.counters.listener += 1;
+                self.counters.drops.count(Cause::Listener);
                 self.watch.dropped(cause.name());
             }
         }
@@ -555,8 +545,7 @@ impl Core {
                 self.tell(listener_index, Event::Acceptable);
             }
             Err(_) => {
-                self.counters.full += 1;
-                self.watch.dropped("too-many-sockets");
+                self.dropped(Cause::TooManySockets);
                 if let Some(listener) = self.table.listener_at(listener_index)
                     && let Some(machine) =
                         &mut listener.machines[usize::from(tuple.local.is_ipv6())]

@@ -11,7 +11,8 @@ use super::host::Inner;
 use super::snapshot::{Snapshot, SocketKind, SocketView};
 use super::stack::Stack;
 use crate::driver::Shared;
-use crate::observe::{count, drops, segment, state, tcp};
+use crate::drops::Cause;
+use crate::observe::{count, nonzero, segment, state, tcp};
 
 /// Makes a host visible.
 pub(super) fn observe(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> {
@@ -102,29 +103,7 @@ fn counted(view: &mut StackView, snapshot: &Snapshot) {
     ] {
         view.count(name, n);
     }
-    for (cause, n) in [
-        ("interface", snapshot.interface_dropped),
-        ("transport-malformed", c.malformed),
-        ("transport-checksum", c.checksum),
-        ("udp-no-checksum", c.no_checksum),
-        ("bad-offload", c.bad_offload),
-        ("protocol-unknown", c.protocol),
-        ("tcp-stray", c.tcp_stray),
-        ("tcp-listener", c.listener),
-        ("too-many-sockets", c.full),
-        ("udp-stray", c.udp_stray),
-        ("udp-overflow", c.udp_overflow),
-        ("udp-not-peer", c.udp_not_peer),
-        ("udp-unresolved", c.udp_unresolved),
-        ("icmp-stray", c.icmp_stray),
-        ("answer-unroutable", c.unroutable),
-        ("answer-output-full", c.output_full),
-    ] {
-        view.dropped(cause, n);
-    }
-    for (cause, n) in layer.iter() {
-        view.dropped(cause.name(), n);
-    }
+    view.dropped(snapshot.dropped());
     count(view, &snapshot.past);
 }
 
@@ -140,27 +119,20 @@ fn socket(view: &SocketView) -> Socket {
         drops: Default::default(),
         tcp: None,
     };
-    let mut dropped = |cause: &str, n: u64| {
-        if n > 0 {
-            socket.drops.insert(cause.into(), n);
-        }
-    };
     match &view.kind {
         SocketKind::Udp { waiting, overflow } => {
-            dropped("udp-overflow", *overflow);
+            socket.drops = nonzero([(Cause::UdpOverflow.name(), *overflow)]);
             socket.protocol = "udp".into();
             socket.state = if view.remote.is_some() { "ESTAB" } else { "UNCONN" }.into();
             socket.recv_queue = *waiting as u64;
         }
         SocketKind::Listener { waiting, half_open, drops } => {
-            dropped("tcp-listener", *drops);
+            socket.drops = nonzero([(Cause::Listener.name(), *drops)]);
             socket.state = "LISTEN".into();
             (socket.recv_queue, socket.send_queue) = (*waiting as u64, *half_open as u64);
         }
         SocketKind::Stream { state: of, unread, closed: _, info } => {
-            for (cause, n) in drops(&info.counters) {
-                dropped(cause, n);
-            }
+            socket.drops = nonzero(info.counters.drops.named());
             socket.state = state(*of).into();
             (socket.recv_queue, socket.send_queue) = (*unread as u64, info.unacked);
             socket.tcp = Some(Box::new(tcp(info)));

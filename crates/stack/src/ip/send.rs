@@ -17,6 +17,7 @@ use super::config::{Error, Event, Result, SocketId};
 use super::output::{HEADER_ROOM, UdpPacket, udp_checksum};
 use super::stack::{Core, Stack};
 use super::udp::Staged;
+use crate::drops::Cause;
 
 /// The longest UDP message.
 const MESSAGE_MAX: usize = 65_507;
@@ -111,7 +112,7 @@ impl Core {
         let pending = &mut self.pending;
         let full = pending.calls.len() >= PENDING_CALLS;
         if full || pending.bytes + len > PENDING_BYTES {
-            self.counters.udp_unresolved += count as u64;
+            self.counters.drops.add(Cause::UdpUnresolved, count as u64);
             return count;
         }
         pending.bytes += len;
@@ -523,7 +524,7 @@ impl Stack {
                 self.udp_send_marked(now, call.id, &call.bytes, call.message_len, to)?
             };
             if let Err(error) = sent {
-                self.core.counters.udp_unresolved += count;
+                self.core.counters.drops.add(Cause::UdpUnresolved, count);
                 self.core.udp_fail(call.id, call.to, error);
             }
         }

@@ -73,7 +73,28 @@ pub enum SocketKind {
     },
 }
 
+impl Snapshot {
+    /// What was dropped, by the interface, the stack and the IP layer: names of causes, and how often each was.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        dropped(self.interface_dropped, &self.counters, &self.layer)
+    }
+}
+
+fn dropped<'a>(
+    interface: u64,
+    counters: &'a Counters,
+    layer: &'a fusewire_net::Counters,
+) -> impl Iterator<Item = (&'static str, u64)> + 'a {
+    let interface = [("interface", interface)].into_iter();
+    interface.chain(counters.drops.named()).chain(layer.drops.named())
+}
+
 impl Stack {
+    /// As [`Snapshot::dropped`].
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        dropped(self.interface.dropped(), self.counters(), self.core.layer.counters())
+    }
+
     /// Everything at one moment.
     pub fn snapshot(&self) -> Snapshot {
         let (sockets, _) = self.socket_views(0, usize::MAX);
@@ -101,7 +122,7 @@ impl Stack {
         Snapshot {
             past: self.core.table.past,
             counters: *self.counters(),
-            layer: self.core.layer.counters().clone(),
+            layer: *self.core.layer.counters(),
             interface_dropped: self.interface.dropped(),
             sockets,
         }

@@ -198,6 +198,10 @@ impl Device for OnInterface {
         self.stack.interface().as_fd()
     }
 
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.stack.dropped().collect()
+    }
+
     fn poll_event(&mut self) -> Option<Event> {
         let ip::Failure { peer, error } = self.stack.udp_poll_failure(self.socket)?;
         Some(match error {

@@ -11,6 +11,12 @@ use crate::path::question::{self, Says};
 use crate::stack::output::header_sum;
 
 impl Stack {
+    /// The frame at hand is dropped.
+    fn drop_frame(&mut self, cause: Cause) {
+        self.drops.count(cause);
+        self.watch.dropped(cause.name());
+    }
+
     // ---- the loop -----------------------------------------------------------------------------
 
     /// Receives what waits, runs timers, sends what may leave. True if there was work.
@@ -151,7 +157,7 @@ impl Stack {
                         connection.tcp.abort();
                     } else if connection.session().is_none() {
                         connection.fail(Error::TimedOut(connection.tuple.remote));
-                        self.drops.handshakes += 1;
+                        self.drops.count(Cause::Handshake);
                     }
                 }
                 connection.tcp.handle_timeout(now);
@@ -194,8 +200,7 @@ impl Stack {
         app: &mut dyn Application,
     ) -> u64 {
         let Ok(header) = Header::parse(frame) else {
-            self.drops.malformed += 1;
-            self.watch.dropped("tcp-malformed");
+            self.drop_frame(Cause::Malformed);
             return 0;
         };
         let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
@@ -232,8 +237,7 @@ impl Stack {
     fn take_stray(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) {
         let sum = fusewire_kernels::sum(self.config.level, segment.payload);
         if !(segment.header_sum + sum).verifies() {
-            self.drops.checksum += 1;
-            return self.watch.dropped("tcp-checksum");
+            return self.drop_frame(Cause::Checksum);
         }
         let header = segment.header;
         let tuple = Tuple {
@@ -246,7 +250,7 @@ impl Stack {
             return;
         }
         let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
-            self.drops.stray += 1;
+            self.drops.count(Cause::TcpStray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
                 self.send_alone(remote, reply);
@@ -259,7 +263,7 @@ impl Stack {
             }
             ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
             ListenerAction::Drop(cause) => {
-                self.drops.listener += 1;
+                self.drops.count(Cause::Listener);
                 self.watch.dropped(cause.name());
             }
         }
@@ -291,10 +295,7 @@ impl Stack {
                 }
                 self.settle(index);
             }
-            Err(_) => {
-                self.drops.full += 1;
-                self.watch.dropped("too-many-connections");
-            }
+            Err(_) => self.drop_frame(Cause::TooManyConnections),
         }
     }
 
@@ -302,8 +303,7 @@ impl Stack {
     fn take_probe(&mut self, remote: SocketAddr, says: Says, segment: &Segment<'_>) {
         let sum = fusewire_kernels::sum(self.config.level, segment.payload);
         if !(segment.header_sum + sum).verifies() {
-            self.drops.checksum += 1;
-            return self.watch.dropped("tcp-checksum");
+            return self.drop_frame(Cause::Checksum);
         }
         let header = segment.header;
         let (ports, nonce) = ((header.dst_port, header.src_port), question::nonce(header));
@@ -338,7 +338,7 @@ impl Stack {
             _ => false,
         };
         if !done {
-            self.drops.stray += 1;
+            self.drops.count(Cause::TcpStray);
         }
     }
 

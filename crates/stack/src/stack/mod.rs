@@ -24,6 +24,7 @@ use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Memory, Segment};
+use crate::drops::{Cause, Drops};
 use crate::path::Path;
 use crate::path::question::Nonces;
 use crate::watch::Watch;
@@ -51,25 +52,6 @@ struct Key {
     remote: SocketAddr,
     local_port: u16,
     remote_port: u16,
-}
-
-/// What was dropped before there was a connection, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drops {
-    /// Not a TCP header.
-    pub malformed: u64,
-    /// Wrong checksum, and for no connection of ours.
-    pub checksum: u64,
-    /// For no connection and no listener.
-    pub stray: u64,
-    /// The table of connections is full.
-    pub full: u64,
-    /// Refused by the listener: backlog, cookie, violation.
-    pub listener: u64,
-    /// Handshakes that were not completed in time, or pushed out by others when the table was full.
-    pub handshakes: u64,
-    /// SYNs answered with a cookie, because too many handshakes were half open.
-    pub cookies: u64,
 }
 
 /// Time spent in the three steps, without system calls: the paper's packet processing time.
@@ -152,6 +134,8 @@ pub struct Stack {
     headers: Box<[[u8; MAX_HEADER_LEN]; TRANSMIT_FRAMES]>,
     planned: Vec<Planned>,
     drops: Drops,
+    /// Cookies that listeners before this one gave out.
+    cookies: u64,
     profile: Option<Profile>,
     last_work: Instant,
     live: usize,
@@ -199,6 +183,7 @@ impl Stack {
             headers: Box::new([[0; MAX_HEADER_LEN]; TRANSMIT_FRAMES]),
             planned: Vec::with_capacity(TRANSMIT_FRAMES),
             drops: Drops::default(),
+            cookies: 0,
             profile: None,
             last_work: now,
             live: 0,
@@ -227,9 +212,18 @@ impl Stack {
     }
 
     /// What was dropped before a connection was found.
-    pub fn drops(&self) -> Drops {
-        let cookies = self.listening.as_ref().map_or(0, |l| l.listener.cookies().0);
-        Drops { cookies: self.drops.cookies + cookies, ..self.drops }
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// What the stack and its device have dropped: names of causes, and how often each was.
+    pub fn dropped(&self) -> Vec<(&'static str, u64)> {
+        self.drops.named().chain(self.device.drops()).filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// SYNs answered with a cookie, because too many handshakes were half open.
+    pub fn cookies(&self) -> u64 {
+        self.cookies + self.listening.as_ref().map_or(0, |l| l.listener.cookies().0)
     }
 
     /// Connections that are open or closing.
@@ -291,7 +285,7 @@ impl Stack {
 
     /// Takes no further connections; those that are open go on.
     pub fn stop_listening(&mut self) {
-        self.drops = self.drops();
+        self.cookies = self.cookies();
         self.listening = None;
     }
 
@@ -616,7 +610,7 @@ impl Stack {
     pub(super) fn push_out_handshake(&mut self) {
         let is_full = self.live >= self.config.max_connections && self.idle().is_none();
         if is_full && let Some(index) = self.slowest_handshake() {
-            self.drops.handshakes += 1;
+            self.drops.count(Cause::Handshake);
             self.remove(index);
         }
     }

@@ -8,7 +8,7 @@ use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
 
 use super::*;
-use crate::observe::{count, drops, segment, state, tcp};
+use crate::observe::{count, nonzero, segment, state, tcp};
 use crate::trace::Entry;
 
 /// How long whoever asks waits for the stack to be driven.
@@ -43,7 +43,8 @@ struct Head {
     device: &'static str,
     address: SocketAddr,
     mtu: usize,
-    drops: Drops,
+    dropped: Vec<(&'static str, u64)>,
+    cookies: u64,
     past: Counters,
     listener: Option<(u16, usize)>,
 }
@@ -100,7 +101,8 @@ impl Stack {
             device: caps.name,
             address: self.device.local_addr(),
             mtu: caps.max_datagram,
-            drops: self.drops(),
+            dropped: self.dropped(),
+            cookies: self.cookies(),
             past: self.past,
             listener: self.listening.as_ref().map(|l| (l.port, l.listener.half_open())),
         }
@@ -164,18 +166,8 @@ fn words(head: &Head) -> StackView {
         mtu: head.mtu as u64,
         ..StackView::default()
     };
-    let Drops { malformed, checksum, stray, full, listener, handshakes, cookies } = head.drops;
-    view.count("tcp_syn_cookies", cookies);
-    for (cause, n) in [
-        ("transport-malformed", malformed),
-        ("transport-checksum", checksum),
-        ("tcp-stray", stray),
-        ("too-many-connections", full),
-        ("tcp-listener", listener),
-        ("handshake-unfinished", handshakes),
-    ] {
-        view.dropped(cause, n);
-    }
+    view.count("tcp_syn_cookies", head.cookies);
+    view.dropped(head.dropped.iter().copied());
     count(&mut view, &head.past);
     if let Some((port, half_open)) = head.listener {
         view.sockets.push(Socket {
@@ -196,7 +188,6 @@ fn words(head: &Head) -> StackView {
 /// A connection; its addresses are those of the datagrams that carry it.
 fn socket(numbers: &Numbers) -> Socket {
     let Numbers { id, tuple, state: of, info } = numbers;
-    let dropped = drops(&info.counters).filter(|(_, n)| *n > 0);
     Socket {
         id: format!("{}.{}", id.index, id.generation),
         protocol: "tcp".into(),
@@ -205,7 +196,7 @@ fn socket(numbers: &Numbers) -> Socket {
         send_queue: info.unacked,
         local: tuple.local,
         remote: Some(tuple.remote),
-        drops: dropped.map(|(cause, n)| (cause.to_string(), n)).collect(),
+        drops: nonzero(info.counters.drops.named()),
         tcp: Some(Box::new(tcp(info))),
     }
 }

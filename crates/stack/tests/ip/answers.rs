@@ -6,6 +6,7 @@ use std::time::Duration;
 use fusewire_base::{Instant, Seq, Sum};
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{Checksum, Interface, Segmentation, TxPacket};
+use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Packet, Stations, Via};
 use fusewire_stack::ip::{Config, Stack};
 use fusewire_wire::ethernet::{self, Address, EtherType};
@@ -151,7 +152,7 @@ fn a_syn_is_answered_as_soon_as_its_sender_is_found() {
     let (mut ports, _) = net.heard();
     ports.sort_unstable();
     assert_eq!(ports, [4000, 4001], "at once, and not after a second");
-    assert_eq!(net.stack.counters().unroutable, 0);
+    assert_eq!(net.stack.counters().drops.of(Cause::Unroutable), 0);
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn answers_that_wait_are_few_and_end() {
     for port in 0..150 {
         net.syn(77, 4000 + port);
     }
-    assert_eq!(net.stack.counters().unroutable, 150 - 64, "the oldest made room");
+    assert_eq!(net.stack.counters().drops.of(Cause::Unroutable), 150 - 64, "the oldest made room");
     net.reply(77);
     let (ports, _) = net.heard();
     assert_eq!(ports.len(), 64);
@@ -169,5 +170,5 @@ fn answers_that_wait_are_few_and_end() {
     net.wait(Duration::from_secs(40));
     net.reply(78);
     assert!(!net.heard().0.contains(&5000), "the handshake was given up");
-    assert!(net.stack.counters().unroutable > 150 - 64);
+    assert!(net.stack.counters().drops.of(Cause::Unroutable) > 150 - 64);
 }

@@ -17,6 +17,7 @@ use fusewire_device::interface::{
     Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
 };
 use fusewire_kernels::stages::Swap;
+use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Packet, Route, Via};
 use fusewire_stack::ip::{Config, Error, Event, Host, HostConfig, SocketId, SocketKind, Stack};
 use fusewire_testkit::namespace::{Need, in_namespace};
@@ -105,7 +106,7 @@ fn a_flood_of_syns_costs_cookies_and_nothing_else() {
     drive(&mut stack, now);
     assert_eq!(stack.sockets(), 1, "no half-open connection is a socket");
     let counters = *stack.counters();
-    assert_eq!(counters.checksum, 2000);
+    assert_eq!(counters.drops.of(Cause::Checksum), 2000);
     assert!(counters.cookies > 15_000 && answers > 0, "{counters:?}");
     let snapshot = stack.snapshot();
     match &snapshot.sockets[..] {
@@ -133,7 +134,7 @@ fn strays_are_answered_within_limits() {
     while let n @ 1.. = other.receive().unwrap() {
         answers += n;
     }
-    assert_eq!(stack.counters().tcp_stray, 20_000);
+    assert_eq!(stack.counters().drops.of(Cause::TcpStray), 20_000);
     assert!((1..=2000).contains(&answers), "{answers} resets in no time at all");
 }
 
@@ -148,7 +149,10 @@ fn a_socket_table_that_is_full_says_so() {
     let reset =
         clients.iter().filter(|id| net.stacks[0].tcp_read(**id, &mut [0]) == Err(Error::Reset));
     assert_eq!(reset.count(), 1, "three fit beside the listener");
-    assert_eq!((net.stacks[1].counters().full, net.stacks[1].sockets()), (1, 4));
+    assert_eq!(
+        (net.stacks[1].counters().drops.of(Cause::TooManySockets), net.stacks[1].sockets()),
+        (1, 4)
+    );
     for _ in 0..3 {
         assert!(net.stacks[1].tcp_accept(listener).unwrap().is_some());
     }
@@ -196,7 +200,10 @@ fn a_udp_queue_that_is_full_drops_and_counts() {
     }
     net.settle();
     let counters = *net.stacks[1].counters();
-    assert_eq!((counters.udp_overflow, counters.udp_messages_received), (1200, 800));
+    assert_eq!(
+        (counters.drops.of(Cause::UdpOverflow), counters.udp_messages_received),
+        (1200, 800)
+    );
     let mut read = 0;
     while net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().is_some() {
         read += 1;

@@ -8,6 +8,7 @@ use fusewire_device::interface::Interface;
 use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::tap::{Config as TapConfig, Tap};
 use fusewire_device::interface::xdp::{self, Xdp};
+use fusewire_stack::Cause;
 use fusewire_stack::ip::net::Cidr;
 use fusewire_stack::ip::{Bytes, Host, HostConfig, Stack};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
@@ -119,8 +120,8 @@ fn tcp_both_ways() {
                 assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
             }
             let snapshot = host.snapshot();
-            assert_eq!(snapshot.counters.checksum, 0, "{snapshot:?}");
-            assert_eq!(snapshot.counters.bad_offload, 0, "{snapshot:?}");
+            assert_eq!(snapshot.counters.drops.of(Cause::Checksum), 0, "{snapshot:?}");
+            assert_eq!(snapshot.counters.drops.of(Cause::BadOffload), 0, "{snapshot:?}");
         }
         let host = host(true, 1500, HostConfig::default());
         sh("ping -c 1 -W 5 10.78.0.2; ping -c 1 -W 5 -s 4000 fd78::2");
@@ -292,5 +293,5 @@ fn lends(host: &Host) {
             std::thread::sleep(Duration::from_millis(5));
         }
     });
-    assert_eq!(host.counters().checksum, 0);
+    assert_eq!(host.counters().drops.of(Cause::Checksum), 0);
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Array, Config, SocketId, Stack};
 use fusewire_wire::{ipv4, udp};
@@ -122,7 +123,7 @@ fn nothing_is_shown_before_the_checksum_holds() {
         let filled = stack.udp_recv_numbers(now, id, VARIABLE, &mut memory, told);
         assert_eq!((filled.unwrap().unwrap(), memory), (0, [0.0; 8]));
     }
-    assert_eq!(stack.counters().checksum, 2);
+    assert_eq!(stack.counters().drops.of(Cause::Checksum), 2);
     deliver(&mut cable, &doubles(&numbers), 0);
     let mut told = Vec::new();
     let filled = stack.udp_recv_numbers(now, id, VARIABLE, &mut memory, |_, r| told.push(r));

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use fusewire_base::Instant;
 
-use super::{DROP_CAUSES, DropCause};
+use super::{DropCause, Drops};
 use crate::congestion::Algorithm;
 
 /// Counters and estimates, in the manner of `TCP_INFO`.
@@ -136,8 +136,8 @@ pub struct Counters {
     pub data_segments_received: u64,
     /// Segments with payload that left, retransmissions included.
     pub data_segments_sent: u64,
-    /// Dropped segments by [`DropCause`].
-    pub drops: [u32; DROP_CAUSES],
+    /// Dropped segments, by cause.
+    pub drops: Drops,
 }
 
 impl Counters {
@@ -161,19 +161,17 @@ impl Counters {
         self.out_of_order += other.out_of_order;
         self.data_segments_received += other.data_segments_received;
         self.data_segments_sent += other.data_segments_sent;
-        for (n, m) in self.drops.iter_mut().zip(other.drops) {
-            more(n, m);
-        }
+        self.drops.merge(&other.drops);
     }
 
     /// Dropped segments for one cause.
-    pub fn dropped(&self, cause: DropCause) -> u32 {
-        self.drops[cause as usize]
+    pub fn dropped(&self, cause: DropCause) -> u64 {
+        self.drops.of(cause)
     }
 
     /// Counts a dropped segment.
     pub fn drop(&mut self, cause: DropCause) {
-        self.drops[cause as usize] = self.drops[cause as usize].saturating_add(1);
+        self.drops.count(cause);
     }
 }
 

@@ -5,7 +5,7 @@ mod info;
 mod segments;
 mod settings;
 
-pub use drops::{DROP_CAUSES, DropCause};
+pub use drops::{DropCause, Drops};
 pub use info::{CongestionPhase, Counters, Info};
 pub use segments::{
     Again, Cut, Event, Initial, PayloadPlan, Reservation, ResetCause, Transmit, TransmitKind,
