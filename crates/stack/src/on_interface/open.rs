@@ -8,6 +8,7 @@ use fusewire_device::interface::devices;
 use fusewire_device::interface::flows::Flows;
 use fusewire_device::interface::host::Host;
 use fusewire_device::interface::{Interface, packet, tap, xdp};
+use fusewire_device::random;
 use fusewire_net::{Cidr, NoPath, Route};
 
 use super::*;
@@ -295,15 +296,6 @@ fn take(
             Box::new(tap::Tap::open(&config)?)
         }
     })
-}
-
-fn random() -> io::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let mut done = 0;
-    while done < bytes.len() {
-        done += rustix::rand::getrandom(&mut bytes[done..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
