@@ -142,6 +142,8 @@ impl<V: Wide> Lanes for Simd<V> {
     proven! {
         load(from: &[u8]) -> V = V::load(from[..V::BYTES].as_ptr());
         store(to: &mut [u8], x: V) = V::store(to[..V::BYTES].as_mut_ptr(), x);
+        load_partial(from: &[u8]) -> V = V::load_partial(from);
+        store_partial(to: &mut [u8], x: V) = V::store_partial(to, x);
         zero() -> V = V::zero();
         keep(x: V, valid: usize) -> V = V::keep(x, valid);
         splat16(x: u16) -> V = V::splat16(x);
@@ -168,18 +170,6 @@ impl<V: Wide> Lanes for Simd<V> {
         sum64(x: V) -> u64 = V::sum64(x);
         pin(x: V) -> V = V::hide(x);
         keep_load(x: V) = V::pin(&mut { x });
-    }
-    #[inline(always)]
-    fn load_partial(self, from: &[u8]) -> V {
-        assert!(from.len() < V::BYTES);
-        // SAFETY: the token proves the instructions.
-        unsafe { V::load_partial(from) }
-    }
-    #[inline(always)]
-    fn store_partial(self, to: &mut [u8], x: V) {
-        assert!(to.len() < V::BYTES);
-        // SAFETY: the token proves the instructions.
-        unsafe { V::store_partial(to, x) }
     }
     #[inline(always)]
     fn rotl32<const BITS: u32>(self, x: V) -> V {

@@ -326,10 +326,14 @@ fn mask64(count: usize) -> u64 {
 impl Wide for __m512i {
     // What a mask does not select is not touched.
     methods! {
-        load_partial(from: &[u8]) -> Self =
-            _mm512_maskz_loadu_epi8(mask64(from.len()), from.as_ptr().cast());
-        store_partial(to: &mut [u8], v: Self) =
-            _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), mask64(to.len()), v);
+        load_partial(from: &[u8]) -> Self = {
+            assert!(from.len() < 64);
+            _mm512_maskz_loadu_epi8(mask64(from.len()), from.as_ptr().cast())
+        };
+        store_partial(to: &mut [u8], v: Self) = {
+            assert!(to.len() < 64);
+            _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), mask64(to.len()), v)
+        };
         keep(v: Self, valid: usize) -> Self = _mm512_maskz_mov_epi8(mask64(valid), v);
         splat16(x: u16) -> Self = _mm512_set1_epi16(x as i16);
         splat32(x: u32) -> Self = _mm512_set1_epi32(x as i32);

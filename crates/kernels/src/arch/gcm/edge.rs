@@ -161,7 +161,12 @@ impl<V: Vector, const M: usize> Edge<V> for Ragged<V, M> {
 pub(super) fn reversal(element: usize) -> &'static [u8; 16] {
     static REVERSALS: [[u8; 16]; 4] =
         [arch::reversal(1), arch::reversal(2), arch::reversal(4), arch::reversal(8)];
-    &REVERSALS[(element.trailing_zeros() & 3) as usize]
+    match element {
+        1 => &REVERSALS[0],
+        2 => &REVERSALS[1],
+        4 => &REVERSALS[2],
+        _ => &REVERSALS[3],
+    }
 }
 
 static ONES_THEN_ZEROS: Lines = {
