@@ -139,11 +139,11 @@ impl<'a> Connector<'a> {
             DeviceChoice::KernelTcp => {
                 Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
             }
-            DeviceChoice::Udp if carrying.may_be_tcp() => {
+            DeviceChoice::Socket(_) if carrying.may_be_tcp() => {
                 let (stack, patience) = (self.stack(remote)?, Patience::new(patience));
                 Link::over_the_best(stack, remote, &self.config, patience, &mut judge)
             }
-            DeviceChoice::Udp | DeviceChoice::Interface(_) => {
+            DeviceChoice::Socket(_) | DeviceChoice::Interface(_) => {
                 Link::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
             }
             DeviceChoice::Shm => {
@@ -237,7 +237,8 @@ impl<'a> Connector<'a> {
                 (Code::Connection, text)
             }
             StackError::TimedOut(_)
-                if !carrying.may_be_tcp() && *carrying.device() == DeviceChoice::Udp =>
+                if !carrying.may_be_tcp()
+                    && matches!(carrying.device(), DeviceChoice::Socket(_)) =>
             {
                 let text = format!(
                     "cannot connect to {host}: {error} Where UDP is blocked, --device kernel-tcp goes over TCP, and \

@@ -170,7 +170,7 @@ pub fn run(demo: &Demo) -> Result {
     let plan = Plan {
         machine: None,
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
-        carrier: Carrier::Udp,
+        carrier: Carrier::UDP,
         manipulation: transfer::Manipulation::default(),
         bytes: subject.bytes,
         adu_bytes: vec![None],

@@ -6,19 +6,23 @@ use std::str::FromStr;
 
 use clap::Args;
 use fusewire_device::interface::devices::{self, Found};
+use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
 use fusewire_stack::ip::net::Cidr;
 use fusewire_stack::on_interface::{self, Kind, Name, Own, Settings};
 
 use crate::output::{Code, Failure, Result, printable};
 
+/// What is taken unless told otherwise.
+const DEFAULT: DeviceChoice = DeviceChoice::Socket(&sockets::ALL[0]);
+
 /// What carries the bytes, and with which address.
 #[derive(Args, Clone, Debug)]
 pub struct Carrying {
-    /// What carries the bytes: udp; kernel-tcp, for where UDP is blocked; shm, with a server on this host; auto, which is
+    /// What carries the bytes: udp; io-uring, the same by other calls of the kernel's; kernel-tcp, for where UDP is blocked; shm, with a server on this host; auto, which is
     /// shm where it can be and otherwise as unless told; or a network interface without the kernel's UDP: xdp:INTERFACE,
     /// packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the
-    /// other queues to others. A server takes udp, auto or an interface [default: udp; a client's is kernel-tcp where UDP
+    /// other queues to others. A server takes udp, io-uring, auto or an interface [default: udp; a client's is kernel-tcp where UDP
     /// is not answered].
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
@@ -37,8 +41,8 @@ pub struct Carrying {
 /// What carries the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// Our own TCP in UDP datagrams.
-    Udp,
+    /// Our own TCP in UDP datagrams, by one of the kernel's sockets.
+    Socket(&'static Entry),
     /// The kernel's TCP, for where UDP is blocked.
     KernelTcp,
     /// Shared memory with a server on this host, agreed on over UDP.
@@ -52,18 +56,21 @@ pub enum DeviceChoice {
 impl FromStr for DeviceChoice {
     type Err = String;
     fn from_str(text: &str) -> std::result::Result<DeviceChoice, String> {
+        if let Some(socket) = sockets::find(text) {
+            return Ok(DeviceChoice::Socket(socket));
+        }
         Ok(match text {
-            "udp" => DeviceChoice::Udp,
             "kernel-tcp" => DeviceChoice::KernelTcp,
             "shm" => DeviceChoice::Shm,
             "auto" => DeviceChoice::Auto,
             _ if text.contains(':') => DeviceChoice::Interface(text.parse()?),
             _ => {
-                return Err(
-                    "expected udp, kernel-tcp, shm, auto, xdp:INTERFACE, packet:INTERFACE, tap:NAME or \
-                     auto:INTERFACE (fusewire devices lists them)"
-                        .into(),
-                );
+                let names: Vec<_> = sockets::ALL.iter().map(|socket| socket.name).collect();
+                return Err(format!(
+                    "expected {}, kernel-tcp, shm, auto, xdp:INTERFACE, packet:INTERFACE, tap:NAME or \
+                     auto:INTERFACE (fusewire devices lists them)",
+                    names.join(", ")
+                ));
             }
         })
     }
@@ -72,7 +79,7 @@ impl FromStr for DeviceChoice {
 impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DeviceChoice::Udp => f.write_str("udp"),
+            DeviceChoice::Socket(socket) => f.write_str(socket.name),
             DeviceChoice::KernelTcp => f.write_str("kernel-tcp"),
             DeviceChoice::Shm => f.write_str("shm"),
             DeviceChoice::Auto => f.write_str("auto"),
@@ -110,7 +117,7 @@ impl Carrying {
 
     /// The device asked for, or else the default.
     pub fn device(&self) -> &DeviceChoice {
-        self.device.as_ref().unwrap_or(&DeviceChoice::Udp)
+        self.device.as_ref().unwrap_or(&DEFAULT)
     }
 
     /// Where UDP is not answered, kernel TCP will do: nobody has asked for UDP alone.
@@ -168,7 +175,8 @@ impl Carrying {
     ) -> Result<Box<dyn Device>> {
         self.check()?;
         match self.device() {
-            DeviceChoice::Udp | DeviceChoice::Auto => bind(listen.unwrap_or(otherwise)),
+            DeviceChoice::Socket(socket) => bind(socket, listen.unwrap_or(otherwise)),
+            DeviceChoice::Auto => bind(&sockets::ALL[0], listen.unwrap_or(otherwise)),
             DeviceChoice::Interface(name) => {
                 let settings = self.settings(name)?;
                 let address = listen.map(|listen| listen.ip());
@@ -192,7 +200,11 @@ impl Carrying {
     /// # Errors
     /// No port is free, the interface cannot be opened or does not lead there.
     pub fn connect(&self, remote: SocketAddr) -> Result<Box<dyn Device>> {
-        let DeviceChoice::Interface(name) = self.device() else { return bind(unspecified(remote)) };
+        let name = match self.device() {
+            DeviceChoice::Interface(name) => name,
+            DeviceChoice::Socket(socket) => return bind(socket, unspecified(remote)),
+            _ => return bind(&sockets::ALL[0], unspecified(remote)),
+        };
         let device = on_interface::connect(&self.settings(name)?, remote)
             .map_err(|e| failed("cannot connect", name, &e))?;
         Ok(Box::new(device))
@@ -221,10 +233,12 @@ fn failed(what: &str, name: &Name, error: &std::io::Error) -> Failure {
     Failure::new(code, format!("{what} on {name}: {error}"))
 }
 
-fn bind(addr: SocketAddr) -> Result<Box<dyn Device>> {
-    let device = udp::Udp::bind(addr, &udp::Config::default())
-        .map_err(|e| Failure::new(Code::Failed, format!("cannot listen on UDP {addr}: {e}")))?;
-    Ok(Box::new(device))
+fn bind(socket: &Entry, addr: SocketAddr) -> Result<Box<dyn Device>> {
+    let failed = |e| {
+        let name = socket.name;
+        Failure::new(Code::Failed, format!("cannot listen on UDP {addr} by {name}: {e}"))
+    };
+    Ok(socket.bind(addr, &udp::Config::default()).map_err(failed)?)
 }
 
 /// Every address of this host, and any port.
@@ -277,9 +291,17 @@ mod tests {
 
     #[test]
     fn devices_are_chosen_by_word() {
-        for word in
-            ["udp", "kernel-tcp", "shm", "auto", "xdp:eth0", "packet:eth0", "tap:fw0", "auto:eth0"]
-        {
+        for word in [
+            "udp",
+            "io-uring",
+            "kernel-tcp",
+            "shm",
+            "auto",
+            "xdp:eth0",
+            "packet:eth0",
+            "tap:fw0",
+            "auto:eth0",
+        ] {
             assert_eq!(word.parse::<DeviceChoice>().unwrap().to_string(), word);
         }
         for wrong in ["", "tcp", "xdp", "xdp:", "udp:eth0"] {

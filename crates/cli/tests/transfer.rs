@@ -20,6 +20,29 @@ fn a_file_is_got() {
 }
 
 #[test]
+fn every_socket_of_the_kernels_carries_it() {
+    let content = bytes(20_000_000, 2);
+    for socket in &fusewire_device::sockets::ALL {
+        if let Err(e) = socket.bind(([127, 0, 0, 1], 0).into(), &Default::default()) {
+            eprintln!("not tested: {}: {e}", socket.name);
+            continue;
+        }
+        let world = World::new();
+        fs::write(world.served("a"), &content).unwrap();
+        let server = world.serve(&["--device", socket.name, "--writable"]);
+        let device = ["--device", socket.name, "-v"];
+        let (a, b) = (server.url("a"), server.url("b"));
+        let get = [&["get", &a, "-o", "copy"][..], &device].concat();
+        let done = world.run("alice", &get).ok();
+        assert!(done.err.contains(&format!("over {}", socket.name)), "{done:?}");
+        assert!(fs::read(world.here("copy")).unwrap() == content, "{}", socket.name);
+        let put = [&["put", "copy", &b][..], &device].concat();
+        world.run("alice", &put).ok();
+        assert!(fs::read(world.served("b")).unwrap() == content, "{}", socket.name);
+    }
+}
+
+#[test]
 fn a_folder_is_got_over_several_connections() {
     let world = World::new();
     fs::create_dir_all(world.served("sub/deep")).unwrap();

@@ -12,6 +12,8 @@ pub const SLOT_BYTES: usize = 1 << 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filled {
     pub peer: SocketAddr,
+    /// Where the first frame begins in the slot's memory.
+    pub start: usize,
     pub len: usize,
     pub segment_len: usize,
     pub ecn: Ecn,
@@ -20,6 +22,7 @@ pub(crate) struct Filled {
 impl Filled {
     pub const EMPTY: Filled = Filled {
         peer: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
+        start: 0,
         len: 0,
         segment_len: 1,
         ecn: Ecn::NotEct,
@@ -28,11 +31,12 @@ impl Filled {
 
 /// A fixed number of slots, each of which holds one super-packet.
 ///
-/// Invariant: `filled ≤ slots.len()`, and for each filled slot `1 ≤ segment_len`, `len ≤ slot_bytes`.
+/// Invariant: `filled ≤ slots.len()`, and for each filled slot `1 ≤ segment_len`, `len ≤ slot_bytes`, and
+/// `start + len` lies within its memory.
 #[derive(Debug)]
 pub struct RxBatch {
     slot_bytes: usize,
-    memory: Box<[u8]>,
+    memory: Box<[Box<[u8]>]>,
     slots: Box<[Filled]>,
     filled: usize,
 }
@@ -76,7 +80,7 @@ impl RxBatch {
         assert!(slots > 0 && slot_bytes > 0, "a batch needs a slot with room");
         RxBatch {
             slot_bytes,
-            memory: vec![0; slots * slot_bytes].into_boxed_slice(),
+            memory: (0..slots).map(|_| vec![0; slot_bytes].into_boxed_slice()).collect(),
             slots: vec![Filled::EMPTY; slots].into_boxed_slice(),
             filled: 0,
         }
@@ -116,13 +120,11 @@ impl RxBatch {
     /// The super-packets in the order of their arrival.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SuperPacket<'_>> {
-        self.memory.chunks(self.slot_bytes).zip(&self.slots[..self.filled]).map(|(memory, slot)| {
-            SuperPacket {
-                peer: slot.peer,
-                segment_len: slot.segment_len,
-                ecn: slot.ecn,
-                bytes: &memory[..slot.len],
-            }
+        self.memory.iter().zip(&self.slots[..self.filled]).map(|(memory, slot)| SuperPacket {
+            peer: slot.peer,
+            segment_len: slot.segment_len,
+            ecn: slot.ecn,
+            bytes: &memory[slot.start..slot.start + slot.len],
         })
     }
 
@@ -134,6 +136,7 @@ impl RxBatch {
         room.copy_from_slice(packet.bytes);
         self.fill(Filled {
             peer: packet.peer,
+            start: 0,
             len: packet.bytes.len(),
             segment_len: packet.segment_len,
             ecn: packet.ecn,
@@ -148,9 +151,15 @@ impl RxBatch {
             let last = &mut self.slots[at];
             let alike = last.peer == peer && last.ecn == ecn && bytes.len() <= last.segment_len;
             let whole = last.len > 0 && last.len.is_multiple_of(last.segment_len);
-            if alike && whole && last.len + bytes.len() <= self.slot_bytes && !bytes.is_empty() {
-                let start = at * self.slot_bytes + last.len;
-                self.memory[start..start + bytes.len()].copy_from_slice(bytes);
+            let end = last.start + last.len;
+            let room = self.memory[at].get_mut(end..end + bytes.len());
+            if alike
+                && whole
+                && last.len + bytes.len() <= self.slot_bytes
+                && !bytes.is_empty()
+                && let Some(room) = room
+            {
+                room.copy_from_slice(bytes);
                 last.len += bytes.len();
                 return true;
             }
@@ -160,12 +169,22 @@ impl RxBatch {
 
     /// The memory of the next slot.
     pub(crate) fn free_slot(&mut self) -> Option<&mut [u8]> {
-        self.memory.chunks_mut(self.slot_bytes).nth(self.filled)
+        let room = self.slot_bytes;
+        self.memory.get_mut(self.filled).map(|slot| &mut slot[..room])
     }
 
-    /// All slots' memory, for a device that fills several at once.
-    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
-        &mut self.memory
+    /// The memory of each slot, for a device that fills several at once.
+    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let room = self.slot_bytes;
+        self.memory.iter_mut().map(move |slot| &mut slot[..room])
+    }
+
+    /// Takes `memory`, in which `filled` lies, as the next slot, and gives the slot's own for it: as long as a slot
+    /// at least.
+    pub(crate) fn exchange(&mut self, memory: &mut Box<[u8]>, filled: Filled) {
+        debug_assert!(memory.len() >= self.slot_bytes && filled.start + filled.len <= memory.len());
+        std::mem::swap(&mut self.memory[self.filled], memory);
+        self.fill(filled);
     }
 
     /// Takes the next slot as filled. One without a byte counts too, and has no frames.

@@ -21,6 +21,7 @@ pub mod memory;
 pub mod pcapng;
 mod random;
 pub mod shm;
+pub mod sockets;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;

@@ -19,6 +19,7 @@
 //! can forge them they are hints ([`Event::Unreachable`]) and end nothing.
 
 mod flow;
+mod uring;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -35,6 +36,7 @@ use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
 use flow::{FileRun, Flows, Ready};
 
 pub use flow::OLDEST_KERNEL as OLDEST_ZERO_COPY_KERNEL;
+pub use uring::Uring;
 
 /// What to ask the kernel for.
 #[derive(Clone, Copy, Debug)]
@@ -189,10 +191,19 @@ impl Udp {
 
     /// What waits on one socket.
     fn receive_from(&mut self, flow: Option<usize>, batch: &mut RxBatch) -> io::Result<usize> {
+        self.receive_by(flow, batch, |incoming, socket, batch| incoming.receive(socket, batch))
+    }
+
+    fn receive_by<T>(
+        &mut self,
+        flow: Option<usize>,
+        batch: &mut RxBatch,
+        mut receive: impl FnMut(&mut Messages, BorrowedFd<'_>, &mut RxBatch) -> io::Result<T>,
+    ) -> io::Result<usize> {
         // Each error is an earlier datagram's and is taken by the call that fails with it.
         for _ in 0..MAX_ERRORS {
             let socket = flow.and_then(|at| self.flows.socket(at)).unwrap_or(self.socket.as_fd());
-            match self.incoming.receive(socket, batch) {
+            match receive(&mut self.incoming, socket, batch) {
                 Ok(_) => return Ok(batch.len()),
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(0),
@@ -257,6 +268,48 @@ impl Udp {
             }
         }
         None
+    }
+
+    /// [`Device::transmit`] where `send` sends some runs of `frames` and returns how many the kernel took.
+    fn transmit_by(
+        &mut self,
+        frames: &[TxFrame<'_>],
+        mut send: impl FnMut(&mut Messages, BorrowedFd<'_>, bool, &[Run]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut taken = 0;
+        // Frames before this one go one by one.
+        let mut singly_until = 0;
+        while taken < frames.len() {
+            if frames[taken].is_empty() {
+                taken += 1;
+                continue;
+            }
+            self.runs.clear();
+            let mut next = taken;
+            while next < frames.len() && self.runs.len() < MAX_MESSAGES && !frames[next].is_empty()
+            {
+                let mut limits = self.limits();
+                if next < singly_until {
+                    limits.segments = 1;
+                }
+                let run = plan(frames, next, limits);
+                next = run.frames.end;
+                self.runs.push(run);
+            }
+            match send(&mut self.outgoing, self.socket.as_fd(), self.v6_socket, &self.runs) {
+                Ok(sent) => taken = self.runs[..sent].last().map_or(taken, |run| run.frames.end),
+                Err(e) => {
+                    let run = self.runs[0].clone();
+                    match self.refused(frames, &run, e)? {
+                        Refusal::Full => break,
+                        Refusal::Again => {}
+                        Refusal::Singly => singly_until = run.frames.end,
+                        Refusal::Settled => taken = run.frames.end,
+                    }
+                }
+            }
+        }
+        Ok(taken)
     }
 
     /// What to do after the kernel refused the first run: how many of its frames are settled.
@@ -398,40 +451,9 @@ impl Device for Udp {
     }
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        let mut taken = 0;
-        // Frames before this one go one by one.
-        let mut singly_until = 0;
-        while taken < frames.len() {
-            if frames[taken].is_empty() {
-                taken += 1;
-                continue;
-            }
-            self.runs.clear();
-            let mut next = taken;
-            while next < frames.len() && self.runs.len() < MAX_MESSAGES && !frames[next].is_empty()
-            {
-                let mut limits = self.limits();
-                if next < singly_until {
-                    limits.segments = 1;
-                }
-                let run = plan(frames, next, limits);
-                next = run.frames.end;
-                self.runs.push(run);
-            }
-            match self.outgoing.send(self.socket.as_fd(), self.v6_socket, frames, &self.runs) {
-                Ok(sent) => taken = self.runs[..sent].last().map_or(taken, |run| run.frames.end),
-                Err(e) => {
-                    let run = self.runs[0].clone();
-                    match self.refused(frames, &run, e)? {
-                        Refusal::Full => break,
-                        Refusal::Again => {}
-                        Refusal::Singly => singly_until = run.frames.end,
-                        Refusal::Settled => taken = run.frames.end,
-                    }
-                }
-            }
-        }
-        Ok(taken)
+        self.transmit_by(frames, |outgoing, socket, v6_socket, runs| {
+            outgoing.send(socket, v6_socket, frames, runs)
+        })
     }
 
     fn transmit_from(&mut self, region: &Region, frames: &[TxFrame<'_>]) -> io::Result<usize> {

@@ -22,7 +22,7 @@ pub struct Options {
     /// `fusewire model calibrate` found to be fastest here with the cipher, and says which.
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,
-    /// What carries the methods of ours: udp or shm; packet or xdp, over veth between two namespaces, beside udp (needs
+    /// What carries the methods of ours: udp, io-uring or shm; packet or xdp, over veth between two namespaces, beside udp (needs
     /// root).
     #[arg(long, default_value = "udp")]
     device: Carrier,

@@ -75,7 +75,7 @@ impl Messages {
     /// first message's.
     ///
     /// # Panics
-    /// When there are more than [`MAX_MESSAGES`] runs, or a run is empty or longer than [`MAX_SEGMENTS`].
+    /// As [`Messages::describe_runs`].
     pub fn send(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -83,6 +83,31 @@ impl Messages {
         frames: &[TxFrame<'_>],
         runs: &[Run],
     ) -> io::Result<usize> {
+        self.describe_runs(v6_socket, frames, runs);
+        // SAFETY: the first `runs.len()` headers describe bytes borrowed by `frames`, which outlives the call. The
+        // kernel only reads them.
+        let sent = unsafe {
+            libc::sendmmsg(
+                fd.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                runs.len() as libc::c_uint,
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+    }
+
+    /// The header of message `i`, as [`Messages::describe_runs`] wrote it.
+    pub fn header(&self, i: usize) -> *const libc::msghdr {
+        &raw const self.headers[i].msg_hdr
+    }
+
+    /// Writes a header for each run: its name and control lie in boxes that do not move and are at least as long as
+    /// said, its iovecs in a vector that was not reallocated and describe bytes borrowed by `frames`.
+    ///
+    /// # Panics
+    /// When there are more than [`MAX_MESSAGES`] runs, or a run is empty or longer than [`MAX_SEGMENTS`].
+    pub fn describe_runs(&mut self, v6_socket: bool, frames: &[TxFrame<'_>], runs: &[Run]) {
         assert!(runs.len() <= MAX_MESSAGES);
         self.iovecs.clear();
         for (i, run) in runs.iter().enumerate() {
@@ -110,19 +135,6 @@ impl Messages {
             header.msg_controllen = control_len;
             header.msg_flags = 0;
         }
-        // SAFETY: the first `runs.len()` headers were filled above. Their names and controls lie in
-        // boxes that do not move and are at least as long as said; their iovecs lie in a vector that
-        // was not reallocated (at most 2 * MAX_SEGMENTS per run, which is its capacity) and describe
-        // bytes borrowed by `frames`, which outlives the call. The kernel only reads them.
-        let sent = unsafe {
-            libc::sendmmsg(
-                fd.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                runs.len() as libc::c_uint,
-                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-            )
-        };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
 
     /// Replaces the batch's contents by what waits on the socket. `WouldBlock` when there is
@@ -131,8 +143,7 @@ impl Messages {
         batch.clear();
         let count = batch.capacity().min(MAX_MESSAGES);
         self.iovecs.clear();
-        let slot_bytes = batch.slot_bytes();
-        for slot in batch.memory_mut().chunks_mut(slot_bytes).take(count) {
+        for slot in batch.slots_mut().take(count) {
             self.iovecs
                 .push(libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() });
         }
@@ -195,55 +206,97 @@ impl Messages {
         }
         let mut returned =
             Returned { peer: read_name(&self.names[0]), errno: 0, from_network: false };
-        self.for_each_control(0, |level, kind, data| {
-            if let (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) =
-                (level, kind)
-            {
-                // SAFETY: the kernel writes a `sock_extended_err`; CMSG_DATA may be unaligned.
-                let error = unsafe { ptr::read_unaligned(data.cast::<libc::sock_extended_err>()) };
-                returned.errno = error.ee_errno as c_int;
-                returned.from_network = error.ee_origin != libc::SO_EE_ORIGIN_LOCAL;
-            }
-        });
+        // SAFETY: the kernel filled this header, with a control buffer that is alive and aligned. It writes a
+        // `sock_extended_err`; CMSG_DATA may be unaligned.
+        unsafe {
+            for_each_control(header, |level, kind, data| {
+                if let (libc::IPPROTO_IP, libc::IP_RECVERR)
+                | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) = (level, kind)
+                {
+                    let error = ptr::read_unaligned(data.cast::<libc::sock_extended_err>());
+                    returned.errno = error.ee_errno as c_int;
+                    returned.from_network = error.ee_origin != libc::SO_EE_ORIGIN_LOCAL;
+                }
+            });
+        }
         Ok(returned)
     }
 
     /// What the kernel said about message `i`.
     fn describe(&self, i: usize, len: usize) -> Filled {
-        let mut filled =
-            Filled { peer: read_name(&self.names[i]), len, segment_len: len, ecn: Ecn::NotEct };
-        self.for_each_control(i, |level, kind, data| match (level, kind) {
+        let peer = read_name(&self.names[i]);
+        let mut filled = Filled { peer, start: 0, len, segment_len: len, ecn: Ecn::NotEct };
+        let header = &raw const self.headers[i].msg_hdr;
+        // SAFETY: the kernel filled this header, with a control buffer that is alive and aligned.
+        unsafe { describe_control(header, &mut filled) };
+        filled
+    }
+}
+
+/// A datagram that a multishot receive has laid out: its name, its control messages.
+pub(crate) fn describe_parts(name: &[u8], control: &[u8], start: usize, len: usize) -> Filled {
+    // SAFETY: C structures of integers and pointers, for which zero is valid.
+    let (mut storage, mut header): (libc::sockaddr_storage, libc::msghdr) =
+        unsafe { (MaybeUninit::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };
+    let name_len = name.len().min(size_of::<libc::sockaddr_storage>());
+    // SAFETY: as many bytes as both have; every pattern of bytes is a valid storage.
+    unsafe {
+        ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut storage).cast::<u8>(), name_len);
+    }
+    let mut aligned = Control([0; 128]);
+    let control_len = control.len().min(aligned.0.len());
+    aligned.0[..control_len].copy_from_slice(&control[..control_len]);
+    let peer = read_name(&storage);
+    let mut filled = Filled { peer, start, len, segment_len: len, ecn: Ecn::NotEct };
+    header.msg_control = (&raw mut aligned).cast();
+    header.msg_controllen = control_len;
+    // SAFETY: the control buffer is alive, aligned and as long as said.
+    unsafe { describe_control(&raw const header, &mut filled) };
+    filled
+}
+
+/// What the control messages of a datagram say.
+///
+/// # Safety
+/// As [`for_each_control`].
+unsafe fn describe_control(header: *const libc::msghdr, filled: &mut Filled) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for_each_control(header, |level, kind, data| match (level, kind) {
             (libc::SOL_UDP, libc::UDP_GRO) => {
-                // SAFETY: the kernel writes an `int` for UDP_GRO; CMSG_DATA may be unaligned.
-                let size = unsafe { ptr::read_unaligned(data.cast::<c_int>()) };
-                filled.segment_len = usize::try_from(size).unwrap_or(len);
+                // The kernel writes an `int` for UDP_GRO; CMSG_DATA may be unaligned.
+                let size = ptr::read_unaligned(data.cast::<c_int>());
+                filled.segment_len = usize::try_from(size).unwrap_or(filled.len);
             }
-            // SAFETY: the kernel writes one octet for IP_TOS.
-            (libc::IPPROTO_IP, libc::IP_TOS) => filled.ecn = Ecn::from_tos(unsafe { *data }),
+            // The kernel writes one octet for IP_TOS.
+            (libc::IPPROTO_IP, libc::IP_TOS) => filled.ecn = Ecn::from_tos(*data),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // SAFETY: the kernel writes an `int` for IPV6_TCLASS; CMSG_DATA may be unaligned.
-                let class = unsafe { ptr::read_unaligned(data.cast::<c_int>()) };
-                filled.ecn = Ecn::from_tos(class as u8);
+                // The kernel writes an `int` for IPV6_TCLASS; CMSG_DATA may be unaligned.
+                filled.ecn = Ecn::from_tos(ptr::read_unaligned(data.cast::<c_int>()) as u8);
             }
             _ => {}
         });
-        filled
     }
+}
 
-    /// Calls `f` with level, type and data of each control message that the kernel wrote for message `i`.
-    fn for_each_control(&self, i: usize, mut f: impl FnMut(c_int, c_int, *const u8)) {
-        let header = &raw const self.headers[i].msg_hdr;
-        // SAFETY: `header` was given to the kernel with a control buffer that is alive and aligned;
-        // the kernel set `msg_controllen` to what it wrote, within which the CMSG macros stay.
-        let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(header) };
-        while !cmsg.is_null() {
-            // SAFETY: not null, so it points at a whole `cmsghdr` inside the control buffer.
-            let (level, kind, data) =
-                unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type, libc::CMSG_DATA(cmsg)) };
-            f(level, kind, data);
-            // SAFETY: as for CMSG_FIRSTHDR; `cmsg` came from these macros.
-            cmsg = unsafe { libc::CMSG_NXTHDR(header, cmsg) };
-        }
+/// Calls `f` with level, type and data of each control message.
+///
+/// # Safety
+/// `header` has a control buffer that is alive, aligned as `cmsghdr` must be, of `msg_controllen` bytes, that the kernel
+/// has filled.
+unsafe fn for_each_control(
+    header: *const libc::msghdr,
+    mut f: impl FnMut(c_int, c_int, *const u8),
+) {
+    // SAFETY: the kernel set `msg_controllen` to what it wrote, within which the CMSG macros stay.
+    let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !cmsg.is_null() {
+        // SAFETY: not null, so it points at a whole `cmsghdr` inside the control buffer.
+        let (level, kind, data) =
+            unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type, libc::CMSG_DATA(cmsg)) };
+        f(level, kind, data);
+        // SAFETY: as for CMSG_FIRSTHDR; `cmsg` came from these macros.
+        cmsg = unsafe { libc::CMSG_NXTHDR(header, cmsg) };
     }
 }
 

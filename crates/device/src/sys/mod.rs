@@ -12,4 +12,5 @@ pub(crate) mod packet;
 pub(crate) mod region;
 pub(crate) mod sockopt;
 pub(crate) mod tun;
+pub(crate) mod uring;
 pub(crate) mod xsk;

@@ -53,7 +53,9 @@ impl RegionFile {
         let len = len.max(1).next_multiple_of(page_bytes(len));
         let offset = self.0.take(len)?;
         match Pages::map(self.0.clone(), offset, len) {
-            Ok(pages) => Ok(Region { memory: Memory::Pages(pages), is_written: false }),
+            Ok(pages) => {
+                Ok(Region { memory: Memory::Pages(pages), is_lent: true, is_written: false })
+            }
             Err(error) => {
                 self.0.give(offset, len);
                 Err(error)
@@ -210,6 +212,7 @@ impl Drop for Anonymous {
 #[derive(Debug)]
 pub struct Region {
     memory: Memory,
+    is_lent: bool,
     /// It was borrowed to be written since it was made or released.
     is_written: bool,
 }
@@ -217,13 +220,19 @@ pub struct Region {
 impl Region {
     /// Memory of this process only: frames from it are copied.
     pub fn private(len: usize) -> Region {
-        Region { memory: Memory::Private(Anonymous::map(len)), is_written: false }
+        let memory = Memory::Private(Anonymous::map(len));
+        Region { memory, is_lent: false, is_written: false }
+    }
+
+    /// The same, where the kernel may read frames from it after they were given to it.
+    pub(crate) fn lent(len: usize) -> Region {
+        Region { is_lent: true, ..Region::private(len) }
     }
 
     /// The device can take this memory itself: the kernel may hold pages of it in frames on their way, also
     /// after their peer has said that it has them.
     pub fn is_lent(&self) -> bool {
-        matches!(self.memory, Memory::Pages(_))
+        self.is_lent
     }
 
     /// Gives the pages back to the system until they are written again. What was in them is lost.

@@ -186,7 +186,7 @@ fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher
     Plan {
         machine: None,
         methods,
-        carrier: Carrier::Udp,
+        carrier: Carrier::UDP,
         manipulation: Manipulation::default(),
         bytes: bench.choose(8 << 20, 64 << 20),
         adu_bytes: sizes.iter().map(|size| Some(*size)).collect(),

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level};
 use fusewire_session::{ClientConfig, Identity, Kernel, ServerConfig, Trust};
@@ -25,15 +26,17 @@ pub fn work(task: &Task) -> Result<Report> {
 pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let device: Box<dyn Device> = match task.carrier {
         Carrier::Interface(kind) => Box::new(on_interface(task, kind)?),
-        Carrier::Udp | Carrier::Shm => {
-            let addr = (task.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0).into();
-            let device = udp::Udp::bind(addr, &udp::Config::default());
-            Box::new(device.map_err(Error::os("binding the UDP socket"))?)
-        }
+        Carrier::Socket(socket) => bind(task, socket)?,
+        Carrier::Shm => bind(task, &sockets::ALL[0])?,
     };
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     config.tcp.reserve_within_window = !task.manipulation.ahead;
     Ok(Endpoint::new(device, config)?)
+}
+
+fn bind(task: &Task, socket: &Entry) -> Result<Box<dyn Device>> {
+    let addr = (task.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0).into();
+    socket.bind(addr, &udp::Config::default()).map_err(Error::os("binding the UDP socket"))
 }
 
 fn on_interface(task: &Task, kind: Kind) -> Result<OnInterface> {

@@ -16,6 +16,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use fusewire_device::sockets::{self, Entry};
 use fusewire_stack::on_interface::Kind;
 use serde::Serialize;
 
@@ -114,11 +115,10 @@ impl FromStr for Method {
 }
 
 /// What carries the transfers of ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carrier {
-    /// Our own TCP in UDP datagrams.
-    #[default]
-    Udp,
+    /// Our own TCP in UDP datagrams, by one of the kernel's sockets.
+    Socket(&'static Entry),
     /// Shared memory.
     Shm,
     /// UDP datagrams of our own on a network interface: over veth, beside kernel UDP.
@@ -126,18 +126,20 @@ pub enum Carrier {
 }
 
 impl Carrier {
+    /// Kernel UDP.
+    pub const UDP: Carrier = Carrier::Socket(&sockets::ALL[0]);
+
     /// All that can be measured.
-    const ALL: [Carrier; 4] = [
-        Carrier::Udp,
-        Carrier::Shm,
-        Carrier::Interface(Kind::Packet),
-        Carrier::Interface(Kind::Xdp),
-    ];
+    fn all() -> impl Iterator<Item = Carrier> {
+        let others =
+            [Carrier::Shm, Carrier::Interface(Kind::Packet), Carrier::Interface(Kind::Xdp)];
+        sockets::ALL.iter().map(Carrier::Socket).chain(others)
+    }
 
     /// The name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Carrier::Udp => "udp",
+            Carrier::Socket(socket) => socket.name,
             Carrier::Shm => "shm",
             Carrier::Interface(kind) => kind.name(),
         }
@@ -147,10 +149,10 @@ impl Carrier {
 impl FromStr for Carrier {
     type Err = String;
     fn from_str(text: &str) -> Result<Carrier, String> {
-        Carrier::ALL
-            .into_iter()
-            .find(|c| c.name() == text)
-            .ok_or_else(|| format!("expected udp, shm, packet or xdp, found {text:?}"))
+        Carrier::all().find(|c| c.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Carrier::all().map(Carrier::name).collect();
+            format!("expected one of {}, found {text:?}", names.join(", "))
+        })
     }
 }
 

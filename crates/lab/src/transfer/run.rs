@@ -539,7 +539,7 @@ mod tests {
     fn plan(methods: Vec<Method>) -> Plan {
         Plan {
             methods,
-            carrier: Carrier::Udp,
+            carrier: Carrier::UDP,
             manipulation: Manipulation::default(),
             bytes: 1,
             adu_bytes: vec![Some(1024), None],

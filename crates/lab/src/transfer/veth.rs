@@ -19,7 +19,7 @@ pub struct Ends {
 impl Ends {
     /// Kernel UDP, the device, and each against the other.
     pub fn beside_udp(device: Carrier) -> [Ends; 4] {
-        let (udp, ours) = (Carrier::Udp, device);
+        let (udp, ours) = (Carrier::UDP, device);
         [(udp, udp), (ours, ours), (ours, udp), (udp, ours)]
             .map(|(sender, receiver)| Ends { sender, receiver })
     }
