@@ -30,10 +30,11 @@ local field = {
 }
 records.fields = { field.type, field.flags, field.reserved, field.body_len, field.index, field.ciphertext, field.tag }
 
-local AEAD, PLAIN, BLOCKS = 0, 1, 2
+local AEAD, PLAIN, BLOCKS, LONG = 0, 1, 2, 3
 records.prefs.cipher = Pref.enum("Cipher of the records", AEAD,
-  "How long a record is: tag of 16 bytes, no tag, or no tag and blocks of 8 bytes",
-  { { 1, "AES-GCM, ChaCha20-Poly1305", AEAD }, { 2, "none", PLAIN }, { 3, "PES, SAFER", BLOCKS } }, false)
+  "How long a record is: tag of 16 bytes, no tag, no tag and blocks of 8 bytes, or tag of 32 bytes",
+  { { 1, "AES-GCM, ChaCha20-Poly1305, AEGIS-128L", AEAD }, { 2, "none", PLAIN }, { 3, "PES, SAFER", BLOCKS },
+    { 4, "AEGIS-256", LONG } }, false)
 
 local tls = Dissector.get("tls")
 local tcp = Dissector.get("tcp")
@@ -42,6 +43,7 @@ local tcp = Dissector.get("tcp")
 local function lengths(body_len)
   if records.prefs.cipher == PLAIN then return body_len, 0 end
   if records.prefs.cipher == BLOCKS then return math.ceil(body_len / 8) * 8, 0 end
+  if records.prefs.cipher == LONG then return body_len, 32 end
   return body_len, 16
 end
 

@@ -157,6 +157,8 @@ fn examples() -> Vec<(&'static str, String)> {
     let others = [
         Cipher::CHACHA20_POLY1305,
         Cipher::AES_128_GCM,
+        Cipher::AEGIS_128L,
+        Cipher::AEGIS_256,
         Cipher::NONE,
         Cipher::PES,
         Cipher::SAFER_SIMPLIFIED,

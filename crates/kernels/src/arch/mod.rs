@@ -10,6 +10,7 @@
 //! closures are to be avoided for the same reason.
 #![allow(unsafe_code)]
 
+pub(crate) mod aegis;
 mod bound;
 pub mod chacha;
 pub(crate) mod gcm;

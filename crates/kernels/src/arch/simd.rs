@@ -5,9 +5,49 @@ use super::{Entry, Kernel, Lanes, Zip, reversal};
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-/// The token of the level that has vectors `V`.
+/// The token of the level that has vectors `V`, and of what comes with them.
 #[derive(Clone, Copy, Debug)]
-pub struct Simd<V>(PhantomData<V>);
+pub struct Simd<V, F = Plain>(PhantomData<(V, F)>);
+
+/// What the level's name says.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+/// AES-NI besides: 128 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Aesni;
+/// VAES besides: 256 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Vaes;
+
+/// What comes with a level's vectors.
+pub(crate) trait Besides: Copy + Send + Sync + 'static {
+    #[doc(hidden)]
+    fn call<V: Wide, K: Kernel<Simd<V, Self>>>(lanes: Simd<V, Self>, kernel: K) -> K::Output;
+}
+
+impl Besides for Plain {
+    #[inline(always)]
+    fn call<V: Wide, K: Kernel<Simd<V>>>(_: Simd<V>, kernel: K) -> K::Output {
+        // SAFETY: the token proves the instructions.
+        unsafe { V::call(kernel) }
+    }
+}
+
+/// Loops that use AES are not called by pointer.
+macro_rules! besides {
+    ($($name:ident)*) => {$(
+        impl Besides for $name {
+            #[inline(always)]
+            fn call<V: Wide, K: Kernel<Simd<V, Self>>>(
+                lanes: Simd<V, Self>,
+                kernel: K,
+            ) -> K::Output {
+                kernel.run(lanes)
+            }
+        }
+    )*};
+}
+besides!(Aesni Vaes);
 
 /// The token of the avx2 level: 256 bits.
 pub type Avx2 = Simd<__m256i>;
@@ -64,6 +104,24 @@ macro_rules! shells {
 }
 shells!(avx2: Avx2, "avx2,bmi1,bmi2,sse4.2,popcnt");
 shells!(avx512: Avx512, "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512ifma,vaes,vpclmulqdq,gfni,avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq");
+
+/// Compiles a whole kernel for AVX2 with AES-NI.
+///
+/// # Safety
+/// The CPU has the features that the attribute names. So it is for the others.
+#[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq")]
+pub(super) unsafe fn shell_aesni<K: Kernel<Simd<__m256i, Aesni>>>(kernel: K) -> K::Output {
+    kernel.run(Simd(PhantomData))
+}
+
+/// Compiles a whole kernel for AVX2 with VAES.
+///
+/// # Safety
+/// As for `shell_aesni`.
+#[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq,vaes,vpclmulqdq")]
+pub(super) unsafe fn shell_vaes<K: Kernel<Simd<__m256i, Vaes>>>(kernel: K) -> K::Output {
+    kernel.run(Simd(PhantomData))
+}
 
 /// A loop over AES blocks, generic over the vector that a level has for them. `run` must be `#[inline(always)]`.
 pub(crate) trait AesKernel {
@@ -132,7 +190,7 @@ macro_rules! proven {
     )*};
 }
 
-impl<V: Wide> Lanes for Simd<V> {
+impl<V: Wide, F: Besides> Lanes for Simd<V, F> {
     type V = V;
     const WIDTH: usize = V::BYTES;
     const SHUFFLES: bool = true;
@@ -206,8 +264,7 @@ impl<V: Wide> Lanes for Simd<V> {
     }
     #[inline(always)]
     fn call<K: Kernel<Self>>(self, kernel: K) -> K::Output {
-        // SAFETY: as above.
-        unsafe { V::call(kernel) }
+        F::call(self, kernel)
     }
 }
 

@@ -10,7 +10,7 @@
 //! the gather: never more than [`GATHER`] bytes, which stay in the first-level cache.
 //!
 //! Ciphers that go on where they stopped can do that: AES-GCM where the level has AES, and those without a tag.
-//! ChaCha20-Poly1305, the library's ciphers and the executions that are not integrated have the message gathered
+//! ChaCha20-Poly1305, AEGIS, the library's ciphers and the executions that are not integrated have the message gathered
 //! whole, and passed at once. The bytes are the same.
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,7 @@
 //! [`LibraryLoops`](crate::library::LibraryLoops) of one that is the library's. `docs/records.md` has the table, and a test of `session` compares.
 #![forbid(unsafe_code)]
 
+mod aegis;
 mod aes_gcm;
 mod blocks;
 mod chacha20_poly1305;
@@ -87,10 +88,12 @@ pub struct Cipher {
 impl Cipher {
     /// Every cipher that two sides can agree on, in the order of their numbers; one with a parameter has the usual
     /// one.
-    pub const ALL: [Cipher; 7] = [
+    pub const ALL: [Cipher; 9] = [
         Cipher::AES_256_GCM,
         Cipher::AES_128_GCM,
         Cipher::CHACHA20_POLY1305,
+        Cipher::AEGIS_128L,
+        Cipher::AEGIS_256,
         Cipher::NONE,
         Cipher::PES,
         Cipher::SAFER_SIMPLIFIED,

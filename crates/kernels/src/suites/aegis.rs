@@ -1,0 +1,234 @@
+//! AEGIS-128L with a tag of 16 bytes, and AEGIS-256 with one of 32 (draft-irtf-cfrg-aegis-aead), as stages.
+#![forbid(unsafe_code)]
+
+use super::{Cipher, Standing, Suite};
+use crate::arch::aegis::{AegisLanes, State};
+use crate::stage::{Output, Run, Stage};
+use crate::staged::{Staged, Tagged, Way};
+use crate::transform::{Pipeline, Plan, Public};
+use core::marker::PhantomData;
+use fusewire_base::Sum;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+static AEGIS_128L: Suite = Suite {
+    id: 4,
+    name: "aegis-128l",
+    key_len: 16,
+    nonce_len: 16,
+    tag_len: 16,
+    bind: bind::<Long, 16, 16>,
+    ..AEGIS
+};
+
+static AEGIS_256: Suite = Suite {
+    id: 5,
+    name: "aegis-256",
+    key_len: 32,
+    nonce_len: 32,
+    tag_len: 32,
+    bind: bind::<Wide, 32, 32>,
+    ..AEGIS
+};
+
+/// What they have in common.
+const AEGIS: Suite = Suite {
+    id: 0,
+    name: "",
+    parameter: None,
+    key_len: 0,
+    nonce_len: 0,
+    tag_len: 0,
+    block_len: 1,
+    // The draft has none. AES-GCM's is far within what a tag of 128 bits bears (section "Security Guarantees").
+    integrity_limit: 1 << 52,
+    standing: Standing::Draft,
+    source: "draft-irtf-cfrg-aegis-aead",
+    library: None,
+    bind: bind::<Long, 16, 16>,
+};
+
+impl Cipher {
+    /// AEGIS-128L with a tag of 16 bytes. A draft.
+    pub const AEGIS_128L: Cipher = Cipher::of(&AEGIS_128L);
+    /// AEGIS-256 with a tag of 32 bytes. A draft.
+    pub const AEGIS_256: Cipher = Cipher::of(&AEGIS_256);
+}
+
+fn bind<V: Variant, const KEY: usize, const TAG: usize>(
+    plan: Plan,
+    key: &[u8],
+) -> Box<dyn Pipeline> {
+    let key = key.try_into().expect("a key of the suite's length");
+    Box::new(Staged::new(plan, Key::<V, KEY, TAG> { key, variant: PhantomData }))
+}
+
+/// Which of the two.
+trait Variant: Send + Sync + 'static {
+    const NAME: &'static str;
+    const BLOCK: usize;
+    type State<L: AegisLanes>: State<L>;
+}
+
+/// AEGIS-128L.
+struct Long;
+/// AEGIS-256.
+struct Wide;
+
+impl Variant for Long {
+    const NAME: &'static str = "aegis-128l";
+    const BLOCK: usize = 32;
+    type State<L: AegisLanes> = L::Long;
+}
+
+impl Variant for Wide {
+    const NAME: &'static str = "aegis-256";
+    const BLOCK: usize = 16;
+    type State<L: AegisLanes> = L::Wide;
+}
+
+/// A key, and bytes of the tag. Wiped when dropped. A message's nonce is as long as the key.
+#[derive(Zeroize, ZeroizeOnDrop)]
+struct Key<V, const KEY: usize, const TAG: usize> {
+    key: [u8; KEY],
+    #[zeroize(skip)]
+    variant: PhantomData<V>,
+}
+
+impl<V, const KEY: usize, const TAG: usize> Key<V, KEY, TAG> {
+    fn stage<'a, const SEAL: bool>(
+        &'a self,
+        public: &Public<'a>,
+    ) -> Message<'a, V, KEY, TAG, SEAL> {
+        let (nonce, aad) = (public.nonce(), public.aad);
+        Message { key: &self.key, nonce, aad, variant: PhantomData }
+    }
+}
+
+impl<V: Variant, const KEY: usize, const TAG: usize> Tagged for Key<V, KEY, TAG> {
+    type Tag = [u8; TAG];
+
+    fn send(&mut self, public: &Public<'_>, way: Way<'_>) -> ([u8; TAG], Sum) {
+        way.level.run_with_or_without_aes(way.sending(self.stage::<true>(public)))
+    }
+
+    fn receive(&mut self, public: &Public<'_>, way: Way<'_>) -> (Sum, [u8; TAG]) {
+        way.level.run_with_or_without_aes(way.receiving(self.stage::<false>(public)))
+    }
+}
+
+/// One message's stage.
+struct Message<'a, V, const KEY: usize, const TAG: usize, const SEAL: bool> {
+    key: &'a [u8; KEY],
+    nonce: &'a [u8; KEY],
+    aad: &'a [u8],
+    variant: PhantomData<V>,
+}
+
+impl<V: Variant, const KEY: usize, const TAG: usize, const SEAL: bool> Stage
+    for Message<'_, V, KEY, TAG, SEAL>
+{
+    type Output = [u8; TAG];
+    const NAME: &'static str = V::NAME;
+    const BLOCK: usize = V::BLOCK;
+    const OUTPUT: Output = Output::Same;
+    const STATE: usize = 128;
+    const ORDERED: bool = true;
+    const VECTORS: usize = 4;
+}
+
+impl<V: Variant, L, const KEY: usize, const TAG: usize, const SEAL: bool> Run<L>
+    for Message<'_, V, KEY, TAG, SEAL>
+where
+    L: AegisLanes,
+{
+    type State = V::State<L>;
+    #[inline(always)]
+    fn start(&self, lanes: L) -> Self::State {
+        V::State::<L>::new(lanes, self.key, self.nonce, self.aad)
+    }
+    #[inline(always)]
+    fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
+        for x in x {
+            *x = state.crypt::<SEAL>(lanes, *x);
+        }
+    }
+    #[inline(always)]
+    fn tail(&self, lanes: L, state: &mut Self::State, x: &mut L::V, valid: usize) {
+        let mut bytes = [0; 64];
+        lanes.store(&mut bytes, *x);
+        state.crypt_last::<SEAL>(lanes, &mut bytes[..valid]);
+        *x = lanes.load(&bytes);
+    }
+    #[inline(always)]
+    fn finish(&self, lanes: L, state: Self::State, len: usize) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        state.finish(lanes, [self.aad.len(), len], &mut tag);
+        tag
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Execution, Level, Swap};
+
+    type Bind = fn(Plan, &[u8]) -> Box<dyn Pipeline>;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digit = |byte: u8| (byte as char).to_digit(16).unwrap() as u8;
+        text.as_bytes().chunks(2).map(|pair| (digit(pair[0]) << 4) | digit(pair[1])).collect()
+    }
+
+    /// The draft's vectors at every level and in every execution, with either length of tag.
+    fn vectors(json: &str, by_tag: [(&str, Bind); 2]) -> [usize; 2] {
+        let mut counts = [0; 2];
+        for vector in json.split('{').skip(1) {
+            let field = |name: &str| {
+                let line = vector.lines().find(|line| line.contains(&format!("\"{name}\":")))?;
+                line.split('"').nth(3)
+            };
+            let Some(key) = field("key") else { continue };
+            let forged = field("error").is_some();
+            let bytes = |name| hex(field(name).unwrap_or_default());
+            let (nonce, aad, ciphertext) = (&bytes("nonce"), &bytes("ad"), bytes("ct"));
+            let public = &Public { nonce, aad };
+            for (name, bind) in by_tag {
+                let Some(tag) = field(name).map(hex) else { continue };
+                for level in Level::available() {
+                    for execution in
+                        [Execution::Integrated, Execution::Blocked, Execution::Sequential]
+                    {
+                        let plan = Plan { level, execution, swap: Swap::None, parameter: 0 };
+                        let pipeline = &mut *bind(plan, &hex(key));
+                        let mut opened = vec![0xee; ciphertext.len()];
+                        let found = pipeline.receive(&ciphertext, &mut opened, public, &tag);
+                        assert_eq!(found.authentic, !forged, "{level} {execution:?}");
+                        assert_eq!(found.sum, Sum::of(&ciphertext));
+                        if forged {
+                            assert!(opened.iter().all(|byte| *byte == 0));
+                            continue;
+                        }
+                        assert_eq!(opened, bytes("msg"), "{level} {execution:?}");
+                        let (mut sealed, mut made) = (vec![0; opened.len()], vec![0; tag.len()]);
+                        pipeline.send(&opened, &mut sealed, public, &mut made);
+                        assert_eq!((&sealed, &made), (&ciphertext, &tag), "{level} {execution:?}");
+                    }
+                }
+                counts[usize::from(forged)] += 1;
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn vectors_of_the_draft() {
+        let long = include_str!("../../tests/data/aegis-128l.json");
+        let by_tag: [(_, Bind); 2] =
+            [("tag128", bind::<Long, 16, 16>), ("tag256", bind::<Long, 16, 32>)];
+        assert_eq!(vectors(long, by_tag), [10, 8]);
+        let wide = include_str!("../../tests/data/aegis-256.json");
+        let by_tag: [(_, Bind); 2] =
+            [("tag128", bind::<Wide, 32, 16>), ("tag256", bind::<Wide, 32, 32>)];
+        assert_eq!(vectors(wide, by_tag), [10, 8]);
+    }
+}
