@@ -43,7 +43,7 @@ pub(super) struct Buffers {
     pub(super) dst: Aligned,
     pub(super) work: Aligned,
     /// The tag of `src`, where it is something sealed.
-    pub(super) tag: [u8; 16],
+    pub(super) tag: [u8; 32],
 }
 
 /// What a method finds.
@@ -51,7 +51,7 @@ pub(super) struct Buffers {
 pub(super) struct Found {
     pub(super) sum: Sum,
     /// Zero without an AEAD.
-    pub(super) tag: [u8; 16],
+    pub(super) tag: [u8; 32],
 }
 
 impl Buffers {
@@ -64,7 +64,7 @@ impl Buffers {
             word ^= word << 17;
             *byte = word as u8;
         }
-        Buffers { src, dst: Aligned::new(len, 1472), work: Aligned::new(len, 2816), tag: [0; 16] }
+        Buffers { src, dst: Aligned::new(len, 1472), work: Aligned::new(len, 2816), tag: [0; 32] }
     }
 }
 

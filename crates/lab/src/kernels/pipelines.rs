@@ -2,6 +2,8 @@
 
 use super::contest::{Buffers, Check, Found, Message, Method, contest};
 use super::{Direction, Line, Plan};
+use aegis::aegis128l::Aegis128L;
+use aegis::aegis256::Aegis256;
 use fusewire_base::Sum;
 use fusewire_experiments::ByPointer;
 use fusewire_experiments::word_filter::{WordFilter, word_filters};
@@ -17,6 +19,7 @@ use fusewire_kernels::{Cipher, Level, Swap, Transform, sum as sum_of};
 use std::hint::black_box;
 
 const NONCE: [u8; 12] = *b"fusewire, 12";
+const LONG_NONCE: [u8; 32] = *b"used once with a key, fusewire32";
 const AAD: [u8; 16] = *b"a record's head.";
 const KEY: [u8; 32] = *b"a key, and not one to keep to us";
 const SHORT_KEY: [u8; 8] = *b"fusewire";
@@ -24,6 +27,11 @@ const SHORT_KEY: [u8; 8] = *b"fusewire";
 /// As many bytes of key as `cipher` wants.
 fn key(cipher: Cipher) -> &'static [u8] {
     if cipher.key_len == 8 { &SHORT_KEY } else { &KEY[..cipher.key_len] }
+}
+
+/// As many bytes of nonce as `cipher` wants.
+fn nonce(cipher: Cipher) -> &'static [u8] {
+    if cipher.nonce_len == NONCE.len() { &NONCE } else { &LONG_NONCE[..cipher.nonce_len] }
 }
 
 /// Measures every pipeline in both directions at the sizes given, and hands each line on as soon as
@@ -43,6 +51,8 @@ pub fn pipelines(plan: &Plan<'_>, give: &mut dyn FnMut(&Line)) {
             ("swap32 ▸ aes-256-gcm ▸ internet ▸ store", Cipher::AES_256_GCM),
             ("swap32 ▸ aes-128-gcm ▸ internet ▸ store", Cipher::AES_128_GCM),
             ("swap32 ▸ chacha20-poly1305 ▸ internet ▸ store", Cipher::CHACHA20_POLY1305),
+            ("swap32 ▸ aegis-128l ▸ internet ▸ store", Cipher::AEGIS_128L),
+            ("swap32 ▸ aegis-256 ▸ internet ▸ store", Cipher::AEGIS_256),
         ] {
             for direction in [Direction::Send, Direction::Receive] {
                 go(name, direction, Subject::aead(level, direction, cipher));
@@ -138,7 +148,7 @@ impl<'a> Subject<'a> {
         sum: fn(S::Output) -> Sum,
     ) -> Subject<'a> {
         let (one, two, three) = (make(), make(), make());
-        let found = move |output| Found { sum: sum(output), tag: [0; 16] };
+        let found = move |output| Found { sum: sum(output), tag: [0; 32] };
         Subject {
             integrated: Box::new(move |b, turns| {
                 b.turns(turns, |Message { src, dst, .. }| {
@@ -166,13 +176,12 @@ impl<'a> Subject<'a> {
     /// Of a cipher with the data path's swap and sum.
     fn cipher(level: Level, direction: Direction, cipher: Cipher) -> Subject<'a> {
         let new = |execution| Transform::new(level, execution, Swap::Bytes32, cipher, key(cipher));
-        let by = |execution| transform(new(execution), direction);
+        let by = |execution| transform(new(execution), cipher, direction);
         let mut sealer = new(Execution::Integrated);
         let prepare = move |b: &mut Buffers| {
-            let mut tag = [0; 16];
-            sealer.send(&NONCE, &AAD, &b.src, &mut b.dst, &mut tag);
+            let tag = &mut b.tag[..cipher.tag_len];
+            sealer.send(nonce(cipher), &AAD, &b.src, &mut b.dst, tag);
             b.src.copy_from_slice(&b.dst);
-            b.tag = tag;
         };
         Subject {
             integrated: by(Execution::Integrated),
@@ -192,11 +201,16 @@ impl<'a> Subject<'a> {
         let (blocked, swap) = (Execution::Blocked, Swap::Bytes32);
         let direct = Transform::with_library(level, blocked, swap, cipher, key(cipher));
         let mut subject = Subject::cipher(level, direction, cipher);
-        subject.reference = direct.map(|direct| transform(direct, direction));
+        subject.reference = match direct {
+            Some(direct) => Some(transform(direct, cipher, direction)),
+            None => Some(libaegis(level, direction, cipher)),
+        };
         subject.function_pointers = if cipher == Cipher::CHACHA20_POLY1305 {
             Some(chacha_by_pointer(level, direction, &KEY))
-        } else {
+        } else if cipher.nonce_len == NONCE.len() {
             gcm_by_pointer(level, direction, key(cipher))
+        } else {
+            None
         };
         subject
     }
@@ -211,7 +225,7 @@ impl<'a> Subject<'a> {
         self.function_pointers = Some(Box::new(move |b, turns| {
             b.turns(turns, |Message { src, dst, .. }| Found {
                 sum: sum(level.run(Integrated { stage: &stage, src, dst })),
-                tag: [0; 16],
+                tag: [0; 32],
             })
         }));
         self
@@ -227,7 +241,7 @@ impl<'a> Subject<'a> {
         self.word_filters = Some(Box::new(move |b, turns| {
             b.turns(turns, |Message { src, dst, .. }| Found {
                 sum: sum(word_filters(&filter, src, dst)),
-                tag: [0; 16],
+                tag: [0; 32],
             })
         }));
         self
@@ -237,7 +251,7 @@ impl<'a> Subject<'a> {
     fn memcpy(mut self) -> Self {
         self.reference = Some(Box::new(|b, turns| {
             b.turns(turns, |Message { src, dst, .. }| dst.copy_from_slice(src));
-            Found { sum: Sum::ZERO, tag: [0; 16] }
+            Found { sum: Sum::ZERO, tag: [0; 32] }
         }));
         self.reference_check = Check::Nothing;
         self
@@ -284,24 +298,92 @@ impl<'a> Subject<'a> {
 }
 
 /// A transform's method. On receive the message is one that was sealed with the same key.
-fn transform<'a>(mut transform: Transform, direction: Direction) -> Method<'a> {
+fn transform<'a>(mut transform: Transform, cipher: Cipher, direction: Direction) -> Method<'a> {
+    let (nonce, tag_len) = (nonce(cipher), cipher.tag_len);
     match direction {
         Direction::Send => Box::new(move |b, turns| {
             b.turns(turns, |Message { src, dst, .. }| {
-                let mut tag = [0; 16];
-                let sum = transform.send(&NONCE, &AAD, src, dst, &mut tag);
+                let mut tag = [0; 32];
+                let sum = transform.send(nonce, &AAD, src, dst, &mut tag[..tag_len]);
                 Found { sum, tag }
             })
         }),
         Direction::Receive => Box::new(move |b, turns| {
             let tag = b.tag;
             b.turns(turns, |Message { src, dst, .. }| {
-                let opened = transform.receive(&NONCE, &AAD, src, &tag, dst);
+                let opened = transform.receive(nonce, &AAD, src, &tag[..tag_len], dst);
                 assert!(opened.authentic, "the message was sealed with this key");
                 Found { sum: opened.sum, tag }
             })
         }),
     }
+}
+
+/// AEGIS of the library libaegis, with our best passes around it.
+fn libaegis<'a>(level: Level, direction: Direction, cipher: Cipher) -> Method<'a> {
+    if cipher == Cipher::AEGIS_128L {
+        let new = move || {
+            let key = key(cipher).first_chunk().expect("16 bytes");
+            Aegis128L::<16>::new(key, nonce(cipher).first_chunk().expect("16 bytes"))
+        };
+        libaegis_by(
+            level,
+            direction,
+            move |bytes| wide(&new().encrypt_in_place(bytes, &AAD)),
+            move |src, dst, tag| {
+                let mut opening = new().decryptor(&AAD, dst);
+                opening.update(src).expect("room for the message");
+                opening.finalize(tag.first_chunk().expect("a tag")).is_ok()
+            },
+        )
+    } else {
+        let new = move || Aegis256::<32>::new(&KEY, &LONG_NONCE);
+        libaegis_by(
+            level,
+            direction,
+            move |bytes| new().encrypt_in_place(bytes, &AAD),
+            move |src, dst, tag| {
+                let mut opening = new().decryptor(&AAD, dst);
+                opening.update(src).expect("room for the message");
+                opening.finalize(tag).is_ok()
+            },
+        )
+    }
+}
+
+/// `seal` works in place and gives the tag; `open` says whether it was right.
+fn libaegis_by<'a>(
+    level: Level,
+    direction: Direction,
+    seal: impl Fn(&mut [u8]) -> [u8; 32] + 'a,
+    open: impl Fn(&[u8], &mut [u8], &[u8; 32]) -> bool + 'a,
+) -> Method<'a> {
+    let swap = SwapStage::<4>;
+    match direction {
+        Direction::Send => Box::new(move |b, turns| {
+            b.turns(turns, |Message { src, dst, .. }| {
+                level.run(Integrated { stage: &swap, src, dst });
+                let tag = seal(dst);
+                Found { sum: sum_of(level, dst), tag }
+            })
+        }),
+        Direction::Receive => Box::new(move |b, turns| {
+            let tag = b.tag;
+            b.turns(turns, |Message { src, dst, .. }| {
+                let sum = sum_of(level, src);
+                assert!(open(src, dst, &tag), "the message was sealed with this key");
+                level.run(InPlace { stage: &swap, bytes: dst });
+                Found { sum, tag }
+            })
+        }),
+    }
+}
+
+/// A tag of 16 bytes with zeros after it.
+fn wide(tag: &[u8; 16]) -> [u8; 32] {
+    let mut wide = [0; 32];
+    wide[..16].copy_from_slice(tag);
+    wide
 }
 
 /// ChaCha20-Poly1305 with each stage called through a pointer.
@@ -314,7 +396,7 @@ fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> 
                 let cipher = key.seal(&NONCE, &AAD, src.len());
                 let stage = &each(then(swap, then(cipher, InternetSum)));
                 let ((), (tag, sum)) = level.run(Integrated { stage, src, dst });
-                Found { sum, tag }
+                Found { sum, tag: wide(&tag) }
             })
         }),
         Direction::Receive => Box::new(move |b, turns| {
@@ -322,7 +404,7 @@ fn chacha_by_pointer<'a>(level: Level, direction: Direction, key: &[u8; 32]) -> 
                 let cipher = key.open(&NONCE, &AAD, src.len());
                 let stage = &each(then(InternetSum, then(cipher, swap)));
                 let (sum, (tag, ())) = level.run(Integrated { stage, src, dst });
-                Found { sum, tag }
+                Found { sum, tag: wide(&tag) }
             })
         }),
     }
@@ -350,7 +432,7 @@ fn gcm_by_pointer<'a>(level: Level, direction: Direction, key: &[u8]) -> Option<
                     seal(&mut pieces, dst);
                     sum += sum_it(level, dst);
                 }
-                Found { sum, tag: pieces.finish() }
+                Found { sum, tag: wide(&pieces.finish()) }
             })
         }),
         Direction::Receive => Box::new(move |b, turns| {
@@ -368,7 +450,7 @@ fn gcm_by_pointer<'a>(level: Level, direction: Direction, key: &[u8]) -> Option<
                     open(&mut pieces, src, dst);
                     swap(level, dst);
                 }
-                Found { sum, tag: pieces.finish() }
+                Found { sum, tag: wide(&pieces.finish()) }
             })
         }),
     })
