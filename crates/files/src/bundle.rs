@@ -9,9 +9,9 @@
 //! Machines know nothing of this: they are given a channel that bundles. What waits in a bundle waits until the end of a
 //! turn, no longer.
 
-use crate::Element;
 use crate::channel::{Channel, ChannelError, Received, Sent};
 use crate::message::Prefix;
+use crate::{Element, Scratch};
 
 /// The kind of a bundle.
 pub(crate) const BUNDLE: u32 = 48;
@@ -46,8 +46,21 @@ impl Bundler {
         self.count == 0
     }
 
+    /// Turns a machine over the channel; buffers stay in `scratch`.
+    pub(crate) fn turn<C: Channel + ?Sized, T>(
+        &mut self,
+        channel: &mut C,
+        scratch: &mut Scratch,
+        turn: impl FnOnce(&mut Bundled<'_, C>, &mut Scratch) -> T,
+    ) -> T {
+        let mut bundled = self.over(channel, std::mem::take(&mut scratch.spare));
+        let turned = turn(&mut bundled, scratch);
+        scratch.spare = bundled.spare;
+        turned
+    }
+
     /// The channel, for a turn. `spare` are buffers that may be used, and get more.
-    pub(crate) fn over<'a, C: Channel + ?Sized>(
+    fn over<'a, C: Channel + ?Sized>(
         &'a mut self,
         channel: &'a mut C,
         spare: Vec<Vec<u8>>,
@@ -132,11 +145,6 @@ impl<C: Channel + ?Sized> Bundled<'_, C> {
             self.put_by(out);
         }
         Ok(sent)
-    }
-
-    /// Buffers for the next turn of anybody.
-    pub(crate) fn into_spare(self) -> Vec<Vec<u8>> {
-        self.spare
     }
 
     fn put_by(&mut self, mut buffer: Vec<u8>) {

@@ -97,9 +97,8 @@ impl Worker {
             return Ok(Turn { finished: true, ..Turn::default() });
         }
         let mut bundler = std::mem::take(&mut self.bundler);
-        let mut bundled = bundler.over(channel, std::mem::take(&mut scratch.spare));
-        let turn = self.turn_bundled(&mut bundled, scratch, now);
-        scratch.spare = bundled.into_spare();
+        let turn = bundler
+            .turn(channel, scratch, |channel, scratch| self.turn_bundled(channel, scratch, now));
         self.bundler = bundler;
         turn
     }
