@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{BODY_LEN_MAX, Link, Patience};
+use fusewire_files::net::{BODY_LEN_MAX, Client, Patience};
 use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
     Refusal, Trust, paths,
@@ -93,7 +93,7 @@ impl<'a> Connector<'a> {
     ///
     /// # Errors
     /// What the last address said, in words for a user, with an exit code.
-    pub fn open(&mut self) -> Result<Link> {
+    pub fn open(&mut self) -> Result<Client> {
         let mut failed = None;
         for address in self.addresses.clone() {
             match self.open_at(address) {
@@ -112,7 +112,7 @@ impl<'a> Connector<'a> {
     }
 
     /// What was found not to be answered is not tried again for the connections after the first.
-    fn keep_to(&mut self, link: &Link) {
+    fn keep_to(&mut self, link: &Client) {
         if self.taken.is_none()
             && self.connect.carrying.may_be_tcp()
             && link.carrier() == "kernel-tcp"
@@ -123,7 +123,7 @@ impl<'a> Connector<'a> {
     }
 
     /// Tries one address.
-    fn open_at(&self, remote: SocketAddr) -> std::result::Result<Link, Tried> {
+    fn open_at(&self, remote: SocketAddr) -> std::result::Result<Client, Tried> {
         let own = self.config.identity.fingerprint();
         let mut judge = |peer: Fingerprint| {
             // Whoever has the user's own key is the user.
@@ -137,24 +137,24 @@ impl<'a> Connector<'a> {
         let carrying = &self.connect.carrying;
         let result = match self.taken.as_ref().unwrap_or(carrying.device()) {
             DeviceChoice::KernelTcp => {
-                Link::over_kernel_tcp(remote, &self.config, patience, &mut judge)
+                Client::over_kernel_tcp(remote, &self.config, patience, &mut judge)
             }
             DeviceChoice::Socket(_) if carrying.may_be_tcp() => {
                 let (stack, patience) = (self.stack(remote)?, Patience::new(patience));
-                Link::over_the_best(stack, remote, &self.config, patience, &mut judge)
+                Client::over_the_best(stack, remote, &self.config, patience, &mut judge)
             }
             DeviceChoice::Socket(_) | DeviceChoice::Interface(_) => {
-                Link::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
+                Client::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
             }
             DeviceChoice::Shm => {
                 let config = ClientConfig { shared_memory: true, ..self.config.clone() };
-                Link::over_shared_memory(self.stack(remote)?, remote, &config, &mut judge)
+                Client::over_shared_memory(self.stack(remote)?, remote, &config, &mut judge)
             }
             DeviceChoice::Auto => {
                 let shared_memory = is_here(remote.ip());
                 let config = ClientConfig { shared_memory, ..self.config.clone() };
                 let patience = Patience::new(patience);
-                Link::over_the_best(self.stack(remote)?, remote, &config, patience, &mut judge)
+                Client::over_the_best(self.stack(remote)?, remote, &config, patience, &mut judge)
             }
         };
         let result = result.inspect(|link| self.say(link, remote.ip()));
@@ -171,7 +171,7 @@ impl<'a> Connector<'a> {
     }
 
     /// Tells what carries the bytes, if anybody wants to know.
-    fn say(&self, link: &Link, remote: IpAddr) {
+    fn say(&self, link: &Client, remote: IpAddr) {
         let carrying = &self.connect.carrying;
         if !carrying.is_verbose() {
             return;

@@ -9,7 +9,7 @@ use clap::Args;
 use fusewire_base::Instant;
 use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
-use fusewire_files::net::Link;
+use fusewire_files::net::Client;
 use fusewire_files::{Channel, Element, Error, Scratch, Turn};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -72,7 +72,7 @@ impl Moving {
 /// One of the two plans.
 pub trait Plan: Sync {
     /// Turns a new worker until it is finished.
-    fn work(&self, link: &mut Link, stop: &AtomicBool) -> std::result::Result<bool, Error>;
+    fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error>;
     /// Sums so far.
     fn totals(&self) -> Totals;
     /// Nothing is left to do.
@@ -87,7 +87,7 @@ type Step<'a> =
     &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> std::result::Result<Turn, Error>;
 
 impl Plan for Arc<get::Plan> {
-    fn work(&self, link: &mut Link, stop: &AtomicBool) -> std::result::Result<bool, Error> {
+    fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error> {
         let mut worker = self.worker(element(link));
         let step: Step<'_> = &mut |channel, scratch, _| worker.turn(channel, scratch);
         link.run(stop, step)
@@ -107,7 +107,7 @@ impl Plan for Arc<get::Plan> {
 }
 
 impl Plan for Arc<put::Plan> {
-    fn work(&self, link: &mut Link, stop: &AtomicBool) -> std::result::Result<bool, Error> {
+    fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error> {
         let mut worker = self.worker(element(link));
         let step: Step<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
         link.run(stop, step)
@@ -126,7 +126,7 @@ impl Plan for Arc<put::Plan> {
     }
 }
 
-fn element(link: &Link) -> Element {
+fn element(link: &Client) -> Element {
     link.element()
 }
 
@@ -167,7 +167,7 @@ impl Drop for AtEnd<'_> {
 ///
 /// # Errors
 /// As [`Connector::new`] and [`Connector::open`].
-pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Link)> {
+pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Client)> {
     let connected = Connector::new(&moving.connect, url).and_then(|mut connector| {
         let link = connector.open()?;
         Ok((connector, link))
@@ -194,7 +194,7 @@ pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Link
 /// What failed first, with its exit code.
 pub fn run(
     plan: &impl Plan,
-    first: Link,
+    first: Client,
     connector: &mut Connector<'_>,
     moving: &Moving,
     reporter: &Reporter,

@@ -4,7 +4,7 @@ mod support;
 
 use fusewire_files::client::{get, list};
 use fusewire_files::net::kernel_tcp::{Limits, serve_within};
-use fusewire_files::net::{Control, Link};
+use fusewire_files::net::{Client, Control};
 use fusewire_files::{Element, server::Share};
 use fusewire_session::{ClientConfig, Handshake, Identity, ServerConfig, Trust};
 use std::collections::HashMap;
@@ -44,9 +44,9 @@ impl Served {
         Served { addr, config, control, thread: Some(thread), dir }
     }
 
-    fn connect(&self) -> fusewire_stack::Result<Link> {
+    fn connect(&self) -> fusewire_stack::Result<Client> {
         let patience = Duration::from_secs(5);
-        Link::over_kernel_tcp(self.addr, &self.config, patience, &mut |_| Ok(()))
+        Client::over_kernel_tcp(self.addr, &self.config, patience, &mut |_| Ok(()))
     }
 
     /// Somebody who may is served; how long that took.
@@ -211,7 +211,7 @@ fn idle_connections_make_room_for_who_comes_and_those_at_work_stay() {
         let getting = scope.spawn(move || {
             link.run(&AtomicBool::new(false), &mut |c, s, _| worker.turn(c, s)).unwrap()
         });
-        let idle: Vec<Link> = (0..3).map(|_| served.connect().unwrap()).collect();
+        let idle: Vec<Client> = (0..3).map(|_| served.connect().unwrap()).collect();
         let begun = Instant::now();
         assert_eq!(served.watched(|(all, _)| all == 4).0, 4);
         std::thread::sleep(idle_min + Duration::from_millis(300));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::udp::Udp;
 use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker};
 use fusewire_files::client::{get, put};
-use fusewire_files::net::{Control, Link, Patience, Server, TurnFn, kernel_tcp};
+use fusewire_files::net::{Client, Control, Patience, Server, TurnFn, kernel_tcp};
 use fusewire_files::server::Share;
 use fusewire_files::{Element, Error};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
@@ -89,12 +89,12 @@ impl Serving {
         Serving { address, identity, control, wake: Box::new(move || waker.wake()), threads }
     }
 
-    fn connect(&self, device: &str) -> Link {
+    fn connect(&self, device: &str) -> Client {
         let config = client_config(&self.identity);
         let judge = &mut |_| Ok(());
         match device {
-            "udp" => Link::over_stack(stack(local()), self.address, &config, judge),
-            _ => Link::over_kernel_tcp(self.address, &config, Duration::from_secs(10), judge),
+            "udp" => Client::over_stack(stack(local()), self.address, &config, judge),
+            _ => Client::over_kernel_tcp(self.address, &config, Duration::from_secs(10), judge),
         }
         .unwrap()
     }
@@ -108,7 +108,7 @@ impl Drop for Serving {
     }
 }
 
-fn put(link: &mut Link, from: &Path, to: &str) -> Result<bool, Error> {
+fn put(link: &mut Client, from: &Path, to: &str) -> Result<bool, Error> {
     let source = put::Source::from_path(from).unwrap();
     let plan =
         put::Plan::new(source, remote(to), put::Options::default(), observer(&Arc::default()));
@@ -118,7 +118,7 @@ fn put(link: &mut Link, from: &Path, to: &str) -> Result<bool, Error> {
     plan.take_error().map_or(Ok(done), Err)
 }
 
-fn get(link: &mut Link, from: &str, to: &Path) -> Result<bool, Error> {
+fn get(link: &mut Client, from: &str, to: &Path) -> Result<bool, Error> {
     let (plan, _) = get_plan(from, to, get::Options::default());
     let mut worker = plan.worker(Element::Octets);
     let step: TurnFn<'_> = &mut |channel, scratch, _| worker.turn(channel, scratch);
@@ -156,7 +156,7 @@ fn where_udp_is_swallowed_kernel_tcp_is_taken() {
     let began = Instant::now();
     let patience = Patience::new(Duration::from_secs(10));
     let mut link =
-        Link::over_the_best(stack(local()), serving.address, &config, patience, &mut |_| Ok(()))
+        Client::over_the_best(stack(local()), serving.address, &config, patience, &mut |_| Ok(()))
             .unwrap();
     let took = began.elapsed();
     assert_eq!(link.carrier(), "kernel-tcp");
@@ -175,14 +175,11 @@ fn where_udp_is_answered_it_is_taken() {
     for (head_start, carrier) in [(10_000, Some("udp")), (0, None)] {
         let head_start = Duration::from_millis(head_start);
         let patience = Patience { head_start, kernel_tcp: Duration::from_secs(10) };
-        let mut link = Link::over_the_best(
-            stack(local()),
-            serving.address,
-            &config,
-            patience,
-            &mut |_| Ok(()),
-        )
-        .unwrap();
+        let mut link =
+            Client::over_the_best(stack(local()), serving.address, &config, patience, &mut |_| {
+                Ok(())
+            })
+            .unwrap();
         assert!(carrier.is_none_or(|carrier| carrier == link.carrier()), "{}", link.carrier());
         let from = tempfile::tempdir().unwrap();
         fs::write(from.path().join("x"), b"x").unwrap();
@@ -196,7 +193,7 @@ fn where_nothing_is_answered_the_first_way_says_why() {
     let nobody = UdpSocket::bind(local()).unwrap().local_addr().unwrap();
     let config = client_config(&identity());
     let patience = Patience::new(Duration::from_secs(1));
-    let error = Link::over_the_best(stack(local()), nobody, &config, patience, &mut |_| Ok(()))
+    let error = Client::over_the_best(stack(local()), nobody, &config, patience, &mut |_| Ok(()))
         .err()
         .unwrap();
     assert!(error.to_string().contains("nobody listens"), "{error}");
@@ -206,7 +203,7 @@ fn where_nothing_is_answered_the_first_way_says_why() {
     let device = Udp::bind(local(), &Default::default()).unwrap();
     let quick = Stack::new(Box::new(device), settings, &[7; 32]);
     let at = swallows.local_addr().unwrap();
-    let error = Link::over_the_best(quick, at, &config, patience, &mut |_| Ok(())).err().unwrap();
+    let error = Client::over_the_best(quick, at, &config, patience, &mut |_| Ok(())).err().unwrap();
     assert!(error.to_string().contains("no answer"), "{error}");
 }
 
@@ -274,7 +271,7 @@ fn with_a_silent_server(direction: &str) -> (Duration, String) {
 
     let mut config = client_config(&identity);
     config.idle_timeout = Some(Duration::from_millis(1200));
-    let mut link = Link::over_stack(stack(local()), address, &config, &mut |_| Ok(())).unwrap();
+    let mut link = Client::over_stack(stack(local()), address, &config, &mut |_| Ok(())).unwrap();
     let options = put::Options { bytes_per_s: 8 << 20, ..put::Options::default() };
     let source = put::Source::from_path(&dir.path().join("here/big")).unwrap();
     let put_plan = put::Plan::new(source, remote("put"), options, observer(&Arc::default()));
@@ -329,7 +326,8 @@ fn a_server_whose_process_ends_is_noticed_over_kernel_tcp() {
         });
         let config = client_config(&identity);
         let patience = Duration::from_secs(10);
-        let mut link = Link::over_kernel_tcp(address, &config, patience, &mut |_| Ok(())).unwrap();
+        let mut link =
+            Client::over_kernel_tcp(address, &config, patience, &mut |_| Ok(())).unwrap();
         let to = tempfile::tempdir().unwrap();
         if !unread {
             server.join().unwrap();

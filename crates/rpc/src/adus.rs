@@ -5,16 +5,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fusewire_stack::{Connection, Error, kernel_tcp};
+use fusewire_stack::{Error, Link};
 
-use crate::transport::{Arrival, Transport, is_timeout};
+use crate::transport::{Arrival, Transport};
 
-/// Messages as ADUs of a connection: [`Connection`] or [`kernel_tcp::Connection`].
-pub struct Adus<C>(pub C);
+/// Messages as ADUs of a connection: any [`Link`].
+pub struct Adus<L>(pub L);
 
-impl Transport for Adus<Connection> {
+impl<L: Link> Transport for Adus<L> {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.0.send(message).map_err(io_error)
+        self.0.send(message).and_then(|()| self.0.flush()).map_err(io_error)
     }
 
     fn receive(
@@ -45,42 +45,7 @@ impl Transport for Adus<Connection> {
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.0.remote_addr()
-    }
-}
-
-impl Transport for Adus<kernel_tcp::Connection> {
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.0.send(message).and_then(|()| self.0.flush()).map_err(io_error)
-    }
-
-    fn receive(
-        &mut self,
-        message: &mut Vec<u8>,
-        patience: Option<Duration>,
-    ) -> io::Result<Arrival> {
-        self.0.stream().set_read_timeout(patience.map(|p| p.max(Duration::from_millis(1))))?;
-        match self.0.recv_adu().map_err(io_error) {
-            Ok(Some(adu)) => {
-                *message = adu;
-                Ok(Arrival::Message)
-            }
-            Ok(None) => Ok(Arrival::End),
-            Err(error) if is_timeout(&error) => Ok(Arrival::Nothing),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn is_reliable(&self) -> bool {
-        true
-    }
-
-    fn message_len_max(&self) -> usize {
-        self.0.adu_len()
-    }
-
-    fn peer(&self) -> Option<SocketAddr> {
-        self.0.stream().peer_addr().ok()
+        self.0.session().remote
     }
 }
 

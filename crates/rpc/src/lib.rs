@@ -3,7 +3,7 @@
 //! ```text
 //!  Client ── message ──▶ Transport ──▶ Records      a byte stream: kernel TCP, stack::ip TCP, any Read + Write
 //!                                      Datagrams    UDP: the kernel's, stack::ip's
-//!                                      Adus         stack::Endpoint, stack::kernel_tcp: encrypted
+//!                                      Adus         any stack::Link: encrypted
 //!  Server ◀── message ── Transport
 //!    └─▶ Services ─▶ Service (program, version) ─▶ the application
 //! ```

@@ -68,3 +68,48 @@ impl Application for One<'_> {
         self.got.is_none()
     }
 }
+
+/// Notes whether an ADU of one connection has come for an application.
+pub(crate) struct Noting<'a> {
+    pub id: ConnectionId,
+    pub app: &'a mut dyn Application,
+    pub any: bool,
+}
+
+impl Noting<'_> {
+    /// The next ADU in order, which has come before.
+    pub fn hand_over(&mut self, index: u64, adu: &[u8]) {
+        hand_over(self.app, self.id, index, adu);
+        self.any = true;
+    }
+}
+
+impl Application for Noting<'_> {
+    /// In order; what comes too early waits.
+    fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        if from == self.id && adu.is_next { self.app.place(from, adu) } else { None }
+    }
+
+    fn delivered(&mut self, from: ConnectionId, adu: Adu) {
+        self.any = true;
+        self.app.delivered(from, adu);
+    }
+
+    fn dropped(&mut self, from: ConnectionId, adu: Adu) {
+        self.app.dropped(from, adu);
+    }
+}
+
+/// Copies the next ADU in order to where `app` places it, if it does.
+pub(crate) fn hand_over(
+    app: &mut (impl Application + ?Sized),
+    from: ConnectionId,
+    index: u64,
+    bytes: &[u8],
+) {
+    let adu = Adu { index, len: bytes.len(), is_next: true };
+    if let Some(memory) = app.place(from, adu).and_then(|m| m.get_mut(..adu.len)) {
+        memory.copy_from_slice(bytes);
+        app.delivered(from, adu);
+    }
+}

@@ -27,9 +27,9 @@ use fusewire_transport::machine::{self, Cut, DropCause, Initial, PayloadPlan, Ve
 use fusewire_transport::tcp::{self, Tuple};
 use fusewire_wire::tcp::Header;
 
-use crate::application::{Adu, Application};
+use crate::application::Application;
 use crate::assembly::Assembly;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Opened};
 use crate::path::Path;
 use crate::path::question::Keys;
 use crate::send_ring::SendRing;
@@ -56,6 +56,8 @@ pub enum Event {
         peer: Fingerprint,
         /// Whether the configuration has judged it.
         trusted: bool,
+        /// What was agreed on.
+        options: Options,
     },
     /// ADUs wait for [`Stack::recv`](crate::Stack::recv), or were given to the application.
     Readable,
@@ -446,71 +448,45 @@ impl Connection {
         sum_is_right: impl FnOnce(Sum) -> bool,
     ) -> std::result::Result<(), DropCause> {
         let Phase::Open(open) = &mut self.phase else { return Err(DropCause::Closed) };
-        let is_next = self.inbox.is_next(header.index);
-        let adu = Adu { index: header.index, len: header.body_len as usize, is_next };
-        if self.inbox.distance(adu.index) > INDEX_WINDOW {
+        if self.inbox.distance(header.index) > INDEX_WINDOW {
             return Err(DropCause::NoMemory);
         }
-        let is_adu = header.kind == RecordType::Adu;
-        let mut buffer = Vec::new();
-        let placed = if is_adu { app.place(id, adu).filter(|m| m.len() >= adu.len) } else { None };
-        let is_placed = placed.is_some();
-        let dst = match placed {
-            Some(memory) => memory,
-            None => {
-                buffer = self.inbox.buffer(adu.len);
-                &mut buffer[..]
+        let receiver = &mut open.receiver;
+        let opened = self.inbox.open(id, &header, app, |dst| {
+            let result = receiver.open(offset, record, dst);
+            let sum = match &result {
+                Ok(opened) => opened.sum,
+                Err(error) => error.sum,
+            };
+            match (result, sum_is_right(sum)) {
+                (Ok(_), true) => Ok(()),
+                (Ok(_), false) => {
+                    // Authentic, but the sum is not: the header was corrupted on its way.
+                    dst.fill(0);
+                    Err((DropCause::Checksum, None))
+                }
+                (Err(_), false) => Err((DropCause::Checksum, None)),
+                (Err(error), true) => Err((DropCause::Tag, Some(error.error))),
             }
-        };
-        let result = open.receiver.open(offset, record, dst);
-        let sum = match &result {
-            Ok(opened) => opened.sum,
-            Err(error) => error.sum,
-        };
-        let cause = match (&result, sum_is_right(sum)) {
-            (Ok(_), true) => None,
-            (Ok(_), false) => {
-                // Authentic, but the sum is not: the header was corrupted on its way.
-                dst[..adu.len].fill(0);
-                Some(DropCause::Checksum)
+        });
+        match opened {
+            Err((cause, error)) => {
+                if let Some(error) = error.filter(SessionError::is_fatal) {
+                    self.fail(error.into());
+                }
+                return Err(cause);
             }
-            (Err(_), false) => Some(DropCause::Checksum),
-            (Err(_), true) => Some(DropCause::Tag),
-        };
-        if let Some(cause) = cause {
-            if is_placed {
-                app.dropped(id, adu);
-            } else {
-                self.inbox.recycle(buffer);
-            }
-            if let Err(error) = result
-                && error.error.is_fatal()
-                && cause == DropCause::Tag
-            {
-                self.fail(error.error.into());
-            }
-            return Err(cause);
-        }
-        let len = record.len() as u64;
-        match (is_adu, is_placed) {
-            (true, true) => {
-                self.inbox.skip(adu.index);
-                app.delivered(id, adu);
-                self.consumed += len;
-            }
-            (true, false) => self.inbox.put(adu.index, buffer),
-            (false, _) => {
-                self.peer_ended |= header.kind == RecordType::EndOfStream;
-                if header.kind == RecordType::Close {
-                    let code = buffer.first_chunk().map_or(0, |code| u64::from_be_bytes(*code));
+            // Counted when it is taken.
+            Ok(Opened::Waits) => {}
+            Ok(opened) => {
+                self.consumed += record.len() as u64;
+                self.peer_ended |= opened == Opened::End;
+                if let Opened::Close(code) = opened {
                     self.peer_code = Some(code);
                 }
-                self.inbox.recycle(buffer);
-                self.inbox.skip(adu.index);
-                self.consumed += len;
             }
         }
-        self.news |= is_adu;
+        self.news |= header.kind == RecordType::Adu;
         Ok(())
     }
 
@@ -597,7 +573,8 @@ impl Connection {
             trusted: established.trusted,
             rendezvous: established.rendezvous,
         };
-        self.events.push_back(Event::Connected { peer: open.peer, trusted: open.trusted });
+        let (peer, trusted, options) = (open.peer, open.trusted, open.options);
+        self.events.push_back(Event::Connected { peer, trusted, options });
         self.handshake_deadline = None;
         let idle_timeout = open.options.idle_timeout;
         self.silence = idle_timeout.map(|t| Silence::agreed(&mut self.tcp, self.now, t));

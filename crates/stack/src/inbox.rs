@@ -1,6 +1,11 @@
-//! ADUs that were verified and wait for the application.
+//! Where an opened record goes: into memory of the application's, or here, where verified ADUs wait for it.
 
 use std::collections::VecDeque;
+
+use fusewire_session::{RecordHeader, RecordType};
+
+use crate::ConnectionId;
+use crate::application::{Adu, Application};
 
 /// What is known of one ADU, by index.
 #[derive(Debug)]
@@ -11,6 +16,21 @@ enum Slot {
     Taken,
     /// It waits here.
     Waiting(Vec<u8>),
+}
+
+/// What a record was that has been opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// An ADU that the application has.
+    Delivered,
+    /// An ADU that waits here.
+    Waits,
+    /// The peer's last, in order.
+    End,
+    /// The peer's last, with the code that its application gives the connection up with.
+    Close(u64),
+    /// Nothing for anybody.
+    Padding,
 }
 
 /// ADUs by index, from the first that the application has not had.
@@ -34,8 +54,54 @@ const SPARE: usize = 64;
 const SPARE_BYTES: usize = 512 << 10;
 
 impl Inbox {
+    /// Opens a record by `pass`, which is given as many bytes as the record's body has: an ADU into the memory that
+    /// `app` places it in, anything else into a buffer of ours. Nothing is shown to anybody unless `pass` is content
+    /// (Law 3); what it writes otherwise, it has to wipe.
+    ///
+    /// # Errors
+    /// Those of `pass`.
+    pub fn open<E>(
+        &mut self,
+        id: ConnectionId,
+        header: &RecordHeader,
+        app: &mut (impl Application + ?Sized),
+        pass: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Opened, E> {
+        let (index, len) = (header.index, header.body_len as usize);
+        let adu = Adu { index, len, is_next: index == self.base };
+        let is_adu = header.kind == RecordType::Adu;
+        if is_adu && let Some(memory) = app.place(id, adu).and_then(|m| m.get_mut(..len)) {
+            if let Err(error) = pass(memory) {
+                app.dropped(id, adu);
+                return Err(error);
+            }
+            self.skip(index);
+            app.delivered(id, adu);
+            return Ok(Opened::Delivered);
+        }
+        let mut buffer = self.buffer(len);
+        if let Err(error) = pass(&mut buffer) {
+            self.recycle(buffer);
+            return Err(error);
+        }
+        let opened = match header.kind {
+            RecordType::Adu => {
+                self.put(index, buffer);
+                return Ok(Opened::Waits);
+            }
+            RecordType::EndOfStream => Opened::End,
+            RecordType::Close => {
+                Opened::Close(buffer.first_chunk().map_or(0, |code| u64::from_be_bytes(*code)))
+            }
+            RecordType::Padding => Opened::Padding,
+        };
+        self.recycle(buffer);
+        self.skip(index);
+        Ok(opened)
+    }
+
     /// A buffer of `len` bytes to open an ADU into.
-    pub fn buffer(&mut self, len: usize) -> Vec<u8> {
+    fn buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= buffer.capacity();
         buffer.resize(len, 0);
@@ -58,13 +124,13 @@ impl Inbox {
     }
 
     /// The ADU `index` waits in `buffer`.
-    pub fn put(&mut self, index: u64, buffer: Vec<u8>) {
+    fn put(&mut self, index: u64, buffer: Vec<u8>) {
         self.set(index, Slot::Waiting(buffer));
         self.waiting += 1;
     }
 
     /// The application has the ADU `index`.
-    pub fn skip(&mut self, index: u64) {
+    fn skip(&mut self, index: u64) {
         if self.slots.is_empty() && index == self.base {
             self.base += 1;
         } else {
@@ -84,8 +150,7 @@ impl Inbox {
 
     /// The next ADU in order, if it is there.
     pub fn next(&mut self) -> Option<(u64, Vec<u8>)> {
-        self.trim();
-        if !matches!(self.slots.front(), Some(Slot::Waiting(_))) {
+        if !self.has_next() {
             return None;
         }
         let Some(Slot::Waiting(buffer)) = self.slots.pop_front() else { return None };
@@ -109,9 +174,10 @@ impl Inbox {
         Some((index, buffer))
     }
 
-    /// True if the ADU `index` is the first that the application has not had.
-    pub fn is_next(&self, index: u64) -> bool {
-        index == self.base
+    /// True if the next ADU in order is there.
+    pub fn has_next(&mut self) -> bool {
+        self.trim();
+        matches!(self.slots.front(), Some(Slot::Waiting(_)))
     }
 
     /// How far `index` lies beyond the first ADU that the application has not had.

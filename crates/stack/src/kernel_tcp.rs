@@ -1,23 +1,25 @@
 //! The same records over a kernel TCP socket, for where UDP is blocked: at the kernel's speed.
 //!
-//! Blocking, or after the handshake without; one thread a connection. Handshake and records are those
+//! One thread a connection. Handshake and records are those
 //! of `docs/records.md`, the stream is the kernel's. Records are sealed into one buffer that leaves with one system call, and opened
 //! where they lie in the buffer that they were read into.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
-    ClientConfig, Error as SessionError, Established, Fingerprint, Handshake, Marshal, Options,
-    RecordReceiver, RecordSender, RecordType, ServerConfig,
+    ClientConfig, Error as SessionError, Established, Handshake, RecordSender, ServerConfig,
 };
-
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-use crate::application::{Adu, Application, Keep};
-use crate::{ConnectionId, Error, Result};
+use crate::application::Application;
+use crate::in_order::{InOrder, Records, Sealed};
+use crate::inbox::Opened;
+use crate::{Error, Result};
 
 /// Sealed records that leave together, in bytes.
 const SEND_BYTES: usize = 256 << 10;
@@ -25,18 +27,13 @@ const SEND_BYTES: usize = 256 << 10;
 const RECEIVE_BYTES: usize = 256 << 10;
 /// What is read at once within the handshake, in bytes: the peer is nobody yet.
 const HANDSHAKE_BYTES: usize = 16 << 10;
-/// There is only one connection here.
-const ID: ConnectionId = ConnectionId { index: 0, generation: 0 };
 
-/// An encrypted connection over kernel TCP.
+/// An encrypted connection over kernel TCP: a [`Link`](crate::Link). What is sent leaves when a buffer is full or with
+/// [`Link::try_flush`](crate::Link::try_flush).
 pub struct Connection {
     stream: TcpStream,
-    remote: SocketAddr,
-    sender: RecordSender,
-    receiver: RecordReceiver,
-    peer: Fingerprint,
+    records: Records,
     trusted: bool,
-    options: Options,
     out: Vec<u8>,
     filled: usize,
     /// Of these, bytes that the kernel has taken.
@@ -45,9 +42,6 @@ pub struct Connection {
     /// Unread input is `input[from..to]`.
     from: usize,
     to: usize,
-    /// Stream offset of `input[from]`.
-    offset: u64,
-    finished: bool,
 }
 
 impl Connection {
@@ -126,34 +120,14 @@ impl Connection {
             input.resize(longest + RECEIVE_BYTES, 0);
         }
         out.resize(SEND_BYTES.max(sender.record_len(sender.body_len_max())), 0);
-        let offset = receiver.start_offset();
-        Ok(Connection {
-            stream: stream.stream,
-            remote,
-            sender,
-            receiver,
-            peer,
-            trusted,
-            options,
-            out,
-            filled: 0,
-            sent: 0,
-            input,
-            from,
-            to,
-            offset,
-            finished: false,
-        })
+        let records = Records::new(remote, peer, options, sender, receiver);
+        let stream = stream.stream;
+        Ok(Connection { stream, records, trusted, out, filled: 0, sent: 0, input, from, to })
     }
 
-    /// The peer's key, and whether the configuration has judged it. Judge it before anything is sent.
-    pub fn peer(&self) -> (Fingerprint, bool) {
-        (self.peer, self.trusted)
-    }
-
-    /// What was agreed on.
-    pub fn options(&self) -> Options {
-        self.options
+    /// Whether the configuration has judged the peer's key. If not, judge it before anything is sent.
+    pub fn is_trusted(&self) -> bool {
+        self.trusted
     }
 
     /// From now on the kernel ends the connection when the peer's host is silent, or takes nothing of what was
@@ -163,7 +137,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Os`].
     pub fn give_up_silent(&self) -> Result<()> {
-        let Some(time) = self.options.idle_timeout else { return Ok(()) };
+        let Some(time) = self.records.options.idle_timeout else { return Ok(()) };
         let seconds = |n: u32| (time / n).max(Duration::from_secs(1));
         let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
         let set = || {
@@ -173,13 +147,13 @@ impl Connection {
             sockopt::set_tcp_user_timeout(&self.stream, ms)?;
             sockopt::set_socket_keepalive(&self.stream, true)
         };
-        set().map_err(|error: rustix::io::Errno| Error::os("asking for keep-alive")(error.into()))
+        set().map_err(|error: Errno| Error::os("asking for keep-alive")(error.into()))
     }
 
     /// What the kernel's word means where the peer is to blame.
     fn broken(&self, action: &'static str, error: std::io::Error) -> Error {
-        let peer = self.remote;
-        match (error.kind(), self.options.idle_timeout) {
+        let peer = self.records.remote;
+        match (error.kind(), self.records.options.idle_timeout) {
             (ErrorKind::TimedOut, Some(after)) => Error::Silent { peer, after },
             (ErrorKind::ConnectionReset | ErrorKind::BrokenPipe, _) => Error::Reset(peer),
             _ => Error::os(action)(error),
@@ -191,297 +165,126 @@ impl Connection {
         &self.stream
     }
 
-    /// Seals one ADU; it leaves when a buffer is full or with [`Connection::flush`].
-    ///
-    /// # Errors
-    /// [`Error::TooLong`], [`Error::Os`], [`Error::Session`].
-    pub fn send(&mut self, adu: &[u8]) -> Result<()> {
-        let max = self.sender.body_len_max();
-        if adu.len() > max {
-            return Err(Error::TooLong { len: adu.len(), max });
-        }
-        self.seal(RecordType::Adu, adu)
-    }
-
-    /// As [`Connection::send`], of an ADU that is marshalled in the one pass that seals it:
-    /// `codec::pipeline::Message` makes one of a value.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()> {
-        let (len, max) = (adu.marshalled_len(), self.sender.body_len_max());
-        if len > max {
-            return Err(Error::TooLong { len, max });
-        }
-        let (sender, room) = self.place(len)?;
-        sender.seal_message(sender.next_offset(), adu, room)?;
-        self.filled += self.sender.record_len(len);
-        Ok(())
-    }
-
-    fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<()> {
-        let (sender, room) = self.place(body.len())?;
-        sender.seal(sender.next_offset(), kind, body, room)?;
-        self.filled += self.sender.record_len(body.len());
-        Ok(())
-    }
-
-    /// Room for the record of a body of `body_len` bytes, behind those that were not sent yet.
-    fn place(&mut self, body_len: usize) -> Result<(&mut RecordSender, &mut [u8])> {
-        let len = self.sender.record_len(body_len);
-        if self.filled + len > self.out.len() {
-            self.flush()?;
-        }
-        Ok((&mut self.sender, &mut self.out[self.filled..self.filled + len]))
-    }
-
-    /// Sends what was sealed.
-    ///
-    /// # Errors
-    /// [`Error::Os`].
-    pub fn flush(&mut self) -> Result<()> {
-        let (sent, filled) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.filled));
-        let written = self.stream.write_all(&self.out[sent..filled]);
-        written.map_err(|error| self.broken("sending", error))
-    }
-
-    /// Receives at least one ADU, and all that came with it, into the application's memory. False
-    /// after the peer's last. ADUs that the application does not place are lost.
-    ///
-    /// # Errors
-    /// [`Error::Session`] for anything that is not the peer's record, truncation included; [`Error::Os`].
-    pub fn recv_with(&mut self, app: &mut dyn Application) -> Result<bool> {
-        let mut any = false;
-        loop {
-            while self.open_next(app)? {
-                any = true;
-            }
-            if any || self.finished {
-                return Ok(any);
-            }
-            self.fill()?;
-        }
-    }
-
-    /// The next ADU; `None` after the peer's last.
-    ///
-    /// # Errors
-    /// As [`Connection::recv_with`].
-    pub fn recv_adu(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut one = One::default();
-        loop {
-            if self.open_next(&mut one)? {
-                return Ok(Some(one.0));
-            }
-            if self.finished {
-                return Ok(None);
-            }
-            self.fill()?;
-        }
-    }
-
-    /// Opens the record at the front of the input if it is whole. True if it was an ADU.
-    fn open_next(&mut self, app: &mut dyn Application) -> Result<bool> {
-        loop {
-            let input = &self.input[self.from..self.to];
-            if self.finished || input.len() < fusewire_session::record::HEADER_LEN {
-                return Ok(false);
-            }
-            let header = self.receiver.header(input)?;
-            let len = self.receiver.record_len(&header);
-            let Some(record) = input.get(..len) else { return Ok(false) };
-            let is_adu = header.kind == RecordType::Adu;
-            let adu = Adu { index: header.index, len: header.body_len as usize, is_next: true };
-            let mut unwanted = Vec::new();
-            let placed =
-                if is_adu { app.place(ID, adu).filter(|m| m.len() >= adu.len) } else { None };
-            let is_placed = placed.is_some();
-            let dst = placed.unwrap_or_else(|| {
-                unwanted.resize(adu.len, 0);
-                &mut unwanted
-            });
-            if let Err(error) = self.receiver.open(self.offset, record, dst) {
-                if is_placed {
-                    app.dropped(ID, adu);
-                }
-                return Err(error.error.into());
-            }
-            self.from += len;
-            self.offset += len as u64;
-            if is_adu {
-                if is_placed {
-                    app.delivered(ID, adu);
-                }
-                return Ok(true);
-            }
-            self.finished |= header.kind == RecordType::EndOfStream;
-        }
-    }
-
-    fn fill(&mut self) -> Result<()> {
-        // What was sealed may be what the peer waits for.
-        self.flush()?;
+    /// Reads what the kernel has, or waits for it, as `flags` say. False: there is nothing now.
+    fn read(&mut self, flags: RecvFlags) -> Result<bool> {
         self.input.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
-        let read = self.stream.read(&mut self.input[self.to..]);
-        let len = read.map_err(|error| self.broken("receiving", error))?;
-        if len == 0 {
-            return Err(SessionError::Truncated { at: self.offset + self.to as u64 }.into());
+        match recv(&self.stream, &mut self.input[self.to..], flags) {
+            Ok((0, _)) => {
+                let at = self.records.offset + self.to as u64;
+                Err(SessionError::Truncated { at }.into())
+            }
+            Ok((len, _)) => {
+                self.to += len;
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(self.broken("receiving", error.into())),
         }
-        self.to += len;
-        Ok(())
     }
 
-    // ---- without blocking ----------------------------------------------------------------------
+    /// Bytes of the whole record at the front of the input, if there is one; its header may be none.
+    fn has_record(&self) -> bool {
+        let input = &self.input[self.from..self.to];
+        input.len() >= HEADER_LEN
+            && self
+                .records
+                .receiver
+                .header(input)
+                .map_or(true, |header| self.records.receiver.record_len(&header) <= input.len())
+    }
+}
 
-    /// From now on [`Connection::try_send`], [`Connection::try_flush`] and [`Connection::recv_into`] return
-    /// instead of blocking, and nothing else may be used but [`Connection::wait`].
-    ///
-    /// # Errors
-    /// [`Error::Os`].
-    pub fn set_nonblocking(&mut self) -> Result<()> {
-        self.stream.set_nonblocking(true).map_err(Error::os("making the socket non-blocking"))
+impl InOrder for Connection {
+    const NAME: &'static str = "kernel-tcp";
+
+    fn records(&self) -> &Records {
+        &self.records
     }
 
-    /// Bytes of records that may be sealed now.
-    pub fn room(&self) -> usize {
+    fn records_mut(&mut self) -> &mut Records {
+        &mut self.records
+    }
+
+    fn longest(&self) -> usize {
+        self.records.sender.body_len_max()
+    }
+
+    fn room(&self) -> usize {
         self.out.len() - self.filled
     }
 
-    /// The longest ADU that the peer takes.
-    pub fn adu_len(&self) -> usize {
-        self.sender.body_len_max()
-    }
-
-    /// Seals one ADU if there is room; false if there is none until the kernel takes more.
-    ///
-    /// # Errors
-    /// As [`Connection::send`].
-    pub fn try_send(&mut self, adu: &[u8]) -> Result<bool> {
-        let max = self.sender.body_len_max();
-        if adu.len() > max {
-            return Err(Error::TooLong { len: adu.len(), max });
-        }
-        self.try_seal(RecordType::Adu, adu)
-    }
-
-    fn try_seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
-        let len = self.sender.record_len(body.len());
-        if self.filled + len > self.out.len() && !self.try_flush()? {
+    fn seal(
+        &mut self,
+        body_len: usize,
+        waits: bool,
+        seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> Sealed,
+    ) -> Result<bool> {
+        let len = self.records.sender.record_len(body_len);
+        if self.filled + len > self.out.len() && !self.give(waits)? {
             return Ok(false);
         }
-        self.seal(kind, body)?;
+        let (sender, room) = (&mut self.records.sender, self.filled..self.filled + len);
+        seal(sender, sender.next_offset(), &mut self.out[room])?;
+        self.filled += len;
         Ok(true)
     }
 
-    /// Gives the kernel what it takes; true when that was all.
-    ///
-    /// # Errors
-    /// [`Error::Os`].
-    pub fn try_flush(&mut self) -> Result<bool> {
+    fn give(&mut self, waits: bool) -> Result<bool> {
+        let flags = if waits { SendFlags::empty() } else { SendFlags::DONTWAIT };
         while self.sent < self.filled {
-            match self.stream.write(&self.out[self.sent..self.filled]) {
+            let left = &self.out[self.sent..self.filled];
+            match send(&self.stream, left, flags | SendFlags::NOSIGNAL) {
                 Ok(taken) => self.sent += taken,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.broken("sending", error)),
+                Err(Errno::AGAIN) if !waits => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.broken("sending", error.into())),
             }
         }
         (self.sent, self.filled) = (0, 0);
         Ok(true)
     }
 
-    /// The next ADU, straight into `memory`; `None` when nothing is there or the peer has finished.
-    ///
-    /// # Errors
-    /// As [`Connection::recv_with`]; [`Error::NoRoom`] when `memory` is too short (the ADU is lost).
-    pub fn recv_into(&mut self, memory: &mut [u8]) -> Result<Option<usize>> {
-        let room = memory.len();
-        let mut into = Into { memory, len: 0 };
-        loop {
-            if self.open_next(&mut into)? {
-                let len = into.len;
-                return if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) };
-            }
-            if self.finished || !self.try_fill()? {
-                return Ok(None);
-            }
+    fn open_next(&mut self, app: &mut dyn Application) -> Result<Option<Opened>> {
+        let input = &self.input[self.from..self.to];
+        if self.records.peer_has_ended() || input.len() < HEADER_LEN {
+            return Ok(None);
         }
+        let header = self.records.receiver.header(input)?;
+        let len = self.records.receiver.record_len(&header);
+        let Some(record) = input.get(..len) else { return Ok(None) };
+        let opened = self.records.open(&header, len, app, |receiver, offset, dst| {
+            receiver.open(offset, record, dst).map(|_| ()).map_err(SessionError::from)
+        })?;
+        self.from += len;
+        Ok(Some(opened))
     }
 
-    /// True after the peer's authenticated end.
-    pub fn is_finished(&self) -> bool {
-        self.finished
+    fn fetch(&mut self) -> Result<bool> {
+        self.read(RecvFlags::DONTWAIT)
     }
 
-    fn try_fill(&mut self) -> Result<bool> {
-        self.input.copy_within(self.from..self.to, 0);
-        (self.from, self.to) = (0, self.to - self.from);
-        match self.stream.read(&mut self.input[self.to..]) {
-            Ok(0) => Err(SessionError::Truncated { at: self.offset + self.to as u64 }.into()),
-            Ok(len) => {
-                self.to += len;
-                Ok(true)
-            }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(self.broken("receiving", error)),
-        }
-    }
-
-    /// Ends our side in order as soon as there is room; true when all of it is with the kernel.
-    ///
-    /// # Errors
-    /// [`Error::Os`], [`Error::Session`].
-    pub fn try_finish(&mut self) -> Result<bool> {
-        if !self.sender.ended() && !self.try_seal(RecordType::EndOfStream, &[])? {
-            return Ok(false);
-        }
-        if !self.try_flush()? {
-            return Ok(false);
-        }
+    fn end(&mut self) {
         // The kernel says so when the peer is gone already; it has everything then.
-        let _ = self.stream.shutdown(std::net::Shutdown::Write);
-        Ok(true)
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Sleeps until there is something to receive, or room for what was sealed, or until `timeout`.
-    ///
-    /// # Errors
-    /// [`Error::Os`].
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let mut flags = PollFlags::IN;
-        flags.set(PollFlags::OUT, self.sent < self.filled);
+    fn sleep(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let (gives, takes) = (self.sent < self.filled, !self.records.peer_has_ended());
+        if self.has_record() {
+            return Ok(());
+        }
+        if timeout.is_none() && takes && !gives {
+            return self.read(RecvFlags::empty()).map(|_| ());
+        }
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, takes);
+        flags.set(PollFlags::OUT, gives);
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         match poll(&mut [PollFd::new(&self.stream, flags)], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(Error::os("waiting for the socket")(error.into())),
         }
-    }
-
-    /// Ends our side in order and waits for the peer's end.
-    ///
-    /// # Errors
-    /// As [`Connection::recv_with`].
-    pub fn finish(mut self) -> Result<()> {
-        self.finish_sending()?;
-        while self.recv_with(&mut Keep)? {}
-        Ok(())
-    }
-
-    /// Ends our side in order; the peer may go on.
-    ///
-    /// # Errors
-    /// [`Error::Os`], [`Error::Session`].
-    pub fn finish_sending(&mut self) -> Result<()> {
-        if !self.sender.ended() {
-            self.seal(RecordType::EndOfStream, &[])?;
-            self.flush()?;
-        }
-        self.stream.shutdown(std::net::Shutdown::Write).map_err(Error::os("ending the stream"))
     }
 }
 
@@ -534,30 +337,4 @@ fn too_late() -> std::io::Error {
 fn set_timeouts(stream: &TcpStream, timeout: Option<Duration>) -> std::io::Result<()> {
     stream.set_read_timeout(timeout)?;
     stream.set_write_timeout(timeout)
-}
-
-/// The caller's memory for one ADU.
-struct Into<'a> {
-    memory: &'a mut [u8],
-    len: usize,
-}
-
-impl Application for Into<'_> {
-    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        self.len = adu.len;
-        self.memory.get_mut(..adu.len)
-    }
-    fn delivered(&mut self, _: ConnectionId, _: Adu) {}
-}
-
-/// Memory for one ADU.
-#[derive(Default)]
-struct One(Vec<u8>);
-
-impl Application for One {
-    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        self.0.resize(adu.len, 0);
-        Some(&mut self.0)
-    }
-    fn delivered(&mut self, _: ConnectionId, _: Adu) {}
 }

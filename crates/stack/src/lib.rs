@@ -10,15 +10,18 @@ mod driver;
 mod drops;
 mod endpoint;
 mod error;
+mod in_order;
 mod inbox;
 pub mod ip;
 pub mod kernel_tcp;
+mod link;
 mod observe;
 pub mod on_interface;
 mod path;
 mod send_ring;
 pub mod shm;
 mod silence;
+pub mod single;
 mod stack;
 mod trace;
 mod watch;
@@ -32,6 +35,7 @@ pub use drops::{Cause, Drops};
 pub use endpoint::{Connection, Endpoint, Listener, PORT};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
+pub use link::{Link, Session};
 pub use stack::{Profile, Stack};
 
 /// Names a connection of a stack. A name is never used again while it is in use, and a stale one finds nothing.

@@ -4,6 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use fusewire_session::{
     ClientConfig, Execution, Handshake, Identity, RecordType, Rendezvous, ServerConfig, Trust,
 };
 use fusewire_stack::shm::{self, Connection, Ends, Invitation, Listener};
-use fusewire_stack::{Endpoint, Error};
+use fusewire_stack::{Endpoint, Error, Link};
 use rustix::cmsg_space;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{
@@ -77,13 +78,22 @@ fn pair(listener: &mut Listener, execution: Execution) -> (Connection, Connectio
 /// A pair goes on unharmed.
 fn works((client, server): &mut (Connection, Connection)) {
     let mut memory = [0; 64];
-    assert!(client.try_send(b"still here").unwrap());
-    client.flush();
-    assert_eq!(server.recv_into(&mut memory).unwrap(), Some(10));
-    assert!(server.try_send(&memory[..10]).unwrap());
-    server.flush();
-    assert_eq!(client.recv_into(&mut memory).unwrap(), Some(10));
+    now(client.try_send(b"still here")).unwrap();
+    client.flush().unwrap();
+    assert_eq!(now(server.try_recv(&mut memory)).unwrap(), Some(10));
+    now(server.try_send(&memory[..10])).unwrap();
+    server.flush().unwrap();
+    assert_eq!(now(client.try_recv(&mut memory)).unwrap(), Some(10));
     assert_eq!(&memory[..10], b"still here");
+}
+
+/// What needs no waiting for.
+#[track_caller]
+fn now<T>(attempt: Poll<T>) -> T {
+    match attempt {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("it would wait"),
+    }
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -98,12 +108,8 @@ fn adus_of_all_lengths_go_both_ways_in_every_execution() {
         let lens = [0, 1, 15, 16, 17, 1000, 65_536, 100_000, client.adu_len()];
         let echo = thread::spawn(move || {
             let mut memory = vec![0; server.adu_len()];
-            while !server.is_finished() {
-                match server.recv_into(&mut memory).unwrap() {
-                    Some(len) => server.send(&memory[..len]).unwrap(),
-                    None if server.is_finished() => {}
-                    None => server.wait(Some(LONG)).unwrap(),
-                }
+            while let Some(len) = server.recv_timeout(&mut memory, LONG).unwrap() {
+                server.send(&memory[..len]).unwrap();
             }
             server.finish().unwrap();
         });
@@ -111,15 +117,8 @@ fn adus_of_all_lengths_go_both_ways_in_every_execution() {
         for round in 0..40 {
             let body = pattern(lens[round % lens.len()]);
             client.send(&body).unwrap();
-            client.flush();
-            let start = Instant::now();
-            let len = loop {
-                if let Some(len) = client.recv_into(&mut memory).unwrap() {
-                    break len;
-                }
-                assert!(start.elapsed() < LONG);
-                client.wait(Some(LONG)).unwrap();
-            };
+            client.flush().unwrap();
+            let len = client.recv_timeout(&mut memory, LONG).unwrap().unwrap();
             assert!(memory[..len] == body, "{execution:?}, {} bytes", body.len());
         }
         let too_long = client.adu_len() + 1;
@@ -152,12 +151,7 @@ fn an_endpoint_goes_on_over_shared_memory() {
     config.shared_memory = true;
     let mut connection = shm::go_on(client.connect(address, &config).unwrap()).unwrap();
     let mut memory = [0; 64];
-    let len = loop {
-        if let Some(len) = connection.recv_into(&mut memory).unwrap() {
-            break len;
-        }
-        connection.wait(Some(LONG)).unwrap();
-    };
+    let len = connection.recv_timeout(&mut memory, LONG).unwrap().unwrap();
     assert_eq!(&memory[..len], b"through memory");
     connection.finish().unwrap();
     config.shared_memory = false;
@@ -304,8 +298,8 @@ fn wrong_indices_and_lengths_end_their_connection_and_no_other() {
         let mut memory = vec![0; 1 << 20];
         // Whatever it waits for, it waits no longer, and it stays broken.
         connection.wait(Some(LONG)).unwrap();
-        let error = connection.recv_into(&mut memory).unwrap_err().to_string();
-        assert!(connection.recv_into(&mut memory).is_err());
+        let error = now(connection.try_recv(&mut memory)).unwrap_err().to_string();
+        assert!(now(connection.try_recv(&mut memory)).is_err());
         assert!(memory.iter().all(|&b| b == 0), "nothing of it is shown");
         error
     };
@@ -392,12 +386,12 @@ fn forged_replayed_and_torn_records_end_their_connection_and_no_other() {
         }
         let mut memory = [0; 256];
         if what == "replay" {
-            assert_eq!(connection.recv_into(&mut memory).unwrap(), Some(100));
+            assert_eq!(now(connection.try_recv(&mut memory)).unwrap(), Some(100));
             memory = [0; 256];
         }
-        assert!(connection.recv_into(&mut memory).is_err(), "{what}");
+        assert!(now(connection.try_recv(&mut memory)).is_err(), "{what}");
         assert_eq!(memory, [0; 256], "{what}");
-        assert!(connection.recv_into(&mut memory).is_err(), "{what}: it stays broken");
+        assert!(now(connection.try_recv(&mut memory)).is_err(), "{what}: it stays broken");
     }
     works(&mut others);
 }
@@ -412,10 +406,9 @@ fn a_record_after_the_end_is_not_read_and_an_adu_without_room_is_an_error() {
     rogue.put(&end);
     rogue.put(&long);
     let mut memory = [0; 64];
-    let error = connection.recv_into(&mut memory).unwrap_err();
+    let error = now(connection.try_recv(&mut memory)).unwrap_err();
     assert!(matches!(error, Error::NoRoom { len: 300, room: 64 }), "{error}");
-    assert_eq!(connection.recv_into(&mut memory).unwrap(), None);
-    assert!(connection.is_finished());
+    assert_eq!(now(connection.try_recv(&mut memory)).unwrap(), None);
 }
 
 // ---- ends --------------------------------------------------------------------------------------
@@ -427,14 +420,14 @@ fn a_peer_that_vanishes_is_an_error_after_what_it_sent() {
     let mut memory = [0; 64];
     let waiting = thread::spawn(move || {
         let mut server = server;
-        assert!(server.try_send(b"last words").unwrap());
-        server.flush();
+        now(server.try_send(b"last words")).unwrap();
+        server.flush().unwrap();
         // Dropped: as if the process were gone.
     });
     waiting.join().unwrap();
-    assert_eq!(client.recv_into(&mut memory).unwrap(), Some(10));
+    assert_eq!(now(client.try_recv(&mut memory)).unwrap(), Some(10));
     client.wait(Some(LONG)).unwrap();
-    let error = client.recv_into(&mut memory).unwrap_err();
+    let error = now(client.try_recv(&mut memory)).unwrap_err();
     assert!(
         error.to_string().contains("truncated") || error.to_string().contains("end"),
         "{error}"
@@ -452,12 +445,14 @@ fn a_sleeping_peer_is_woken_by_data_by_room_and_by_the_end() {
     let receiver = thread::spawn(move || {
         let mut memory = vec![0; 1 << 17];
         let mut total = 0;
-        while !server.is_finished() {
-            match server.recv_into(&mut memory).unwrap() {
-                Some(len) => total += len,
-                None if server.is_finished() => {}
+        loop {
+            match server.try_recv(&mut memory) {
+                Poll::Ready(len) => match len.unwrap() {
+                    Some(len) => total += len,
+                    None => break,
+                },
                 // The sender fills the ring and sleeps too.
-                None => {
+                Poll::Pending => {
                     thread::sleep(Duration::from_millis(3));
                     server.wait(Some(LONG)).unwrap();
                 }
@@ -470,7 +465,7 @@ fn a_sleeping_peer_is_woken_by_data_by_room_and_by_the_end() {
     for n in 0..100 {
         client.send(&body).unwrap();
         if n % 10 == 0 {
-            client.flush();
+            client.flush().unwrap();
             thread::sleep(Duration::from_millis(2));
         }
     }

@@ -4,6 +4,7 @@ use super::line::{self, IDLE_MIN, LOOK_EVERY};
 use super::server::{Bounds, Control, Other};
 use crate::server::Share;
 use fusewire_session::ServerConfig;
+use fusewire_stack::Link;
 use fusewire_stack::kernel_tcp::Connection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::ErrorKind;
@@ -119,10 +120,9 @@ fn shake_hands(
     let os = |source| fusewire_stack::Error::Os { action: "setting up the socket", source };
     // Not inherited from the listener everywhere.
     stream.set_nonblocking(false).map_err(os)?;
-    let mut connection = Connection::accept_within(stream, config, limits.handshake_time)?;
+    let connection = Connection::accept_within(stream, config, limits.handshake_time)?;
     connection.give_up_silent()?;
-    connection.set_nonblocking()?;
-    tracing::info!(%peer, key = %connection.peer().0, "connected over kernel TCP");
+    tracing::info!(%peer, key = %connection.session().peer, "connected over kernel TCP");
     Ok(connection)
 }
 

@@ -1,135 +1,53 @@
-//! Connections that have a thread each and nothing of the stack: kernel TCP, shared memory.
+//! Links that have a thread each: kernel TCP, shared memory.
 
 use super::RECORD_OVERHEAD;
 use super::server::{Bounds, Control, Other, Place};
-use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
+use crate::channel::{Channel, ChannelError, Received, Sent};
 use crate::message::Code;
-use crate::server::{Session, Share};
+use crate::server::{self, Share};
 use crate::{Element, Error, Scratch};
-use fusewire_session::{Fingerprint, Options};
-use fusewire_stack::{Clock, kernel_tcp, shm};
+use fusewire_stack::{Clock, Fingerprint, Link, Session};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-/// There are no segments to fit into, so ADUs are as long as the buffers like.
+/// Where there are no segments to fit into, ADUs are as long as the buffers like.
 const ADU_LEN: usize = 64 << 10;
 /// How long a connection must have been idle to make room for another of its kind.
 pub(super) const IDLE_MIN: Duration = Duration::from_secs(10);
 /// How often a thread that waits looks whether the server stops.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// One such connection, without blocking but in `wait`.
-pub(super) trait Line: Send {
-    /// The longest ADU that the peer takes.
-    fn adu_len(&self) -> usize;
-    /// Bytes of records that may be sealed now, as far as that is known; `send` finds out.
-    fn room(&self) -> usize;
-    fn try_send(&mut self, adu: &[u8]) -> fusewire_stack::Result<bool>;
-    /// Lets go what was sealed, as far as there is room.
-    fn try_flush(&mut self) -> fusewire_stack::Result<()>;
-    fn recv_into(&mut self, memory: &mut [u8]) -> fusewire_stack::Result<Option<usize>>;
-    fn is_finished(&self) -> bool;
-    fn try_finish(&mut self) -> fusewire_stack::Result<bool>;
-    fn wait(&mut self, timeout: Option<Duration>) -> fusewire_stack::Result<()>;
-    fn options(&self) -> Options;
-    /// The peer's key.
-    fn key(&self) -> Fingerprint;
-}
+/// A link, borrowed for a turn.
+pub(super) struct LinkChannel<'a>(pub(super) &'a mut dyn Link);
 
-impl Line for kernel_tcp::Connection {
-    fn adu_len(&self) -> usize {
-        self.adu_len()
-    }
-    fn room(&self) -> usize {
-        self.room()
-    }
-    fn try_send(&mut self, adu: &[u8]) -> fusewire_stack::Result<bool> {
-        self.try_send(adu)
-    }
-    fn try_flush(&mut self) -> fusewire_stack::Result<()> {
-        self.try_flush().map(|_| ())
-    }
-    fn recv_into(&mut self, memory: &mut [u8]) -> fusewire_stack::Result<Option<usize>> {
-        self.recv_into(memory)
-    }
-    fn is_finished(&self) -> bool {
-        self.is_finished()
-    }
-    fn try_finish(&mut self) -> fusewire_stack::Result<bool> {
-        self.try_finish()
-    }
-    fn wait(&mut self, timeout: Option<Duration>) -> fusewire_stack::Result<()> {
-        self.wait(timeout)
-    }
-    fn options(&self) -> Options {
-        self.options()
-    }
-    fn key(&self) -> Fingerprint {
-        self.peer().0
-    }
-}
-
-impl Line for shm::Connection {
-    fn adu_len(&self) -> usize {
-        self.adu_len()
-    }
-    fn room(&self) -> usize {
-        self.room()
-    }
-    fn try_send(&mut self, adu: &[u8]) -> fusewire_stack::Result<bool> {
-        self.try_send(adu)
-    }
-    fn try_flush(&mut self) -> fusewire_stack::Result<()> {
-        self.flush();
-        Ok(())
-    }
-    fn recv_into(&mut self, memory: &mut [u8]) -> fusewire_stack::Result<Option<usize>> {
-        self.recv_into(memory)
-    }
-    fn is_finished(&self) -> bool {
-        self.is_finished()
-    }
-    fn try_finish(&mut self) -> fusewire_stack::Result<bool> {
-        self.try_finish()
-    }
-    fn wait(&mut self, timeout: Option<Duration>) -> fusewire_stack::Result<()> {
-        self.wait(timeout)
-    }
-    fn options(&self) -> Options {
-        self.options()
-    }
-    fn key(&self) -> Fingerprint {
-        self.peer()
-    }
-}
-
-/// One such connection, borrowed for a turn.
-pub(super) struct LineChannel<'a>(pub(super) &'a mut dyn Line);
-
-impl Channel for LineChannel<'_> {
+impl Channel for LinkChannel<'_> {
     fn max_adu(&self) -> usize {
-        self.0.adu_len().min(ADU_LEN).min(MAX_ADU_LEN)
+        let fitting = self.0.adu_len();
+        // A path that carries less than this carries it in pieces.
+        if fitting < 512 { self.0.adu_len_max().min(512) } else { fitting.min(ADU_LEN) }
     }
 
     fn room(&mut self) -> usize {
-        // As over a stack: `send` finds out that there is none.
-        (self.0.room() / (self.max_adu() + RECORD_OVERHEAD)).max(1)
+        let record = self.max_adu() + RECORD_OVERHEAD;
+        self.0.room_for(record) / record
     }
 
     fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
-        Ok(if self.0.try_send(adu)? { Sent::Taken } else { Sent::Full })
+        Ok(if self.0.try_send(adu)?.is_ready() { Sent::Taken } else { Sent::Full })
     }
 
     fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
-        Ok(match self.0.recv_into(into)? {
-            Some(len) => Received::Adu { len },
-            None if self.0.is_finished() => Received::Finished,
-            None => Received::Nothing,
+        Ok(match self.0.try_recv(into)? {
+            Poll::Ready(Some(len)) => Received::Adu { len },
+            Poll::Ready(None) => Received::Finished,
+            Poll::Pending => Received::Nothing,
         })
     }
 
     fn finish(&mut self) -> Result<(), ChannelError> {
-        self.0.try_finish()?;
+        // What there is no room for follows when the transfer is over.
+        let _ = self.0.try_finish()?;
         Ok(())
     }
 }
@@ -140,10 +58,10 @@ pub(super) fn begin(
     other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
-    line: impl Line + 'static,
+    link: impl Link + 'static,
 ) {
     let (share, control) = (Arc::clone(share), Arc::clone(control));
-    spawn(other.protocol, move || serve(bounds, other, &share, &control, line));
+    spawn(other.protocol, move || serve(bounds, other, &share, &control, link));
 }
 
 /// Begins a thread.
@@ -159,16 +77,16 @@ pub(super) fn serve(
     other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
-    mut line: impl Line,
+    mut link: impl Link,
 ) {
     let Other { protocol, peer, .. } = other;
     let Some(mut place) = control.enter(bounds, other) else {
         tracing::warn!(%peer, "refused: too many connections over {protocol}");
         return;
     };
-    let (key, element) = (line.key(), Element::of_swap(line.options().element));
-    let session = share.session_of(Some(key), element).named(peer);
-    match converse(&mut line, session, control, &mut place) {
+    let Session { peer: key, options, .. } = link.session();
+    let session = share.session_of(Some(key), Element::of_swap(options.element)).named(peer);
+    match converse(&mut link, key, session, control, &mut place) {
         Ok(()) => tracing::info!(%peer, "closed"),
         Err(error) => tracing::info!(%peer, %error, "broken off"),
     }
@@ -176,12 +94,12 @@ pub(super) fn serve(
 
 /// One connection from its handshake to its end.
 fn converse(
-    line: &mut dyn Line,
-    mut session: Session,
+    link: &mut dyn Link,
+    key: Fingerprint,
+    mut session: server::Session,
     control: &Control,
     place: &mut Place,
 ) -> Result<(), Error> {
-    let key = line.key();
     let (mut scratch, clock) = (Scratch::new(), Clock::new());
     let mut readmitted = 0;
     loop {
@@ -190,14 +108,14 @@ fn converse(
             return Err(Error::local(Code::Denied, b"not served any more"));
         }
         let now = clock.now();
-        let turn = session.turn(&mut LineChannel(line), &mut scratch, now)?;
+        let turn = session.turn(&mut LinkChannel(link), &mut scratch, now)?;
         if turn.finished {
-            while !line.try_finish().map_err(ChannelError::from)? {
-                line.wait(Some(LOOK_EVERY)).map_err(ChannelError::from)?;
+            while link.try_finish().map_err(ChannelError::from)?.is_pending() {
+                link.wait(Some(LOOK_EVERY)).map_err(ChannelError::from)?;
             }
             return Ok(());
         }
-        line.try_flush().map_err(ChannelError::from)?;
+        let _ = link.try_flush().map_err(ChannelError::from)?;
         place.set_idle(!turn.worked && session.is_at_rest());
         if !turn.worked {
             if place.is_lost() {
@@ -208,7 +126,7 @@ fn converse(
                 return Ok(());
             }
             let wait = turn.wait_until.map_or(LOOK_EVERY, |at| at.saturating_since(now));
-            line.wait(Some(wait.min(LOOK_EVERY))).map_err(ChannelError::from)?;
+            link.wait(Some(wait.min(LOOK_EVERY))).map_err(ChannelError::from)?;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The transfer over the network: joins its machines with `fusewire_stack`.
 //!
 //! A [`Server`] turns a session for each connection of one stack, in one thread; [`kernel_tcp::serve`] does
-//! the same for kernel TCP sockets, [`shm::serve`] for shared memory, a thread each. A [`Link`] is the client's side of one connection.
+//! the same for kernel TCP sockets, [`shm::serve`] for shared memory, a thread each. A [`Client`] is the client's side of one connection.
 //! No payload byte is touched here: ADUs are sealed from, and opened into, the machines' own buffers.
 
 mod channel;
@@ -13,7 +13,7 @@ mod race;
 mod server;
 pub mod shm;
 
-pub use client::{Judge, Link, TurnFn};
+pub use client::{Client, Judge, TurnFn};
 pub use observe::observe;
 pub use race::Patience;
 pub use server::{Control, Server};

@@ -1,8 +1,8 @@
 //! Connecting where it is not known what gets through: over the stack's device, and if that is not answered at
 //! once over kernel TCP too. Whichever is there first carries the records (RFC 8305, section 5).
 
-use super::client::OverStack;
 use fusewire_session::ClientConfig;
+use fusewire_stack::single::Opening;
 use fusewire_stack::{Clock, Error, Result, Stack, kernel_tcp};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -27,7 +27,7 @@ impl Patience {
 
 /// Which way was there first.
 pub(super) enum Winner {
-    Stack(Box<OverStack>),
+    Stack(Box<Opening>),
     KernelTcp(Box<kernel_tcp::Connection>),
 }
 
@@ -43,19 +43,19 @@ pub(super) fn connect(
 ) -> Result<Winner> {
     let clock = Clock::new();
     let until = clock.now() + patience.head_start;
-    let mut over = OverStack::begin(stack, remote, config)?;
+    let mut opening = Opening::new(stack, remote, config)?;
     let mut other: Option<Receiver<Result<kernel_tcp::Connection>>> = None;
     let mut other_failed = false;
     loop {
         let left = until.saturating_since(clock.now());
-        let failed = match over.connected(other.is_none().then_some(left)) {
-            Ok(true) => return Ok(Winner::Stack(Box::new(over))),
+        let failed = match opening.poll(other.is_none().then_some(left)) {
+            Ok(true) => return Ok(Winner::Stack(Box::new(opening))),
             Ok(false) => None,
             Err(error) if !is_unreached(&error) || other_failed => return Err(error),
             Err(error) => Some(error),
         };
         if other.is_none() && (failed.is_some() || left.is_zero()) {
-            other = Some(begin_kernel_tcp(remote, config, patience.kernel_tcp, &over));
+            other = Some(begin_kernel_tcp(remote, config, patience.kernel_tcp, &opening));
         }
         let Some(answer) = &other else { continue };
         let answer = match (&failed, other_failed) {
@@ -65,7 +65,7 @@ pub(super) fn connect(
         };
         match answer {
             Ok(Ok(connection)) => {
-                over.give_up();
+                opening.abort();
                 return Ok(Winner::KernelTcp(Box::new(connection)));
             }
             // What the session's other end says counts, whatever carried it.
@@ -101,13 +101,13 @@ fn begin_kernel_tcp(
     remote: SocketAddr,
     config: &ClientConfig,
     patience: Duration,
-    over: &OverStack,
+    opening: &Opening,
 ) -> Receiver<Result<kernel_tcp::Connection>> {
     let (sender, receiver) = channel();
-    let (config, wake) = (config.clone(), over.waker());
+    let (config, waker) = (config.clone(), opening.waker());
     let spawned = std::thread::Builder::new().name("kernel-tcp".into()).spawn(move || {
         let _ = sender.send(over_kernel_tcp(remote, &config, patience));
-        wake();
+        waker.wake();
     });
     if let Err(error) = spawned {
         tracing::debug!(%error, "cannot start a thread");

@@ -5,6 +5,7 @@ use crate::channel::ChannelError;
 use crate::server::{Session, Share};
 use crate::{Element, Error, Scratch};
 use fusewire_base::Instant;
+use fusewire_session::Options;
 use fusewire_stack::shm::{Ends, Invitation, Invitations};
 use fusewire_stack::{Clock, ConnectionId, Event, Fingerprint, Keep, Stack};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -353,7 +354,9 @@ impl Server {
     fn take_events(&mut self) {
         while let Some((id, event)) = self.stack.poll_event() {
             match event {
-                Event::Connected { peer, trusted } => self.begin(id, peer, trusted),
+                Event::Connected { peer, trusted, options } => {
+                    self.begin(id, peer, trusted, options);
+                }
                 Event::Readable | Event::Writable => self.make_ready(id),
                 Event::Finished => {
                     if let Some(served) = self.served.get_mut(&id) {
@@ -367,8 +370,7 @@ impl Server {
         }
     }
 
-    fn begin(&mut self, id: ConnectionId, peer: Fingerprint, trusted: bool) {
-        let Some((_, options)) = self.stack.session(id) else { return };
+    fn begin(&mut self, id: ConnectionId, peer: Fingerprint, trusted: bool, options: Options) {
         let is_dismissed = self.admits.as_ref().is_some_and(|admits| !admits(peer));
         if !trusted || is_dismissed {
             // A server judges by its list, which may have changed since the handshake; there is nobody to ask.

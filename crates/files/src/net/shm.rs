@@ -3,6 +3,7 @@
 use super::line::{self, IDLE_MIN, LOOK_EVERY};
 use super::server::{Bounds, Control, Other};
 use crate::server::Share;
+use fusewire_stack::Link;
 use fusewire_stack::shm::Listener;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,8 +17,9 @@ pub fn serve(listener: &mut Listener, share: &Arc<Share>, control: &Arc<Control>
     while !control.is_draining() {
         match listener.accept(LOOK_EVERY) {
             Ok(Some(connection)) => {
-                let peer = connection.remote_addr();
-                tracing::info!(%peer, key = %connection.peer(), "connected over shared memory");
+                let session = connection.session();
+                let peer = session.remote.unwrap_or(NOWHERE);
+                tracing::info!(%peer, key = %session.peer, "connected over shared memory");
                 // Rings have no address: what is known is the session that they began in.
                 let other = Other { protocol: "shm", local: NOWHERE, peer };
                 line::begin(BOUNDS, other, share, control, connection);

@@ -1,6 +1,6 @@
 //! Our own transport in a worker.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use fusewire_device::sockets::{self, Entry};
@@ -8,18 +8,40 @@ use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level};
 use fusewire_session::{ClientConfig, Identity, Kernel, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
-use fusewire_stack::{Adu, Application, Config, Connection, ConnectionId, Endpoint, Profile};
+use fusewire_stack::{Config, Endpoint};
 
-use super::worker::{Reader, Report, Role, Stopwatch, Task, Writer, announce};
-use super::{Carrier, Method, Sink, Source};
+use super::worker::{Report, Role, Task, announce, receive, send};
+use super::{Carrier, Method};
 use crate::{Error, Result};
 
 /// Runs one side.
 pub fn work(task: &Task) -> Result<Report> {
-    match &task.role {
-        Role::Send(source) => send(task, source),
-        Role::Receive { connect, sink } => receive(task, *connect, sink),
-    }
+    let endpoint = endpoint(task)?;
+    let measure = || {
+        if task.measure {
+            endpoint.with_stack(|s| s.measure());
+        }
+    };
+    let mut report = match &task.role {
+        Role::Send(source) => {
+            let listener = endpoint.listen(server_config(task)?)?;
+            announce(endpoint.local_addr())?;
+            let mut connection = listener.accept()?;
+            measure();
+            send(&mut connection, task, source)?
+        }
+        Role::Receive { connect, sink } => {
+            let mut connection = endpoint.connect(*connect, &client_config(task)?)?;
+            measure();
+            receive(&mut connection, task, sink)?
+        }
+    };
+    let profile = endpoint.with_stack(|s| s.profile());
+    report.ns_per_packet = profile.map(|p| match task.role {
+        Role::Send(_) => per_packet(p.send_s, p.segments_sent),
+        Role::Receive { .. } => per_packet(p.receive_s, p.segments_received),
+    });
+    Ok(report)
 }
 
 /// Over UDP, the kernel's or our own on an interface.
@@ -80,84 +102,6 @@ pub fn client_config(task: &Task) -> Result<ClientConfig> {
     Ok(config)
 }
 
-fn send(task: &Task, source: &Source) -> Result<Report> {
-    let endpoint = endpoint(task)?;
-    let listener = endpoint.listen(server_config(task)?)?;
-    announce(endpoint.local_addr())?;
-    let connection = listener.accept()?;
-    if task.measure {
-        endpoint.with_stack(|s| s.measure());
-    }
-    let mut reader = Reader::open(task, source, task.chunk())?;
-    let watch = Stopwatch::start();
-    let mut bytes = 0;
-    loop {
-        let chunk = reader.next()?;
-        if chunk.is_empty() {
-            break;
-        }
-        bytes += chunk.len() as u64;
-        connection.send_batch(chunk.chunks(task.adu_bytes))?;
-    }
-    let profile = endpoint.with_stack(|s| s.profile());
-    connection.finish()?;
-    let mut report = watch.report("send", bytes, reader.hash());
-    report.ns_per_packet = profile.map(|p| per_packet(p.send_s, p.segments_sent));
-    Ok(report)
-}
-
 fn per_packet(seconds: f64, packets: u64) -> f64 {
     seconds * 1e9 / packets.max(1) as f64
-}
-
-/// Puts each ADU behind the one before; they come in order here, as nothing is lost on loopback. One
-/// that does not is kept by the stack until its turn.
-struct Drain {
-    writer: Writer,
-    next: u64,
-}
-
-impl Application for Drain {
-    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        if adu.index == self.next { self.writer.place(adu.len) } else { None }
-    }
-
-    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
-        self.writer.placed(adu.len);
-        self.next += 1;
-    }
-}
-
-/// The stack opens ADUs into memory of its own as their frames come; they are copied when asked for.
-fn receive_early(connection: &Connection, writer: &mut Writer) -> Result<()> {
-    while let Some(adu) = connection.recv_adu()? {
-        if let Some(memory) = writer.place(adu.len()) {
-            memory.copy_from_slice(&adu);
-            writer.placed(adu.len());
-        }
-        connection.recycle(adu);
-    }
-    Ok(())
-}
-
-fn receive(task: &Task, connect: SocketAddr, sink: &Sink) -> Result<Report> {
-    let endpoint = endpoint(task)?;
-    let connection = endpoint.connect(connect, &client_config(task)?)?;
-    if task.measure {
-        endpoint.with_stack(|s| s.measure());
-    }
-    let mut drain = Drain { writer: Writer::create(sink, task.adu_bytes)?, next: 0 };
-    let watch = Stopwatch::start();
-    // Until the sender's authenticated end.
-    if task.manipulation.early {
-        receive_early(&connection, &mut drain.writer)?;
-    } else {
-        connection.recv_with(&mut drain, |_| false)?;
-    }
-    drain.writer.flush()?;
-    let mut report = watch.report("receive", drain.writer.bytes, drain.writer.hash());
-    let profile: Option<Profile> = endpoint.with_stack(|s| s.profile());
-    report.ns_per_packet = profile.map(|p| per_packet(p.receive_s, p.segments_received));
-    connection.finish()?;
-    Ok(report)
 }

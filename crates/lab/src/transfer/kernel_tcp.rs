@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use fusewire_stack::kernel_tcp::Connection;
 
 use super::fusewire::{client_config, server_config};
-use super::worker::{Content, Drain, Reader, Report, Role, Stopwatch, Task, Writer, announce};
+use super::worker::{Reader, Report, Role, Stopwatch, Task, Writer, announce, receive, send};
 use crate::{Error, Result};
 
 /// What one write or read of the plain transfer carries.
@@ -61,23 +61,11 @@ pub fn work_plain(task: &Task) -> Result<Report> {
 pub fn work_records(task: &Task) -> Result<Report> {
     match &task.role {
         Role::Send(source) => {
-            let mut connection = Connection::accept(listen()?, &server_config(task)?)?;
-            let mut content = Content::open(task, source)?;
-            let watch = Stopwatch::start();
-            content.send(|adu| Ok(connection.send(adu)?))?;
-            connection.finish()?;
-            Ok(content.report(&watch))
+            send(&mut Connection::accept(listen()?, &server_config(task)?)?, task, source)
         }
         Role::Receive { connect, sink } => {
             let stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
-            let mut connection = Connection::connect(stream, &client_config(task)?)?;
-            let mut drain = Drain(Writer::create(sink, task.adu_bytes)?);
-            let watch = Stopwatch::start();
-            while connection.recv_with(&mut drain)? {}
-            drain.0.flush()?;
-            let report = watch.report("receive", drain.0.bytes, drain.0.hash());
-            connection.finish()?;
-            Ok(report)
+            receive(&mut Connection::connect(stream, &client_config(task)?)?, task, sink)
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use fusewire_session::Cipher;
-use fusewire_stack::{Adu, Application, ConnectionId};
+use fusewire_stack::{Adu, Application, ConnectionId, Link};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -183,45 +183,57 @@ impl Reader {
     }
 }
 
-/// The sender's content in ADUs, for a connection that sends them one by one.
-pub struct Content {
-    reader: Reader,
-    adu_bytes: usize,
-    bytes: u64,
-}
-
-impl Content {
-    pub fn open(task: &Task, source: &Source) -> Result<Self> {
-        let reader = Reader::open(task, source, task.chunk())?;
-        Ok(Content { reader, adu_bytes: task.adu_bytes, bytes: 0 })
-    }
-
-    /// Gives every ADU to `send`.
-    pub fn send(&mut self, mut send: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        loop {
-            let chunk = self.reader.next()?;
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            self.bytes += chunk.len() as u64;
-            chunk.chunks(self.adu_bytes).try_for_each(&mut send)?;
+/// Sends the content and ends.
+pub fn send(link: &mut impl Link, task: &Task, source: &Source) -> Result<Report> {
+    let mut reader = Reader::open(task, source, task.chunk())?;
+    let (watch, mut bytes) = (Stopwatch::start(), 0);
+    loop {
+        let chunk = reader.next()?;
+        if chunk.is_empty() {
+            break;
         }
+        bytes += chunk.len() as u64;
+        link.send_batch(chunk.chunks(task.adu_bytes))?;
     }
-
-    pub fn report(&self, watch: &Stopwatch) -> Report {
-        watch.report("send", self.bytes, self.reader.hash())
-    }
+    link.finish()?;
+    Ok(watch.report("send", bytes, reader.hash()))
 }
 
-/// Puts ADUs that come in order one behind the other.
-pub struct Drain(pub Writer);
+/// Receives until the sender's authenticated end.
+pub fn receive(link: &mut impl Link, task: &Task, sink: &Sink) -> Result<Report> {
+    let mut drain = Drain { writer: Writer::create(sink, task.adu_bytes)?, next: 0 };
+    let watch = Stopwatch::start();
+    if task.manipulation.early {
+        while let Some(adu) = link.recv_adu()? {
+            if let Some(memory) = drain.writer.place(adu.len()) {
+                memory.copy_from_slice(&adu);
+                drain.writer.placed(adu.len());
+            }
+            link.recycle(adu);
+        }
+    } else {
+        link.recv_with(&mut drain, |_| false)?;
+    }
+    drain.writer.flush()?;
+    let report = watch.report("receive", drain.writer.bytes, drain.writer.hash());
+    link.finish()?;
+    Ok(report)
+}
+
+/// Puts each ADU behind the one before. One that comes before its turn is kept by the link until then.
+struct Drain {
+    writer: Writer,
+    next: u64,
+}
 
 impl Application for Drain {
     fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        self.0.place(adu.len)
+        if adu.index == self.next { self.writer.place(adu.len) } else { None }
     }
+
     fn delivered(&mut self, _: ConnectionId, adu: Adu) {
-        self.0.placed(adu.len);
+        self.writer.placed(adu.len);
+        self.next += 1;
     }
 }
 

@@ -9,8 +9,8 @@ use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous};
 use fusewire_transport::machine::Info;
 
 use super::Handle;
-use super::state::{Interest, State};
-use crate::application::{Adu, Application};
+use super::state::{Connected, Interest, State};
+use crate::application::{Adu, Application, hand_over};
 use crate::driver::after;
 use crate::{ConnectionId, Error, Result};
 
@@ -22,11 +22,19 @@ use crate::{ConnectionId, Error, Result};
 pub struct Connection {
     pub(super) handle: Arc<Handle>,
     pub(super) id: ConnectionId,
+    session: Connected,
+    _held: Held,
+}
+
+/// Somebody will ask for a connection of the stack's; nobody any more when this is dropped.
+pub(super) struct Held {
+    pub handle: Arc<Handle>,
+    pub id: ConnectionId,
 }
 
 impl Connection {
-    pub(super) fn new(handle: Arc<Handle>, id: ConnectionId) -> Connection {
-        Connection { handle, id }
+    pub(super) fn new(held: Held, session: Connected) -> Connection {
+        Connection { handle: held.handle.clone(), id: held.id, session, _held: held }
     }
 
     /// Its name in [`Endpoint::with_stack`](crate::Endpoint::with_stack).
@@ -45,13 +53,13 @@ impl Connection {
     }
 
     /// The peer's key.
-    pub fn peer(&self) -> Option<Fingerprint> {
-        self.handle.shared.look(|state| Some(state.stack.session(self.id)?.0))
+    pub fn peer(&self) -> Fingerprint {
+        self.session.peer
     }
 
     /// What was agreed on.
-    pub fn options(&self) -> Option<Options> {
-        self.handle.shared.look(|state| Some(state.stack.session(self.id)?.1))
+    pub fn options(&self) -> Options {
+        self.session.options
     }
 
     /// The peer's address.
@@ -243,7 +251,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for Held {
     fn drop(&mut self) {
         self.handle.shared.call_waking(|state, wakes| state.forget(self.id, wakes));
     }
@@ -333,11 +341,7 @@ pub(super) fn recv_with<A: Application>(
 ) -> Poll<Result<bool>> {
     // What came before `app` was there.
     while let Some((index, buffer)) = state.next(id) {
-        let adu = Adu { index, len: buffer.len(), is_next: true };
-        if let Some(memory) = app.place(id, adu).and_then(|m| m.get_mut(..adu.len)) {
-            memory.copy_from_slice(&buffer);
-            app.delivered(id, adu);
-        }
+        hand_over(app, id, index, &buffer);
         state.stack.recycle(id, buffer);
     }
     if done(app) {

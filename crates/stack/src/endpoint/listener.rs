@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::state::Interest;
+use super::connection::Held;
+use super::state::{Connected, Interest};
 use super::{Connection, Handle};
-use crate::Result;
 use crate::driver::{SHARED_KEY, after};
+use crate::{ConnectionId, Result};
 
 /// Takes the connections of an endpoint. Dropped, the endpoint listens no more: what nobody has accepted is
 /// reset, what was accepted goes on.
@@ -39,8 +40,13 @@ impl Listener {
     }
 
     fn accept_until(&self, deadline: Option<std::time::Instant>) -> Result<Connection> {
-        let id = self.handle.until(Interest::Arrival, deadline, |state| state.next_arrival())?;
-        Ok(Connection::new(self.handle.clone(), id))
+        let arrival =
+            self.handle.until(Interest::Arrival, deadline, |state| state.next_arrival())?;
+        Ok(self.connection(arrival))
+    }
+
+    fn connection(&self, (id, session): (ConnectionId, Connected)) -> Connection {
+        Connection::new(Held { handle: self.handle.clone(), id }, session)
     }
 
     /// [`Listener::accept`] for tasks. Cancelled, no connection is lost.
@@ -48,8 +54,8 @@ impl Listener {
     /// # Errors
     /// As there.
     pub async fn accept_async(&self) -> Result<Connection> {
-        let id = self.handle.wait(Interest::Arrival, |state| state.next_arrival()).await?;
-        Ok(Connection::new(self.handle.clone(), id))
+        let arrival = self.handle.wait(Interest::Arrival, |state| state.next_arrival()).await?;
+        Ok(self.connection(arrival))
     }
 
     /// [`Listener::accept`] for a task that polls; the last one that did is woken.
@@ -62,7 +68,7 @@ impl Listener {
             .handle
             .shared
             .poll(Interest::Arrival, key, cx.waker(), |state| state.next_arrival());
-        polled.0.map(|id| Ok(Connection::new(self.handle.clone(), id??)))
+        polled.0.map(|arrival| Ok(self.connection(arrival??)))
     }
 }
 

@@ -5,6 +5,7 @@
 //! ([`Driver`](crate::Driver)). Each caller is woken for its own news and for nothing else.
 
 mod connection;
+mod link;
 mod listener;
 mod state;
 mod tasks;
@@ -19,6 +20,7 @@ use fusewire_session::{ClientConfig, Fingerprint, ServerConfig};
 use fusewire_transport::machine::Secrets;
 
 pub use connection::Connection;
+use connection::Held;
 pub use listener::Listener;
 use state::{Interest, State};
 
@@ -250,24 +252,23 @@ impl Endpoint {
         client: &ClientConfig,
         judge: impl FnOnce(Fingerprint) -> Result<()>,
     ) -> Result<Connection> {
-        let connection = self.begin(remote, client)?;
-        let id = connection.id();
-        let (peer, trusted) =
-            self.handle.until(Interest::Over(id), None, |state| state.connected(id))?;
-        if !trusted {
-            judge(peer)?;
+        let held = self.begin(remote, client)?;
+        let id = held.id;
+        let session = self.handle.until(Interest::Over(id), None, |state| state.connected(id))?;
+        if !session.trusted {
+            judge(session.peer)?;
             self.handle.shared.call(|state| state.stack.trust(id));
         }
-        Ok(connection)
+        Ok(Connection::new(held, session))
     }
 
-    fn begin(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Connection> {
+    fn begin(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Held> {
         let id = self.handle.shared.call(|state| {
             let id = state.stack.connect(remote, PORT, client)?;
             state.opened(id);
             Result::Ok(id)
         })?;
-        Ok(Connection::new(self.handle.clone(), id))
+        Ok(Held { handle: self.handle.clone(), id })
     }
 
     /// Waits until all connections have ended: what was closed has been told, what was finished has arrived.

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use fusewire_session::Fingerprint;
+use fusewire_session::{Fingerprint, Options};
 
 use crate::application::Keep;
 use crate::connection::Event;
@@ -30,13 +30,25 @@ pub enum Interest {
     Over(ConnectionId),
     /// Both the peer's ADUs and the end.
     Finish(ConnectionId),
+    /// ADUs, room to send, the end.
+    Any(ConnectionId),
+}
+
+/// What a handshake has led to.
+#[derive(Clone, Copy)]
+pub struct Connected {
+    pub peer: Fingerprint,
+    pub trusted: bool,
+    pub options: Options,
 }
 
 /// One connection, as those who wait see it.
 #[derive(Default)]
 struct Status {
-    connected: Option<(Fingerprint, bool)>,
+    connected: Option<Connected>,
     finished: bool,
+    /// There may be room again where there was none, and nobody who sleeps for anything has been told.
+    has_room: bool,
     /// It is over, and why if not in order.
     over: Option<Option<Error>>,
     /// ADUs that had come when it ended: in order, and behind a lost one.
@@ -100,11 +112,16 @@ impl State {
         }
     }
 
-    pub fn next_arrival(&mut self) -> Poll<Result<ConnectionId>> {
-        self.arrived.pop_front().map_or(Poll::Pending, |id| Poll::Ready(Ok(id)))
+    pub fn next_arrival(&mut self) -> Poll<Result<(ConnectionId, Connected)>> {
+        while let Some(id) = self.arrived.pop_front() {
+            if let Some(connected) = self.statuses.get(&id).and_then(|s| s.connected) {
+                return Poll::Ready(Ok((id, connected)));
+            }
+        }
+        Poll::Pending
     }
 
-    pub fn connected(&mut self, id: ConnectionId) -> Poll<Result<(Fingerprint, bool)>> {
+    pub fn connected(&mut self, id: ConnectionId) -> Poll<Result<Connected>> {
         match self.statuses.get(&id).and_then(|s| s.connected) {
             Some(connected) => Poll::Ready(Ok(connected)),
             None => self.pending(id),
@@ -179,12 +196,15 @@ impl State {
         }
         let Some(status) = self.statuses.get_mut(&id) else { return };
         match event {
-            Event::Connected { peer, trusted } => {
-                status.connected = Some((peer, trusted));
+            Event::Connected { peer, trusted, options } => {
+                status.connected = Some(Connected { peer, trusted, options });
                 status.others.wake(wakes);
             }
             Event::Readable => status.readers.wake(wakes),
-            Event::Writable => status.writers.wake(wakes),
+            Event::Writable => {
+                status.has_room = true;
+                status.writers.wake(wakes);
+            }
             Event::Finished => {
                 status.finished = true;
                 status.readers.wake(wakes);
@@ -199,23 +219,36 @@ impl State {
         }
     }
 
-    /// Those who wait for it, in one list or two.
-    fn waiters(&mut self, interest: Interest) -> [Option<&mut Waiters>; 2] {
+    /// Something has come of what [`Interest::Any`] waits for.
+    pub fn news(&mut self, id: ConnectionId) -> Poll<Result<()>> {
+        let Some(status) = self.statuses.get_mut(&id) else { return Poll::Ready(Ok(())) };
+        let is_over = status.finished || status.over.is_some();
+        if std::mem::take(&mut status.has_room) || is_over || self.stack.has_next(id) {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    }
+
+    /// Those who wait for it, in up to three lists.
+    fn waiters(&mut self, interest: Interest) -> [Option<&mut Waiters>; 3] {
         let id = match interest {
-            Interest::Time => return [None, None],
-            Interest::Arrival => return [Some(&mut self.acceptors), None],
-            Interest::Idle => return [Some(&mut self.idlers), None],
+            Interest::Time => return [None, None, None],
+            Interest::Arrival => return [Some(&mut self.acceptors), None, None],
+            Interest::Idle => return [Some(&mut self.idlers), None, None],
             Interest::Read(id)
             | Interest::Write(id)
             | Interest::Over(id)
-            | Interest::Finish(id) => id,
+            | Interest::Finish(id)
+            | Interest::Any(id) => id,
         };
-        let Some(status) = self.statuses.get_mut(&id) else { return [None, None] };
+        let Some(status) = self.statuses.get_mut(&id) else { return [None, None, None] };
+        let [readers, writers, others] = status.waiters().map(Some);
         match interest {
-            Interest::Read(_) => [Some(&mut status.readers), None],
-            Interest::Write(_) => [Some(&mut status.writers), None],
-            Interest::Finish(_) => [Some(&mut status.readers), Some(&mut status.others)],
-            _ => [Some(&mut status.others), None],
+            Interest::Read(_) => [readers, None, None],
+            Interest::Write(_) => [None, writers, None],
+            Interest::Finish(_) => [readers, None, others],
+            Interest::Any(_) => [readers, writers, others],
+            _ => [None, None, others],
         }
     }
 }

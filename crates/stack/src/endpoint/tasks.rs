@@ -40,15 +40,14 @@ impl Endpoint {
         client: &ClientConfig,
         judge: impl FnOnce(Fingerprint) -> F,
     ) -> Result<Connection> {
-        let connection = self.begin(remote, client)?;
-        let id = connection.id;
-        let (peer, trusted) =
-            self.handle.wait(Interest::Over(id), |state| state.connected(id)).await?;
-        if !trusted {
-            judge(peer).await?;
+        let held = self.begin(remote, client)?;
+        let id = held.id;
+        let session = self.handle.wait(Interest::Over(id), |state| state.connected(id)).await?;
+        if !session.trusted {
+            judge(session.peer).await?;
             self.handle.shared.call(|state| state.stack.trust(id));
         }
-        Ok(connection)
+        Ok(Connection::new(held, session))
     }
 
     /// [`Endpoint::wait_idle`] for tasks. Cancelled, nothing has changed.

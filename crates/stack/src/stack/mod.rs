@@ -488,6 +488,11 @@ impl Stack {
         self.take(id, |c| c.inbox.next())
     }
 
+    /// The next ADU in order is there.
+    pub(crate) fn has_next(&mut self, id: ConnectionId) -> bool {
+        self.get_mut(id).is_some_and(|c| c.inbox.has_next())
+    }
+
     /// Any ADU that is there, with its index: ADUs are delivered out of order.
     pub fn recv_any(&mut self, id: ConnectionId) -> Option<(u64, Vec<u8>)> {
         self.take(id, |c| c.inbox.any())

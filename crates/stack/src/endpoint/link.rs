@@ -1,0 +1,138 @@
+//! A connection as a [`Link`]: its own methods, of which it has more.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use fusewire_session::Marshal;
+
+use super::Connection;
+use super::connection::{recv_adu, send_message};
+use super::state::{Interest, State};
+use crate::application::{Application, Keep, Noting};
+use crate::driver::after;
+use crate::link::{Link, Session};
+use crate::{Error, Result};
+
+impl Link for Connection {
+    fn carrier(&self) -> &'static str {
+        self.handle.shared.look(|state| state.stack.device().caps().name)
+    }
+
+    fn session(&self) -> Session {
+        let remote = self.remote_addr();
+        Session { peer: self.peer(), options: self.options(), remote }
+    }
+
+    fn adu_len(&self) -> usize {
+        self.adu_len()
+    }
+
+    fn adu_len_max(&self) -> usize {
+        self.adu_len_max()
+    }
+
+    fn room_for(&mut self, len: usize) -> usize {
+        self.handle.shared.call(|state| state.stack.room_for(self.id, len))
+    }
+
+    fn try_send(&mut self, adu: &[u8]) -> Poll<Result<()>> {
+        Connection::try_send(self, adu)
+    }
+
+    fn try_send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Poll<Result<()>> {
+        self.handle.shared.call(|state| send_message(state, self.id, adu))
+    }
+
+    /// Nothing stays here.
+    fn try_flush(&mut self) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn try_recv_with(&mut self, app: &mut dyn Application) -> Poll<Result<bool>> {
+        let mut noting = Noting { id: self.id, app, any: false };
+        let turn = |state: &mut State, noting: &mut Noting<'_>| state.stack.poll(noting);
+        let attempt = |state: &mut State, noting: &mut Noting<'_>| next(noting, state);
+        self.handle.shared.attempt(&mut noting, turn, attempt)?
+    }
+
+    fn try_recv_adu(&mut self) -> Poll<Result<Option<Vec<u8>>>> {
+        let turn = |state: &mut State, _: &mut ()| state.stack.poll(&mut Keep);
+        let attempt = |state: &mut State, _: &mut ()| recv_adu(state, self.id);
+        self.handle.shared.attempt(&mut (), turn, attempt)?
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        Connection::recycle(self, buffer);
+    }
+
+    fn try_finish(&mut self) -> Poll<Result<()>> {
+        self.finish_sending();
+        Poll::Ready(Ok(()))
+    }
+
+    fn close(&mut self, code: u64) {
+        Connection::close(self, code);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let (id, deadline) = (self.id, timeout.and_then(after));
+        match self.handle.until(Interest::Any(id), deadline, |state| state.news(id)) {
+            Err(Error::Elapsed) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn send(&mut self, adu: &[u8]) -> Result<()> {
+        Connection::send(self, adu)
+    }
+
+    fn send_batch<'a>(&mut self, adus: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+        Connection::send_batch(self, adus)
+    }
+
+    fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()> {
+        Connection::send_message(self, adu)
+    }
+
+    fn recv(&mut self, memory: &mut [u8]) -> Result<Option<usize>> {
+        Connection::recv(self, memory)
+    }
+
+    fn recv_timeout(&mut self, memory: &mut [u8], timeout: Duration) -> Result<Option<usize>> {
+        Connection::recv_timeout(self, memory, timeout)
+    }
+
+    fn recv_adu(&mut self) -> Result<Option<Vec<u8>>> {
+        Connection::recv_adu(self)
+    }
+
+    fn recv_adu_timeout(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>> {
+        Connection::recv_adu_timeout(self, timeout)
+    }
+
+    fn recv_with<A: Application>(
+        &mut self,
+        app: &mut A,
+        done: impl FnMut(&mut A) -> bool,
+    ) -> Result<bool> {
+        Connection::recv_with(self, app, done)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Connection::finish(self)
+    }
+}
+
+/// What waits, as far as the application wants it.
+fn next(noting: &mut Noting<'_>, state: &mut State) -> Poll<Result<bool>> {
+    while noting.app.wants_more()
+        && let Some((index, buffer)) = state.next(noting.id)
+    {
+        noting.hand_over(index, &buffer);
+        state.stack.recycle(noting.id, buffer);
+    }
+    if noting.any {
+        return Poll::Ready(Ok(true));
+    }
+    state.end_or_pending::<()>(noting.id).map_ok(|_| false)
+}

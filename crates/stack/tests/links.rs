@@ -1,0 +1,310 @@
+//! Whatever carries the records: the same calls do the same.
+
+mod support;
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fusewire_device::Device;
+use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+use fusewire_stack::single::{Opening, Single};
+use fusewire_stack::{
+    Adu, Application, Config, Connection, ConnectionId, Error, Keep, Link, Stack, kernel_tcp, shm,
+};
+use support::{content, device, identity, pair};
+
+const SOON: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(20);
+
+fn client(identity: &Arc<Identity>) -> ClientConfig {
+    ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()))
+}
+
+fn over_kernel_tcp() -> (kernel_tcp::Connection, kernel_tcp::Connection) {
+    let (identity, listener) = (identity(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let config = client(&identity);
+    let connect = thread::spawn(move || kernel_tcp::Connection::connect(stream, &config).unwrap());
+    let (stream, _) = listener.accept().unwrap();
+    let server = kernel_tcp::Connection::accept(stream, &ServerConfig::new(identity)).unwrap();
+    (connect.join().unwrap(), server)
+}
+
+fn over_shared_memory() -> (shm::Connection, shm::Connection) {
+    let (identity, mut shared) = (identity(), shm::Listener::bind().unwrap());
+    let [here, there] = [(); 2].map(|()| support::endpoint(Config::default()));
+    let mut config = ServerConfig::new(identity.clone());
+    config.shared_memory = Some(shared.name().to_vec());
+    let listener = there.listen(config).unwrap();
+    let mut config = client(&identity);
+    config.shared_memory = true;
+    let address = there.local_addr();
+    let connect =
+        thread::spawn(move || shm::go_on(here.connect(address, &config).unwrap()).unwrap());
+    let server = shared.go_on(listener.accept().unwrap()).unwrap();
+    (connect.join().unwrap(), server)
+}
+
+fn over_an_endpoint() -> (Connection, Connection) {
+    pair(&Config::default()).connect()
+}
+
+/// A client that drives its own stack.
+fn over_a_stack() -> (Single, Connection) {
+    let pair = pair(&Config::default());
+    let stack = Stack::new(Box::new(device()) as Box<dyn Device>, Config::default(), &[5; 32]);
+    let opening = Opening::new(stack, pair.server.local_addr(), &pair.config()).unwrap();
+    let connect = thread::spawn(move || opening.connect(|_| unreachable!("it is pinned")).unwrap());
+    let server = pair.listener.accept().unwrap();
+    (connect.join().unwrap(), server)
+}
+
+/// A test of any two links.
+trait Test {
+    fn run(&self, name: &str, client: impl Link + 'static, server: impl Link + 'static);
+}
+
+fn everywhere(test: &impl Test) {
+    let (client, server) = over_an_endpoint();
+    test.run("endpoint", client, server);
+    let (client, server) = over_kernel_tcp();
+    test.run("kernel-tcp", client, server);
+    let (client, server) = over_shared_memory();
+    test.run("shm", client, server);
+    let (client, server) = over_a_stack();
+    test.run("single", client, server);
+}
+
+/// Waits for what is not there at once.
+#[track_caller]
+fn soon<L: Link, T>(link: &mut L, mut attempt: impl FnMut(&mut L) -> Poll<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Poll::Ready(result) = attempt(link) {
+            return result;
+        }
+        assert!(begun.elapsed() < LONG);
+        link.wait(Some(SOON)).unwrap();
+    }
+}
+
+struct Echo;
+
+impl Test for Echo {
+    fn run(&self, name: &str, mut client: impl Link + 'static, mut server: impl Link + 'static) {
+        assert!(!client.carrier().is_empty() && client.session().remote.is_some(), "{name}");
+        assert_eq!(client.session().peer, server.session().peer, "{name}: one key");
+        let longest = client.adu_len_max().min(100_000);
+        let echo = thread::spawn(move || {
+            let (mut memory, mut n) = (vec![0; longest], 0);
+            // Each way to receive in turn.
+            loop {
+                let adu = match n % 3 {
+                    0 => server.recv(&mut memory).unwrap().map(|len| memory[..len].to_vec()),
+                    1 => server.recv_adu_timeout(LONG).unwrap(),
+                    _ => soon(&mut server, Link::try_recv_adu).unwrap(),
+                };
+                let Some(adu) = adu else { break };
+                server.send(&adu).unwrap();
+                server.flush().unwrap();
+                server.recycle(adu);
+                n += 1;
+            }
+            server.finish().unwrap();
+            n
+        });
+        let mut memory = vec![0; longest];
+        let lens = [0, 1, 17, 1000, 60_000, longest];
+        for (n, len) in lens.into_iter().cycle().take(18).enumerate() {
+            let adu = content(n, len);
+            match n % 2 {
+                0 => client.send(&adu).unwrap(),
+                _ => soon(&mut client, |client| client.try_send(&adu)).unwrap(),
+            }
+            soon(&mut client, Link::try_flush).unwrap();
+            let got = match n % 2 {
+                0 => soon(&mut client, |client| client.try_recv(&mut memory)).unwrap(),
+                _ => client.recv_timeout(&mut memory, LONG).unwrap(),
+            };
+            assert_eq!(got, Some(len), "{name}");
+            assert!(memory[..len] == adu[..], "{name}: an ADU of {len} bytes");
+        }
+        client.finish().unwrap();
+        assert_eq!(echo.join().unwrap(), 18, "{name}");
+    }
+}
+
+#[test]
+fn what_is_sent_comes_back() {
+    everywhere(&Echo);
+}
+
+/// Puts ADUs one behind the other.
+#[derive(Default)]
+struct Row {
+    bytes: Vec<u8>,
+    filled: usize,
+    adus: u64,
+}
+
+impl Application for Row {
+    fn place(&mut self, _: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
+        self.bytes.resize(self.filled + adu.len, 0);
+        (adu.index == self.adus).then(|| &mut self.bytes[self.filled..])
+    }
+    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
+        self.filled += adu.len;
+        self.adus += 1;
+    }
+}
+
+struct Bulk;
+
+impl Test for Bulk {
+    fn run(&self, name: &str, mut client: impl Link + 'static, mut server: impl Link + 'static) {
+        const ADUS: usize = 2000;
+        let sender = thread::spawn(move || {
+            let adus: Vec<_> = (0..ADUS).map(|n| content(n, 1000 + n % 99)).collect();
+            client.send_batch(adus.iter().map(Vec::as_slice)).unwrap();
+            // Bytes are a message that is marshalled already.
+            let message = content(ADUS, 9999);
+            client.send_message(&message[..]).unwrap();
+            soon(&mut client, |client| client.try_send_message(&message[..])).unwrap();
+            client.finish().unwrap();
+        });
+        let mut row = Row::default();
+        assert!(!server.recv_with(&mut row, |_| false).unwrap(), "{name}");
+        assert!(!server.recv_with(&mut row, |_| false).unwrap(), "{name}: nothing more");
+        server.finish().unwrap();
+        sender.join().unwrap();
+        assert_eq!(row.adus as usize, ADUS + 2, "{name}");
+        let mut bytes = &row.bytes[..row.filled];
+        for n in 0..ADUS {
+            let adu = content(n, 1000 + n % 99);
+            assert!(bytes.starts_with(&adu), "{name}: ADU {n}");
+            bytes = &bytes[adu.len()..];
+        }
+        assert!(bytes == content(ADUS, 9999).repeat(2), "{name}: messages");
+    }
+}
+
+#[test]
+fn batches_and_messages_arrive_in_placed_memory() {
+    everywhere(&Bulk);
+}
+
+struct Bounds;
+
+impl Test for Bounds {
+    fn run(&self, name: &str, mut client: impl Link + 'static, mut server: impl Link + 'static) {
+        let too_long = vec![0; client.adu_len_max() + 1];
+        assert!(matches!(client.send(&too_long), Err(Error::TooLong { .. })), "{name}");
+        let mut memory = [0; 10];
+        assert!(server.try_recv(&mut memory).is_pending(), "{name}");
+        assert!(server.try_recv_adu().is_pending(), "{name}");
+        let waited = server.recv_timeout(&mut memory, SOON);
+        assert!(matches!(waited, Err(Error::Elapsed)), "{name}");
+        client.send(&[1; 11]).unwrap();
+        client.send(&[2; 10]).unwrap();
+        client.send(&[3; 10]).unwrap();
+        soon(&mut client, Link::try_flush).unwrap();
+        let short = server.recv(&mut memory);
+        assert!(matches!(short, Err(Error::NoRoom { len: 11, room: 10 })), "{name}");
+        // Nobody places it: it is lost.
+        assert!(
+            soon(&mut server, |server| server.try_recv_with(&mut Once(false))).unwrap(),
+            "{name}"
+        );
+        assert_eq!(server.recv(&mut memory).unwrap(), Some(10), "{name}");
+        assert_eq!(memory, [3; 10], "{name}");
+        let ended = thread::spawn(move || client.finish().unwrap());
+        assert_eq!(soon(&mut server, |server| server.try_recv(&mut memory)).unwrap(), None);
+        assert!(!soon(&mut server, |server| server.try_recv_with(&mut Keep)).unwrap(), "{name}");
+        assert_eq!(server.recv_adu().unwrap(), None, "{name}");
+        server.finish().unwrap();
+        ended.join().unwrap();
+    }
+}
+
+/// Refuses one ADU, and wants no more.
+struct Once(bool);
+
+impl Application for Once {
+    fn place(&mut self, _: ConnectionId, _: Adu) -> Option<&mut [u8]> {
+        self.0 = true;
+        None
+    }
+    fn delivered(&mut self, _: ConnectionId, _: Adu) {}
+    fn wants_more(&self) -> bool {
+        !self.0
+    }
+}
+
+#[test]
+fn bounds_are_told_and_the_end_is_seen_by_every_call() {
+    everywhere(&Bounds);
+}
+
+struct Close;
+
+impl Test for Close {
+    fn run(&self, name: &str, mut client: impl Link + 'static, mut server: impl Link + 'static) {
+        server.send(b"before").unwrap();
+        server.close(404);
+        server.flush().unwrap();
+        assert!(matches!(server.send(b"after"), Err(Error::Closed)), "{name}");
+        assert!(matches!(server.recv_adu(), Err(Error::Closed)), "{name}");
+        // An endpoint's goes on by itself, while it lives.
+        let mut memory = [0; 10];
+        assert_eq!(client.recv(&mut memory).unwrap(), Some(6), "{name}");
+        for _ in 0..2 {
+            let error = client.recv_timeout(&mut memory, LONG).unwrap_err();
+            assert!(
+                matches!(error, Error::PeerClosed { code: 404, .. } | Error::Closed),
+                "{name}: {error}"
+            );
+            if matches!(error, Error::Closed) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn who_gives_a_connection_up_says_why() {
+    everywhere(&Close);
+}
+
+struct Full;
+
+impl Test for Full {
+    fn run(&self, name: &str, mut client: impl Link + 'static, mut server: impl Link + 'static) {
+        let adu = content(1, 30_000);
+        let mut sent = 0u64;
+        let begun = Instant::now();
+        while client.try_send(&adu).map(Result::unwrap).is_ready() {
+            sent += 1;
+            assert!(begun.elapsed() < LONG && sent < 100_000, "{name}: it takes all");
+        }
+        client.close(7);
+        let closed = thread::spawn(move || client.flush().map(|()| client));
+        let mut memory = vec![0; 30_000];
+        for n in 0..sent {
+            assert_eq!(server.recv(&mut memory).unwrap(), Some(30_000), "{name}: {n} of {sent}");
+        }
+        let error = server.recv_timeout(&mut memory, LONG).unwrap_err();
+        assert!(matches!(error, Error::PeerClosed { code: 7, .. }), "{name}: {error}");
+        closed.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_reason_is_told_when_there_is_room_for_it() {
+    let (client, server) = over_kernel_tcp();
+    Full.run("kernel-tcp", client, server);
+    let (client, server) = over_shared_memory();
+    Full.run("shm", client, server);
+}
