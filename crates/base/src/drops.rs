@@ -33,12 +33,12 @@ pub trait Cause: Copy + 'static {
 /// assert!(drops.named().eq([("letter-stray", 0), ("letter-box-full", 1)]));
 /// ```
 ///
-/// Two causes of one name do not compile.
+/// Two causes of one name do not compile. `counted by Drops of u32` takes half the memory.
 #[macro_export]
 macro_rules! causes {
     (
         $(#[$about:meta])*
-        $Cause:ident, counted by $Drops:ident {
+        $Cause:ident, counted by $Drops:ident $(of $Count:ty)? {
             $($(#[$doc:meta])+ $Variant:ident = $name:literal,)+
         }
     ) => {
@@ -76,7 +76,7 @@ macro_rules! causes {
         const _: () = assert!($crate::are_distinct(&[$($name),+]), "two causes of one name");
 
         #[doc = concat!("How often each [`", stringify!($Cause), "`] was.")]
-        pub type $Drops = $crate::Drops<$Cause, { $Cause::ALL.len() }>;
+        pub type $Drops = $crate::Drops<$Cause, { $Cause::ALL.len() } $(, $Count)?>;
     };
 }
 
@@ -104,20 +104,34 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
     at == a.len() && at == b.len()
 }
 
+/// What drops are counted in. It stops at the largest.
+pub trait Count: Copy + Default + Into<u64> + TryFrom<u64> {
+    /// The largest.
+    const MAX: Self;
+}
+
+impl Count for u64 {
+    const MAX: u64 = u64::MAX;
+}
+
+impl Count for u32 {
+    const MAX: u32 = u32::MAX;
+}
+
 /// How often each cause of a list was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drops<C, const N: usize> {
-    counts: [u64; N],
+pub struct Drops<C, const N: usize, U = u64> {
+    counts: [U; N],
     causes: PhantomData<C>,
 }
 
-impl<C, const N: usize> Default for Drops<C, N> {
+impl<C, const N: usize, U: Count> Default for Drops<C, N, U> {
     fn default() -> Self {
-        Drops { counts: [0; N], causes: PhantomData }
+        Drops { counts: [U::default(); N], causes: PhantomData }
     }
 }
 
-impl<C: Cause, const N: usize> Drops<C, N> {
+impl<C: Cause, const N: usize, U: Count> Drops<C, N, U> {
     /// One more.
     #[inline]
     pub fn count(&mut self, cause: C) {
@@ -127,22 +141,23 @@ impl<C: Cause, const N: usize> Drops<C, N> {
     /// So many more.
     #[inline]
     pub fn add(&mut self, cause: C, n: u64) {
-        self.counts[cause.place()] += n;
+        let count = &mut self.counts[cause.place()];
+        *count = U::try_from((*count).into().saturating_add(n)).unwrap_or(U::MAX);
     }
 
     /// Those that somebody else has counted too.
     pub fn merge(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(other.counts).for_each(|(n, m)| *n += m);
+        C::ALL.iter().for_each(|cause| self.add(*cause, other.of(*cause)));
     }
 
     /// How often this one was.
     pub fn of(&self, cause: C) -> u64 {
-        self.counts[cause.place()]
+        self.counts[cause.place()].into()
     }
 
     /// All together.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.named().map(|(_, n)| n).sum()
     }
 
     /// Every name with its count.
@@ -157,7 +172,7 @@ mod tests {
 
     causes! {
         /// Two.
-        Two, counted by Twos {
+        Two, counted by Twos of u32 {
             /// The first.
             One = "one",
             /// The other.
@@ -174,6 +189,8 @@ mod tests {
         sum.merge(&drops);
         sum.count(Two::One);
         assert!(sum.named().eq([("one", 1), ("other", 6)]) && sum.total() == 7);
+        sum.add(Two::One, u64::MAX);
+        assert_eq!(sum.of(Two::One), u32::MAX.into());
         for (place, cause) in Two::ALL.iter().enumerate() {
             assert_eq!(cause.place(), place);
         }

@@ -8,7 +8,7 @@ mod instant;
 mod seq;
 mod sum;
 
-pub use drops::{Cause, Drops, are_distinct};
+pub use drops::{Cause, Count, Drops, are_distinct};
 pub use instant::Instant;
 pub use seq::Seq;
 pub use sum::Sum;

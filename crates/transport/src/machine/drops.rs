@@ -2,7 +2,7 @@
 
 fusewire_base::causes! {
     /// Why a segment was dropped.
-    DropCause, counted by Drops {
+    DropCause, counted by Drops of u32 {
         /// Wrong Internet checksum.
         Checksum = "tcp-checksum",
         /// Wrong authentication tag.
