@@ -3,7 +3,7 @@
 use fusewire_asn1_example::{geography, mapping, telemetry};
 use fusewire_codec::ber::{self, Rules};
 use fusewire_codec::types::{BitString, GeneralizedTime, Oid, PrintableString};
-use fusewire_codec::{Problem, lws, oer, xdr};
+use fusewire_codec::{Problem, jer, lws, oer, xdr};
 
 use telemetry::{Flags, Reading, Report, State, Station};
 
@@ -85,6 +85,7 @@ fn refusals(value: &Report<'_>) -> Vec<String> {
         told.push(ber::to_vec(value, rules).expect_err("too much").to_string());
     }
     told.push(oer::to_vec(value).expect_err("too much").to_string());
+    told.push(jer::to_vec(value).expect_err("too much").to_string());
     told.push(xdr::to_vec(value).expect_err("too much").to_string());
     told.push(lws::to_vec::<u32, _>(value).expect_err("too much").to_string());
     told

@@ -30,11 +30,12 @@ pub mod input;
 pub mod jer;
 mod limits;
 pub mod notation;
-pub mod number;
 mod open;
 mod real;
 pub mod schema;
 pub mod value;
+
+pub use fusewire_codec::types::number;
 
 pub use error::{Error, Problem, Step};
 pub use limits::Limits;

@@ -337,6 +337,8 @@ pub mod check;
 mod cursor;
 mod error;
 mod io;
+#[cfg(feature = "alloc")]
+pub mod jer;
 mod limits;
 pub mod lws;
 pub mod oer;

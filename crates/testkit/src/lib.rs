@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+pub mod expect;
 pub mod link;
 pub mod namespace;
 pub mod random;

@@ -10,6 +10,7 @@ mod capture;
 mod handshake;
 mod interface_packets;
 mod ip_stack;
+mod jer;
 mod lws;
 mod mpdu;
 mod neighbors;
@@ -46,6 +47,7 @@ pub const TARGETS: &[Target] = &[
         seeds: interface_packets::seeds,
     },
     Target { name: "ip_stack", run: ip_stack::run, seeds: ip_stack::seeds },
+    Target { name: "jer", run: jer::run, seeds: jer::seeds },
     Target { name: "lws", run: lws::run, seeds: lws::seeds },
     Target { name: "mpdu", run: mpdu::run, seeds: mpdu::seeds },
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },

@@ -6,7 +6,7 @@ use fusewire_codec::{Error, lws};
 use generated::mpdu::MPDU;
 
 #[allow(dead_code, missing_docs, clippy::all, reason = "generated")]
-mod generated {
+pub(super) mod generated {
     include!(concat!(env!("OUT_DIR"), "/mpdu.rs"));
 }
 

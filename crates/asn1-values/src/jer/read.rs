@@ -1,13 +1,12 @@
-//! JSON into values, beside their type. Numbers are taken as text, for they may have any width.
+//! JSON into values, beside their type. What stands in an object is looked at in the order of the type, so each part is
+//! first passed over, and read from its text.
 
 use std::collections::BTreeMap;
 
-use fusewire_codec::types::{Oid, RelativeOid};
-use serde_json::value::RawValue;
+use fusewire_codec::{self as codec, SliceSource, jer::Decoder};
 
 use crate::characters;
 use crate::error::Error;
-use crate::number;
 use crate::open::{Frames, typed};
 use crate::schema::{Kind, Schema, Structure as StructureType, TypeId};
 use crate::value::{Open, Place, Real, Structure, Unknown, Value};
@@ -17,113 +16,111 @@ use crate::value::{Open, Place, Real, Structure, Unknown, Value};
 /// # Errors
 /// It is no JSON, or none of the type.
 pub fn from_json(schema: &Schema<'_, '_>, text: &str, ty: TypeId) -> Result<Value, Error> {
-    let raw: &RawValue =
-        serde_json::from_str(text).map_err(|e| Error::of_value(format!("this is no JSON: {e}")))?;
-    Reader { schema, frames: Vec::new(), depth: 0 }.value(raw, ty)
+    let mut json = decoder(text.as_bytes());
+    let whole = json.skip().and_then(|whole| json.finish().map(|()| whole));
+    let whole = whole.map_err(|e| Error::of_value(format!("this is no JSON: {e}")))?;
+    Reader { schema, frames: Vec::new() }.value(whole, ty)
 }
 
-/// Values within values.
-const DEPTH_MAX: u32 = 128;
+type Json<'j> = Decoder<SliceSource<'j>>;
+
+/// Of JSON in memory, values within values 128 deep.
+fn decoder(text: &[u8]) -> Json<'_> {
+    let limits = codec::Limits { depth: 128, size: u64::MAX, count: u64::MAX };
+    Decoder::new(SliceSource::new(text), limits)
+}
+
+fn wrong(what: &str, text: &[u8]) -> Error {
+    let found: String = String::from_utf8_lossy(text).chars().take(40).collect();
+    Error::of_value(format!("`{found}` is not {what}"))
+}
+
+/// All of a text, by one of the decoder's functions.
+fn read<'j, T>(
+    text: &'j [u8],
+    what: &str,
+    read: impl FnOnce(&mut Json<'j>) -> Result<T, codec::Error>,
+) -> Result<T, Error> {
+    let mut json = decoder(text);
+    read(&mut json).and_then(|value| json.finish().map(|()| value)).map_err(|_| wrong(what, text))
+}
+
+type Members<'j> = BTreeMap<String, &'j [u8]>;
+
+fn members(text: &[u8]) -> Result<Members<'_>, Error> {
+    let (mut members, mut twice) = (Members::new(), None);
+    read(text, "an object", |json| {
+        json.object(|json, name| {
+            if members.insert(name.to_owned(), json.skip()?).is_some() {
+                twice = Some(name.to_owned());
+            }
+            Ok(())
+        })
+    })?;
+    match twice {
+        Some(name) => Err(Error::of_value(format!("the component `{name}` is there twice"))),
+        None => Ok(members),
+    }
+}
 
 struct Reader<'s, 'w, 'a> {
     schema: &'s Schema<'w, 'a>,
     frames: Frames,
-    depth: u32,
-}
-
-type Members<'j> = BTreeMap<String, &'j RawValue>;
-
-fn wrong(what: &str, raw: &RawValue) -> Error {
-    let found: String = raw.get().chars().take(40).collect();
-    Error::of_value(format!("`{found}` is not {what}"))
-}
-
-fn members(raw: &RawValue) -> Option<Members<'_>> {
-    serde_json::from_str(raw.get()).ok()
-}
-
-fn string(raw: &RawValue) -> Option<String> {
-    serde_json::from_str(raw.get()).ok()
-}
-
-fn hex(raw: &RawValue) -> Option<Vec<u8>> {
-    data_encoding::HEXUPPER_PERMISSIVE.decode(string(raw)?.as_bytes()).ok()
-}
-
-/// `{"octets": "…"}`.
-fn octets(raw: &RawValue) -> Option<Vec<u8>> {
-    let members = members(raw)?;
-    hex(members.get("octets").filter(|_| members.len() == 1)?)
 }
 
 impl Reader<'_, '_, '_> {
-    fn value(&mut self, raw: &RawValue, ty: TypeId) -> Result<Value, Error> {
-        if self.depth >= DEPTH_MAX {
-            return Err(Error::of_value("nested too deeply"));
-        }
-        self.depth += 1;
-        let value = self.of_kind(raw, ty);
-        self.depth -= 1;
-        value
-    }
-
-    fn of_kind(&mut self, raw: &RawValue, ty: TypeId) -> Result<Value, Error> {
+    fn value(&mut self, text: &[u8], ty: TypeId) -> Result<Value, Error> {
         let schema = self.schema;
-        let text = raw.get();
         match &schema.get(ty).kind {
-            Kind::Boolean => match text {
-                "true" => Ok(Value::Boolean(true)),
-                "false" => Ok(Value::Boolean(false)),
-                _ => Err(wrong("true or false", raw)),
-            },
-            Kind::Null if text == "null" => Ok(Value::Null),
-            Kind::Null => Err(wrong("null", raw)),
-            Kind::Integer(_) => {
-                let wide = || octets(raw).map(|b| number::minimal(&b).to_vec());
-                let bytes = number::from_decimal(text).or_else(wide);
-                bytes.map(Value::Integer).ok_or_else(|| wrong("a whole number", raw))
-            }
+            Kind::Boolean => read(text, "true or false", Json::bool).map(Value::Boolean),
+            Kind::Null => read(text, "null", Json::null).map(|()| Value::Null),
+            Kind::Integer(_) => read(text, "a whole number", Json::integer).map(Value::Integer),
             Kind::Enumerated(of) => {
-                let named = string(raw).and_then(|name| of.items.iter().find(|(n, _)| *n == name));
-                let number = text.parse().ok().filter(|_| of.is_extensible);
-                let number = named.map(|(_, n)| *n).or(number);
-                number.map(Value::Enumerated).ok_or_else(|| wrong("a name of the ENUMERATED", raw))
+                let named = |name: &str| Some(of.items.iter().find(|(n, _)| n == name)?.1);
+                let numbered = |number| Some(number).filter(|_| of.is_extensible);
+                read(text, "a name of the ENUMERATED", |j| j.item("", named, numbered))
+                    .map(Value::Enumerated)
             }
-            Kind::Real(_) => real(raw),
-            Kind::Bits(_, size) => bits(raw, size.fixed()),
+            Kind::Real(_) => {
+                read(text, "a number", Json::real).map(|real| Value::Real(Real::new(real)))
+            }
+            Kind::Bits(_, size) => {
+                let what = "{\"value\": \"…\", \"length\": bits}";
+                let bits = read(text, what, |json| json.bits(size.fixed()))?;
+                Ok(Value::Bits(bits.as_bytes().to_vec(), bits.unused()))
+            }
             Kind::Octets(_) => {
-                hex(raw).map(Value::Octets).ok_or_else(|| wrong("hexadecimal digits", raw))
+                read(text, "hexadecimal digits", Json::digits).map(|o| Value::Octets(o.into_vec()))
             }
-            Kind::Oid | Kind::RelativeOid => {
-                oid(raw, matches!(schema.get(ty).kind, Kind::RelativeOid))
+            kind @ (Kind::Oid | Kind::RelativeOid) => {
+                let is_relative = matches!(kind, Kind::RelativeOid);
+                read(text, "an object identifier with dots", |json| json.oid(is_relative))
+                    .map(|contents| Value::Oid(contents.into_vec()))
             }
             Kind::Text(simple, _) => {
                 let coding = characters::coding(*simple);
-                let bytes = match string(raw) {
-                    Some(text) => characters::encode(coding, &text),
-                    None => octets(raw),
-                };
-                bytes
-                    .map(Value::Text)
-                    .ok_or_else(|| wrong("a string of the type's characters", raw))
+                let what = "a string of the type's characters";
+                let bytes = read(text, what, |json| json.characters(coding))?;
+                match characters::holds(*simple, &bytes) {
+                    true => Ok(Value::Text(bytes.into_vec())),
+                    false => Err(wrong(what, text)),
+                }
             }
-            Kind::Structure(of) => self.structure(raw, of, ty),
+            Kind::Structure(of) => self.structure(text, of, ty),
             Kind::List(of) => {
-                let elements: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
-                let elements = elements.ok_or_else(|| wrong("an array", raw))?;
+                let elements = read(text, "an array", |json| json.array(Json::skip))?;
                 let read = elements.into_iter().enumerate().map(|(n, element)| {
                     self.value(element, of.element).map_err(|e| e.in_element(n))
                 });
                 read.collect::<Result<_, _>>().map(Value::List)
             }
             Kind::Choice(of) => {
-                let members = members(raw).filter(|m| m.len() == 1);
-                let (name, inner) = members
-                    .and_then(|m| m.into_iter().next())
-                    .ok_or_else(|| wrong("an object with one alternative", raw))?;
+                let (name, inner) = read(text, "an object with one alternative", |json| {
+                    json.alternative(|json, name, _| Ok((name.to_owned(), json.skip()?)))
+                })?;
                 if name == "$unknown" {
-                    let bytes = hex(inner).ok_or_else(|| wrong("hexadecimal digits", inner))?;
-                    return Ok(Value::UnknownChoice(Unknown::Ber(bytes)));
+                    let bytes = read(inner, "hexadecimal digits", Json::digits)?;
+                    return Ok(Value::UnknownChoice(Unknown::Ber(bytes.into_vec())));
                 }
                 let index = of.alternatives.iter().position(|a| a.name == name);
                 let index = index.ok_or_else(|| {
@@ -135,35 +132,24 @@ impl Reader<'_, '_, '_> {
             Kind::Open(table) => {
                 let known = table.as_ref().and_then(|t| typed(schema, &self.frames, t));
                 if let Some(ty) = known {
-                    return Ok(Value::Open(Open::Typed(ty, Box::new(self.value(raw, ty)?))));
+                    return Ok(Value::Open(Open::Typed(ty, Box::new(self.value(text, ty)?))));
                 }
-                let bytes = octets(raw).ok_or_else(|| {
-                    wrong(
-                        "the encoding of a type that is not known here, as {\"octets\": \"…\"}",
-                        raw,
-                    )
-                })?;
-                Ok(Value::Open(Open::Raw(bytes, Place::default())))
+                let what = "the encoding of a type that is not known here, as {\"octets\": \"…\"}";
+                let bytes = read(text, what, Json::octets)?;
+                Ok(Value::Open(Open::Raw(bytes.into_vec(), Place::default())))
             }
             Kind::Unknown(reason) => Err(Error::of_type(reason.clone())),
         }
     }
 
-    fn structure(
-        &mut self,
-        raw: &RawValue,
-        of: &StructureType,
-        ty: TypeId,
-    ) -> Result<Value, Error> {
-        let given = members(raw).ok_or_else(|| wrong("an object", raw))?;
+    fn structure(&mut self, text: &[u8], of: &StructureType, ty: TypeId) -> Result<Value, Error> {
+        let given = members(text)?;
         let mut unknown = Vec::new();
         for (name, inner) in &given {
             if name == "$unknown" {
-                let parts: Option<Vec<&RawValue>> = serde_json::from_str(inner.get()).ok();
-                let parts = parts.and_then(|p| p.into_iter().map(hex).collect::<Option<Vec<_>>>());
-                let parts = parts.ok_or_else(|| wrong("a list of hexadecimal digits", inner))?;
-                unknown.extend(parts.into_iter().map(Unknown::Ber));
-            } else if !of.members.iter().any(|m| m.name == *name) {
+                let parts = read(inner, "a list of hexadecimal digits", |j| j.array(Json::digits))?;
+                unknown.extend(parts.into_iter().map(|part| Unknown::Ber(part.into_vec())));
+            } else if of.unknown_at.is_none() && !of.members.iter().any(|m| m.name == *name) {
                 return Err(Error::of_value(format!("the type has no component `{name}`")));
             }
         }
@@ -197,52 +183,4 @@ impl Reader<'_, '_, '_> {
         let members = self.frames.pop().map(|f| f.1).unwrap_or_default();
         result.map(|()| Value::Structure(Structure { members, unknown }))
     }
-}
-
-fn real(raw: &RawValue) -> Result<Value, Error> {
-    let number = match string(raw).as_deref() {
-        Some("INF") => Some(f64::INFINITY),
-        Some("-INF") => Some(f64::NEG_INFINITY),
-        Some("NaN") => Some(f64::NAN),
-        Some("-0") => Some(-0.0),
-        Some(_) => None,
-        None => raw.get().parse().ok(),
-    };
-    let number = number.ok_or_else(|| wrong("a number", raw))?;
-    Ok(Value::Real(Real::new(number)))
-}
-
-fn bits(raw: &RawValue, fixed: Option<usize>) -> Result<Value, Error> {
-    let read = || {
-        let (bytes, length) = match (members(raw), fixed) {
-            (Some(members), _) => {
-                (hex(members.get("value")?)?, members.get("length")?.get().parse().ok()?)
-            }
-            (None, Some(length)) => (hex(raw)?, length),
-            (None, None) => return None,
-        };
-        (length.div_ceil(8) == bytes.len()).then_some((bytes, length))
-    };
-    let (mut bytes, length) =
-        read().ok_or_else(|| wrong("{\"value\": \"…\", \"length\": bits}", raw))?;
-    let unused = (length.wrapping_neg() % 8) as u8;
-    if let Some(last) = bytes.last_mut() {
-        *last &= 0xff << unused;
-    }
-    Ok(Value::Bits(bytes, unused))
-}
-
-fn oid(raw: &RawValue, is_relative: bool) -> Result<Value, Error> {
-    let read = || {
-        if let Some(contents) = octets(raw) {
-            return Some(contents);
-        }
-        let text = string(raw)?;
-        let arcs: Option<Vec<u128>> = text.split('.').map(|arc| arc.parse().ok()).collect();
-        match is_relative {
-            true => Some(RelativeOid::from_arcs(&arcs?)?.as_contents().to_vec()),
-            false => Some(Oid::from_arcs(&arcs?)?.as_contents().to_vec()),
-        }
-    };
-    read().map(Value::Oid).ok_or_else(|| wrong("an object identifier with dots", raw))
 }

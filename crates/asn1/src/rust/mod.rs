@@ -8,6 +8,7 @@ mod finish;
 mod fixed;
 mod forward;
 mod idents;
+mod jer;
 mod limits;
 mod lines;
 mod lower;
@@ -49,11 +50,13 @@ pub enum Encoding {
     Xdr,
     /// Fusewire's light-weight syntax with words of 16, 32 or 64 bits: one codec serves all of them.
     Lws,
+    /// The JSON encoding rules, without encoding instructions (X.697).
+    Jer,
 }
 
 /// The encodings: for one more there is a variant above, an entry here, and the file that has the entry and writes its
 /// code.
-const ENCODINGS: [&Entry; 5] = [&ber::BER, &ber::DER, &oer::OER, &xdr::XDR, &lws::LWS];
+const ENCODINGS: [&Entry; 6] = [&ber::BER, &ber::DER, &oer::OER, &xdr::XDR, &lws::LWS, &jer::JER];
 
 impl Encoding {
     /// All that there are.

@@ -2,7 +2,11 @@
 //! can.
 
 mod bits;
+#[cfg(feature = "alloc")]
+pub mod characters;
 pub(crate) mod integer;
+#[cfg(feature = "alloc")]
+pub mod number;
 mod octets;
 mod oid;
 pub mod real;

@@ -1,6 +1,9 @@
 //! Whole numbers of any width, as the encodings have them: two's complement, most significant byte first.
 
-use std::fmt::Write;
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
 
 /// A longer number is not written in decimal, which takes the square of its length.
 pub const DECIMAL_BYTES_MAX: usize = 8 << 10;
@@ -127,6 +130,7 @@ pub fn from_decimal(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::{format, vec};
 
     #[test]
     fn numbers_of_every_width_are_what_they_were() {
