@@ -238,7 +238,7 @@ impl Common {
         };
         config.tcp.keep_alive = Some(probe);
         config.tcp.user_timeout = Some(Duration::from_secs(60));
-        let mut stack = Stack::new(device, config, &random()?);
+        let mut stack = Stack::new(device, config, &fusewire_device::random()?);
         if let Err(error) = stack.observe() {
             tracing::info!(%error, "not visible to fusewire ss");
         }
@@ -246,29 +246,12 @@ impl Common {
     }
 }
 
-/// 32 secret bytes.
-///
-/// # Errors
-/// The system has none.
-pub fn random() -> Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        filled +=
-            rustix::rand::getrandom(&mut bytes[filled..], flags).map_err(std::io::Error::from)?;
-    }
-    Ok(bytes)
-}
-
 /// What a listener keys its sequence numbers and cookies with.
 ///
 /// # Errors
 /// The system has no randomness.
 pub fn secrets() -> Result<Secrets> {
-    let random = random()?;
-    let half = |at: usize| std::array::from_fn(|i| random[at + i]);
-    Ok(Secrets { isn: half(0), cookie: half(16) })
+    Ok(Secrets { isn: fusewire_device::random()?, cookie: fusewire_device::random()? })
 }
 
 #[cfg(test)]

@@ -9,21 +9,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::Args;
+use data_encoding::HEXLOWER;
 use fusewire_files::client::put::{Options, Part, Plan, Source};
 use fusewire_files::{Error, RemotePath};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 
-use crate::options;
 use crate::output::{Code, EXIT_CODES, Failure, Result};
 use crate::report::Reporter;
 use crate::transfer::{self, Moving};
 use crate::url::Url;
 
 /// How often a wait for standard input looks whether to stop.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What to put, and where to.
 #[derive(Args)]
@@ -144,8 +144,7 @@ struct Spool {
 
 impl Spool {
     fn read(name: &[u8], stop: &AtomicBool) -> Result<Spool> {
-        let random = options::random()?;
-        let random = random.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let random = HEXLOWER.encode(&fusewire_device::random::<8>()?);
         let dir = std::env::temp_dir().join(format!("fusewire-put-{random}"));
         let wrong = |path: &Path, error| {
             Failure::new(Code::Failed, format!("cannot write {}: {error}", path.display()))
@@ -181,10 +180,8 @@ fn read_some(into: &mut [u8], stop: &AtomicBool) -> io::Result<usize> {
     let mut stdin = io::stdin().lock();
     while !stop.load(Ordering::Relaxed) {
         let mut fds = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
-        match poll(&mut fds, Some(&LOOK)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return stdin.read(into),
-            Err(error) => return Err(error.into()),
+        if fusewire_device::sleep(&mut fds, Some(LOOK))? > 0 {
+            return stdin.read(into);
         }
     }
     Err(io::ErrorKind::Interrupted.into())

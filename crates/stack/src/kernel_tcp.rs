@@ -12,7 +12,7 @@ use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
     ClientConfig, Error as SessionError, Established, Handshake, RecordSender, ServerConfig,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
@@ -280,11 +280,9 @@ impl InOrder for Connection {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, takes);
         flags.set(PollFlags::OUT, gives);
-        let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
-        match poll(&mut [PollFd::new(&self.stream, flags)], timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(Error::os("waiting for the socket")(error.into())),
-        }
+        fusewire_device::sleep(&mut [PollFd::new(&self.stream, flags)], timeout)
+            .map_err(Error::os("waiting for the socket"))?;
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use fusewire_device::Waker;
 use fusewire_device::capture::feed::{Blocks, Next, Options};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 
 use crate::report::{Counts, Report, Segment, Stack};
@@ -165,7 +165,7 @@ fn accept(listener: &UnixListener, sources: &Sources, waker: &Waker) {
             PollFd::from_borrowed_fd(waker.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
         ];
-        let ready = poll(&mut fds, None);
+        let ready = fusewire_device::sleep(&mut fds, None);
         if !fds[0].revents().is_empty() {
             return;
         }
@@ -360,7 +360,7 @@ fn stream_blocks(stream: &UnixStream, out: &mut Out<'_>, mut blocks: Blocks) -> 
             Next::Ended => break,
         }
         let mut client = [PollFd::new(stream, PollFlags::IN)];
-        if poll(&mut client, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
+        if fusewire_device::sleep(&mut client, Some(Duration::ZERO))? > 0 {
             break;
         }
     }

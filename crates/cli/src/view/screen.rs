@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
@@ -104,13 +104,11 @@ impl Screen {
                 return Ok(Input::Timeout);
             }
             // A signal that comes just before the sleep is seen soon all the same.
-            let sleep = Timespec::try_from(left.min(Duration::from_millis(250))).ok();
+            let left = left.min(Duration::from_millis(250));
             let stdin = io::stdin();
             let mut fds = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
-            match poll(&mut fds, sleep.as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-                Ok(_) => {}
-                Err(error) => return Err(error.into()),
+            if fusewire_device::sleep(&mut fds, Some(left))? == 0 {
+                continue;
             }
             // Not through the buffer of standard input: `poll` would not see the keys that wait there.
             let mut key = [0];

@@ -6,7 +6,7 @@ use crate::server::Share;
 use fusewire_session::ServerConfig;
 use fusewire_stack::Link;
 use fusewire_stack::kernel_tcp::Connection;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,7 +91,10 @@ pub fn serve_within(
                     Err(error) => tracing::debug!(%peer, %error, "cannot accept"),
                 }
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => wait(listener)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let callers = &mut [PollFd::new(listener, PollFlags::IN)];
+                fusewire_device::sleep(callers, Some(LOOK_EVERY))?;
+            }
             // A connection that broke while it waited, or no descriptors for now.
             Err(error) => {
                 tracing::debug!(%error, "cannot accept");
@@ -100,14 +103,6 @@ pub fn serve_within(
         }
     }
     Ok(())
-}
-
-fn wait(listener: &TcpListener) -> std::io::Result<()> {
-    let timeout = Timespec::try_from(LOOK_EVERY).ok();
-    match poll(&mut [PollFd::new(listener, PollFlags::IN)], timeout.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn shake_hands(

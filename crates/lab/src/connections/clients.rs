@@ -14,7 +14,6 @@ use fusewire_files::client::{Event, get};
 use fusewire_files::net::{BODY_LEN_MAX, Client};
 use fusewire_session::{ClientConfig, Identity, Trust};
 use fusewire_stack::{Config, Event as StackEvent, Keep, PORT, Stack};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::server::Server;
 use crate::{Error, Result};
@@ -110,9 +109,7 @@ fn stack() -> Result<Stack> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let device = udp::Udp::bind(any, &udp::Config::default())
         .map_err(Error::os("binding a client's socket"))?;
-    let mut seed = [0; 32];
-    getrandom(&mut seed, GetRandomFlags::empty())
-        .map_err(|e| Error::Os { action: "asking for randomness", source: e.into() })?;
+    let seed = fusewire_device::random().map_err(Error::os("asking for randomness"))?;
     Ok(Stack::new(Box::new(device), Config::default(), &seed))
 }
 

@@ -41,9 +41,7 @@ fn open(name: &str, cidr: Cidr, clock: &Clock, spent: &Spent) -> Result<Stack> {
     let tap = Tap::open(&config).map_err(Error::os("opening a TAP"))?;
     let tap = Timed::new(tap, spent.clone());
     settle(name)?;
-    let mut seed = [0; 32];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::os("random bytes")(e.into()))?;
+    let seed = fusewire_device::random().map_err(Error::os("asking for randomness"))?;
     let net =
         NetConfig { addresses: vec![cidr], duplicate_detection: false, ..Stack::net_config(&tap) };
     Ok(Stack::new(Box::new(tap), net, Config::default(), seed, clock.now()))

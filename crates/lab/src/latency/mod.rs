@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::{self, Killed, Namespace};
@@ -336,9 +336,8 @@ impl Worker {
     }
 
     fn line(&mut self) -> Result<String> {
-        let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
         let mut fds = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
-        let is_there = poll(&mut fds, Some(&timeout)).is_ok_and(|n| n > 0);
+        let is_there = fusewire_device::sleep(&mut fds, Some(PATIENCE)).is_ok_and(|n| n > 0);
         let mut line = String::new();
         match is_there.then(|| self.output.read_line(&mut line)) {
             Some(Ok(n)) if n > 0 => Ok(line),

@@ -215,11 +215,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Misuse`] when this endpoint has a listener; [`Error::Os`] when there is no randomness.
     pub fn listen(&self, server: ServerConfig) -> Result<Listener> {
-        let random = random()?;
-        let (isn, cookie) = random.split_at(16);
-        let mut secrets = Secrets { isn: [0; 16], cookie: [0; 16] };
-        secrets.isn.copy_from_slice(isn);
-        secrets.cookie.copy_from_slice(cookie);
+        let secrets = Secrets { isn: random()?, cookie: random()? };
         self.handle.shared.call(|state| {
             if state.stack.is_listening() {
                 return Err(Error::Misuse(
@@ -299,12 +295,6 @@ fn is_idle(state: &mut State) -> Poll<Result<()>> {
 }
 
 /// Secret bytes for sequence numbers and cookies.
-fn random() -> Result<[u8; 32]> {
-    let mut seed = [0; 32];
-    let mut done = 0;
-    while done < seed.len() {
-        let got = rustix::rand::getrandom(&mut seed[done..], rustix::rand::GetRandomFlags::empty());
-        done += got.map_err(|e| Error::os("reading random bytes")(e.into()))?;
-    }
-    Ok(seed)
+fn random<const N: usize>() -> Result<[u8; N]> {
+    fusewire_device::random().map_err(Error::os("reading random bytes"))
 }

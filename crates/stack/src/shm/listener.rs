@@ -4,14 +4,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fusewire_device::Waker;
 use fusewire_device::shm::{self, Caller, Ends, Token, same};
 use fusewire_session::Rendezvous;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::{Connection, PATIENCE, RING_BYTES};
 use crate::{Error, Result};
@@ -203,13 +202,10 @@ impl Listener {
         // Who has shown a token has nothing more to say.
         let silent = self.waiting.iter().filter(|w| w.token.is_none());
         fds.extend(silent.map(|w| PollFd::new(&w.caller, PollFlags::IN)));
-        let timeout = Timespec::try_from(timeout).ok();
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::os("waiting for callers")(error.into())),
-        }
+        fusewire_device::sleep(&mut fds, Some(timeout))
+            .map_err(Error::os("waiting for callers"))?;
         if !fds[0].revents().is_empty() {
-            let _ = rustix::io::read(waker.as_fd(), &mut [0u8; 8]);
+            waker.drain();
         }
         Ok(())
     }

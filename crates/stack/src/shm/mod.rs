@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::shm::Call;
 pub use fusewire_device::shm::Ends;
 pub use fusewire_session::Rendezvous;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 pub use connection::Connection;
 pub use listener::{Invitation, Invitations, Listener};
@@ -70,11 +70,9 @@ pub fn call(rendezvous: Rendezvous, ends: Ends) -> Result<Connection> {
         if left.is_zero() {
             return Err(failed(std::io::Error::new(ErrorKind::TimedOut, "it does not answer")));
         }
-        let timeout = Timespec::try_from(left).ok();
-        match poll(&mut [PollFd::new(&call.as_fd(), PollFlags::IN)], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(failed(error.into())),
-        }
+        let answer = call.as_fd();
+        fusewire_device::sleep(&mut [PollFd::new(&answer, PollFlags::IN)], Some(left))
+            .map_err(failed)?;
         match call.poll(ends).map_err(failed)? {
             Ok(shm) => return Ok(Connection::new(shm, ends.peer, rendezvous)),
             Err(waiting) => call = waiting,
