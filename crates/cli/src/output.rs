@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use data_encoding::HEXLOWER;
 use fusewire_files::is_deceptive;
 
 /// What a command returns.
@@ -150,8 +151,7 @@ pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
 pub fn with_path(mut value: serde_json::Value, key: &str, path: &[u8]) -> serde_json::Value {
     value[key] = String::from_utf8_lossy(path).into();
     if std::str::from_utf8(path).is_err() {
-        let hex = path.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        value[&format!("{key}_hex")] = hex.into();
+        value[&format!("{key}_hex")] = HEXLOWER.encode(path).into();
     }
     value
 }

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use fusewire_files::client::{Event, Observer, Skip, Totals};
 use fusewire_files::message::Code as Cause;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -114,9 +115,10 @@ impl Observer for Reporter {
     fn event(&mut self, event: Event<'_>) {
         if self.voice.json {
             let (value, path) = match event {
-                Event::Done { path, size, hash } => {
-                    (json!({ "event": "done", "bytes": size, "blake3": hash.map(hex) }), path)
-                }
+                Event::Done { path, size, hash } => (
+                    json!({ "event": "done", "bytes": size, "blake3": hash.map(|hash| HEXLOWER.encode(&hash)) }),
+                    path,
+                ),
                 Event::Resumed { path, bytes } => {
                     (json!({ "event": "resumed", "bytes": bytes }), path)
                 }
@@ -168,10 +170,6 @@ impl Observer for Reporter {
             _ => {}
         }
     }
-}
-
-fn hex(hash: [u8; 32]) -> String {
-    hash.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// How a transfer ended, besides its sums.

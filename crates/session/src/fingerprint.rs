@@ -5,10 +5,9 @@ use crate::error::Error;
 use aws_lc_rs::digest::{SHA256, digest};
 use core::fmt;
 use core::str::FromStr;
+use data_encoding::BASE32_NOPAD_NOCASE as BASE32;
 
 const PREFIX: &str = "fw1:";
-const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-const TEXT_LEN: usize = 52;
 
 /// SHA-256 of a peer's SubjectPublicKeyInfo.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,18 +34,9 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(PREFIX.len() + TEXT_LEN);
-        text.push_str(PREFIX);
-        let (mut bits, mut count) = (0u32, 0);
-        for byte in self.0 {
-            bits = bits << 8 | u32::from(byte);
-            count += 8;
-            while count >= 5 {
-                count -= 5;
-                text.push(char::from(ALPHABET[(bits >> count) as usize & 31]));
-            }
-        }
-        text.push(char::from(ALPHABET[(bits << (5 - count)) as usize & 31]));
+        let mut text = PREFIX.to_owned();
+        BASE32.encode_append(&self.0, &mut text);
+        text.make_ascii_lowercase();
         f.pad(&text)
     }
 }
@@ -71,30 +61,9 @@ impl FromStr for Fingerprint {
             Some(p) if p.eq_ignore_ascii_case(PREFIX) => &text[PREFIX.len()..],
             _ => return Err(wrong()),
         };
-        if digits.len() != TEXT_LEN {
-            return Err(wrong());
-        }
-        let mut bytes = [0; 32];
-        let (mut bits, mut count, mut at) = (0u32, 0, 0);
-        for digit in digits.bytes() {
-            let value = match digit.to_ascii_lowercase() {
-                c @ b'a'..=b'z' => c - b'a',
-                c @ b'2'..=b'7' => c - b'2' + 26,
-                _ => return Err(wrong()),
-            };
-            bits = bits << 5 | u32::from(value);
-            count += 5;
-            if count >= 8 {
-                count -= 8;
-                bytes[at] = (bits >> count) as u8;
-                at += 1;
-            }
-        }
         // 260 bits: the last four stand for nothing and must be zero, so that a key has one text.
-        if bits & 15 != 0 {
-            return Err(wrong());
-        }
-        Ok(Fingerprint(bytes))
+        let bytes = BASE32.decode(digits.as_bytes()).map_err(|_| wrong())?;
+        Ok(Fingerprint(bytes.try_into().map_err(|_| wrong())?))
     }
 }
 

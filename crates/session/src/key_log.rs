@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::handshake::Side;
 use crate::keys::TrafficSecret;
 use crate::state_file;
+use data_encoding::HEXLOWER;
 use rustix::fs::OFlags;
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
@@ -47,10 +47,7 @@ impl KeyLogFile {
         line.push_str(label);
         for bytes in [client_random, secret] {
             line.push(' ');
-            for byte in bytes {
-                // Writing to a String cannot fail.
-                let _ = write!(line, "{byte:02x}");
-            }
+            HEXLOWER.encode_append(bytes, &mut line);
         }
         line.push('\n');
         let mut file = self.0.lock().unwrap_or_else(|e| e.into_inner());

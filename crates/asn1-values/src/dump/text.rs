@@ -132,8 +132,7 @@ fn value(out: &mut String, element: &Element<'_>, style: Style) {
 /// Digits, as many as are shown.
 fn octets(bytes: &[u8], style: Style) -> String {
     let shown = &bytes[..bytes.len().min(style.octets)];
-    let mut text = String::with_capacity(2 * shown.len());
-    shown.iter().for_each(|b| write!(text, "{b:02x}").expect("a string takes all"));
+    let mut text = data_encoding::HEXLOWER.encode(shown);
     if shown.len() < bytes.len() {
         let _ = write!(text, "… ({} bytes)", bytes.len());
     }

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use data_encoding::HEXLOWER;
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
 use fusewire_asn1_values::forward::{self, Syntax};
@@ -239,13 +240,8 @@ pub fn encode(encode: &Encode) -> Result {
 }
 
 fn write(encode: &Encode, bytes: &[u8]) -> Result {
-    let mut digits = String::new();
-    if encode.hex {
-        use std::fmt::Write;
-        bytes.iter().for_each(|b| write!(digits, "{b:02x}").expect("a string takes all"));
-        digits.push('\n');
-    }
-    let bytes = if encode.hex { digits.as_bytes() } else { bytes };
+    let digits = encode.hex.then(|| HEXLOWER.encode(bytes) + "\n");
+    let bytes = digits.as_ref().map_or(bytes, String::as_bytes);
     if let Some(path) = &encode.output {
         return std::fs::write(path, bytes)
             .map_err(|e| failed(format!("{}: {e}", path.display())).into());

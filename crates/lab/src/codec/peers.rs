@@ -5,6 +5,7 @@ use super::ours::Typed;
 use super::values::Values;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
+use data_encoding::HEXLOWER_PERMISSIVE;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -75,7 +76,10 @@ impl Peers {
         let line = self.line()?;
         match line.strip_prefix("error ") {
             Some(why) => Ok(Err(why.into())),
-            None => hex(&line).map(Ok).ok_or_else(|| failed("it answers with no bytes")),
+            None => HEXLOWER_PERMISSIVE
+                .decode(line.as_bytes())
+                .map(Ok)
+                .map_err(|_| failed("it answers with no bytes")),
         }
     }
 
@@ -101,12 +105,6 @@ impl Drop for Peers {
 
 fn failed(what: &str) -> Error {
     Error::Wrong { method: "peers".into(), what: what.into() }
-}
-
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    pairs.iter().map(byte).collect::<Option<Vec<u8>>>().filter(|_| rest.is_empty())
 }
 
 /// `codec type direction elements bytes`, of which the codec's name may have spaces.
