@@ -279,18 +279,6 @@ impl<D: Device> Impair<D> {
         }
     }
 
-    /// The same, on the machine's monotonic clock.
-    pub fn in_real_time(inner: D, outgoing: Rules, incoming: Rules, seed: u64) -> Self {
-        let origin = std::time::Instant::now();
-        Self::new(inner, outgoing, incoming, seed, move || Instant::ZERO + origin.elapsed())
-    }
-
-    /// Changes the rules for frames that come from now on.
-    pub fn set_rules(&mut self, outgoing: Rules, incoming: Rules) {
-        self.outgoing.rules = outgoing;
-        self.incoming.rules = incoming;
-    }
-
     /// What happened to outgoing and to incoming frames.
     pub fn counters(&self) -> (Counters, Counters) {
         (self.outgoing.counters, self.incoming.counters)

@@ -12,8 +12,6 @@ pub const BODY_LEN_MAX: u32 = 400;
 pub const AUTH_NONE: u32 = 0;
 /// `AUTH_SYS`
 pub const AUTH_SYS: u32 = 1;
-/// `AUTH_SHORT`
-pub const AUTH_SHORT: u32 = 2;
 
 /// `opaque_auth` as it lies in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -121,6 +121,21 @@ fn who_may_call_is_asked_but_for_procedure_0() {
     assert_eq!(answer(&sys), words(&[0, 0, 0, 0, 7]));
 }
 
+/// What a server takes may be less than its interface allows.
+#[test]
+fn a_server_may_take_less() {
+    let services = services().limited_to(Limits { count: 4, ..Limits::default() });
+    let status = |entries: usize| {
+        let list = [&[1, 0, 0].repeat(entries)[..], &[0]].concat();
+        let call = [&[5, 0, 2, PROGRAM, 3, 4, 0, 0, 0, 0][..], &list].concat();
+        let mut reply = Vec::new();
+        services.handle(&words(&call), None, &mut reply).unwrap();
+        reply[20..24].to_vec()
+    };
+    assert_eq!(status(3), words(&[0]));
+    assert_eq!(status(5), words(&[4]), "garbage");
+}
+
 #[test]
 fn values_that_hold_themselves_and_counts_that_lie_are_bounded() {
     let tree = |depth: u32| {

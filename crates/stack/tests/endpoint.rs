@@ -422,3 +422,16 @@ fn a_peer_that_died_ends_all_waits() {
     assert!(matches!(received, Some(Error::Silent { .. })), "{received:?}");
     let _ = (over(support::device(), Config::default()), second);
 }
+
+#[test]
+fn tasks_end_a_connection_in_order() {
+    let pair = pair(&Config::default());
+    let (client, server) = pair.connect();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        client.send_async(b"the last").await.unwrap();
+        assert_eq!(server.recv_async().await.unwrap().unwrap(), b"the last");
+        let ends = tokio::join!(client.finish_async(), server.finish_async());
+        ends.0.and(ends.1).unwrap();
+    });
+}

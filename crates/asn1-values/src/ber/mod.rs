@@ -3,7 +3,7 @@
 mod decode;
 mod encode;
 
-use fusewire_codec::ber::{Decoder, Rules};
+use fusewire_codec::ber::Rules;
 
 use crate::Limits;
 use crate::error::Error;
@@ -29,24 +29,6 @@ pub fn decode(
         })?;
         Ok(value)
     })
-}
-
-/// Decodes the first value in `bytes`, and says how many bytes it took.
-///
-/// # Errors
-/// As [`decode`].
-pub fn decode_first(
-    schema: &Schema<'_, '_>,
-    ty: TypeId,
-    bytes: &[u8],
-    rules: Rules,
-    limits: Limits,
-) -> Result<(Value, usize), Error> {
-    let mut decoder = Decoder::new(bytes, rules, limits.codec());
-    let start = decoder.position();
-    decoder.any()?;
-    let len = decoder.position() - start;
-    Ok((decode(schema, ty, &bytes[..len], rules, limits)?, len))
 }
 
 /// Encodes a value.

@@ -29,16 +29,12 @@ impl Tag {
     pub const REAL: Tag = Tag::universal(9);
     /// ENUMERATED.
     pub const ENUMERATED: Tag = Tag::universal(10);
-    /// EMBEDDED PDV.
-    pub const EMBEDDED_PDV: Tag = Tag::universal(11);
     /// RELATIVE-OID.
     pub const RELATIVE_OID: Tag = Tag::universal(13);
     /// SEQUENCE and SEQUENCE OF.
     pub const SEQUENCE: Tag = Tag::universal(16);
     /// SET and SET OF.
     pub const SET: Tag = Tag::universal(17);
-    /// CHARACTER STRING.
-    pub const CHARACTER_STRING: Tag = Tag::universal(29);
 
     #[inline(always)]
     const fn new(class: u32, number: u32) -> Tag {

@@ -275,13 +275,6 @@ impl RecordReceiver {
         }
     }
 
-    /// Tells that all records below `offset` have been opened: keys of earlier epochs are wiped.
-    pub fn forget_before(&mut self, offset: u64) {
-        if offset >> self.params.epoch_exponent >= self.current {
-            self.previous_keys = None;
-        }
-    }
-
     /// Where the end-of-stream record ends, once it has come.
     pub fn end(&self) -> Option<u64> {
         self.end

@@ -232,8 +232,7 @@ fn alone(
         let route = Cidr::new(any(gateway), 0);
         net.routes.extend(route.map(|destination| Route { destination, gateway: Some(gateway) }));
     }
-    let mut stack =
-        ip::Stack::new(interface, net, config(), fusewire_device::random()?, clock.now());
+    let mut stack = ip::Stack::new(interface, net, config(), random()?, clock.now());
     /// Longer than RFC 4862 takes for it.
     const PATIENCE: Duration = Duration::from_secs(4);
     let end = clock.now() + PATIENCE;
@@ -263,8 +262,7 @@ fn beside(
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
     let interface = take(Flows::default())?;
-    let stack =
-        ip::Stack::beside(interface, name, config(), fusewire_device::random()?, clock.now())?;
+    let stack = ip::Stack::beside(interface, name, config(), random()?, clock.now())?;
     let all: Vec<Cidr> = stack.layer().addresses().map(|entry| entry.cidr).collect();
     let address = choose(&all)?.address();
     Ok((stack, address))

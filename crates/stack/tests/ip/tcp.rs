@@ -200,3 +200,20 @@ fn backlog_bounds_and_many_connect() {
     assert!((12..36).contains(&greeted), "{greeted}");
     assert!(net.stacks[1].counters().cookies > 0);
 }
+
+/// What is urgent is told and stays in its place in the stream (RFC 6093); what was looked at stays until it is taken.
+#[test]
+fn urgent_bytes_are_told_and_bytes_may_be_looked_at() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let (client, server) = connected(&mut net, 80);
+    assert_eq!(net.stacks[0].tcp_write(client, b"hurry, please"), Ok(13));
+    net.stacks[0].tcp_mark_urgent(client).unwrap();
+    net.settle();
+    assert!(net.had(1, server, Event::Urgent));
+    let stack = &mut net.stacks[1];
+    for (shown, taken) in [(&b"hurry, please"[..], 7), (b"please", 6), (b"", 0)] {
+        let (front, back) = stack.tcp_peek(server).unwrap();
+        assert_eq!([front, back].concat(), shown);
+        stack.tcp_consume(server, taken).unwrap();
+    }
+}

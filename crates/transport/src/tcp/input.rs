@@ -287,7 +287,7 @@ impl Connection {
         let recv = &mut self.recv;
         // Between the two steps nothing else may have been taken; a caller that broke this loses nothing
         // but the segment.
-        if start < recv.nxt || end > recv.adv || !(self.state_takes_payload()) {
+        if start < recv.nxt || end > recv.adv || !self.receives() {
             return;
         }
         let recv = &mut self.recv;
@@ -332,10 +332,6 @@ impl Connection {
                 self.recv.ranges.note_duplicate(start, end);
             }
         }
-    }
-
-    fn state_takes_payload(&self) -> bool {
-        self.receives()
     }
 
     /// Urgent data lies ahead (RFC 9293, section 3.10.7.4, sixth check; RFC 6093: it stays inline).

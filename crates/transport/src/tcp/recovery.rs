@@ -142,7 +142,7 @@ impl Rack {
             return;
         }
         self.rtt = rtt;
-        if sent_after((s.sent_at, end), (self.sent_at, self.end)) {
+        if (s.sent_at, end) > (self.sent_at, self.end) {
             (self.sent_at, self.end) = (s.sent_at, end);
         }
     }
@@ -159,10 +159,6 @@ impl Rack {
         }
         (min_rtt / 4 * (1 + u32::from(self.extra_quarters))).min(srtt)
     }
-}
-
-fn sent_after(a: (Instant, u64), b: (Instant, u64)) -> bool {
-    a > b
 }
 
 impl Connection {
@@ -201,7 +197,7 @@ impl Connection {
         let mut wait = Duration::ZERO;
         for index in 0..self.send.queue.sent() {
             let s = *self.send.queue.at(index);
-            if !sent_after(newest, (s.sent_at, s.end())) {
+            if newest <= (s.sent_at, s.end()) {
                 if s.has(flag::RETRANSMITTED) {
                     continue;
                 }
