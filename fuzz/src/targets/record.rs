@@ -64,7 +64,6 @@ pub fn run(data: &[u8]) {
                 let len = usize::from(choices.u8());
                 let raw = choices.bytes(len);
                 open(&mut receiver, cipher, &sealed, offset, raw);
-                receiver.forget_before(offset);
             }
         }
     }
