@@ -108,8 +108,8 @@ int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 /* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVBUF, SO_SNDBUF
  * (the last two before fw_connect and fw_listen), SO_KEEPALIVE, SO_LINGER (off, or zero seconds, which resets),
  * SO_REUSEADDR, SO_BROADCAST (both kept, and without effect).
- * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_MAXSEG (read only), and
- * TCP_INFO, which is Linux's struct tcp_info up to tcpi_data_segs_out; what is not known is 0.
+ * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_CONGESTION
+ * (an unknown name is ENOENT), TCP_MAXSEG (read only), and TCP_INFO, which is Linux's struct tcp_info up to tcpi_data_segs_out; what is not known is 0.
  * IPPROTO_IP and IPPROTO_IPV6: IP_TOS and IPV6_TCLASS, IP_TTL and IPV6_UNICAST_HOPS, each pair one thing whichever
  * version is spoken; to join and leave groups; the interface in the request is not looked at.
  * Others are ENOPROTOOPT. */

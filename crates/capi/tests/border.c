@@ -160,8 +160,16 @@ static void stream(void) {
     size_t sent = 0, received = 0;
     int value = 1, fd = fw_socket(AF_INET, SOCK_STREAM, 0);
     double begin;
+    char control[16];
     CHECK(fw_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value) == 0);
+    FAILS(fw_setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "vegas", 5), ENOENT);
+    CHECK(fw_setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3) == 0);
     CHECK(fw_connect(fd, SA(echo)) == 0);
+    CHECK(fw_setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 5) == 0);
+    CHECK(fw_setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "bbr", 4) == 0);
+    len = sizeof control;
+    CHECK(fw_getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, &len) == 0 && strcmp(control, "bbr") == 0);
+    len = sizeof got;
     FAILS(fw_connect(fd, SA(echo)), EISCONN);
     CHECK(fw_getpeername(fd, (struct sockaddr *)&got, &len) == 0 && memcmp(&got, &echo, 8) == 0);
     CHECK(fw_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0);

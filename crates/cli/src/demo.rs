@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Source};
 use fusewire_session::{Cipher, Level};
+use fusewire_transport::congestion::Algorithm;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -172,6 +173,7 @@ pub fn run(demo: &Demo) -> Result {
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
         carrier: Carrier::UDP,
         manipulation: transfer::Manipulation::default(),
+        congestion: Algorithm::default(),
         bytes: subject.bytes,
         adu_bytes: vec![None],
         datagram_bytes: vec![None],

@@ -12,6 +12,7 @@ use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
 use fusewire_session::{Cipher, Execution, Executions, Kernel, KeyLogFile, Level, Swap};
 use fusewire_stack::{Config, Stack};
+use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::{KeepAlive, Secrets};
 
 use crate::output::{Code, Failure, Result};
@@ -31,6 +32,8 @@ pub struct Common {
     /// Largest UDP payload to send and to take [default: what the path carries].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65_507))]
     datagram_bytes: Option<u32>,
+    #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of what this side sends: {}", congestion_names()))]
+    congestion: Algorithm,
     /// Write every datagram to a pcapng file.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
@@ -87,6 +90,11 @@ pub fn cipher_names() -> String {
     let (standard, insecure) = (of(Standing::Standard), of(Standing::Insecure));
     let drafts = of(Standing::Draft);
     format!("{standard}; to be named on both sides, drafts: {drafts}; insecure: {insecure}")
+}
+
+/// Every congestion control.
+pub fn congestion_names() -> String {
+    Algorithm::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn level(name: &str) -> std::result::Result<Level, String> {
@@ -236,6 +244,7 @@ impl Common {
             handshake_timeout,
             ..Config::default()
         };
+        config.tcp.congestion = self.congestion;
         config.tcp.keep_alive = Some(probe);
         config.tcp.user_timeout = Some(Duration::from_secs(60));
         let mut stack = Stack::new(device, config, &fusewire_device::random()?);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fusewire_lab::transfer::{self, Carrier, Manipulation, Method, Role, Sink, Source, Task};
 use fusewire_session::Cipher;
+use fusewire_transport::congestion::Algorithm;
 
 use crate::output::Result;
 
@@ -29,6 +30,8 @@ pub struct Worker {
     datagram_bytes: usize,
     #[arg(long)]
     cipher: Cipher,
+    #[arg(long)]
+    congestion: Algorithm,
     #[arg(long)]
     identity: PathBuf,
     #[arg(long)]
@@ -67,6 +70,7 @@ pub fn work(worker: Worker) -> Result {
         interface: worker.interface,
         bind: worker.bind,
         manipulation: Manipulation { ahead: worker.ahead, early: worker.early },
+        congestion: worker.congestion,
         role,
         bytes: worker.bytes,
         adu_bytes: worker.adu_bytes,

@@ -76,7 +76,7 @@ fn elements_ciphers_and_executions_change_no_byte() {
         &["--cipher", "chacha20-poly1305", "--execution", "blocked"],
         &["--cipher", "aes-128-gcm", "--datagram-bytes", "1452"],
         &["--cipher", "pes", "--element", "int16"],
-        &["--copies", "3", "--reply-bytes", "700"],
+        &["--copies", "3", "--reply-bytes", "700", "--congestion", "reno"],
         &["--device", "kernel-tcp", "--cpu-level", "portable"],
     ] {
         let mut all = vec!["get"];

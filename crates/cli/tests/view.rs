@@ -58,7 +58,7 @@ fn a_server_at_work_is_seen() {
     let served = world.path("served");
     let mut serve = world.command("alice", &["serve", served.to_str().unwrap(), "--json"]);
     serve
-        .args(["--listen", "127.0.0.1:0", "--rate", "1M"])
+        .args(["--listen", "127.0.0.1:0", "--rate", "1M", "--congestion", "bbr"])
         .env("XDG_RUNTIME_DIR", world.path("run"));
     let server = support::Server::start(serve);
     let pid = server.pid().to_string();
@@ -82,6 +82,8 @@ fn a_server_at_work_is_seen() {
         (&pid.parse::<u32>().unwrap().into(), &"udp".into())
     );
     assert!(open["trace"].as_array().is_some_and(|t| t.iter().any(|s| s["what"] == "sent")));
+    assert_eq!(open["tcp"]["congestion_control"], "bbr");
+    assert!(open["tcp"]["pacing_bytes_per_s"].as_u64().is_some_and(|rate| rate > 0), "{open}");
     let text = look(&world, &["ss", "-i", &pid]).out;
     assert!(
         text.contains("LISTEN") && text.contains("rtt:") && text.contains("bytes_acked:"),

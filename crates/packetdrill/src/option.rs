@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::SendLimit;
+use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::Config;
 
@@ -24,6 +25,7 @@ pub struct Options {
     cork: bool,
     maxseg: Option<u16>,
     user_timeout_ms: u32,
+    congestion: Option<Algorithm>,
     notsent_lowat: u32,
     send_buffer: Option<u32>,
     receive_buffer: Option<u32>,
@@ -49,6 +51,7 @@ impl Options {
             cfg.initial_recv_window = cfg.initial_recv_window.min(window);
         }
         cfg.nagle = !self.nodelay;
+        cfg.congestion = self.congestion.unwrap_or(cfg.congestion);
         cfg.keep_alive = self.keep_alive(settings);
         cfg
     }
@@ -72,6 +75,9 @@ impl Options {
         if let Some(tcp) = host.machine(id) {
             tcp.set_nagle(!self.nodelay);
             tcp.set_cork(self.cork);
+            if let Some(congestion) = self.congestion {
+                tcp.set_congestion(congestion);
+            }
             tcp.set_keep_alive(now, keep_alive);
             tcp.set_user_timeout(Some(user_timeout).filter(|timeout| !timeout.is_zero()));
         }
@@ -113,7 +119,8 @@ impl Files {
                 if on { Some(int(value.get(4..).unwrap_or_default())? as u32) } else { None };
             return Ok(0);
         }
-        let n = int(value)?;
+        let is_name = (level, name) == (libc::SOL_TCP, libc::TCP_CONGESTION);
+        let n = if is_name { 0 } else { int(value)? };
         let unsigned = n.max(0) as u32;
         match (level, name) {
             (libc::SOL_TCP, libc::TCP_NODELAY) => options.nodelay = n != 0,
@@ -125,6 +132,10 @@ impl Files {
                 options.maxseg = Some(n as u16);
             }
             (libc::SOL_TCP, TCP_USER_TIMEOUT) => options.user_timeout_ms = unsigned,
+            (libc::SOL_TCP, libc::TCP_CONGESTION) => {
+                let named = Algorithm::from_option(value);
+                options.congestion = Some(named.ok_or(Errno(libc::ENOENT))?);
+            }
             (libc::SOL_TCP, TCP_NOTSENT_LOWAT) => options.notsent_lowat = n as u32,
             (libc::SOL_TCP, TCP_INQ) => options.inq = n != 0,
             (libc::SOL_TCP, libc::TCP_KEEPIDLE) => options.keep_idle = Some(unsigned),
@@ -199,6 +210,10 @@ impl Files {
             let mut value = i32::from(options.linger.is_some()).to_ne_bytes().to_vec();
             value.extend(options.linger.unwrap_or(0).to_ne_bytes());
             return Ok(value);
+        }
+        if (level, name) == (libc::SOL_TCP, libc::TCP_CONGESTION) {
+            let default = self.settings.config(Role::Client).congestion;
+            return Ok(options.congestion.unwrap_or(default).to_option().to_vec());
         }
         let n = match (level, name) {
             (libc::SOL_TCP, libc::TCP_NODELAY) => options.nodelay.into(),

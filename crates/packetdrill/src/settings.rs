@@ -9,7 +9,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::tcp::Config;
 
 /// See the module.
@@ -129,10 +128,7 @@ impl Settings {
                 1 => true,
                 _ => role == Role::Server,
             },
-            congestion: match algorithm.trim() {
-                "reno" => Algorithm::NewReno,
-                _ => Algorithm::default(),
-            },
+            congestion: algorithm.trim().parse().unwrap_or_default(),
             pacing: self.device_paces(),
             nagle: true,
             delayed_ack: Duration::from_millis(40),

@@ -35,6 +35,7 @@ pub use drops::{Cause, Drops};
 pub use endpoint::{Connection, Endpoint, Listener, PORT};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
+pub use fusewire_transport::congestion::Algorithm as Congestion;
 pub use link::{Link, Session};
 pub use stack::{Profile, Stack};
 

@@ -34,6 +34,7 @@ pub fn tcp(info: &Info) -> Tcp {
         rttvar_us: us(info.rttvar),
         min_rtt_us: us(info.min_rtt),
         rto_us: us(info.rto),
+        congestion_control: info.congestion.name().into(),
         cwnd_bytes: info.cwnd,
         // Larger than any window: none was needed yet.
         ssthresh_bytes: (info.ssthresh < 1 << 40).then_some(info.ssthresh),

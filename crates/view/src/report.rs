@@ -83,6 +83,8 @@ pub struct Tcp {
     pub rttvar_us: u64,
     pub min_rtt_us: u64,
     pub rto_us: u64,
+    /// The name of the congestion controller.
+    pub congestion_control: String,
     pub cwnd_bytes: u64,
     /// None before the first loss.
     pub ssthresh_bytes: Option<u64>,

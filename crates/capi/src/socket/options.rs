@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fusewire_stack::Congestion;
 use fusewire_stack::ip::{Info, KeepAlive, Marking, State as TcpState, TcpConfig};
 
 use super::{Flags, Kind, Socket, State};
@@ -20,6 +21,7 @@ pub struct Options {
     pub keep_alive: bool,
     pub keep: KeepAlive,
     pub user_timeout: Option<Duration>,
+    pub congestion: Option<Congestion>,
     pub recv_timeout: Option<Duration>,
     pub send_timeout: Option<Duration>,
     pub recv_buffer: Option<u32>,
@@ -42,6 +44,7 @@ impl Default for Options {
                 probes: 9,
             },
             user_timeout: None,
+            congestion: None,
             recv_timeout: None,
             send_timeout: None,
             recv_buffer: None,
@@ -76,6 +79,7 @@ impl Options {
         config.nagle = !self.nodelay;
         config.keep_alive = self.keep_alive();
         config.user_timeout = self.user_timeout.or(config.user_timeout);
+        config.congestion = self.congestion.unwrap_or(config.congestion);
         if let Some(bytes) = self.recv_buffer {
             config.recv_window = bytes;
             config.initial_recv_window = config.initial_recv_window.min(bytes);
@@ -216,6 +220,10 @@ impl Socket {
                 let ms = u64::try_from(int(value)?).map_err(|_| Errno(libc::EINVAL))?;
                 options.user_timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
             }
+            libc::TCP_CONGESTION => {
+                let named = Congestion::from_option(value);
+                options.congestion = Some(named.ok_or(Errno(libc::ENOENT))?);
+            }
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         }
         drop(inner);
@@ -232,6 +240,9 @@ impl Socket {
             if tcp.state() != TcpState::Closed {
                 tcp.set_nagle(!options.nodelay);
                 tcp.set_user_timeout(options.user_timeout);
+                if let Some(congestion) = options.congestion {
+                    tcp.set_congestion(congestion);
+                }
                 tcp.set_keep_alive(now, options.keep_alive());
             }
             Ok(())
@@ -366,6 +377,11 @@ impl Socket {
             libc::TCP_KEEPCNT => i32::from(options.keep.probes),
             libc::TCP_USER_TIMEOUT => {
                 options.user_timeout.map_or(0, |time| time.as_millis() as i32)
+            }
+            libc::TCP_CONGESTION => {
+                let options = options.clone();
+                drop(inner);
+                return Ok(self.config(&options)?.congestion.to_option().to_vec());
             }
             libc::TCP_INFO | libc::TCP_MAXSEG => {
                 let State::Stream { id, .. } = inner.state else {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use fusewire_lab::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
 use fusewire_session::Cipher;
+use fusewire_transport::congestion::Algorithm;
 
-use crate::options::cipher_names;
+use crate::options::{cipher_names, congestion_names};
 use crate::output::{Result, json, rate};
 
 /// What to compare, and how.
@@ -37,6 +38,8 @@ pub struct Options {
     datagram_bytes: Vec<Size>,
     #[arg(long, default_value_t = Cipher::AES_256_GCM, help = format!("The cipher: {}", cipher_names()))]
     cipher: Cipher,
+    #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of ours: {}", congestion_names()))]
+    congestion: Algorithm,
     /// Send this file; made bytes in memory when absent.
     #[arg(long, value_name = "PATH")]
     source: Option<PathBuf>,
@@ -91,6 +94,7 @@ pub fn run(options: Options) -> Result {
         methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
         carrier: options.device,
         manipulation: Manipulation { ahead: options.ahead, early: options.early },
+        congestion: options.congestion,
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
         datagram_bytes: options.datagram_bytes.iter().map(|s| s.0).collect(),

@@ -174,6 +174,7 @@ fn path(tcp: &Tcp) -> String {
     let agreed = [(tcp.timestamps, "ts"), (tcp.sack, "sack"), (tcp.ecn, "ecn")];
     let mut words: Vec<_> =
         agreed.iter().filter(|(on, _)| *on).map(|(_, word)| (*word).to_string()).collect();
+    words.push(printable(&tcp.congestion_control));
     words.push(format!("wscale:{},{}", tcp.send_shift, tcp.recv_shift));
     words.push(format!("rto:{}", tcp.rto_us / 1000));
     words.push(format!("rtt:{}/{}", ms(tcp.rtt_us), ms(tcp.rttvar_us)));
@@ -231,7 +232,11 @@ mod tests {
 
     #[test]
     fn nothing_that_a_process_says_moves_the_cursor() {
-        let mut tcp = Tcp { congestion: "\x1b[2J".into(), ..Tcp::default() };
+        let mut tcp = Tcp {
+            congestion: "\x1b[2J".into(),
+            congestion_control: "\x1b[3J".into(),
+            ..Tcp::default()
+        };
         tcp.retransmissions = 3;
         let socket = Socket {
             id: "0.0".into(),

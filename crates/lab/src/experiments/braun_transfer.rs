@@ -1,6 +1,7 @@
 //! Braun and Diot, Table 1 and Figures 6 to 12: the whole transfer on loopback, with and without integration.
 
 use fusewire_session::Cipher;
+use fusewire_stack::Congestion;
 
 use crate::Result;
 use crate::bench::Bench;
@@ -187,6 +188,7 @@ fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher
         machine: None,
         methods,
         carrier: Carrier::UDP,
+        congestion: Congestion::default(),
         manipulation: Manipulation::default(),
         bytes: bench.choose(8 << 20, 64 << 20),
         adu_bytes: sizes.iter().map(|size| Some(*size)).collect(),

@@ -52,6 +52,7 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
         Carrier::Shm => bind(task, &sockets::ALL[0])?,
     };
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
+    config.tcp.congestion = task.congestion;
     config.tcp.reserve_within_window = !task.manipulation.ahead;
     Ok(Endpoint::new(device, config)?)
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_kernels::Level;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::Cipher;
+use fusewire_stack::Congestion;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::veth::{self, Ends, Veth};
@@ -38,6 +39,8 @@ pub struct Plan {
     pub carrier: Carrier,
     /// When the data pass of ours runs.
     pub manipulation: Manipulation,
+    /// Congestion control of ours.
+    pub congestion: Congestion,
     /// Bytes of content for each transfer; a source file's own length counts instead.
     pub bytes: u64,
     /// Sizes of an ADU in bytes, for methods that have ADUs. `None` in the list: as long as fits the datagram.
@@ -391,6 +394,7 @@ impl Bench<'_> {
         command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
         command.arg("--cipher").arg(self.plan.cipher.to_string());
         command.arg("--identity").arg(self.dir.join("key"));
+        command.arg("--congestion").arg(self.plan.congestion.name());
         let Manipulation { ahead, early } = self.plan.manipulation;
         let flags = [("--measure", self.plan.measure), ("--ahead", ahead), ("--early", early)];
         command.args(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag));
@@ -541,6 +545,7 @@ mod tests {
             methods,
             carrier: Carrier::UDP,
             manipulation: Manipulation::default(),
+            congestion: Congestion::default(),
             bytes: 1,
             adu_bytes: vec![Some(1024), None],
             datagram_bytes: vec![None, Some(1452)],

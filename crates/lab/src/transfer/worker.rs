@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use fusewire_session::Cipher;
-use fusewire_stack::{Adu, Application, ConnectionId, Link};
+use fusewire_stack::{Adu, Application, Congestion, ConnectionId, Link};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,8 @@ pub struct Task {
     pub bind: Option<IpAddr>,
     /// When the data pass runs.
     pub manipulation: Manipulation,
+    /// Congestion control, where it is ours.
+    pub congestion: Congestion,
     /// Which side.
     pub role: Role,
     /// Bytes of content.

@@ -83,6 +83,19 @@ controllers! { $
     Bbr = "bbr": Box<Bbr>;
 }
 
+impl Algorithm {
+    /// The value of the socket option `TCP_CONGESTION`: the name, filled up with zeros to `TCP_CA_NAME_MAX`.
+    pub fn to_option(self) -> [u8; 16] {
+        core::array::from_fn(|at| self.name().as_bytes().get(at).copied().unwrap_or(0))
+    }
+
+    /// What such a value names, up to a zero if there is one; `None` when there is no such controller.
+    pub fn from_option(value: &[u8]) -> Option<Algorithm> {
+        let name = value.split(|byte| *byte == 0).next()?;
+        core::str::from_utf8(name).ok()?.parse().ok()
+    }
+}
+
 impl FromStr for Algorithm {
     type Err = String;
 

@@ -178,8 +178,12 @@ fn the_state_is_small() {
 fn names_are_read_as_they_are_written() {
     for algorithm in Algorithm::ALL {
         assert_eq!(algorithm.name().parse(), Ok(*algorithm));
+        assert_eq!(Algorithm::from_option(&algorithm.to_option()), Some(*algorithm));
+        assert_eq!(Algorithm::from_option(algorithm.name().as_bytes()), Some(*algorithm));
         assert_eq!(State::new(*algorithm, &Config::default()).algorithm(), *algorithm);
     }
+    assert_eq!(Algorithm::from_option(b"vegas\0"), None);
+    assert_eq!(Algorithm::from_option(b""), None);
     assert!("vegas".parse::<Algorithm>().unwrap_err().ends_with("cubic, reno, bbr"));
 }
 
