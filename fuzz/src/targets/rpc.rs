@@ -14,6 +14,7 @@ use crate::Choices;
 #[allow(dead_code, missing_docs, reason = "the compiler's output")]
 mod kinds {
     include!("../../../crates/xdr/tests/expect/kinds.rs");
+    include!("../../../crates/xdr/tests/expect/kinds.programs.rs");
 }
 use kinds::kinds_prog::{PROGRAM, kinds_first, kinds_second};
 use kinds::{Blob, Entries, Everything, Name, Pair};

@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "not every test calls everything")]
 pub mod kinds {
     include!("../../../xdr/tests/expect/kinds.rs");
+    include!("../../../xdr/tests/expect/kinds.programs.rs");
 }
 
 use fusewire_rpc::{Call, Credential, Fault, Services};
