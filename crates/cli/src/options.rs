@@ -232,12 +232,6 @@ impl Common {
         probe: KeepAlive,
         handshake_timeout: Duration,
     ) -> Result<Stack> {
-        let device: Box<dyn Device> = match &self.capture {
-            Some(path) => Box::new(Capture::to_file(device, path).map_err(|e| {
-                Failure::new(Code::Failed, format!("cannot write {}: {e}", path.display()))
-            })?),
-            None => device,
-        };
         let mut config = Config {
             level: self.level(),
             datagram_bytes: self.datagram_bytes.map(|n| n as usize),
@@ -247,6 +241,14 @@ impl Common {
         config.tcp.congestion = self.congestion;
         config.tcp.keep_alive = Some(probe);
         config.tcp.user_timeout = Some(Duration::from_secs(60));
+        let device: Box<dyn Device> = match &self.capture {
+            Some(path) => {
+                Box::new(Capture::to_file(device, path, config.protocol()).map_err(|e| {
+                    Failure::new(Code::Failed, format!("cannot write {}: {e}", path.display()))
+                })?)
+            }
+            None => device,
+        };
         let mut stack = Stack::new(device, config, &fusewire_device::random()?);
         if let Err(error) = stack.observe() {
             tracing::info!(%error, "not visible to fusewire ss");

@@ -29,7 +29,7 @@ fn segment(mut header: Header) -> Vec<u8> {
     header.checksum = 0;
     let len = header.emit(&mut bytes);
     bytes.truncate(len);
-    let sum = pseudo_header_sum(len) + Sum::of(&bytes);
+    let sum = pseudo_header_sum(6, len) + Sum::of(&bytes);
     bytes[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
     bytes
 }

@@ -1,13 +1,10 @@
 //! How a TPDU lies in a datagram, and what its checksum covers (`docs/encapsulation.md`).
 //!
-//! A datagram's payload is one TPDU: TCP header, options, payload, nothing before and nothing
-//! after. The checksum covers TPDU and a pseudo-header (RFC 8200, section 8.1) whose addresses are
-//! constant, so that address translation on the way does not break it.
+//! A datagram's payload is one TPDU: header, options, payload, nothing before and nothing after. The checksum covers
+//! TPDU and a pseudo-header (RFC 8200, section 8.1) whose addresses are constant, so that address translation on the
+//! way does not break it.
 
 use fusewire_base::Sum;
-
-/// Protocol number of TCP in the pseudo-header.
-const NEXT_HEADER_TCP: u64 = 6;
 
 /// Words of the prefix of every pseudo-header address: 2001:db8::/32 (RFC 3849).
 const PREFIX: [u16; 2] = [0x2001, 0x0db8];
@@ -20,11 +17,12 @@ pub const fn address(n: u16) -> [u8; 16] {
     [p[0], p[1], q[0], q[1], 0, 0, 0, 0, 0, 0, 0, 0, n[0], n[1], m[0], m[1]]
 }
 
-/// The sum of the pseudo-header of a TPDU of `tpdu_len` bytes, header and options included.
-pub const fn pseudo_header_sum(tpdu_len: usize) -> Sum {
+/// The sum of the pseudo-header of a TPDU of the `protocol` with that number, of `tpdu_len` bytes, header and options
+/// included.
+pub const fn pseudo_header_sum(protocol: u8, tpdu_len: usize) -> Sum {
     let addresses = 2 * (PREFIX[0] as u64 + PREFIX[1] as u64);
     let len = tpdu_len as u64;
-    Sum::from_words(addresses + NEXT_HEADER_TCP + (len >> 16) + (len & 0xffff))
+    Sum::from_words(addresses + protocol as u64 + (len >> 16) + (len & 0xffff))
 }
 
 #[cfg(test)]
@@ -38,8 +36,8 @@ mod tests {
                 let mut pseudo = Vec::from(address(a));
                 pseudo.extend(address(b));
                 pseudo.extend((len as u32).to_be_bytes());
-                pseudo.extend([0, 0, 0, 6]);
-                assert_eq!(Sum::of(&pseudo), pseudo_header_sum(len), "{a} {b} {len}");
+                pseudo.extend([0, 0, 0, 36]);
+                assert_eq!(Sum::of(&pseudo), pseudo_header_sum(36, len), "{a} {b} {len}");
             }
         }
     }

@@ -28,7 +28,7 @@ fn tpdu(src_port: u16, dst_port: u16, seq: u32, payload_len: usize) -> Vec<u8> {
     let mut bytes = vec![0; header.emit_len()];
     header.emit(&mut bytes);
     bytes.extend((0..payload_len).map(|i| (i * 7 + seq as usize) as u8));
-    let sum = pseudo_header_sum(bytes.len()) + Sum::of(&bytes);
+    let sum = pseudo_header_sum(6, bytes.len()) + Sum::of(&bytes);
     bytes[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
     bytes
 }
@@ -58,7 +58,7 @@ fn tshark_reads_tcp_with_right_checksums() {
     let mut peers = ["127.0.0.1:50001", "[2001:db8:9::1]:50001"]
         .map(|addr| network.attach(addr.parse().unwrap()).unwrap());
     let mut capture =
-        Capture::to_file(network.attach("10.0.0.9:9".parse().unwrap()).unwrap(), &file).unwrap();
+        Capture::to_file(network.attach("10.0.0.9:9".parse().unwrap()).unwrap(), &file, 6).unwrap();
     let mut batch = RxBatch::with_slot_bytes(8, 200_000);
     let sizes = [0, 1, 2, 3, 1420, 8968, 65_475, 65_503, 65_504, 100_001];
     let mut frames = 0;
@@ -123,7 +123,7 @@ fn a_capture_that_cannot_be_written_ends_and_the_device_goes_on() {
     let network = Network::new(Config::default());
     let a = network.attach("10.0.0.1:1".parse().unwrap()).unwrap();
     let mut b = network.attach("10.0.0.2:2".parse().unwrap()).unwrap();
-    let mut a = Capture::new(a, Full(1500), || Duration::from_secs(1)).unwrap();
+    let mut a = Capture::new(a, Full(1500), 6, || Duration::from_secs(1)).unwrap();
     let bytes = tpdu(1, 2, 3, 300);
     let frame = TxFrame { peer: b.local_addr(), header: &bytes, payload: &[], ecn: Ecn::NotEct };
     for _ in 0..10 {

@@ -12,8 +12,8 @@ fn the_example_in_the_specification_verifies() {
     let bytes: Vec<u8> =
         hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
     assert_eq!(bytes.len(), 40);
-    assert_eq!(pseudo_header_sum(40), Sum::from_folded(0x5ba0));
-    assert!((pseudo_header_sum(40) + Sum::of(&bytes)).verifies());
+    assert_eq!(pseudo_header_sum(6, 40), Sum::from_folded(0x5ba0));
+    assert!((pseudo_header_sum(6, 40) + Sum::of(&bytes)).verifies());
     let header = Header::parse(&bytes).unwrap();
     assert_eq!((header.src_port, header.dst_port, header.seq), (50_001, 1, Seq(0x0102_0304)));
     assert_eq!(header.flags, Flags::ACK | Flags::PSH);

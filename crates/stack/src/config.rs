@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fusewire_kernels::Level;
+use fusewire_transport::machine::Protocol as _;
 use fusewire_transport::tcp;
 
 use crate::clock::Clock;
@@ -37,6 +38,13 @@ pub struct Config {
     pub handshake_timeout: Duration,
     /// What time it is; a test brings its own.
     pub clock: Clock,
+}
+
+impl Config {
+    /// The number in IP of the protocol that carries the connections of such a stack: captures name it.
+    pub fn protocol(&self) -> u8 {
+        crate::machine::settings(self).number()
+    }
 }
 
 impl Default for Config {

@@ -1,9 +1,9 @@
-//! One connection: a TCP machine, a session, and the memory between them.
+//! One connection: a transport machine, a session, and the memory between them.
 //!
 //! ```text
-//!  send      body ──seal──▶ SendRing ──locate──▶ device         tcp: reserve, commit, poll_transmit
-//!  receive   frame ──initial──▶ whole record? ──open──▶ application memory ──final──▶ tcp
-//!                          └──▶ piece ──sum──▶ Assembly ──final──▶ tcp; open when whole
+//!  send      body ──seal──▶ SendRing ──locate──▶ device     machine: reserve, commit, poll_transmit
+//!  receive   frame ──initial──▶ whole record? ──open──▶ application memory ──final──▶ machine
+//!                          └──▶ piece ──sum──▶ Assembly ──final──▶ machine; open when whole
 //! ```
 //! A record that came as one segment is opened where it lies in the device's buffer, before the
 //! transport accepts it: if sum or tag fail, the segment never came. A piece of a record is stored as
@@ -21,15 +21,17 @@ use fusewire_kernels::Level;
 use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN};
 use fusewire_session::{
     Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
-    RecordReceiver, RecordSender, RecordType, Rendezvous,
+    RecordReceiver, RecordSender, RecordType, Rendezvous, Side,
 };
-use fusewire_transport::machine::{self, Cut, DropCause, Initial, PayloadPlan, Verdict};
-use fusewire_transport::tcp::{self, Tuple};
-use fusewire_wire::tcp::Header;
+use fusewire_transport::machine::{
+    Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Stage,
+    Verdict,
+};
 
 use crate::application::Application;
 use crate::assembly::Assembly;
 use crate::inbox::{Inbox, Opened};
+use crate::machine::{Ends, Header, Transport};
 use crate::path::Path;
 use crate::path::question::Keys;
 use crate::send_ring::SendRing;
@@ -103,10 +105,12 @@ struct Open {
 }
 
 pub(crate) struct Connection {
-    pub tuple: Tuple,
-    pub tcp: tcp::Connection,
+    pub ends: Ends,
+    pub machine: Transport,
     pub ring: SendRing,
     pub path: Path,
+    /// Which of the two it is in the handshake.
+    pub side: Side,
     phase: Phase,
     /// Pieces of handshake and records.
     assembly: Assembly,
@@ -166,8 +170,8 @@ pub(crate) struct Segment<'a> {
 
 impl Connection {
     pub fn new(
-        tuple: Tuple,
-        tcp: tcp::Connection,
+        ends: Ends,
+        machine: Transport,
         handshake: Handshake,
         path: Path,
         ring: Region,
@@ -175,10 +179,11 @@ impl Connection {
         level: Level,
     ) -> Self {
         Connection {
-            tuple,
-            tcp,
+            ends,
+            machine,
             ring: SendRing::new(ring, memory.send_ring_records),
             path,
+            side: handshake.side(),
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(HANDSHAKE_WINDOW as usize, memory.ranges),
             next: 0,
@@ -249,7 +254,7 @@ impl Connection {
     pub fn room(&self) -> usize {
         match &self.phase {
             Phase::Open(open) if open.trusted && !self.finishing => {
-                self.ring.room().min(self.tcp.send_room() as usize)
+                self.ring.room().min(self.machine.send_room() as usize)
             }
             _ => 0,
         }
@@ -258,7 +263,7 @@ impl Connection {
     /// Bytes of records that may be sealed now; zero if that is less than `len` and room will come.
     pub fn room_for(&mut self, len: usize) -> usize {
         let room = self.room();
-        if room < len && self.tcp.info().unacked > 0 {
+        if room < len && self.machine.info().unacked > 0 {
             self.wants_room = true;
             return 0;
         }
@@ -280,24 +285,24 @@ impl Connection {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
         let len = open.sender.record_len(body_len);
         // What our own memory can hold, and what the peer takes.
-        let longest = self.ring.longest().min(self.tcp.send_buffer() as usize);
+        let longest = self.ring.longest().min(self.machine.send_buffer() as usize);
         let max = open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()));
         if body_len > max.max(CLOSE_BODY_LEN) {
             return Err(Error::TooLong { len: body_len, max });
         }
-        if !self.ring.has_room(len) || self.tcp.send_room() < len as u32 {
+        if !self.ring.has_room(len) || self.machine.send_room() < len as u32 {
             return Ok(self.no_room());
         }
-        let Some(reservation) = self.tcp.reserve(len as u32) else { return Ok(self.no_room()) };
+        let Some(reservation) = self.machine.reserve(len as u32) else { return Ok(self.no_room()) };
         let offset = reservation.offset();
         let stage = self.ring.stages(stage, open.sender.stores_once());
         let sealed = self.ring.push(offset, len, stage, |dst| seal(&mut open.sender, offset, dst));
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {
-            self.tcp.abort();
+            self.machine.abort();
             return Err(error.into());
         }
-        self.tcp.commit(reservation, Cut::Record);
+        self.machine.commit(reservation, Cut::Record);
         Ok(true)
     }
 
@@ -324,14 +329,14 @@ impl Connection {
             if !self.ring.has_room(piece.len()) {
                 break;
             }
-            let Some(reservation) = self.tcp.reserve(piece.len() as u32) else { break };
+            let Some(reservation) = self.machine.reserve(piece.len() as u32) else { break };
             let pushed: std::result::Result<(), ()> =
                 self.ring.push(reservation.offset(), piece.len(), false, |dst| {
                     dst.copy_from_slice(piece);
                     Ok(Sum::of(dst))
                 });
             debug_assert!(pushed.is_ok());
-            self.tcp.commit(reservation, Cut::Record);
+            self.machine.commit(reservation, Cut::Record);
             done += piece.len();
         }
         self.handshake_out.drain(..done);
@@ -345,7 +350,7 @@ impl Connection {
             None => return,
         };
         if matches!(sealed, Ok(true)) {
-            self.tcp.finish();
+            self.machine.finish();
         }
     }
 
@@ -361,7 +366,7 @@ impl Connection {
     ) -> Kind {
         self.now = now;
         let len = segment.payload.len() as u32;
-        let initial = self.tcp.handle_initial(now, segment.header, len);
+        let initial = self.machine.handle_initial(now, segment.header, len);
         let verdict = match &initial {
             Initial::Drop(cause) => {
                 self.trace.segment(Kind::Dropped(*cause), now, segment.header, len);
@@ -379,7 +384,7 @@ impl Connection {
         };
         let kind = Kind::of(&initial, &verdict);
         self.trace.segment(kind, now, segment.header, len);
-        self.tcp.handle_final(now, segment.header, &initial, verdict, segment.marked);
+        self.machine.handle_final(now, segment.header, &initial, verdict, segment.marked);
         kind
     }
 
@@ -552,7 +557,7 @@ impl Connection {
                 // The peer shall learn why: an alert or a refusal, then the end. What keeps the connection
                 // open longer than a handshake may take is reset.
                 self.flush_session();
-                self.tcp.finish();
+                self.machine.finish();
                 self.close(Some(error.into()));
                 false
             }
@@ -577,10 +582,10 @@ impl Connection {
         self.events.push_back(Event::Connected { peer, trusted, options });
         self.handshake_deadline = None;
         let idle_timeout = open.options.idle_timeout;
-        self.silence = idle_timeout.map(|t| Silence::agreed(&mut self.tcp, self.now, t));
+        self.silence = idle_timeout.map(|t| Silence::agreed(&mut self.machine, self.now, t));
         // The peer is known and may fill more memory. It hears so at once, lest it wait for a probe.
         self.assembly.widen(self.memory.window_bytes);
-        self.tcp.widen_window(self.memory.open_window_bytes);
+        self.machine.widen_window(self.memory.open_window_bytes);
         self.phase = Phase::Open(Box::new(open));
     }
 
@@ -627,11 +632,11 @@ impl Connection {
 
     /// Takes over what the transport has to tell. True when acknowledged memory was freed.
     pub fn poll_transport(&mut self) {
-        self.tcp.consumed(self.consumed);
-        while let Some(event) = self.tcp.poll_event() {
+        self.machine.consumed(self.consumed);
+        while let Some(event) = self.machine.poll_event() {
             match event {
-                machine::Event::Established => self.flush_session(),
-                machine::Event::Acked { upto_offset } => {
+                Told::Established => self.flush_session(),
+                Told::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
                     self.path.acknowledged(self.now, upto_offset);
                     let ends = self.finishing || self.closing.is_some();
@@ -642,20 +647,16 @@ impl Connection {
                         self.events.push_back(Event::Writable);
                     }
                 }
-                machine::Event::PeerFinished { offset } => self.peer_finished(offset),
-                machine::Event::Urgent { .. } => {}
-                machine::Event::Reset(machine::ResetCause::Refused) => {
-                    self.fail(Error::Refused(self.tuple.remote))
-                }
-                machine::Event::Reset(machine::ResetCause::Peer) => {
-                    self.fail(Error::Reset(self.tuple.remote))
-                }
-                machine::Event::Reset(machine::ResetCause::Local) => self.fail(Error::Closed),
-                machine::Event::TimedOut => self.fail(Error::TimedOut(self.tuple.remote)),
-                machine::Event::Closed => self.close(None),
+                Told::PeerFinished { offset } => self.peer_finished(offset),
+                Told::Urgent { .. } => {}
+                Told::Reset(ResetCause::Refused) => self.fail(Error::Refused(self.ends.remote)),
+                Told::Reset(ResetCause::Peer) => self.fail(Error::Reset(self.ends.remote)),
+                Told::Reset(ResetCause::Local) => self.fail(Error::Closed),
+                Told::TimedOut => self.fail(Error::TimedOut(self.ends.remote)),
+                Told::Closed => self.close(None),
             }
         }
-        if self.tcp.state() == tcp::State::TimeWait && !self.closed {
+        if self.machine.stage() == Stage::Lingering && !self.closed {
             // Both sides have everything. What waits for stray segments needs no memory.
             self.close(None);
             self.ring = SendRing::new(Region::private(0), 0);
@@ -694,9 +695,10 @@ impl Connection {
     /// The longest body whose record is one segment now, and the longest that the peer takes at all.
     pub fn adu_len(&self) -> Option<(usize, usize)> {
         let Phase::Open(open) = &self.phase else { return None };
-        let longest = self.ring.longest().min(self.tcp.send_buffer() as usize);
+        let longest = self.ring.longest().min(self.machine.send_buffer() as usize);
         let max = open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()));
-        let fitting = open.sender.body_len_fitting(self.tcp.max_payload() as usize).unwrap_or(0);
+        let fitting =
+            open.sender.body_len_fitting(self.machine.max_payload() as usize).unwrap_or(0);
         Some((fitting.min(max), max))
     }
 
@@ -705,7 +707,7 @@ impl Connection {
         if let Phase::Open(open) = &self.phase {
             self.consumed += open.sender.record_len(len) as u64;
             // Before the next transmission, so that it tells the peer of the larger window.
-            self.tcp.consumed(self.consumed);
+            self.machine.consumed(self.consumed);
         }
     }
 }

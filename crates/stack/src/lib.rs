@@ -15,6 +15,7 @@ mod inbox;
 pub mod ip;
 pub mod kernel_tcp;
 mod link;
+mod machine;
 mod observe;
 pub mod on_interface;
 mod path;

@@ -1,29 +1,12 @@
-//! What TCP tells of itself, in the words of the live view.
+//! What a transport machine tells of itself, in the words of the live view.
 
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::{CongestionPhase, Counters, Info};
-use fusewire_transport::tcp::State;
+use fusewire_transport::machine::{CongestionPhase, Counters, Header, Info};
 use fusewire_view::{Counts, Segment, Stack as StackView, Tcp};
 
 use crate::trace::{Entry, Kind};
-
-/// A state as `ss` spells it.
-pub fn state(state: State) -> &'static str {
-    match state {
-        State::Closed => "CLOSED",
-        State::SynSent => "SYN-SENT",
-        State::SynReceived => "SYN-RECV",
-        State::Established => "ESTAB",
-        State::FinWait1 => "FIN-WAIT-1",
-        State::FinWait2 => "FIN-WAIT-2",
-        State::CloseWait => "CLOSE-WAIT",
-        State::Closing => "CLOSING",
-        State::LastAck => "LAST-ACK",
-        State::TimeWait => "TIME-WAIT",
-    }
-}
 
 /// Estimates and counters of a connection.
 pub fn tcp(info: &Info) -> Tcp {
@@ -105,13 +88,10 @@ pub fn count(stack: &mut StackView, counters: &Counters) {
     stack.dropped(counters.drops.named());
 }
 
-/// Flags of a segment in letters.
-fn flags(bits: u8) -> String {
-    "FSRPAUEW".chars().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, c)| c).collect()
-}
-
-/// An entry of a connection's trace.
-pub fn segment(entry: &Entry, now: Instant) -> Segment {
+/// An entry of the trace of a connection with headers `H`.
+pub fn segment<H: Header>(entry: &Entry, now: Instant) -> Segment {
+    let flags = H::FLAGS.chars().enumerate();
+    let flags = flags.filter(|(at, _)| entry.flags >> at & 1 == 1).map(|(_, c)| c).collect();
     let ago = now.saturating_since(entry.at).as_micros();
     let way = match entry.kind {
         Kind::Received => ["received", ""],
@@ -122,7 +102,7 @@ pub fn segment(entry: &Entry, now: Instant) -> Segment {
     Segment {
         ago_us: u64::try_from(ago).unwrap_or(u64::MAX),
         what,
-        flags: flags(entry.flags),
+        flags,
         seq: entry.seq,
         ack: entry.ack,
         len: entry.len,

@@ -23,10 +23,9 @@ use std::ops::Range;
 use fusewire_base::Sum;
 use fusewire_device::Region;
 use fusewire_kernels::{stream_copy, stream_fence};
-use fusewire_wire::tcp::TIMESTAMP_HEADER_LEN;
 
-/// Room before each record: the header of an established connection with timestamps.
-pub const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
+use crate::machine::HEADROOM;
+
 /// Bytes that are staged at most, but for one longer record: a super-packet.
 const STAGING_BYTES: usize = 64 << 10;
 /// What the kernel takes at a time.

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::KeepAlive;
-use fusewire_transport::tcp;
+use fusewire_transport::machine::{Connection, KeepAlive};
 
 /// The peer says the time too, and a short one must not cost more than a connection at work.
 const ASKS_EVERY_MIN: Duration = Duration::from_millis(10);
@@ -21,9 +20,9 @@ pub(crate) struct Silence {
 impl Silence {
     /// From `now` on: the transport asks after an idle peer at a third of `after` and then at each sixth, or
     /// sooner where it did so already.
-    pub fn agreed(tcp: &mut tcp::Connection, now: Instant, after: Duration) -> Silence {
+    pub fn agreed(transport: &mut impl Connection, now: Instant, after: Duration) -> Silence {
         let (idle, interval) = ((after / 3).max(ASKS_EVERY_MIN), (after / 6).max(ASKS_EVERY_MIN));
-        let asks = match tcp.keep_alive() {
+        let asks = match transport.keep_alive() {
             Some(own) => KeepAlive {
                 idle: own.idle.min(idle),
                 interval: own.interval.min(interval),
@@ -32,7 +31,7 @@ impl Silence {
             // It is not the count of questions that ends the connection.
             None => KeepAlive { idle, interval, probes: u8::MAX },
         };
-        tcp.set_keep_alive(now, Some(asks));
+        transport.set_keep_alive(now, Some(asks));
         Silence { after, due: now + after }
     }
 
@@ -51,17 +50,19 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusewire_base::Seq;
-    use fusewire_transport::isn::Start;
+    use crate::Config;
+    use crate::machine::{Ends, settings};
+    use fusewire_transport::machine::Protocol;
 
     #[test]
     fn a_peer_of_little_patience_is_not_asked_without_a_pause() {
         for (after, idle) in [(1, 10), (90, 30), (30_000, 10_000)] {
-            let config = tcp::Config::default();
-            let start = Start { iss: Seq(7), timestamp_offset: 0 };
-            let mut tcp = tcp::Connection::connect(&config, 1, 2, start, Instant::ZERO);
-            Silence::agreed(&mut tcp, Instant::ZERO, Duration::from_millis(after));
-            let asks = tcp.keep_alive().expect("it asks");
+            let config = Config::default();
+            let (settings, at) = (settings(&config), "127.0.0.1:7".parse().unwrap());
+            let ends = Ends { local: at, remote: at, flow: settings.flow_to(7, 1) };
+            let mut transport = settings.connect(&ends, &[7; 16], Instant::ZERO);
+            Silence::agreed(&mut transport, Instant::ZERO, Duration::from_millis(after));
+            let asks = transport.keep_alive().expect("it asks");
             assert_eq!(asks.idle, Duration::from_millis(idle));
             assert!(asks.interval >= Duration::from_millis(10), "{asks:?}");
         }

@@ -1,9 +1,9 @@
 //! What a connection did last: a ring of fixed size that is always written.
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::{Again, DropCause, Initial, TransmitKind, Verdict};
-use fusewire_transport::tcp::{Connection, Transmit};
-use fusewire_wire::tcp::Header;
+use fusewire_transport::machine::{
+    Again, Connection, DropCause, Header, Initial, Note, Transmit, TransmitKind, Verdict,
+};
 
 /// Entries kept.
 pub const ENTRIES: usize = 64;
@@ -58,9 +58,9 @@ impl Kind {
     }
 
     /// Of a segment that leaves.
-    pub(crate) fn leaving(transmit: &Transmit, tcp: &Connection) -> Kind {
+    pub(crate) fn leaving<C: Connection>(transmit: &Transmit<C::Header>, machine: &C) -> Kind {
         match transmit.kind {
-            _ if transmit.retransmission => Kind::again(tcp.again()),
+            _ if transmit.retransmission => Kind::again(machine.again()),
             TransmitKind::Probe => Kind::Probe,
             _ => Kind::Sent,
         }
@@ -87,15 +87,15 @@ impl Kind {
 pub struct Entry {
     /// When.
     pub at: Instant,
-    /// Its sequence number.
+    /// As [`Note`] has them.
     pub seq: u32,
-    /// What it acknowledged.
+    /// See `seq`.
     pub ack: u32,
     /// Payload bytes.
     pub len: u32,
-    /// The window field.
+    /// See `seq`.
     pub window: u16,
-    /// Flags.
+    /// See `seq`.
     pub flags: u8,
     /// Which way.
     pub kind: Kind,
@@ -119,12 +119,12 @@ impl Default for Trace {
 impl Trace {
     /// Notes a segment.
     #[inline]
-    pub(crate) fn segment(&mut self, kind: Kind, at: Instant, h: &Header, len: u32) {
+    pub(crate) fn segment(&mut self, kind: Kind, at: Instant, h: &impl Header, len: u32) {
         if self.off {
             return;
         }
-        self.entries[self.next % ENTRIES] =
-            Entry { at, seq: h.seq.0, ack: h.ack.0, len, window: h.window, flags: h.flags.0, kind };
+        let Note { seq, ack, window, flags } = h.note();
+        self.entries[self.next % ENTRIES] = Entry { at, seq, ack, len, window, flags, kind };
         self.next = self.next.wrapping_add(1);
     }
 

@@ -183,7 +183,7 @@ fn tpdu(len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..20 + len).map(|i| (i * 31 + len) as u8).collect();
     bytes[12] = 5 << 4;
     bytes[16..18].fill(0);
-    let sum = pseudo_header_sum(bytes.len()) + fusewire_base::Sum::of(&bytes);
+    let sum = pseudo_header_sum(6, bytes.len()) + fusewire_base::Sum::of(&bytes);
     let checksum = sum.checksum();
     bytes[16..18].copy_from_slice(&checksum.to_be_bytes());
     bytes

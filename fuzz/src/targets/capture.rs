@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
     let mut disk = Disk { bytes: Vec::new(), room };
     let mut written = Vec::new();
     let mut failed = true;
-    if let Ok(mut writer) = Writer::new(&mut disk, "fuzz", LOCAL) {
+    if let Ok(mut writer) = Writer::new(&mut disk, "fuzz", LOCAL, 6) {
         failed = false;
         while !choices.is_empty() && written.len() < FRAMES_MAX && !failed {
             let frame = frame(&mut choices);

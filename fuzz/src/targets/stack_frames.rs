@@ -237,7 +237,9 @@ impl World {
         let Some((at, mut frame)) = self.pick(to, choices) else { return };
         mutate(&mut frame.bytes, choices);
         let untouched = self.mail[to].frames()[at].bytes == frame.bytes;
-        if (pseudo_header_sum(frame.bytes.len()) + Sum::of(&frame.bytes)).verifies() && !untouched {
+        if (pseudo_header_sum(6, frame.bytes.len()) + Sum::of(&frame.bytes)).verifies()
+            && !untouched
+        {
             // By luck it is right.
             self.must_live = false;
         }
@@ -381,6 +383,6 @@ fn seal(bytes: &mut [u8]) {
         return;
     }
     bytes[CHECKSUM..CHECKSUM + 2].fill(0);
-    let sum = (pseudo_header_sum(bytes.len()) + Sum::of(bytes)).checksum();
+    let sum = (pseudo_header_sum(6, bytes.len()) + Sum::of(bytes)).checksum();
     bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
 }

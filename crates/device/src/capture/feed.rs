@@ -88,10 +88,16 @@ pub fn of_interface(name: &str, link: Link, options: Options, now: Instant) -> (
     begin(name, link_type, options, now)
 }
 
-/// A capture of a device with TPDUs, whose own address is `local`.
-pub fn of_device(name: &str, local: SocketAddr, options: Options, now: Instant) -> (Feed, Blocks) {
+/// A capture of a device with TPDUs of a `protocol`, by its number in IP, whose own address is `local`.
+pub fn of_device(
+    name: &str,
+    local: SocketAddr,
+    protocol: u8,
+    options: Options,
+    now: Instant,
+) -> (Feed, Blocks) {
     let (mut feed, blocks) = begin(name, pcapng::LINKTYPE_ETHERNET, options, now);
-    feed.tpdus = Some(Tpdus::new(&mut feed.blocks, local));
+    feed.tpdus = Some(Tpdus::new(&mut feed.blocks, local, protocol));
     (feed, blocks)
 }
 

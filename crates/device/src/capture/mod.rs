@@ -24,15 +24,16 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a capture of one interface, `device`, whose own address is `local`.
+    /// Starts a capture of one interface, `device`, whose own address is `local`, with TPDUs of the `protocol` that has
+    /// that number in IP.
     ///
     /// # Errors
     /// What `out` says.
-    pub fn new(mut out: W, device: &str, local: SocketAddr) -> io::Result<Self> {
+    pub fn new(mut out: W, device: &str, local: SocketAddr, protocol: u8) -> io::Result<Self> {
         let mut blocks = Vec::new();
         pcapng::section(&mut blocks);
         pcapng::interface(&mut blocks, LINKTYPE_ETHERNET, device, 0);
-        let tpdus = Tpdus::new(&mut blocks, local);
+        let tpdus = Tpdus::new(&mut blocks, local, protocol);
         out.write_all(&blocks)?;
         Ok(Writer { out, tpdus, blocks })
     }
@@ -74,27 +75,28 @@ pub struct Capture<D, W: Write = BufWriter<File>> {
 }
 
 impl<D: Device> Capture<D> {
-    /// Captures into a new file, in the time of the day.
+    /// Captures TPDUs of a `protocol`, by its number in IP, into a new file, in the time of the day.
     ///
     /// # Errors
     /// The file cannot be made or written.
-    pub fn to_file(inner: D, path: &Path) -> io::Result<Self> {
+    pub fn to_file(inner: D, path: &Path, protocol: u8) -> io::Result<Self> {
         let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self::new(inner, BufWriter::with_capacity(1 << 18, File::create(path)?), clock)
+        Self::new(inner, BufWriter::with_capacity(1 << 18, File::create(path)?), protocol, clock)
     }
 }
 
 impl<D: Device, W: Write + Send> Capture<D, W> {
-    /// Captures into `out`; `clock` gives the time since the start of 1970.
+    /// Captures TPDUs of a `protocol` into `out`; `clock` gives the time since the start of 1970.
     ///
     /// # Errors
     /// What `out` says.
     pub fn new(
         inner: D,
         out: W,
+        protocol: u8,
         clock: impl FnMut() -> Duration + Send + 'static,
     ) -> io::Result<Self> {
-        let writer = Writer::new(out, inner.caps().name, inner.local_addr())?;
+        let writer = Writer::new(out, inner.caps().name, inner.local_addr(), protocol)?;
         Ok(Capture { inner, writer: Some(writer), clock: Box::new(clock), ended: None })
     }
 

@@ -14,7 +14,6 @@ use fusewire_wire::{ethernet, ipv6};
 use crate::pcapng::{self, Direction, Packet};
 use crate::{Ecn, encapsulation};
 
-const PROTOCOL_TCP: u8 = 6;
 /// Bytes before a TPDU.
 const MAX_HEADERS: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + ipv6::JUMBO_LEN;
 /// Peers that get a number of their own; all later ones share the last.
@@ -24,6 +23,7 @@ const MAX_PEERS: u16 = u16::MAX - 1;
 #[derive(Debug)]
 pub struct Tpdus {
     local: SocketAddr,
+    protocol: u8,
     peers: HashMap<SocketAddr, u16>,
 }
 
@@ -45,10 +45,11 @@ pub struct Tpdu<'a> {
 }
 
 impl Tpdus {
-    /// For a device whose own address is `local`, which is given its name in `out`.
-    pub fn new(out: &mut Vec<u8>, local: SocketAddr) -> Self {
+    /// For a device whose own address is `local`, which is given its name in `out`, and TPDUs of the `protocol` that has
+    /// that number in the headers of IP.
+    pub fn new(out: &mut Vec<u8>, local: SocketAddr, protocol: u8) -> Self {
         pcapng::name(out, encapsulation::address(0), &local.to_string());
-        Tpdus { local, peers: HashMap::new() }
+        Tpdus { local, protocol, peers: HashMap::new() }
     }
 
     /// Appends one TPDU, and its peer's name when it is new.
@@ -60,7 +61,8 @@ impl Tpdus {
         };
         let mut headers = [0; MAX_HEADERS];
         let len = parts[0].len() + parts[1].len();
-        let headers_len = make_headers(&mut headers, source, destination, tpdu.ecn, len);
+        let headers_len =
+            make_headers(&mut headers, (source, destination), self.protocol, tpdu.ecn, len);
         let packet = Packet {
             interface: 0,
             time: tpdu.time,
@@ -97,8 +99,8 @@ impl Tpdus {
 /// Fills in Ethernet and IPv6 headers; returns their length.
 fn make_headers(
     out: &mut [u8; MAX_HEADERS],
-    from: u16,
-    to: u16,
+    (from, to): (u16, u16),
+    protocol: u8,
     ecn: Ecn,
     tpdu_len: usize,
 ) -> usize {
@@ -117,10 +119,10 @@ fn make_headers(
         traffic_class: ecn as u8,
         flow_label: 0,
         payload_len: 0,
-        next_header: PROTOCOL_TCP,
+        next_header: protocol,
         hop_limit: 64,
         source: Ipv6Addr::from(encapsulation::address(from)),
         destination: Ipv6Addr::from(encapsulation::address(to)),
     };
-    at + ip.emit_for(PROTOCOL_TCP, tpdu_len, &mut out[at..])
+    at + ip.emit_for(protocol, tpdu_len, &mut out[at..])
 }

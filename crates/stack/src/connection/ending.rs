@@ -1,10 +1,6 @@
 //! How a connection comes to rest and ends: by this side, by the peer, by silence.
 
-use fusewire_base::Instant;
-use fusewire_session::Error as SessionError;
-
-use super::{Connection, Event, Phase, REST_AFTER};
-use crate::Error;
+use super::*;
 
 impl Connection {
     /// Ends the connection, and tells the peer's application `code` after all that was sent before; it is given
@@ -40,12 +36,12 @@ impl Connection {
 
     /// A timer rang: a peer that was silent for too long is given up.
     pub fn listen_for_peer(&mut self, now: Instant) {
-        let heard_at = self.tcp.heard_at();
+        let heard_at = self.machine.heard_at();
         if !self.closed
             && let Some(silence) = &mut self.silence
             && silence.is_over(now, heard_at)
         {
-            let (peer, after) = (self.tuple.remote, silence.after);
+            let (peer, after) = (self.ends.remote, silence.after);
             self.fail(Error::Silent { peer, after });
         }
     }
@@ -55,7 +51,7 @@ impl Connection {
         match (&self.phase, self.peer_code) {
             _ if self.closed => {}
             (Phase::Open(_), Some(code)) if is_whole => {
-                self.fail(Error::PeerClosed { peer: self.tuple.remote, code })
+                self.fail(Error::PeerClosed { peer: self.ends.remote, code })
             }
             (Phase::Open(_), _) if self.peer_ended && is_whole => {
                 self.events.push_back(Event::Finished)
@@ -63,7 +59,7 @@ impl Connection {
             (Phase::Open(_), _) => self.fail(SessionError::Truncated { at: offset }.into()),
             (Phase::Handshake(_), _) => {
                 let what = "closed the connection during the handshake";
-                self.fail(Error::Protocol { peer: self.tuple.remote, what });
+                self.fail(Error::Protocol { peer: self.ends.remote, what });
             }
             (Phase::Closed, _) => {}
         }
@@ -72,7 +68,7 @@ impl Connection {
     /// The connection ends with an error; the peer gets a reset.
     pub fn fail(&mut self, error: Error) {
         if !self.closed {
-            self.tcp.abort();
+            self.machine.abort();
             self.close(Some(error));
         }
     }

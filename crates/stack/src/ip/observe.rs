@@ -6,13 +6,14 @@ use std::sync::{Arc, Weak};
 use fusewire_base::Instant;
 use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
+use fusewire_wire::tcp::Header;
 
 use super::host::Inner;
 use super::snapshot::{Snapshot, SocketKind, SocketView};
 use super::stack::Stack;
 use crate::driver::Shared;
 use crate::drops::Cause;
-use crate::observe::{count, nonzero, segment, state, tcp};
+use crate::observe::{count, nonzero, segment, tcp};
 
 /// Makes a host visible.
 pub(super) fn observe(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> {
@@ -57,7 +58,7 @@ impl Source for Seen {
     fn trace(&self, name: &str) -> io::Result<Vec<Segment>> {
         let id = name.parse().map_err(io::Error::from)?;
         let (entries, now) = self.with(|stack, now| (stack.tcp_trace(id), now))?;
-        Ok(entries?.iter().map(|entry| segment(entry, now)).collect())
+        Ok(entries?.iter().map(|entry| segment::<Header>(entry, now)).collect())
     }
 
     fn capture(&self, options: Options) -> io::Result<Blocks> {
@@ -133,7 +134,7 @@ fn socket(view: &SocketView) -> Socket {
         }
         SocketKind::Stream { state: of, unread, closed: _, info } => {
             socket.drops = nonzero(info.counters.drops.named());
-            socket.state = state(*of).into();
+            socket.state = of.name().into();
             (socket.recv_queue, socket.send_queue) = (*unread as u64, info.unacked);
             socket.tcp = Some(Box::new(tcp(info)));
         }

@@ -32,7 +32,7 @@ const RECEIVE_BYTES_MAX: usize = 4 << 20;
 
 /// The sum of a TPDU whose checksum is right: what is missing to zero from its pseudo-header's.
 const fn tpdu_sum(len: usize) -> Sum {
-    Sum::from_folded(!pseudo_header_sum(len).folded())
+    Sum::from_folded(!pseudo_header_sum(fusewire_wire::tcp::NUMBER, len).folded())
 }
 
 /// UDP datagrams of one port, on an interface.

@@ -10,10 +10,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
+use fusewire_transport::machine::{Connection as _, Header as _};
 use fusewire_transport::plpmtud::{self, Search};
 
 use crate::connection::Connection;
-use crate::send_ring::HEADROOM;
+use crate::machine::Header;
 use question::{ANSWER_LEN, Keys, Kind, Nonces, QUESTION_TPDU_LEN};
 
 /// An answer is late after this; nobody is asked where he is more often.
@@ -173,7 +174,7 @@ impl Path {
             }
             Kind::New => {
                 let candidate = self.candidate.as_mut()?;
-                candidate.received += 20 + ANSWER_LEN;
+                candidate.received += Header::LEN_MIN + ANSWER_LEN;
                 let patience = (2 * round_trip + OLD_ADDRESS_TIME).min(PROBE_TIMEOUT);
                 candidate.follow_at = Some(now + patience);
                 let nonce = candidate.old;
@@ -263,19 +264,19 @@ impl Connection {
     /// What is known of the path has changed: segments are cut to fit.
     pub fn use_path(&mut self) {
         if let Some(size) = self.path.size() {
-            self.tcp.set_max_payload((size - HEADROOM) as u32);
+            self.machine.set_tpdu_len(size);
         }
     }
 
     /// The peer is at another address, over a path of which nothing is known but, without `max`, its size:
     /// what is under way went where nobody is, and leaves again as fast as a new connection's.
     pub fn follow(&mut self, now: Instant, to: SocketAddr, max: Option<usize>) {
-        tracing::info!(from = %self.tuple.remote, to = %to, "the peer's address has changed");
-        self.tuple.remote = to;
+        tracing::info!(from = %self.ends.remote, to = %to, "the peer's address has changed");
+        self.ends.remote = to;
         self.path.begin_anew(max);
-        self.tcp.path_changed();
+        self.machine.path_changed();
         self.use_path();
-        self.tcp.resend_all(now);
+        self.machine.resend_all(now);
     }
 }
 

@@ -1,14 +1,14 @@
 //! What two ends say of the path between them: questions and answers (`docs/encapsulation.md`, section 4).
 //!
-//! Both are TPDUs that no TCP would send: neither ACK, SYN nor RST is set, so a transport that does not know
-//! them drops them (RFC 9293, section 3.10.7.4). Sequence and acknowledgement number carry a nonce that
-//! nobody foretells; the tag is under a key that only the two ends of the session have, a key for each.
+//! Both are TPDUs that are no segments of a stream ([`Probe`](fusewire_transport::machine::Probe)). They carry a
+//! nonce that nobody foretells; the tag is under a key that only the two ends of the session have, a key for each.
 
 use std::net::{IpAddr, SocketAddr};
 
-use fusewire_base::Seq;
 use fusewire_session::{Draws, Exporter, MacKey, Side, TAG_LEN};
-use fusewire_wire::tcp::{Flags, Header};
+use fusewire_transport::machine::{Header as _, Says};
+
+use crate::machine::Header;
 
 /// Bytes of an address: 16 of IPv6 (IPv4 mapped: RFC 4291, section 2.5.5.2), 2 of the port.
 const ADDRESS_LEN: usize = 18;
@@ -18,8 +18,8 @@ pub const QUESTION_LEN: usize = 2 + ADDRESS_LEN + TAG_LEN;
 pub const ANSWER_LEN: usize = 2 + TAG_LEN;
 /// Bytes of a question's TPDU: less than three times the shortest segment, so that one segment from a new
 /// address is enough for one question there.
-pub const QUESTION_TPDU_LEN: usize = 20 + QUESTION_LEN;
-const _: () = assert!(QUESTION_TPDU_LEN <= 3 * 20 && ANSWER_LEN < QUESTION_LEN);
+pub const QUESTION_TPDU_LEN: usize = Header::LEN_MIN + QUESTION_LEN;
+const _: () = assert!(QUESTION_TPDU_LEN <= 3 * Header::LEN_MIN && ANSWER_LEN < QUESTION_LEN);
 
 /// What is asked. An answer to one is none to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,43 +35,6 @@ pub enum Kind {
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         [Kind::Size, Kind::New, Kind::Old].into_iter().find(|kind| *kind as u8 == byte)
-    }
-}
-
-/// Which of the two it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
-    Question = 1,
-    Answer = 2,
-}
-
-/// Tells questions and answers from segments.
-pub fn says(header: &Header) -> Option<Says> {
-    match header.flags {
-        Flags(0) => Some(Says::Question),
-        Flags::PSH => Some(Says::Answer),
-        _ => None,
-    }
-}
-
-/// The nonce of a question or an answer.
-pub fn nonce(header: &Header) -> u64 {
-    u64::from(header.seq.0) << 32 | u64::from(header.ack.0)
-}
-
-/// The header of a question or an answer; our port first.
-pub fn header(ports: (u16, u16), nonce: u64, says: Says) -> Header {
-    let flags = match says {
-        Says::Question => Flags(0),
-        Says::Answer => Flags::PSH,
-    };
-    Header {
-        src_port: ports.0,
-        dst_port: ports.1,
-        seq: Seq((nonce >> 32) as u32),
-        ack: Seq(nonce as u32),
-        flags,
-        ..Header::default()
     }
 }
 
@@ -266,16 +229,5 @@ pub(super) mod tests {
         many.draw(Kind::Size);
         assert_eq!(few.draw(Kind::New), many.draw(Kind::New));
         assert_ne!(few.draw(Kind::New), Nonces::new(&[2; 32]).draw(Kind::New));
-    }
-
-    #[test]
-    fn questions_and_answers_are_no_segments() {
-        for what in [Says::Question, Says::Answer] {
-            let header = header((1, 2), 0x0123_4567_89ab_cdef, what);
-            assert_eq!((says(&header), nonce(&header)), (Some(what), 0x0123_4567_89ab_cdef));
-            assert_eq!(header.emit_len(), 20);
-        }
-        let ack = Header { flags: Flags::ACK | Flags::PSH, ..Header::default() };
-        assert_eq!(says(&ack), None);
     }
 }

@@ -1,14 +1,11 @@
 //! Receiving: the batch's frames, one after the other, and what is no segment of a connection.
 
-use fusewire_device::encapsulation::pseudo_header_sum;
-
-use fusewire_wire::tcp::Flags;
+use fusewire_transport::machine::{Probe, Says};
 
 use super::*;
 use crate::application::{Application, Keep, One};
+use crate::machine::header_sum;
 use crate::path::Answered;
-use crate::path::question::{self, Says};
-use crate::stack::output::header_sum;
 
 impl Stack {
     /// The frame at hand is dropped.
@@ -137,11 +134,11 @@ impl Stack {
 
     fn run_timers(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some((tuple, header)) =
-            self.listening.as_mut().and_then(|l| l.listener.poll_transmit(now))
+        while let Some((remote, header)) =
+            self.listening.as_mut().and_then(|l| l.listener.poll_reply(now))
         {
             any = true;
-            self.send_alone(tuple.remote, header);
+            self.send_alone(remote, header);
         }
         self.timers.advance(now);
         while let Some(index) = self.timers.pop_expired() {
@@ -154,13 +151,13 @@ impl Stack {
                 if connection.handshake_deadline.is_some_and(|at| at <= now) {
                     connection.handshake_deadline = None;
                     if connection.is_closed() {
-                        connection.tcp.abort();
+                        connection.machine.abort();
                     } else if connection.session().is_none() {
-                        connection.fail(Error::TimedOut(connection.tuple.remote));
+                        connection.fail(Error::TimedOut(connection.ends.remote));
                         self.drops.count(Cause::Handshake);
                     }
                 }
-                connection.tcp.handle_timeout(now);
+                connection.machine.handle_timeout(now);
                 connection.listen_for_peer(now);
                 connection.rest(now);
                 self.settle(index);
@@ -199,18 +196,19 @@ impl Stack {
         frame: &[u8],
         app: &mut dyn Application,
     ) -> u64 {
-        let Ok(header) = Header::parse(frame) else {
+        let settings = settings(&self.config);
+        let Ok(header) = settings.parse(frame) else {
             self.drop_frame(Cause::Malformed);
             return 0;
         };
-        let (head, payload) = frame.split_at(usize::from(header.header_len).min(frame.len()));
-        let header_sum = pseudo_header_sum(frame.len()) + header_sum(head);
+        let (head, payload) = frame.split_at(header.header_len().min(frame.len()));
+        let header_sum = header_sum(settings, head, frame.len());
         let segment = Segment { header: &header, header_sum, payload, marked };
-        if let Some(says) = question::says(&header) {
-            self.take_probe(peer, says, &segment);
+        if let Some(probe) = header.probe() {
+            self.take_probe(peer, probe, &segment);
             return 0;
         }
-        let key = Key { remote: peer, local_port: header.dst_port, remote_port: header.src_port };
+        let key = Key { remote: peer, flow: header.flow() };
         let index = match self.cursor.last {
             Some((known, index)) if known == key => Some(index),
             _ => self.table.get(&key).copied(),
@@ -240,28 +238,22 @@ impl Stack {
             return self.drop_frame(Cause::Checksum);
         }
         let header = segment.header;
-        let tuple = Tuple {
-            local: self.device.local_addr(),
-            remote,
-            local_port: header.dst_port,
-            remote_port: header.src_port,
-        };
         if self.has_moved(now, remote, segment) {
             return;
         }
-        let Some(listening) = self.listening.as_mut().filter(|l| l.port == header.dst_port) else {
+        let Some(listening) = self.listening.as_mut().filter(|l| header.service() == Some(l.port))
+        else {
             self.drops.count(Cause::TcpStray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
-            if let Some(reply) = reset_for(header, segment.payload.len() as u32) {
+            if let Some(reply) = header.refusal(segment.payload.len() as u32) {
                 self.send_alone(remote, reply);
             }
             return;
         };
-        match listening.listener.handle_segment(now, &tuple, header, segment.payload.len() as u32) {
-            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
-                self.send_alone(remote, reply)
-            }
-            ListenerAction::Accept(tcp) => self.accept(now, tuple, *tcp, segment),
+        let ends = Ends { local: self.device.local_addr(), remote, flow: header.flow() };
+        match listening.listener.handle_stray(now, &ends, header, segment.payload.len() as u32) {
+            ListenerAction::Reply(reply) => self.send_alone(remote, reply),
+            ListenerAction::Accept(machine) => self.accept(now, ends, *machine, segment),
             ListenerAction::Drop(cause) => {
                 self.drops.count(Cause::Listener);
                 self.watch.dropped(cause.name());
@@ -269,7 +261,7 @@ impl Stack {
         }
     }
 
-    fn accept(&mut self, now: Instant, tuple: Tuple, tcp: tcp::Connection, segment: &Segment<'_>) {
+    fn accept(&mut self, now: Instant, ends: Ends, machine: Transport, segment: &Segment<'_>) {
         let Some(listening) = &mut self.listening else { return };
         listening.listener.taken();
         let handshake = match Handshake::server(&listening.server) {
@@ -280,16 +272,16 @@ impl Stack {
             }
         };
         self.push_out_handshake();
-        match self.insert(tuple, tcp, handshake) {
+        match self.insert(ends, machine, handshake) {
             Ok(index) => {
                 self.schedule_handshake(index, now);
                 let id = self.id(index);
                 // The listener's address says nothing of the path: it may be every address of this host.
-                let known = self.knows_path(tuple.remote);
-                let send_mss = known.then(|| self.tcp_config(tuple.remote).send_mss);
+                let known = self.knows_path(ends.remote);
+                let sizes = known.then(|| self.settings(ends.remote).sizes());
                 if let Some(connection) = &mut self.connections[index as usize] {
-                    if let Some(mss) = send_mss {
-                        connection.tcp.set_send_mss(mss);
+                    if let Some(sizes) = sizes {
+                        connection.machine.set_tpdu_len(sizes.send_tpdu_len);
                     }
                     connection.handle_segment(now, id, segment, &mut Keep);
                 }
@@ -300,29 +292,27 @@ impl Stack {
     }
 
     /// A question about the path, or the answer to one of ours.
-    fn take_probe(&mut self, remote: SocketAddr, says: Says, segment: &Segment<'_>) {
+    fn take_probe(&mut self, remote: SocketAddr, probe: Probe, segment: &Segment<'_>) {
         let sum = fusewire_kernels::sum(self.config.level, segment.payload);
         if !(segment.header_sum + sum).verifies() {
             return self.drop_frame(Cause::Checksum);
         }
-        let header = segment.header;
-        let (ports, nonce) = ((header.dst_port, header.src_port), question::nonce(header));
-        let key = Key { remote, local_port: ports.0, remote_port: ports.1 };
-        let known = self.table.get(&key).copied();
+        let (flow, nonce) = (segment.header.flow(), probe.nonce);
+        let known = self.table.get(&Key { remote, flow }).copied();
         // Who has moved answers from an address that we do not know; asked is only who does not move meanwhile.
-        let index = known.or_else(|| self.by_ports.get(&ports).copied());
+        let index = known.or_else(|| self.by_flow.get(&flow).copied());
         let connection = index.and_then(|index| self.connections[index as usize].as_mut());
-        let done = match (says, index, connection) {
+        let done = match (probe.says, index, connection) {
             (Says::Question, _, Some(c)) if known.is_some() => {
                 let answer = c.path.keys().and_then(|keys| keys.answer(nonce, segment.payload));
                 if let Some(answer) = &answer {
-                    let header = question::header(ports, nonce, Says::Answer);
+                    let header = Header::of_probe(flow, Probe { says: Says::Answer, nonce });
                     self.send_with(remote, header, answer, "path answer");
                 }
                 answer.is_some()
             }
             (Says::Answer, Some(index), Some(c)) => {
-                let (from, round_trip) = ((remote, c.tuple.remote), c.tcp.info().srtt);
+                let (from, round_trip) = ((remote, c.ends.remote), c.machine.info().srtt);
                 let now = self.cursor.now;
                 let answered = c.path.handle_answer(now, from, nonce, segment.payload, round_trip);
                 match answered {
@@ -347,18 +337,15 @@ impl Stack {
     /// whether the peer is still there.
     fn has_moved(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) -> bool {
         let header = segment.header;
-        let ports = (header.dst_port, header.src_port);
-        let Some(&index) = self.by_ports.get(&ports) else { return false };
+        let Some(&index) = self.by_flow.get(&header.flow()) else { return false };
         let Some(connection) = &mut self.connections[index as usize] else { return false };
-        let is_inside = header.flags.has(Flags::ACK) && !header.flags.any(Flags::SYN | Flags::RST);
-        if !is_inside || connection.session().is_none() {
+        if connection.session().is_none()
+            || !connection.machine.could_be_the_peers(now, header, segment.payload.len() as u32)
+        {
             return false;
         }
-        if !connection.tcp.could_be_the_peers(now, header, segment.payload.len() as u32) {
-            return false;
-        }
-        let len = usize::from(header.header_len) + segment.payload.len();
-        let addresses = (remote, connection.tuple.remote);
+        let len = header.header_len() + segment.payload.len();
+        let addresses = (remote, connection.ends.remote);
         let probes = connection.path.suspect(now, addresses, len, &mut self.nonces);
         for probe in probes.into_iter().flatten() {
             self.send_probe(index, probe);
@@ -370,14 +357,14 @@ impl Stack {
     fn follow(&mut self, now: Instant, index: u32, to: SocketAddr) {
         let max = self.largest_datagram(to);
         let Some(connection) = &mut self.connections[index as usize] else { return };
-        let tuple = Tuple { remote: to, ..connection.tuple };
+        let ends = Ends { remote: to, ..connection.ends };
         // Somebody else may have opened a connection from there meanwhile.
-        if self.table.contains_key(&key(&tuple)) {
+        if self.table.contains_key(&key(&ends)) {
             return;
         }
-        self.table.remove(&key(&connection.tuple));
+        self.table.remove(&key(&connection.ends));
         connection.follow(now, to, max);
-        self.table.insert(key(&tuple), index);
+        self.table.insert(key(&ends), index);
         self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
     }
 }

@@ -13,18 +13,19 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::{Device, Ecn, RxBatch, Waker};
 use fusewire_session::{
-    ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig,
+    ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig, Side,
 };
-use fusewire_transport::isn;
-use fusewire_transport::machine::{Counters, Info, Secrets};
-use fusewire_transport::tcp::{self, Listener, ListenerAction, Tuple, reset_for};
+use fusewire_transport::machine::{
+    Connection as _, Counters, Header as _, Info, Listener as _, Protocol as _, Secrets, Sizes,
+    Stage,
+};
 use fusewire_transport::timer::Wheel;
-use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Memory, Segment};
 use crate::drops::{Cause, Drops};
+use crate::machine::{Ends, Flow, Header, Listener, ListenerAction, Settings, Transport, settings};
 use crate::path::Path;
 use crate::path::question::Nonces;
 use crate::watch::Watch;
@@ -50,8 +51,7 @@ const TICK: Duration = Duration::from_micros(500);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     remote: SocketAddr,
-    local_port: u16,
-    remote_port: u16,
+    flow: Flow,
 }
 
 /// Time spent in the three steps, without system calls: the paper's packet processing time.
@@ -115,12 +115,12 @@ pub struct Stack {
     generations: Vec<u32>,
     free: Vec<u32>,
     table: HashMap<Key, u32>,
-    /// Our port and the peer's: to find a peer whose address has changed.
-    by_ports: HashMap<(u16, u16), u32>,
+    /// To find a peer whose address has changed.
+    by_flow: HashMap<Flow, u32>,
     /// Memory of the question that is being asked.
     question: Vec<u8>,
-    /// Local ports of connections that a device event ended.
-    unreachable: Vec<u16>,
+    /// Connections that a device event ended.
+    unreachable: Vec<u32>,
     nonces: Nonces,
     dirty: Vec<u32>,
     /// Connections whose events were not all taken.
@@ -129,9 +129,10 @@ pub struct Stack {
     waiting: VecDeque<ConnectionId>,
     timers: Wheel,
     listening: Option<Listening>,
-    isn: isn::Generator,
-    next_port: u16,
-    headers: Box<[[u8; MAX_HEADER_LEN]; TRANSMIT_FRAMES]>,
+    /// Keys the numbers of connections that we open.
+    key: [u8; 16],
+    next_flow: u16,
+    headers: Box<[[u8; Header::LEN_MAX]; TRANSMIT_FRAMES]>,
     planned: Vec<Planned>,
     drops: Drops,
     /// Cookies that listeners before this one gave out.
@@ -169,7 +170,7 @@ impl Stack {
             generations: Vec::new(),
             free: Vec::new(),
             table: HashMap::new(),
-            by_ports: HashMap::new(),
+            by_flow: HashMap::new(),
             question: Vec::new(),
             unreachable: Vec::new(),
             nonces: Nonces::new(seed),
@@ -178,9 +179,9 @@ impl Stack {
             waiting: VecDeque::new(),
             timers: Wheel::new(now, TICK, max),
             listening: None,
-            isn: isn::Generator::new(&key),
-            next_port: 0x8000 | u16::from_ne_bytes([seed[30], seed[31]]),
-            headers: Box::new([[0; MAX_HEADER_LEN]; TRANSMIT_FRAMES]),
+            key,
+            next_flow: u16::from_ne_bytes([seed[30], seed[31]]),
+            headers: Box::new([[0; Header::LEN_MAX]; TRANSMIT_FRAMES]),
             planned: Vec::with_capacity(TRANSMIT_FRAMES),
             drops: Drops::default(),
             cookies: 0,
@@ -223,7 +224,7 @@ impl Stack {
 
     /// SYNs answered with a cookie, because too many handshakes were half open.
     pub fn cookies(&self) -> u64 {
-        self.cookies + self.listening.as_ref().map_or(0, |l| l.listener.cookies().0)
+        self.cookies + self.listening.as_ref().map_or(0, |l| l.listener.cookies_given())
     }
 
     /// Connections that are open or closing.
@@ -255,15 +256,13 @@ impl Stack {
         client: &ClientConfig,
     ) -> Result<ConnectionId> {
         let now = self.clock.now();
-        let cfg = self.tcp_config(remote);
+        let settings = handshaking(&self.settings(remote));
         let body_len_max = self.body_len_max(client.body_len_max);
         let handshake = Handshake::client(&ClientConfig { body_len_max, ..client.clone() })?;
-        let local_port = self.free_port(remote, port);
-        let tuple =
-            Tuple { local: self.device.local_addr(), remote, local_port, remote_port: port };
-        let start = self.isn.start(now, &tuple);
-        let tcp = tcp::Connection::connect(&handshaking(&cfg), local_port, port, start, now);
-        let index = self.insert(tuple, tcp, handshake)?;
+        let flow = self.free_flow(remote, port);
+        let ends = Ends { local: self.device.local_addr(), remote, flow };
+        let machine = settings.connect(&ends, &self.key, now);
+        let index = self.insert(ends, machine, handshake)?;
         let id = self.id(index);
         self.schedule_handshake(index, now);
         self.settle(index);
@@ -274,10 +273,10 @@ impl Stack {
     /// Takes connections to `port` from now on; `Event::Connected` tells of each.
     pub fn listen(&mut self, port: u16, mut server: ServerConfig, secrets: &Secrets) {
         let local = self.device.local_addr();
-        let cfg = self.tcp_config(local);
+        let settings = handshaking(&self.settings(local));
         server.body_len_max = self.body_len_max(server.body_len_max);
         self.listening = Some(Listening {
-            listener: Listener::new(&handshaking(&cfg), self.config.backlog, secrets),
+            listener: settings.listen(self.config.backlog, secrets),
             port,
             server,
         });
@@ -336,12 +335,12 @@ impl Stack {
         }
     }
 
-    fn free_port(&mut self, remote: SocketAddr, remote_port: u16) -> u16 {
+    fn free_flow(&mut self, remote: SocketAddr, service: u16) -> Flow {
         loop {
-            self.next_port = self.next_port.wrapping_add(1) | 0x8000;
-            let key = Key { remote, local_port: self.next_port, remote_port };
-            if !self.table.contains_key(&key) {
-                return self.next_port;
+            self.next_flow = self.next_flow.wrapping_add(1);
+            let flow = settings(&self.config).flow_to(service, self.next_flow);
+            if !self.table.contains_key(&Key { remote, flow }) {
+                return flow;
             }
         }
     }
@@ -351,22 +350,22 @@ impl Stack {
         (!self.knows_path(remote)).then(|| self.device.caps().max_datagram)
     }
 
-    fn insert(&mut self, tuple: Tuple, tcp: tcp::Connection, handshake: Handshake) -> Result<u32> {
+    fn insert(&mut self, ends: Ends, machine: Transport, handshake: Handshake) -> Result<u32> {
         if self.live >= self.config.max_connections && !self.evict() {
             return Err(Error::Misuse("too many connections"));
         }
-        let cfg = self.tcp_config(tuple.remote);
+        let sizes = self.settings(ends.remote).sizes();
         let memory = Memory {
-            send_ring_records: cfg.max_segments_in_flight,
-            window_bytes: cfg.recv_window as usize,
-            open_window_bytes: cfg.initial_recv_window,
-            ranges: cfg.max_ranges,
+            send_ring_records: sizes.segments,
+            window_bytes: sizes.recv_window as usize,
+            open_window_bytes: sizes.initial_recv_window,
+            ranges: sizes.ranges,
         };
-        let path = Path::new(self.largest_datagram(tuple.remote));
+        let path = Path::new(self.largest_datagram(ends.remote));
         let ring = self.device.region(self.ring_bytes());
         let connection = Box::new(Connection::new(
-            tuple,
-            tcp,
+            ends,
+            machine,
             handshake,
             path,
             ring,
@@ -379,8 +378,8 @@ impl Stack {
             self.connections.len() as u32 - 1
         });
         self.connections[index as usize] = Some(connection);
-        self.table.insert(key(&tuple), index);
-        self.by_ports.insert((tuple.local_port, tuple.remote_port), index);
+        self.table.insert(key(&ends), index);
+        self.by_flow.insert(ends.flow, index);
         self.live += 1;
         Ok(index)
     }
@@ -438,7 +437,7 @@ impl Stack {
         send: impl FnOnce(&mut Connection, bool) -> Result<bool>,
     ) -> Result<bool> {
         let start = self.profile.is_some().then(std::time::Instant::now);
-        let remote = self.get(id).ok_or(Error::Closed)?.tuple.remote;
+        let remote = self.get(id).ok_or(Error::Closed)?.ends.remote;
         let stage = self.device.takes_memory(remote);
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
         let taken = send(connection, stage)?;
@@ -476,7 +475,7 @@ impl Stack {
     /// [`Stack::poll`].
     pub fn flush_due(&mut self) {
         let is_due = |&index: &u32| {
-            self.connections[index as usize].as_ref().is_some_and(|c| c.tcp.wants_ack())
+            self.connections[index as usize].as_ref().is_some_and(|c| c.machine.wants_ack())
         };
         if self.dirty.iter().any(is_due) {
             self.transmit();
@@ -535,12 +534,12 @@ impl Stack {
 
     /// The peer's address.
     pub fn remote_addr(&self, id: ConnectionId) -> Option<SocketAddr> {
-        Some(self.get(id)?.tuple.remote)
+        Some(self.get(id)?.ends.remote)
     }
 
     /// Estimates and counters of the transport.
     pub fn info(&self, id: ConnectionId) -> Option<Info> {
-        Some(self.get(id)?.tcp.info())
+        Some(self.get(id)?.machine.info())
     }
 
     // ---- events -------------------------------------------------------------------------------
@@ -576,7 +575,7 @@ impl Stack {
         let over = self.connections[index as usize].as_ref().is_some_and(|c| {
             c.is_closed()
                 && c.events.is_empty()
-                && c.tcp.state() == tcp::State::Closed
+                && c.machine.stage() == Stage::Closed
                 && !c.is_dirty
         });
         if over {
@@ -586,11 +585,11 @@ impl Stack {
 
     fn remove(&mut self, index: u32) {
         if let Some(connection) = self.connections[index as usize].take() {
-            self.table.remove(&key(&connection.tuple));
-            self.past.add(connection.tcp.counters());
-            let ports = (connection.tuple.local_port, connection.tuple.remote_port);
-            if self.by_ports.get(&ports) == Some(&index) {
-                self.by_ports.remove(&ports);
+            self.table.remove(&key(&connection.ends));
+            self.past.add(connection.machine.counters());
+            let flow = connection.ends.flow;
+            if self.by_flow.get(&flow) == Some(&index) {
+                self.by_flow.remove(&flow);
             }
             self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
             self.timers.cancel(index);
@@ -633,7 +632,7 @@ impl Stack {
 
     /// The handshake with a client that has taken longest, of some connections that are looked at.
     fn slowest_handshake(&mut self) -> Option<u32> {
-        let port = self.listening.as_ref()?.port;
+        self.listening.as_ref()?;
         let count = self.connections.len();
         let from = self.evict_from;
         self.evict_from = (from + EVICT_LOOKS) % count.max(1);
@@ -641,7 +640,7 @@ impl Stack {
             .map(|step| (from + step) % count)
             .filter_map(|index| {
                 let c = self.connections[index].as_ref()?;
-                let is_clients = c.tuple.local_port == port && !c.is_dirty && !c.is_eventful;
+                let is_clients = c.side == Side::Server && !c.is_dirty && !c.is_eventful;
                 let begun = c.handshake_deadline.filter(|_| is_clients)?;
                 Some((begun, index as u32))
             })
@@ -669,7 +668,7 @@ impl Stack {
     fn settle(&mut self, index: u32) {
         let Some(connection) = &mut self.connections[index as usize] else { return };
         connection.poll_transport();
-        let in_time_wait = connection.tcp.state() == tcp::State::TimeWait;
+        let in_time_wait = connection.machine.stage() == Stage::Lingering;
         let began = in_time_wait && !std::mem::replace(&mut connection.is_waiting, true);
         if !connection.events.is_empty() && !std::mem::replace(&mut connection.is_eventful, true) {
             self.eventful.push_back(index);
@@ -683,7 +682,7 @@ impl Stack {
     fn reschedule(&mut self, index: u32) {
         let Some(connection) = &self.connections[index as usize] else { return };
         let deadlines = [
-            connection.tcp.poll_timeout(),
+            connection.machine.poll_timeout(),
             connection.handshake_deadline,
             connection.silence.filter(|_| !connection.is_closed()).map(|s| s.due()),
             connection.path.poll_timeout(),
@@ -698,11 +697,13 @@ impl Stack {
 }
 
 /// The same settings for a connection whose peer is not known yet.
-fn handshaking(cfg: &tcp::Config) -> tcp::Config {
-    let initial_recv_window = cfg.initial_recv_window.min(HANDSHAKE_WINDOW);
-    tcp::Config { initial_recv_window, ..cfg.clone() }
+fn handshaking(settings: &Settings) -> Settings {
+    let (mut settings, sizes) = (settings.clone(), settings.sizes());
+    let initial_recv_window = sizes.initial_recv_window.min(HANDSHAKE_WINDOW);
+    settings.set_sizes(&Sizes { initial_recv_window, ..sizes });
+    settings
 }
 
-fn key(tuple: &Tuple) -> Key {
-    Key { remote: tuple.remote, local_port: tuple.local_port, remote_port: tuple.remote_port }
+fn key(ends: &Ends) -> Key {
+    Key { remote: ends.remote, flow: ends.flow }
 }

@@ -8,7 +8,7 @@ use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
 
 use super::*;
-use crate::observe::{count, nonzero, segment, state, tcp};
+use crate::observe::{count, nonzero, segment, tcp};
 use crate::trace::Entry;
 
 /// How long whoever asks waits for the stack to be driven.
@@ -33,8 +33,8 @@ struct Seen {
 /// A connection in numbers; the words are made where nobody waits.
 struct Numbers {
     id: ConnectionId,
-    tuple: Tuple,
-    state: tcp::State,
+    ends: Ends,
+    state: &'static str,
     info: Info,
 }
 
@@ -77,7 +77,8 @@ impl Stack {
     /// Begins a capture, as `ip::Stack::capture` does.
     fn capture(&mut self, options: Options) -> Option<Blocks> {
         let (caps, local, now) = (self.device.caps(), self.device.local_addr(), self.clock.now());
-        self.watch.begin(|| feed::of_device(caps.name, local, options, now))
+        let protocol = settings(&self.config).number();
+        self.watch.begin(|| feed::of_device(caps.name, local, protocol, options, now))
     }
 
     /// Some connections from a place on, and where the next begin.
@@ -88,9 +89,9 @@ impl Stack {
             if numbers.len() == most {
                 return (numbers, Some(index));
             }
-            let (tcp, tuple) = (&connection.tcp, connection.tuple);
+            let (machine, ends) = (&connection.machine, connection.ends);
             let id = self.id(index as u32);
-            numbers.push(Numbers { id, tuple, state: tcp.state(), info: tcp.info() });
+            numbers.push(Numbers { id, ends, state: machine.state_name(), info: machine.info() });
         }
         (numbers, None)
     }
@@ -149,7 +150,7 @@ impl Source for Seen {
             let entries = stack.get(id).map(|c| c.trace.iter().copied().collect::<Vec<Entry>>());
             (entries, stack.clock.now())
         })?;
-        Ok(entries.ok_or_else(unknown)?.iter().map(|entry| segment(entry, now)).collect())
+        Ok(entries.ok_or_else(unknown)?.iter().map(|entry| segment::<Header>(entry, now)).collect())
     }
 
     fn capture(&self, options: Options) -> io::Result<Blocks> {
@@ -187,15 +188,15 @@ fn words(head: &Head) -> StackView {
 
 /// A connection; its addresses are those of the datagrams that carry it.
 fn socket(numbers: &Numbers) -> Socket {
-    let Numbers { id, tuple, state: of, info } = numbers;
+    let Numbers { id, ends, state, info } = numbers;
     Socket {
         id: format!("{}.{}", id.index, id.generation),
         protocol: "tcp".into(),
-        state: state(*of).into(),
+        state: (*state).into(),
         recv_queue: 0,
         send_queue: info.unacked,
-        local: tuple.local,
-        remote: Some(tuple.remote),
+        local: ends.local,
+        remote: Some(ends.remote),
         drops: nonzero(info.counters.drops.named()),
         tcp: Some(Box::new(tcp(info))),
     }

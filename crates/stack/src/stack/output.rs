@@ -1,13 +1,12 @@
 //! Sending: segments from the transport, headers before their payloads, frames to the device.
 
 use fusewire_base::Sum;
-use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_device::{Region, TxFrame};
+use fusewire_transport::machine::{self as transport, Says};
 
 use super::*;
+use crate::machine::{HEADROOM, emit};
 use crate::path::Probe;
-use crate::path::question::{self, Says};
-use crate::send_ring::HEADROOM;
 
 impl Stack {
     // ---- transmission -------------------------------------------------------------------------
@@ -28,7 +27,7 @@ impl Stack {
             if let Some(connection) = &mut self.connections[index as usize] {
                 connection.is_dirty = false;
                 connection.unflushed = 0;
-                let to = connection.tuple.remote;
+                let to = connection.ends.remote;
                 if let Some(probe) = connection.path.poll_probe(now, to, &mut self.nonces) {
                     self.send_probe(index, probe);
                 }
@@ -59,11 +58,12 @@ impl Stack {
     fn transmit_batch(&mut self, now: Instant, index: u32) -> usize {
         let Some(connection) = &mut self.connections[index as usize] else { return 0 };
         let start = self.profile.is_some().then(std::time::Instant::now);
+        let settings = settings(&self.config);
         self.planned.clear();
         let mut data_segments = 0;
         while self.planned.len() < TRANSMIT_FRAMES {
-            let Some(transmit) = connection.tcp.poll_transmit(now) else { break };
-            let kind = crate::trace::Kind::leaving(&transmit, &connection.tcp);
+            let Some(transmit) = connection.machine.poll_transmit(now) else { break };
+            let kind = crate::trace::Kind::leaving(&transmit, &connection.machine);
             let len = transmit.payload.as_ref().map_or(0, |range| range.end - range.start);
             connection.trace.segment(kind, now, &transmit.header, len as u32);
             let ecn = if transmit.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct };
@@ -71,7 +71,7 @@ impl Stack {
             let planned = match &transmit.payload {
                 None => {
                     let header_len =
-                        emit(transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
+                        emit(settings, &transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
                     let header = HeaderAt::Scratch(scratch);
                     Planned { header, header_len, payload: (0, 0), ecn, kind }
                 }
@@ -89,10 +89,16 @@ impl Stack {
                     let header_len = transmit.header.emit_len();
                     let header = if located.headroom && header_len == HEADROOM {
                         let room = connection.ring.headroom_mut(from);
-                        emit(transmit.header, room, sum, to - from);
+                        emit(settings, &transmit.header, room, sum, to - from);
                         HeaderAt::Ring(from - HEADROOM)
                     } else {
-                        emit(transmit.header, &mut self.headers[scratch], sum, to - from);
+                        emit(
+                            settings,
+                            &transmit.header,
+                            &mut self.headers[scratch],
+                            sum,
+                            to - from,
+                        );
                         HeaderAt::Scratch(scratch)
                     };
                     Planned { header, header_len, payload: (from, to), ecn, kind }
@@ -111,7 +117,7 @@ impl Stack {
             return 0;
         }
         let memory = connection.ring.memory();
-        let peer = connection.tuple.remote;
+        let peer = connection.ends.remote;
         let nothing = TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct };
         let mut frames = [nothing; TRANSMIT_FRAMES];
         for (frame, planned) in frames.iter_mut().zip(&self.planned) {
@@ -142,7 +148,7 @@ impl Stack {
     ) {
         let buffer = &mut self.headers[0];
         let sum = fusewire_kernels::sum(self.config.level, payload);
-        let len = emit(header, buffer, sum, payload.len());
+        let len = emit(settings(&self.config), &header, buffer, sum, payload.len());
         let frame = TxFrame { peer: remote, header: &buffer[..len], payload, ecn: Ecn::NotEct };
         self.watch.sent_tpdus(&[frame], |_| [word, ""]);
         if let Err(error) = self.device.transmit(&[frame]) {
@@ -155,8 +161,8 @@ impl Stack {
         let Some(connection) = &self.connections[index as usize] else { return };
         let Some(keys) = connection.path.keys() else { return };
         let question = keys.question(probe.kind, probe.nonce, probe.to);
-        let ports = (connection.tuple.local_port, connection.tuple.remote_port);
-        let header = question::header(ports, probe.nonce, Says::Question);
+        let says = transport::Probe { says: Says::Question, nonce: probe.nonce };
+        let header = Header::of_probe(connection.ends.flow, says);
         let len = probe.size.saturating_sub(header.emit_len()).max(question.len());
         let mut payload = std::mem::take(&mut self.question);
         payload.clear();
@@ -173,9 +179,10 @@ impl Stack {
                 fusewire_device::Event::TooBig { peer, .. }
                 | fusewire_device::Event::Unreachable { peer } => peer,
             };
-            for connection in
-                self.connections.iter_mut().flatten().filter(|c| c.tuple.remote == peer)
-            {
+            let theirs = |(_, c): &(usize, &mut Box<Connection>)| c.ends.remote == peer;
+            let connections = self.connections.iter_mut().enumerate();
+            let connections = connections.filter_map(|(index, c)| Some((index, c.as_mut()?)));
+            for (index, connection) in connections.filter(theirs) {
                 match event {
                     fusewire_device::Event::TooBig { len, .. }
                         if connection.path.too_big(now, len) =>
@@ -184,23 +191,17 @@ impl Stack {
                     }
                     // Anyone can forge it once there is a connection; before, it saves a long wait.
                     fusewire_device::Event::Unreachable { .. }
-                        if connection.tcp.state() == tcp::State::SynSent =>
+                        if connection.machine.stage() == Stage::Calling =>
                     {
                         connection.fail(Error::Unreachable(peer));
-                        self.unreachable.push(connection.tuple.local_port);
+                        self.unreachable.push(index as u32);
                     }
                     _ => {}
                 }
             }
         }
-        while let Some(port) = self.unreachable.pop() {
-            let index = self
-                .connections
-                .iter()
-                .position(|c| c.as_ref().is_some_and(|c| c.tuple.local_port == port));
-            if let Some(index) = index {
-                self.settle(index as u32);
-            }
+        while let Some(index) = self.unreachable.pop() {
+            self.settle(index);
         }
     }
 }
@@ -223,19 +224,4 @@ fn hand_over(device: &mut dyn Device, region: &Region, mut frames: &[TxFrame<'_>
             return;
         }
     }
-}
-
-/// Writes a header with its checksum; `payload_sum` is over the `payload_len` bytes after it.
-fn emit(mut header: Header, room: &mut [u8], payload_sum: Sum, payload_len: usize) -> usize {
-    header.checksum = 0;
-    let len = header.emit(room);
-    let sum = pseudo_header_sum(len + payload_len) + header_sum(&room[..len]) + payload_sum;
-    room[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
-    len
-}
-
-/// The sum of a header: a multiple of four bytes, at most sixty.
-pub(super) fn header_sum(bytes: &[u8]) -> Sum {
-    let (words, _) = bytes.as_chunks::<4>();
-    Sum::from_words(words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum())
 }

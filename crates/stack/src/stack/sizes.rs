@@ -8,41 +8,41 @@ use super::*;
 const RECORD_OVERHEAD: u32 = 64;
 
 impl Stack {
-    /// TCP settings as the device and the path allow.
-    pub(super) fn tcp_config(&self, remote: SocketAddr) -> tcp::Config {
+    /// Settings of a connection as the device and the path allow.
+    pub(super) fn settings(&self, remote: SocketAddr) -> Settings {
         let caps = self.device.caps();
-        let mut cfg = self.config.tcp.clone();
+        let mut settings = settings(&self.config).clone();
+        let mut sizes = settings.sizes();
         let datagram =
             self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
-        let mss = |bytes: usize| u16::try_from(bytes.saturating_sub(20)).unwrap_or(u16::MAX);
-        cfg.mss = mss(datagram);
         let start = if self.knows_path(remote) { datagram } else { datagram.min(BASE_DATAGRAM) };
-        cfg.send_mss = mss(start);
-        cfg.recv_window = self.recv_window();
+        (sizes.tpdu_len, sizes.send_tpdu_len) = (datagram, start);
+        sizes.recv_window = self.recv_window();
         // A record that comes in pieces is held until it is whole, so it has to fit into the window. Of that
         // the peer may not know a segment, which is not worth saying (RFC 9293, section 3.8.6.2.2), and a part
         // of the unit in which windows are said (RFC 7323, section 2.3), wherever the record begins.
         let record = self.longest_adu().saturating_add(RECORD_OVERHEAD);
-        let unsaid = u32::from(cfg.mss) + (cfg.recv_window.max(record) >> 14) + 256;
-        cfg.initial_recv_window = record.saturating_add(unsaid);
-        cfg.recv_window = cfg.recv_window.max(cfg.initial_recv_window);
+        let unsaid = datagram as u32 + (sizes.recv_window.max(record) >> 14) + 256;
+        sizes.initial_recv_window = record.saturating_add(unsaid);
+        sizes.recv_window = sizes.recv_window.max(sizes.initial_recv_window);
         let ring_bytes = u32::try_from(self.ring_bytes()).unwrap_or(u32::MAX);
-        cfg.send_buffer = cfg.send_buffer.min(ring_bytes);
+        sizes.send_buffer = sizes.send_buffer.min(ring_bytes);
         if self.config.max_adu.is_some() {
-            cfg.send_buffer = cfg.send_buffer.max(record);
+            sizes.send_buffer = sizes.send_buffer.max(record);
         }
-        cfg
+        settings.set_sizes(&sizes);
+        settings
     }
 
     /// The largest window that the settings want and the device can hold.
     fn recv_window(&self) -> u32 {
         let buffer = u32::try_from(self.device.caps().receive_buffer_bytes).unwrap_or(u32::MAX);
-        self.config.tcp.recv_window.min(buffer.max(64 << 10))
+        settings(&self.config).sizes().recv_window.min(buffer.max(64 << 10))
     }
 
     /// The longest ADU that we take.
     fn longest_adu(&self) -> u32 {
-        let first = self.config.tcp.initial_recv_window.min(self.recv_window());
+        let first = settings(&self.config).sizes().initial_recv_window.min(self.recv_window());
         let fits = first.saturating_sub(RECORD_OVERHEAD).max(1);
         self.config.max_adu.unwrap_or(fits)
     }

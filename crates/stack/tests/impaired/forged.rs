@@ -74,7 +74,7 @@ impl Forging {
         let mut head = [0; MAX_HEADER_LEN];
         h.checksum = 0;
         let len = h.emit(&mut head);
-        let sum = pseudo_header_sum(len + payload.len()) + Sum::of(&head[..len]);
+        let sum = pseudo_header_sum(6, len + payload.len()) + Sum::of(&head[..len]);
         head[16..18].copy_from_slice(&(sum + Sum::of(&payload)).checksum().to_be_bytes());
         let (peer, header) = (frame.peer, &head[..len]);
         let forged = TxFrame { peer, header, payload: &payload, ecn: Ecn::Ce };

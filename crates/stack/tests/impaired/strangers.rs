@@ -30,7 +30,7 @@ impl Stranger {
         let mut head = [0; MAX_HEADER_LEN];
         header.checksum = 0;
         let len = header.emit(&mut head);
-        let sum = pseudo_header_sum(len + payload.len()) + Sum::of(&head[..len]);
+        let sum = pseudo_header_sum(6, len + payload.len()) + Sum::of(&head[..len]);
         head[16..18].copy_from_slice(&(sum + Sum::of(payload)).checksum().to_be_bytes());
         let frame =
             TxFrame { peer: B.parse().unwrap(), header: &head[..len], payload, ecn: Ecn::NotEct };

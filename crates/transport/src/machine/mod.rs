@@ -1,14 +1,223 @@
-//! What is common to transport machines: what goes into a connection without I/O and what comes out of it.
+//! What a transport machine is: connections that do no I/O, read no clock and see no payload byte.
+//!
+//! A machine is what implements these four traits. `stack` is written against them, and says at one place which
+//! machine it drives; TCP's implementation is `tcp::machine`.
+//!
+//! | trait | who implements it for TCP | what |
+//! |---|---|---|
+//! | [`Protocol`] | `tcp::Config` | settings, from which connections and listeners are made |
+//! | [`Header`] | `wire::tcp::Header` | what lies before the payload |
+//! | [`Connection`] | `tcp::Connection` | one connection |
+//! | [`Listener`] | `tcp::Listener` | those that are not open yet |
+//!
+//! A received TPDU takes three steps. [`Connection::handle_initial`] looks at the header and plans where the payload
+//! goes; the caller runs the integrated step over the bytes; [`Connection::handle_final`] takes its verdict. To send,
+//! a range of the stream is reserved, written and committed; [`Connection::poll_transmit`] then gives headers, and
+//! ranges of offsets that were committed. After any of these there may be events, transmissions, and another timeout.
 
 mod drops;
 mod info;
 mod segments;
 mod settings;
 
+use core::fmt::Debug;
+use core::hash::Hash;
+use core::net::SocketAddr;
+
+use fusewire_base::Instant;
+
 pub use drops::{DropCause, Drops};
 pub use info::{CongestionPhase, Counters, Info};
 pub use segments::{
-    Again, Cut, Event, Initial, PayloadPlan, Reservation, ResetCause, Transmit, TransmitKind,
-    Verdict,
+    Again, Cut, Event, Initial, ListenerAction, Note, PayloadPlan, Probe, Reservation, ResetCause,
+    Says, Stage, Transmit, TransmitKind, Verdict,
 };
-pub use settings::{KeepAlive, Secrets};
+pub use settings::{Ends, KeepAlive, Secrets, Sizes};
+
+use crate::isn::Key;
+
+/// What names a connection of the protocol `P` between two addresses.
+pub type Flow<P> = <<P as Protocol>::Header as Header>::Flow;
+
+/// A protocol's settings, from which its connections are made.
+pub trait Protocol: Clone + Debug {
+    /// Its header.
+    type Header: Header;
+    /// One connection.
+    type Connection: Connection<Header = Self::Header>;
+    /// Connections that are not open yet.
+    type Listener: Listener<Protocol = Self>;
+
+    /// Its name in views, in small letters.
+    fn name(&self) -> &'static str;
+    /// Its number in the headers of IP.
+    fn number(&self) -> u8;
+    /// Whether the checksum covers a pseudo-header besides header and payload.
+    fn sums_pseudo_header(&self) -> bool;
+
+    /// Reads the header that `bytes` begin with.
+    ///
+    /// # Errors
+    /// Bytes that are no header.
+    fn parse(&self, bytes: &[u8]) -> Result<Self::Header, fusewire_wire::Error>;
+
+    /// How much memory these settings ask for.
+    fn sizes(&self) -> Sizes;
+    /// Other sizes: what path, device and memory carry.
+    fn set_sizes(&mut self, sizes: &Sizes);
+
+    /// What names the `nth` connection that one end opens to a service of the other's; not two of `2^15` in a row are
+    /// alike.
+    fn flow_to(&self, service: u16, nth: u16) -> Flow<Self>;
+    /// An active open. `key` makes the numbers that nobody else shall guess.
+    fn connect(&self, ends: &Ends<Flow<Self>>, key: &Key, now: Instant) -> Self::Connection;
+    /// Passive opens, of at most `backlog` connections at once that are not taken.
+    fn listen(&self, backlog: usize, secrets: &Secrets) -> Self::Listener;
+}
+
+/// A protocol's header.
+pub trait Header: Copy + Debug {
+    /// What names a connection between two addresses: the ports, or a key.
+    type Flow: Copy + Eq + Hash + Debug;
+
+    /// Bytes of the shortest and of the longest header.
+    const LEN_MIN: usize;
+    /// See `LEN_MIN`.
+    const LEN_MAX: usize;
+    /// Bytes of the header of most segments with payload: so much room lies before a record, for it to be written to.
+    const HEADROOM: usize;
+    /// Where the Internet checksum lies in it, of two bytes.
+    const CHECKSUM_AT: usize;
+    /// Letters of the bits of [`Note::flags`], the lowest first.
+    const FLAGS: &'static str;
+
+    /// Bytes before the payload, of a header that was parsed.
+    fn header_len(&self) -> usize;
+    /// Bytes that [`Header::emit`] writes.
+    fn emit_len(&self) -> usize;
+    /// Writes it and returns its length. The checksum is zero in what a machine gives out.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`Header::emit_len`].
+    fn emit(&self, out: &mut [u8]) -> usize;
+
+    /// The connection that it is for, as who receives it names it.
+    fn flow(&self) -> Self::Flow;
+    /// The service that it asks for, if a listener is to see it.
+    fn service(&self) -> Option<u16>;
+    /// What is said to a segment for which there is neither connection nor listener, if anything.
+    fn refusal(&self, payload_len: u32) -> Option<Self>;
+    /// What a trace shows.
+    fn note(&self) -> Note;
+
+    /// What it says of the path, if it is no segment of a stream.
+    fn probe(&self) -> Option<Probe>;
+    /// A header that says this of the path, to the peer of `flow`.
+    fn of_probe(flow: Self::Flow, probe: Probe) -> Self;
+}
+
+/// A connection without I/O.
+pub trait Connection: Debug {
+    /// Its protocol's header.
+    type Header: Header;
+
+    /// The initial step: where the payload goes. Changes nothing but counters.
+    fn handle_initial(&mut self, now: Instant, h: &Self::Header, payload_len: u32) -> Initial;
+    /// The final step: takes the segment with what the integrated step found, or forgets it. It was `marked` when the
+    /// layer below says that there was congestion on its way.
+    fn handle_final(
+        &mut self,
+        now: Instant,
+        h: &Self::Header,
+        initial: &Initial,
+        verdict: Verdict,
+        marked: bool,
+    );
+    /// Whether a segment that came another way could be the peer's: who does not see the connection's segments does
+    /// not guess one. Changes nothing.
+    fn could_be_the_peers(&self, now: Instant, h: &Self::Header, payload_len: u32) -> bool;
+
+    /// Bytes that may be reserved now.
+    fn send_room(&self) -> u32;
+    /// Bytes that may be reserved, queued and in flight together.
+    fn send_buffer(&self) -> u32;
+    /// Most payload bytes in one segment now.
+    fn max_payload(&self) -> u32;
+    /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
+    fn reserve(&mut self, len: u32) -> Option<Reservation>;
+    /// The reserved bytes are written: queues them.
+    fn commit(&mut self, reservation: Reservation, cut: Cut);
+    /// No more will be sent. Receiving goes on.
+    fn finish(&mut self);
+    /// Ends the connection at once. An open reservation is void.
+    fn abort(&mut self);
+
+    /// The application has consumed everything below the stream offset `upto`.
+    fn consumed(&mut self, upto: u64);
+    /// The receiver holds more than it did: the window is at least `bytes`, as far as the settings let it.
+    fn widen_window(&mut self, bytes: u32);
+    /// An acknowledgement should leave now.
+    fn wants_ack(&self) -> bool;
+
+    /// The next segment to put on the wire; `None` until something happens or `poll_timeout` comes.
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<Self::Header>>;
+    /// Why what is sent again now is sent again.
+    fn again(&self) -> Again;
+    /// What happened; `None` when there is nothing new.
+    fn poll_event(&mut self) -> Option<Event>;
+    /// When to call [`Connection::handle_timeout`] at the latest.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The path carries so many bytes of header and payload together.
+    fn set_tpdu_len(&mut self, bytes: usize);
+    /// The peer is reached over another path now: estimates and windows begin anew.
+    fn path_changed(&mut self);
+    /// What is in flight did not arrive, which is no sign of congestion: it is sent again.
+    fn resend_all(&mut self, now: Instant);
+
+    /// How an idle connection is probed.
+    fn keep_alive(&self) -> Option<KeepAlive>;
+    /// Probes on an idle connection, or none, from `now` on.
+    fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>);
+    /// When something acceptable last came from the peer.
+    fn heard_at(&self) -> Instant;
+
+    /// How far it has come.
+    fn stage(&self) -> Stage;
+    /// Its state as `ss` spells it.
+    fn state_name(&self) -> &'static str;
+    /// Estimates and counters.
+    fn info(&self) -> Info;
+    /// The counters alone: cheap.
+    fn counters(&self) -> &Counters;
+}
+
+/// Passive opens.
+pub trait Listener: Debug {
+    /// What its connections are made with.
+    type Protocol: Protocol;
+
+    /// A segment came that belongs to no connection, and is for this service. Its checksum was verified.
+    fn handle_stray(
+        &mut self,
+        now: Instant,
+        ends: &Ends<Flow<Self::Protocol>>,
+        h: &<Self::Protocol as Protocol>::Header,
+        payload_len: u32,
+    ) -> ListenerAction<Self::Protocol>;
+    /// An answer that is due again, and whom it is for. Call until `None`.
+    fn poll_reply(
+        &mut self,
+        now: Instant,
+    ) -> Option<(SocketAddr, <Self::Protocol as Protocol>::Header)>;
+    /// When to call `poll_reply` at the latest.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// The application took an accepted connection, or it died before.
+    fn taken(&mut self);
+    /// Half-open connections.
+    fn half_open(&self) -> usize;
+    /// Answers for which nothing was kept, because too many connections were half open.
+    fn cookies_given(&self) -> u64;
+}

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::DropCause;
+use super::{DropCause, Protocol};
 
 /// A range of the send stream that will be written and then committed. A reservation that was begun is
 /// committed, or the connection is aborted.
@@ -176,4 +176,59 @@ pub enum Event {
     TimedOut,
     /// Both directions finished in order, or an error event came before; the machine may be dropped.
     Closed,
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// We have called, and nothing is known of the peer yet.
+    Calling,
+    /// The peer has answered, and not all is said.
+    Open,
+    /// Over; what may still be in the network dies out.
+    Lingering,
+    /// No connection, or one that is over.
+    Closed,
+}
+
+/// What a listener does with a segment.
+#[derive(Debug)]
+pub enum ListenerAction<P: Protocol> {
+    /// Send this: the handshake goes on, or the segment is refused.
+    Reply(P::Header),
+    /// Here is the connection. Hand the same segment to it: it may carry payload. See
+    /// [`Listener::taken`](super::Listener::taken).
+    Accept(Box<P::Connection>),
+    /// Nothing to do; it was counted.
+    Drop(DropCause),
+}
+
+/// What two ends say of the path between them, in TPDUs that are no segments of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Which of the two it is.
+    pub says: Says,
+    /// What nobody foretells: an answer has its question's.
+    pub nonce: u64,
+}
+
+/// Question or answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "there is no more to say")]
+pub enum Says {
+    Question = 1,
+    Answer = 2,
+}
+
+/// What a trace shows of a header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// Sequence number, its lower half if it is longer.
+    pub seq: u32,
+    /// What it acknowledges, likewise.
+    pub ack: u32,
+    /// The window field.
+    pub window: u16,
+    /// Flags; [`Header::FLAGS`](super::Header::FLAGS) has their letters.
+    pub flags: u8,
 }

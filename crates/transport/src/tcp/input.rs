@@ -122,7 +122,9 @@ impl Connection {
     /// timestamp are near what the peer would send now. Somebody who only knows the ports, or has a
     /// connection with the same ports from elsewhere, does not guess that. Changes nothing.
     pub fn could_be_the_peers(&self, now: Instant, h: &Header, payload_len: u32) -> bool {
-        let synchronised = !matches!(self.state, State::Closed | State::SynSent);
+        let synchronised = !matches!(self.state, State::Closed | State::SynSent)
+            && h.flags.has(Flags::ACK)
+            && !h.flags.any(Flags::SYN | Flags::RST);
         let Some(start) = self.recv.position_of(h.seq).filter(|_| synchronised) else {
             return false;
         };

@@ -16,6 +16,7 @@
 //! | `state` | the states of the diagram |
 //! | `options` | what may be changed while it is open |
 //! | `listener` | passive open: half-open connections, SYN cookies |
+//! | `machine` | the traits that every transport machine implements |
 
 mod ack;
 mod config;
@@ -24,6 +25,7 @@ mod control;
 mod info;
 mod input;
 mod listener;
+mod machine;
 mod options;
 mod output;
 mod packets;
@@ -38,6 +40,7 @@ mod window;
 pub use config::{Config, Tuple};
 pub use connection::{Connection, MIN_PAYLOAD};
 pub use listener::{Listener, ListenerAction, reset_for};
+pub use machine::Ports;
 pub use state::State;
 
 /// A segment to put on the wire.

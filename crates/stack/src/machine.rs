@@ -1,0 +1,71 @@
+//! Which transport machine carries the encapsulated connections: the one place that says so. Everything around a
+//! connection, from [`Stack`](crate::Stack) to [`Path`](crate::path::Path), is written against
+//! [`fusewire_transport::machine`] alone.
+//!
+//! That this is so the compiler proves: the unit tests of this crate are built over a machine of their own
+//! ([`toy`]), which has nothing of TCP's but the traits. (`ip` is ordinary TCP over IP, and says so.)
+
+use fusewire_base::Sum;
+use fusewire_device::encapsulation::pseudo_header_sum;
+use fusewire_transport::machine::{self, Header as _, Protocol};
+
+use crate::config::Config;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod toy;
+
+#[cfg(not(test))]
+pub use fusewire_transport::tcp::Config as Settings;
+#[cfg(test)]
+pub use toy::Settings;
+
+pub type Transport = <Settings as Protocol>::Connection;
+pub type Listener = <Settings as Protocol>::Listener;
+pub type ListenerAction = machine::ListenerAction<Settings>;
+pub type Header = <Settings as Protocol>::Header;
+pub type Flow = <Header as machine::Header>::Flow;
+pub type Ends = machine::Ends<Flow>;
+
+/// Room for a header before each record.
+pub const HEADROOM: usize = Header::HEADROOM;
+
+/// The machine's settings within those of a stack.
+#[cfg(not(test))]
+#[inline]
+pub fn settings(config: &Config) -> &Settings {
+    &config.tcp
+}
+
+#[cfg(test)]
+pub fn settings(_: &Config) -> &Settings {
+    &toy::SETTINGS
+}
+
+/// The sum over what the checksum covers besides the payload: `head`, whose length is a multiple of four, and the
+/// pseudo-header of a TPDU of `len` bytes, where the protocol has one.
+#[inline]
+pub fn header_sum(settings: &Settings, head: &[u8], len: usize) -> Sum {
+    let (words, _) = head.as_chunks::<4>();
+    let sum = Sum::from_words(words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum());
+    if settings.sums_pseudo_header() {
+        pseudo_header_sum(settings.number(), len) + sum
+    } else {
+        sum
+    }
+}
+
+/// Writes a header with its checksum; `payload_sum` is over the `payload_len` bytes after it.
+pub fn emit(
+    settings: &Settings,
+    header: &Header,
+    room: &mut [u8],
+    payload_sum: Sum,
+    payload_len: usize,
+) -> usize {
+    let len = header.emit(room);
+    let sum = header_sum(settings, &room[..len], len + payload_len) + payload_sum;
+    room[Header::CHECKSUM_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+    len
+}

@@ -1,0 +1,377 @@
+//! TCP as one of the machines ([`crate::machine`]), where a TPDU is a datagram's payload (`docs/encapsulation.md`).
+//!
+//! Both ends say what they know of the path in TPDUs that no TCP sends (section 4 there): neither ACK, SYN nor RST is
+//! set, so a transport that does not know them drops them (RFC 9293, section 3.10.7.4). Sequence and acknowledgement
+//! number carry the nonce.
+
+use fusewire_base::{Instant, Seq};
+use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN, MIN_HEADER_LEN, TIMESTAMP_HEADER_LEN};
+
+use super::{Config, Connection, Listener, ListenerAction, State, Tuple, reset_for};
+use crate::isn::{Generator, Key};
+use crate::machine::{
+    self, Again, Counters, Cut, Ends, Event, Info, Initial, KeepAlive, Note, Probe, Reservation,
+    Says, Secrets, Sizes, Stage, Transmit, Verdict,
+};
+use core::net::SocketAddr;
+
+/// The ports of a connection, as one of its ends sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ports {
+    /// Ours.
+    pub local: u16,
+    /// The peer's.
+    pub remote: u16,
+}
+
+/// What a TPDU of so many bytes carries besides a header without options: payload and options.
+fn mss(tpdu_len: usize) -> u16 {
+    u16::try_from(tpdu_len.saturating_sub(MIN_HEADER_LEN)).unwrap_or(u16::MAX)
+}
+
+fn tuple(ends: &Ends<Ports>) -> Tuple {
+    let Ends { local, remote, flow } = *ends;
+    Tuple { local, remote, local_port: flow.local, remote_port: flow.remote }
+}
+
+impl machine::Protocol for Config {
+    type Header = Header;
+    type Connection = Connection;
+    type Listener = Listener;
+
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    #[inline]
+    fn number(&self) -> u8 {
+        fusewire_wire::tcp::NUMBER
+    }
+
+    #[inline]
+    fn sums_pseudo_header(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn parse(&self, bytes: &[u8]) -> Result<Header, fusewire_wire::Error> {
+        Header::parse(bytes)
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            tpdu_len: usize::from(self.mss) + MIN_HEADER_LEN,
+            send_tpdu_len: usize::from(self.send_mss) + MIN_HEADER_LEN,
+            recv_window: self.recv_window,
+            initial_recv_window: self.initial_recv_window,
+            send_buffer: self.send_buffer,
+            segments: self.max_segments_in_flight,
+            ranges: self.max_ranges,
+        }
+    }
+
+    fn set_sizes(&mut self, sizes: &Sizes) {
+        (self.mss, self.send_mss) = (mss(sizes.tpdu_len), mss(sizes.send_tpdu_len));
+        (self.recv_window, self.initial_recv_window) =
+            (sizes.recv_window, sizes.initial_recv_window);
+        self.send_buffer = sizes.send_buffer;
+        (self.max_segments_in_flight, self.max_ranges) = (sizes.segments, sizes.ranges);
+    }
+
+    fn flow_to(&self, service: u16, nth: u16) -> Ports {
+        Ports { local: nth | 0x8000, remote: service }
+    }
+
+    fn connect(&self, ends: &Ends<Ports>, key: &Key, now: Instant) -> Connection {
+        let start = Generator::new(key).start(now, &tuple(ends));
+        Connection::connect(self, ends.flow.local, ends.flow.remote, start, now)
+    }
+
+    fn listen(&self, backlog: usize, secrets: &Secrets) -> Listener {
+        Listener::new(self, backlog, secrets)
+    }
+}
+
+impl machine::Header for Header {
+    type Flow = Ports;
+
+    const LEN_MIN: usize = MIN_HEADER_LEN;
+    const LEN_MAX: usize = MAX_HEADER_LEN;
+    /// Of an established connection with timestamps.
+    const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
+    const CHECKSUM_AT: usize = 16;
+    const FLAGS: &'static str = "FSRPAUEW";
+
+    #[inline]
+    fn header_len(&self) -> usize {
+        usize::from(self.header_len)
+    }
+
+    #[inline]
+    fn emit_len(&self) -> usize {
+        Header::emit_len(self)
+    }
+
+    #[inline]
+    fn emit(&self, out: &mut [u8]) -> usize {
+        Header::emit(self, out)
+    }
+
+    #[inline]
+    fn flow(&self) -> Ports {
+        Ports { local: self.dst_port, remote: self.src_port }
+    }
+
+    fn service(&self) -> Option<u16> {
+        Some(self.dst_port)
+    }
+
+    fn refusal(&self, payload_len: u32) -> Option<Header> {
+        reset_for(self, payload_len)
+    }
+
+    #[inline]
+    fn note(&self) -> Note {
+        Note { seq: self.seq.0, ack: self.ack.0, window: self.window, flags: self.flags.0 }
+    }
+
+    #[inline]
+    fn probe(&self) -> Option<Probe> {
+        let says = match self.flags {
+            Flags(0) => Says::Question,
+            Flags::PSH => Says::Answer,
+            _ => return None,
+        };
+        Some(Probe { says, nonce: u64::from(self.seq.0) << 32 | u64::from(self.ack.0) })
+    }
+
+    fn of_probe(flow: Ports, probe: Probe) -> Header {
+        let flags = match probe.says {
+            Says::Question => Flags(0),
+            Says::Answer => Flags::PSH,
+        };
+        Header {
+            src_port: flow.local,
+            dst_port: flow.remote,
+            seq: Seq((probe.nonce >> 32) as u32),
+            ack: Seq(probe.nonce as u32),
+            flags,
+            ..Header::default()
+        }
+    }
+}
+
+impl machine::Connection for Connection {
+    type Header = Header;
+
+    #[inline]
+    fn handle_initial(&mut self, now: Instant, h: &Header, payload_len: u32) -> Initial {
+        Connection::handle_initial(self, now, h, payload_len)
+    }
+
+    #[inline]
+    fn handle_final(
+        &mut self,
+        now: Instant,
+        h: &Header,
+        initial: &Initial,
+        verdict: Verdict,
+        marked: bool,
+    ) {
+        Connection::handle_final(self, now, h, initial, verdict, marked);
+    }
+
+    fn could_be_the_peers(&self, now: Instant, h: &Header, payload_len: u32) -> bool {
+        Connection::could_be_the_peers(self, now, h, payload_len)
+    }
+
+    #[inline]
+    fn send_room(&self) -> u32 {
+        Connection::send_room(self)
+    }
+
+    #[inline]
+    fn send_buffer(&self) -> u32 {
+        Connection::send_buffer(self)
+    }
+
+    #[inline]
+    fn max_payload(&self) -> u32 {
+        Connection::max_payload(self)
+    }
+
+    #[inline]
+    fn reserve(&mut self, len: u32) -> Option<Reservation> {
+        Connection::reserve(self, len)
+    }
+
+    #[inline]
+    fn commit(&mut self, reservation: Reservation, cut: Cut) {
+        Connection::commit(self, reservation, cut);
+    }
+
+    fn finish(&mut self) {
+        Connection::finish(self);
+    }
+
+    fn abort(&mut self) {
+        Connection::abort(self);
+    }
+
+    #[inline]
+    fn consumed(&mut self, upto: u64) {
+        Connection::consumed(self, upto);
+    }
+
+    fn widen_window(&mut self, bytes: u32) {
+        Connection::widen_window(self, bytes);
+    }
+
+    #[inline]
+    fn wants_ack(&self) -> bool {
+        Connection::wants_ack(self)
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<Header>> {
+        Connection::poll_transmit(self, now)
+    }
+
+    fn again(&self) -> Again {
+        Connection::again(self)
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<Event> {
+        Connection::poll_event(self)
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        Connection::poll_timeout(self)
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, now: Instant) {
+        Connection::handle_timeout(self, now);
+    }
+
+    fn set_tpdu_len(&mut self, bytes: usize) {
+        self.set_send_mss(mss(bytes));
+    }
+
+    fn path_changed(&mut self) {
+        Connection::path_changed(self);
+    }
+
+    fn resend_all(&mut self, now: Instant) {
+        Connection::resend_all(self, now);
+    }
+
+    fn keep_alive(&self) -> Option<KeepAlive> {
+        Connection::keep_alive(self)
+    }
+
+    fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
+        Connection::set_keep_alive(self, now, keep_alive);
+    }
+
+    #[inline]
+    fn heard_at(&self) -> Instant {
+        Connection::heard_at(self)
+    }
+
+    #[inline]
+    fn stage(&self) -> Stage {
+        match self.state {
+            State::SynSent => Stage::Calling,
+            State::TimeWait => Stage::Lingering,
+            State::Closed => Stage::Closed,
+            _ => Stage::Open,
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        self.state.name()
+    }
+
+    fn info(&self) -> Info {
+        Connection::info(self)
+    }
+
+    fn counters(&self) -> &Counters {
+        Connection::counters(self)
+    }
+}
+
+impl machine::Listener for Listener {
+    type Protocol = Config;
+
+    fn handle_stray(
+        &mut self,
+        now: Instant,
+        ends: &Ends<Ports>,
+        h: &Header,
+        payload_len: u32,
+    ) -> machine::ListenerAction<Config> {
+        match self.handle_segment(now, &tuple(ends), h, payload_len) {
+            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
+                machine::ListenerAction::Reply(reply)
+            }
+            ListenerAction::Accept(connection) => machine::ListenerAction::Accept(connection),
+            ListenerAction::Drop(cause) => machine::ListenerAction::Drop(cause),
+        }
+    }
+
+    fn poll_reply(&mut self, now: Instant) -> Option<(SocketAddr, Header)> {
+        self.poll_transmit(now).map(|(tuple, header)| (tuple.remote, header))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Listener::poll_timeout(self)
+    }
+
+    fn taken(&mut self) {
+        Listener::taken(self);
+    }
+
+    fn half_open(&self) -> usize {
+        Listener::half_open(self)
+    }
+
+    fn cookies_given(&self) -> u64 {
+        self.cookies().0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Header as _, Protocol as _};
+
+    #[test]
+    fn questions_and_answers_about_the_path_are_no_segments() {
+        let flow = Ports { local: 1, remote: 2 };
+        for says in [Says::Question, Says::Answer] {
+            let probe = Probe { says, nonce: 0x0123_4567_89ab_cdef };
+            let header = Header::of_probe(flow, probe);
+            assert_eq!(header.probe(), Some(probe));
+            assert_eq!(header.emit_len(), Header::LEN_MIN);
+            assert_eq!(header.flow(), Ports { local: 2, remote: 1 });
+        }
+        let ack = Header { flags: Flags::ACK | Flags::PSH, ..Header::default() };
+        assert_eq!(ack.probe(), None);
+    }
+
+    #[test]
+    fn sizes_are_what_was_set() {
+        let mut config = Config::default();
+        let own = config.sizes();
+        assert_eq!(own.tpdu_len, 1472);
+        let sizes = Sizes { tpdu_len: 9000, send_tpdu_len: 1200, recv_window: 1 << 20, ..own };
+        config.set_sizes(&sizes);
+        assert_eq!(config.sizes(), sizes);
+        config.set_sizes(&Sizes { tpdu_len: 1 << 20, ..sizes });
+        assert_eq!(config.mss, u16::MAX);
+    }
+}
