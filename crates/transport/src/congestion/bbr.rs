@@ -431,7 +431,8 @@ impl Bbr {
         if !self.full_bw_reached || self.adapt_long_term_model() {
             return;
         }
-        match self.mode {
+        let mode = self.mode;
+        match mode {
             Mode::ProbeBwDown | Mode::ProbeBwCruise if self.is_time_to_probe_bw() => {
                 self.start_probe_bw_refill();
             }
@@ -440,11 +441,9 @@ impl Bbr {
                 self.is_bw_probe_sample = true;
                 self.start_probe_bw_up();
             }
-            Mode::ProbeBwUp => {
-                if self.is_time_to_go_down() {
-                    self.prev_probe_too_high = false;
-                    self.start_probe_bw_down();
-                }
+            Mode::ProbeBwUp if self.is_time_to_go_down() => {
+                self.prev_probe_too_high = false;
+                self.start_probe_bw_down();
             }
             _ => {}
         }
