@@ -185,6 +185,9 @@ impl Drop for Place {
     }
 }
 
+/// What was dropped, by cause, and how many cookies were given out.
+type Dropped = (Vec<(&'static str, u64)>, u64);
+
 /// A server over one stack that listens.
 pub struct Server {
     stack: Stack,
@@ -197,8 +200,8 @@ pub struct Server {
     alarms_set: u64,
     scratch: Scratch,
     clock: Clock,
-    /// What was dropped and how many cookies were given out when it was last told, and when that was.
-    told: ((Vec<(&'static str, u64)>, u64), Instant),
+    /// As it was last told, and when that was.
+    told: (Dropped, Instant),
     /// Where clients are invited that want shared memory.
     invitations: Option<Invitations>,
     /// Steps since the device was looked at.

@@ -90,11 +90,11 @@ impl Inner {
 
     /// What the interface says; when it is gone, everybody is told.
     fn heed<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
-        result.or_else(|error| {
+        result.map_err(|error| {
             tracing::error!(%error, "the interface is gone");
             self.broken = Some(error.kind());
             self.has_news = true;
-            Err(io::Error::new(error.kind(), Error::Interface))
+            io::Error::new(error.kind(), Error::Interface)
         })
     }
 
