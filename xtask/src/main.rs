@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod change_table;
 mod changed;
 mod ci;
 mod compliance;

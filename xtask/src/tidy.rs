@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::change_table;
 use crate::compliance;
 use crate::house::{self, House};
 use crate::shell::{Result, cargo, root};
@@ -41,6 +42,7 @@ pub fn run() -> Result {
     imports(&metadata, &house, &mut breaches);
     let rooms = Rooms::of(&house, &root(), &mut breaches);
     readme(&house, &read(&root().join("README.md"))?, &mut breaches);
+    change_table::check(&read(&root().join(house::PAGE))?, &mut breaches);
     licences(&metadata, &mut breaches);
     compliance::check(&mut breaches)?;
     let mut tidy = Tidy { house: &house, rooms: &rooms, breaches: &mut breaches };
