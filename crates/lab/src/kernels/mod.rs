@@ -141,11 +141,12 @@ mod tests {
                 assert!(line.integrated > 0.0 && line.blocked > 0.0 && line.sequential > 0.0);
                 let reference = line.pipeline.starts_with("copy")
                     || line.pipeline.contains("gcm")
+                    || line.pipeline.contains("aegis")
                     || line.pipeline.contains("poly1305");
                 assert_eq!(line.reference.is_some(), reference, "{}", line.pipeline);
                 assert!(line.level == level.name());
             });
-            assert_eq!(lines, sizes.len() * 14, "seven pipelines, two directions");
+            assert_eq!(lines, sizes.len() * 18, "nine pipelines, two directions");
             let mut forms = Vec::new();
             let wanted = |name: &str| name == "cxor";
             plan.wanted = &wanted;
