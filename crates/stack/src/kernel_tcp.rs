@@ -131,8 +131,8 @@ impl Connection {
     }
 
     /// From now on the kernel ends the connection when the peer's host is silent, or takes nothing of what was
-    /// sent, for the time that both sides agreed on ([`Options::idle_timeout`](fusewire_session::Options::idle_timeout)); an idle one is asked at a third
-    /// of it (RFC 9293 section 3.8.4, RFC 5482).
+    /// sent, for the time that both sides agreed on
+    /// ([`Options::idle_timeout`](fusewire_session::Options::idle_timeout)); an idle one is asked at a third of it (RFC 9293 section 3.8.4, RFC 5482).
     ///
     /// # Errors
     /// [`Error::Os`].

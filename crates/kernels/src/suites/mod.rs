@@ -1,7 +1,7 @@
 //! The cipher suites: one static entry each, which kernels, session, program and documents read.
 //!
 //! To add one: a file here with its [`Suite`], and its place in [`Cipher::ALL`]. What its entry binds is a
-//! [`Pipeline`](crate::transform::Pipeline): [`Staged`](crate::staged::Staged) makes one of a cipher that is a
+//! [`Pipeline`]: [`Staged`](crate::staged::Staged) makes one of a cipher that is a
 //! stage and gives a tag, [`tagless::bind`](crate::tagless::bind) of one without a tag,
 //! [`LibraryLoops`](crate::library::LibraryLoops) of one that is the library's. `docs/records.md` has the table, and a test of `session` compares.
 #![forbid(unsafe_code)]
