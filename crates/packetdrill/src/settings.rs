@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::tcp::Config;
 
 /// See the module.
@@ -128,7 +129,11 @@ impl Settings {
                 1 => true,
                 _ => role == Role::Server,
             },
-            congestion: algorithm.trim().parse().unwrap_or_default(),
+            // Scripts are written for Linux's default: a machine's own default, such as bbr, is none of theirs.
+            congestion: match algorithm.trim() {
+                "reno" => Algorithm::NewReno,
+                _ => Algorithm::default(),
+            },
             pacing: self.device_paces(),
             nagle: true,
             delayed_ack: Duration::from_millis(40),
