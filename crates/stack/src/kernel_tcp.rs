@@ -160,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// The stream, for timeouts and shutting down.
+    /// The stream, for its options and for shutting it down; waits end by `Link::recv_timeout`, not by its timeouts.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }

@@ -152,9 +152,6 @@ impl Ring {
         runs: &[Run],
         zero_copy: bool,
     ) -> io::Result<usize> {
-        if self.is_broken {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
         messages.describe_runs(v6_socket, frames, runs);
         let count = runs.len();
         let (fd, flags) = (Fd(fd.as_raw_fd()), (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as u32);
@@ -171,16 +168,31 @@ impl Ring {
             self.push(&entry.user_data(1 + i as u64).flags(link))?;
         }
         self.results[..count].fill(None);
-        self.submit()?;
-        while self.results[..count].iter().any(Option::is_none) {
-            self.enter(1)?;
-            self.reap();
+        if let Err(error) = self.submit().and_then(|()| self.complete(count)) {
+            // Those that wait for the one before them look at their messages later.
+            self.cancel();
+            return Err(error);
         }
         let sent = self.results[..count].iter().map_while(|result| result.filter(|r| *r >= 0));
         match (sent.count(), self.results[0]) {
             (0, Some(error)) if count > 0 => Err(io::Error::from_raw_os_error(-error)),
             (sent, _) => Ok(sent),
         }
+    }
+
+    /// Waits until the kernel has done with all `count` sends.
+    fn complete(&mut self, count: usize) -> io::Result<()> {
+        while self.results[..count].iter().any(Option::is_none) {
+            self.enter(1)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Ends all that was asked for, and returns when it has ended; false when that cannot be told.
+    fn cancel(&self) -> bool {
+        let ended = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        ended.is_ok() || matches!(ended, Err(e) if e.raw_os_error() == Some(libc::ENOENT))
     }
 
     /// Becomes readable when there is a completion.
@@ -221,32 +233,37 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         // SAFETY: what the entry points at is alive until it is submitted, or nothing is submitted any more
-        // (`is_broken`): `template` as long as `self`, messages and the frames that they describe as long as `send` runs. With
-        // MSG_DONTWAIT a send is done when it was submitted, and looks at its message no more.
-        unsafe { self.ring.submission().push(entry) }.map_err(|_| io::ErrorKind::WouldBlock.into())
+        // (`is_broken`): `template` as long as `self`, messages and the frames that they describe as long as `send` runs,
+        // which returns when each send has its result: with MSG_DONTWAIT none waits for the network.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        self.is_broken |= pushed.is_err();
+        pushed.map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
     /// Has the kernel take all entries.
     fn submit(&mut self) -> io::Result<()> {
         while !self.ring.submission().is_empty() {
-            if let Err(error) = self.enter(0) {
-                self.is_broken = true;
-                return Err(error);
-            }
+            self.enter(0)?;
             self.reap();
         }
         Ok(())
     }
 
-    /// One call, which waits for so many completions. Full queues are emptied.
+    /// One call, which waits for so many completions. Full queues are emptied. After an error there is none any more.
     fn enter(&mut self, completions: usize) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         match self.ring.submit_and_wait(completions) {
             Ok(_) => Ok(()),
             Err(e) if matches!(e.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {
                 self.reap();
                 Ok(())
             }
-            Err(e) => Err(e),
+            Err(e) => {
+                self.is_broken = true;
+                Err(e)
+            }
         }
     }
 
@@ -301,10 +318,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // The kernel gives a ring up some time after it was closed, and might fill a buffer until then.
-        let ended = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
-        let ended =
-            ended.is_ok() || matches!(ended, Err(e) if e.raw_os_error() == Some(libc::ENOENT));
-        if !ended || self.ring.submitter().unregister_buf_ring(GROUP).is_err() {
+        if !self.cancel() || self.ring.submitter().unregister_buf_ring(GROUP).is_err() {
             std::mem::forget(std::mem::take(&mut self.buffers));
             self.provided.is_leaked = true;
         }
