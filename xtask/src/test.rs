@@ -111,6 +111,10 @@ pub fn run(options: &Options) -> Result {
     let mut command = cargo();
     let ran = tests("tests", choice.apply(command.arg("test")).arg("--no-fail-fast"))?;
     println!("   {ran}");
+    if choice.has(PROGRAM) {
+        let lean = ["test", "--quiet", "--package", PROGRAM, "--bin", PROGRAM];
+        tests("tests of the program without compilers and lab", cargo().args(lean))?;
+    }
     if is_root() {
         user::all(&ourselves, choice.packages())?;
     }

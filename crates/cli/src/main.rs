@@ -48,7 +48,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// Files in one pass over a user-level TCP, encrypted.
 #[derive(Parser)]
-#[command(name = "fusewire", version, arg_required_else_help = true, after_help = output::EXIT_CODES)]
+#[command(name = "fusewire", version, arg_required_else_help = true, after_help = after_help())]
 struct Args {
     /// What to log on standard error: off, error, warn, info, debug, trace, or such for parts of it, as RUST_LOG has
     /// them [default: RUST_LOG, or warn].
@@ -56,6 +56,14 @@ struct Args {
     log_level: Option<String>,
     #[command(subcommand)]
     command: Command,
+}
+
+/// Below the commands: exit codes, and what else there is.
+fn after_help() -> String {
+    #[cfg(not(feature = "full"))]
+    return format!("{}\n\n{}", output::EXIT_CODES, absent::HELP);
+    #[cfg(feature = "full")]
+    output::EXIT_CODES.into()
 }
 
 #[derive(Subcommand)]
