@@ -34,7 +34,7 @@ pub struct Opened {
     pub host: Host,
     /// What TCP sockets are bound to: the stack knows of listeners and connections only.
     bound: Mutex<Vec<SocketAddr>>,
-    _station: Option<Station>,
+    _mac: Option<OwnMac>,
 }
 
 static DEFAULT: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
@@ -183,43 +183,43 @@ fn flows(words: &Words) -> io::Result<Flows> {
     Ok(if words.asks() { Flows::everything() } else { Flows::addrs(ours) })
 }
 
-/// A station of our own on an interface: who asks for an address by that of the kernel's is given the kernel's.
+/// A MAC address of our own on an interface: who asks for an address by the kernel's is given the kernel's.
 /// It is the same each time, so that a server of addresses knows it again, and this process alone has it as long as
 /// the socket lives.
-struct Station {
+struct OwnMac {
     mac: [u8; 6],
     _held: UnixDatagram,
 }
 
-/// Stations of one program on one interface.
-const STATIONS: u8 = 32;
+/// MAC addresses of our own that an interface can have.
+const OWN_MACS: u8 = 32;
 
-impl Station {
-    fn of(name: &str) -> io::Result<Station> {
+impl OwnMac {
+    fn of(name: &str) -> io::Result<OwnMac> {
         let link = host::Host::open()?.links()?.into_iter().find(|link| link.name == name);
         let Some(base) = link.and_then(|link| link.mac) else {
             let what = format!("no Ethernet interface {name}");
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         };
-        for number in 1..=STATIONS {
+        for number in 1..=OWN_MACS {
             // Locally administered (IEEE 802, section 8.4), and not the interface's own.
             let [a, b, c, d, e, f] = base;
             let mac = [(a | 2) & !1, b, c, d ^ number, e, f ^ number];
             let text = mac.map(|byte| format!("{byte:02x}")).concat();
             let address = UnixAddr::from_abstract_name(format!("fusewire/station/{text}"))?;
             match UnixDatagram::bind_addr(&address) {
-                Ok(held) => return Ok(Station { mac, _held: held }),
+                Ok(held) => return Ok(OwnMac { mac, _held: held }),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
             }
         }
-        let what = format!("{STATIONS} stacks on {name} ask for addresses already");
+        let what = format!("{OWN_MACS} stacks on {name} ask for addresses already");
         Err(io::Error::new(io::ErrorKind::AddrInUse, what))
     }
 }
 
-/// An interface, its name where it is the kernel's too, and the station that we have on it.
-type Chosen = (Box<dyn Interface>, Option<String>, Option<Station>);
+/// An interface, its name where it is the kernel's too, and the MAC address that we have on it.
+type Chosen = (Box<dyn Interface>, Option<String>, Option<OwnMac>);
 
 fn interface(settings: &Settings, words: &Words) -> io::Result<Chosen> {
     let (device, name) = match settings.device.split_once(':') {
@@ -248,10 +248,10 @@ fn interface(settings: &Settings, words: &Words) -> io::Result<Chosen> {
         "packet" => {
             let name = needed()?;
             let flows = flows(words)?;
-            let station = words.asks().then(|| Station::of(name)).transpose()?;
-            let mac = station.as_ref().map(|station| station.mac);
+            let own_mac = words.asks().then(|| OwnMac::of(name)).transpose()?;
+            let mac = own_mac.as_ref().map(|own| own.mac);
             let config = packet::Config { flows, mac, ..packet::Config::new(name) };
-            (Box::new(packet::Packet::open(&config)?), named, station)
+            (Box::new(packet::Packet::open(&config)?), named, own_mac)
         }
         "xdp" if words.asks() => {
             let what = "XDP takes chosen addresses: dhcp and slaac need tap: or packet:";
@@ -306,12 +306,12 @@ fn observe(host: &Host) -> io::Result<()> {
 impl Opened {
     fn new(settings: &Settings) -> io::Result<Opened> {
         let words = words(settings)?;
-        let (interface, name, station) = interface(settings, &words)?;
+        let (interface, name, mac) = interface(settings, &words)?;
         let bound = Mutex::default();
         if let Some(name) = name.filter(|_| words.kernel) {
             let host = Host::beside(interface, &name, HostConfig::default())?;
             observe(&host)?;
-            return Ok(Opened { host, bound, _station: station });
+            return Ok(Opened { host, bound, _mac: mac });
         }
         let mut net = Stack::net_config(&*interface);
         if settings.mtu > 0 {
@@ -323,7 +323,7 @@ impl Opened {
         let host = Host::new(interface, net, HostConfig::default())?;
         observe(&host)?;
         await_address(&host, words.dhcp, words.slaac)?;
-        Ok(Opened { host, bound, _station: station })
+        Ok(Opened { host, bound, _mac: mac })
     }
 
     fn bound(&self) -> MutexGuard<'_, Vec<SocketAddr>> {

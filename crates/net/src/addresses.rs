@@ -54,7 +54,7 @@ pub enum State {
     Preferred,
     /// Nothing new.
     Deprecated,
-    /// Nothing: another station has it.
+    /// Nothing: another host has it.
     Duplicate,
 }
 
@@ -227,7 +227,7 @@ impl Addresses {
         self.entries.iter().filter(|e| e.is_usable())
     }
 
-    /// Another station claims `address`. What that means for us.
+    /// Another host claims `address`. What that means for us.
     pub fn handle_claim(&mut self, now: Instant, address: IpAddr) -> Claim {
         let Some(entry) = self.entries.iter_mut().find(|e| e.cidr.address() == address) else {
             return Claim::Foreign;
@@ -309,7 +309,7 @@ impl Addresses {
     }
 }
 
-/// What another station's claim to an address means.
+/// What another host's claim to an address means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The address is not ours.

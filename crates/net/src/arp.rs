@@ -62,7 +62,7 @@ impl Layer {
         Ok(Input::Consumed)
     }
 
-    /// Another station says that it has, or wants, an address of ours.
+    /// Another host says that it has, or wants, an address of ours.
     fn arp_claims(&mut self, now: Instant, packet: &Packet) -> Result<(), Cause> {
         let has = IpAddr::V4(packet.sender_ip);
         let probes = packet.sender_ip.is_unspecified() && packet.operation == Operation::Request;
@@ -88,11 +88,11 @@ impl Layer {
         &mut self,
         now: Instant,
         address: IpAddr,
-        station: Address,
+        mac: Address,
         evidence: Evidence,
     ) -> Result<(), Cause> {
         let random = &mut self.random;
-        match self.neighbors.learn(now, address, station, evidence, random) {
+        match self.neighbors.learn(now, address, mac, evidence, random) {
             Learned::Nothing | Learned::Resolved => Ok(()),
             Learned::Contested => Err(Cause::NeighborContested),
             Learned::Full => {
@@ -103,16 +103,16 @@ impl Layer {
     }
 }
 
-/// A request for the station of `target`: to one station, or to all.
+/// A request for the MAC address of `target`: to one host, or to all.
 pub(crate) fn emit_request(
     own: Address,
     source: Ipv4Addr,
     target: Ipv4Addr,
-    station: Option<Address>,
+    mac: Option<Address>,
     out: &mut [u8],
 ) -> usize {
     let header = ethernet::Header {
-        destination: station.unwrap_or(Address::BROADCAST),
+        destination: mac.unwrap_or(Address::BROADCAST),
         source: own,
         ethertype: EtherType::ARP,
         header_len: ethernet::HEADER_LEN as u8,

@@ -10,7 +10,7 @@ use crate::Cidr;
 /// What frames begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// An Ethernet header; the station's own address.
+    /// An Ethernet header; the interface's own MAC address.
     Ethernet(Address),
     /// An IPv4 or IPv6 header: a link of two, without neighbours to resolve.
     Ip,
@@ -28,9 +28,9 @@ pub struct Route {
 /// How interface identifiers of IPv6 addresses are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identifier {
-    /// From the station's address (RFC 4291, appendix A): tells the hardware to everybody.
+    /// From the MAC address (RFC 4291, appendix A): tells the hardware to everybody.
     Eui64,
-    /// A keyed hash of prefix and station (after RFC 7217): the same as long as the key is, and different
+    /// A keyed hash of prefix and MAC address (after RFC 7217): the same as long as the key is, and different
     /// in every network.
     Opaque([u8; 16]),
 }

@@ -5,7 +5,7 @@ fusewire_base::causes! {
     Cause, counted by Drops {
         /// The Ethernet header is malformed.
         EthernetMalformed = "ethernet-malformed",
-        /// The frame is for another station.
+        /// The frame is for another host.
         EthernetDestination = "ethernet-destination",
         /// The frame's source is a group.
         EthernetSource = "ethernet-source",

@@ -93,7 +93,7 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) struct Dhcp {
     state: State,
-    station: Address,
+    mac: Address,
     xid: u32,
     began: Instant,
     next: Option<Instant>,
@@ -104,10 +104,10 @@ pub(crate) struct Dhcp {
 }
 
 impl Dhcp {
-    pub fn new(now: Instant, station: Address, random: &mut Random) -> Dhcp {
+    pub fn new(now: Instant, mac: Address, random: &mut Random) -> Dhcp {
         let mut dhcp = Dhcp {
             state: State::Selecting,
-            station,
+            mac,
             xid: 0,
             began: now,
             next: None,
@@ -125,7 +125,7 @@ impl Dhcp {
         self.lease.as_ref()
     }
 
-    /// The station is without an address: messages to it may come to any.
+    /// The host is without an address: messages to it may come to any.
     pub fn waits(&self) -> bool {
         matches!(self.state, State::Selecting | State::Requesting { .. })
     }
@@ -154,7 +154,7 @@ impl Dhcp {
     pub fn handle(&mut self, now: Instant, message: &Message, random: &mut Random) -> Outcome {
         let ours = message.is_reply()
             && message.xid == self.xid
-            && message.station == self.station
+            && message.chaddr == self.mac
             && self.tries > 0;
         if !ours {
             return Outcome::Ignored;
@@ -230,7 +230,7 @@ impl Dhcp {
         Outcome::Bound(lease)
     }
 
-    /// Another station has the address: the server is told, and asked for another one.
+    /// Another host has the address: the server is told, and asked for another one.
     pub fn decline(&mut self, now: Instant, random: &mut Random) {
         let Some(lease) = self.lease else { return };
         self.declines = Some((lease.address, lease.server));
@@ -244,7 +244,7 @@ impl Dhcp {
             let message = Message {
                 requested: Some(address),
                 server: Some(server),
-                ..Message::new(Kind::Decline, random.bits() as u32, self.station)
+                ..Message::new(Kind::Decline, random.bits() as u32, self.mac)
             };
             return Some(Outgoing { message, unicast: None });
         }
@@ -255,7 +255,7 @@ impl Dhcp {
             State::Selecting => Kind::Discover,
             _ => Kind::Request,
         };
-        let mut message = Message { secs, ..Message::new(kind, self.xid, self.station) };
+        let mut message = Message { secs, ..Message::new(kind, self.xid, self.mac) };
         let mut unicast = None;
         let mut wait = self.wait(random);
         match self.state {

@@ -163,7 +163,7 @@ impl Layer {
                 continue;
             }
             let input = IpInput {
-                arrival: Arrival { station: None, to_group: false },
+                arrival: Arrival { mac: None, to_group: false },
                 source: key.source,
                 destination: key.destination,
                 cast: Cast::Unicast,

@@ -131,8 +131,8 @@ pub struct PathError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// Who sent the frame.
-    pub station: Option<Address>,
-    /// The frame was for more stations than us.
+    pub mac: Option<Address>,
+    /// The frame was for more hosts than us.
     pub to_group: bool,
 }
 
@@ -184,7 +184,7 @@ impl Layer {
         let result = match self.config.link {
             Link::Ethernet(own) => self.ethernet(now, frame, own),
             Link::Ip => {
-                let arrival = Arrival { station: None, to_group: false };
+                let arrival = Arrival { mac: None, to_group: false };
                 match frame.first().map(|b| b >> 4) {
                     Some(4) => self.ipv4(now, frame, 0, arrival),
                     Some(6) => self.ipv6(now, frame, 0, arrival),
@@ -268,7 +268,7 @@ impl Layer {
         if usize::from(header.header_len) != ethernet::HEADER_LEN {
             return Err(Cause::EthernetType);
         }
-        let arrival = Arrival { station: Some(header.source), to_group };
+        let arrival = Arrival { mac: Some(header.source), to_group };
         let at = ethernet::HEADER_LEN;
         match header.ethertype {
             EtherType::IPV4 => self.ipv4(now, frame, at, arrival),

@@ -17,7 +17,7 @@ use crate::input::solicited_node;
 use crate::limit::Limiter;
 use crate::neighbors::{Lookup, Neighbors};
 use crate::outbox::Outbox;
-use crate::output::{NoPath, Stations, Via, group_station};
+use crate::output::{MacPair, NoPath, Via, group_mac};
 use crate::path_mtu::{Known, PathMtus};
 use crate::random::{Keyed, Random};
 use crate::reassembly::Reassembly;
@@ -105,12 +105,12 @@ impl Layer {
             let route = layer.config.routes[at];
             layer.routes.add(route, routes::Source::Static);
         }
-        if let Link::Ethernet(station) = layer.config.link {
+        if let Link::Ethernet(mac) = layer.config.link {
             if layer.config.slaac {
                 layer.begin_slaac(now);
             }
             if layer.config.dhcp {
-                layer.dhcp = Some(Dhcp::new(now, station, &mut layer.random));
+                layer.dhcp = Some(Dhcp::new(now, mac, &mut layer.random));
             }
         }
         layer
@@ -221,7 +221,7 @@ impl Layer {
         }
     }
 
-    /// Another station has an address that was to be ours.
+    /// Another host has an address that was to be ours.
     pub(crate) fn lost_address(&mut self, now: Instant, entry: &addresses::Entry) {
         self.changed();
         match entry.origin {
@@ -261,8 +261,8 @@ impl Layer {
     }
 
     /// A neighbour that is told, not found, as netlink says or the user. `None` forgets it.
-    pub fn set_neighbor(&mut self, address: IpAddr, station: Option<Address>) {
-        self.neighbors.set(address, station);
+    pub fn set_neighbor(&mut self, address: IpAddr, mac: Option<Address>) {
+        self.neighbors.set(address, mac);
     }
 
     /// Of whom somebody else is to find out where it is, where the layer does not ask itself
@@ -276,8 +276,8 @@ impl Layer {
     }
 
     /// Where a neighbour is, from somebody who knows. Of one that nobody has looked for nothing is kept.
-    pub fn tell_neighbor(&mut self, now: Instant, address: IpAddr, station: Address) {
-        self.neighbors.tell(now, address, station, &mut self.random);
+    pub fn tell_neighbor(&mut self, now: Instant, address: IpAddr, mac: Address) {
+        self.neighbors.tell(now, address, mac, &mut self.random);
     }
 
     /// An upper layer has had an answer through this next hop (RFC 4861, section 7.3.1).
@@ -320,13 +320,13 @@ impl Layer {
         if self.is_group(destination) {
             let source = source.or_else(|| self.addresses.source_for(destination));
             let source = source.ok_or(NoPath::NoRoute)?;
-            let station = match destination {
+            let mac = match destination {
                 IpAddr::V4(a) if !a.is_multicast() => Address::BROADCAST,
-                _ => group_station(destination),
+                _ => group_mac(destination),
             };
-            return Ok(self.via(source, destination, destination, Some(station)));
+            return Ok(self.via(source, destination, destination, Some(mac)));
         }
-        let (next_hop, station) = self.next_station(now, destination)?;
+        let (next_hop, mac) = self.next_mac(now, destination)?;
         let source = source
             .or_else(|| match next_hop {
                 IpAddr::V4(_) => Some(self.addresses.on_link(next_hop)?.cidr.address()),
@@ -335,11 +335,11 @@ impl Layer {
             .or_else(|| self.addresses.source_for(destination))
             .filter(|&source| addresses::reaches(source, destination))
             .ok_or(NoPath::NoRoute)?;
-        Ok(self.via(source, destination, next_hop, station))
+        Ok(self.via(source, destination, next_hop, mac))
     }
 
-    /// The next hop and its station. A router that is silent makes way for the next one.
-    fn next_station(
+    /// The next hop and its MAC address. A router that is silent makes way for the next one.
+    fn next_mac(
         &mut self,
         now: Instant,
         destination: IpAddr,
@@ -350,7 +350,7 @@ impl Layer {
                 return Ok((next_hop, None));
             }
             match self.neighbors.lookup(now, next_hop) {
-                Lookup::Station(station) => return Ok((next_hop, Some(station))),
+                Lookup::Mac(mac) => return Ok((next_hop, Some(mac))),
                 Lookup::Resolving => return Err(NoPath::Resolving),
                 Lookup::Failed if self.routes.rotate(next_hop) => {}
                 Lookup::Failed => break,
@@ -395,10 +395,10 @@ impl Layer {
         source: IpAddr,
         destination: IpAddr,
         next_hop: IpAddr,
-        station: Option<Address>,
+        mac: Option<Address>,
     ) -> Via {
-        let stations = match (self.config.link, station) {
-            (Link::Ethernet(own), Some(destination)) => Some(Stations { source: own, destination }),
+        let macs = match (self.config.link, mac) {
+            (Link::Ethernet(own), Some(destination)) => Some(MacPair { source: own, destination }),
             _ => None,
         };
         let hop_limit = match destination {
@@ -412,7 +412,7 @@ impl Layer {
             source,
             destination,
             next_hop,
-            stations,
+            macs,
             mtu: known.mtu,
             may_fragment: known.may_fragment,
             hop_limit,

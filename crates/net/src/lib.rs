@@ -38,4 +38,4 @@ pub use counters::{Cause, Counters, Drops};
 pub use dhcp::Lease;
 pub use input::{Cast, Datagram, Input, PathError, PathErrorKind, Payload};
 pub use layer::{Layer, MIN_MTU};
-pub use output::{Fragment, MAX_HEADER_LEN, NoPath, Packet, Stations, Via, pseudo_header_sum};
+pub use output::{Fragment, MAX_HEADER_LEN, MacPair, NoPath, Packet, Via, pseudo_header_sum};

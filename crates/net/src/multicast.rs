@@ -11,7 +11,7 @@ use crate::counters::Cause;
 use crate::groups::{GroupReport, MAX_MESSAGE, most_records};
 use crate::input::{Input, IpInput};
 use crate::layer::Layer;
-use crate::output::{Packet, group_station, pseudo_header_sum};
+use crate::output::{Packet, group_mac, pseudo_header_sum};
 
 const ALL_ROUTERS_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 const REPORTS_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
@@ -142,7 +142,7 @@ impl Layer {
             Some(IpAddr::V4(source)) => source,
             _ => Ipv4Addr::UNSPECIFIED,
         };
-        let via = self.via(source.into(), to.into(), to.into(), Some(group_station(to.into())));
+        let via = self.via(source.into(), to.into(), to.into(), Some(group_mac(to.into())));
         let link_len = via.header_len() - via.ip_header_len();
         via.emit(&Packet::new(igmp::NUMBER, body.len()), out);
         let header = ipv4::Header {
@@ -167,7 +167,7 @@ impl Layer {
         let source = self.addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
         let sum = pseudo_header_sum(source.into(), to.into(), icmpv6::NUMBER, body.len());
         icmpv6::emit_checksum(sum, body);
-        let via = self.via(source.into(), to.into(), to.into(), Some(group_station(to.into())));
+        let via = self.via(source.into(), to.into(), to.into(), Some(group_mac(to.into())));
         let packet = Packet::new(extension::HOP_BY_HOP, ALERT_LEN + body.len());
         let at = via.emit(&Packet { hop_limit: Some(1), ..packet }, out);
         // The option's value 0 means MLD (RFC 2711, section 2.1); two bytes of padding follow.

@@ -14,30 +14,30 @@ use crate::input::{Input, IpInput, solicited_node};
 use crate::layer::Layer;
 use crate::neighbors::Evidence;
 use crate::outbox::{IpAnswer, Kind};
-use crate::output::{Packet, group_station, pseudo_header_sum};
+use crate::output::{Packet, group_mac, pseudo_header_sum};
 
 /// All nodes on the link.
 pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// What the options of a message say.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stations {
+struct Options {
     source: Option<Address>,
     target: Option<Address>,
     nonce: Option<[u8; 6]>,
 }
 
-fn stations(bytes: &[u8]) -> Result<Stations, Cause> {
-    let mut stations = Stations::default();
+fn parse_options(bytes: &[u8]) -> Result<Options, Cause> {
+    let mut found = Options::default();
     for option in options(bytes) {
         match option.map_err(|_| Cause::NdpMalformed)? {
-            NdpOption::SourceAddress(a) if !a.is_multicast() => stations.source = Some(a),
-            NdpOption::TargetAddress(a) if !a.is_multicast() => stations.target = Some(a),
-            NdpOption::Nonce(nonce) => stations.nonce = Some(nonce),
+            NdpOption::SourceAddress(a) if !a.is_multicast() => found.source = Some(a),
+            NdpOption::TargetAddress(a) if !a.is_multicast() => found.target = Some(a),
+            NdpOption::Nonce(nonce) => found.nonce = Some(nonce),
             _ => {}
         }
     }
-    Ok(stations)
+    Ok(found)
 }
 
 impl Layer {
@@ -56,12 +56,12 @@ impl Layer {
         }
         let parsed = Message::parse(bytes).map_err(|_| Cause::NdpMalformed)?;
         let (message, len) = parsed.ok_or(Cause::NdpMalformed)?;
-        let stations = stations(&bytes[len..])?;
+        let options = parse_options(&bytes[len..])?;
         match message {
             // Beside a kernel with our address it is the kernel that answers.
             Message::NeighborSolicitation { .. } if !self.config.answers => Ok(Input::Consumed),
             Message::NeighborSolicitation { target } => {
-                self.neighbor_solicitation(now, input, source, target, stations)
+                self.neighbor_solicitation(now, input, source, target, options)
             }
             Message::NeighborAdvertisement { router, solicited, override_cache, target } => {
                 if input.cast != crate::input::Cast::Unicast && solicited {
@@ -75,12 +75,12 @@ impl Layer {
                     (_, false) => Evidence::WeakAnswer,
                     (false, true) => Evidence::Unasked,
                 };
-                // Without the option the answer is for who asked that station alone (section 7.2.4).
+                // Without the option the answer is for who asked that host alone (section 7.2.4).
                 let known = self.neighbors.entry(target.into()).map(|e| e.mac);
-                let station = stations.target.or(known.filter(|_| solicited));
-                let station = station.ok_or(Cause::NdpIgnored)?;
+                let mac = options.target.or(known.filter(|_| solicited));
+                let mac = mac.ok_or(Cause::NdpIgnored)?;
                 let asked = solicited && self.neighbors.was_asked(target.into());
-                self.learn(now, target.into(), station, evidence)?;
+                self.learn(now, target.into(), mac, evidence)?;
                 if self.neighbors.set_router(target.into(), router, asked) {
                     // RFC 4861, section 7.3.3: it is none any more.
                     self.routes.advertise(now, target, core::time::Duration::ZERO);
@@ -102,18 +102,17 @@ impl Layer {
         input: &IpInput,
         source: Ipv6Addr,
         target: Ipv6Addr,
-        stations: Stations,
+        options: Options,
     ) -> Result<Input, Cause> {
         let probe = source.is_unspecified();
         // RFC 4861, section 7.1.1.
         if probe
-            && (stations.source.is_some()
-                || input.destination != IpAddr::V6(solicited_node(target)))
+            && (options.source.is_some() || input.destination != IpAddr::V6(solicited_node(target)))
         {
             return Err(Cause::NdpMalformed);
         }
         if probe && self.addresses.entry(target.into()).is_some_and(|e| !e.is_usable()) {
-            if stations.nonce == Some(self.nonce) {
+            if options.nonce == Some(self.nonce) {
                 return Err(Cause::NdpIgnored);
             }
             self.claimed(now, target.into())?;
@@ -121,8 +120,8 @@ impl Layer {
         if !self.addresses.is_own(target.into()) {
             return Err(Cause::NdpIgnored);
         }
-        if let Some(station) = stations.source {
-            self.learn(now, source.into(), station, Evidence::Mentioned)?;
+        if let Some(mac) = options.source {
+            self.learn(now, source.into(), mac, Evidence::Mentioned)?;
         }
         let to = if probe { ALL_NODES } else { source };
         self.advertise(now, target, to, !probe, input)
@@ -151,9 +150,9 @@ impl Layer {
             traffic_class: 0,
             hop_limit: Some(HOP_LIMIT),
         };
-        // Who asks bears its own station; asking it for that in turn would go round for ever.
-        let station = if to.is_multicast() { Some(group_station(to.into())) } else { None };
-        let kind = Kind::Ip(answer, station.or(input.arrival.station));
+        // Who asks bears its own MAC address; asking it for that in turn would go round for ever.
+        let mac = if to.is_multicast() { Some(group_mac(to.into())) } else { None };
+        let kind = Kind::Ip(answer, mac.or(input.arrival.mac));
         let out = self.outbox.push(now, kind, MAX_EMIT_LEN).ok_or(Cause::AnswerNoRoom)?;
         let at = message.emit(out);
         NdpOption::TargetAddress(own).emit(&mut out[at..]);
@@ -168,7 +167,7 @@ impl Layer {
         own: Address,
         source: Ipv6Addr,
         target: Ipv6Addr,
-        station: Option<Address>,
+        mac: Option<Address>,
         out: &mut [u8],
     ) -> usize {
         let option = if source.is_unspecified() {
@@ -176,13 +175,13 @@ impl Layer {
         } else {
             NdpOption::SourceAddress(own)
         };
-        let to = if station.is_some() { target } else { solicited_node(target) };
-        let station = station.unwrap_or(group_station(to.into()));
+        let to = if mac.is_some() { target } else { solicited_node(target) };
+        let mac = mac.unwrap_or(group_mac(to.into()));
         self.emit_ndp(
             Message::NeighborSolicitation { target },
             Some(option),
             (source, to),
-            station,
+            mac,
             out,
         )
     }
@@ -196,8 +195,8 @@ impl Layer {
             target,
         };
         let option = Some(NdpOption::TargetAddress(own));
-        let station = group_station(ALL_NODES.into());
-        self.emit_ndp(message, option, (target, ALL_NODES), station, out)
+        let mac = group_mac(ALL_NODES.into());
+        self.emit_ndp(message, option, (target, ALL_NODES), mac, out)
     }
 
     /// Writes a message with at most one option, from the first of `ends` to the second.
@@ -206,7 +205,7 @@ impl Layer {
         message: Message,
         option: Option<NdpOption>,
         ends: (Ipv6Addr, Ipv6Addr),
-        station: Address,
+        mac: Address,
         out: &mut [u8],
     ) -> usize {
         let mut body = [0; MAX_EMIT_LEN];
@@ -217,7 +216,7 @@ impl Layer {
         let (source, to) = (ends.0.into(), ends.1.into());
         icmpv6::emit_checksum(pseudo_header_sum(source, to, icmpv6::NUMBER, len), &mut body[..len]);
         let packet = Packet { hop_limit: Some(HOP_LIMIT), ..Packet::new(icmpv6::NUMBER, len) };
-        let at = self.via(source, to, to, Some(station)).emit(&packet, out);
+        let at = self.via(source, to, to, Some(mac)).emit(&packet, out);
         out[at..at + len].copy_from_slice(&body[..len]);
         at + len
     }

@@ -12,7 +12,7 @@
 //! nobody can aim at a set. In a full set one that never answered makes room, else the one that was used
 //! longest ago; but one that a stranger's packet makes never displaces one that we send to.
 //!
-//! Against poisoning: an entry that we use changes its station only when the old station does not answer a
+//! Against poisoning: an entry that we use changes its MAC address only when the old one does not answer a
 //! question of ours. RFC 4861, section 7.2.5, and RFC 826 would follow every claim at once; here a claim costs
 //! up to three seconds when it is honest, and nothing when it is not.
 
@@ -44,7 +44,7 @@ const TICK_NS: u64 = 10_000_000;
 /// What is known of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was asked for its station and has not answered.
+    /// It was asked for its MAC address and has not answered.
     Incomplete,
     /// It has answered lately.
     Reachable,
@@ -63,7 +63,7 @@ pub enum State {
 pub struct Entry {
     /// Its address.
     pub address: IpAddr,
-    /// Its station; means nothing in the states Incomplete and Failed.
+    /// Its MAC address; means nothing in the states Incomplete and Failed.
     pub mac: Address,
     /// What is known of it.
     pub state: State,
@@ -81,11 +81,11 @@ pub struct Entry {
 /// What a packet says of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// It sent something that bears its station: a request or solicitation, a router's message.
+    /// It sent something that bears its MAC address: a request or solicitation, a router's message.
     Mentioned,
     /// It answered, perhaps us.
     Answer,
-    /// It answered, and says that another station has the address still (an advertisement without the override
+    /// It answered, and says that another host has the address still (an advertisement without the override
     /// flag).
     WeakAnswer,
     /// It spoke without being asked (gratuitous ARP, unsolicited advertisement): nothing new is learned.
@@ -109,7 +109,7 @@ pub enum Learned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Send it there.
-    Station(Address),
+    Mac(Address),
     /// It is being asked.
     Resolving,
     /// It did not answer.
@@ -119,10 +119,10 @@ pub enum Lookup {
 /// A question to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Solicitation {
-    /// Whose station is asked for.
+    /// Whose MAC address is asked for.
     pub address: IpAddr,
-    /// To that station alone; `None`: to all.
-    pub station: Option<Address>,
+    /// To that MAC address alone; `None`: to all.
+    pub mac: Option<Address>,
 }
 
 /// The table.
@@ -171,9 +171,9 @@ impl Neighbors {
     }
 
     /// A neighbour that is told, not found, as netlink says or the user. `None` forgets it.
-    pub fn set(&mut self, address: IpAddr, station: Option<Address>) {
+    pub fn set(&mut self, address: IpAddr, mac: Option<Address>) {
         self.fixed.retain(|f| f.0 != address);
-        self.fixed.extend(station.map(|s| (address, s)));
+        self.fixed.extend(mac.map(|s| (address, s)));
         self.changes += 1;
     }
 
@@ -206,7 +206,7 @@ impl Neighbors {
     /// Where to send packets to the neighbour `address`; asks for it when it is not known.
     pub fn lookup(&mut self, now: Instant, address: IpAddr) -> Lookup {
         if let Some(fixed) = self.fixed.iter().find(|f| f.0 == address) {
-            return Lookup::Station(fixed.1);
+            return Lookup::Mac(fixed.1);
         }
         let Some(at) = self.find(address).or_else(|| self.make_room(address, true)) else {
             return Lookup::Failed;
@@ -226,9 +226,9 @@ impl Neighbors {
                 entry.state = State::Delay;
                 let mac = entry.mac;
                 self.arm(at, now + DELAY_FIRST_PROBE_TIME);
-                Lookup::Station(mac)
+                Lookup::Mac(mac)
             }
-            State::Reachable | State::Delay | State::Probe => Lookup::Station(entry.mac),
+            State::Reachable | State::Delay | State::Probe => Lookup::Mac(entry.mac),
         }
     }
 
@@ -252,7 +252,7 @@ impl Neighbors {
         }
     }
 
-    /// A packet says that the neighbour `address` is at the station `mac`.
+    /// A packet says that the neighbour `address` has the MAC address `mac`.
     pub fn learn(
         &mut self,
         now: Instant,
@@ -424,10 +424,10 @@ impl Neighbors {
         self.unsolicit(at);
         let entry = self.entries[at].as_mut()?;
         entry.solicitations += 1;
-        let station = (entry.state == State::Probe).then_some(entry.mac);
+        let mac = (entry.state == State::Probe).then_some(entry.mac);
         let address = entry.address;
         self.arm(at, now + self.retrans);
-        Some(Solicitation { address, station })
+        Some(Solicitation { address, mac })
     }
 
     /// Lets time pass.

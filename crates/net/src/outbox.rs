@@ -30,7 +30,7 @@ pub enum Kind {
         /// What it is.
         ethertype: EtherType,
     },
-    /// Behind an IP header; to that station, where it is known without a question.
+    /// Behind an IP header; to that MAC address, where it is known without a question.
     Ip(IpAnswer, Option<Address>),
 }
 

@@ -13,7 +13,7 @@ pub const MAX_HEADER_LEN: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + FRAG
 
 /// Ethernet addresses of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stations {
+pub struct MacPair {
     /// Ours.
     pub source: Address,
     /// That of the next hop, or of a group.
@@ -31,7 +31,7 @@ pub struct Via {
     /// Neighbour that takes them there; the destination itself on the link, or for a group.
     pub next_hop: IpAddr,
     /// On Ethernet.
-    pub stations: Option<Stations>,
+    pub macs: Option<MacPair>,
     /// Largest IP packet that the path takes, as far as is known, in bytes.
     pub mtu: usize,
     /// The path takes no packets as large as it should: they go as fragments, or may be cut under way.
@@ -98,7 +98,7 @@ pub enum NoPath {
     NotOurs,
     /// The destination is an address of ours: it takes no link.
     Own,
-    /// The next hop is being asked for its station: transmit what [`crate::Layer::poll_transmit`] gives, and
+    /// The next hop is being asked for its MAC address: transmit what [`crate::Layer::poll_transmit`] gives, and
     /// try again when [`crate::Layer::generation`] changes.
     Resolving,
     /// The next hop does not answer.
@@ -111,7 +111,7 @@ impl fmt::Display for NoPath {
             NoPath::NoRoute => "no route to the destination",
             NoPath::NotOurs => "the source is no address of this host",
             NoPath::Own => "the destination is this host",
-            NoPath::Resolving => "the next hop is being asked for its station",
+            NoPath::Resolving => "the next hop is being asked for its MAC address",
             NoPath::Unreachable => "the next hop does not answer",
         })
     }
@@ -122,7 +122,7 @@ impl core::error::Error for NoPath {}
 impl Via {
     /// Bytes that [`Via::emit`] writes.
     pub const fn header_len(&self) -> usize {
-        let link = if self.stations.is_some() { ethernet::HEADER_LEN } else { 0 };
+        let link = if self.macs.is_some() { ethernet::HEADER_LEN } else { 0 };
         link + self.ip_header_len()
     }
 
@@ -182,7 +182,7 @@ impl Via {
         out: &mut [u8],
     ) -> usize {
         let mut at = 0;
-        if let Some(Stations { source, destination }) = self.stations {
+        if let Some(MacPair { source, destination }) = self.macs {
             let ethertype = match self.source {
                 IpAddr::V4(_) => EtherType::IPV4,
                 IpAddr::V6(_) => EtherType::IPV6,
@@ -256,8 +256,8 @@ pub fn pseudo_header_sum(source: IpAddr, destination: IpAddr, protocol: u8, len:
     }
 }
 
-/// The station of a group (RFC 1112, section 6.4; RFC 2464, section 7), or of all.
-pub(crate) fn group_station(group: IpAddr) -> Address {
+/// The MAC address of a group (RFC 1112, section 6.4; RFC 2464, section 7), or of all.
+pub(crate) fn group_mac(group: IpAddr) -> Address {
     match group {
         IpAddr::V4(Ipv4Addr::BROADCAST) => Address::BROADCAST,
         IpAddr::V4(group) => {

@@ -14,7 +14,7 @@ use crate::counters::Cause;
 use crate::input::{Input, IpInput};
 use crate::layer::{Layer, MIN_MTU};
 use crate::neighbors::Evidence;
-use crate::output::group_station;
+use crate::output::group_mac;
 use crate::random::{Keyed, Purpose, Random};
 
 /// `MAX_RTR_SOLICITATIONS`.
@@ -79,16 +79,16 @@ pub(crate) fn identifier(
     how: Identifier,
     keyed: Keyed,
     prefix: Ipv6Addr,
-    station: Address,
+    mac: Address,
     duplicates: u8,
 ) -> u64 {
     match how {
         Identifier::Eui64 => {
-            let [a, b, c, d, e, f] = station.0;
+            let [a, b, c, d, e, f] = mac.0;
             u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
         }
         Identifier::Opaque(key) => {
-            let parts = (key, prefix.octets(), station.0, duplicates);
+            let parts = (key, prefix.octets(), mac.0, duplicates);
             keyed.rekeyed(&key).hash(Purpose::Identifier, &parts)
         }
     }
@@ -118,7 +118,7 @@ impl Layer {
         self.new_address(now, cidr, origin, lifetimes, begin);
     }
 
-    /// Another station has an address that we made: another one is tried, where that can be another.
+    /// Another host has an address that we made: another one is tried, where that can be another.
     pub(crate) fn reform_address(&mut self, now: Instant, lost: &Entry) {
         let (Identifier::Opaque(_), Some(slaac)) = (self.config.identifier, &mut self.slaac) else {
             return;
@@ -141,9 +141,9 @@ impl Layer {
         }
         let source = source?;
         let option = Some(NdpOption::SourceAddress(own));
-        let station = group_station(ALL_ROUTERS.into());
+        let mac = group_mac(ALL_ROUTERS.into());
         let ends = (source, ALL_ROUTERS);
-        Some(self.emit_ndp(Message::RouterSolicitation, option, ends, station, out))
+        Some(self.emit_ndp(Message::RouterSolicitation, option, ends, mac, out))
     }
 
     /// A router's advertisement whose hop limit was right; `bytes` are its options, which are well-formed.
@@ -163,10 +163,10 @@ impl Layer {
         }
         // Before anything of it counts: whose is it?
         for option in options(bytes).flatten() {
-            if let NdpOption::SourceAddress(station) = option
-                && !station.is_multicast()
+            if let NdpOption::SourceAddress(mac) = option
+                && !mac.is_multicast()
             {
-                self.learn(now, source.into(), station, Evidence::Mentioned)?;
+                self.learn(now, source.into(), mac, Evidence::Mentioned)?;
                 self.neighbors.set_router(source.into(), true, true);
             }
         }

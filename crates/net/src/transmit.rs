@@ -67,10 +67,10 @@ impl Layer {
         let source = on_link.or_else(|| self.addresses.source_for(question.address))?;
         Some(match (source, question.address) {
             (IpAddr::V4(source), IpAddr::V4(target)) => {
-                arp::emit_request(own, source, target, question.station, out)
+                arp::emit_request(own, source, target, question.mac, out)
             }
             (IpAddr::V6(source), IpAddr::V6(target)) => {
-                self.emit_solicitation(own, source, target, question.station, out)
+                self.emit_solicitation(own, source, target, question.mac, out)
             }
             _ => return None,
         })
@@ -80,8 +80,8 @@ impl Layer {
         loop {
             let changes = self.neighbors.changes();
             let at = self.outbox.next(changes)?;
-            let (answer, station) = match (self.outbox.slot(at).kind, self.config.link) {
-                (Kind::Ip(answer, station), _) => (answer, station),
+            let (answer, mac) = match (self.outbox.slot(at).kind, self.config.link) {
+                (Kind::Ip(answer, mac), _) => (answer, mac),
                 (Kind::Link { destination, ethertype }, Link::Ethernet(source)) => {
                     let header = ethernet::Header { destination, source, ethertype, header_len: 0 };
                     let len = header.emit(out);
@@ -96,10 +96,8 @@ impl Layer {
                     continue;
                 }
             };
-            let via = match station {
-                Some(_) => {
-                    Ok(self.via(answer.source, answer.destination, answer.destination, station))
-                }
+            let via = match mac {
+                Some(_) => Ok(self.via(answer.source, answer.destination, answer.destination, mac)),
                 None => self.route(now, answer.destination, Some(answer.source)),
             };
             match via {

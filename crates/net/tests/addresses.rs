@@ -8,7 +8,7 @@ use fusewire_net::addresses::State;
 use fusewire_net::{Cause, Input, Layer, NoPath};
 use fusewire_wire::arp::{Operation, Packet};
 use fusewire_wire::ndp::Message;
-use wire::{Wire, config, station};
+use wire::{Wire, config, mac_address};
 
 fn state(layer: &Layer, text: &str) -> Option<State> {
     let address: std::net::IpAddr = text.parse().expect("an address");
@@ -80,8 +80,8 @@ fn an_ipv4_address_is_announced_twice_and_defended_once_in_ten_seconds() {
         assert_eq!((packet.operation, packet.sender_ip), (Operation::Request, packet.target_ip));
     }
     let mut thief = wire.log[0].2.clone();
-    thief[6..12].copy_from_slice(&station(9).0);
-    thief[22..28].copy_from_slice(&station(9).0);
+    thief[6..12].copy_from_slice(&mac_address(9).0);
+    thief[22..28].copy_from_slice(&mac_address(9).0);
     for _ in 0..100 {
         let conflict = Input::Dropped(Cause::AddressConflict);
         assert_eq!(wire.layers[0].handle(wire.now, &thief), conflict);
@@ -103,7 +103,7 @@ fn a_stolen_ipv6_address_is_advertised_again() {
     let mut other = wire::Craft::new(9, 9, "2001:db8::9", "ff02::1");
     other.hop_limit = 255;
     let mut body = news[54..].to_vec();
-    body[26..32].copy_from_slice(&station(9).0);
+    body[26..32].copy_from_slice(&mac_address(9).0);
     let mut claim = other.icmpv6(&body);
     claim[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
     let conflict = Input::Dropped(Cause::AddressConflict);

@@ -9,13 +9,13 @@ use fusewire_base::Instant;
 use fusewire_net::{Cause, Config, Input, Link};
 use fusewire_wire::dhcp::{ClasslessRoute, EMIT_LEN, Kind, Message};
 use fusewire_wire::udp;
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const LEASED: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 77);
 
 fn client(detection: bool) -> Wire {
-    let mut config = Config::new(Link::Ethernet(station(1)));
+    let mut config = Config::new(Link::Ethernet(mac_address(1)));
     config.dhcp = true;
     config.duplicate_detection = detection;
     Wire::new(vec![config])
@@ -34,7 +34,7 @@ fn messages(wire: &mut Wire) -> Vec<(Instant, Message, Ipv4Addr)> {
         let sum = fusewire_net::pseudo_header_sum(of(from), of(to), 17, header.len.into());
         assert!(header.verifies(sum, &frame[34..]));
         let message = Message::parse(header.payload(&frame[34..])).expect("DHCP");
-        assert_eq!(message.station, station(1));
+        assert_eq!(message.chaddr, mac_address(1));
         Some((at, message, Ipv4Addr::new(to[0], to[1], to[2], to[3])))
     };
     std::mem::take(&mut wire.log).into_iter().filter_map(read).collect()
@@ -50,7 +50,7 @@ fn reply(kind: Kind, to: &Message) -> Message {
         server,
         lease_s: lease,
         prefix_len: mask,
-        ..Message::new(kind, to.xid, to.station)
+        ..Message::new(kind, to.xid, to.chaddr)
     }
 }
 
@@ -119,7 +119,7 @@ fn a_silent_server_is_asked_ever_more_rarely() {
 fn renewed_at_half_time_with_its_server_and_rebound_with_any() {
     let mut wire = client(false);
     bound(&mut wire);
-    wire.layers[0].set_neighbor(SERVER.into(), Some(station(9)));
+    wire.layers[0].set_neighbor(SERVER.into(), Some(mac_address(9)));
     let from = wire.now;
     wire.log.clear();
     wire.pass(Duration::from_secs(1801));
@@ -153,7 +153,7 @@ fn renewed_at_half_time_with_its_server_and_rebound_with_any() {
 fn a_server_that_wants_to_be_asked_at_once_does_not_keep_us_busy() {
     let mut wire = client(false);
     bound(&mut wire);
-    wire.layers[0].set_neighbor(SERVER.into(), Some(station(9)));
+    wire.layers[0].set_neighbor(SERVER.into(), Some(mac_address(9)));
     wire.pass(Duration::from_secs(1801));
     let (_, mut request, _) = messages(&mut wire)[0];
     let mut asked = 0;
@@ -193,7 +193,7 @@ fn refused_when_renewing_and_when_requesting() {
     let mut wire = client(false);
     bound(&mut wire);
     wire.pass(Duration::from_secs(2000));
-    wire.layers[0].set_neighbor(SERVER.into(), Some(station(9)));
+    wire.layers[0].set_neighbor(SERVER.into(), Some(mac_address(9)));
     wire.pass(Duration::from_secs(1000));
     let renewal = messages(&mut wire).last().expect("one").1;
     tell(&mut wire, &reply(Kind::Nak, &renewal));
@@ -250,7 +250,7 @@ fn a_router_and_an_mtu_come_with_the_lease_and_go_with_it() {
     let frame = Craft::new(9, 1, "10.0.0.9", "255.255.255.255").udp((67, 68), &body);
     assert_eq!(wire.layers[0].handle(wire.now, &frame), Input::Consumed);
     let far = "192.0.2.1".parse().unwrap();
-    wire.layers[0].set_neighbor("10.0.0.254".parse().unwrap(), Some(station(9)));
+    wire.layers[0].set_neighbor("10.0.0.254".parse().unwrap(), Some(mac_address(9)));
     let via = wire.layers[0].route(wire.now, far, None).expect("through the router");
     assert_eq!((via.next_hop, via.mtu), ("10.0.0.254".parse().unwrap(), 1300));
     let lease = wire.layers[0].lease().expect("a lease");
@@ -267,7 +267,7 @@ fn answers_to_others_and_forgeries_are_ignored() {
     let offer = reply(Kind::Offer, &discover);
     let wrong = [
         Message { xid: offer.xid ^ 1, ..offer },
-        Message { station: station(7), ..offer },
+        Message { chaddr: mac_address(7), ..offer },
         Message { kind: Kind::Ack, ..offer },
         Message { server: None, ..offer },
         Message { yours: Ipv4Addr::UNSPECIFIED, ..offer },

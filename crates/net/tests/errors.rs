@@ -10,7 +10,7 @@ use fusewire_base::Seq;
 use fusewire_net::{Cause, Datagram, Input, Layer, PathError, PathErrorKind};
 use fusewire_wire::ethernet::HEADER_LEN;
 use fusewire_wire::{icmp, icmpv6, tcp, udp};
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 const ENDS: [[&str; 2]; 2] = [["10.0.0.2", "10.0.0.1"], ["2001:db8::2", "2001:db8::1"]];
 
@@ -19,8 +19,8 @@ fn one() -> Wire {
     wire.pass(Duration::from_secs(5));
     for n in 2..200 {
         let of = |text: String| text.parse::<IpAddr>().unwrap();
-        wire.layers[0].set_neighbor(of(format!("10.0.0.{n}")), Some(station(2)));
-        wire.layers[0].set_neighbor(of(format!("2001:db8::{n:x}")), Some(station(2)));
+        wire.layers[0].set_neighbor(of(format!("10.0.0.{n}")), Some(mac_address(2)));
+        wire.layers[0].set_neighbor(of(format!("2001:db8::{n:x}")), Some(mac_address(2)));
     }
     wire
 }

@@ -11,15 +11,15 @@ use fusewire_wire::ethernet::HEADER_LEN;
 use fusewire_wire::ipv6_extension::{self as extension, FRAGMENT};
 use fusewire_wire::ndp::Message;
 use fusewire_wire::{icmp, icmpv6, ipv4, ipv6, tcp, udp};
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 const ENDS: [[&str; 2]; 2] = [["10.0.0.2", "10.0.0.1"], ["2001:db8::2", "2001:db8::1"]];
 
 fn one() -> Wire {
     let mut wire = Wire::new(vec![config(1, &["10.0.0.1/24", "2001:db8::1/64"])]);
     wire.pass(Duration::from_secs(5));
-    wire.layers[0].set_neighbor("10.0.0.2".parse().unwrap(), Some(station(2)));
-    wire.layers[0].set_neighbor("2001:db8::2".parse().unwrap(), Some(station(2)));
+    wire.layers[0].set_neighbor("10.0.0.2".parse().unwrap(), Some(mac_address(2)));
+    wire.layers[0].set_neighbor("2001:db8::2".parse().unwrap(), Some(mac_address(2)));
     wire
 }
 

@@ -11,7 +11,7 @@ use fusewire_net::{Cause, Input, Layer, NoPath, Route};
 use fusewire_wire::arp::{Operation, PACKET_LEN, Packet};
 use fusewire_wire::ethernet::{Address, EtherType, Header};
 use fusewire_wire::ndp::{self, Message, NdpOption};
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 const PAIRS: [[&str; 2]; 2] =
     [["10.0.0.1/24", "10.0.0.2/24"], ["2001:db8::1/64", "2001:db8::2/64"]];
@@ -37,7 +37,7 @@ fn state(layer: &Layer, address: IpAddr) -> Option<State> {
 /// ARP from `mac`.
 fn arp(mac: u8, to: Address, operation: Operation, sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![0; 14 + PACKET_LEN];
-    let source = station(mac);
+    let source = mac_address(mac);
     Header { destination: to, source, ethertype: EtherType::ARP, header_len: 14 }.emit(&mut frame);
     let packet = Packet {
         operation,
@@ -60,7 +60,7 @@ fn advertisement(mac: u8, target: &str, flags: (bool, bool)) -> Vec<u8> {
     };
     let mut body = [0; 32];
     let at = message.emit(&mut body);
-    NdpOption::TargetAddress(station(mac)).emit(&mut body[at..]);
+    NdpOption::TargetAddress(mac_address(mac)).emit(&mut body[at..]);
     let craft = Craft::new(mac, 1, &target.to_string(), "2001:db8::1");
     Craft { hop_limit: ndp::HOP_LIMIT, ..craft }.icmpv6(&body)
 }
@@ -85,7 +85,7 @@ fn reachable_stale_delay_probe_and_reachable_again() {
         wire.pass(Duration::from_millis(200));
         assert_eq!(state(&wire.layers[0], other), Some(State::Reachable), "asked, and answered");
         let question = &wire.log[quiet].2;
-        assert_eq!(question[..6], station(2).0, "asked alone");
+        assert_eq!(question[..6], mac_address(2).0, "asked alone");
     }
 }
 
@@ -121,7 +121,7 @@ fn one_that_went_away_is_asked_thrice_alone_and_thrice_with_all() {
         wire.pass(Duration::from_millis(2_900));
         assert_eq!(wire.layers[0].route(wire.now, other, None), Err(NoPath::Unreachable));
         let alone: Vec<bool> =
-            wire.log[quiet..].iter().map(|(_, _, f)| f[..6] == station(2).0).collect();
+            wire.log[quiet..].iter().map(|(_, _, f)| f[..6] == mac_address(2).0).collect();
         assert_eq!(alone, [true, true, true, false, false, false]);
     }
 }
@@ -131,7 +131,7 @@ fn a_forged_claim_does_not_move_an_entry_in_use() {
     let (mut wire, other) = pair(PAIRS[0]);
     resolve(&mut wire, other);
     let claims = [
-        arp(66, station(1), Operation::Reply, [10, 0, 0, 2], [10, 0, 0, 1]),
+        arp(66, mac_address(1), Operation::Reply, [10, 0, 0, 2], [10, 0, 0, 1]),
         arp(66, Address::BROADCAST, Operation::Request, [10, 0, 0, 2], [10, 0, 0, 2]),
         arp(66, Address::BROADCAST, Operation::Request, [10, 0, 0, 2], [10, 0, 0, 1]),
     ];
@@ -140,7 +140,7 @@ fn a_forged_claim_does_not_move_an_entry_in_use() {
         for _ in 0..3 {
             assert_eq!(wire.layers[0].handle(wire.now, &claim), contested);
             let via = wire.layers[0].route(wire.now, other, None).expect("still there");
-            assert_eq!(via.stations.map(|s| s.destination), Some(station(2)));
+            assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(2)));
         }
         wire.settle();
         assert_eq!(state(&wire.layers[0], other), Some(State::Reachable), "asked, and answered");
@@ -153,30 +153,30 @@ fn a_forged_claim_does_not_move_an_entry_in_use() {
         let contested = Input::Dropped(Cause::NeighborContested);
         assert_eq!(wire.layers[0].handle(wire.now, &claim), contested);
         let via = wire.layers[0].route(wire.now, other, None).expect("still there");
-        assert_eq!(via.stations.map(|s| s.destination), Some(station(2)));
+        assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(2)));
         wire.settle();
     }
 }
 
 #[test]
-fn an_address_that_really_moves_is_followed_when_the_old_station_is_silent() {
+fn an_address_that_really_moves_is_followed_when_the_old_mac_is_silent() {
     let (mut wire, other) = pair(PAIRS[0]);
     resolve(&mut wire, other);
     wire.layers.truncate(1);
     let gratuitous = arp(7, Address::BROADCAST, Operation::Request, [10, 0, 0, 2], [10, 0, 0, 2]);
     wire.layers[0].handle(wire.now, &gratuitous);
     wire.pass(Duration::from_millis(3_050));
-    let answer = arp(7, station(1), Operation::Reply, [10, 0, 0, 2], [10, 0, 0, 1]);
+    let answer = arp(7, mac_address(1), Operation::Reply, [10, 0, 0, 2], [10, 0, 0, 1]);
     assert_eq!(wire.layers[0].handle(wire.now, &answer), Input::Consumed);
     let via = wire.layers[0].route(wire.now, other, None).expect("at its new place");
-    assert_eq!(via.stations.map(|s| s.destination), Some(station(7)));
+    assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(7)));
 }
 
 #[test]
 fn nothing_is_learned_of_who_was_not_asked() {
     let (mut wire, _) = pair(PAIRS[0]);
     let frames = [
-        arp(9, station(1), Operation::Reply, [10, 0, 0, 9], [10, 0, 0, 1]),
+        arp(9, mac_address(1), Operation::Reply, [10, 0, 0, 9], [10, 0, 0, 1]),
         arp(9, Address::BROADCAST, Operation::Request, [10, 0, 0, 9], [10, 0, 0, 9]),
         arp(9, Address::BROADCAST, Operation::Request, [10, 0, 0, 9], [10, 0, 0, 3]),
     ];
@@ -187,7 +187,7 @@ fn nothing_is_learned_of_who_was_not_asked() {
     }
     let foreign = arp(9, Address::BROADCAST, Operation::Request, [192, 0, 2, 9], [10, 0, 0, 1]);
     assert_eq!(wire.layers[0].handle(wire.now, &foreign), Input::Dropped(Cause::ArpIgnored));
-    let mut liar = arp(9, station(1), Operation::Reply, [10, 0, 0, 9], [10, 0, 0, 1]);
+    let mut liar = arp(9, mac_address(1), Operation::Reply, [10, 0, 0, 9], [10, 0, 0, 1]);
     liar[14 + 8 + 5] ^= 1;
     assert_eq!(wire.layers[0].handle(wire.now, &liar), Input::Dropped(Cause::ArpIgnored));
 }
@@ -223,21 +223,21 @@ fn who_finds_no_place_in_the_table_is_answered_all_the_same() {
     let (broadcast, us) = (Address::BROADCAST, [10, 0, 0, 1]);
     for n in 100..116 {
         let _ = wire.layers[0].route(wire.now, IpAddr::V4([10, 0, 0, n].into()), None);
-        let answer = arp(n, station(1), Operation::Reply, [10, 0, 0, n], us);
+        let answer = arp(n, mac_address(1), Operation::Reply, [10, 0, 0, n], us);
         assert_eq!(wire.layers[0].handle(wire.now, &answer), Input::Consumed);
     }
     wire.pass(Duration::from_secs(1));
     let stranger = arp(9, broadcast, Operation::Request, [10, 0, 0, 9], us);
     assert_eq!(wire.layers[0].handle(wire.now, &stranger), Input::Consumed);
     let reply = wire.transmit(0).expect("a reply");
-    assert_eq!((&reply[..6], &reply[12..14]), (&station(9).0[..], &[8, 6][..]));
+    assert_eq!((&reply[..6], &reply[12..14]), (&mac_address(9).0[..], &[8, 6][..]));
     let mut body = [0; 32];
     let at =
         Message::NeighborSolicitation { target: "2001:db8::1".parse().unwrap() }.emit(&mut body);
-    NdpOption::SourceAddress(station(9)).emit(&mut body[at..]);
+    NdpOption::SourceAddress(mac_address(9)).emit(&mut body[at..]);
     let craft = Craft { hop_limit: 255, ..Craft::new(9, 1, "2001:db8::9", "2001:db8::1") };
     assert_eq!(wire.layers[0].handle(wire.now, &craft.icmpv6(&body)), Input::Consumed);
-    assert_eq!(wire.transmit(0).expect("an advertisement")[..6], station(9).0);
+    assert_eq!(wire.transmit(0).expect("an advertisement")[..6], mac_address(9).0);
     assert_eq!(wire.layers[0].counters().drops.of(Cause::NeighborsFull), 2);
     assert_eq!(state(&wire.layers[0], "10.0.0.9".parse().unwrap()), None);
 }
@@ -258,7 +258,7 @@ fn neighbour_discovery_from_beyond_the_link_is_refused() {
     assert_eq!(wire.layers[0].handle(wire.now, &zero), Input::Dropped(Cause::NdpMalformed));
     assert_eq!(wire.layers[0].handle(wire.now, &craft.icmpv6(&body)), Input::Consumed);
     let reply = wire.transmit(0).expect("an advertisement");
-    assert_eq!(reply[..6], station(9).0);
+    assert_eq!(reply[..6], mac_address(9).0);
 }
 
 #[test]
@@ -307,15 +307,15 @@ fn beside_a_kernel_it_is_the_kernel_that_asks() {
     let asked = wire.layers[0].poll_question(wire.now);
     assert_eq!((asked, wire.layers[0].poll_question(wire.now)), (Some(other), None));
     let generation = wire.layers[0].generation();
-    wire.layers[0].tell_neighbor(wire.now, other, station(2));
+    wire.layers[0].tell_neighbor(wire.now, other, mac_address(2));
     assert_ne!(wire.layers[0].generation(), generation);
     let via = wire.layers[0].route(wire.now, other, None).unwrap();
-    assert_eq!(via.stations.map(|s| s.destination), Some(station(2)));
+    assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(2)));
     // It has moved, as the kernel says.
-    wire.layers[0].tell_neighbor(wire.now, other, station(7));
+    wire.layers[0].tell_neighbor(wire.now, other, mac_address(7));
     let via = wire.layers[0].route(wire.now, other, None).unwrap();
-    assert_eq!(via.stations.map(|s| s.destination), Some(station(7)));
+    assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(7)));
     // Of whom nobody has asked for nothing is kept.
-    wire.layers[0].tell_neighbor(wire.now, "10.0.0.9".parse().unwrap(), station(9));
+    wire.layers[0].tell_neighbor(wire.now, "10.0.0.9".parse().unwrap(), mac_address(9));
     assert_eq!(wire.layers[0].neighbors().count(), 1);
 }

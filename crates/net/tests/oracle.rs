@@ -8,7 +8,7 @@ use std::time::Duration;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use fusewire_net::{Config, Identifier, Input, Link};
 use fusewire_wire::{icmp, icmpv6};
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 /// Reads a frame and verifies every checksum in it; says what it was.
 fn check(frame: &[u8]) -> &'static str {
@@ -69,7 +69,7 @@ fn check(frame: &[u8]) -> &'static str {
 
 #[test]
 fn everything_that_is_said_is_well_formed() {
-    let mut lively = Config::new(Link::Ethernet(station(1)));
+    let mut lively = Config::new(Link::Ethernet(mac_address(1)));
     lively.dhcp = true;
     lively.slaac = true;
     lively.identifier = Identifier::Opaque([3; 16]);

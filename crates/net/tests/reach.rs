@@ -10,7 +10,7 @@ use fusewire_net::{
     Cast, Cause, Config, Input, Layer, Link, MAX_HEADER_LEN, NoPath, Packet, Payload,
 };
 use fusewire_wire::{icmp, icmpv6, udp};
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -62,7 +62,7 @@ fn an_echo_is_answered_also_when_the_asker_must_be_found_first() {
     for (from, to) in [("10.0.0.7", "10.0.0.2"), ("2001:db8::7", "2001:db8::2")] {
         let (from, to) = (ip(from), ip(to));
         let mut asker = Layer::new(config(7, &[&format!("{from}/24")]), &[9; 32], wire.now);
-        asker.set_neighbor(to, Some(station(2)));
+        asker.set_neighbor(to, Some(mac_address(2)));
         let via = asker.route(wire.now, to, None).expect("a path");
         let mut frame = vec![0; via.header_len()];
         let protocol = if to.is_ipv4() { icmp::NUMBER } else { icmpv6::NUMBER };
@@ -125,7 +125,7 @@ fn a_bare_ip_link_has_no_neighbours() {
     config.addresses = vec!["192.168.0.1/16".parse().unwrap()];
     let mut layer = Layer::new(config, &[1; 32], Instant::ZERO);
     let via = layer.route(Instant::ZERO, ip("192.168.7.7"), None).expect("a path");
-    assert_eq!((via.stations, via.header_len()), (None, 20));
+    assert_eq!((via.macs, via.header_len()), (None, 20));
     let mut packet = vec![0; 20];
     via.emit(&Packet::new(6, 4), &mut packet);
     packet.extend([0; 4]);

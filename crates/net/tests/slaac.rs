@@ -8,12 +8,12 @@ use std::time::Duration;
 use fusewire_net::addresses::{Origin, State};
 use fusewire_net::{Cause, Config, Identifier, Input, Link, NoPath};
 use fusewire_wire::ndp::{Message, NdpOption, Prefix, Router};
-use wire::{Craft, Wire, config, station};
+use wire::{Craft, Wire, config, mac_address};
 
 const EUI64: &str = "2001:db8:5::ff:fe00:1";
 
 fn host(identifier: Identifier) -> Config {
-    let mut config = Config::new(Link::Ethernet(station(1)));
+    let mut config = Config::new(Link::Ethernet(mac_address(1)));
     config.slaac = true;
     config.identifier = identifier;
     config
@@ -42,7 +42,7 @@ fn limited(
     let router = Router { hop_limit, lifetime_s, ..Router::default() };
     let mut body = vec![0; 16 + 8 + 32 * prefixes.len() + 8 * more.len()];
     let mut at = Message::RouterAdvertisement(router).emit(&mut body);
-    at += NdpOption::SourceAddress(station(9)).emit(&mut body[at..]);
+    at += NdpOption::SourceAddress(mac_address(9)).emit(&mut body[at..]);
     for &(prefix, len, valid, preferred) in prefixes {
         let prefix = Prefix {
             prefix: prefix.parse().unwrap(),
@@ -99,7 +99,7 @@ fn routers_are_asked_three_times_from_the_link_local_address() {
     assert_eq!(asked.len(), 3);
     assert_eq!(asked[0].2[..6], [0x33, 0x33, 0, 0, 0, 2]);
     assert_eq!((asked[2].0 - asked[1].0), Duration::from_secs(4));
-    assert_eq!(asked[0].2[62..70], [1, 1, 2, 0, 0, 0, 0, 1], "our station");
+    assert_eq!(asked[0].2[62..70], [1, 1, 2, 0, 0, 0, 0, 1], "our MAC address");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_advertisement_gives_address_router_and_limits() {
     let via = wire.layers[0].route(wire.now, ip("2001:db8:99::1"), None).expect("a path");
     assert_eq!((via.source, via.next_hop), (ip(EUI64), ip("fe80::9")));
     assert_eq!((via.mtu, via.hop_limit), (1400, 33));
-    assert_eq!(via.stations.map(|s| s.destination), Some(station(9)), "it said its station");
+    assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(9)), "it said its station");
     let neighbor = wire.layers[0].route(wire.now, ip("2001:db8:5::7"), None);
     assert_eq!(neighbor, Err(NoPath::Resolving), "on the link");
     wire.pass(Duration::from_secs(30));
@@ -181,14 +181,14 @@ fn routed() -> (Wire, IpAddr) {
 }
 
 /// A neighbour advertisement of the router's address that says that it is no router.
-fn no_router(from: u8, station_of: Option<u8>, solicited: bool, override_cache: bool) -> Vec<u8> {
+fn no_router(from: u8, mac_of: Option<u8>, solicited: bool, override_cache: bool) -> Vec<u8> {
     let target = "fe80::9".parse().unwrap();
     let message =
         Message::NeighborAdvertisement { router: false, solicited, override_cache, target };
     let mut body = [0; 32];
     let mut len = message.emit(&mut body);
-    if let Some(n) = station_of {
-        len += NdpOption::TargetAddress(station(n)).emit(&mut body[len..]);
+    if let Some(n) = mac_of {
+        len += NdpOption::TargetAddress(mac_address(n)).emit(&mut body[len..]);
     }
     let craft = Craft::new(from, 1, "fe80::9", "fe80::ff:fe00:1");
     Craft { hop_limit: 255, ..craft }.icmpv6(&body[..len])
@@ -198,20 +198,20 @@ fn no_router(from: u8, station_of: Option<u8>, solicited: bool, override_cache: 
 /// nobody asked for is asked about first.
 #[test]
 fn a_claim_that_nobody_asked_for_does_not_take_the_router_away() {
-    for station_of in [Some(66), Some(9), None] {
+    for mac_of in [Some(66), Some(9), None] {
         for (solicited, override_cache) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
             let (mut wire, far) = routed();
             for _ in 0..5 {
-                let claim = no_router(66, station_of, solicited, override_cache);
+                let claim = no_router(66, mac_of, solicited, override_cache);
                 let _ = wire.layers[0].handle(wire.now, &claim);
                 let path = wire.layers[0].route(wire.now, far, None);
                 let path = path.unwrap_or_else(|why| {
-                    panic!("{why:?} after {station_of:?} {solicited} {override_cache}")
+                    panic!("{why:?} after {mac_of:?} {solicited} {override_cache}")
                 });
                 assert_eq!(path.next_hop, ip("fe80::9"));
-                assert_eq!(path.stations.map(|s| s.destination), Some(station(9)));
+                assert_eq!(path.macs.map(|s| s.destination), Some(mac_address(9)));
             }
         }
     }
@@ -226,19 +226,19 @@ fn a_router_that_is_none_any_more_says_so_when_it_is_asked() {
     tell(&mut wire, &no_router(9, Some(9), false, true));
     wire.settle();
     let question = &wire.log[quiet].2;
-    assert_eq!((question[54], &question[..6]), (135, &station(9).0[..]), "it alone is asked");
+    assert_eq!((question[54], &question[..6]), (135, &mac_address(9).0[..]), "it alone is asked");
     assert!(wire.layers[0].route(wire.now, far, None).is_ok());
     tell(&mut wire, &no_router(9, Some(9), true, true));
     assert_eq!(wire.layers[0].route(wire.now, far, None), Err(NoPath::NoRoute));
 }
 
-/// Who says that the router is at another station speaks for nobody: neither of its end nor of anything else.
+/// Who says that the router has another MAC address speaks for nobody: neither of its end nor of anything else.
 #[test]
-fn an_advertisement_from_another_station_changes_nothing() {
+fn an_advertisement_from_another_mac_changes_nothing() {
     let (mut wire, far) = routed();
     let mut forged = limited(40, 0, &[], &[NdpOption::Mtu(1300)]);
-    let own = forged.windows(6).rposition(|w| w == station(9).0).unwrap();
-    forged[own..own + 6].copy_from_slice(&station(66).0);
+    let own = forged.windows(6).rposition(|w| w == mac_address(9).0).unwrap();
+    forged[own..own + 6].copy_from_slice(&mac_address(66).0);
     // With a checksum of its own.
     forged[56..58].fill(0);
     let craft = Craft { hop_limit: 255, ..Craft::new(66, 1, "fe80::9", "ff02::1") };

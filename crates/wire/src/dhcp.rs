@@ -179,8 +179,8 @@ pub struct Message {
     pub client: Ipv4Addr,
     /// The address that the server gives (`yiaddr`).
     pub yours: Ipv4Addr,
-    /// The client's station (`chaddr`).
-    pub station: Address,
+    /// The client's hardware address (`chaddr`).
+    pub chaddr: Address,
     /// Who the server is.
     pub server: Option<Ipv4Addr>,
     /// The address that the client would like.
@@ -205,7 +205,7 @@ pub struct Message {
 
 impl Message {
     /// A message of a client, without options.
-    pub fn new(kind: Kind, xid: u32, station: Address) -> Message {
+    pub fn new(kind: Kind, xid: u32, chaddr: Address) -> Message {
         Message {
             kind,
             xid,
@@ -213,7 +213,7 @@ impl Message {
             broadcast: false,
             client: Ipv4Addr::UNSPECIFIED,
             yours: Ipv4Addr::UNSPECIFIED,
-            station,
+            chaddr,
             server: None,
             requested: None,
             lease_s: None,
@@ -232,7 +232,7 @@ impl Message {
         matches!(self.kind, Kind::Offer | Kind::Ack | Kind::Nak)
     }
 
-    /// Reads a message between an Ethernet station and a server.
+    /// Reads a message between a host on Ethernet and a server.
     ///
     /// # Errors
     /// `Truncated`; `Value` for what is no DHCP over Ethernet, or a direction that does not go with the
@@ -251,13 +251,13 @@ impl Message {
             return Err(value("magic cookie", u32::from_be_bytes(word(236))));
         }
         let s = &fixed[28..34];
-        let station = Address([s[0], s[1], s[2], s[3], s[4], s[5]]);
+        let chaddr = Address([s[0], s[1], s[2], s[3], s[4], s[5]]);
         let mut message = Message {
             secs: u16::from_be_bytes([fixed[8], fixed[9]]),
             broadcast: fixed[10] & 0x80 != 0,
             client: word(12).into(),
             yours: word(16).into(),
-            ..Message::new(Kind::Discover, u32::from_be_bytes(word(4)), station)
+            ..Message::new(Kind::Discover, u32::from_be_bytes(word(4)), chaddr)
         };
         let mut seen = Seen { kind: None, overload: 0, routes: [0; ROUTES_BYTES], routes_len: 0 };
         message.options(&bytes[FIXED_LEN..], FIXED_LEN, &mut seen)?;
@@ -351,7 +351,7 @@ impl Message {
         out[10] = u8::from(self.broadcast) << 7;
         out[12..16].copy_from_slice(&self.client.octets());
         out[16..20].copy_from_slice(&self.yours.octets());
-        out[28..34].copy_from_slice(&self.station.0);
+        out[28..34].copy_from_slice(&self.chaddr.0);
         out[236..240].copy_from_slice(&MAGIC);
         let mut at = FIXED_LEN;
         let mut option = |kind: u8, data: &[u8]| {
@@ -390,7 +390,7 @@ impl Message {
             option(CLASSLESS_ROUTES, &bytes[..significant + 5]);
         }
         if !self.is_reply() {
-            let [a, b, c, d, e, g] = self.station.0;
+            let [a, b, c, d, e, g] = self.chaddr.0;
             option(CLIENT_ID, &[1, a, b, c, d, e, g]);
         }
         if matches!(self.kind, Kind::Discover | Kind::Request) {
@@ -421,7 +421,7 @@ const ROUTES_BYTES: usize = 512;
 mod tests {
     use super::*;
 
-    const STATION: Address = Address([2, 0, 0, 0, 0, 9]);
+    const CHADDR: Address = Address([2, 0, 0, 0, 0, 9]);
 
     fn ack() -> Message {
         let server = Some(Ipv4Addr::new(10, 0, 0, 1));
@@ -435,7 +435,7 @@ mod tests {
             routers: Servers::read(&[10, 0, 0, 1]),
             dns: Servers::read(&[10, 0, 0, 53]),
             routes: ClasslessRoutes::read(&[9, 10, 128, 10, 0, 0, 2]).unwrap_or_default(),
-            ..Message::new(Kind::Ack, 0x1234_5678, STATION)
+            ..Message::new(Kind::Ack, 0x1234_5678, CHADDR)
         }
     }
 
@@ -446,9 +446,9 @@ mod tests {
             broadcast: true,
             requested: Some(Ipv4Addr::new(10, 0, 0, 77)),
             server: Some(Ipv4Addr::new(10, 0, 0, 1)),
-            ..Message::new(Kind::Request, 1, STATION)
+            ..Message::new(Kind::Request, 1, CHADDR)
         };
-        for message in [ack(), request, Message::new(Kind::Discover, 2, STATION)] {
+        for message in [ack(), request, Message::new(Kind::Discover, 2, CHADDR)] {
             let mut bytes = [0xee; EMIT_LEN];
             assert_eq!(message.emit(&mut bytes), EMIT_LEN);
             assert_eq!(Message::parse(&bytes), Ok(message));

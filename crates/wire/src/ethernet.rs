@@ -33,15 +33,15 @@ impl EtherType {
     pub const PROVIDER_TAG: EtherType = EtherType(0x88a8);
 }
 
-/// A station's address.
+/// A MAC address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Address(pub [u8; 6]);
 
 impl Address {
-    /// All stations.
+    /// All hosts of the link: broadcast.
     pub const BROADCAST: Address = Address([0xff; 6]);
 
-    /// For a group of stations, or for all.
+    /// For a group of hosts, or for all.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1
     }

@@ -241,7 +241,7 @@ impl Host {
             source: THEIRS[v6].parse().expect("an address"),
             destination: OWN[v6].parse().expect("an address"),
             next_hop: OWN[v6].parse().expect("an address"),
-            stations: None,
+            macs: None,
             mtu: 65_535,
             may_fragment: false,
             hop_limit: 64,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_net::{Config, Layer, Link, Packet, Stations, Via};
+use fusewire_net::{Config, Layer, Link, MacPair, Packet, Via};
 use fusewire_wire::arp;
 use fusewire_wire::ethernet::{self, Address, EtherType};
 use fusewire_wire::icmpv6;
@@ -20,8 +20,8 @@ const HONEST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
 /// Runs one input.
 pub fn run(data: &[u8]) {
-    let link = |station: Address, addresses: [&str; 2]| {
-        let mut config = Config::new(Link::Ethernet(station));
+    let link = |mac: Address, addresses: [&str; 2]| {
+        let mut config = Config::new(Link::Ethernet(mac));
         config.addresses = addresses.map(|a| a.parse().expect("an address")).into();
         config.duplicate_detection = false;
         config
@@ -44,8 +44,8 @@ pub fn run(data: &[u8]) {
         pair.settle();
         for to in [IpAddr::V4(HONEST_V4), IpAddr::V6(HONEST_V6)] {
             if let Ok(via) = pair.layer.route(pair.now, to, None) {
-                let station = via.stations.map(|s| s.destination);
-                assert_eq!(station, Some(HONEST), "{to} was stolen");
+                let mac = via.macs.map(|s| s.destination);
+                assert_eq!(mac, Some(HONEST), "{to} was stolen");
             }
         }
         pair.settle();
@@ -118,7 +118,7 @@ impl Pair {
     }
 }
 
-/// A forger's station: never the honest one's.
+/// A forger's MAC address: never the honest one's.
 fn forger(n: u8) -> Address {
     Address([2, 0, 0, 0, 9, n])
 }
@@ -171,7 +171,7 @@ fn forged_advertisement(target: u8, flags: u8, choices: &mut Choices<'_>) -> Vec
         source: address.into(),
         destination: own.into(),
         next_hop: own.into(),
-        stations: Some(Stations { source: forger(flags >> 4), destination: OWN }),
+        macs: Some(MacPair { source: forger(flags >> 4), destination: OWN }),
         mtu: 1500,
         may_fragment: false,
         hop_limit: ndp::HOP_LIMIT,

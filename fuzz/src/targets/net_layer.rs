@@ -11,9 +11,9 @@ use fusewire_wire::{dhcp, icmp, icmpv6, igmp, ipv4, ipv6, udp};
 
 use crate::Choices;
 
-/// The layer's station.
+/// The layer's MAC address.
 pub const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
-/// Stations, addresses and groups that frames come from and go to.
+/// MAC addresses, addresses and groups that frames come from and go to.
 const ADDRESSES: [&str; 16] = [
     "10.0.0.1",
     "10.0.0.2",
@@ -147,16 +147,14 @@ impl Host {
         let (source, destination) = (of(choices.u8()), of(choices.u8()));
         let flags = choices.u8();
         let to = if flags & 1 == 0 { OWN } else { Address::BROADCAST };
-        let stations = fusewire_net::Stations {
-            source: Address([2, 0, 0, 0, 0, flags >> 4]),
-            destination: to,
-        };
+        let macs =
+            fusewire_net::MacPair { source: Address([2, 0, 0, 0, 0, flags >> 4]), destination: to };
         let ethernet = matches!(self.layer.config().link, Link::Ethernet(_));
         (source.is_ipv4() == destination.is_ipv4()).then_some(Via {
             source,
             destination,
             next_hop: destination,
-            stations: ethernet.then_some(stations),
+            macs: ethernet.then_some(macs),
             mtu: 1500,
             may_fragment: flags & 8 != 0,
             hop_limit: [255, 64, 1][usize::from(flags >> 1) % 3],
@@ -228,7 +226,7 @@ impl Host {
             source: from,
             destination: to,
             next_hop: to,
-            stations: Some(fusewire_net::Stations {
+            macs: Some(fusewire_net::MacPair {
                 source: Address([2, 0, 0, 0, 0, 2]),
                 destination: OWN,
             }),

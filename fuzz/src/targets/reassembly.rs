@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
         source: other.parse().expect("an address"),
         destination: own.parse().expect("an address"),
         next_hop: own.parse().expect("an address"),
-        stations: None,
+        macs: None,
         mtu: 1500,
         may_fragment: false,
         hop_limit: 64,

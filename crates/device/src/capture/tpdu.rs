@@ -104,13 +104,13 @@ fn make_headers(
     ecn: Ecn,
     tpdu_len: usize,
 ) -> usize {
-    let station = |n: u16| {
+    let mac = |n: u16| {
         let [a, b] = n.to_be_bytes();
         ethernet::Address([2, 0, 0, 0, a, b])
     };
     let ethernet = ethernet::Header {
-        destination: station(to),
-        source: station(from),
+        destination: mac(to),
+        source: mac(from),
         ethertype: ethernet::EtherType::IPV6,
         header_len: ethernet::HEADER_LEN as u8,
     };

@@ -165,7 +165,7 @@ impl<'a> Subject<'a> {
         meter.report()
     }
 
-    /// Sends one message, and waits until it has left: until the peer's station is known.
+    /// Sends one message, and waits until it has left: until the peer's MAC address is known.
     fn find_peer(&mut self, id: SocketId) -> Result<()> {
         self.send_surely(id, &vec![MARK; self.task.size], self.task.peer)?;
         while self.stack.counters().udp_messages_sent == 0 {

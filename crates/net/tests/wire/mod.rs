@@ -4,25 +4,25 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_net::{Config, Fragment, Input, Layer, Link, MAX_HEADER_LEN, Packet, Stations, Via};
+use fusewire_net::{Config, Fragment, Input, Layer, Link, MAX_HEADER_LEN, MacPair, Packet, Via};
 use fusewire_wire::ethernet::Address;
 use fusewire_wire::{icmpv6, udp};
 
-/// A station of the tests by its number.
-pub fn station(n: u8) -> Address {
+/// A MAC address of the tests by its number.
+pub fn mac_address(n: u8) -> Address {
     Address([2, 0, 0, 0, 0, n])
 }
 
 /// A host with these addresses, which are its own without a question.
 pub fn config(n: u8, addresses: &[&str]) -> Config {
     let addresses = addresses.iter().map(|a| a.parse().expect("an address")).collect();
-    let link = Link::Ethernet(station(n));
+    let link = Link::Ethernet(mac_address(n));
     Config { addresses, duplicate_detection: false, ..Config::new(link) }
 }
 
-/// Stations on one wire.
+/// Hosts on one wire.
 pub struct Wire {
-    /// The stations.
+    /// The hosts.
     pub layers: Vec<Layer>,
     /// The clock.
     pub now: Instant,
@@ -32,7 +32,7 @@ pub struct Wire {
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 impl Wire {
-    /// One station for each configuration.
+    /// One host for each configuration.
     pub fn new(configs: Vec<Config>) -> Wire {
         let now = Instant::from_ms(1_000_000);
         let layer = |(n, config)| Layer::new(config, &[n as u8 + 1; 32], now);
@@ -62,7 +62,7 @@ impl Wire {
         (0..self.layers.len()).find_map(|from| self.transmit(from).map(|frame| (from, frame)))
     }
 
-    /// The next frame of one station.
+    /// The next frame of one host.
     pub fn transmit(&mut self, from: usize) -> Option<Vec<u8>> {
         let mut out = [0xee; 1514];
         let len = self.layers[from].poll_transmit(self.now, &mut out)?;
@@ -92,7 +92,7 @@ impl Wire {
 #[derive(Clone, Copy)]
 #[allow(dead_code, reason = "each test uses a part of it")]
 pub struct Craft {
-    /// The sender's station.
+    /// The sender's MAC address.
     pub from: Address,
     /// The receiver's.
     pub to: Address,
@@ -106,11 +106,11 @@ pub struct Craft {
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 impl Craft {
-    /// From station `from` to station `to`.
+    /// From host `from` to host `to`.
     pub fn new(from: u8, to: u8, source: &str, destination: &str) -> Craft {
         Craft {
-            from: station(from),
-            to: station(to),
+            from: mac_address(from),
+            to: mac_address(to),
             source: source.parse().expect("an address"),
             destination: destination.parse().expect("an address"),
             hop_limit: 64,
@@ -122,7 +122,7 @@ impl Craft {
             source: self.source,
             destination: self.destination,
             next_hop: self.destination,
-            stations: Some(Stations { source: self.from, destination: self.to }),
+            macs: Some(MacPair { source: self.from, destination: self.to }),
             mtu: 1500,
             may_fragment: false,
             hop_limit: self.hop_limit,

@@ -1,4 +1,4 @@
-//! Answers that belong to no connection (SYN-ACK, RST of a listener) and whose next station is being asked for. Few
+//! Answers that belong to no connection (SYN-ACK, RST of a listener) and whose next hop is being asked for. Few
 //! are kept, and not for long: what is lost here comes again after a second, when the peer repeats itself.
 
 use std::collections::VecDeque;

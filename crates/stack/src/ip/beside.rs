@@ -96,14 +96,14 @@ impl Beside {
         interface.steer(&Flows::ports(self.held.values().flatten().map(Hold::port)))
     }
 
-    /// Lets the kernel find out where a neighbour is; its station, if that is known already.
+    /// Lets the kernel find out where a neighbour is; its MAC address, if that is known already.
     fn ask(&mut self, address: IpAddr) -> io::Result<Option<[u8; 6]>> {
         if self.kernel.probe(self.index, address).is_err() {
             self.knock(address)?;
         }
         let mut known = self.kernel.neighbours()?.into_iter();
         let found = known.find(|known| (known.0, known.1) == (self.index, address));
-        Ok(found.map(|(.., station)| station))
+        Ok(found.map(|(.., mac)| mac))
     }
 
     /// Lets the kernel send a datagram without a byte to a neighbour's discard port (RFC 863): before it can, it has to
@@ -267,8 +267,8 @@ impl Stack {
         let mut is_told = false;
         while let Some(address) = self.core.layer.poll_question(now) {
             match beside.ask(address) {
-                Ok(Some(station)) => {
-                    self.core.layer.tell_neighbor(now, address, Address(station));
+                Ok(Some(mac)) => {
+                    self.core.layer.tell_neighbor(now, address, Address(mac));
                     is_told = true;
                 }
                 Ok(None) => {}
@@ -290,8 +290,8 @@ impl Stack {
     pub(super) fn follow_kernel(&mut self, now: Instant, change: &Change) -> io::Result<()> {
         let Some(beside) = &mut self.beside else { return Ok(()) };
         match *change {
-            Change::Neighbour(address, Some(station)) => {
-                self.core.layer.tell_neighbor(now, address, Address(station));
+            Change::Neighbour(address, Some(mac)) => {
+                self.core.layer.tell_neighbor(now, address, Address(mac));
                 self.core.layer_speaks = true;
             }
             Change::Routes => {

@@ -29,7 +29,7 @@ const PENDING_CALLS: usize = 64;
 /// How long they wait.
 const PENDING_TIME: Duration = Duration::from_secs(3);
 
-/// Messages whose next station is being asked for.
+/// Messages whose next hop is being asked for.
 #[derive(Default)]
 pub struct Pending {
     calls: VecDeque<PendingCall>,

@@ -73,7 +73,7 @@ pub struct Slot {
     pub eventful: bool,
     /// In the list of sockets with something to send.
     pub dirty: bool,
-    /// In the list of those whose next station is being asked for.
+    /// In the list of those whose next hop is being asked for.
     pub resolving: bool,
 }
 

@@ -7,7 +7,7 @@ use fusewire_base::{Instant, Seq, Sum};
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{Checksum, Interface, Segmentation, TxPacket};
 use fusewire_stack::Cause;
-use fusewire_stack::ip::net::{Packet, Stations, Via};
+use fusewire_stack::ip::net::{MacPair, Packet, Via};
 use fusewire_stack::ip::{Config, Stack};
 use fusewire_wire::ethernet::{self, Address, EtherType};
 use fusewire_wire::tcp::{self, Flags, Header};
@@ -65,7 +65,7 @@ impl Strangers {
             source: peer(host).into(),
             destination: addr(false, 1),
             next_hop: addr(false, 1),
-            stations: Some(Stations { source: PEER_MAC, destination: self.ours }),
+            macs: Some(MacPair { source: PEER_MAC, destination: self.ours }),
             mtu: 1500,
             may_fragment: false,
             hop_limit: 64,

@@ -45,7 +45,7 @@ pub fn via(source: IpAddr) -> Via {
         source,
         destination: addr(false, 1),
         next_hop: addr(false, 1),
-        stations: None,
+        macs: None,
         mtu: 1500,
         may_fragment: false,
         hop_limit: 64,

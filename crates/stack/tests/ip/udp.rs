@@ -198,7 +198,7 @@ fn a_datagram_without_a_checksum_is_taken_over_ipv4_alone() {
             source: addr(v6, 0),
             destination: addr(v6, 1),
             next_hop: addr(v6, 1),
-            stations: None,
+            macs: None,
             mtu: 1500,
             may_fragment: false,
             hop_limit: 64,

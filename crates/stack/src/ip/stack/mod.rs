@@ -76,7 +76,7 @@ pub(super) struct Core {
     eventful: VecDeque<u32>,
     /// Connections in TIME-WAIT, oldest first.
     time_wait: VecDeque<SocketId>,
-    /// Connections whose next station is being asked for.
+    /// Connections whose next hop is being asked for.
     resolving: Vec<u32>,
     /// Answers that wait for the same.
     pub answers: Answers,
@@ -98,7 +98,7 @@ pub(super) struct Core {
     frame_len: usize,
     /// The IP layer may have frames of its own to send.
     pub layer_speaks: bool,
-    /// Messages whose next station is being asked for.
+    /// Messages whose next hop is being asked for.
     pub pending: Pending,
     /// Others on this host have ports on our addresses.
     pub shares: bool,
@@ -324,7 +324,7 @@ impl Stack {
         self.core.flush_at
     }
 
-    /// Settings of an IP layer for an interface: its link, station and MTU, and nothing else.
+    /// Settings of an IP layer for an interface: its link, MAC address and MTU, and nothing else.
     pub fn net_config(interface: &dyn Interface) -> NetConfig {
         let caps = interface.capabilities();
         let link = match (caps.link, caps.mac) {

@@ -268,14 +268,14 @@ impl Core {
         any
     }
 
-    /// Something waits for the station of its next hop: tried again in a while, and at once when the IP layer has
+    /// Something waits for the MAC address of its next hop: tried again in a while, and at once when the IP layer has
     /// learned something.
     pub(in crate::ip) fn resolve_later(&mut self, now: Instant) {
         // What comes later does not put it off.
         self.resolve_at.get_or_insert(now + RESOLVE_RETRY);
     }
 
-    /// What waited for the station of its next hop tries again.
+    /// What waited for the MAC address of its next hop tries again.
     pub(super) fn retry_resolving(&mut self, now: Instant) {
         self.resolve_at = None;
         self.retry_answers(now);
