@@ -76,14 +76,14 @@ enum Role {
     /// Listen on loopback and answer messages of 64 bytes, by quinn (for `fusewire bench latency`).
     LatencyServe {
         #[command(flatten)]
-        beside: quinn_latency::Beside,
+        load: quinn_latency::Load,
         #[arg(long)]
         certificate: PathBuf,
     },
     /// Connect and ask.
     LatencyAsk {
         #[command(flatten)]
-        beside: quinn_latency::Beside,
+        load: quinn_latency::Load,
         #[arg(long)]
         connect: SocketAddr,
         #[arg(long)]
@@ -221,13 +221,13 @@ fn main() -> Result<(), Error> {
             sink.report();
             Ok(())
         }
-        Role::LatencyServe { beside, certificate } => {
+        Role::LatencyServe { load, certificate } => {
             let made = certificate_for(&certificate)?;
-            runtime.block_on(quinn_latency::serve(made, beside))
+            runtime.block_on(quinn_latency::serve(made, load))
         }
-        Role::LatencyAsk { beside, connect, seconds, certificate } => {
+        Role::LatencyAsk { load, connect, seconds, certificate } => {
             let pem = std::fs::read_to_string(certificate)?;
-            runtime.block_on(quinn_latency::ask(connect, &pem, beside, seconds))
+            runtime.block_on(quinn_latency::ask(connect, &pem, load, seconds))
         }
     }
 }

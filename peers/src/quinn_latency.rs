@@ -23,7 +23,7 @@ const DATAGRAM: u16 = 1452;
 
 /// Who waits beside the connection that asks.
 #[derive(clap::Args)]
-pub struct Beside {
+pub struct Load {
     /// Idle connections.
     #[arg(long)]
     idle: usize,
@@ -49,17 +49,17 @@ async fn echo(connection: Connection) -> Result<(), Error> {
 }
 
 /// Answers until it is killed.
-pub async fn serve(made: rcgen::CertifiedKey, beside: Beside) -> Result<(), Error> {
+pub async fn serve(made: rcgen::CertifiedKey, load: Load) -> Result<(), Error> {
     let key = PrivateKeyDer::try_from(made.key_pair.serialize_der())?;
     let mut server = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)?;
     server.transport_config(config());
     let endpoint = endpoint(Some(server), DATAGRAM)?;
     listening(endpoint.local_addr()?);
-    for _ in 0..=beside.idle {
+    for _ in 0..=load.idle {
         let connection = endpoint.accept().await.ok_or("closed")?.await?;
         tokio::spawn(echo(connection));
     }
-    if beside.accepting {
+    if load.accepting {
         endpoint.accept().await;
     }
     std::future::pending().await
@@ -86,7 +86,7 @@ async fn trip(
 pub async fn ask(
     to: SocketAddr,
     pem: &str,
-    beside: Beside,
+    load: Load,
     seconds: f64,
 ) -> Result<(), Error> {
     let mut roots = rustls::RootCertStore::empty();
@@ -95,7 +95,7 @@ pub async fn ask(
     client.transport_config(config());
     let mut endpoint = endpoint(None, DATAGRAM)?;
     endpoint.set_default_client_config(client);
-    for _ in 0..beside.idle {
+    for _ in 0..load.idle {
         let (out, mut input) = open(&endpoint, to).await?;
         tokio::spawn(async move {
             let _ = input.read_exact(&mut [0; BYTES]).await;

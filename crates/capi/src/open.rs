@@ -309,7 +309,7 @@ impl Opened {
         let (interface, name, mac) = interface(settings, &words)?;
         let bound = Mutex::default();
         if let Some(name) = name.filter(|_| words.kernel) {
-            let host = Host::beside(interface, &name, HostConfig::default())?;
+            let host = Host::coexisting(interface, &name, HostConfig::default())?;
             observe(&host)?;
             return Ok(Opened { host, bound, _mac: mac });
         }

@@ -127,11 +127,11 @@ pub enum Kind {
 
 /// Whether the paper's points and ours share an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum PaperAxis {
     /// One picture: ratios, and what was computed from the same parameters.
-    Together,
+    Shared,
     /// Two, each with an axis of its own: thirty years lie between them.
-    Apart,
+    Own,
 }
 
 /// A chart of an experiment.
@@ -146,7 +146,7 @@ pub struct Chart {
     /// What its values are.
     pub value: Axis,
     /// Where the paper's points go.
-    pub beside: Beside,
+    pub paper_axis: PaperAxis,
 }
 
 /// An experiment of the papers.

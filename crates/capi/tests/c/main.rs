@@ -246,8 +246,8 @@ fn who_may_look_at_a_stack_is_told_by_the_environment() {
         std::fs::create_dir(&run).unwrap();
         fusewire_view::place::choose(run.join("fusewire"));
         for (device, address) in [("tap:fwcapi", "10.81.0.2/24"), ("packet:fwb", "kernel")] {
-            let is_beside = address == "kernel";
-            let _peer = is_beside.then(|| hosts("ip addr add 10.81.0.2/24 dev fwb"));
+            let is_shared = address == "kernel";
+            let _peer = is_shared.then(|| hosts("ip addr add 10.81.0.2/24 dev fwb"));
             for (word, is_seen) in [(Some("1"), true), (Some("0"), false), (None, false)] {
                 let mut command = program.command(device, address);
                 command.env("XDG_RUNTIME_DIR", &run).env_remove("FUSEWIRE_OBSERVE");
@@ -316,7 +316,7 @@ fn every_call_does_the_same_beside_the_kernel() {
 #[test]
 fn a_port_is_ours_or_the_kernels() {
     in_namespace("a_port_is_ours_or_the_kernels", Need::Root, "", || {
-        let Some(program) = Program::new("tests/beside.c") else { return };
+        let Some(program) = Program::new("tests/coexist.c") else { return };
         for device in ["packet:fwb", "xdp:fwb"] {
             eprintln!("{device}");
             let peer = hosts("ip addr add 10.81.0.2/24 dev fwb");

@@ -1,6 +1,6 @@
 //! Experiments whose part of the system is not there yet. They say so, and never run.
 
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 use crate::{Error, Result};
 
@@ -20,7 +20,7 @@ pub(super) const XTP: Experiment = Experiment {
         title: "Table 9",
         kind: Kind::Lines { x: Axis::logarithmic("ADU", "bytes") },
         value: Axis::linear("throughput", "Mbit/s"),
-        beside: Beside::Apart,
+        paper_axis: PaperAxis::Own,
     }],
     published: || {
         let rows = [

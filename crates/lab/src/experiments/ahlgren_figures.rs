@@ -7,7 +7,7 @@ use fusewire_synthetic::{Function, Lanes, Passes, WORDS_MAX};
 use super::synthetic::{function, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 
 const STATE: Axis = Axis::linear("state of each function", "words");
@@ -29,7 +29,7 @@ const DIFFERS: &str = "The paper has a knee where the state of all functions tog
                        the measured surface is the paper's own model, computed.";
 
 const fn chart(id: &'static str, title: &'static str, kind: Kind, value: Axis) -> Chart {
-    Chart { id, title, kind, value, beside: Beside::Together }
+    Chart { id, title, kind, value, paper_axis: PaperAxis::Shared }
 }
 
 const fn surface(y: Axis) -> Kind {
@@ -268,14 +268,14 @@ pub(super) const WORD_FILTERS: Experiment = Experiment {
             title: "Time of word filters by that of units of the least common multiple",
             kind: Kind::Bars,
             value: Axis::linear("word filters ÷ whole units", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "time",
             title: "Time here",
             kind: Kind::Bars,
             value: Axis::linear("time", "ns/B"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published: || {

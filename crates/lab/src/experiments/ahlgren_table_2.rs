@@ -12,7 +12,7 @@ use fusewire_synthetic::{Lanes, Program};
 use super::synthetic::{function, reader, whole};
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 
 const NS: Axis = Axis::linear("time", "ns/B");
@@ -39,21 +39,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             title: "Computed from the model, and as the paper prints it",
             kind: Kind::Bars,
             value: NS,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "measured",
             title: "Measured: in the paper, and here",
             kind: Kind::Bars,
             value: NS,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "gain",
             title: "Sequential by integrated: what one loop gains",
             kind: Kind::Bars,
             value: Axis::linear("sequential ÷ integrated", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::kernels::{Direction, Effort, Plan, pipelines};
 use crate::record::{Place, Point};
 
@@ -36,35 +36,35 @@ pub(super) const LOOPS: Experiment = Experiment {
             title: "Sending: sequential time by integrated",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("sequential ÷ integrated", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "gain-receive",
             title: "Receiving: sequential time by integrated",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("sequential ÷ integrated", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "blocked",
             title: "Sending: time in strips by integrated",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("blocked ÷ integrated", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "rate",
             title: "Sending: throughput of one loop, and of a plain copy",
             kind: Kind::Lines { x: BYTES },
             value: Axis::logarithmic("throughput", "GB/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "library",
             title: "Sending: one loop by the best library with passes around it",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("library's time ÷ integrated", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published: || {
@@ -96,7 +96,7 @@ pub(super) const POINTERS: Experiment = Experiment {
         title: "Time through pointers by that of the inlined loop, 4 KiB",
         kind: Kind::Bars,
         value: Axis::linear("÷ time of the inlined loop", ""),
-        beside: Beside::Together,
+        paper_axis: PaperAxis::Shared,
     }],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,

@@ -4,7 +4,7 @@ use fusewire_kernels::Level;
 
 use crate::Result;
 use crate::bench::{Bench, machine};
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::memory::{Cache, Caches, MESSAGE, Misses, Task, accesses, misses};
 use crate::record::{Place, Point};
 
@@ -38,70 +38,70 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             title: "Figure 13: accesses a byte of message",
             kind: Kind::Bars,
             value: PER_BYTE,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "saved",
             title: "Figure 13: bytes that ILP saves, in copies of the message (read and written)",
             kind: Kind::Bars,
             value: Axis::linear("copies saved", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "widths-portable",
             title: "Figure 13: by width, portable, sending",
             kind: Kind::Bars,
             value: PER_BYTE,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "widths-portable-receive",
             title: "Figure 13: by width, portable, receiving",
             kind: Kind::Bars,
             value: PER_BYTE,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "widths-avx2",
             title: "Figure 13: by width, AVX2, sending",
             kind: Kind::Bars,
             value: PER_BYTE,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "widths-avx2-receive",
             title: "Figure 13: by width, AVX2, receiving",
             kind: Kind::Bars,
             value: PER_BYTE,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "misses",
             title: "Figure 14: first-level misses by access",
             kind: Kind::Bars,
             value: Axis::linear("misses", "%"),
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "misses-line",
             title: "Figure 14: first-level misses a KiB of message, portable",
             kind: Kind::Bars,
             value: PER_KIB,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "misses-simple",
             title: "The same with the simple cipher",
             kind: Kind::Bars,
             value: PER_KIB,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "misses-instructions",
             title: "Section 4.2: first-level misses of instructions a KiB of message",
             kind: Kind::Bars,
             value: PER_KIB,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published,

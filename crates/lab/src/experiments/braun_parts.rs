@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::kernels::Effort;
 use crate::parts::{self, Plan};
 use crate::record::{Place, Point};
@@ -32,21 +32,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             title: "Data in pieces of 256 bytes",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("throughput", "GB/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "pieces-4096",
             title: "Data in pieces of 4 KiB",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("throughput", "GB/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "whole",
             title: "Data whole",
             kind: Kind::Lines { x: BYTES },
             value: Axis::linear("throughput", "GB/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published: Vec::<Point>::new,

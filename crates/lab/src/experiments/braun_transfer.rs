@@ -5,7 +5,7 @@ use fusewire_stack::Congestion;
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 use crate::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
 
@@ -34,42 +34,42 @@ pub(super) const PACKETS: Experiment = Experiment {
             title: "Figure 7: sending, non-ILP time by ILP time",
             kind: LINES,
             value: RATIO,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "gain-receive",
             title: "Figure 6: receiving, non-ILP time by ILP time",
             kind: LINES,
             value: RATIO,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "gain-throughput",
             title: "Figures 8, 9: throughput, ILP by non-ILP",
             kind: LINES,
             value: Axis::linear("ILP ÷ non-ILP", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "send-time",
             title: "Figure 7: sending a packet",
             kind: LINES,
             value: US,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "receive-time",
             title: "Figure 6: receiving a packet",
             kind: LINES,
             value: US,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "throughput",
             title: "Figures 8, 9: throughput",
             kind: LINES,
             value: Axis::linear("throughput", "Mbit/s"),
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
     ],
     published,
@@ -273,21 +273,21 @@ pub(super) const CIPHERS: Experiment = Experiment {
             title: "Figure 11: non-ILP by ILP, packets of 1 KiB",
             kind: Kind::Bars,
             value: RATIO,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "time",
             title: "Figure 11: time of a packet here",
             kind: Kind::Bars,
             value: NS,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "throughput",
             title: "Figure 12: throughput here",
             kind: Kind::Bars,
             value: Axis::linear("throughput", "Mbit/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published: || {
@@ -353,21 +353,21 @@ pub(super) const WHEN: Experiment = Experiment {
             title: "Throughput",
             kind: Kind::Bars,
             value: Axis::linear("throughput", "Mbit/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "time",
             title: "User-level time of a packet of 1 KiB",
             kind: Kind::Bars,
             value: NS,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "gain",
             title: "Time of a packet of 1 KiB by that of this system's way",
             kind: Kind::Bars,
             value: Axis::linear("÷ time of late, when there is room", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published: || {

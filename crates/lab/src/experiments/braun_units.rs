@@ -5,7 +5,7 @@ use fusewire_synthetic::{Lanes, Passes, WORDS_MAX};
 use super::synthetic::{function, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         title: "Time by unit",
         kind: Kind::Lines { x: Axis::logarithmic("unit", "bytes") },
         value: Axis::logarithmic("time", "ns/B"),
-        beside: Beside::Together,
+        paper_axis: PaperAxis::Shared,
     }],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,

@@ -7,7 +7,7 @@ use fusewire_kernels::execution::Scan;
 use fusewire_kernels::stages::CxorSum;
 
 use crate::bench::{Bench, Method};
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 use crate::{Error, Result};
 
@@ -37,28 +37,28 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             title: "Table 4: three checksums",
             kind: Kind::Bars,
             value: RATE,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "table-5",
             title: "Table 5: basic operations in a loop",
             kind: Kind::Bars,
             value: Axis::logarithmic("time", "ns"),
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "table-6",
             title: "Table 6: steps of the XTP checksum, to the standard loop",
             kind: Kind::Bars,
             value: Axis::logarithmic("throughput ÷ that of the standard loop", ""),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "table-6-rates",
             title: "Table 6: throughput",
             kind: Kind::Bars,
             value: RATE,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
     ],
     published,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::bench::Bench;
 use crate::codec::{self, Plan};
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::record::{Place, Point};
 
 const RATIO: Axis = Axis::logarithmic("BER's time ÷ LWS's", "");
@@ -29,35 +29,35 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             title: "Table 2: encoding, BER by LWS",
             kind: Kind::Bars,
             value: RATIO,
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "table-2-times",
             title: "Table 2: encoding an element",
             kind: Kind::Bars,
             value: ELEMENT,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "table-3",
             title: "Table 3: an envelope (MPDU), encoded and decoded",
             kind: Kind::Bars,
             value: ELEMENT,
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "table-3-rate",
             title: "Table 3: decoding envelopes",
             kind: Kind::Bars,
             value: Axis::logarithmic("throughput", "Mbit/s"),
-            beside: Beside::Apart,
+            paper_axis: PaperAxis::Own,
         },
         Chart {
             id: "table-3-size",
             title: "Table 3: bytes of an envelope",
             kind: Kind::Bars,
             value: Axis::linear("size", "B"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published,

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
 use crate::inca::{self, Direction, Line, Plan, Protocol};
 use crate::record::{Place, Point};
 
@@ -17,9 +17,9 @@ const fn chart(
     title: &'static str,
     kind: Kind,
     value: Axis,
-    beside: Beside,
+    paper_axis: PaperAxis,
 ) -> Chart {
-    Chart { id, title, kind, value, beside }
+    Chart { id, title, kind, value, paper_axis }
 }
 
 pub(super) const PROCESSING: Experiment = Experiment {
@@ -41,9 +41,9 @@ pub(super) const PROCESSING: Experiment = Experiment {
             "Passes by one loop",
             LINES,
             Axis::logarithmic("passes ÷ one loop", ""),
-            Beside::Together,
+            PaperAxis::Shared,
         ),
-        chart("time", "Table 3: processing a UDP packet", LINES, TIME, Beside::Apart),
+        chart("time", "Table 3: processing a UDP packet", LINES, TIME, PaperAxis::Own),
     ],
     published: || {
         let mut points = Vec::new();
@@ -81,35 +81,35 @@ pub(super) const MESSAGES: Experiment = Experiment {
             "Tables 2, 3: user-level by kernel",
             LINES,
             Axis::logarithmic("user level ÷ kernel", ""),
-            Beside::Together,
+            PaperAxis::Shared,
         ),
         chart(
             "throughput",
             "Figures 2, 3: throughput at the application, UDP",
             LINES,
             MBITS,
-            Beside::Apart,
+            PaperAxis::Own,
         ),
         chart(
             "throughput-tcp",
             "Table 2: throughput at the application, TCP",
             LINES,
             MBITS,
-            Beside::Apart,
+            PaperAxis::Own,
         ),
         chart(
             "device",
             "Table 3: a UDP message from the device to memory",
             LINES,
             TIME,
-            Beside::Apart,
+            PaperAxis::Own,
         ),
         chart(
             "protocol",
             "Table 3: a UDP message's protocol processing",
             LINES,
             TIME,
-            Beside::Apart,
+            PaperAxis::Own,
         ),
     ],
     published: || {
@@ -162,14 +162,14 @@ pub(super) const OVERHEAD: Experiment = Experiment {
             "Table 1: cost with overhead by cost of latency alone",
             Kind::Bars,
             Axis::logarithmic("with overhead ÷ latency alone", ""),
-            Beside::Apart,
+            PaperAxis::Own,
         ),
         chart(
             "round-trip",
             "A round trip of 64 bytes here",
             Kind::Bars,
             Axis::linear("time", "µs"),
-            Beside::Together,
+            PaperAxis::Shared,
         ),
     ],
     published: || {
@@ -190,7 +190,7 @@ pub(super) const DABBOUS_UDP: Experiment = Experiment {
     question: "How much goes through UDP by size of the packet?",
     method: "As INCA's messages, both ends measured: the kernel's sockets at both, or the user-level stack at both.",
     differs: DABBOUS_DIFFERS,
-    charts: &[chart("throughput", "Table 7", LINES, MBITS, Beside::Apart)],
+    charts: &[chart("throughput", "Table 7", LINES, MBITS, PaperAxis::Own)],
     published: || throughput(&TABLE_7),
     needs: Needs::Root,
     seconds: [6.0, 75.0],
@@ -205,7 +205,7 @@ pub(super) const DABBOUS_TCP: Experiment = Experiment {
     question: "How much goes through TCP by size of the application's writes?",
     method: "As INCA's messages, both ends measured: the kernel's sockets at both, or the user-level stack at both.",
     differs: DABBOUS_DIFFERS,
-    charts: &[chart("throughput", "Table 8", LINES, MBITS, Beside::Apart)],
+    charts: &[chart("throughput", "Table 8", LINES, MBITS, PaperAxis::Own)],
     published: || throughput(&TABLE_8),
     needs: Needs::Root,
     seconds: [5.0, 60.0],

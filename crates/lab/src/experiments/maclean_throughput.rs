@@ -3,7 +3,7 @@
 use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Beside, Chart, Experiment, Kind, Needs, Paper, Scale};
+use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis, Scale};
 use crate::record::{Place, Point};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -29,42 +29,42 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             title: "Figure 4: a packet of 54 words, from what time",
             kind: Kind::Bars,
             value: Axis::linear("time", "µs"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "figure-5-packets",
             title: "Figure 5: packets by payload",
             kind: Kind::Lines { x: PAYLOAD },
             value: Axis::linear("packets", "1/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "figure-5-payload",
             title: "Figure 5: throughput by payload",
             kind: Kind::Lines { x: PAYLOAD },
             value: Axis::linear("throughput", "Mbit/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "figure-6-time",
             title: "Figure 6: UNIX's time by message (110 µs of each guessed by us)",
             kind: Kind::Lines { x: MESSAGE },
             value: Axis::linear("time a message", "µs"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "figure-6",
             title: "Figure 6: part of the time that is UNIX's (110 µs of a message guessed by us)",
             kind: Kind::Lines { x: MESSAGE },
             value: Axis::linear("part of the time", "%"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
         Chart {
             id: "figure-7",
             title: "Figure 7: packets by message, with and without UNIX (110 µs of a message guessed by us)",
             kind: Kind::Lines { x: MESSAGE },
             value: Axis::linear("packets", "1/s"),
-            beside: Beside::Together,
+            paper_axis: PaperAxis::Shared,
         },
     ],
     published,

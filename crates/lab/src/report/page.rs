@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Entry;
 use crate::change::Change;
-use crate::experiment::{Axis, Beside, Chart, Kind, Paper, Scale};
+use crate::experiment::{Axis, Chart, Kind, Paper, PaperAxis, Scale};
 use crate::record::{At, Point, Record};
 
 const STYLE: &str = include_str!("report.css");
@@ -119,7 +119,7 @@ fn experiment(out: &mut String, entry: &Entry) {
         if ours.is_empty() && theirs.is_empty() {
             continue;
         }
-        let both = chart.beside == Beside::Apart && !ours.is_empty() && !theirs.is_empty();
+        let both = chart.paper_axis == PaperAxis::Own && !ours.is_empty() && !theirs.is_empty();
         let _ = writeln!(
             out,
             "<figure class=\"chart{}\" id=\"{}-{}\">\n<figcaption>{}</figcaption>",
@@ -237,11 +237,11 @@ fn picture(chart: &Chart, paper: Paper, ours: &[Point], theirs: &[Point]) -> Val
         names.iter().enumerate().filter_map(of).collect()
     };
     let panel = |title: &str, series: Vec<Value>| json!({ "title": title, "series": series });
-    let panels: Vec<Value> = match chart.beside {
-        Beside::Together => {
+    let panels: Vec<Value> = match chart.paper_axis {
+        PaperAxis::Shared => {
             vec![panel("", [series(ours, false), series(theirs, true)].concat())]
         }
-        Beside::Apart => [
+        PaperAxis::Own => [
             // Whose they are stands above the panel.
             panel(paper.authors(), series(theirs, false)),
             panel("this machine", series(ours, false)),

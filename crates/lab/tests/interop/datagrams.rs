@@ -29,7 +29,7 @@ fn datagrams_of_every_kind_of_size_come_back() {
             let from = at(kernel(v6), 0);
             let mut buffer = vec![0; 1 << 16];
             let sizes = [0, 1, 100, 1200, 1472, 1473, 2000, 4000, 10_000, 30_001, 65_000];
-            lan.beside(
+            lan.against(
                 "echo of datagrams",
                 move || {
                     let socket = UdpSocket::bind(from).unwrap();
@@ -62,7 +62,7 @@ fn a_question_to_a_name_server_is_answered() {
         let id = lan.stack.udp_bind(address).unwrap();
         let from = at(kernel(v6), 0);
         let mut buffer = vec![0; 512];
-        let answer = lan.beside(
+        let answer = lan.against(
             "a question",
             move || {
                 let socket = UdpSocket::bind(from).unwrap();
@@ -119,7 +119,7 @@ fn nobodys_port_is_refused() {
     for v6 in [false, true] {
         let address = at(ours(v6), 9);
         let from = at(kernel(v6), 0);
-        let kinds = lan.beside(
+        let kinds = lan.against(
             "closed ports",
             move || {
                 let socket = UdpSocket::bind(from).unwrap();

@@ -150,7 +150,7 @@ impl Lan {
     }
 
     /// Drives the stack while a thread in the kernel's namespace does something with its sockets.
-    pub fn beside<T: Send + 'static>(
+    pub fn against<T: Send + 'static>(
         &mut self,
         what: &str,
         kernel: impl FnOnce() -> T + Send + 'static,

@@ -15,7 +15,7 @@ const BYTES: usize = 1 << 20;
 fn echoes(lan: &mut Lan, v6: bool) {
     let address = at(ours(v6), 7);
     let mut server = Server::new(&mut lan.stack, address, |_| Echo);
-    let received = lan.beside(
+    let received = lan.against(
         "echo",
         move || {
             let mut stream = TcpStream::connect(address).unwrap();

@@ -63,7 +63,7 @@ fn a_smaller_mtu_is_followed() {
         let address = at(ours(false), 7);
         let mut server = Server::new(&mut lan.stack, address, |_| Echo);
         let namespace = lan.namespace.clone();
-        let received = lan.beside(
+        let received = lan.against(
             "an echo while the MTU changes",
             move || {
                 let mut stream = TcpStream::connect(address).unwrap();

@@ -10,7 +10,7 @@ mod functions;
 mod stages;
 mod transfer;
 
-use transfer::Beside;
+use transfer::Overlap;
 
 pub use functions::touched;
 pub(crate) use functions::{Counts, counts, lcm_bounded};
@@ -188,7 +188,7 @@ struct Pass {
 }
 
 impl Pass {
-    fn beside(&self, bytes: f64) -> Beside {
+    fn overlap(&self, bytes: f64) -> Overlap {
         let instructions_per_byte = match self.instructions {
             Instructions::Counted { per_byte, state } => {
                 per_byte + pass_instructions(state) / bytes
@@ -199,7 +199,7 @@ impl Pass {
                 instructions * looping + PASS_INSTRUCTIONS_PER_CYCLE * before / bytes
             }
         };
-        Beside {
+        Overlap {
             word_bytes: self.word_bytes,
             instructions_per_byte,
             cycles_per_byte: self.cost.per_byte(),
@@ -253,7 +253,7 @@ impl<'a> Work<'a> {
                 let place = from(machine, footprint, cache);
                 sum.work(&self.fused, bytes, self.fused.cost.of(bytes));
                 let more = self.far(implementation, bytes, cache, &sum).unwrap_or_else(|| {
-                    machine.places[place].beyond(moves, bytes, &self.fused.beside(bytes))
+                    machine.places[place].beyond(moves, bytes, &self.fused.overlap(bytes))
                 });
                 sum.add(Bound::Transfer, bytes * more);
             }
@@ -330,7 +330,8 @@ impl<'a> Work<'a> {
     /// Cycles a byte more: where a strip comes from, and what it pushes out, goes on beside all its passes.
     fn beside_strips(&self, place: &Place, bytes: f64, writes: bool) -> f64 {
         let strip = bytes.min(STRIP);
-        let all = self.apart.iter().map(|pass| pass.beside(strip)).reduce(|all, one| all.and(&one));
+        let all =
+            self.apart.iter().map(|pass| pass.overlap(strip)).reduce(|all, one| all.and(&one));
         let Some(all) = all else { return 0.0 };
         // More passes than were measured are as if each was one of those.
         let all = all.times((STRIP_PASSES / self.apart.len() as f64).min(1.0));
@@ -412,19 +413,19 @@ impl Sum {
     fn transfer(
         &mut self,
         machine: &Machine,
-        beside: &Beside,
+        overlap: &Overlap,
         bytes: f64,
         moves: &[(usize, Moves)],
     ) {
         for (place, moves) in moves {
-            let more = machine.places[*place].beyond(*moves, bytes, beside);
+            let more = machine.places[*place].beyond(*moves, bytes, overlap);
             self.add(Bound::Transfer, bytes * more);
         }
     }
 
     fn pass(&mut self, machine: &Machine, pass: &Pass, bytes: f64, moves: &[(usize, Moves)]) {
         self.work(pass, bytes, pass.cost.of(bytes));
-        self.transfer(machine, &pass.beside(bytes), bytes, moves);
+        self.transfer(machine, &pass.overlap(bytes), bytes, moves);
     }
 
     fn prediction(&self) -> Prediction {

@@ -5,9 +5,9 @@ use super::{LINE, SPILLED_PER_LINE};
 use crate::machine::{Far, Level, Moves, Place};
 use crate::pipeline::Implementation;
 
-/// What goes on beside a transfer.
+/// What the processor does meanwhile, while a transfer is under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beside {
+pub(super) struct Overlap {
     /// Bytes of a word.
     pub(super) word_bytes: u32,
     /// They fill the window in which the processor looks for loads: memory is so far that this is what counts.
@@ -18,10 +18,10 @@ pub(super) struct Beside {
     pub(super) spilled_per_byte: f64,
 }
 
-impl Beside {
+impl Overlap {
     /// Both, one behind the other.
-    pub(super) fn and(&self, other: &Beside) -> Beside {
-        Beside {
+    pub(super) fn and(&self, other: &Overlap) -> Overlap {
+        Overlap {
             word_bytes: self.word_bytes,
             instructions_per_byte: self.instructions_per_byte + other.instructions_per_byte,
             cycles_per_byte: self.cycles_per_byte + other.cycles_per_byte,
@@ -30,8 +30,8 @@ impl Beside {
     }
 
     /// As if there were other passes of the same kind, more or fewer.
-    pub(super) fn times(&self, by: f64) -> Beside {
-        Beside {
+    pub(super) fn times(&self, by: f64) -> Overlap {
+        Overlap {
             word_bytes: self.word_bytes,
             instructions_per_byte: self.instructions_per_byte * by,
             cycles_per_byte: self.cycles_per_byte * by,
@@ -42,22 +42,22 @@ impl Beside {
 
 impl Place {
     /// Cycles a byte.
-    pub(super) fn beyond(&self, moves: Moves, bytes: f64, beside: &Beside) -> f64 {
-        let more = self.unspilled(moves, bytes, beside);
-        if !self.is_memory() || moves != Moves::Copy || beside.spilled_per_byte <= 0.0 {
+    pub(super) fn beyond(&self, moves: Moves, bytes: f64, overlap: &Overlap) -> f64 {
+        let more = self.unspilled(moves, bytes, overlap);
+        if !self.is_memory() || moves != Moves::Copy || overlap.spilled_per_byte <= 0.0 {
             return more;
         }
-        let part = (beside.spilled_per_byte * LINE / SPILLED_PER_LINE).min(1.0);
-        let spilling = self.unspilled(Moves::Spill, bytes, beside);
+        let part = (overlap.spilled_per_byte * LINE / SPILLED_PER_LINE).min(1.0);
+        let spilling = self.unspilled(Moves::Spill, bytes, overlap);
         more * (1.0 - part) + spilling.max(more) * part
     }
 
     /// As if all state were in registers.
-    fn unspilled(&self, moves: Moves, bytes: f64, beside: &Beside) -> f64 {
+    fn unspilled(&self, moves: Moves, bytes: f64, overlap: &Overlap) -> f64 {
         let is_memory = self.is_memory();
         // Words as long as the pass's own, or what comes nearest: with long words the processor sees more bytes ahead.
         let distance =
-            |word_bytes: u32| (f64::from(word_bytes) / f64::from(beside.word_bytes)).ln().abs();
+            |word_bytes: u32| (f64::from(word_bytes) / f64::from(overlap.word_bytes)).ln().abs();
         let of_moves = || self.beyond.iter().filter(|at| at.moves == moves);
         let word_bytes =
             of_moves().map(|at| at.word_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)));
@@ -65,12 +65,12 @@ impl Place {
         if moves == Moves::Write && all().next().is_none() {
             // Measured of memory alone; elsewhere it is what copying takes beyond reading.
             let [copy, read] =
-                [Moves::Copy, Moves::Read].map(|moves| self.unspilled(moves, bytes, beside));
+                [Moves::Copy, Moves::Read].map(|moves| self.unspilled(moves, bytes, overlap));
             return (copy - read).max(0.0);
         }
         if matches!(moves, Moves::Reread | Moves::Rework) && all().next().is_none() {
             // The same: in caches the passes behind the first only hide what that one waits for.
-            return self.unspilled(Moves::Copy, bytes, beside);
+            return self.unspilled(Moves::Copy, bytes, overlap);
         }
         let points: Vec<_> = all()
             .map(|at| Point {
@@ -80,10 +80,10 @@ impl Place {
             })
             .collect();
         if is_memory {
-            let more = |found: &Found| beside.longer(found);
-            between(&points, bytes, beside.instructions_per_byte, more)
+            let more = |found: &Found| overlap.longer(found);
+            between(&points, bytes, overlap.instructions_per_byte, more)
         } else {
-            between(&points, bytes, beside.cycles_per_byte, |found| found.more)
+            between(&points, bytes, overlap.cycles_per_byte, |found| found.more)
         }
     }
 }
@@ -142,7 +142,7 @@ struct Found {
     more: f64,
 }
 
-impl Beside {
+impl Overlap {
     /// What memory adds: as much as was measured beside as many instructions. Where ours wait for each other longer than
     /// those did, a part of that goes on beside the transfer.
     fn longer(&self, found: &Found) -> f64 {
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use crate::machine::Beyond;
 
-    fn beside(instructions_per_byte: f64, cycles_per_byte: f64) -> Beside {
-        Beside { word_bytes: 8, instructions_per_byte, cycles_per_byte, spilled_per_byte: 0.0 }
+    fn overlap(instructions_per_byte: f64, cycles_per_byte: f64) -> Overlap {
+        Overlap { word_bytes: 8, instructions_per_byte, cycles_per_byte, spilled_per_byte: 0.0 }
     }
 
     fn memory(all: &[(Moves, f64, f64, f64)]) -> Place {
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn between_lengths_each_byte_more_costs_the_same() {
         let place = memory(&[(Moves::Copy, 512.0, 1.0, 2.0), (Moves::Copy, 1536.0, 1.0, 1.0)]);
-        let more = |bytes| place.beyond(Moves::Copy, bytes, &beside(1.0, 0.5));
+        let more = |bytes| place.beyond(Moves::Copy, bytes, &overlap(1.0, 0.5));
         near(more(512.0), 2.0);
         near(more(1024.0) * 1024.0, f64::midpoint(512.0 * 2.0, 1536.0));
         near(more(1e6), 1.0);
@@ -236,14 +236,14 @@ mod tests {
     #[test]
     fn instructions_fill_the_window_and_waiting_hides() {
         let place = memory(&[(Moves::Copy, 512.0, 1.0, 1.0), (Moves::Copy, 512.0, 4.0, 3.0)]);
-        let more = |beside| place.beyond(Moves::Copy, 512.0, &beside);
-        near(more(beside(2.0, 0.5)), 2.0);
-        near(more(beside(0.1, 0.5)), 1.0);
-        near(more(beside(9.0, 0.1)), 3.0);
+        let more = |overlap| place.beyond(Moves::Copy, 512.0, &overlap);
+        near(more(overlap(2.0, 0.5)), 2.0);
+        near(more(overlap(0.1, 0.5)), 1.0);
+        near(more(overlap(9.0, 0.1)), 3.0);
         // Chains that wait as long as the transfer takes hide most of it, and never more than all.
-        let hidden = more(beside(1.0, 1.5));
+        let hidden = more(overlap(1.0, 1.5));
         assert!(0.0 < hidden && hidden < 0.5, "{hidden}");
-        near(more(beside(1.0, 1e9)), 0.0);
+        near(more(overlap(1.0, 1e9)), 0.0);
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         let place = memory(&[(Moves::Copy, 512.0, 1.0, 1.0), (Moves::Spill, 512.0, 1.0, 3.0)]);
         let more = |words: f64| {
             let spilled_per_byte = words / LINE;
-            place.beyond(Moves::Copy, 512.0, &Beside { spilled_per_byte, ..beside(1.0, 0.5) })
+            place.beyond(Moves::Copy, 512.0, &Overlap { spilled_per_byte, ..overlap(1.0, 0.5) })
         };
         near(more(0.0), 1.0);
         near(more(SPILLED_PER_LINE / 2.0), 2.0);
@@ -264,7 +264,7 @@ mod tests {
         for (moves, expected) in
             [(Moves::Write, 2.0), (Moves::Rework, 3.0), (Moves::Reread, 3.0), (Moves::Update, 0.0)]
         {
-            near(place.beyond(moves, 512.0, &beside(1.0, 0.5)), expected);
+            near(place.beyond(moves, 512.0, &overlap(1.0, 0.5)), expected);
         }
     }
 }

@@ -193,7 +193,7 @@ impl Stack {
     /// # Errors
     /// [`Error::Misuse`] when it is no group, or there is no room for another.
     pub fn udp_join(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
-        if self.is_beside() {
+        if self.is_coexisting() {
             return Err(Error::Misuse("groups stay the kernel's on its own addresses"));
         }
         let udp = self.core.table.udp(id)?;

@@ -5,7 +5,7 @@
 //!     input    interface ──▶ IP layer ──▶ the socket: ring, queue, or the reader's own memory
 //!     output   sockets ──▶ super-frames ──▶ interface, in batches
 //!   Host       blocking and async handles, driven by a thread or by whoever waits
-//!   beside     on the kernel's own addresses: ports held, neighbours and routes by netlink
+//!   coexist    on the kernel's own addresses: ports held, neighbours and routes by netlink
 //!   table      sockets, connections by their addresses, ports
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
@@ -13,8 +13,8 @@
 mod answers;
 mod backlog;
 mod below;
-mod beside;
 mod changes;
+mod coexist;
 mod config;
 mod datagrams;
 mod gather;

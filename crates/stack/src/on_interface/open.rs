@@ -198,7 +198,7 @@ fn open(
     let clock = Clock::new();
     let take = |flows| take(kind, name, settings.name.queue, flows);
     let (stack, address) = if settings.own.is_empty() {
-        beside(name, take, choose, &clock)?
+        coexisting(name, take, choose, &clock)?
     } else {
         alone(&settings.own, kind, take, choose, &clock)?
     };
@@ -249,7 +249,7 @@ fn alone(
 }
 
 /// On the kernel's address, which keeps all ports but ours.
-fn beside(
+fn coexisting(
     name: &str,
     take: impl FnOnce(Flows) -> io::Result<Box<dyn Interface>>,
     choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
@@ -262,7 +262,7 @@ fn beside(
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
     let interface = take(Flows::default())?;
-    let stack = ip::Stack::beside(interface, name, config(), random()?, clock.now())?;
+    let stack = ip::Stack::coexisting(interface, name, config(), random()?, clock.now())?;
     let all: Vec<Cidr> = stack.layer().addresses().map(|entry| entry.cidr).collect();
     let address = choose(&all)?.address();
     Ok((stack, address))

@@ -112,17 +112,17 @@ impl Host {
     }
 
     /// A host beside the kernel on the addresses that the kernel has on the link `name`; see
-    /// [`Stack::beside`].
+    /// [`Stack::coexisting`].
     ///
     /// # Errors
-    /// As [`Host::new`] and [`Stack::beside`].
-    pub fn beside(
+    /// As [`Host::new`] and [`Stack::coexisting`].
+    pub fn coexisting(
         interface: Box<dyn Interface>,
         name: &str,
         config: HostConfig,
     ) -> io::Result<Host> {
         Host::start(interface, config, |interface, config, seed, now| {
-            Stack::beside(interface, name, config, seed, now)
+            Stack::coexisting(interface, name, config, seed, now)
         })
     }
 

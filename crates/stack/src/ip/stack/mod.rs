@@ -20,7 +20,7 @@ mod upkeep;
 
 use super::answers::Answers;
 use super::below::Below;
-use super::beside::Beside;
+use super::coexist::Coexistence;
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
 use super::input::Direct;
 use super::output::{Offload, Output};
@@ -50,7 +50,7 @@ pub struct Stack {
     pub(super) interface: Below,
     pub(super) core: Core,
     /// The kernel, where we live on its addresses.
-    pub(super) beside: Option<Box<Beside>>,
+    pub(super) coexistence: Option<Box<Coexistence>>,
     /// When to look for changes of the interface; at once when there is none.
     pub(super) look_at: Option<Instant>,
     /// The packet of the interface's batch that comes next, and how many there are.
@@ -158,7 +158,14 @@ impl Stack {
             watch: Watch::default(),
             config,
         };
-        Stack { interface: Below(interface), core, beside: None, look_at: None, next: 0, batch: 0 }
+        Stack {
+            interface: Below(interface),
+            core,
+            coexistence: None,
+            look_at: None,
+            next: 0,
+            batch: 0,
+        }
     }
 
     // ---- driving

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const TRIES: usize = 64;
 
 /// The kernel that we live beside.
-pub(super) struct Beside {
+pub(super) struct Coexistence {
     /// The interface's number.
     index: u32,
     kernel: host::Host,
@@ -35,7 +35,7 @@ pub(super) struct Beside {
     look_at: Instant,
 }
 
-impl Beside {
+impl Coexistence {
     /// The kernel's addresses and routes on the interface `name`, in place of those that are there.
     fn read(kernel: &mut host::Host, index: u32, net: &mut NetConfig) -> io::Result<()> {
         let addrs = kernel.addrs()?.into_iter().filter(|addr| addr.index == index);
@@ -175,7 +175,7 @@ impl Stack {
     ///
     /// # Errors
     /// `NotFound`, when there is no such link or it has no address; what the kernel says.
-    pub fn beside(
+    pub fn coexisting(
         interface: Box<dyn Interface>,
         name: &str,
         config: super::Config,
@@ -187,7 +187,7 @@ impl Stack {
         let not_found = |what: String| io::Error::new(io::ErrorKind::NotFound, what);
         let index = link.ok_or_else(|| not_found(format!("no interface {name}")))?.index;
         let mut net = Stack::net_config(&*interface);
-        Beside::read(&mut kernel, index, &mut net)?;
+        Coexistence::read(&mut kernel, index, &mut net)?;
         if net.addresses.is_empty() {
             let what = format!("the kernel has no address on {name} (ip addr add … dev {name})");
             return Err(not_found(what));
@@ -195,14 +195,15 @@ impl Stack {
         (net.answers, net.duplicate_detection) = (false, false);
         let mut stack = Stack::new(interface, net, config, seed, now);
         let held = BTreeMap::new();
-        stack.beside = Some(Box::new(Beside { index, kernel, held, look_at: now + LOOK }));
+        stack.coexistence =
+            Some(Box::new(Coexistence { index, kernel, held, look_at: now + LOOK }));
         stack.core.shares = true;
         Ok(stack)
     }
 
     /// Lives beside the kernel, on its addresses.
-    pub fn is_beside(&self) -> bool {
-        self.beside.is_some()
+    pub fn is_coexisting(&self) -> bool {
+        self.coexistence.is_some()
     }
 
     /// Beside the kernel: has a TCP port before a socket listens on it or connects from it. It is had until
@@ -221,8 +222,10 @@ impl Stack {
 
     /// Beside the kernel: has a port that a socket is to be bound to.
     pub(super) fn hold(&mut self, protocol: Protocol, local: SocketAddr) -> Result<()> {
-        match &mut self.beside {
-            Some(beside) => beside.hold(&mut *self.interface, &self.core.layer, protocol, local),
+        match &mut self.coexistence {
+            Some(coexistence) => {
+                coexistence.hold(&mut *self.interface, &self.core.layer, protocol, local)
+            }
             None => Ok(()),
         }
     }
@@ -250,23 +253,23 @@ impl Stack {
 
     /// Gives back ports that nobody uses any more.
     pub(super) fn release_ports(&mut self) {
-        let Some(beside) = &mut self.beside else {
+        let Some(coexistence) = &mut self.coexistence else {
             self.core.freed.clear();
             return;
         };
         while let Some((protocol, port)) = self.core.freed.pop() {
             if !self.core.table.uses(protocol, port) {
-                beside.release(&mut *self.interface, protocol, port);
+                coexistence.release(&mut *self.interface, protocol, port);
             }
         }
     }
 
     /// Lets the kernel find out what the layer wants to know; true when it knew something already.
     pub(super) fn ask_kernel(&mut self, now: Instant) -> bool {
-        let Some(beside) = &mut self.beside else { return false };
+        let Some(coexistence) = &mut self.coexistence else { return false };
         let mut is_told = false;
         while let Some(address) = self.core.layer.poll_question(now) {
-            match beside.ask(address) {
+            match coexistence.ask(address) {
                 Ok(Some(mac)) => {
                     self.core.layer.tell_neighbor(now, address, Address(mac));
                     is_told = true;
@@ -283,19 +286,19 @@ impl Stack {
 
     /// When the kernel is to be looked at again, by who sleeps.
     pub(super) fn kernel_timeout(&self) -> Option<Instant> {
-        self.beside.as_ref().map(|beside| beside.look_at)
+        self.coexistence.as_ref().map(|coexistence| coexistence.look_at)
     }
 
     /// Follows what happened to the kernel's addresses, neighbours and routes.
     pub(super) fn follow_kernel(&mut self, now: Instant, change: &Change) -> io::Result<()> {
-        let Some(beside) = &mut self.beside else { return Ok(()) };
+        let Some(coexistence) = &mut self.coexistence else { return Ok(()) };
         match *change {
             Change::Neighbour(address, Some(mac)) => {
                 self.core.layer.tell_neighbor(now, address, Address(mac));
                 self.core.layer_speaks = true;
             }
             Change::Routes => {
-                let routes = read_routes(&mut beside.kernel, beside.index)?;
+                let routes = read_routes(&mut coexistence.kernel, coexistence.index)?;
                 self.core.layer.replace_routes(routes);
             }
             Change::AddressAdded(address, prefix_len) => {
@@ -305,9 +308,11 @@ impl Stack {
                 }
             }
             // A link that is deleted loses its addresses first.
-            Change::AddressRemoved(_) if beside.is_gone()? => return Err(self.interface.gone()),
+            Change::AddressRemoved(_) if coexistence.is_gone()? => {
+                return Err(self.interface.gone());
+            }
             Change::AddressRemoved(address) => {
-                if !beside.has(address)? {
+                if !coexistence.has(address)? {
                     self.remove_address(now, address)?;
                 }
             }
@@ -319,16 +324,16 @@ impl Stack {
 
     /// The next look is due a while after this one.
     pub(super) fn kernel_looked_at(&mut self, now: Instant) {
-        if let Some(beside) = &mut self.beside {
-            beside.look_at = now + LOOK;
+        if let Some(coexistence) = &mut self.coexistence {
+            coexistence.look_at = now + LOOK;
         }
     }
 
     /// Notices were lost: addresses and routes are read anew.
     fn read_kernel(&mut self, now: Instant) -> io::Result<()> {
-        let Some(beside) = &mut self.beside else { return Ok(()) };
+        let Some(coexistence) = &mut self.coexistence else { return Ok(()) };
         let mut net = self.core.layer.config().clone();
-        Beside::read(&mut beside.kernel, beside.index, &mut net)?;
+        Coexistence::read(&mut coexistence.kernel, coexistence.index, &mut net)?;
         self.core.layer.replace_routes(net.routes);
         let own = self.core.layer.addresses().map(|entry| entry.cidr.address());
         let is_there = |own: &IpAddr| net.addresses.iter().any(|cidr| cidr.address() == *own);
