@@ -168,11 +168,11 @@ impl Link {
         self.counters.marked += u64::from(marked);
         self.counters.duplicated += u64::from(duplicated);
         for _ in 0..1 + u8::from(duplicated) {
-            self.hold(now, peer, ecn, parts);
+            self.enqueue(now, peer, ecn, parts);
         }
     }
 
-    fn hold(&mut self, now: Instant, peer: SocketAddr, ecn: Ecn, parts: [&[u8]; 2]) {
+    fn enqueue(&mut self, now: Instant, peer: SocketAddr, ecn: Ecn, parts: [&[u8]; 2]) {
         let rules = self.rules;
         let len = parts[0].len() + parts[1].len();
         let corrupted = self.dice.chance(rules.corrupt);

@@ -7,11 +7,11 @@
 pub mod devices;
 mod features;
 pub mod flows;
-pub mod hold;
 pub mod host;
 pub mod memory;
 pub mod packet;
 pub mod queues;
+pub mod reserved_port;
 mod steer;
 pub mod tap;
 pub mod unfinished;

@@ -1,7 +1,7 @@
 //! Living beside the kernel on its own addresses: what the kernel has to be asked for and told.
 //!
 //! Addresses, routes and neighbours are the kernel's, read by netlink and followed as they change. A port of a
-//! socket of ours is held in the kernel as long as the socket uses it, so that nobody else gets it and the kernel
+//! socket of ours is reserved in the kernel as long as the socket uses it, so that nobody else gets it and the kernel
 //! does not answer for it, and the interface is steered to give us what is sent to it. All else stays the
 //! kernel's: ARP, neighbour discovery, ICMP, groups, and every other port.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::interface::flows::{self, Flows};
-use fusewire_device::interface::hold::Hold;
+use fusewire_device::interface::reserved_port::ReservedPort;
 use fusewire_device::interface::{Change, Interface, host};
 use fusewire_net::{Cidr, Config as NetConfig, Layer, Route};
 use fusewire_wire::ethernet::Address;
@@ -31,7 +31,7 @@ pub(super) struct Coexistence {
     /// The interface's number.
     index: u32,
     kernel: host::Host,
-    held: BTreeMap<(Protocol, u16), Vec<Hold>>,
+    reserved: BTreeMap<(Protocol, u16), Vec<ReservedPort>>,
     look_at: Instant,
 }
 
@@ -44,9 +44,9 @@ impl Coexistence {
         Ok(())
     }
 
-    /// Holds the port of a socket, on each address of ours that it is bound to, and has what is sent to it
+    /// Reserves the port of a socket, on each address of ours that it is bound to, and has what is sent to it
     /// given to us.
-    fn hold(
+    fn reserve_port(
         &mut self,
         interface: &mut dyn Interface,
         layer: &Layer,
@@ -54,10 +54,10 @@ impl Coexistence {
         local: SocketAddr,
     ) -> Result<()> {
         let key = (protocol, local.port());
-        let known = self.held.get(&key).map_or(&[][..], Vec::as_slice);
+        let known = self.reserved.get(&key).map_or(&[][..], Vec::as_slice);
         let wanted = layer.addresses().map(|entry| entry.cidr.address()).filter(|own| {
             let any = local.ip().is_unspecified() && (local.is_ipv6() || own.is_ipv4());
-            (any || local.ip() == *own) && !known.iter().any(|hold| hold.port().addr == *own)
+            (any || local.ip() == *own) && !known.iter().any(|port| port.port().addr == *own)
         });
         let mut new = Vec::new();
         for own in wanted {
@@ -66,18 +66,18 @@ impl Coexistence {
                 // Of an address of the link the kernel wants to know which link.
                 IpAddr::V6(v6) => SocketAddrV6::new(v6, local.port(), 0, self.index).into(),
             };
-            let hold = Hold::new(flow_protocol(protocol), at);
-            new.push(hold.map_err(|error| refusal(&error, SocketAddr::new(own, local.port())))?);
+            let port = ReservedPort::new(flow_protocol(protocol), at);
+            new.push(port.map_err(|error| refusal(&error, SocketAddr::new(own, local.port())))?);
         }
         if new.is_empty() {
             return Ok(());
         }
         let before = known.len();
-        self.held.entry(key).or_default().append(&mut new);
+        self.reserved.entry(key).or_default().append(&mut new);
         self.steer(interface).map_err(|error| {
             tracing::warn!(%error, "a port cannot be had of the interface");
-            if let Some(holds) = self.held.get_mut(&key) {
-                holds.truncate(before);
+            if let Some(ports) = self.reserved.get_mut(&key) {
+                ports.truncate(before);
             }
             Error::TooManySockets
         })
@@ -85,15 +85,15 @@ impl Coexistence {
 
     /// A port is nobody's any more: the kernel has it again.
     fn release(&mut self, interface: &mut dyn Interface, protocol: Protocol, port: u16) {
-        let Some(holds) = self.held.remove(&(protocol, port)) else { return };
+        let Some(ports) = self.reserved.remove(&(protocol, port)) else { return };
         if let Err(error) = self.steer(interface) {
             tracing::warn!(%error, "a port cannot be given back to the kernel");
         }
-        drop(holds);
+        drop(ports);
     }
 
     fn steer(&self, interface: &mut dyn Interface) -> io::Result<()> {
-        interface.steer(&Flows::ports(self.held.values().flatten().map(Hold::port)))
+        interface.steer(&Flows::ports(self.reserved.values().flatten().map(ReservedPort::port)))
     }
 
     /// Lets the kernel find out where a neighbour is; its MAC address, if that is known already.
@@ -162,7 +162,7 @@ fn refusal(error: &io::Error, at: SocketAddr) -> Error {
         io::ErrorKind::AddrNotAvailable => Error::NotOurs(at),
         io::ErrorKind::PermissionDenied => Error::Denied(at),
         _ => {
-            tracing::warn!(%error, %at, "the kernel does not hold a port");
+            tracing::warn!(%error, %at, "the kernel does not let us reserve a port");
             Error::TooManySockets
         }
     }
@@ -194,9 +194,9 @@ impl Stack {
         }
         (net.answers, net.duplicate_detection) = (false, false);
         let mut stack = Stack::new(interface, net, config, seed, now);
-        let held = BTreeMap::new();
+        let reserved = BTreeMap::new();
         stack.coexistence =
-            Some(Box::new(Coexistence { index, kernel, held, look_at: now + LOOK }));
+            Some(Box::new(Coexistence { index, kernel, reserved, look_at: now + LOOK }));
         stack.core.shares = true;
         Ok(stack)
     }
@@ -212,7 +212,7 @@ impl Stack {
     /// # Errors
     /// [`Error::InUse`], [`Error::NotOurs`], [`Error::Denied`], [`Error::TooManySockets`].
     pub fn claim_port(&mut self, local: SocketAddr) -> Result<()> {
-        self.hold(Protocol::Tcp, local)
+        self.reserve_port(Protocol::Tcp, local)
     }
 
     /// Undoes [`Stack::claim_port`], where no socket uses the port.
@@ -221,17 +221,17 @@ impl Stack {
     }
 
     /// Beside the kernel: has a port that a socket is to be bound to.
-    pub(super) fn hold(&mut self, protocol: Protocol, local: SocketAddr) -> Result<()> {
+    pub(super) fn reserve_port(&mut self, protocol: Protocol, local: SocketAddr) -> Result<()> {
         match &mut self.coexistence {
             Some(coexistence) => {
-                coexistence.hold(&mut *self.interface, &self.core.layer, protocol, local)
+                coexistence.reserve_port(&mut *self.interface, &self.core.layer, protocol, local)
             }
             None => Ok(()),
         }
     }
 
     /// Chooses a port and has it; another one when somebody else on this host has that.
-    pub(super) fn hold_any(
+    pub(super) fn reserve_any_port(
         &mut self,
         protocol: Protocol,
         local: IpAddr,
@@ -243,9 +243,9 @@ impl Stack {
         for _ in 0..TRIES {
             let port = self.core.table.ephemeral(&ports, local, remote, &is_free)?;
             let at = SocketAddr::new(local, port);
-            match self.hold(protocol, at) {
+            match self.reserve_port(protocol, at) {
                 Err(Error::InUse(_)) => {}
-                held => return held.map(|()| at),
+                reserved => return reserved.map(|()| at),
             }
         }
         Err(Error::NoPort)
@@ -304,7 +304,7 @@ impl Stack {
             Change::AddressAdded(address, prefix_len) => {
                 if let Some(cidr) = Cidr::new(address, prefix_len) {
                     self.add_address(now, cidr);
-                    self.hold_again();
+                    self.reserve_again();
                 }
             }
             // A link that is deleted loses its addresses first.
@@ -344,12 +344,12 @@ impl Stack {
         for cidr in net.addresses {
             self.add_address(now, cidr);
         }
-        self.hold_again();
+        self.reserve_again();
         Ok(())
     }
 
     /// Sockets that are bound to no address have their ports on a new one too, unless somebody else has.
-    fn hold_again(&mut self) {
+    fn reserve_again(&mut self) {
         let bound = |socket: &Socket| match socket {
             Socket::Udp(udp) => Some((Protocol::Udp, udp.local)),
             Socket::Listener(listener) => Some((Protocol::Tcp, listener.local)),
@@ -358,7 +358,7 @@ impl Stack {
         let sockets = self.core.table.slots.iter().filter_map(|slot| bound(slot.socket.as_ref()?));
         let open: Vec<_> = sockets.filter(|(_, local)| local.ip().is_unspecified()).collect();
         for (protocol, local) in open {
-            if let Err(error) = self.hold(protocol, local) {
+            if let Err(error) = self.reserve_port(protocol, local) {
                 tracing::warn!(%error, %local, "a socket does not hear on a new address");
             }
         }

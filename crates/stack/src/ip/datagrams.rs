@@ -25,7 +25,7 @@ impl Stack {
         self.check_local(local)?;
         let chosen = local.port() == 0;
         if chosen {
-            local = self.hold_any(Protocol::Udp, local.ip(), None, |table, port| {
+            local = self.reserve_any_port(Protocol::Udp, local.ip(), None, |table, port| {
                 table.bound(Protocol::Udp, port).is_empty()
             })?;
         }
@@ -41,7 +41,7 @@ impl Stack {
             return Err(Error::InUse(local));
         }
         if !chosen {
-            self.hold(Protocol::Udp, local)?;
+            self.reserve_port(Protocol::Udp, local)?;
         }
         let core = &mut self.core;
         let state = UdpState {

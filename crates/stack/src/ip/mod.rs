@@ -5,7 +5,7 @@
 //!     input    interface ──▶ IP layer ──▶ the socket: ring, queue, or the reader's own memory
 //!     output   sockets ──▶ super-frames ──▶ interface, in batches
 //!   Host       blocking and async handles, driven by a thread or by whoever waits
-//!   coexist    on the kernel's own addresses: ports held, neighbours and routes by netlink
+//!   coexist    on the kernel's own addresses: ports reserved, neighbours and routes by netlink
 //!   table      sockets, connections by their addresses, ports
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```

@@ -40,7 +40,7 @@ impl Stack {
         self.check_local(local)?;
         let chosen = local.port() == 0;
         if chosen {
-            local = self.hold_any(Protocol::Tcp, local.ip(), None, |table, port| {
+            local = self.reserve_any_port(Protocol::Tcp, local.ip(), None, |table, port| {
                 table.bound(Protocol::Tcp, port).is_empty()
             })?;
         }
@@ -54,7 +54,7 @@ impl Stack {
             return Err(Error::InUse(local));
         }
         if !chosen {
-            self.hold(Protocol::Tcp, local)?;
+            self.reserve_port(Protocol::Tcp, local)?;
         }
         let core = &mut self.core;
         let mtu = core.output.offload.mtu;
@@ -132,13 +132,13 @@ impl Stack {
                 && table.bound(Protocol::Tcp, port).is_empty()
         };
         let local = match local.map_or(0, |l| l.port()) {
-            0 => self.hold_any(Protocol::Tcp, source, Some(remote), is_free)?,
+            0 => self.reserve_any_port(Protocol::Tcp, source, Some(remote), is_free)?,
             port => {
                 let local = SocketAddr::new(source, port);
                 if core.table.flows.contains_key(&Flow::new(local, remote)) {
                     return Err(Error::InUse(local));
                 }
-                self.hold(Protocol::Tcp, local)?;
+                self.reserve_port(Protocol::Tcp, local)?;
                 local
             }
         };

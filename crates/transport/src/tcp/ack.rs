@@ -27,7 +27,7 @@ impl Connection {
             self.send.timeouts = 0;
             self.send.progress_at = now;
             self.send.duplicate_acks = 0;
-            self.send.hold.more = false;
+            self.send.cork.more = false;
         }
         let rtt = self.sample_rtt(now, h, &delivered, advanced);
         if advanced && rtt.is_none() {

@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::info::Stopwatch;
-use super::options::Hold;
+use super::options::Cork;
 use super::queue::{Segment, SendQueue, flag};
 use super::recovery::{Phase, Rack, TailLossProbe, Undo};
 use super::state::State;
@@ -117,7 +117,7 @@ pub(super) struct Send {
     /// Unanswered zero-window or keep-alive probes.
     pub probes: u8,
     /// Why a segment that is not full waits.
-    pub hold: Hold,
+    pub cork: Cork,
     /// Segments of the burst that is leaving, and where it ends so far.
     pub burst: u32,
     pub burst_end: u64,
@@ -312,7 +312,7 @@ impl Connection {
                 probe: Probe::None,
                 ran_dry: false,
                 probes: 0,
-                hold: Hold::default(),
+                cork: Cork::default(),
                 burst: 0,
                 burst_end: u64::MAX,
                 duplicate_bytes: 0,

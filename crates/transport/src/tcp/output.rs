@@ -80,7 +80,7 @@ impl Connection {
         }
         let stream = if cut == Cut::Record { 0 } else { flag::STREAM };
         let mut left = reservation.len();
-        let pushes = !self.send.hold.more;
+        let pushes = !self.send.cork.more;
         if stream != 0 {
             let joined = self.send.queue.join(left, self.send.max_payload, pushes);
             self.send.end += u64::from(joined);
@@ -393,7 +393,7 @@ impl Connection {
             return true;
         }
         let waits = self.send.queue.sent() > 0;
-        if self.send.hold.holds() {
+        if self.send.cork.waits() {
             if !waits {
                 self.arm_persist(now);
             }
@@ -473,7 +473,7 @@ impl Connection {
                 let waits = queue.unsent() == 2
                     && next.len < self.send.max_payload
                     && !next.has(flag::FIN)
-                    && (self.settings.nagle || self.send.hold.holds());
+                    && (self.settings.nagle || self.send.cork.waits());
                 !room || next.end() > edge || waits
             });
         let pushes = ends && self.send.burst > 1;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use etherparse::TransportSlice;
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
-use fusewire_device::interface::hold::Hold;
 use fusewire_device::interface::host::{Host, Watch};
 use fusewire_device::interface::packet::{self, Packet};
+use fusewire_device::interface::reserved_port::ReservedPort;
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_device::interface::xdp::{self, Xdp};
 use fusewire_device::interface::{Change, Interface};
@@ -73,8 +73,8 @@ fn our_ports_are_ours_and_the_kernel_keeps_silent_and_the_rest() {
         let peer = hosts();
         for device in ["packet", "xdp"] {
             let addr = SocketAddr::from((OURS, 7000));
-            let udp = Hold::new(Protocol::Udp, addr).unwrap();
-            let tcp = Hold::new(Protocol::Tcp, addr).unwrap();
+            let udp = ReservedPort::new(Protocol::Udp, addr).unwrap();
+            let tcp = ReservedPort::new(Protocol::Tcp, addr).unwrap();
             assert_eq!(UdpSocket::bind(addr).unwrap_err().kind(), ErrorKind::AddrInUse);
             assert_eq!(TcpListener::bind(addr).unwrap_err().kind(), ErrorKind::AddrInUse);
             let mut interface = open(device, &[udp.port(), tcp.port()]);
@@ -116,14 +116,14 @@ fn a_port_of_the_kernels_choice_is_held() {
     in_namespace("a_port_of_the_kernels_choice_is_held", Need::Namespace, "", || {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             for addr in ["127.0.0.1:0", "[::1]:0"] {
-                let hold = Hold::new(protocol, addr.parse().unwrap()).unwrap();
-                let port = hold.port();
+                let reserved = ReservedPort::new(protocol, addr.parse().unwrap()).unwrap();
+                let port = reserved.port();
                 assert!(port.port != 0 && port.protocol == protocol);
-                let again = Hold::new(protocol, (port.addr, port.port).into());
+                let again = ReservedPort::new(protocol, (port.addr, port.port).into());
                 assert_eq!(again.unwrap_err().kind(), ErrorKind::AddrInUse);
-                drop(hold);
+                drop(reserved);
                 // A process that another test starts has a copy of the socket until it executes its program.
-                let free = || Hold::new(protocol, (port.addr, port.port).into()).is_ok();
+                let free = || ReservedPort::new(protocol, (port.addr, port.port).into()).is_ok();
                 let start = Instant::now();
                 while !free() {
                     assert!(start.elapsed() < Duration::from_secs(5), "the port is still taken");
@@ -139,8 +139,8 @@ fn a_port_of_the_kernels_choice_is_held() {
 fn another_process() {
     let Some((device, port)) = words() else { return };
     let port = port.parse().unwrap();
-    let hold = Hold::new(Protocol::Udp, (OURS, port).into()).unwrap();
-    let mut interface = open(&device, &[hold.port()]);
+    let reserved = ReservedPort::new(Protocol::Udp, (OURS, port).into()).unwrap();
+    let mut interface = open(&device, &[reserved.port()]);
     echo(&mut *interface, port);
 }
 
@@ -300,8 +300,8 @@ fn a_connection_of_the_kernels_goes_on_beside_us() {
             assert_eq!(line.trim(), text);
         };
         say(&mut stream, "before");
-        let hold = Hold::new(Protocol::Tcp, (OURS, 0).into()).unwrap();
-        let interface = open("xdp", &[hold.port()]);
+        let reserved = ReservedPort::new(Protocol::Tcp, (OURS, 0).into()).unwrap();
+        let interface = open("xdp", &[reserved.port()]);
         say(&mut stream, "beside");
         drop(interface);
         say(&mut stream, "after");

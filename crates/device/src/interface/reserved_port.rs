@@ -1,7 +1,7 @@
 //! A port of the kernel's that is ours: nobody else can have it, and the kernel does not answer for it.
 //!
 //! A socket that is only bound would answer a segment with RST, and a closed port a datagram with an ICMP
-//! message, each beside our own answer. So TCP's port is held by a socket that listens, and UDP's by one that
+//! message, each beside our own answer. So TCP's port is reserved by a socket that listens, and UDP's by one that
 //! is bound, each with a filter that drops all that comes.
 
 use std::io;
@@ -26,20 +26,20 @@ fn explain(error: io::Error) -> io::Error {
     }
 }
 
-/// A port that is held as long as this lives.
+/// A port that is reserved as long as this lives.
 #[derive(Debug)]
-pub struct Hold {
+pub struct ReservedPort {
     _socket: OwnedFd,
     port: Port,
 }
 
-impl Hold {
-    /// Holds a port of an address that the kernel has; of port 0 one that the kernel chooses.
+impl ReservedPort {
+    /// Reserves a port of an address that the kernel has; of port 0 one that the kernel chooses.
     ///
     /// # Errors
     /// `AddrInUse`; `AddrNotAvailable`, when the kernel has no such address; `PermissionDenied`, for TCP without
     /// CAP_NET_ADMIN, which recent kernels want for a filter; what the kernel says.
-    pub fn new(protocol: Protocol, addr: SocketAddr) -> io::Result<Hold> {
+    pub fn new(protocol: Protocol, addr: SocketAddr) -> io::Result<ReservedPort> {
         let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let kind = match protocol {
             Protocol::Tcp => SocketType::STREAM,
@@ -57,10 +57,10 @@ impl Hold {
         }
         let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
         let port = Port { addr: bound.ip(), protocol, port: bound.port() };
-        Ok(Hold { _socket: socket, port })
+        Ok(ReservedPort { _socket: socket, port })
     }
 
-    /// What is held, as [`super::flows::Flows`] name it.
+    /// What is reserved, as [`super::flows::Flows`] name it.
     pub fn port(&self) -> Port {
         self.port
     }
