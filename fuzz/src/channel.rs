@@ -11,7 +11,7 @@ use fusewire_files::{Channel, ChannelError, Received, Sent};
 
 /// ADUs on their way to one end.
 #[derive(Default)]
-pub struct Way {
+pub struct OneWay {
     /// The ADUs, oldest first.
     pub adus: VecDeque<Vec<u8>>,
     /// No more will come.
@@ -20,15 +20,15 @@ pub struct Way {
 
 /// One end of a channel.
 pub struct Pipe {
-    outward: Arc<Mutex<Way>>,
-    inward: Arc<Mutex<Way>>,
+    outward: Arc<Mutex<OneWay>>,
+    inward: Arc<Mutex<OneWay>>,
     capacity: usize,
 }
 
 /// A channel that holds `capacity` ADUs each way.
 pub fn pair(capacity: usize) -> [Pipe; 2] {
     let (a, b) = (Arc::default(), Arc::default());
-    let pipe = |outward: &Arc<Mutex<Way>>, inward: &Arc<Mutex<Way>>| Pipe {
+    let pipe = |outward: &Arc<Mutex<OneWay>>, inward: &Arc<Mutex<OneWay>>| Pipe {
         outward: outward.clone(),
         inward: inward.clone(),
         capacity,
@@ -36,18 +36,18 @@ pub fn pair(capacity: usize) -> [Pipe; 2] {
     [pipe(&a, &b), pipe(&b, &a)]
 }
 
-fn lock(way: &Mutex<Way>) -> MutexGuard<'_, Way> {
-    way.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(direction: &Mutex<OneWay>) -> MutexGuard<'_, OneWay> {
+    direction.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pipe {
     /// What this end has sent and the other has not taken.
-    pub fn sent(&self) -> MutexGuard<'_, Way> {
+    pub fn sent(&self) -> MutexGuard<'_, OneWay> {
         lock(&self.outward)
     }
 
     /// What waits for this end.
-    pub fn waiting(&self) -> MutexGuard<'_, Way> {
+    pub fn waiting(&self) -> MutexGuard<'_, OneWay> {
         lock(&self.inward)
     }
 }
@@ -71,9 +71,9 @@ impl Channel for Pipe {
     }
 
     fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
-        let mut way = self.waiting();
-        let Some(adu) = way.adus.pop_front() else {
-            return Ok(if way.finished { Received::Finished } else { Received::Nothing });
+        let mut direction = self.waiting();
+        let Some(adu) = direction.adus.pop_front() else {
+            return Ok(if direction.finished { Received::Finished } else { Received::Nothing });
         };
         into[..adu.len()].copy_from_slice(&adu);
         Ok(Received::Adu { len: adu.len() })

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewire_stack::ip::Way;
+use fusewire_stack::ip::Interest;
 
 use crate::errno::Result;
 use crate::open::Opened;
@@ -83,7 +83,7 @@ fn wait(
     let ours = |one: &&(Arc<Socket>, View)| Arc::ptr_eq(one.0.opened(), opened);
     let mut on = Vec::new();
     for id in sockets.iter().flatten().filter(ours).filter_map(|(_, view)| view.id) {
-        on.extend([(id, Way::Read), (id, Way::Write)]);
+        on.extend([(id, Interest::Read), (id, Interest::Write)]);
     }
     let ready = opened.host.wait_any(&on, timeout, |stack, _| {
         let mut ready = 0;

@@ -25,7 +25,7 @@ impl Default for Settings {
 }
 
 #[derive(Debug, Default)]
-struct Way {
+struct OneWay {
     adus: VecDeque<Vec<u8>>,
     finished: bool,
     broken: bool,
@@ -38,15 +38,15 @@ struct Way {
 #[derive(Debug)]
 pub struct MemoryChannel {
     settings: Settings,
-    out: Arc<Mutex<Way>>,
-    back: Arc<Mutex<Way>>,
+    out: Arc<Mutex<OneWay>>,
+    back: Arc<Mutex<OneWay>>,
 }
 
 /// Two ends: what one sends the other receives.
 pub fn pair(settings: Settings) -> (MemoryChannel, MemoryChannel) {
-    let way = |seed| Arc::new(Mutex::new(Way { random: seed, ..Way::default() }));
-    let (a, b) = (way(settings.seed | 1), way(settings.seed.rotate_left(17) | 1));
-    let end = |out: &Arc<Mutex<Way>>, back: &Arc<Mutex<Way>>| MemoryChannel {
+    let direction = |seed| Arc::new(Mutex::new(OneWay { random: seed, ..OneWay::default() }));
+    let (a, b) = (direction(settings.seed | 1), direction(settings.seed.rotate_left(17) | 1));
+    let end = |out: &Arc<Mutex<OneWay>>, back: &Arc<Mutex<OneWay>>| MemoryChannel {
         settings,
         out: Arc::clone(out),
         back: Arc::clone(back),
@@ -54,11 +54,11 @@ pub fn pair(settings: Settings) -> (MemoryChannel, MemoryChannel) {
     (end(&a, &b), end(&b, &a))
 }
 
-fn lock(way: &Mutex<Way>) -> MutexGuard<'_, Way> {
-    way.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(direction: &Mutex<OneWay>) -> MutexGuard<'_, OneWay> {
+    direction.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Way {
+impl OneWay {
     fn check(&self) -> Result<(), ChannelError> {
         if self.broken { Err(ChannelError { reason: "broken on purpose".into() }) } else { Ok(()) }
     }
@@ -75,10 +75,10 @@ impl Way {
 impl MemoryChannel {
     /// Breaks both directions; what was on the way is lost.
     pub fn cut(&self) {
-        for way in [&self.out, &self.back] {
-            let mut way = lock(way);
-            way.broken = true;
-            way.adus.clear();
+        for direction in [&self.out, &self.back] {
+            let mut direction = lock(direction);
+            direction.broken = true;
+            direction.adus.clear();
         }
     }
 
@@ -99,37 +99,37 @@ impl Channel for MemoryChannel {
 
     fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
         assert!(adu.len() <= MAX_ADU_LEN, "an ADU of {} bytes", adu.len());
-        let mut way = lock(&self.out);
-        way.check()?;
-        if way.adus.len() >= self.settings.capacity {
+        let mut direction = lock(&self.out);
+        direction.check()?;
+        if direction.adus.len() >= self.settings.capacity {
             return Ok(Sent::Full);
         }
-        let mut copy = way.spare.pop().unwrap_or_default();
+        let mut copy = direction.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(adu);
-        way.adus.push_back(copy);
+        direction.adus.push_back(copy);
         Ok(Sent::Taken)
     }
 
     fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
-        let mut way = lock(&self.back);
-        way.check()?;
-        let ahead = way.adus.len().min(self.settings.reorder + 1);
+        let mut direction = lock(&self.back);
+        direction.check()?;
+        let ahead = direction.adus.len().min(self.settings.reorder + 1);
         if ahead == 0 {
-            return Ok(if way.finished { Received::Finished } else { Received::Nothing });
+            return Ok(if direction.finished { Received::Finished } else { Received::Nothing });
         }
-        let index = (way.next_random() % ahead as u64) as usize;
-        let Some(adu) = way.adus.remove(index) else { return Ok(Received::Nothing) };
+        let index = (direction.next_random() % ahead as u64) as usize;
+        let Some(adu) = direction.adus.remove(index) else { return Ok(Received::Nothing) };
         into[..adu.len()].copy_from_slice(&adu);
         let len = adu.len();
-        way.spare.push(adu);
+        direction.spare.push(adu);
         Ok(Received::Adu { len })
     }
 
     fn finish(&mut self) -> Result<(), ChannelError> {
-        let mut way = lock(&self.out);
-        way.check()?;
-        way.finished = true;
+        let mut direction = lock(&self.out);
+        direction.check()?;
+        direction.finished = true;
         Ok(())
     }
 }

@@ -16,10 +16,10 @@ use fusewire_base::Sum;
 pub(crate) trait Tagged: Send + Sync {
     /// Bytes.
     type Tag: AsRef<[u8]>;
-    /// swap ▸ encipher ▸ sum ▸ store: [`Way::sending`] in the shell of a level.
-    fn send(&mut self, public: &Public<'_>, way: Way<'_>) -> (Self::Tag, Sum);
-    /// load ▸ sum ▸ decipher ▸ swap ▸ store: [`Way::receiving`]. Gives the tag that the message should have.
-    fn receive(&mut self, public: &Public<'_>, way: Way<'_>) -> (Sum, Self::Tag);
+    /// swap ▸ encipher ▸ sum ▸ store: [`Pass::sending`] in the shell of a level.
+    fn send(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Self::Tag, Sum);
+    /// load ▸ sum ▸ decipher ▸ swap ▸ store: [`Pass::receiving`]. Gives the tag that the message should have.
+    fn receive(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Sum, Self::Tag);
 }
 
 /// The pipeline of such a key.
@@ -37,15 +37,15 @@ impl<K: Tagged> Staged<K> {
 
 impl<K: Tagged> Pipeline for Staged<K> {
     fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
-        let way = Way::new(self.plan, src, dst, &mut self.work);
-        let (found, sum) = self.key.send(public, way);
+        let pass = Pass::new(self.plan, src, dst, &mut self.work);
+        let (found, sum) = self.key.send(public, pass);
         tag.copy_from_slice(found.as_ref());
         sum
     }
 
     fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
-        let way = Way::new(self.plan, src, dst, &mut self.work);
-        let (sum, found) = self.key.receive(public, way);
+        let pass = Pass::new(self.plan, src, dst, &mut self.work);
+        let (sum, found) = self.key.receive(public, pass);
         let authentic = verify_slices_are_equal(found.as_ref(), tag).is_ok();
         if !authentic {
             dst.fill(0);
@@ -64,8 +64,8 @@ impl<K: Tagged> Pipeline for Staged<K> {
     }
 }
 
-/// One message's way, but for the cipher.
-pub(crate) struct Way<'a> {
+/// One message's pass, but for the cipher.
+pub(crate) struct Pass<'a> {
     pub(crate) level: Level,
     pub(crate) src: &'a [u8],
     execution: Execution,
@@ -74,30 +74,30 @@ pub(crate) struct Way<'a> {
     work: &'a mut [u8],
 }
 
-impl<'a> Way<'a> {
+impl<'a> Pass<'a> {
     #[inline(always)]
-    fn new(plan: Plan, src: &'a [u8], dst: &'a mut [u8], work: &'a mut Scratch) -> Way<'a> {
+    fn new(plan: Plan, src: &'a [u8], dst: &'a mut [u8], work: &'a mut Scratch) -> Pass<'a> {
         let Plan { level, execution, swap, .. } = plan;
         let work = if execution == Execution::Sequential { work.room(src.len()) } else { &mut [] };
-        Way { level, src, execution, swap, dst, work }
+        Pass { level, src, execution, swap, dst, work }
     }
 
     /// swap ▸ cipher ▸ sum ▸ store.
     #[inline(always)]
     pub(crate) fn sending<C>(self, cipher: C) -> Sending<'a, C> {
-        Sending { way: self, cipher }
+        Sending { pass: self, cipher }
     }
 
     /// load ▸ sum ▸ decipher ▸ swap ▸ store.
     #[inline(always)]
     pub(crate) fn receiving<C>(self, cipher: C) -> Receiving<'a, C> {
-        Receiving { way: self, cipher }
+        Receiving { pass: self, cipher }
     }
 
     /// A pipeline over the message, as the execution says.
     #[inline(always)]
     fn run<L: Lanes, S: Run<L>>(self, lanes: L, stage: &S) -> S::Output {
-        let Way { execution, src, dst, work, .. } = self;
+        let Pass { execution, src, dst, work, .. } = self;
         match execution {
             Execution::Integrated => Integrated { stage, src, dst }.run(lanes),
             apart => Apart::new(apart, stage, src, work, dst).run(lanes),
@@ -107,7 +107,7 @@ impl<'a> Way<'a> {
 
 /// A message that is sent.
 pub(crate) struct Sending<'a, C> {
-    way: Way<'a>,
+    pass: Pass<'a>,
     cipher: C,
 }
 
@@ -115,11 +115,11 @@ impl<L: Lanes, C: Run<L>> Kernel<L> for Sending<'_, C> {
     type Output = (C::Output, Sum);
     #[inline(always)]
     fn run(self, lanes: L) -> (C::Output, Sum) {
-        let Sending { way, cipher } = self;
+        let Sending { pass, cipher } = self;
         let rest = then(cipher, InternetSum);
-        let ((), found) = match way.swap {
-            Swap::None => way.run(lanes, &then(Nothing, rest)),
-            swap => way.run(lanes, &then(swap.stage(), rest)),
+        let ((), found) = match pass.swap {
+            Swap::None => pass.run(lanes, &then(Nothing, rest)),
+            swap => pass.run(lanes, &then(swap.stage(), rest)),
         };
         found
     }
@@ -127,7 +127,7 @@ impl<L: Lanes, C: Run<L>> Kernel<L> for Sending<'_, C> {
 
 /// A message that is received.
 pub(crate) struct Receiving<'a, C> {
-    way: Way<'a>,
+    pass: Pass<'a>,
     cipher: C,
 }
 
@@ -135,10 +135,10 @@ impl<L: Lanes, C: Run<L>> Kernel<L> for Receiving<'_, C> {
     type Output = (Sum, C::Output);
     #[inline(always)]
     fn run(self, lanes: L) -> (Sum, C::Output) {
-        let Receiving { way, cipher } = self;
-        let (sum, (found, ())) = match way.swap {
-            Swap::None => way.run(lanes, &then(InternetSum, then(cipher, Nothing))),
-            swap => way.run(lanes, &then(InternetSum, then(cipher, swap.stage()))),
+        let Receiving { pass, cipher } = self;
+        let (sum, (found, ())) = match pass.swap {
+            Swap::None => pass.run(lanes, &then(InternetSum, then(cipher, Nothing))),
+            swap => pass.run(lanes, &then(InternetSum, then(cipher, swap.stage()))),
         };
         (sum, found)
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Link, Sides, Way};
+use common::{Direction, Link, Sides};
 use fusewire_base::Sum;
 use fusewire_session::{Established, Handshake, KeyLogFile, RecordType};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const TCP_SERVER: u16 = 9293;
 
 /// One TPDU on its way.
 struct Segment {
-    way: Way,
+    direction: Direction,
     bytes: Vec<u8>,
 }
 
@@ -29,17 +29,17 @@ struct Wire {
 impl Wire {
     fn new(client_port: u16) -> Wire {
         let mut wire = Wire { seq: [1_000_000, 0xffff_ff00], client_port, segments: vec![] };
-        wire.tpdu(Way::ToServer, 0x02, &[]);
-        wire.tpdu(Way::ToClient, 0x12, &[]);
+        wire.tpdu(Direction::ToServer, 0x02, &[]);
+        wire.tpdu(Direction::ToClient, 0x12, &[]);
         wire
     }
 
-    fn tpdu(&mut self, way: Way, flags: u8, payload: &[u8]) {
-        let (from, to) = match way {
-            Way::ToServer => (self.client_port, TCP_SERVER),
-            Way::ToClient => (TCP_SERVER, self.client_port),
+    fn tpdu(&mut self, direction: Direction, flags: u8, payload: &[u8]) {
+        let (from, to) = match direction {
+            Direction::ToServer => (self.client_port, TCP_SERVER),
+            Direction::ToClient => (TCP_SERVER, self.client_port),
         };
-        let (own, other) = (way as usize, 1 - way as usize);
+        let (own, other) = (direction as usize, 1 - direction as usize);
         let ack = if flags == 0x02 { 0 } else { self.seq[other] };
         let mut bytes = Vec::new();
         bytes.extend(from.to_be_bytes());
@@ -54,11 +54,11 @@ impl Wire {
         bytes[16..18].copy_from_slice(&check.to_be_bytes());
         let taken = payload.len() as u32 + u32::from(flags & 3 != 0);
         self.seq[own] = self.seq[own].wrapping_add(taken);
-        self.segments.push(Segment { way, bytes });
+        self.segments.push(Segment { direction, bytes });
     }
 
-    fn stream(&mut self, way: Way, bytes: &[u8], cut: usize) {
-        bytes.chunks(cut).for_each(|payload| self.tpdu(way, 0x18, payload));
+    fn stream(&mut self, direction: Direction, bytes: &[u8], cut: usize) {
+        bytes.chunks(cut).for_each(|payload| self.tpdu(direction, 0x18, payload));
     }
 }
 
@@ -77,29 +77,31 @@ fn session(key_log: &Path) -> Wire {
     let (mut client, mut server) = {
         let client = Handshake::client(&sides.client).unwrap();
         let mut link = Link::new(client, Handshake::server(&sides.server).unwrap());
-        link.tamper = Box::new(|way, flight| flights.push((way, flight.clone())));
+        link.tamper = Box::new(|direction, flight| flights.push((direction, flight.clone())));
         let (client, server) = link.run();
         (client.unwrap(), server.unwrap())
     };
     let mut wire = Wire::new(50_001);
-    flights.iter().for_each(|(way, flight)| wire.stream(*way, flight, 1200));
+    flights.iter().for_each(|(direction, flight)| wire.stream(*direction, flight, 1200));
     let adu = RecordType::Adu;
     let whole = record(&mut server, adu, &[1; 1000]);
-    wire.stream(Way::ToClient, &whole, 1400);
+    wire.stream(Direction::ToClient, &whole, 1400);
     let two =
         [record(&mut server, adu, b"two"), record(&mut server, RecordType::Padding, b"")].concat();
-    wire.stream(Way::ToClient, &two, 1400);
+    wire.stream(Direction::ToClient, &two, 1400);
     let long = record(&mut server, adu, &[3; 3000]);
-    wire.stream(Way::ToClient, &long, 1400);
+    wire.stream(Direction::ToClient, &long, 1400);
     let (early, late) = (record(&mut client, adu, &[4; 500]), record(&mut client, adu, &[5; 600]));
-    wire.stream(Way::ToServer, &early, 1400);
-    wire.stream(Way::ToServer, &late, 1400);
+    wire.stream(Direction::ToServer, &early, 1400);
+    wire.stream(Direction::ToServer, &late, 1400);
     let at = wire.segments.len();
     wire.segments.swap(at - 2, at - 1);
-    for (way, side) in [(Way::ToServer, &mut client), (Way::ToClient, &mut server)] {
+    for (direction, side) in
+        [(Direction::ToServer, &mut client), (Direction::ToClient, &mut server)]
+    {
         let end = record(side, RecordType::EndOfStream, b"");
-        wire.stream(way, &end, 1400);
-        wire.tpdu(way, 0x11, &[]);
+        wire.stream(direction, &end, 1400);
+        wire.tpdu(direction, 0x11, &[]);
     }
     wire
 }
@@ -120,10 +122,10 @@ fn write_pcap(path: &Path, link_type: u32, packets: &[Vec<u8>]) {
 }
 
 /// An IPv4 packet with a UDP datagram (link type 101).
-fn in_udp(way: Way, payload: &[u8]) -> Vec<u8> {
-    let (from, to, ports) = match way {
-        Way::ToServer => (1, 2, [UDP_CLIENT, UDP_SERVER]),
-        Way::ToClient => (2, 1, [UDP_SERVER, UDP_CLIENT]),
+fn in_udp(direction: Direction, payload: &[u8]) -> Vec<u8> {
+    let (from, to, ports) = match direction {
+        Direction::ToServer => (1, 2, [UDP_CLIENT, UDP_SERVER]),
+        Direction::ToClient => (2, 1, [UDP_SERVER, UDP_CLIENT]),
     };
     let len = payload.len() as u16;
     let mut packet = vec![0x45, 0];
@@ -147,9 +149,9 @@ fn in_ipv6(segment: &Segment) -> Vec<u8> {
         address[14..].copy_from_slice(&(!n).to_be_bytes());
         address
     };
-    let (from, to) = match segment.way {
-        Way::ToServer => (0, 1),
-        Way::ToClient => (1, 0),
+    let (from, to) = match segment.direction {
+        Direction::ToServer => (0, 1),
+        Direction::ToClient => (1, 0),
     };
     let mut packet = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x86, 0xdd, 0x60, 0, 0, 0];
     packet.extend((segment.bytes.len() as u16).to_be_bytes());
@@ -243,13 +245,13 @@ fn check_session(rows: &[Vec<String>]) {
 fn encapsulated_sessions_are_dissected() {
     let folder = Folder::new("udp");
     let wire = session(&folder.0.join("keys"));
-    let mut packets: Vec<_> = wire.segments.iter().map(|s| in_udp(s.way, &s.bytes)).collect();
+    let mut packets: Vec<_> = wire.segments.iter().map(|s| in_udp(s.direction, &s.bytes)).collect();
     let dns =
         b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00\x00\x01\x00\x01";
-    packets.push(in_udp(Way::ToServer, dns));
+    packets.push(in_udp(Direction::ToServer, dns));
     let mut damaged = wire.segments[2].bytes.clone();
     damaged[40] ^= 1;
-    packets.push(in_udp(Way::ToServer, &damaged));
+    packets.push(in_udp(Direction::ToServer, &damaged));
     write_pcap(&folder.0.join("capture.pcap"), 101, &packets);
     let fields = [&FIELDS[..], &["fusewire_udp.segments", "udp.port", "tcp.port"]].concat();
     let Some(rows) = tshark(&folder, &[], &fields) else { return };
@@ -289,12 +291,12 @@ fn datagrams_joined_by_offload_are_taken_apart() {
     };
     let first = wire.segments.len();
     for (index, body) in [(0, 101), (1, 101), (2, 101), (3, 20)] {
-        wire.stream(Way::ToServer, &record_of(index, body), 1400);
+        wire.stream(Direction::ToServer, &record_of(index, body), 1400);
     }
     let joined =
         wire.segments.split_off(first).into_iter().flat_map(|s| s.bytes).collect::<Vec<_>>();
-    let mut packets: Vec<_> = wire.segments.iter().map(|s| in_udp(s.way, &s.bytes)).collect();
-    packets.push(in_udp(Way::ToServer, &joined));
+    let mut packets: Vec<_> = wire.segments.iter().map(|s| in_udp(s.direction, &s.bytes)).collect();
+    packets.push(in_udp(Direction::ToServer, &joined));
     write_pcap(&folder.0.join("capture.pcap"), 101, &packets);
     let Some(rows) = tshark(&folder, &[], &["fusewire_udp.segments", "fusewire.record.body_len"])
     else {
@@ -324,8 +326,8 @@ fn records_without_tag_are_a_preference() {
     let mut stream = vec![1, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 0];
     stream.extend([0xcc; 16]);
     stream.extend([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    wire.stream(Way::ToServer, &stream, 1400);
-    let packets: Vec<_> = wire.segments.iter().map(|s| in_udp(s.way, &s.bytes)).collect();
+    wire.stream(Direction::ToServer, &stream, 1400);
+    let packets: Vec<_> = wire.segments.iter().map(|s| in_udp(s.direction, &s.bytes)).collect();
     write_pcap(&folder.0.join("capture.pcap"), 101, &packets);
     let options = ["-o", "fusewire.cipher:PES, SAFER"];
     let Some(rows) =

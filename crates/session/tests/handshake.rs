@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Link, Sides, Way, error};
+use common::{Direction, Link, Sides, error};
 use fusewire_session::{
     Allow, Cipher, Error, Established, Execution, Executions, Handshake, HandshakeError, Identity,
     RecordType, Refusal, Swap, Trust,
@@ -309,8 +309,8 @@ fn no_tampered_byte_is_accepted() {
     let lens = [link.sent[0].len(), link.sent[1].len()];
     let ignored = [legacy_header_bytes(&link.sent[0]), legacy_header_bytes(&link.sent[1])];
     let mut tried = 0;
-    for way in [Way::ToServer, Way::ToClient] {
-        let len = lens[way as usize];
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        let len = lens[direction as usize];
         // Each byte of the last record, which has our message, and every seventh elsewhere.
         let targets = (0..len).filter(|at| at % 7 == 0 || *at + 60 > len);
         for target in targets {
@@ -319,7 +319,7 @@ fn no_tampered_byte_is_accepted() {
             let mut seen = 0;
             let mut link = Link::new(client, server);
             link.tamper = Box::new(move |w, flight| {
-                if w == way {
+                if w == direction {
                     if (seen..seen + flight.len()).contains(&target) {
                         flight[target - seen] ^= 1 << (target % 8);
                     }
@@ -332,9 +332,9 @@ fn no_tampered_byte_is_accepted() {
                 assert_eq!(client.options.cipher, server.options.cipher);
                 exchange(&mut client, &mut server, b"the same keys");
                 assert!(
-                    ignored[way as usize].contains(&target),
-                    "{way:?} byte {target}: {}",
-                    around(&link.sent[way as usize], target)
+                    ignored[direction as usize].contains(&target),
+                    "{direction:?} byte {target}: {}",
+                    around(&link.sent[direction as usize], target)
                 );
             }
         }
@@ -352,26 +352,26 @@ fn a_stream_that_ends_anywhere_is_an_error() {
     let (client, server) = link.run();
     assert!(client.is_ok() && server.is_ok());
     let lens = [link.sent[0].len(), link.sent[1].len()];
-    for way in [Way::ToServer, Way::ToClient] {
-        for cut in (0..lens[way as usize]).step_by(13).chain([lens[way as usize] - 1]) {
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        for cut in (0..lens[direction as usize]).step_by(13).chain([lens[direction as usize] - 1]) {
             let client = Handshake::client(&sides.client).unwrap();
             let server = Handshake::server(&sides.server).unwrap();
             let mut left = cut;
             let mut link = Link::new(client, server);
             link.tamper = Box::new(move |w, flight| {
-                if w == way {
+                if w == direction {
                     flight.truncate(left);
                     left -= flight.len();
                 }
             });
             let (client, server) = link.run();
-            let short = match way {
-                Way::ToServer => server,
-                Way::ToClient => client,
+            let short = match direction {
+                Direction::ToServer => server,
+                Direction::ToClient => client,
             };
             assert!(
                 matches!(error(short), Error::Handshake(HandshakeError::Ended)),
-                "{way:?} {cut}"
+                "{direction:?} {cut}"
             );
         }
     }

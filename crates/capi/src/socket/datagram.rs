@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use fusewire_stack::ip::{Marking, SocketId, Stack, Way};
+use fusewire_stack::ip::{Interest, Marking, SocketId, Stack};
 
 use super::{Flags, Kind, Socket, State, Wait};
 use crate::address::Named;
@@ -152,7 +152,7 @@ impl Socket {
                 &staging[..]
             };
             let (len, to) = (of_run[0].bytes.len(), of_run[0].to);
-            let wait = Wait { id, way: Way::Write, timeout };
+            let wait = Wait { id, interest: Interest::Write, timeout };
             let mut at = 0;
             let result = self.wait(&wait, |stack, now| {
                 at += stack.udp_send_batch(
@@ -221,7 +221,7 @@ impl Socket {
             return Ok(0);
         }
         let mut done = 0;
-        let wait = Wait { id, way: Way::Read, timeout };
+        let wait = Wait { id, interest: Interest::Read, timeout };
         let result = self.wait(&wait, |stack, _| {
             while done < messages.len() && receive(stack, id, &mut messages[done], flags.peek)? {
                 done += 1;

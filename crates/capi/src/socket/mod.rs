@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{Readiness, SocketId, Stack, State as TcpState, TcpConfig, Way};
+use fusewire_stack::ip::{Interest, Readiness, SocketId, Stack, State as TcpState, TcpConfig};
 
 use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
@@ -147,7 +147,7 @@ impl Flags {
 /// What a wait is for and how long it may last; zero: not at all.
 struct Wait {
     id: SocketId,
-    way: Way,
+    interest: Interest,
     timeout: Option<Duration>,
 }
 
@@ -198,7 +198,7 @@ impl Socket {
         mut attempt: impl FnMut(&mut Stack, Instant) -> io::Result<Option<T>>,
     ) -> Result<T> {
         let host = &self.opened.host;
-        let done = host.wait_any(&[(wait.id, wait.way)], wait.timeout, |stack, now| {
+        let done = host.wait_any(&[(wait.id, wait.interest)], wait.timeout, |stack, now| {
             self.alive()?;
             attempt(stack, now)
         })?;
@@ -331,7 +331,8 @@ impl Socket {
             let State::Listening(id) = inner.state else { return Err(Errno(libc::EINVAL)) };
             (id, inner.options.clone())
         };
-        let wait = Wait { id, way: Way::Read, timeout: options.recv_wait(Flags::default()) };
+        let wait =
+            Wait { id, interest: Interest::Read, timeout: options.recv_wait(Flags::default()) };
         let (id, remote) = self.wait(&wait, |stack, _| Ok(stack.tcp_accept(id)?))?;
         let options = Options { nonblocking, ..options };
         let state = State::Stream { id, is_told: true };

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{Error, SendFlags, SocketId, Stack, State as TcpState, Way};
+use fusewire_stack::ip::{Error, Interest, SendFlags, SocketId, Stack, State as TcpState};
 
 use super::{Flags, Socket, State, Wait};
 use crate::errno::{Errno, Result};
@@ -68,7 +68,7 @@ impl Socket {
             // An answer that is quicker than this call is told like any other.
             return Err(Errno(libc::EINPROGRESS));
         }
-        let wait = Wait { id, way: Way::Write, timeout };
+        let wait = Wait { id, interest: Interest::Write, timeout };
         match self.wait(&wait, |stack, _| handshake(stack, id)) {
             Ok(()) => {
                 self.lock().state = State::Stream { id, is_told: true };
@@ -123,7 +123,7 @@ impl Socket {
         let timeout = self.lock().options.send_wait(flags);
         let how = SendFlags { more: flags.more, end_of_record: flags.end_of_record };
         let mut done = 0;
-        let wait = Wait { id, way: Way::Write, timeout };
+        let wait = Wait { id, interest: Interest::Write, timeout };
         let result = self.wait(&wait, |stack, _| {
             done += stack.tcp_send(id, &bytes[done..], how)?;
             Ok((done == bytes.len()).then_some(()))
@@ -187,7 +187,7 @@ impl Socket {
         out: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize> {
-        let wait = Wait { id, way: Way::Read, timeout };
+        let wait = Wait { id, interest: Interest::Read, timeout };
         let peeked = self.wait(&wait, |stack, _| {
             let is_shut = || self.shut_read.load(Ordering::Acquire);
             Ok(peek(stack, id, out)?.or_else(|| is_shut().then_some(0)))

@@ -46,12 +46,12 @@ impl Default for Config {
 /// # Errors
 /// No descriptor is left.
 pub fn pair(config: Config) -> io::Result<(Memory, Memory)> {
-    let ways = [Way::new()?, Way::new()?];
+    let directions = [OneWay::new()?, OneWay::new()?];
     let end = |own: usize| {
         let link_bytes = if config.link == Link::Ethernet { 14 } else { 0 };
         Ok::<_, io::Error>(Memory {
-            inward: ways[own].clone(),
-            outward: ways[1 - own].clone(),
+            inward: directions[own].clone(),
+            outward: directions[1 - own].clone(),
             batch: Vec::with_capacity(config.batch_packets),
             cut: None,
             config,
@@ -76,7 +76,7 @@ pub fn pair(config: Config) -> io::Result<(Memory, Memory)> {
 
 /// One direction.
 #[derive(Clone)]
-struct Way {
+struct OneWay {
     queue: Arc<Mutex<Queue>>,
     /// Readable as long as the queue is not empty.
     filled: Waker,
@@ -96,9 +96,9 @@ struct Packet {
     segmentation: Segmentation,
 }
 
-impl Way {
-    fn new() -> io::Result<Way> {
-        Ok(Way { queue: Arc::default(), filled: Waker::new()? })
+impl OneWay {
+    fn new() -> io::Result<OneWay> {
+        Ok(OneWay { queue: Arc::default(), filled: Waker::new()? })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -108,8 +108,8 @@ impl Way {
 
 /// One of two interfaces whose packets stay in the process.
 pub struct Memory {
-    inward: Way,
-    outward: Way,
+    inward: OneWay,
+    outward: OneWay,
     batch: Vec<Packet>,
     /// Bytes of the head of a packet that was cut.
     cut: Option<usize>,

@@ -4,7 +4,7 @@
 use super::{Cipher, Standing, Suite};
 use crate::arch::aegis::{AegisLanes, State};
 use crate::stage::{Output, Run, Stage};
-use crate::staged::{Staged, Tagged, Way};
+use crate::staged::{Pass, Staged, Tagged};
 use crate::transform::{Pipeline, Plan, Public};
 use core::marker::PhantomData;
 use fusewire_base::Sum;
@@ -107,12 +107,12 @@ impl<V, const KEY: usize, const TAG: usize> Key<V, KEY, TAG> {
 impl<V: Variant, const KEY: usize, const TAG: usize> Tagged for Key<V, KEY, TAG> {
     type Tag = [u8; TAG];
 
-    fn send(&mut self, public: &Public<'_>, way: Way<'_>) -> ([u8; TAG], Sum) {
-        way.level.run_with_or_without_aes(way.sending(self.stage::<true>(public)))
+    fn send(&mut self, public: &Public<'_>, pass: Pass<'_>) -> ([u8; TAG], Sum) {
+        pass.level.run_with_or_without_aes(pass.sending(self.stage::<true>(public)))
     }
 
-    fn receive(&mut self, public: &Public<'_>, way: Way<'_>) -> (Sum, [u8; TAG]) {
-        way.level.run_with_or_without_aes(way.receiving(self.stage::<false>(public)))
+    fn receive(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Sum, [u8; TAG]) {
+        pass.level.run_with_or_without_aes(pass.receiving(self.stage::<false>(public)))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{Cipher, Standing, Suite};
 use crate::Execution;
 use crate::library::LibraryLoops;
-use crate::staged::{Staged, Tagged, Way};
+use crate::staged::{Pass, Staged, Tagged};
 use crate::stages::ChaChaKey;
 use crate::transform::{Pipeline, Plan, Public};
 use aws_lc_rs::aead;
@@ -44,13 +44,13 @@ fn bind(plan: Plan, key: &[u8]) -> Box<dyn Pipeline> {
 impl Tagged for ChaChaKey {
     type Tag = [u8; 16];
 
-    fn send(&mut self, public: &Public<'_>, way: Way<'_>) -> ([u8; 16], Sum) {
-        let (level, len) = (way.level, way.src.len());
-        level.run(way.sending(self.seal(public.nonce(), public.aad, len)))
+    fn send(&mut self, public: &Public<'_>, pass: Pass<'_>) -> ([u8; 16], Sum) {
+        let (level, len) = (pass.level, pass.src.len());
+        level.run(pass.sending(self.seal(public.nonce(), public.aad, len)))
     }
 
-    fn receive(&mut self, public: &Public<'_>, way: Way<'_>) -> (Sum, [u8; 16]) {
-        let (level, len) = (way.level, way.src.len());
-        level.run(way.receiving(self.open(public.nonce(), public.aad, len)))
+    fn receive(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Sum, [u8; 16]) {
+        let (level, len) = (pass.level, pass.src.len());
+        level.run(pass.receiving(self.open(public.nonce(), public.aad, len)))
     }
 }

@@ -35,7 +35,7 @@ const PORT: u16 = 5000;
 
 /// How a segment is processed.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Execution {
     Integrated,
     Sequential,
 }
@@ -60,7 +60,7 @@ struct Peer {
     /// What it acknowledges.
     ack: Seq,
     gives: bool,
-    way: Way,
+    execution: Execution,
     level: Level,
     capabilities: Capabilities,
     waker: Waker,
@@ -117,7 +117,7 @@ impl Peer {
             frame[TCP_AT + 4..TCP_AT + 8].copy_from_slice(&seq);
             Self::seal(frame, self.base + Sum::of(&seq));
             self.next = self.next.wrapping_add(self.size as u32);
-            if self.way == Way::Sequential {
+            if self.execution == Execution::Sequential {
                 let len = (frame.len() - TCP_AT) as u16;
                 let pseudo = ipv4::pseudo_header_sum(THEIRS, OURS, tcp::NUMBER, len);
                 let sum = pseudo + fusewire_kernels::sum(self.level, &frame[TCP_AT..]);
@@ -177,8 +177,8 @@ impl Interface for Peer {
         }
     }
     fn packet(&self, index: usize) -> RxPacket<'_> {
-        let checksum = match (self.way, &self.phase) {
-            (Way::Sequential, Phase::Open) => Checksum::Verified,
+        let checksum = match (self.execution, &self.phase) {
+            (Execution::Sequential, Phase::Open) => Checksum::Verified,
             _ => Checksum::InPlace,
         };
         RxPacket { bytes: &self.frames[index], checksum, segmentation: Segmentation::None }
@@ -199,13 +199,13 @@ struct Alone {
     stack: Stack,
     id: SocketId,
     clock: Clock,
-    way: Way,
+    execution: Execution,
     size: usize,
     memory: Vec<u8>,
 }
 
 impl Alone {
-    fn new(size: usize, way: Way) -> Result<Self> {
+    fn new(size: usize, execution: Execution) -> Result<Self> {
         let capabilities = Capabilities {
             name: "memory",
             link: Link::Ip,
@@ -227,7 +227,7 @@ impl Alone {
             size,
             ack: Seq(0),
             gives: false,
-            way,
+            execution,
             level: config.level,
             capabilities,
             waker: Waker::new().map_err(Error::os("making a waker"))?,
@@ -246,7 +246,7 @@ impl Alone {
             stack.poll(clock.now()).map_err(Error::os("driving the stack"))?;
             if let Some((id, _)) = stack.tcp_accept(listener).map_err(failed)? {
                 let memory = vec![0; BATCH * size.max(BATCH_BYTES / BATCH)];
-                return Ok(Alone { stack, id, clock, way, size, memory });
+                return Ok(Alone { stack, id, clock, execution, size, memory });
             }
         }
         Err(Error::Unsupported("the peer in memory did not connect".into()))
@@ -256,12 +256,12 @@ impl Alone {
     fn once(&mut self) -> Result<usize> {
         let now = self.clock.now();
         let failed = |e: fusewire_stack::ip::Error| Error::Unsupported(e.to_string());
-        let read = match self.way {
-            Way::Integrated => {
+        let read = match self.execution {
+            Execution::Integrated => {
                 let read = self.stack.tcp_read_into(now, self.id, &mut self.memory);
                 read.map_err(Error::os("reading"))?.map_err(failed)?
             }
-            Way::Sequential => {
+            Execution::Sequential => {
                 self.stack.poll(now).map_err(Error::os("driving the stack"))?;
                 self.stack.tcp_read(self.id, &mut self.memory).map_err(failed)?
             }
@@ -299,8 +299,9 @@ impl Alone {
 /// # Errors
 /// What the stack says, or that the two ways do not agree.
 pub fn measure(size: usize, rounds: usize) -> Result<Processing> {
-    let mut ways = [Alone::new(size, Way::Integrated)?, Alone::new(size, Way::Sequential)?];
-    if ways[0].hash()? != ways[1].hash()? {
+    let mut both =
+        [Alone::new(size, Execution::Integrated)?, Alone::new(size, Execution::Sequential)?];
+    if both[0].hash()? != both[1].hash()? {
         return Err(Error::Wrong {
             method: "processing of TCP".into(),
             what: "one loop and a pass for each do not agree".into(),
@@ -308,8 +309,8 @@ pub fn measure(size: usize, rounds: usize) -> Result<Processing> {
     }
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..rounds.max(3) {
-        for (way, times) in ways.iter_mut().zip(&mut times) {
-            times.push(way.time()?);
+        for (one, times) in both.iter_mut().zip(&mut times) {
+            times.push(one.time()?);
         }
     }
     let ratios: Vec<f64> = times[1].iter().zip(&times[0]).map(|(s, i)| s / i).collect();

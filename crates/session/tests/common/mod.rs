@@ -49,10 +49,10 @@ pub struct Link<'a> {
     pub sent: [Vec<u8>; 2],
 }
 
-type Tamper<'a> = Box<dyn FnMut(Way, &mut Vec<u8>) + 'a>;
+type Tamper<'a> = Box<dyn FnMut(Direction, &mut Vec<u8>) + 'a>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     ToServer,
     ToClient,
 }
@@ -72,15 +72,15 @@ impl<'a> Link<'a> {
         let (mut at_client, mut at_server) = (None, None);
         loop {
             let mut moved = false;
-            for way in [Way::ToServer, Way::ToClient] {
-                let (from, to, to_result) = match way {
-                    Way::ToServer => (&mut self.client, &mut self.server, &mut at_server),
-                    Way::ToClient => (&mut self.server, &mut self.client, &mut at_client),
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                let (from, to, to_result) = match direction {
+                    Direction::ToServer => (&mut self.client, &mut self.server, &mut at_server),
+                    Direction::ToClient => (&mut self.server, &mut self.client, &mut at_client),
                 };
                 let mut flight = Vec::new();
                 from.write(&mut flight);
-                (self.tamper)(way, &mut flight);
-                self.sent[way as usize].extend(&flight);
+                (self.tamper)(direction, &mut flight);
+                self.sent[direction as usize].extend(&flight);
                 for piece in flight.chunks(self.chunk.min(flight.len().max(1))) {
                     moved = true;
                     if to_result.is_some() {

@@ -12,7 +12,7 @@ use fusewire_device::interface::{
     Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
 };
 use fusewire_testkit::Random;
-use fusewire_testkit::link::{Impairments, Link as Way, Packet};
+use fusewire_testkit::link::{Impairments, Link as OneWay, Packet};
 
 /// A bare IP packet.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl Packet for Ip {
 /// Both directions and the time.
 pub struct Wire {
     pub now: Instant,
-    pub ways: [Way<Ip>; 2],
+    pub ways: [OneWay<Ip>; 2],
     /// Packets with a wrong checksum that a sender put on the wire.
     pub wrong: u64,
     /// No interface takes a packet.
@@ -44,12 +44,12 @@ pub struct Wire {
 impl Wire {
     pub fn new(impairments: &Impairments, seed: u64) -> Arc<Mutex<Wire>> {
         let mut random = Random::new(seed);
-        let ways = [0, 1].map(|_| Way::new(impairments.clone(), random.fork()));
+        let ways = [0, 1].map(|_| OneWay::new(impairments.clone(), random.fork()));
         Arc::new(Mutex::new(Wire { now: Instant::from_ms(5), ways, wrong: 0, full: false }))
     }
 
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.ways.iter().filter_map(Way::next_arrival).min()
+        self.ways.iter().filter_map(OneWay::next_arrival).min()
     }
 }
 

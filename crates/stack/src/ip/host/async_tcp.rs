@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::halves::{ReadHalf, WriteHalf, split};
 use super::tcp::{Connect, TcpStream};
-use super::{Host, Way};
+use super::{Host, Interest};
 
 /// A connection, for tasks: with the feature `tokio` it is `AsyncRead` and `AsyncWrite`, and nothing of it blocks. Settings
 /// and figures are those of the handle inside ([`AsRef`]); its calls that wait do block. Dropping it closes it.
@@ -45,7 +45,7 @@ impl AsyncTcpStream {
         how: &Connect,
     ) -> io::Result<AsyncTcpStream> {
         let stream = TcpStream::begin(host, remote, how)?;
-        host.wait((stream.id(), Way::Write), |inner| stream.connected(inner)).await?;
+        host.wait((stream.id(), Interest::Write), |inner| stream.connected(inner)).await?;
         Ok(stream.into_async())
     }
 
@@ -64,7 +64,7 @@ impl AsyncTcpStream {
     pub fn poll_read(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
-        stream.host().poll_on(context, (stream.id(), Way::Read), attempt)
+        stream.host().poll_on(context, (stream.id(), Interest::Read), attempt)
     }
 
     /// Writes when there is room. One task at a time may poll so: the last one is woken.
@@ -74,7 +74,7 @@ impl AsyncTcpStream {
         }
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_write(inner, bytes);
-        stream.host().poll_on(context, (stream.id(), Way::Write), attempt)
+        stream.host().poll_on(context, (stream.id(), Interest::Write), attempt)
     }
 
     /// As [`AsyncTcpStream::send_shared`] when there is room: takes as many bytes as there is room for from the front of
@@ -89,7 +89,7 @@ impl AsyncTcpStream {
         }
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_write_shared(inner, bytes);
-        stream.host().poll_on(context, (stream.id(), Way::Write), attempt)
+        stream.host().poll_on(context, (stream.id(), Interest::Write), attempt)
     }
 
     /// Reads what is there, once there is something. 0 is the end of the stream. Dropped before its end, it has taken
@@ -100,7 +100,7 @@ impl AsyncTcpStream {
     pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
-        stream.host().wait((stream.id(), Way::Read), attempt).await
+        stream.host().wait((stream.id(), Interest::Read), attempt).await
     }
 
     /// Writes what there is room for, once there is some; returns how much. Dropped before its end, it has written
@@ -114,7 +114,7 @@ impl AsyncTcpStream {
         }
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_write(inner, bytes);
-        stream.host().wait((stream.id(), Way::Write), attempt).await
+        stream.host().wait((stream.id(), Interest::Write), attempt).await
     }
 
     /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 
-use super::{HostConfig, Way};
+use super::{HostConfig, Interest};
 use crate::clock::Clock;
 use crate::driver::{Machine, Waiters, Wakes};
 use crate::ip::config::{Error, Event, SocketId};
@@ -29,10 +29,10 @@ struct Socket {
 }
 
 impl Socket {
-    fn waiters(&mut self, way: Way) -> &mut Waiters {
-        match way {
-            Way::Read => &mut self.readers,
-            Way::Write => &mut self.writers,
+    fn waiters(&mut self, interest: Interest) -> &mut Waiters {
+        match interest {
+            Interest::Read => &mut self.readers,
+            Interest::Write => &mut self.writers,
         }
     }
 
@@ -155,23 +155,23 @@ impl Inner {
 
     /// Wakes those whom it concerns; true when it may be anybody.
     fn take_event(&mut self, id: SocketId, event: Event, wakes: &mut Wakes) -> bool {
-        let ways: &[Way] = match event {
+        let interests: &[Interest] = match event {
             Event::Readable | Event::PeerFinished | Event::Acceptable | Event::Urgent => {
-                &[Way::Read]
+                &[Interest::Read]
             }
-            Event::Writable => &[Way::Write],
-            Event::Connected | Event::Error | Event::Closed => &[Way::Read, Way::Write],
+            Event::Writable => &[Interest::Write],
+            Event::Connected | Event::Error | Event::Closed => &[Interest::Read, Interest::Write],
             Event::Congestion => return false,
         };
         if let Some(socket) = self.socket(id) {
-            ways.iter().for_each(|way| socket.waiters(*way).wake(wakes));
+            interests.iter().for_each(|interest| socket.waiters(*interest).wake(wakes));
         }
         true
     }
 }
 
 impl Machine for Inner {
-    type Interest = (SocketId, Way);
+    type Interest = (SocketId, Interest);
     type Error = io::Error;
 
     fn turn(&mut self) -> io::Result<bool> {
@@ -207,7 +207,13 @@ impl Machine for Inner {
         self.stack.gathers_until().map(|at| at.saturating_since(self.now()))
     }
 
-    fn register(&mut self, (id, way): (SocketId, Way), key: u64, waker: &Waker, wakes: &mut Wakes) {
+    fn register(
+        &mut self,
+        (id, interest): (SocketId, Interest),
+        key: u64,
+        waker: &Waker,
+        wakes: &mut Wakes,
+    ) {
         let index = id.index as usize;
         if self.sockets.len() <= index {
             self.sockets.resize_with(index + 1, Socket::default);
@@ -218,12 +224,12 @@ impl Machine for Inner {
             // Their socket is gone, which they may hear.
             socket.wake(wakes);
         }
-        socket.waiters(way).register(key, waker, wakes);
+        socket.waiters(interest).register(key, waker, wakes);
     }
 
-    fn unregister(&mut self, (id, way): (SocketId, Way), key: u64, wakes: &mut Wakes) {
+    fn unregister(&mut self, (id, interest): (SocketId, Interest), key: u64, wakes: &mut Wakes) {
         if let Some(socket) = self.socket(id) {
-            socket.waiters(way).unregister(key, wakes);
+            socket.waiters(interest).unregister(key, wakes);
         }
     }
 

@@ -61,7 +61,7 @@ impl Default for HostConfig {
 
 /// Which way somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Interest {
     /// For something to read, to accept, or an end.
     Read,
     /// For room, or the end of the handshake.

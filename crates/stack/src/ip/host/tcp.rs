@@ -16,7 +16,7 @@ use fusewire_transport::tcp::{Config as TcpConfig, State};
 use super::async_tcp::AsyncTcpStream;
 use super::halves::{ReadHalf, WriteHalf, split};
 use super::inner::{Attempt, Inner};
-use super::{Host, Way};
+use super::{Host, Interest};
 use crate::ip::config::{Error, Marking, SocketId};
 use crate::ip::stack::Stack;
 use crate::trace::Entry;
@@ -106,14 +106,14 @@ impl TcpListener {
     /// # Errors
     /// `TimedOut`; the interface is gone.
     pub fn accept_timeout(&self, timeout: Option<Duration>) -> io::Result<Accept> {
-        let on = (self.id, Way::Read);
+        let on = (self.id, Interest::Read);
         let (id, remote) = self.host.block_on(on, timeout, |inner| self.attempt(inner))?;
         Ok((TcpStream::of(&self.host, id), remote))
     }
 
     /// The next connection, when there is one. One task at a time may poll so: the last one is woken.
     pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<AcceptAsync>> {
-        let on = (self.id, Way::Read);
+        let on = (self.id, Interest::Read);
         let polled = self.host.poll_on(context, on, |inner| self.attempt(inner));
         polled.map_ok(|(id, remote)| (TcpStream::of(&self.host, id).into_async(), remote))
     }
@@ -123,7 +123,7 @@ impl TcpListener {
     /// # Errors
     /// The interface is gone.
     pub async fn accept_async(&self) -> io::Result<AcceptAsync> {
-        let on = (self.id, Way::Read);
+        let on = (self.id, Interest::Read);
         let (id, remote) = self.host.wait(on, |inner| self.attempt(inner)).await?;
         Ok((TcpStream::of(&self.host, id).into_async(), remote))
     }
@@ -163,7 +163,7 @@ impl TcpStream {
     /// As [`TcpStream::connect`], and `TimedOut`.
     pub fn connect_with(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
         let stream = TcpStream::begin(host, remote, how)?;
-        let on = (stream.id, Way::Write);
+        let on = (stream.id, Interest::Write);
         host.block_on(on, how.timeout, |inner| stream.connected(inner))?;
         Ok(stream)
     }
@@ -313,7 +313,7 @@ impl TcpStream {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let on = (self.id, Way::Write);
+        let on = (self.id, Interest::Write);
         self.host.block_on(on, self.timeouts().write, |inner| self.attempt_write(inner, bytes))
     }
 
@@ -325,7 +325,8 @@ impl TcpStream {
     /// # Errors
     /// What ended the connection; `TimedOut`. A part may have been taken then.
     pub fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
-        let (on, timeout, mut bytes) = ((self.id, Way::Write), self.timeouts().write, bytes.into());
+        let (on, timeout, mut bytes) =
+            ((self.id, Interest::Write), self.timeouts().write, bytes.into());
         while !bytes.is_empty() {
             let attempt = |inner: &mut _| self.attempt_write_shared(inner, &mut bytes);
             self.host.block_on(on, timeout, attempt)?;
@@ -354,7 +355,7 @@ impl TcpStream {
     /// # Errors
     /// What ended the connection; `TimedOut`.
     pub fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
-        let (on, timeout) = ((self.id, Way::Write), self.timeouts().write);
+        let (on, timeout) = ((self.id, Interest::Write), self.timeouts().write);
         // Pieces keep to whole blocks, so that each is as it would be in the whole.
         let unit = 64;
         let mut done = 0;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fusewire_kernels::stage::AnyStage;
 
 use super::inner::{Attempt, Inner};
-use super::{Host, Way};
+use super::{Host, Interest};
 use crate::ip::config::{Marking, SocketId};
 use crate::ip::stack::Stack;
 use crate::ip::udp::{Messages, Received, Taker, Through, Viewer};
@@ -102,7 +102,7 @@ impl UdpSocket {
     }
 
     fn send_to_or(&self, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
-        self.host.block_on((self.id, Way::Write), None, |inner| {
+        self.host.block_on((self.id, Interest::Write), None, |inner| {
             let now = inner.now();
             if let Some(most) = inner.config.udp_gather
                 && inner.stack.udp_gather(now, self.id, bytes, to, most)??
@@ -144,7 +144,7 @@ impl UdpSocket {
         let (mut at, mut sent) = (0, 0);
         loop {
             let left = &bytes[at..];
-            let count = self.host.block_on((self.id, Way::Write), None, |inner| {
+            let count = self.host.block_on((self.id, Interest::Write), None, |inner| {
                 let now = inner.now();
                 let count = inner.stack.udp_send_batch(now, self.id, left, message_len, to)??;
                 Ok((count > 0).then_some(count))
@@ -167,7 +167,7 @@ impl UdpSocket {
         message: &[u8],
         to: Option<SocketAddr>,
     ) -> io::Result<()> {
-        self.host.block_on((self.id, Way::Write), None, |inner| {
+        self.host.block_on((self.id, Interest::Write), None, |inner| {
             let now = inner.now();
             let sent = inner.stack.udp_send_with(now, self.id, pipeline, message, to)??;
             Ok(sent.then_some(()))
@@ -181,7 +181,7 @@ impl UdpSocket {
     /// # Errors
     /// What ICMP said, once; `TimedOut`.
     pub fn recv_from(&self, out: &mut [u8]) -> io::Result<Received> {
-        let on = (self.id, Way::Read);
+        let on = (self.id, Interest::Read);
         self.host.block_on(on, self.timeout(), |inner| Ok(inner.stack.udp_recv(self.id, out)?))
     }
 
@@ -235,7 +235,7 @@ impl UdpSocket {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<Received>> {
-        let on = (self.id, Way::Read);
+        let on = (self.id, Interest::Read);
         self.host.poll_on(context, on, |inner| Ok(inner.stack.udp_recv(self.id, out)?))
     }
 
@@ -244,7 +244,7 @@ impl UdpSocket {
     /// # Errors
     /// What ICMP said, once.
     pub async fn recv_from_async(&self, out: &mut [u8]) -> io::Result<Received> {
-        let on = (self.id, Way::Read);
+        let on = (self.id, Interest::Read);
         self.host.wait(on, |inner| Ok(inner.stack.udp_recv(self.id, out)?)).await
     }
 
@@ -253,7 +253,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`Stack::udp_send`].
     pub async fn send_to_async(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
-        let on = (self.id, Way::Write);
+        let on = (self.id, Interest::Write);
         self.host.wait(on, |inner| self.attempt_send(inner, bytes, Some(to))).await
     }
 }

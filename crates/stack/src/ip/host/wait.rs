@@ -7,7 +7,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 
 use super::inner::{Attempt, Inner};
-use super::{Host, Way};
+use super::{Host, Interest};
 use crate::driver::{SHARED_KEY, Wait, after};
 use crate::ip::config::{Error, SocketId};
 use crate::ip::stack::Stack;
@@ -62,7 +62,7 @@ impl Host {
     /// The attempt's; the interface is gone.
     pub fn wait_any<T>(
         &self,
-        on: &[(SocketId, Way)],
+        on: &[(SocketId, Interest)],
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Stack, Instant) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
@@ -89,7 +89,7 @@ impl Host {
             let now = inner.now();
             attempt(&mut inner.stack, now, receives)
         };
-        self.wait_for(&[(id, Way::Read)], timeout, Some(SLEEP_MAX), true, attempt)
+        self.wait_for(&[(id, Interest::Read)], timeout, Some(SLEEP_MAX), true, attempt)
     }
 
     /// Wakes all who wait for a socket: its state was changed from outside of the stack.
@@ -100,7 +100,7 @@ impl Host {
     /// Tries until it is done, or `timeout` has passed.
     pub(super) fn block_on<T>(
         &self,
-        on: (SocketId, Way),
+        on: (SocketId, Interest),
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Inner) -> Attempt<T>,
     ) -> io::Result<T> {
@@ -115,13 +115,13 @@ impl Host {
         timeout: Option<Duration>,
         attempt: impl FnMut(&mut Inner, bool) -> Attempt<T>,
     ) -> io::Result<T> {
-        let done = self.wait_for(&[(id, Way::Read)], timeout, None, true, attempt)?;
+        let done = self.wait_for(&[(id, Interest::Read)], timeout, None, true, attempt)?;
         done.ok_or_else(|| Error::TimedOut.into())
     }
 
     fn wait_for<T>(
         &self,
-        on: &[(SocketId, Way)],
+        on: &[(SocketId, Interest)],
         timeout: Option<Duration>,
         sleep_max: Option<Duration>,
         receives: bool,
@@ -145,7 +145,7 @@ impl Host {
     pub(super) fn poll_on<T>(
         &self,
         context: &mut Context<'_>,
-        on: (SocketId, Way),
+        on: (SocketId, Interest),
         attempt: impl FnOnce(&mut Inner) -> Attempt<T>,
     ) -> Poll<io::Result<T>> {
         let attempt = |inner: &mut Inner| inner.attempt(attempt);
@@ -156,7 +156,7 @@ impl Host {
     /// Waits in a task, which any number may do at a time.
     pub(super) async fn wait<T>(
         &self,
-        on: (SocketId, Way),
+        on: (SocketId, Interest),
         mut attempt: impl FnMut(&mut Inner) -> Attempt<T>,
     ) -> io::Result<T> {
         self.driven().wait(on, |inner| inner.attempt(&mut attempt)).await?
