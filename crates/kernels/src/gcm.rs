@@ -1,7 +1,7 @@
 //! AES-128-GCM and AES-256-GCM (NIST SP 800-38D, 96-bit nonces) fused with byte swap and Internet sum.
 #![forbid(unsafe_code)]
 
-use crate::arch::gcm::{Around, Before, Call, Direction, FIRST, Found, Key};
+use crate::arch::gcm::{Direction, FIRST, Found, Fused, HashStart, Inputs, Key};
 use crate::execution::STRIP;
 use crate::transform::{swap_pass, swap_pass_in_place};
 use crate::{Level, Opened, Swap};
@@ -37,8 +37,8 @@ impl GcmKey {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        let around = Around::SwapAndSum(swap.bytes());
-        let found = self.key.run(Direction::Seal, around, whole(nonce, aad, src.len()), src, dst);
+        let fused = Fused::SwapAndSum(swap.bytes());
+        let found = self.key.run(Direction::Seal, fused, whole(nonce, aad, src.len()), src, dst);
         *tag = found.tag;
         found.sum
     }
@@ -57,8 +57,8 @@ impl GcmKey {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        let around = Around::SwapAndSum(swap.bytes());
-        let found = self.key.run(Direction::Open, around, whole(nonce, aad, src.len()), src, dst);
+        let fused = Fused::SwapAndSum(swap.bytes());
+        let found = self.key.run(Direction::Open, fused, whole(nonce, aad, src.len()), src, dst);
         verified(found.sum, &found.tag, tag, dst)
     }
 
@@ -85,8 +85,8 @@ impl GcmKey {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> bool {
-        let call = whole(nonce, aad, src.len());
-        let found = self.key.run(Direction::Open, Around::Nothing, call, src, dst);
+        let inputs = whole(nonce, aad, src.len());
+        let found = self.key.run(Direction::Open, Fused::Nothing, inputs, src, dst);
         verified(found.sum, &found.tag, tag, dst).authentic
     }
 
@@ -95,12 +95,12 @@ impl GcmKey {
     pub(crate) fn piece(
         &self,
         direction: Direction,
-        around: Around,
-        call: Call<'_>,
+        fused: Fused,
+        inputs: Inputs<'_>,
         src: &[u8],
         dst: &mut [u8],
     ) -> Found {
-        self.key.run(direction, around, call, src, dst)
+        self.key.run(direction, fused, inputs, src, dst)
     }
 
     /// The tag of a message whose pieces have passed.
@@ -122,7 +122,7 @@ impl GcmKey {
         let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
         for (src, dst) in src.chunks(STRIP).zip(dst.chunks_mut(STRIP)) {
             swap_pass(self.level, swap, src, dst);
-            strips.next(dst.len(), |call| self.key.seal_in_place(call, dst));
+            strips.next(dst.len(), |inputs| self.key.seal_in_place(inputs, dst));
             sum += crate::sum(self.level, dst);
         }
         *tag = strips.finish(&self.key);
@@ -140,11 +140,11 @@ impl GcmKey {
         dst: &mut [u8],
     ) -> Opened {
         assert_eq!(src.len(), dst.len(), "source and destination must have one length");
-        let around = Around::Nothing;
+        let fused = Fused::Nothing;
         let (mut sum, mut strips) = (Sum::ZERO, Strips::new(nonce, aad, src.len()));
         for (src, dst) in src.chunks(STRIP).zip(dst.chunks_mut(STRIP)) {
             sum += crate::sum(self.level, src);
-            strips.next(dst.len(), |call| self.key.run(Direction::Open, around, call, src, dst));
+            strips.next(dst.len(), |inputs| self.key.run(Direction::Open, fused, inputs, src, dst));
             swap_pass_in_place(self.level, swap, dst);
         }
         verified(sum, &strips.finish(&self.key), tag, dst)
@@ -165,12 +165,13 @@ pub struct Pieces<'a> {
 impl Pieces<'_> {
     /// Encrypts the next piece where it is.
     pub fn seal(&mut self, piece: &mut [u8]) {
-        self.strips.next(piece.len(), |call| self.key.seal_in_place(call, piece));
+        self.strips.next(piece.len(), |inputs| self.key.seal_in_place(inputs, piece));
     }
 
     /// Decrypts the next piece from `src` to `dst`, which is as long. Nobody may read it before the tag is right.
     pub fn open(&mut self, src: &[u8], dst: &mut [u8]) {
-        let run = |call: Call<'_>| self.key.run(Direction::Open, Around::Nothing, call, src, dst);
+        let run =
+            |inputs: Inputs<'_>| self.key.run(Direction::Open, Fused::Nothing, inputs, src, dst);
         self.strips.next(src.len(), run);
     }
 
@@ -181,9 +182,9 @@ impl Pieces<'_> {
 }
 
 /// A message in one call.
-fn whole<'a>(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Call<'a> {
+fn whole<'a>(nonce: &'a [u8; 12], aad: &'a [u8], len: usize) -> Inputs<'a> {
     let lengths = Some([aad.len(), len]);
-    Call { nonce, before: Before::Additional(aad), lengths, counter: FIRST }
+    Inputs { nonce, start: HashStart::Aad(aad), lengths, counter: FIRST }
 }
 
 /// Compares in constant time, and wipes `dst` when the tags differ.
@@ -234,16 +235,16 @@ impl<'a> Strips<'a> {
 
     /// The next `len` bytes go through `run`. Gives their sum.
     #[inline]
-    pub(crate) fn next(&mut self, len: usize, run: impl FnOnce(Call<'_>) -> Found) -> Sum {
+    pub(crate) fn next(&mut self, len: usize, run: impl FnOnce(Inputs<'_>) -> Found) -> Sum {
         let Progress { done, found } = &mut self.progress;
-        let before = match *done {
-            0 => Before::Additional(self.aad),
-            _ => Before::Hash(&found.tag),
+        let start = match *done {
+            0 => HashStart::Aad(self.aad),
+            _ => HashStart::Hash(&found.tag),
         };
         let counter = FIRST.wrapping_add((*done / 16) as u32);
         *done += len;
         let lengths = (*done == self.len).then_some([self.aad.len(), self.len]);
-        *found = run(Call { nonce: self.nonce, before, lengths, counter });
+        *found = run(Inputs { nonce: self.nonce, start, lengths, counter });
         found.sum
     }
 
@@ -252,8 +253,8 @@ impl<'a> Strips<'a> {
         if self.len > 0 {
             return self.progress.found.tag;
         }
-        let around = Around::Nothing;
-        let call = whole(self.nonce, self.aad, 0);
-        key.run(Direction::Seal, around, call, &[], &mut []).tag
+        let fused = Fused::Nothing;
+        let inputs = whole(self.nonce, self.aad, 0);
+        key.run(Direction::Seal, fused, inputs, &[], &mut []).tag
     }
 }

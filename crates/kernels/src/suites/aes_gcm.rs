@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Cipher, Standing, Suite};
-use crate::arch::gcm::Around;
+use crate::arch::gcm::Fused;
 use crate::gcm::{GcmKey, Progress};
 use crate::library::LibraryLoops;
 use crate::message::{Piece, Pieces};
@@ -108,9 +108,10 @@ impl Pipeline for Loops {
 impl Pieces for Loops {
     fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
         let Piece { direction, public, len } = *piece;
-        let around = Around::SwapAndSum(swap.bytes());
+        let fused = Fused::SwapAndSum(swap.bytes());
         let mut strips = self.progress.of(public.nonce(), public.aad, len);
-        let sum = strips.next(src.len(), |call| self.key.piece(direction, around, call, src, dst));
+        let sum =
+            strips.next(src.len(), |inputs| self.key.piece(direction, fused, inputs, src, dst));
         self.progress = strips.progress();
         sum
     }

@@ -7,7 +7,7 @@
 //! its power at the begin of a cache line.
 
 use super::context::{AGGREGATE, Context, POWERS, REVERSE, multiply, reduce};
-use super::fused::{Before, Message};
+use super::fused::{HashStart, Message};
 use super::narrow;
 use crate::arch::Vector;
 use core::arch::x86_64::*;
@@ -42,13 +42,13 @@ impl<V: Vector, const FUSED: bool> Digest<V, FUSED> {
             let left = message.len.div_ceil(16) + usize::from(message.lengths.is_some());
             let power = if left < POWERS { POWERS - left } else { POWERS - AGGREGATE - 1 };
             let [mut low, mut middle, mut high] = [zero; 3];
-            let before = match message.before {
+            let start = match message.start {
                 // One block before the first.
-                Before::Additional(aad) => (additional(context, aad), power - 1),
+                HashStart::Aad(aad) => (additional(context, aad), power - 1),
                 // To be added to the first.
-                Before::Hash(hash) => (Some(narrow(hash)), power),
+                HashStart::Hash(hash) => (Some(narrow(hash)), power),
             };
-            if let (Some(block), index) = before {
+            if let (Some(block), index) = start {
                 let products = product(context, block, index);
                 [low, middle, high] =
                     [V::first(products[0]), V::first(products[1]), V::first(products[2])];

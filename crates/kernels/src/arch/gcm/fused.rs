@@ -44,9 +44,9 @@ pub(super) const WIDEST: usize = 4;
 
 /// What GHASH has seen before the first block of the source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Before<'a> {
+pub(crate) enum HashStart<'a> {
     /// The additional data.
-    Additional(&'a [u8]),
+    Aad(&'a [u8]),
     /// More: the hash so far, its bytes reversed.
     Hash(&'a [u8; 16]),
 }
@@ -55,7 +55,7 @@ pub(crate) enum Before<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Message<'a> {
     pub(super) nonce: &'a [u8; 12],
-    pub(super) before: Before<'a>,
+    pub(super) start: HashStart<'a>,
     /// Bytes of additional data and of ciphertext, if the message ends here.
     pub(super) lengths: Option<[usize; 2]>,
     /// The counter of the first block: 2 at the begin of a message.

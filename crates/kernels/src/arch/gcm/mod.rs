@@ -13,7 +13,7 @@ use super::{AesKernel, Vector};
 use crate::Level;
 use context::{Context, REVERSE};
 use core::arch::x86_64::*;
-pub(crate) use fused::Before;
+pub(crate) use fused::HashStart;
 use fused::{Message, Outcome};
 use fusewire_base::Sum;
 use zeroize::Zeroize;
@@ -36,7 +36,7 @@ pub(crate) enum Direction {
 
 /// What the loop does besides AES-GCM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Around {
+pub(crate) enum Fused {
     Nothing,
     /// Words of so many bytes (1: none, 2, 4 or 8) of the plaintext are swapped, the ciphertext is
     /// summed.
@@ -45,9 +45,9 @@ pub(crate) enum Around {
 
 /// The public inputs of a message, or of a piece of it that is a whole number of blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct Inputs<'a> {
     pub(crate) nonce: &'a [u8; 12],
-    pub(crate) before: Before<'a>,
+    pub(crate) start: HashStart<'a>,
     /// Bytes of additional data and of ciphertext, if the message ends with this call.
     pub(crate) lengths: Option<[usize; 2]>,
     /// The counter of the first block, `FIRST` at the begin of a message.
@@ -57,7 +57,7 @@ pub(crate) struct Call<'a> {
 /// What GHASH and the sum made of the ciphertext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The tag; for a piece that does not end its message, what the next takes as [`Before::Hash`].
+    /// The tag; for a piece that does not end its message, what the next takes as [`HashStart::Hash`].
     pub(crate) tag: [u8; 16],
     /// Zero if it was not asked for.
     pub(crate) sum: Sum,
@@ -77,31 +77,31 @@ impl Key {
     pub(crate) fn run(
         &self,
         direction: Direction,
-        around: Around,
-        call: Call<'_>,
+        fused: Fused,
+        inputs: Inputs<'_>,
         src: &[u8],
         dst: &mut [u8],
     ) -> Found {
         use Direction::{Open, Seal};
         assert_eq!(src.len(), dst.len(), "source and destination must have one length");
-        let element = match around {
-            Around::Nothing => 1,
-            Around::SwapAndSum(bytes) => bytes,
+        let element = match fused {
+            Fused::Nothing => 1,
+            Fused::SwapAndSum(bytes) => bytes,
         };
-        let message = call.message(element, src.as_ptr(), dst.as_mut_ptr(), src.len());
-        match (direction, around) {
-            (Seal, Around::SwapAndSum(_)) => self.job::<true, true>(message),
-            (Open, Around::SwapAndSum(_)) => self.job::<false, true>(message),
-            (Seal, Around::Nothing) => self.job::<true, false>(message),
-            (Open, Around::Nothing) => self.job::<false, false>(message),
+        let message = inputs.message(element, src.as_ptr(), dst.as_mut_ptr(), src.len());
+        match (direction, fused) {
+            (Seal, Fused::SwapAndSum(_)) => self.job::<true, true>(message),
+            (Open, Fused::SwapAndSum(_)) => self.job::<false, true>(message),
+            (Seal, Fused::Nothing) => self.job::<true, false>(message),
+            (Open, Fused::Nothing) => self.job::<false, false>(message),
         }
     }
 
     /// Seals `bytes` where they are, without swap or sum.
     #[inline]
-    pub(crate) fn seal_in_place(&self, call: Call<'_>, bytes: &mut [u8]) -> Found {
+    pub(crate) fn seal_in_place(&self, inputs: Inputs<'_>, bytes: &mut [u8]) -> Found {
         let at = bytes.as_mut_ptr();
-        self.job::<true, false>(call.message(1, at, at, bytes.len()))
+        self.job::<true, false>(inputs.message(1, at, at, bytes.len()))
     }
 
     /// `message` points to readable and writable memory of the callers above.
@@ -121,14 +121,14 @@ impl Drop for Key {
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> Inputs<'a> {
     fn message(self, element: usize, src: *const u8, dst: *mut u8, len: usize) -> Message<'a> {
-        let Call { nonce, before, lengths, counter } = self;
+        let Inputs { nonce, start, lengths, counter } = self;
         assert!(
             lengths.is_some() || (len > 0 && len.is_multiple_of(16)),
             "pieces are whole blocks"
         );
-        Message { nonce, before, lengths, counter, element, src, dst, len }
+        Message { nonce, start, lengths, counter, element, src, dst, len }
     }
 }
 

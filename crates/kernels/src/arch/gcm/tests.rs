@@ -96,7 +96,7 @@ impl<V: Vector> Vector for Twofold<V> {
 /// Runs one message, swapped by 32 bits and summed, with four blocks as two and two.
 struct TwoAndTwo<'a, const SEAL: bool> {
     key: &'a [u8],
-    call: Call<'a>,
+    inputs: Inputs<'a>,
     src: &'a [u8],
     dst: &'a mut [u8],
 }
@@ -108,7 +108,7 @@ impl<const SEAL: bool> TwoAndTwo<'_, SEAL> {
     unsafe fn go<V: Vector>(self) -> Found {
         assert_eq!(self.src.len(), self.dst.len());
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr());
-        let message = self.call.message(4, src, dst, self.src.len());
+        let message = self.inputs.message(4, src, dst, self.src.len());
         let mut context = Box::new(Context::empty());
         // SAFETY: as the caller vouches; the slices have one length.
         unsafe {
@@ -195,7 +195,7 @@ fn noise(len: usize, seed: u32) -> Vec<u8> {
 }
 
 /// Seals and opens with `run` and compares with the oracle.
-fn check(name: &str, run: impl Fn(Direction, &[u8], Call<'_>, &[u8], &mut [u8]) -> Found) {
+fn check(name: &str, run: impl Fn(Direction, &[u8], Inputs<'_>, &[u8], &mut [u8]) -> Found) {
     println!("vectors: {name}");
     let counters = [FIRST, 3, 127, 240, 255, 256, 0xffff_feff, u32::MAX - 9, u32::MAX];
     let lengths = (0..40).chain((40..1200).step_by(37)).chain([1024, 1088, 4096, 9001, 20_000]);
@@ -212,12 +212,12 @@ fn check(name: &str, run: impl Fn(Direction, &[u8], Call<'_>, &[u8], &mut [u8]) 
                 *byte ^= key;
             }
             let lengths = Some([aad.len(), len]);
-            let call = Call { nonce: &nonce, before: Before::Additional(&aad), lengths, counter };
+            let inputs = Inputs { nonce: &nonce, start: HashStart::Aad(&aad), lengths, counter };
             let found = Found { tag: oracle.tag(&nonce, &aad, &want), sum: Sum::of(&want) };
-            let got = run(Direction::Seal, &key, call, &src, &mut dst);
+            let got = run(Direction::Seal, &key, inputs, &src, &mut dst);
             assert!(dst == want, "{name} seals {len} bytes from counter {counter:#x}");
             assert_eq!(got, found, "{name} seals {len} bytes from counter {counter:#x}");
-            let got = run(Direction::Open, &key, call, &want, &mut dst);
+            let got = run(Direction::Open, &key, inputs, &want, &mut dst);
             assert!(dst == src, "{name} opens {len} bytes from counter {counter:#x}");
             assert_eq!(got, found, "{name} opens {len} bytes from counter {counter:#x}");
         }
@@ -230,14 +230,14 @@ fn every_width_equals_the_oracle() {
         if !level.aes() {
             continue;
         }
-        check(level.name(), |direction, key, call, src, dst| {
+        check(level.name(), |direction, key, inputs, src, dst| {
             let key = Key::new(level, key).expect("the level has AES");
-            key.run(direction, Around::SwapAndSum(4), call, src, dst)
+            key.run(direction, Fused::SwapAndSum(4), inputs, src, dst)
         });
-        check(&format!("{level} twofold"), |direction, key, call, src, dst| {
+        check(&format!("{level} twofold"), |direction, key, inputs, src, dst| {
             let found = match direction {
-                Direction::Seal => level.run_aes(TwoAndTwo::<true> { key, call, src, dst }).ok(),
-                Direction::Open => level.run_aes(TwoAndTwo::<false> { key, call, src, dst }).ok(),
+                Direction::Seal => level.run_aes(TwoAndTwo::<true> { key, inputs, src, dst }).ok(),
+                Direction::Open => level.run_aes(TwoAndTwo::<false> { key, inputs, src, dst }).ok(),
             };
             found.expect("the level has AES")
         });
@@ -251,18 +251,18 @@ fn pieces_join() {
         let Some(key) = Key::new(level, &[7; 32]) else { continue };
         for len in [16, 48, 1024, 1040, 2000] {
             let src = noise(len, 2);
-            let around = Around::Nothing;
+            let fused = Fused::Nothing;
             let lengths = Some([aad.len(), len]);
-            let call =
-                Call { nonce: &nonce, before: Before::Additional(&aad), lengths, counter: FIRST };
+            let inputs =
+                Inputs { nonce: &nonce, start: HashStart::Aad(&aad), lengths, counter: FIRST };
             let mut want = vec![0; len];
-            let found = key.run(Direction::Seal, around, call, &src, &mut want);
+            let found = key.run(Direction::Seal, fused, inputs, &src, &mut want);
             for cut in (16..len).step_by(16) {
                 let mut got = src.clone();
                 let (head, tail) = got.split_at_mut(cut);
-                let first = key.seal_in_place(Call { lengths: None, ..call }, head);
+                let first = key.seal_in_place(Inputs { lengths: None, ..inputs }, head);
                 let counter = FIRST + cut as u32 / 16;
-                let rest = Call { before: Before::Hash(&first.tag), counter, ..call };
+                let rest = Inputs { start: HashStart::Hash(&first.tag), counter, ..inputs };
                 assert_eq!(key.seal_in_place(rest, tail), found, "{level} {len} {cut}");
                 assert!(got == want, "{level} {len} {cut}");
             }
