@@ -82,7 +82,7 @@ impl<'a> Connector<'a> {
         config.body_len_max = BODY_LEN_MAX;
         config.idle_timeout = Some(SILENCE);
         connect.common.settle_level();
-        config.kernel = connect.common.kernel();
+        config.data_pass = connect.common.data_pass();
         config.executions = connect.common.executions();
         config.key_log = connect.common.key_log()?;
         Ok(Connector { connect, host, addresses, paths, config, known, taken: None })

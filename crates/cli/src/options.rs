@@ -10,7 +10,7 @@ use fusewire_device::capture::Capture;
 use fusewire_files::Element;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
-use fusewire_session::{Cipher, Execution, Executions, Kernel, KeyLogFile, Level, Swap};
+use fusewire_session::{Cipher, DataPass, Execution, Executions, KeyLogFile, Level, Swap};
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::{KeepAlive, Secrets};
@@ -159,13 +159,13 @@ impl Common {
     }
 
     /// The code of the data pass.
-    pub fn kernel(&self) -> Kernel {
+    pub fn data_pass(&self) -> DataPass {
         let execution = match self.execution {
             ExecutionChoice::Auto | ExecutionChoice::Integrated => Execution::Integrated,
             ExecutionChoice::Blocked => Execution::Blocked,
             ExecutionChoice::Sequential => Execution::Sequential,
         };
-        Kernel { level: self.level(), execution }
+        DataPass { level: self.level(), execution }
     }
 
     fn level(&self) -> Level {

@@ -110,7 +110,7 @@ impl Serve {
         config.allow_insecure = allow_insecure;
         config.body_len_max = BODY_LEN_MAX;
         self.common.settle_level();
-        config.kernel = self.common.kernel();
+        config.data_pass = self.common.data_pass();
         config.executions = self.common.executions();
         config.key_log = self.common.key_log()?;
         Ok(config)

@@ -4,7 +4,7 @@
 //! it is said once for the process, or found when the first array comes.
 
 use crate::Loops;
-use fusewire_kernels::arch::{Kernel, Lanes};
+use fusewire_kernels::arch::{Lanes, LoopBody};
 use fusewire_kernels::{Level, arrays};
 use std::sync::OnceLock;
 
@@ -59,7 +59,7 @@ pub(crate) fn run<T: Loops>(count: usize, loops: T) -> T::Output {
 
 struct Compiled<T>(T);
 
-impl<T: Loops, L: Lanes> Kernel<L> for Compiled<T> {
+impl<T: Loops, L: Lanes> LoopBody<L> for Compiled<T> {
     type Output = T::Output;
 
     #[inline(always)]

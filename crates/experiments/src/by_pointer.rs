@@ -1,7 +1,7 @@
 //! Stages that are called through function pointers, once a unit: what integration costs when stages are chosen at run
 //! time (Braun and Diot, section 3.2.1, call them with macros to avoid it).
 
-use fusewire_kernels::arch::{Kernel, Lanes};
+use fusewire_kernels::arch::{Lanes, LoopBody};
 use fusewire_kernels::stage::{Output, Run, Stage};
 
 /// A stage of a pipeline whose unit is called through a pointer, in a function of its own.
@@ -30,7 +30,7 @@ struct Unit<'a, L: Lanes, S: Run<L>, const N: usize> {
     x: &'a mut [L::V; N],
 }
 
-impl<L: Lanes, S: Run<L>, const N: usize> Kernel<L> for Unit<'_, L, S, N> {
+impl<L: Lanes, S: Run<L>, const N: usize> LoopBody<L> for Unit<'_, L, S, N> {
     type Output = ();
     #[inline(always)]
     fn run(self, lanes: L) {

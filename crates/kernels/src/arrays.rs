@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::Level;
-use crate::arch::{Kernel, Lanes};
+use crate::arch::{Lanes, LoopBody};
 
 /// Copies `from` to `to`, which is as long, the bytes of each `width` (2, 4 or 8) reversed where the machine is
 /// little-endian: to network byte order and back. Of any other width they are only copied.
@@ -36,7 +36,7 @@ struct Swap<'a> {
     width: usize,
 }
 
-impl<L: Lanes> Kernel<L> for Swap<'_> {
+impl<L: Lanes> LoopBody<L> for Swap<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -68,7 +68,7 @@ struct Narrow<'a> {
     to: &'a mut [u8],
 }
 
-impl<L: Lanes> Kernel<L> for Narrow<'_> {
+impl<L: Lanes> LoopBody<L> for Narrow<'_> {
     type Output = bool;
 
     #[inline(always)]
@@ -87,7 +87,7 @@ struct Widen<'a> {
     from: &'a [u8],
 }
 
-impl<L: Lanes> Kernel<L> for Widen<'_> {
+impl<L: Lanes> LoopBody<L> for Widen<'_> {
     type Output = Vec<i64>;
 
     #[inline(always)]

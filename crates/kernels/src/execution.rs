@@ -1,6 +1,6 @@
 //! The jobs: a pipeline run integrated, blocked or sequential over one message, for any level.
 //!
-//! A job is a [`Kernel`]: `level.run(Integrated { .. })`. The whole loop is compiled inside the level's shell, and
+//! A job is a [`LoopBody`]: `level.run(Integrated { .. })`. The whole loop is compiled inside the level's shell, and
 //! the level is matched once a message.
 //!
 //! ```
@@ -14,7 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::arch::{Kernel, Lanes, in_register};
+use crate::arch::{Lanes, LoopBody, in_register};
 use crate::stage::{Output, Run, Stage};
 
 /// Bytes of a strip of the blocked execution; source and destination of one lie in the first-level
@@ -246,7 +246,7 @@ pub struct Integrated<'a, S> {
     pub dst: &'a mut [u8],
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for Integrated<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for Integrated<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
@@ -286,7 +286,7 @@ pub struct Parts<'a, S> {
     pub cuts: [usize; 2],
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for Parts<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for Parts<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
@@ -317,7 +317,7 @@ pub struct Scan<'a, S> {
     pub src: &'a [u8],
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for Scan<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for Scan<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
@@ -340,7 +340,7 @@ pub struct InPlace<'a, S> {
     pub bytes: &'a mut [u8],
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for InPlace<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for InPlace<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
@@ -364,7 +364,7 @@ pub struct Blocked<'a, S> {
     pub dst: &'a mut [u8],
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for Blocked<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for Blocked<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
@@ -385,7 +385,7 @@ pub struct Sequential<'a, S> {
     pub dst: &'a mut [u8],
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for Sequential<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for Sequential<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {
@@ -423,7 +423,7 @@ impl<'a, S> Apart<'a, S> {
     }
 }
 
-impl<L: Lanes, S: Run<L>> Kernel<L> for Apart<'_, S> {
+impl<L: Lanes, S: Run<L>> LoopBody<L> for Apart<'_, S> {
     type Output = S::Output;
     #[inline(always)]
     fn run(self, lanes: L) -> S::Output {

@@ -2,7 +2,7 @@
 //! the cipher runs in.
 #![forbid(unsafe_code)]
 
-use crate::arch::{Kernel, Lanes};
+use crate::arch::{Lanes, LoopBody};
 use crate::execution::{Apart, Integrated};
 use crate::scratch::Scratch;
 use crate::stage::{Run, then};
@@ -111,7 +111,7 @@ pub(crate) struct Sending<'a, C> {
     cipher: C,
 }
 
-impl<L: Lanes, C: Run<L>> Kernel<L> for Sending<'_, C> {
+impl<L: Lanes, C: Run<L>> LoopBody<L> for Sending<'_, C> {
     type Output = (C::Output, Sum);
     #[inline(always)]
     fn run(self, lanes: L) -> (C::Output, Sum) {
@@ -131,7 +131,7 @@ pub(crate) struct Receiving<'a, C> {
     cipher: C,
 }
 
-impl<L: Lanes, C: Run<L>> Kernel<L> for Receiving<'_, C> {
+impl<L: Lanes, C: Run<L>> LoopBody<L> for Receiving<'_, C> {
     type Output = (Sum, C::Output);
     #[inline(always)]
     fn run(self, lanes: L) -> (Sum, C::Output) {

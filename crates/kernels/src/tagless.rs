@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::arch::gcm::Direction;
-use crate::arch::{Bound, Entry, Kernel, Lanes};
+use crate::arch::{Bound, Entry, Lanes, LoopBody};
 use crate::execution::{Apart, Integrated};
 use crate::message::{Piece, Pieces};
 use crate::scratch::Scratch;

@@ -1,11 +1,11 @@
-//! What a record costs beyond the kernel: `seal` and `open` against the bare transform, alternating.
+//! What a record costs beyond the transform: `seal` and `open` against the bare transform, alternating.
 //!
 //! `cargo run --release -p fusewire-session --example overhead`
 
 use fusewire_kernels::{Execution, Level, Swap, Transform};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{HEADER_LEN, RecordParams};
-use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType};
+use fusewire_session::{Cipher, DataPass, RecordReceiver, RecordSender, RecordType};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ fn contest(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
 
 fn main() {
     let level = Level::detect();
-    let kernel = Kernel { level, execution: Execution::Integrated };
+    let data_pass = DataPass { level, execution: Execution::Integrated };
     println!("level {}, nanoseconds a call, least of {ROUNDS} x {CALLS} calls", level.name());
     println!(
         "{:18} {:>6} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}",
@@ -37,7 +37,7 @@ fn main() {
     );
     for cipher in [Cipher::NONE, Cipher::AES_256_GCM, Cipher::CHACHA20_POLY1305] {
         for len in [64, 1024, 1408, 16_384] {
-            let params = RecordParams::new(cipher, Swap::Bytes32, 1 << 20, kernel);
+            let params = RecordParams::new(cipher, Swap::Bytes32, 1 << 20, data_pass);
             let secret = || TrafficSecret::from_bytes([1; 32]);
             let mut sender = RecordSender::new(params, secret(), 0).expect("valid");
             let mut receiver = RecordReceiver::new(params, secret(), 0).expect("valid");

@@ -20,22 +20,22 @@ pub const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Which code runs the data pass; both sides choose for themselves.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct DataPass {
     /// CPU level.
     pub level: Level,
     /// Integrated, blocked or sequential.
     pub execution: Execution,
 }
 
-impl Kernel {
+impl DataPass {
     /// Integrated at the best level of this machine.
-    pub fn detect() -> Kernel {
-        Kernel { level: Level::detect(), execution: Execution::Integrated }
+    pub fn detect() -> DataPass {
+        DataPass { level: Level::detect(), execution: Execution::Integrated }
     }
 }
 
 /// Which execution is fastest for which cipher and element, as far as somebody has measured it; for the
-/// others [`Kernel::execution`] holds.
+/// others [`DataPass::execution`] holds.
 #[derive(Clone, Debug, Default)]
 pub struct Executions(Arc<[(Cipher, Swap, Execution)]>);
 
@@ -111,7 +111,7 @@ pub struct ClientConfig {
     /// Ask to go on over shared memory: see [`Established::rendezvous`](crate::Established::rendezvous).
     pub shared_memory: bool,
     /// Code of the data pass.
-    pub kernel: Kernel,
+    pub data_pass: DataPass,
     /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
     /// fastest.
     pub executions: Executions,
@@ -131,7 +131,7 @@ impl ClientConfig {
             body_len_max: BODY_LEN_MAX_DEFAULT,
             idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
             shared_memory: false,
-            kernel: Kernel::detect(),
+            data_pass: DataPass::detect(),
             executions: Executions::default(),
             key_log: None,
         }
@@ -159,7 +159,7 @@ pub struct ServerConfig {
     /// socket in the abstract namespace, of 1 to 107 bytes. `None` to do without.
     pub shared_memory: Option<Vec<u8>>,
     /// Code of the data pass.
-    pub kernel: Kernel,
+    pub data_pass: DataPass,
     /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
     /// fastest.
     pub executions: Executions,
@@ -178,7 +178,7 @@ impl ServerConfig {
             body_len_max: BODY_LEN_MAX_DEFAULT,
             idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
             shared_memory: None,
-            kernel: Kernel::detect(),
+            data_pass: DataPass::detect(),
             executions: Executions::default(),
             key_log: None,
         }

@@ -13,7 +13,7 @@
 //! one TLS record at a time, and what follows the last one belongs to the records of ours. After an error
 //! there may be an alert or a refusal to send: call `write` once more.
 
-use crate::config::{self, ClientConfig, Executions, Kernel, ServerConfig, Trust};
+use crate::config::{self, ClientConfig, DataPass, Executions, ServerConfig, Trust};
 use crate::error::{Error, HandshakeError};
 use crate::exporter::Exporter;
 use crate::fingerprint::Fingerprint;
@@ -118,7 +118,7 @@ pub struct Handshake {
     own: Fingerprint,
     trust: Trust,
     seen: Seen,
-    kernel: Kernel,
+    data_pass: DataPass,
     executions: Executions,
     key_log: Option<Arc<KeyLogFile>>,
     state: State,
@@ -151,7 +151,7 @@ impl Handshake {
         };
         let role = Role::Client { hello, pinned: config.trust != Trust::Ask };
         let own = config.identity.fingerprint();
-        let mut this = Handshake::new(tls.into(), role, own, seen, config.kernel);
+        let mut this = Handshake::new(tls.into(), role, own, seen, config.data_pass);
         this.trust = config.trust;
         this.key_log.clone_from(&config.key_log);
         this.executions.clone_from(&config.executions);
@@ -168,20 +168,26 @@ impl Handshake {
         let tls = tls::server(config, seen.clone())?;
         let own = config.identity.fingerprint();
         let role = Role::Server { config: Box::new(config.clone()) };
-        let mut this = Handshake::new(tls.into(), role, own, seen, config.kernel);
+        let mut this = Handshake::new(tls.into(), role, own, seen, config.data_pass);
         this.key_log.clone_from(&config.key_log);
         this.executions.clone_from(&config.executions);
         Ok(this)
     }
 
-    fn new(tls: Connection, role: Role, own: Fingerprint, seen: Seen, kernel: Kernel) -> Handshake {
+    fn new(
+        tls: Connection,
+        role: Role,
+        own: Fingerprint,
+        seen: Seen,
+        data_pass: DataPass,
+    ) -> Handshake {
         Handshake {
             tls,
             role,
             own,
             trust: Trust::Ask,
             seen,
-            kernel,
+            data_pass,
             executions: Executions::default(),
             key_log: None,
             state: State::Tls,
@@ -474,11 +480,11 @@ impl Handshake {
     }
 
     fn params(&self, options: &Options, body_len_max: u32) -> RecordParams {
-        let mut kernel = self.kernel;
+        let mut data_pass = self.data_pass;
         if let Some(known) = self.executions.of(options.cipher, options.element) {
-            kernel.execution = known;
+            data_pass.execution = known;
         }
-        RecordParams::new(options.cipher, options.element, body_len_max, kernel)
+        RecordParams::new(options.cipher, options.element, body_len_max, data_pass)
     }
 
     /// The traffic secret of what `sender` sends. Context: who sends where, both keys, both messages of

@@ -29,7 +29,7 @@ mod tls;
 
 pub use allow_list::AllowList;
 pub use config::{
-    Allow, BODY_LEN_MAX, ClientConfig, Executions, IDLE_TIMEOUT_DEFAULT, Kernel, ServerConfig,
+    Allow, BODY_LEN_MAX, ClientConfig, DataPass, Executions, IDLE_TIMEOUT_DEFAULT, ServerConfig,
     Trust,
 };
 pub use error::{Error, HandshakeError, Misuse, Violation};

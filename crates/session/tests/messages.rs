@@ -9,7 +9,7 @@ use fusewire_codec::{Error as CodecError, Problem, Sink, xdr};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
 use fusewire_session::{
-    Cipher, Error, Execution, Kernel, Level, Marshal, Misuse, RecordReceiver, RecordSender,
+    Cipher, DataPass, Error, Execution, Level, Marshal, Misuse, RecordReceiver, RecordSender,
     RecordType, Swap,
 };
 use proptest::prelude::*;
@@ -22,8 +22,8 @@ const CIPHERS: [Cipher; 5] = [
     Cipher::SAFER_K64.with(1).unwrap(),
 ];
 
-fn pair(cipher: Cipher, element: Swap, kernel: Kernel) -> (RecordSender, RecordReceiver) {
-    let params = RecordParams::new(cipher, element, 1 << 20, kernel);
+fn pair(cipher: Cipher, element: Swap, data_pass: DataPass) -> (RecordSender, RecordReceiver) {
+    let params = RecordParams::new(cipher, element, 1 << 20, data_pass);
     let secret = || TrafficSecret::from_bytes([0x33; 32]);
     (
         RecordSender::new(params, secret(), 0).unwrap(),
@@ -62,9 +62,9 @@ impl xdr::Encode for Sample<'_> {
 }
 
 /// Seals both ways and compares.
-fn same<M: Marshal>(kernel: Kernel, element: Swap, cipher: Cipher, message: &M, body: &[u8]) {
-    let (mut one, _) = pair(cipher, element, kernel);
-    let (mut apart, mut receiver) = pair(cipher, element, kernel);
+fn same<M: Marshal>(data_pass: DataPass, element: Swap, cipher: Cipher, message: &M, body: &[u8]) {
+    let (mut one, _) = pair(cipher, element, data_pass);
+    let (mut apart, mut receiver) = pair(cipher, element, data_pass);
     assert_eq!(message.marshalled_len(), body.len());
     for _ in 0..2 {
         let offset = one.next_offset();
@@ -96,17 +96,17 @@ proptest! {
         let octets = Octets::new(&octets);
         let value = Sample { id, name, octets, shorts, reals, wide };
         for execution in [Execution::Integrated, Execution::Sequential] {
-            let kernel = Kernel { level: Level::detect(), execution };
+            let data_pass = DataPass { level: Level::detect(), execution };
             for cipher in CIPHERS {
                 for element in [Swap::None, Swap::Bytes16, Swap::Bytes64] {
                     let body = lws::to_vec::<u16, _>(&value).unwrap();
-                    same(kernel, element, cipher, &Message::lws::<u16>(&value).unwrap(), &body);
+                    same(data_pass, element, cipher, &Message::lws::<u16>(&value).unwrap(), &body);
                     let body = lws::to_vec::<u32, _>(&value).unwrap();
-                    same(kernel, element, cipher, &Message::lws::<u32>(&value).unwrap(), &body);
+                    same(data_pass, element, cipher, &Message::lws::<u32>(&value).unwrap(), &body);
                     let body = lws::to_vec::<u64, _>(&value).unwrap();
-                    same(kernel, element, cipher, &Message::lws::<u64>(&value).unwrap(), &body);
+                    same(data_pass, element, cipher, &Message::lws::<u64>(&value).unwrap(), &body);
                     let body = xdr::to_vec(&value).unwrap();
-                    same(kernel, element, cipher, &Message::xdr(&value).unwrap(), &body);
+                    same(data_pass, element, cipher, &Message::xdr(&value).unwrap(), &body);
                 }
             }
         }
@@ -116,7 +116,7 @@ proptest! {
 #[test]
 fn fixed_shapes_are_unmarshalled_in_the_pass() {
     for cipher in CIPHERS {
-        let (mut sender, mut receiver) = pair(cipher, Swap::None, Kernel::detect());
+        let (mut sender, mut receiver) = pair(cipher, Swap::None, DataPass::detect());
         let reals: Vec<f64> = (0..500).map(|i| f64::from(i) / 3.0).collect();
         let message = Message::lws::<u32>(&reals).unwrap();
         let mut record = vec![0; sender.record_len(message.len())];
@@ -130,7 +130,7 @@ fn fixed_shapes_are_unmarshalled_in_the_pass() {
         assert_eq!(found, reals);
 
         // The sum is not the one that the transport has: it was not for us to see.
-        let (_, mut receiver) = pair(cipher, Swap::None, Kernel::detect());
+        let (_, mut receiver) = pair(cipher, Swap::None, DataPass::detect());
         let mut placed = Placed::lws::<u32>(&mut found[..]);
         receiver.open_message(0, &record, &mut placed, |_| false).unwrap_err();
         placed.finish().unwrap_err();
@@ -138,7 +138,7 @@ fn fixed_shapes_are_unmarshalled_in_the_pass() {
 
         // Genuine, but with another number of elements.
         for len in [499, 501] {
-            let (_, mut receiver) = pair(cipher, Swap::None, Kernel::detect());
+            let (_, mut receiver) = pair(cipher, Swap::None, DataPass::detect());
             let mut other = vec![1.0; len];
             let mut placed = Placed::lws::<u32>(&mut other[..]);
             receiver.open_message(0, &record, &mut placed, |_| true).unwrap();
@@ -154,7 +154,7 @@ fn fixed_shapes_are_unmarshalled_in_the_pass() {
 /// A header of fixed size, and an array behind it.
 #[test]
 fn a_header_and_an_array() {
-    let (mut sender, mut receiver) = pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+    let (mut sender, mut receiver) = pair(Cipher::AES_256_GCM, Swap::None, DataPass::detect());
     struct Sent(u32, Vec<i32>);
     impl lws::Encode for Sent {
         fn encode<S: Sink, W: lws::Word>(
@@ -190,7 +190,7 @@ fn a_body_of_another_length_ends_the_sender() {
         }
     }
     for len in [99, 101, 5000] {
-        let (mut sender, _) = pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+        let (mut sender, _) = pair(Cipher::AES_256_GCM, Swap::None, DataPass::detect());
         let mut record = vec![0xaa; sender.record_len(100)];
         let error = sender.seal_message(0, &Liar(len), &mut record).unwrap_err();
         assert!(matches!(error, Error::Misuse(Misuse::Unfinished)), "{error}");

@@ -6,7 +6,7 @@ use fusewire_base::Sum;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
 use fusewire_session::{
-    Cipher, Error, Execution, Kernel, Level, Misuse, RecordReceiver, RecordSender, RecordType,
+    Cipher, DataPass, Error, Execution, Level, Misuse, RecordReceiver, RecordSender, RecordType,
     Swap, Violation,
 };
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const SECRET: [u8; 32] = [0x5a; 32];
 
 fn params(cipher: Cipher, element: Swap) -> RecordParams {
-    RecordParams::new(cipher, element, 1 << 16, Kernel::detect())
+    RecordParams::new(cipher, element, 1 << 16, DataPass::detect())
 }
 
 fn pair(params: RecordParams, offset: u64) -> (RecordSender, RecordReceiver) {
@@ -51,7 +51,7 @@ fn what_is_sealed_opens_at_every_level_and_execution() {
             for cipher in ciphers() {
                 for element in ELEMENTS {
                     let mut params = params(cipher, element);
-                    params.kernel = Kernel { level, execution };
+                    params.data_pass = DataPass { level, execution };
                     let (mut sender, mut receiver) = pair(params, 1234);
                     for len in
                         [0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 100, 255, 1023, 1024, 1400, 5001]

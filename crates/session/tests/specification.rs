@@ -6,7 +6,7 @@ use fusewire_session::hello::{Choice, Hello, VERSION};
 use fusewire_session::keys::{TrafficSecret, expand_label};
 use fusewire_session::record::RecordParams;
 use fusewire_session::suites::{Parameter, Standing, Suite};
-use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType, Swap};
+use fusewire_session::{Cipher, DataPass, RecordReceiver, RecordSender, RecordType, Swap};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn params(cipher: Cipher, element: Swap) -> RecordParams {
-    RecordParams::new(cipher, element, 1 << 16, Kernel::detect())
+    RecordParams::new(cipher, element, 1 << 16, DataPass::detect())
 }
 
 fn sender(cipher: Cipher, element: Swap, offset: u64) -> RecordSender {

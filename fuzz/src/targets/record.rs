@@ -5,7 +5,7 @@ use fusewire_base::Sum;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{HEADER_LEN, RecordParams};
 use fusewire_session::{
-    Cipher, Error, Execution, Kernel, Level, RecordReceiver, RecordSender, RecordType, Swap,
+    Cipher, DataPass, Error, Execution, Level, RecordReceiver, RecordSender, RecordType, Swap,
 };
 
 const CIPHERS: [Cipher; Cipher::ALL.len()] = Cipher::ALL;
@@ -29,12 +29,12 @@ pub fn run(data: &[u8]) {
     let cipher = CIPHERS[usize::from(choices.u8()) % CIPHERS.len()];
     let form = choices.u8();
     let levels = Level::available();
-    let kernel = Kernel {
+    let data_pass = DataPass {
         level: levels[usize::from(form >> 4) % levels.len()],
         execution: EXECUTIONS[usize::from(form >> 2 & 3) % EXECUTIONS.len()],
     };
     let mut params =
-        RecordParams::new(cipher, ELEMENTS[usize::from(form & 3)], BODY_LEN_MAX, kernel);
+        RecordParams::new(cipher, ELEMENTS[usize::from(form & 3)], BODY_LEN_MAX, data_pass);
     // Epochs of four kilobytes: keys change within an input.
     params.epoch_exponent = 12;
     params.integrity_limit = 16;

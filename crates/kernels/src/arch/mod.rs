@@ -24,7 +24,7 @@ mod zip;
 
 pub use bound::{AnyEntry, Bound, Entry};
 pub use portable::Portable;
-pub(crate) use simd::AesKernel;
+pub(crate) use simd::AesLoopBody;
 pub use simd::{Avx2, Avx512, Simd};
 pub use stream::{stream_copy, stream_fence};
 pub(crate) use vector::Vector;
@@ -121,9 +121,9 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn pin(self, x: Self::V) -> Self::V;
     /// Does nothing with `x`; but what made it, a load say, is done.
     fn keep_load(self, x: Self::V);
-    /// Runs `kernel` in a function of its own, through a pointer that the optimiser cannot see through: what a
+    /// Runs `body` in a function of its own, through a pointer that the optimiser cannot see through: what a
     /// loop costs whose stages are chosen at run time.
-    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Output;
+    fn call<K: LoopBody<Self>>(self, body: K) -> K::Output;
 }
 
 /// `x`, in a general register, hidden from the optimiser: what is computed with it stays scalar.
@@ -159,50 +159,50 @@ pub(crate) const fn reversal(bytes: usize) -> [u8; 16] {
 }
 
 /// A whole loop, generic over the level it is compiled for. `run` must be `#[inline(always)]`.
-pub trait Kernel<L: Lanes> {
+pub trait LoopBody<L: Lanes> {
     /// What the loop leaves besides what it stores.
     type Output;
     /// Runs the loop.
     fn run(self, lanes: L) -> Self::Output;
 }
 
-/// A kernel that can run at every level.
-pub trait AnyKernel<T>:
-    Kernel<Portable, Output = T> + Kernel<Avx2, Output = T> + Kernel<Avx512, Output = T>
+/// A body that can run at every level.
+pub trait AnyLoopBody<T>:
+    LoopBody<Portable, Output = T> + LoopBody<Avx2, Output = T> + LoopBody<Avx512, Output = T>
 {
 }
-impl<T, K> AnyKernel<T> for K where
-    K: Kernel<Portable, Output = T> + Kernel<Avx2, Output = T> + Kernel<Avx512, Output = T>
+impl<T, K> AnyLoopBody<T> for K where
+    K: LoopBody<Portable, Output = T> + LoopBody<Avx2, Output = T> + LoopBody<Avx512, Output = T>
 {
 }
 
 impl Level {
-    /// Runs `kernel` compiled for this level. The one dispatch of a message.
+    /// Runs `body` compiled for this level. The one dispatch of a message.
     #[inline]
-    pub fn run<T, K: AnyKernel<T>>(self, kernel: K) -> T {
+    pub fn run<T, K: AnyLoopBody<T>>(self, body: K) -> T {
         match self.kind {
-            Kind::Portable => portable::shell(kernel),
+            Kind::Portable => portable::shell(body),
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
-            Kind::Avx2 => unsafe { simd::avx2::shell(kernel) },
+            Kind::Avx2 => unsafe { simd::avx2::shell(body) },
             // SAFETY: as above.
-            Kind::Avx512 => unsafe { simd::avx512::shell(kernel) },
+            Kind::Avx512 => unsafe { simd::avx512::shell(body) },
         }
     }
 
-    /// Runs `kernel` compiled for this level with AES, or gives it back when the level has none.
+    /// Runs `body` compiled for this level with AES, or gives it back when the level has none.
     ///
     /// # Errors
-    /// The kernel itself, when [`Level::aes`] is false.
+    /// The body itself, when [`Level::aes`] is false.
     #[inline]
-    pub(crate) fn run_aes<K: AesKernel>(self, kernel: K) -> Result<K::Output, K> {
+    pub(crate) fn run_aes<K: AesLoopBody>(self, body: K) -> Result<K::Output, K> {
         match self.kind {
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
-            Kind::Avx512 => Ok(unsafe { simd::avx512::shell(simd::Aes512(kernel)) }),
+            Kind::Avx512 => Ok(unsafe { simd::avx512::shell(simd::Aes512(body)) }),
             // SAFETY: as above; `vaes` is set only by detection.
-            Kind::Avx2 if self.features.vaes => Ok(unsafe { simd::vaes(kernel) }),
+            Kind::Avx2 if self.features.vaes => Ok(unsafe { simd::vaes(body) }),
             // SAFETY: as above; `aes` is set only by detection.
-            Kind::Avx2 if self.features.aes => Ok(unsafe { simd::aesni(kernel) }),
-            _ => Err(kernel),
+            Kind::Avx2 if self.features.aes => Ok(unsafe { simd::aesni(body) }),
+            _ => Err(body),
         }
     }
 }

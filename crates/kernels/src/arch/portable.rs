@@ -1,6 +1,6 @@
 //! Vectors of four 32-bit words in plain Rust, for every CPU.
 
-use super::{Entry, Kernel, Lanes};
+use super::{Entry, Lanes, LoopBody};
 
 /// The token of the portable level.
 #[derive(Clone, Copy, Debug)]
@@ -8,8 +8,8 @@ pub struct Portable(());
 
 /// Compiles a whole kernel for the level.
 #[inline(never)]
-pub(super) fn shell<K: Kernel<Portable>>(kernel: K) -> K::Output {
-    kernel.run(Portable(()))
+pub(super) fn shell<K: LoopBody<Portable>>(body: K) -> K::Output {
+    body.run(Portable(()))
 }
 
 /// Compiles a bound loop for the level.
@@ -286,8 +286,8 @@ impl Lanes for Portable {
         }
     }
     #[inline(always)]
-    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Output {
+    fn call<K: LoopBody<Self>>(self, body: K) -> K::Output {
         let shell: fn(K) -> K::Output = core::hint::black_box(shell::<K>);
-        shell(kernel)
+        shell(body)
     }
 }

@@ -1,7 +1,7 @@
 //! The levels that have vectors: their tokens and shells, and what every width does alike.
 
 use super::vector::{Vector, Wide};
-use super::{Entry, Kernel, Lanes, Zip, reversal};
+use super::{Entry, Lanes, LoopBody, Zip, reversal};
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
@@ -22,14 +22,14 @@ pub struct Vaes;
 /// What comes with a level's vectors.
 pub(crate) trait Besides: Copy + Send + Sync + 'static {
     #[doc(hidden)]
-    fn call<V: Wide, K: Kernel<Simd<V, Self>>>(lanes: Simd<V, Self>, kernel: K) -> K::Output;
+    fn call<V: Wide, K: LoopBody<Simd<V, Self>>>(lanes: Simd<V, Self>, body: K) -> K::Output;
 }
 
 impl Besides for Plain {
     #[inline(always)]
-    fn call<V: Wide, K: Kernel<Simd<V>>>(_: Simd<V>, kernel: K) -> K::Output {
+    fn call<V: Wide, K: LoopBody<Simd<V>>>(_: Simd<V>, body: K) -> K::Output {
         // SAFETY: the token proves the instructions.
-        unsafe { V::call(kernel) }
+        unsafe { V::call(body) }
     }
 }
 
@@ -38,11 +38,11 @@ macro_rules! besides {
     ($($name:ident)*) => {$(
         impl Besides for $name {
             #[inline(always)]
-            fn call<V: Wide, K: Kernel<Simd<V, Self>>>(
+            fn call<V: Wide, K: LoopBody<Simd<V, Self>>>(
                 lanes: Simd<V, Self>,
-                kernel: K,
+                body: K,
             ) -> K::Output {
-                kernel.run(lanes)
+                body.run(lanes)
             }
         }
     )*};
@@ -65,8 +65,8 @@ macro_rules! shells {
             /// # Safety
             /// The CPU has the features that the attribute names.
             #[target_feature(enable = $features)]
-            pub(in crate::arch) unsafe fn shell<K: Kernel<$token>>(kernel: K) -> K::Output {
-                kernel.run(Simd(PhantomData))
+            pub(in crate::arch) unsafe fn shell<K: LoopBody<$token>>(body: K) -> K::Output {
+                body.run(Simd(PhantomData))
             }
 
             /// Compiles a bound loop for the level.
@@ -110,8 +110,8 @@ shells!(avx512: Avx512, "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512ifm
 /// # Safety
 /// The CPU has the features that the attribute names. So it is for the others.
 #[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq")]
-pub(super) unsafe fn shell_aesni<K: Kernel<Simd<__m256i, Aesni>>>(kernel: K) -> K::Output {
-    kernel.run(Simd(PhantomData))
+pub(super) unsafe fn shell_aesni<K: LoopBody<Simd<__m256i, Aesni>>>(body: K) -> K::Output {
+    body.run(Simd(PhantomData))
 }
 
 /// Compiles a whole kernel for AVX2 with VAES.
@@ -119,12 +119,12 @@ pub(super) unsafe fn shell_aesni<K: Kernel<Simd<__m256i, Aesni>>>(kernel: K) -> 
 /// # Safety
 /// As for `shell_aesni`.
 #[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq,vaes,vpclmulqdq")]
-pub(super) unsafe fn shell_vaes<K: Kernel<Simd<__m256i, Vaes>>>(kernel: K) -> K::Output {
-    kernel.run(Simd(PhantomData))
+pub(super) unsafe fn shell_vaes<K: LoopBody<Simd<__m256i, Vaes>>>(body: K) -> K::Output {
+    body.run(Simd(PhantomData))
 }
 
 /// A loop over AES blocks, generic over the vector that a level has for them. `run` must be `#[inline(always)]`.
-pub(crate) trait AesKernel {
+pub(crate) trait AesLoopBody {
     /// What the loop leaves besides what it stores.
     type Output;
     /// Runs the loop.
@@ -139,9 +139,9 @@ pub(crate) trait AesKernel {
 /// # Safety
 /// The CPU has the features that the attribute names. So it is for the others.
 #[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq")]
-pub(super) unsafe fn aesni<K: AesKernel>(kernel: K) -> K::Output {
+pub(super) unsafe fn aesni<K: AesLoopBody>(body: K) -> K::Output {
     // SAFETY: the attribute's features.
-    unsafe { kernel.run::<__m128i>() }
+    unsafe { body.run::<__m128i>() }
 }
 
 /// Compiles an AES loop for AVX2 with VAES: 256 bits.
@@ -149,15 +149,15 @@ pub(super) unsafe fn aesni<K: AesKernel>(kernel: K) -> K::Output {
 /// # Safety
 /// As for `aesni`.
 #[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq,vaes,vpclmulqdq")]
-pub(super) unsafe fn vaes<K: AesKernel>(kernel: K) -> K::Output {
+pub(super) unsafe fn vaes<K: AesLoopBody>(body: K) -> K::Output {
     // SAFETY: the attribute's features.
-    unsafe { kernel.run::<__m256i>() }
+    unsafe { body.run::<__m256i>() }
 }
 
 /// An AES loop in the shell of the avx512 level, which has VAES.
 pub(super) struct Aes512<K>(pub(super) K);
 
-impl<K: AesKernel> Kernel<Avx512> for Aes512<K> {
+impl<K: AesLoopBody> LoopBody<Avx512> for Aes512<K> {
     type Output = K::Output;
     #[inline(always)]
     fn run(self, _: Avx512) -> K::Output {
@@ -263,8 +263,8 @@ impl<V: Wide, F: Besides> Lanes for Simd<V, F> {
         }
     }
     #[inline(always)]
-    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Output {
-        F::call(self, kernel)
+    fn call<K: LoopBody<Self>>(self, body: K) -> K::Output {
+        F::call(self, body)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Every method is `unsafe` for one reason: it may be called only on a CPU that has the instructions of its
 //! implementor, and is fast only when it is inlined into a function compiled for them. Pointers need no alignment.
 
-use super::{Kernel, Simd, partial, simd};
+use super::{LoopBody, Simd, partial, simd};
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::hint::black_box;
@@ -112,8 +112,8 @@ pub(crate) trait Wide: Vector {
     unsafe fn odd8(a: Self, b: Self) -> Self;
     /// `v` in a register, hidden from the optimiser.
     unsafe fn hide(v: Self) -> Self;
-    /// Runs `kernel` in the level's shell, through a pointer that the optimiser does not see through.
-    unsafe fn call<K: Kernel<Simd<Self>>>(kernel: K) -> K::Output;
+    /// Runs `body` in the level's shell, through a pointer that the optimiser does not see through.
+    unsafe fn call<K: LoopBody<Simd<Self>>>(body: K) -> K::Output;
 }
 
 /// Methods of one expression each.
@@ -275,10 +275,10 @@ impl Wide for __m256i {
         }
     }
     #[inline(always)]
-    unsafe fn call<K: Kernel<Simd<Self>>>(kernel: K) -> K::Output {
+    unsafe fn call<K: LoopBody<Simd<Self>>>(body: K) -> K::Output {
         let shell: unsafe fn(K) -> K::Output = black_box(simd::avx2::shell::<K>);
         // SAFETY: the caller vouches for the instructions.
-        unsafe { shell(kernel) }
+        unsafe { shell(body) }
     }
 }
 
@@ -363,9 +363,9 @@ impl Wide for __m512i {
         unsafe { _mm512_rolv_epi32(a, Self::splat32(BITS)) }
     }
     #[inline(always)]
-    unsafe fn call<K: Kernel<Simd<Self>>>(kernel: K) -> K::Output {
+    unsafe fn call<K: LoopBody<Simd<Self>>>(body: K) -> K::Output {
         let shell: unsafe fn(K) -> K::Output = black_box(simd::avx512::shell::<K>);
         // SAFETY: the caller vouches for the instructions.
-        unsafe { shell(kernel) }
+        unsafe { shell(body) }
     }
 }

@@ -185,7 +185,7 @@ impl Poly1305 {
 mod tests {
     use super::*;
     use crate::Level;
-    use crate::arch::Kernel;
+    use crate::arch::LoopBody;
     use crate::arch::chacha::{ChaChaLanes, Last, Work};
 
     fn unhex(text: &str) -> Vec<u8> {
@@ -350,7 +350,7 @@ mod tests {
         poly: &'a mut Poly1305,
         bytes: &'a [u8],
     }
-    impl<L: ChaChaLanes> Kernel<L> for Wide<'_> {
+    impl<L: ChaChaLanes> LoopBody<L> for Wide<'_> {
         type Output = ();
         #[inline(always)]
         fn run(self, lanes: L) {

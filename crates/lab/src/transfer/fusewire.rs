@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level};
-use fusewire_session::{ClientConfig, Identity, Kernel, ServerConfig, Trust};
+use fusewire_session::{ClientConfig, DataPass, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::{Config, Endpoint};
 
@@ -73,13 +73,13 @@ fn on_interface(task: &Task, kind: Kind) -> Result<OnInterface> {
 }
 
 /// The code of the data pass.
-pub fn kernel(method: Method) -> Kernel {
+pub fn data_pass(method: Method) -> DataPass {
     let execution = match method {
         Method::Blocked => Execution::Blocked,
         Method::Sequential | Method::KernelTcpPasses => Execution::Sequential,
         _ => Execution::Integrated,
     };
-    Kernel { level: Level::detect(), execution }
+    DataPass { level: Level::detect(), execution }
 }
 
 /// The server's side of the session: our own key only.
@@ -88,7 +88,7 @@ pub fn server_config(task: &Task) -> Result<ServerConfig> {
     let mut config = ServerConfig::new(identity);
     config.ciphers = vec![task.cipher];
     config.allow_insecure = task.cipher.is_insecure();
-    config.kernel = kernel(task.method);
+    config.data_pass = data_pass(task.method);
     Ok(config)
 }
 
@@ -99,7 +99,7 @@ pub fn client_config(task: &Task) -> Result<ClientConfig> {
     let mut config = ClientConfig::new(identity, trust);
     config.ciphers = vec![task.cipher];
     config.allow_insecure = task.cipher.is_insecure();
-    config.kernel = kernel(task.method);
+    config.data_pass = data_pass(task.method);
     Ok(config)
 }
 

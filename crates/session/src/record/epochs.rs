@@ -27,10 +27,11 @@ impl Nonce {
 
 impl Epoch {
     pub(super) fn new(params: &RecordParams, secret: &TrafficSecret) -> Epoch {
-        let (kernel, cipher) = (params.kernel, params.cipher);
+        let (data_pass, cipher) = (params.data_pass, params.cipher);
         let keys = secret.epoch_key(cipher);
         let key = &keys.key[..cipher.key_len];
-        let transform = Transform::new(kernel.level, kernel.execution, params.element, cipher, key);
+        let transform =
+            Transform::new(data_pass.level, data_pass.execution, params.element, cipher, key);
         Epoch { transform, iv: keys.iv }
     }
 

@@ -26,9 +26,9 @@
 //! use fusewire_codec::pipeline::{Message, Placed};
 //! use fusewire_session::keys::TrafficSecret;
 //! use fusewire_session::record::RecordParams;
-//! use fusewire_session::{Cipher, Kernel, RecordReceiver, RecordSender, RecordType, Swap};
+//! use fusewire_session::{Cipher, DataPass, RecordReceiver, RecordSender, RecordType, Swap};
 //!
-//! let params = RecordParams::new(Cipher::AES_256_GCM, Swap::None, 1 << 16, Kernel::detect());
+//! let params = RecordParams::new(Cipher::AES_256_GCM, Swap::None, 1 << 16, DataPass::detect());
 //! let secret = || TrafficSecret::from_bytes([7; 32]);
 //! let mut sender = RecordSender::new(params, secret(), 0)?;
 //!
@@ -69,7 +69,7 @@ pub use header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType};
 pub use receiver::{OpenError, Opened, RecordReceiver};
 pub use sender::RecordSender;
 
-use crate::config::Kernel;
+use crate::config::DataPass;
 use crate::error::Misuse;
 use fusewire_kernels::{Cipher, Swap};
 
@@ -90,19 +90,24 @@ pub struct RecordParams {
     /// Records that may fail authentication before the connection must end.
     pub integrity_limit: u64,
     /// Code of the data pass.
-    pub kernel: Kernel,
+    pub data_pass: DataPass,
 }
 
 impl RecordParams {
     /// The protocol's own values for `cipher`.
-    pub fn new(cipher: Cipher, element: Swap, body_len_max: u32, kernel: Kernel) -> RecordParams {
+    pub fn new(
+        cipher: Cipher,
+        element: Swap,
+        body_len_max: u32,
+        data_pass: DataPass,
+    ) -> RecordParams {
         RecordParams {
             cipher,
             element,
             body_len_max,
             epoch_exponent: EPOCH_EXPONENT,
             integrity_limit: cipher.integrity_limit,
-            kernel,
+            data_pass,
         }
     }
 

@@ -331,7 +331,7 @@ impl RecordReceiver {
 
     #[cold]
     fn not_opened(&self, record: &[u8], error: Error) -> OpenError {
-        OpenError { sum: fusewire_kernels::sum(self.params.kernel.level, record), error }
+        OpenError { sum: fusewire_kernels::sum(self.params.data_pass.level, record), error }
     }
 
     #[cold]

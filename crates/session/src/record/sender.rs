@@ -52,7 +52,7 @@ impl RecordSender {
 
     /// How its data pass runs.
     pub fn execution(&self) -> Execution {
-        self.params.kernel.execution
+        self.params.data_pass.execution
     }
 
     /// The data pass writes each byte of a record once, as it leaves. If not, there is plaintext in its memory

@@ -24,7 +24,7 @@ mod sliced;
 mod x86;
 
 use super::simd::{self, Aesni, Vaes};
-use super::{Avx512, Kernel, Lanes, Portable, Simd, portable};
+use super::{Avx512, Lanes, LoopBody, Portable, Simd, portable};
 use crate::Level;
 use crate::level::Kind;
 use core::arch::x86_64::__m256i;
@@ -360,33 +360,33 @@ type Avx2Aesni = Simd<__m256i, Aesni>;
 type Avx2Vaes = Simd<__m256i, Vaes>;
 
 /// A kernel that runs at every level, with AES where there is AES.
-pub(crate) trait AegisKernel<T>:
-    Kernel<Portable, Output = T>
-    + Kernel<Avx2Aesni, Output = T>
-    + Kernel<Avx2Vaes, Output = T>
-    + Kernel<Avx512, Output = T>
+pub(crate) trait AegisLoopBody<T>:
+    LoopBody<Portable, Output = T>
+    + LoopBody<Avx2Aesni, Output = T>
+    + LoopBody<Avx2Vaes, Output = T>
+    + LoopBody<Avx512, Output = T>
 {
 }
-impl<T, K> AegisKernel<T> for K where
-    K: Kernel<Portable, Output = T>
-        + Kernel<Avx2Aesni, Output = T>
-        + Kernel<Avx2Vaes, Output = T>
-        + Kernel<Avx512, Output = T>
+impl<T, K> AegisLoopBody<T> for K where
+    K: LoopBody<Portable, Output = T>
+        + LoopBody<Avx2Aesni, Output = T>
+        + LoopBody<Avx2Vaes, Output = T>
+        + LoopBody<Avx512, Output = T>
 {
 }
 
 impl Level {
-    /// Runs `kernel` compiled for this level with AES if it has it, otherwise for the portable level.
+    /// Runs `body` compiled for this level with AES if it has it, otherwise for the portable level.
     #[inline]
-    pub(crate) fn run_with_or_without_aes<T, K: AegisKernel<T>>(self, kernel: K) -> T {
+    pub(crate) fn run_with_or_without_aes<T, K: AegisLoopBody<T>>(self, body: K) -> T {
         match self.kind {
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
-            Kind::Avx512 => unsafe { simd::avx512::shell(kernel) },
+            Kind::Avx512 => unsafe { simd::avx512::shell(body) },
             // SAFETY: as above; `vaes` is set only by detection.
-            Kind::Avx2 if self.features.vaes => unsafe { simd::shell_vaes(kernel) },
+            Kind::Avx2 if self.features.vaes => unsafe { simd::shell_vaes(body) },
             // SAFETY: as above; `aes` is set only by detection.
-            Kind::Avx2 if self.features.aes => unsafe { simd::shell_aesni(kernel) },
-            _ => portable::shell(kernel),
+            Kind::Avx2 if self.features.aes => unsafe { simd::shell_aesni(body) },
+            _ => portable::shell(body),
         }
     }
 }

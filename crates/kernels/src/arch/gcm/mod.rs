@@ -9,7 +9,7 @@ mod fused;
 #[cfg(test)]
 mod tests;
 
-use super::{AesKernel, Vector};
+use super::{AesLoopBody, Vector};
 use crate::Level;
 use context::{Context, REVERSE};
 use core::arch::x86_64::*;
@@ -143,7 +143,7 @@ struct Job<'a, const SEAL: bool, const FUSED: bool> {
     message: Message<'a>,
 }
 
-impl AesKernel for Expand<'_> {
+impl AesLoopBody for Expand<'_> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<V: Vector>(self) {
@@ -153,7 +153,7 @@ impl AesKernel for Expand<'_> {
 }
 
 /// A key is expanded for its own level, and the pointers come from slices of the message's length.
-impl<const SEAL: bool, const FUSED: bool> AesKernel for Job<'_, SEAL, FUSED> {
+impl<const SEAL: bool, const FUSED: bool> AesLoopBody for Job<'_, SEAL, FUSED> {
     type Output = Found;
     #[inline(always)]
     unsafe fn run<V: Vector>(self) -> Found {

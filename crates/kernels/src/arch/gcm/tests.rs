@@ -119,7 +119,7 @@ impl<const SEAL: bool> TwoAndTwo<'_, SEAL> {
 }
 
 /// Each level has the widest vector that it can stand for, four blocks at most.
-impl<const SEAL: bool> AesKernel for TwoAndTwo<'_, SEAL> {
+impl<const SEAL: bool> AesLoopBody for TwoAndTwo<'_, SEAL> {
     type Output = Found;
     #[inline(always)]
     unsafe fn run<V: Vector>(self) -> Found {
