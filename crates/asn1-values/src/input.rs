@@ -20,7 +20,7 @@ pub enum Form {
 
 /// One encoding out of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct Encoded<'a> {
     /// What PEM calls it.
     pub label: Option<String>,
     /// The bytes.
@@ -50,8 +50,8 @@ impl std::error::Error for Malformed {}
 ///
 /// # Errors
 /// The file is not in the form that it should be in.
-pub fn parts(file: &[u8], form: Form) -> Result<Vec<Part<'_>>, Malformed> {
-    let whole = |bytes| vec![Part { label: None, bytes }];
+pub fn encodings(file: &[u8], form: Form) -> Result<Vec<Encoded<'_>>, Malformed> {
+    let whole = |bytes| vec![Encoded { label: None, bytes }];
     match form {
         Form::Ber => Ok(whole(Cow::Borrowed(file))),
         Form::Hex => Ok(whole(Cow::Owned(hex(file)?))),
@@ -109,13 +109,13 @@ fn hex(file: &[u8]) -> Result<Vec<u8>, Malformed> {
     HEXLOWER_PERMISSIVE.decode(&digits).map_err(|_| error(0, "a digit".to_owned()))
 }
 
-fn pem(file: &[u8]) -> Result<Vec<Part<'static>>, Malformed> {
+fn pem(file: &[u8]) -> Result<Vec<Encoded<'static>>, Malformed> {
     let error = |at, problem: &str| Malformed {
         form: "PEM",
         problem: problem.to_owned(),
         line: line_of(file, at),
     };
-    let (mut parts, mut from) = (Vec::new(), 0);
+    let (mut found, mut from) = (Vec::new(), 0);
     while let Some(begin) = find(file, BEGIN, from) {
         let label_at = begin + BEGIN.len();
         let Some(label_end) = find(file, b"-----", label_at) else {
@@ -139,12 +139,12 @@ fn pem(file: &[u8]) -> Result<Vec<Part<'static>>, Malformed> {
         let digits: Vec<u8> = text.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
         let bytes = BASE64.decode(&digits).map_err(|_| error(body, "text that is not base 64"))?;
         let label = Some(String::from_utf8_lossy(label).into_owned());
-        parts.push(Part { label, bytes: Cow::Owned(bytes) });
+        found.push(Encoded { label, bytes: Cow::Owned(bytes) });
         from = end + closing.len();
     }
-    match parts.is_empty() {
+    match found.is_empty() {
         true => Err(error(0, "nothing begins with `-----BEGIN `")),
-        false => Ok(parts),
+        false => Ok(found),
     }
 }
 
@@ -156,9 +156,9 @@ mod tests {
     fn forms_are_recognised() {
         let ber = b"\x30\x03\x02\x01\x05";
         let one = |file: &'static [u8]| {
-            let parts = parts(file, Form::Auto).unwrap();
-            assert_eq!(parts.len(), 1);
-            parts[0].bytes.to_vec()
+            let found = encodings(file, Form::Auto).unwrap();
+            assert_eq!(found.len(), 1);
+            found[0].bytes.to_vec()
         };
         assert_eq!(one(ber), ber);
         assert_eq!(one(b"30 03 02:01,05\n"), ber);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        let wrong = |file: &[u8], form| parts(file, form).unwrap_err().to_string();
+        let wrong = |file: &[u8], form| encodings(file, form).unwrap_err().to_string();
         assert_eq!(wrong(b"30\n0g", Form::Hex), "this is no hexadecimal text: `g` in line 2");
         assert_eq!(
             wrong(b"\n-----BEGIN A-----\n-----END B-----", Form::Pem),

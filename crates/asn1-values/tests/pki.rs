@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
-use fusewire_asn1_values::input::{Form, parts};
+use fusewire_asn1_values::input::{Form, encodings};
 use fusewire_asn1_values::value::Open;
 use fusewire_asn1_values::{Limits, Schema, Value, ber, jer, notation};
 use fusewire_codec::ber::Rules;
@@ -33,7 +33,7 @@ fn the_systems_certificates_are_der_byte_for_byte() {
     };
     let names = ["ietf_rfc_rfc2459_PKIX1Explicit93.asn1", "ietf_rfc_rfc2459_PKIX1Implicit93.asn1"];
     let Some(files) = modules(&names) else { return };
-    let certificates = parts(&bundle, Form::Auto).unwrap();
+    let certificates = encodings(&bundle, Form::Auto).unwrap();
     assert!(certificates.len() > 50, "{} certificates", certificates.len());
     let world = World::new(&files);
     let mut schema = Schema::new(&world);

@@ -42,7 +42,7 @@ pub struct Module {
     /// Its name.
     pub name: Name,
     /// Its object identifier, where it has one.
-    pub oid: Option<Vec<OidPart>>,
+    pub oid: Option<Vec<OidComponent>>,
     /// Its tags.
     pub tags: TagDefault,
     /// `EXTENSIBILITY IMPLIED`.
@@ -65,14 +65,14 @@ pub struct Import {
     /// The module.
     pub module: Name,
     /// Its object identifier.
-    pub oid: Option<Vec<OidPart>>,
+    pub oid: Option<Vec<OidComponent>>,
     /// The value that is its object identifier, where that is written.
     pub oid_name: Option<Name>,
 }
 
-/// A part of an object identifier: `name`, `3`, `name(3)`, `name(value)` or `Module.value`.
+/// A component of an object identifier: `name`, `3`, `name(3)`, `name(value)` or `Module.value`.
 #[derive(Clone, Debug)]
-pub struct OidPart {
+pub struct OidComponent {
     /// The name.
     pub name: Option<Name>,
     /// The number.

@@ -594,11 +594,11 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// The numbers of an object identifier, where each part has one or a name that X.660 gives one.
-pub fn numbers(parts: &[OidPart]) -> Option<Vec<u128>> {
+pub fn numbers(parts: &[OidComponent]) -> Option<Vec<u128>> {
     numbers_below(Vec::new(), parts)
 }
 
-fn numbers_below(mut numbers: Vec<u128>, parts: &[OidPart]) -> Option<Vec<u128>> {
+fn numbers_below(mut numbers: Vec<u128>, parts: &[OidComponent]) -> Option<Vec<u128>> {
     for part in parts {
         let number = match (&part.number, &part.name) {
             (Some(Value { kind: ValueKind::Integer(Some(n)), .. }), _) => {

@@ -70,10 +70,10 @@ impl<'a> World<'a> {
     }
 
     /// What lies in braces, as an object identifier.
-    pub fn read_oid(&self, module: ModuleId, braced: Braced) -> Option<&'a [OidPart]> {
+    pub fn read_oid(&self, module: ModuleId, braced: Braced) -> Option<&'a [OidComponent]> {
         let file = self.modules[module].file;
         let cell = &file.readings(braced).oid;
-        cell.get_or_init(|| self.read(module, braced, Parser::oid_parts)).as_deref()
+        cell.get_or_init(|| self.read(module, braced, Parser::oid_components)).as_deref()
     }
 
     /// What lies in braces, as a value, where no value's notation holds the braces.

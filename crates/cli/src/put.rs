@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use data_encoding::HEXLOWER;
-use fusewire_files::client::put::{Options, Part, Plan, Source};
+use fusewire_files::client::put::{Options, Plan, Source, Upload};
 use fusewire_files::{Error, RemotePath};
 use rustix::event::{PollFd, PollFlags};
 
@@ -63,7 +63,7 @@ pub fn run(put: &Put) -> Result {
     };
     // Kept until the end: what was read from standard input.
     let mut spool = None;
-    let parts = match put.paths.as_slice() {
+    let uploads = match put.paths.as_slice() {
         [path] if path.as_os_str() == "-" => {
             let name = put.url.path.name().filter(|_| !put.url.is_folder).ok_or_else(|| {
                 let text = "standard input has no name: the URL has to end in one";
@@ -81,8 +81,8 @@ pub fn run(put: &Put) -> Result {
             vec![Ok(whole(Source::from_path(path)?, put.url.path.clone()))]
         }
         [path] => {
-            let part = below(&put.url.path, path)?;
-            vec![Ok(Part { label: RemotePath::default(), ..part })]
+            let upload = below(&put.url.path, path)?;
+            vec![Ok(Upload { label: RemotePath::default(), ..upload })]
         }
         _ => Vec::new(),
     };
@@ -93,33 +93,33 @@ pub fn run(put: &Put) -> Result {
     };
     let reporter = Reporter::new(moving.voice(), subject).for_put();
     let observer = Box::new(reporter.clone());
-    let plan = match parts.is_empty() {
-        false => Plan::of(parts.into_iter(), options, observer),
+    let plan = match uploads.is_empty() {
+        false => Plan::of(uploads.into_iter(), options, observer),
         true => Plan::of(several(put), options, observer),
     };
     transfer::run(&plan, link, &mut connector, moving, &reporter, "put", &stop)
 }
 
 /// Each of the paths under its own name in the folder, opened when its turn comes.
-fn several(put: &Put) -> impl Iterator<Item = std::result::Result<Part, Error>> + use<> {
+fn several(put: &Put) -> impl Iterator<Item = std::result::Result<Upload, Error>> + use<> {
     let (folder, mut names) = (put.url.path.clone(), HashSet::new());
     put.paths.clone().into_iter().map(move |path| {
-        let part = below(&folder, &path)?;
-        if !part.after_all && !names.insert(part.remote.clone()) {
+        let upload = below(&folder, &path)?;
+        if !upload.after_all && !names.insert(upload.remote.clone()) {
             let other = io::Error::other("another one has the same name");
             let shown = path.as_os_str().as_bytes().to_vec();
             return Err(Error::Os { action: "put", path: shown, source: other });
         }
-        Ok(part)
+        Ok(upload)
     })
 }
 
-fn whole(source: Source, remote: RemotePath) -> Part {
-    Part { source, remote, label: RemotePath::default(), after_all: false }
+fn whole(source: Source, remote: RemotePath) -> Upload {
+    Upload { source, remote, label: RemotePath::default(), after_all: false }
 }
 
 /// `path` under its own name in the folder. A folder named with a slash at its end, or as `.`, is its contents.
-fn below(folder: &RemotePath, path: &Path) -> std::result::Result<Part, Error> {
+fn below(folder: &RemotePath, path: &Path) -> std::result::Result<Upload, Error> {
     let source = Source::from_path(path)?;
     let is_contents = path.as_os_str().as_bytes().ends_with(b"/") || path.ends_with(".");
     match path.file_name() {
@@ -130,9 +130,9 @@ fn below(folder: &RemotePath, path: &Path) -> std::result::Result<Part, Error> {
             // A file tells its name itself.
             let label = if path.is_dir() { name } else { b"" };
             let label = RemotePath::new(label.to_vec()).map_err(wrong)?;
-            Ok(Part { source, remote, label, after_all: false })
+            Ok(Upload { source, remote, label, after_all: false })
         }
-        _ => Ok(Part { after_all: true, ..whole(source, folder.clone()) }),
+        _ => Ok(Upload { after_all: true, ..whole(source, folder.clone()) }),
     }
 }
 

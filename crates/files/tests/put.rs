@@ -3,7 +3,7 @@
 mod support;
 
 use fusewire_files::Element;
-use fusewire_files::client::put::{Options, Part, Plan, Source};
+use fusewire_files::client::put::{Options, Plan, Source, Upload};
 use fusewire_files::memory::Settings;
 use std::fs;
 use support::*;
@@ -125,19 +125,19 @@ fn several_things_are_put_over_one_connection() {
     }
     fs::create_dir(from.path().join("over")).unwrap();
     fs::write(from.path().join("over/f007"), b"what comes later stays").unwrap();
-    let part = |path: std::path::PathBuf, remote_path: &str, label: &str, after_all: bool| {
+    let upload = |path: std::path::PathBuf, remote_path: &str, label: &str, after_all: bool| {
         let source = Source::from_path(&path)?;
-        Ok(Part { source, remote: remote(remote_path), label: remote(label), after_all })
+        Ok(Upload { source, remote: remote(remote_path), label: remote(label), after_all })
     };
     let root = from.path().to_path_buf();
-    let mut parts: Vec<_> = (0..300)
-        .map(|n| part(root.join(format!("f{n:03}")), &format!("to/f{n:03}"), "", false))
+    let mut uploads: Vec<_> = (0..300)
+        .map(|n| upload(root.join(format!("f{n:03}")), &format!("to/f{n:03}"), "", false))
         .collect();
-    parts.insert(150, part(root.join("tree"), "to/tree", "tree", false));
-    parts.insert(10, part(root.join("nowhere"), "to/nowhere", "", false));
-    parts.push(part(root.join("over"), "to", "over", true));
+    uploads.insert(150, upload(root.join("tree"), "to/tree", "tree", false));
+    uploads.insert(10, upload(root.join("nowhere"), "to/nowhere", "", false));
+    uploads.push(upload(root.join("over"), "to", "over", true));
     let log = std::sync::Arc::default();
-    let plan = Plan::of(parts.into_iter(), Options::default(), observer(&log));
+    let plan = Plan::of(uploads.into_iter(), Options::default(), observer(&log));
     let mut run =
         Run::new(&share(to.path(), true), 1, Settings::default(), Element::Octets, || {
             plan.worker(Element::Octets)

@@ -22,4 +22,4 @@ pub mod server;
 
 pub use fusewire_device::capture::feed::{Blocks, Options as CaptureOptions};
 pub use report::{Counts, Report, Segment, Socket, Stack, Tcp};
-pub use server::{Observed, Part, Source, observe};
+pub use server::{Observed, Page, Source, observe};

@@ -26,7 +26,7 @@ const CLIENTS_MAX: usize = 8;
 /// How long a client may take to ask, or to take the next piece of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Sockets that a stack is asked for at a time.
-const PART: usize = 64;
+const PAGE: usize = 64;
 /// Sockets of a stack in one report.
 const SOCKETS_MAX: usize = 1 << 16;
 /// How often a capture looks whether its client is still there.
@@ -34,10 +34,10 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Some of a stack's sockets, and the rest of the stack with the first of them.
 #[derive(Debug, Default)]
-pub struct Part {
-    /// Only the first part says what the stack is; counters of all parts are added up.
+pub struct Page {
+    /// Only the first page says what the stack is; counters of all pages are added up.
     pub stack: Stack,
-    /// Where the next part begins, if there is more.
+    /// Where the next page begins, if there is more.
     pub next: Option<usize>,
 }
 
@@ -48,18 +48,18 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// It does not answer in time, or is gone.
-    fn part(&self, from: usize, most: usize) -> io::Result<Part>;
+    fn page(&self, from: usize, most: usize) -> io::Result<Page>;
 
     /// What a connection did last, oldest first.
     ///
     /// # Errors
-    /// There is no such connection; as [`Source::part`].
+    /// There is no such connection; as [`Source::page`].
     fn trace(&self, socket: &str) -> io::Result<Vec<Segment>>;
 
     /// Begins a capture; it ends when its [`Blocks`] are dropped.
     ///
     /// # Errors
-    /// One is under way; as [`Source::part`].
+    /// One is under way; as [`Source::page`].
     fn capture(&self, options: Options) -> io::Result<Blocks>;
 }
 
@@ -67,7 +67,7 @@ pub trait Source: Send + Sync {
 struct Entry {
     id: u32,
     source: Arc<dyn Source>,
-    /// What was last told. A socket that went away between two parts is in neither; no counter goes down for it.
+    /// What was last told. A socket that went away between two pages is in neither; no counter goes down for it.
     told: Mutex<Told>,
 }
 
@@ -300,15 +300,15 @@ fn report(sources: &Sources) -> Report {
     }
 }
 
-/// A stack, part by part.
+/// A stack, page by page.
 fn whole(entry: &Entry) -> Stack {
     let Entry { id, source, told } = entry;
     let id = *id;
     let mut stack = Stack { id, ..Stack::default() };
     let mut from = 0;
     loop {
-        let part = match source.part(from, PART) {
-            Ok(part) => part,
+        let page = match source.page(from, PAGE) {
+            Ok(page) => page,
             Err(error) => {
                 tracing::debug!(%error, id, "a stack does not answer");
                 stack.answered = false;
@@ -316,9 +316,9 @@ fn whole(entry: &Entry) -> Stack {
             }
         };
         if from == 0 {
-            stack = Stack { id, answered: true, ..part.stack };
+            stack = Stack { id, answered: true, ..page.stack };
         } else {
-            let Stack { sockets, counters, drops, .. } = part.stack;
+            let Stack { sockets, counters, drops, .. } = page.stack;
             stack.sockets.extend(sockets);
             counters.iter().for_each(|(name, n)| stack.count(name, *n));
             stack.dropped(drops.iter().map(|(cause, n)| (&**cause, *n)));
@@ -327,7 +327,7 @@ fn whole(entry: &Entry) -> Stack {
             stack.sockets_more += (stack.sockets.len() - SOCKETS_MAX) as u64;
             stack.sockets.truncate(SOCKETS_MAX);
         }
-        match part.next {
+        match page.next {
             // A source that does not advance is asked no more.
             Some(next) if next > from => from = next,
             _ => break,

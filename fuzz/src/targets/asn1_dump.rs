@@ -4,15 +4,15 @@
 use fusewire_asn1_values::characters::is_unsafe;
 use fusewire_asn1_values::dump::text::{Style, error_line, line};
 use fusewire_asn1_values::dump::{Event, Options, json, walk};
-use fusewire_asn1_values::input::{Form, parts};
+use fusewire_asn1_values::input::{Form, encodings};
 
 /// Runs one input: the first byte chooses how.
 pub fn run(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else { return };
     let form = [Form::Auto, Form::Ber, Form::Pem, Form::Hex][usize::from(first >> 6)];
     let options = Options { nested: first & 1 == 1, depth: usize::from(first >> 1 & 31) };
-    let Ok(parts) = parts(data, form) else { return };
-    for part in parts {
+    let Ok(found) = encodings(data, form) else { return };
+    for part in found {
         one(&part.bytes, options);
     }
 }

@@ -12,7 +12,7 @@ mod values;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use crate::ast::{Braced, Module, Name, OidPart, SetSpec, Value};
+use crate::ast::{Braced, Module, Name, OidComponent, SetSpec, Value};
 use crate::diagnostic::{Diagnostic, shortened};
 use crate::lexer::{self, Token, TokenKind};
 use crate::source::{FileId, Source, Span};
@@ -58,7 +58,7 @@ pub(crate) struct Readings {
     pub(crate) object: OnceLock<Option<Vec<Setting>>>,
     pub(crate) set: OnceLock<Option<SetSpec>>,
     pub(crate) list: OnceLock<Option<Vec<ListItem>>>,
-    pub(crate) oid: OnceLock<Option<Vec<OidPart>>>,
+    pub(crate) oid: OnceLock<Option<Vec<OidComponent>>>,
     pub(crate) value: OnceLock<Value>,
 }
 

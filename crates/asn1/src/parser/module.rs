@@ -261,18 +261,18 @@ impl Parser<'_> {
     }
 
     /// `{ joint-iso-itu-t ds(5) 3 }`.
-    pub(super) fn oid(&mut self) -> Parsed<Vec<OidPart>> {
+    pub(super) fn oid(&mut self) -> Parsed<Vec<OidComponent>> {
         self.expect_sign(b'{', "open the identifier with `{`")?;
         let mut parts = Vec::new();
         while !self.eat_sign(b'}') {
-            parts.push(self.oid_part()?);
+            parts.push(self.oid_component()?);
         }
         Ok(parts)
     }
 
-    pub(super) fn oid_part(&mut self) -> Parsed<OidPart> {
+    pub(super) fn oid_component(&mut self) -> Parsed<OidComponent> {
         let start = self.span();
-        let mut part = OidPart { name: None, number: None, span: start };
+        let mut part = OidComponent { name: None, number: None, span: start };
         match self.kind(0) {
             TokenKind::Number => part.number = Some(self.value()?),
             TokenKind::Lower => {
@@ -382,7 +382,7 @@ impl Parser<'_> {
         }
     }
 
-    fn module_name(&mut self) -> Parsed<(Name, Option<Vec<OidPart>>, Option<Name>)> {
+    fn module_name(&mut self) -> Parsed<(Name, Option<Vec<OidComponent>>, Option<Name>)> {
         let module = self.upper("a module's name", "write `FROM Module`")?;
         let (mut oid, mut oid_name) = (None, None);
         if self.sign(0, b'{') {

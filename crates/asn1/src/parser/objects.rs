@@ -273,14 +273,14 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// An object identifier's parts, inside its braces.
+    /// An object identifier's components, inside its braces.
     ///
     /// # Errors
     /// When it is not of that notation; said in the diagnostics.
-    pub fn oid_parts(&mut self) -> Parsed<Vec<OidPart>> {
+    pub fn oid_components(&mut self) -> Parsed<Vec<OidComponent>> {
         let mut parts = Vec::new();
         while !self.is_at_end() {
-            parts.push(self.oid_part()?);
+            parts.push(self.oid_component()?);
         }
         Ok(parts)
     }

@@ -95,7 +95,7 @@ impl Model {
         let mut is_used = vec![false; self.defs.len()];
         for id in 0..self.defs.len() {
             let mut held = Vec::new();
-            self.parts(id).into_iter().for_each(|part| self.held(part, &mut held));
+            self.uses(id).into_iter().for_each(|part| self.held(part, &mut held));
             held.into_iter().for_each(|(to, _)| is_used[to] = true);
             if let Shape::Struct(of) = &self.defs[id].shape {
                 let rows = of.tables.iter().flat_map(|t| &t.rows);
@@ -133,15 +133,15 @@ impl Model {
             let mut at = start;
             while seen_from[at] == NEW {
                 seen_from[at] = start;
-                let Some(next) = self.only_part(at) else { break };
+                let Some(next) = self.only_component(at) else { break };
                 at = next;
             }
             // Where this way met itself the circle begins, if it is one.
-            if seen_from[at] == start && self.only_part(at).is_some() {
+            if seen_from[at] == start && self.only_component(at).is_some() {
                 let first = at;
                 loop {
                     self.defs[at].is_list_of_itself = true;
-                    at = self.only_part(at).unwrap_or(first);
+                    at = self.only_component(at).unwrap_or(first);
                     if at == first {
                         break;
                     }
@@ -151,7 +151,7 @@ impl Model {
     }
 
     /// What a definition holds that holds one thing.
-    fn only_part(&self, id: DefId) -> Option<DefId> {
+    fn only_component(&self, id: DefId) -> Option<DefId> {
         let (Shape::Alias(part) | Shape::Newtype(Newtype { inner: part, .. })) =
             &self.defs[id].shape
         else {
@@ -168,7 +168,7 @@ impl Model {
         let circles = self.components(true);
         for id in 0..self.defs.len() {
             let mut boxed = Vec::new();
-            for (n, part) in self.parts(id).into_iter().enumerate() {
+            for (n, part) in self.uses(id).into_iter().enumerate() {
                 let mut held = Vec::new();
                 self.held(part, &mut held);
                 if held.iter().any(|&(to, behind)| !behind && components[to] == components[id]) {
@@ -192,7 +192,7 @@ impl Model {
         let edges: Vec<Vec<DefId>> = (0..self.defs.len())
             .map(|id| {
                 let mut held = Vec::new();
-                self.parts(id).into_iter().for_each(|p| self.held(p, &mut held));
+                self.uses(id).into_iter().for_each(|p| self.held(p, &mut held));
                 held.into_iter().filter(|h| behind_too || !h.1).map(|h| h.0).collect()
             })
             .collect();
@@ -227,7 +227,7 @@ impl Model {
         let mut open = Vec::new();
         for id in 0..self.defs.len() {
             let mut borrows = matches!(&self.defs[id].shape, Shape::Choice(c) if c.is_extensible);
-            for part in self.parts(id) {
+            for part in self.uses(id) {
                 let mut held = Vec::new();
                 self.held(part, &mut held);
                 held.into_iter().for_each(|(to, _)| holders[to].push(id));

@@ -16,7 +16,7 @@ impl Model {
         let needs: Vec<Needs> = (0..self.defs.len()).map(|id| writer.fixed_needs(id)).collect();
         let mut sizes = vec![0; self.defs.len()];
         let (fixed, _) = settled(&needs, |id| {
-            let parts = self.parts(id).into_iter();
+            let parts = self.uses(id).into_iter();
             let size = parts
                 .map(|part| writer.size_most(part, &sizes))
                 .try_fold(0_u64, |all, of| all.checked_add(of?).filter(|&size| size <= SIZE_MAX));

@@ -2,6 +2,7 @@
 
 mod ber;
 mod checks;
+mod components;
 mod constants;
 mod encoding;
 mod finish;
@@ -15,7 +16,6 @@ mod lower;
 mod lws;
 mod model;
 mod oer;
-mod parts;
 mod place;
 mod plain;
 mod settle;

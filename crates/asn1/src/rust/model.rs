@@ -265,7 +265,7 @@ impl Model {
     }
 
     /// The types that a definition is made of.
-    pub fn parts(&self, id: DefId) -> Vec<&Use> {
+    pub fn uses(&self, id: DefId) -> Vec<&Use> {
         match &self.defs[id].shape {
             Shape::Struct(s) => s.fields.iter().map(|f| &f.ty).collect(),
             Shape::Choice(c) => c.alternatives.iter().map(|f| &f.ty).collect(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use fusewire_asn1_values::dump::text::{Style, error_line, line};
 use fusewire_asn1_values::dump::{Options, json, walk};
-use fusewire_asn1_values::input::{Form, Part, parts};
+use fusewire_asn1_values::input::{self, Encoded, Form};
 
 use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
 
@@ -115,8 +115,9 @@ pub fn read(file: Option<&Path>) -> Result<Vec<u8>> {
 }
 
 /// The encodings in a file.
-pub fn encodings(bytes: &[u8], input: Input) -> Result<Vec<Part<'_>>> {
-    parts(bytes, input.form()).map_err(|e| Failure::new(Code::Failed, e.to_string()).into())
+pub fn encodings(bytes: &[u8], input: Input) -> Result<Vec<Encoded<'_>>> {
+    input::encodings(bytes, input.form())
+        .map_err(|e| Failure::new(Code::Failed, e.to_string()).into())
 }
 
 /// Does it.
@@ -125,11 +126,11 @@ pub fn run(dump: &Dump) -> Result {
     let options = Options { nested: dump.nested, depth: usize::from(dump.depth) };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut wrong = Vec::new();
-    for part in encodings(&bytes, dump.input)? {
-        if let Some(label) = part.label.as_deref().filter(|_| !dump.json) {
+    for encoded in encodings(&bytes, dump.input)? {
+        if let Some(label) = encoded.label.as_deref().filter(|_| !dump.json) {
             writeln!(out, "{}:", output::printable(label))?;
         }
-        if let Err(error) = one(&part, dump, options, &mut out)? {
+        if let Err(error) = one(&encoded, dump, options, &mut out)? {
             wrong.push(error);
         }
     }
@@ -142,11 +143,16 @@ pub fn run(dump: &Dump) -> Result {
 
 type Walked = std::result::Result<(), fusewire_asn1_values::dump::Error>;
 
-fn one(part: &Part<'_>, dump: &Dump, options: Options, out: &mut impl Write) -> Result<Walked> {
-    let mut style = Style::for_bytes(part.bytes.len(), dump.color.is_on());
+fn one(
+    encoded: &Encoded<'_>,
+    dump: &Dump,
+    options: Options,
+    out: &mut impl Write,
+) -> Result<Walked> {
+    let mut style = Style::for_bytes(encoded.bytes.len(), dump.color.is_on());
     style.octets = dump.octets;
     let mut written = Ok(());
-    let result = walk(&part.bytes, options, |event| {
+    let result = walk(&encoded.bytes, options, |event| {
         if written.is_ok() {
             written = match dump.json {
                 true => writeln!(out, "{}", json::object(&event)),

@@ -191,8 +191,8 @@ pub fn decode(decode: &Decode) -> Result {
     let bytes = read(decode.file.as_deref())?;
     let limits = Limits { depth: decode.depth, ..Limits::default() };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for part in encodings(&bytes, decode.input)? {
-        let value = decode.of.decoded(&schema, ty, &part.bytes, limits);
+    for encoded in encodings(&bytes, decode.input)? {
+        let value = decode.of.decoded(&schema, ty, &encoded.bytes, limits);
         let value = value.map_err(|e| wrong(e, &files))?;
         let text = match decode.json {
             true => jer::to_json(&schema, &value, ty),

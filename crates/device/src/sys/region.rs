@@ -31,11 +31,11 @@ pub(crate) struct RegionFile(Arc<File>);
 #[derive(Debug)]
 struct File {
     fd: OwnedFd,
-    parts: Mutex<Parts>,
+    extents: Mutex<Extents>,
 }
 
 #[derive(Debug, Default)]
-struct Parts {
+struct Extents {
     /// Length of the file.
     end: u64,
     /// Offset and length of parts that no region uses.
@@ -45,7 +45,7 @@ struct Parts {
 impl RegionFile {
     pub fn new() -> io::Result<Self> {
         let fd = memfd_create("fusewire-frames", MemfdFlags::CLOEXEC)?;
-        Ok(RegionFile(Arc::new(File { fd, parts: Mutex::default() })))
+        Ok(RegionFile(Arc::new(File { fd, extents: Mutex::default() })))
     }
 
     /// A region of at least `len` bytes, all zero.
@@ -67,14 +67,14 @@ impl RegionFile {
 impl File {
     /// A part of the file that no region uses, `len` bytes long, as if never written.
     fn take(&self, len: usize) -> io::Result<u64> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = parts.free.iter().position(|(_, free)| *free == len) {
-            return Ok(parts.free.swap_remove(at).0);
+        let mut extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = extents.free.iter().position(|(_, free)| *free == len) {
+            return Ok(extents.free.swap_remove(at).0);
         }
-        let offset = parts.end.next_multiple_of(page_bytes(len) as u64);
+        let offset = extents.end.next_multiple_of(page_bytes(len) as u64);
         let end = offset + len as u64;
         ftruncate(&self.fd, end)?;
-        parts.end = end;
+        extents.end = end;
         Ok(offset)
     }
 
@@ -87,8 +87,8 @@ impl File {
     fn give(&self, offset: u64, len: usize) {
         // A part that could not be emptied is not used again.
         if self.empty(offset, len).is_ok() {
-            let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-            parts.free.push((offset, len));
+            let mut extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
+            extents.free.push((offset, len));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A server's connections that are not over its stack, for who looks on.
 
 use super::server::{Control, Other};
-use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack};
+use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack};
 use std::io;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn none(what: &str) -> io::Error {
 }
 
 impl Source for Seen {
-    fn part(&self, _from: usize, _most: usize) -> io::Result<Part> {
+    fn page(&self, _from: usize, _most: usize) -> io::Result<Page> {
         let stack = Stack { kind: "lines".into(), device: "other".into(), ..Stack::default() };
         let others = self.0.list();
         let sockets = others.iter().enumerate().map(|(at, other)| {
@@ -38,7 +38,7 @@ impl Source for Seen {
                 tcp: None,
             }
         });
-        Ok(Part { stack: Stack { sockets: sockets.collect(), ..stack }, next: None })
+        Ok(Page { stack: Stack { sockets: sockets.collect(), ..stack }, next: None })
     }
 
     fn trace(&self, _socket: &str) -> io::Result<Vec<Segment>> {

@@ -41,9 +41,9 @@ impl From<OpenError> for Error {
     }
 }
 
-/// A whole record in its parts.
+/// A whole record by its fields.
 #[derive(Clone, Copy)]
-struct Parts<'a> {
+struct Fields<'a> {
     head: &'a [u8; HEADER_LEN],
     ciphertext: &'a [u8],
     tag: &'a [u8],
@@ -160,7 +160,7 @@ impl RecordReceiver {
         let tag_at = record.len() - self.params.cipher.tag_len;
         let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
         let (ciphertext, tag) = rest.split_at(tag_at - HEADER_LEN);
-        self.open_parts(offset, header, &Parts { head, ciphertext, tag }, dst)
+        self.open_fields(offset, header, &Fields { head, ciphertext, tag }, dst)
     }
 
     /// Opens a record that lies where its sender can still change it: `head` is the caller's copy of its
@@ -182,8 +182,8 @@ impl RecordReceiver {
         let mut copied = [0; TAG_LEN_MAX];
         let copied = &mut copied[..tag.len()];
         copied.copy_from_slice(tag);
-        let parts = Parts { head, ciphertext, tag: copied };
-        self.open_parts(offset, header, &parts, dst).map_err(Error::from)
+        let fields = Fields { head, ciphertext, tag: copied };
+        self.open_fields(offset, header, &fields, dst).map_err(Error::from)
     }
 
     /// The data pass loads each byte of ciphertext once. If not, a record must be copied before it is
@@ -193,15 +193,15 @@ impl RecordReceiver {
     }
 
     #[inline]
-    fn open_parts(
+    fn open_fields(
         &mut self,
         offset: u64,
         header: RecordHeader,
-        parts: &Parts<'_>,
+        fields: &Fields<'_>,
         dst: &mut [u8],
     ) -> Result<Opened, OpenError> {
         let body = &mut dst[..header.body_len as usize];
-        let Parts { head, ciphertext, tag } = *parts;
+        let Fields { head, ciphertext, tag } = *fields;
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
         let (sum, authentic) = if tag.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use fusewire_base::Instant;
 use fusewire_device::capture::feed::{self, Blocks, Options};
-use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
+use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
 use fusewire_wire::tcp::Header;
 
 use super::host::Inner;
@@ -35,7 +35,7 @@ impl Seen {
 }
 
 impl Source for Seen {
-    fn part(&self, from: usize, most: usize) -> io::Result<Part> {
+    fn page(&self, from: usize, most: usize) -> io::Result<Page> {
         // Numbers under the lock, words without it.
         let (snapshot, next, head) = self.with(|stack, _| {
             let (views, next) = stack.socket_views(from, most);
@@ -52,7 +52,7 @@ impl Source for Seen {
             }
             view.sockets.push(socket(seen));
         }
-        Ok(Part { stack: view, next })
+        Ok(Page { stack: view, next })
     }
 
     fn trace(&self, name: &str) -> io::Result<Vec<Segment>> {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use fusewire_device::capture::feed::{self, Blocks, Options};
-use fusewire_view::{Observed, Part, Segment, Socket, Source, Stack as StackView};
+use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
 
 use super::*;
 use crate::observe::{count, nonzero, segment, tcp};
@@ -128,7 +128,7 @@ impl Seen {
 }
 
 impl Source for Seen {
-    fn part(&self, from: usize, most: usize) -> io::Result<Part> {
+    fn page(&self, from: usize, most: usize) -> io::Result<Page> {
         let (head, (numbers, next)) = self.ask(move |stack| {
             let head = (from == 0).then(|| stack.head());
             (head, stack.numbers(from, most))
@@ -138,7 +138,7 @@ impl Source for Seen {
             count(&mut view, &numbers.info.counters);
             view.sockets.push(socket(numbers));
         }
-        Ok(Part { stack: view, next })
+        Ok(Page { stack: view, next })
     }
 
     fn trace(&self, name: &str) -> io::Result<Vec<Segment>> {

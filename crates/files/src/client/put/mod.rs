@@ -55,7 +55,7 @@ pub struct Source {
 
 /// One of several things to put.
 #[derive(Debug)]
-pub struct Part {
+pub struct Upload {
     /// What.
     pub source: Source,
     /// Its path on the server.

@@ -1,6 +1,6 @@
 //! What is to be put, shared by all connections.
 
-use super::{Options, Part, Source};
+use super::{Options, Source, Upload};
 use crate::client::range_len;
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::message::Code;
@@ -33,9 +33,9 @@ pub struct Plan {
 struct Ledger {
     observer: Box<dyn Observer>,
     /// What is still to be looked at.
-    parts: Parts,
+    uploads: Uploads,
     /// One of them that waits until all before it are there.
-    held: Option<Part>,
+    held: Option<Upload>,
     /// The walk, outermost folder first.
     walk: Vec<Level>,
     jobs: VecDeque<Job>,
@@ -45,7 +45,7 @@ struct Ledger {
 }
 
 /// One thing after the other; those that cannot be opened are failures.
-type Parts = Box<dyn Iterator<Item = Result<Part, Error>> + Send>;
+type Uploads = Box<dyn Iterator<Item = Result<Upload, Error>> + Send>;
 
 /// A thing to put: where it is here, and where on the server.
 #[derive(Debug)]
@@ -124,19 +124,19 @@ impl Plan {
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
-        let part = Part { source, remote, label: RemotePath::default(), after_all: false };
-        Plan::of(std::iter::once(Ok(part)), options, observer)
+        let upload = Upload { source, remote, label: RemotePath::default(), after_all: false };
+        Plan::of(std::iter::once(Ok(upload)), options, observer)
     }
 
     /// Puts one thing after the other; each is opened when its turn comes.
     pub fn of(
-        parts: impl Iterator<Item = Result<Part, Error>> + Send + 'static,
+        uploads: impl Iterator<Item = Result<Upload, Error>> + Send + 'static,
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
         let ledger = Ledger {
             observer,
-            parts: Box::new(parts),
+            uploads: Box::new(uploads),
             held: None,
             walk: Vec::new(),
             jobs: VecDeque::new(),
@@ -193,7 +193,7 @@ impl Plan {
         while ledger.jobs.is_empty() && !ledger.totals.all_found {
             if !ledger.walk.is_empty() {
                 self.walk(&mut ledger);
-            } else if !self.next_part(&mut ledger) {
+            } else if !self.next_upload(&mut ledger) {
                 break;
             }
         }
@@ -218,9 +218,9 @@ impl Plan {
     }
 
     /// Looks at the next thing to put; false when it has to wait for those before it.
-    fn next_part(&self, ledger: &mut Ledger) -> bool {
-        let part = match ledger.held.take().map(Ok).or_else(|| ledger.parts.next()) {
-            Some(Ok(part)) => part,
+    fn next_upload(&self, ledger: &mut Ledger) -> bool {
+        let upload = match ledger.held.take().map(Ok).or_else(|| ledger.uploads.next()) {
+            Some(Ok(upload)) => upload,
             Some(Err(error)) => {
                 ledger.fail(&RemotePath::default(), error);
                 return true;
@@ -231,19 +231,19 @@ impl Plan {
             }
         };
         let touches = self.touches.lock().unwrap_or_else(PoisonError::into_inner).len();
-        if part.after_all && ledger.active + touches > 0 {
-            ledger.held = Some(part);
+        if upload.after_all && ledger.active + touches > 0 {
+            ledger.held = Some(upload);
             return false;
         }
-        let label = part.label.clone();
-        if let Err(error) = self.start(ledger, part) {
+        let label = upload.label.clone();
+        if let Err(error) = self.start(ledger, upload) {
             ledger.fail(&label, error);
         }
         true
     }
 
-    fn start(&self, ledger: &mut Ledger, part: Part) -> Result<(), Error> {
-        let Part { source: Source { dir, name }, remote, label, .. } = part;
+    fn start(&self, ledger: &mut Ledger, upload: Upload) -> Result<(), Error> {
+        let Upload { source: Source { dir, name }, remote, label, .. } = upload;
         let metadata =
             dir.metadata(name.as_path()).map_err(|e| Error::os("look at", name.as_bytes(), e))?;
         let meta = Meta::of(&metadata);

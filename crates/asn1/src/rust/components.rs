@@ -1,4 +1,4 @@
-//! The parts of structures: components, alternatives, items.
+//! What structures are made of: components, alternatives, items.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ impl<'a> Lower<'_, 'a> {
         for (n, member) in members.iter().enumerate() {
             let name = component_name(member, n);
             let ty = Ty { ty: &member.component.ty, env: member.env.clone() };
-            let mut field = self.part(id, &ty, numbers.as_ref().map(|n2| n2[n]), &name);
+            let mut field = self.component(id, &ty, numbers.as_ref().map(|n2| n2[n]), &name);
             field.names.rust = unique(snake(&name), &mut taken);
             field.presence = match &member.component.presence {
                 ast::Presence::Required if member.addition.is_some() => Presence::Optional,
@@ -60,7 +60,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A component or alternative with its type.
-    fn part(&mut self, id: DefId, ty: &Ty<'a>, number: Option<usize>, name: &str) -> Field {
+    fn component(&mut self, id: DefId, ty: &Ty<'a>, number: Option<usize>, name: &str) -> Field {
         let outer: Vec<_> = number.map(automatic).into_iter().collect();
         let used = self.used(ty, &outer, id, name);
         let wire = applied(&outer, self.world.wire_tags(ty));
@@ -114,7 +114,7 @@ impl<'a> Lower<'_, 'a> {
         for (n, member) in members.iter().enumerate() {
             let name = component_name(member, n);
             let ty = Ty { ty: &member.component.ty, env: member.env.clone() };
-            let mut field = self.part(id, &ty, numbers.as_ref().map(|n2| n2[n]), &name);
+            let mut field = self.component(id, &ty, numbers.as_ref().map(|n2| n2[n]), &name);
             field.names.rust = unique(variant(&name), &mut taken);
             alternatives.push(field);
         }
