@@ -101,7 +101,7 @@ impl Reporter {
         });
     }
 
-    fn tell(&self, value: &serde_json::Value) {
+    fn print(&self, value: &serde_json::Value) {
         if let Err(error) = json(value) {
             self.broken
                 .lock()
@@ -132,7 +132,7 @@ impl Observer for Reporter {
                 _ => return,
             };
             let value = with_path(value, "path", path.as_bytes());
-            self.tell(&value);
+            self.print(&value);
             return;
         }
         match event {

@@ -90,7 +90,7 @@ pub fn run(
     experiments: &[&'static Experiment],
     plan: &Plan,
     records: &Records,
-    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+    report: &mut dyn FnMut(&Progress<'_>) -> bool,
     each: &mut dyn FnMut(&'static Experiment, Outcome),
 ) -> Result<()> {
     let clock = Clock::new(experiments, plan.quick);
@@ -106,7 +106,7 @@ pub fn run(
             }
             let (part, left) = clock.at(index, part);
             let (count, experiment) = (experiments.len(), experiment.name);
-            tell(&Progress { experiment, index, count, what: &said, part, left })
+            report(&Progress { experiment, index, count, what: &said, part, left })
         };
         let outcome = match one(experiment, plan, &mut watch) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),

@@ -31,7 +31,7 @@ impl Layer {
             return Err(Cause::ArpIgnored);
         }
         // Beside a kernel with our address it is the kernel that defends it, and its packets come by.
-        if self.config.answers {
+        if self.config.responds {
             self.arp_claims(now, &packet)?;
         }
         let for_us = self.addresses.is_own(packet.target_ip.into());
@@ -47,7 +47,7 @@ impl Layer {
             // RFC 826 knows no networks, but an entry for another network is never looked up.
             return Err(Cause::ArpIgnored);
         }
-        if packet.operation == Operation::Request && for_us && self.config.answers {
+        if packet.operation == Operation::Request && for_us && self.config.responds {
             let reply = Packet {
                 operation: Operation::Reply,
                 sender_mac: own,

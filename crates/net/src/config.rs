@@ -85,7 +85,7 @@ pub struct Config {
     /// Answer for the addresses and ask for neighbours: ARP, neighbour discovery, echo, errors, groups.
     /// False beside a kernel that has the same addresses and does all that: then
     /// [`Layer::poll_question`](crate::Layer::poll_question) says whom it is to ask for.
-    pub answers: bool,
+    pub responds: bool,
     /// Hops that packets may go.
     pub hop_limit: u8,
     /// A datagram is given up when it is not whole after this time (RFC 1122, section 3.3.2; RFC 8200,
@@ -107,7 +107,7 @@ impl Config {
             slaac: false,
             identifier: Identifier::Eui64,
             duplicate_detection: true,
-            answers: true,
+            responds: true,
             hop_limit: 64,
             reassembly_timeout: Duration::from_secs(60),
             limits: Limits::default(),

@@ -229,7 +229,7 @@ impl Layer {
         input: &IpInput,
         bytes: &[u8],
     ) -> Result<Option<&mut [u8]>, Cause> {
-        if !self.config.answers {
+        if !self.config.responds {
             return Ok(None);
         }
         let answer = IpAnswer {

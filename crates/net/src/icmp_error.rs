@@ -92,7 +92,7 @@ impl Layer {
     }
 
     fn report_about(&mut self, now: Instant, about: &About<'_>, report: Report) -> bool {
-        if !self.config.answers {
+        if !self.config.responds {
             return false;
         }
         let Err(cause) = self.try_report(now, about, report) else { return true };

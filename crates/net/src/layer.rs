@@ -164,7 +164,7 @@ impl Layer {
     /// Gives the interface an address; false when there is no room.
     pub fn add_address(&mut self, now: Instant, cidr: Cidr) -> bool {
         let begin = match self.config.link {
-            _ if !self.config.answers => Begin::Silent,
+            _ if !self.config.responds => Begin::Silent,
             Link::Ip => Begin::Silent,
             Link::Ethernet(_) if cidr.address().is_ipv6() && self.config.duplicate_detection => {
                 Begin::Probed
@@ -266,18 +266,18 @@ impl Layer {
     }
 
     /// Of whom somebody else is to find out where it is, where the layer does not ask itself
-    /// ([`Config::answers`](crate::Config::answers)); ask until there is none. The answer goes into
-    /// [`Layer::tell_neighbor`].
+    /// ([`Config::responds`](crate::Config::responds)); ask until there is none. The answer goes into
+    /// [`Layer::neighbor_resolved`].
     pub fn poll_question(&mut self, now: Instant) -> Option<IpAddr> {
-        if self.config.answers {
+        if self.config.responds {
             return None;
         }
         self.neighbors.poll_solicitation(now).map(|question| question.address)
     }
 
     /// Where a neighbour is, from somebody who knows. Of one that nobody has looked for nothing is kept.
-    pub fn tell_neighbor(&mut self, now: Instant, address: IpAddr, mac: Address) {
-        self.neighbors.tell(now, address, mac, &mut self.random);
+    pub fn neighbor_resolved(&mut self, now: Instant, address: IpAddr, mac: Address) {
+        self.neighbors.resolved(now, address, mac, &mut self.random);
     }
 
     /// An upper layer has had an answer through this next hop (RFC 4861, section 7.3.1).
@@ -475,7 +475,7 @@ impl Layer {
             self.routes.poll_timeout(),
             self.outbox.poll_timeout(self.neighbors.changes()),
             self.path_mtus.poll_timeout(),
-            self.groups.poll_timeout().filter(|_| self.config.answers),
+            self.groups.poll_timeout().filter(|_| self.config.responds),
             self.reassembly.poll_timeout(),
             self.dhcp.as_ref().and_then(Dhcp::poll_timeout),
             self.slaac.as_ref().and_then(Slaac::poll_timeout),

@@ -44,7 +44,7 @@ impl Layer {
         bytes: &[u8],
     ) -> Result<Input, Cause> {
         let message = igmp::Message::parse(bytes).map_err(|_| Cause::GroupMalformed)?;
-        if !self.config.answers {
+        if !self.config.responds {
             return Ok(Input::Consumed);
         }
         match message {
@@ -77,7 +77,7 @@ impl Layer {
             return Err(Cause::GroupIgnored);
         }
         let message = mld::Message::parse(bytes).map_err(|_| Cause::GroupMalformed)?;
-        if !self.config.answers {
+        if !self.config.responds {
             return Ok(Input::Consumed);
         }
         match message {
@@ -92,7 +92,7 @@ impl Layer {
     }
 
     pub(crate) fn poll_groups(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
-        if !self.config.answers {
+        if !self.config.responds {
             return None;
         }
         let report = self.groups.poll_transmit(now, &mut self.random)?;

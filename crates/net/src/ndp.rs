@@ -59,7 +59,7 @@ impl Layer {
         let options = parse_options(&bytes[len..])?;
         match message {
             // Beside a kernel with our address it is the kernel that answers.
-            Message::NeighborSolicitation { .. } if !self.config.answers => Ok(Input::Consumed),
+            Message::NeighborSolicitation { .. } if !self.config.responds => Ok(Input::Consumed),
             Message::NeighborSolicitation { target } => {
                 self.neighbor_solicitation(now, input, source, target, options)
             }
@@ -67,7 +67,7 @@ impl Layer {
                 if input.cast != crate::input::Cast::Unicast && solicited {
                     return Err(Cause::NdpMalformed);
                 }
-                if self.config.answers {
+                if self.config.responds {
                     self.claimed(now, target.into())?;
                 }
                 let evidence = match (solicited, override_cache) {

@@ -309,7 +309,7 @@ impl Neighbors {
     }
 
     /// Somebody who knows, as the kernel, says where a neighbour is that was looked for.
-    pub fn tell(&mut self, now: Instant, address: IpAddr, mac: Address, random: &mut Random) {
+    pub fn resolved(&mut self, now: Instant, address: IpAddr, mac: Address, random: &mut Random) {
         let Some(at) = self.find(address) else { return };
         let Some(entry) = &mut self.entries[at] else { return };
         let was_silent = matches!(entry.state, State::Incomplete | State::Failed);

@@ -32,7 +32,7 @@ impl Layer {
 
     pub(crate) fn poll_questions(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         let Link::Ethernet(own) = self.config.link else { return None };
-        if !self.config.answers {
+        if !self.config.responds {
             // Addresses are somebody else's to probe and to announce, too.
             while self.addresses.poll_transmit(now).is_some() {}
             return None;

@@ -316,7 +316,7 @@ fn a_long_echo_comes_back_in_fragments() {
         let v6 = ends[0].contains(':');
         let mut wire = one();
         let mut other: Config = config(2, &[&format!("{}/24", ends[0])]);
-        other.answers = false;
+        other.responds = false;
         let mut other = Layer::new(other, &[3; 32], wire.now);
         let mut body = content(9000);
         let protocol = if v6 { icmpv6::NUMBER } else { icmp::NUMBER };

@@ -296,7 +296,7 @@ fn a_router_without_an_answer_is_asked_and_makes_way() {
 #[test]
 fn beside_a_kernel_it_is_the_kernel_that_asks() {
     let mut configs = vec![config(1, &["10.0.0.1/24"]), config(2, &["10.0.0.2/24"])];
-    configs[0].answers = false;
+    configs[0].responds = false;
     let mut wire = Wire::new(configs);
     wire.pass(Duration::from_secs(10));
     let other: IpAddr = "10.0.0.2".parse().unwrap();
@@ -307,15 +307,15 @@ fn beside_a_kernel_it_is_the_kernel_that_asks() {
     let asked = wire.layers[0].poll_question(wire.now);
     assert_eq!((asked, wire.layers[0].poll_question(wire.now)), (Some(other), None));
     let generation = wire.layers[0].generation();
-    wire.layers[0].tell_neighbor(wire.now, other, mac_address(2));
+    wire.layers[0].neighbor_resolved(wire.now, other, mac_address(2));
     assert_ne!(wire.layers[0].generation(), generation);
     let via = wire.layers[0].route(wire.now, other, None).unwrap();
     assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(2)));
     // It has moved, as the kernel says.
-    wire.layers[0].tell_neighbor(wire.now, other, mac_address(7));
+    wire.layers[0].neighbor_resolved(wire.now, other, mac_address(7));
     let via = wire.layers[0].route(wire.now, other, None).unwrap();
     assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(7)));
     // Of whom nobody has asked for nothing is kept.
-    wire.layers[0].tell_neighbor(wire.now, "10.0.0.9".parse().unwrap(), mac_address(9));
+    wire.layers[0].neighbor_resolved(wire.now, "10.0.0.9".parse().unwrap(), mac_address(9));
     assert_eq!(wire.layers[0].neighbors().count(), 1);
 }

@@ -68,11 +68,11 @@ struct Entry {
     id: u32,
     source: Arc<dyn Source>,
     /// What was last told. A socket that went away between two pages is in neither; no counter goes down for it.
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Reported {
     counters: Counts,
     drops: Counts,
 }
@@ -112,7 +112,7 @@ pub fn observe(source: Arc<dyn Source>) -> io::Result<Observed> {
     };
     let id = running.next;
     running.next += 1;
-    lock(&running.sources).push(Arc::new(Entry { id, source, told: Mutex::default() }));
+    lock(&running.sources).push(Arc::new(Entry { id, source, reported: Mutex::default() }));
     Ok(Observed { id })
 }
 
@@ -302,7 +302,7 @@ fn report(sources: &Sources) -> Report {
 
 /// A stack, page by page.
 fn whole(entry: &Entry) -> Stack {
-    let Entry { id, source, told } = entry;
+    let Entry { id, source, reported } = entry;
     let id = *id;
     let mut stack = Stack { id, ..Stack::default() };
     let mut from = 0;
@@ -333,18 +333,18 @@ fn whole(entry: &Entry) -> Stack {
             _ => break,
         }
     }
-    let mut told = lock(told);
-    never_down(&mut stack.counters, &mut told.counters);
-    never_down(&mut stack.drops, &mut told.drops);
+    let mut reported = lock(reported);
+    never_down(&mut stack.counters, &mut reported.counters);
+    never_down(&mut stack.drops, &mut reported.drops);
     stack
 }
 
-fn never_down(now: &mut Counts, told: &mut Counts) {
-    for (name, before) in told.iter() {
+fn never_down(now: &mut Counts, reported: &mut Counts) {
+    for (name, before) in reported.iter() {
         let n = now.entry(name.clone()).or_default();
         *n = (*n).max(*before);
     }
-    told.clone_from(now);
+    reported.clone_from(now);
 }
 
 /// Passes a capture on until the client says that it is enough: anything that it sends, or the end of its

@@ -66,7 +66,7 @@ impl Host {
         config.dhcp = how & 2 != 0;
         config.slaac = how & 4 != 0;
         config.duplicate_detection = how & 8 != 0;
-        config.answers = how & 16 == 0;
+        config.responds = how & 16 == 0;
         if how & 32 == 0 {
             config.addresses = ["10.0.0.1/24", "2001:db8::1/64"].map(|a| a.parse().unwrap()).into();
         }

@@ -26,11 +26,11 @@ unsafe fn outgoing<'a>(socket: &Socket, header: &msghdr) -> Result<Outgoing<'a>>
     Ok(Outgoing { to, bytes })
 }
 
-/// Tells a header what came for it.
+/// Fills a header in with what came for it.
 ///
 /// # Safety
 /// The header's pointers are null or point to what it says.
-unsafe fn tell(
+unsafe fn fill_header(
     socket: &Socket,
     header: &mut msghdr,
     incoming: &Incoming<'_>,
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn fw_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int
         }
         socket.recv_messages(&mut incoming, flags, None)?;
         // SAFETY: its name points to what it says: the header file's contract.
-        unsafe { tell(&socket, header, &incoming[0], flags) }.map(|len| len as isize)
+        unsafe { fill_header(&socket, header, &incoming[0], flags) }.map(|len| len as isize)
     })
 }
 
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn fw_recvmmsg(
         let received = socket.recv_messages(&mut incoming, flags, timeout)?;
         for (header, incoming) in headers.iter_mut().zip(&incoming).take(received) {
             // SAFETY: its name points to what it says: the header file's contract.
-            let len = unsafe { tell(&socket, &mut header.msg_hdr, incoming, flags) }?;
+            let len = unsafe { fill_header(&socket, &mut header.msg_hdr, incoming, flags) }?;
             header.msg_len = len as c_uint;
         }
         Ok(received as i32)

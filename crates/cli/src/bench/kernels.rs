@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result {
             options.pipelines.is_empty()
                 || options.pipelines.iter().any(|word| name.contains(word.as_str()))
         },
-        begins: &|name, size| progress.tell(name, size),
+        begins: &|name, size| progress.report(name, size),
     };
     if !options.json {
         heading(level)?;
@@ -104,7 +104,7 @@ impl Progress {
         Progress { terminal: std::io::stderr().is_terminal(), size: Cell::new(0) }
     }
 
-    fn tell(&self, name: &str, size: usize) {
+    fn report(&self, name: &str, size: usize) {
         if self.terminal {
             eprint!("\r\x1b[K{name}, {size} bytes");
             let _ = std::io::stderr().flush();

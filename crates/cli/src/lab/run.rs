@@ -59,12 +59,12 @@ pub fn run(options: &Run) -> Result {
     };
     let stop = crate::transfer::stop_flag()?;
     let mut bar = Bar { terminal: std::io::stderr().is_terminal(), said: None };
-    let mut tell = |progress: &Progress<'_>| {
-        bar.tell(progress);
+    let mut report = |progress: &Progress<'_>| {
+        bar.report(progress);
         !stop.load(Ordering::Relaxed)
     };
     let (mut done, mut failed, mut written) = (0u64, 0u64, Ok(()));
-    let ended = lab::run(&chosen, &plan, &records, &mut tell, &mut |experiment, outcome| {
+    let ended = lab::run(&chosen, &plan, &records, &mut report, &mut |experiment, outcome| {
         clear();
         match &outcome {
             Outcome::Done { .. } => done += 1,
@@ -122,7 +122,7 @@ struct Bar {
 }
 
 impl Bar {
-    fn tell(&mut self, progress: &Progress<'_>) {
+    fn report(&mut self, progress: &Progress<'_>) {
         let pause = Duration::from_millis(if self.terminal { 100 } else { 15_000 });
         let soon = self.said.is_some_and(|(at, index)| {
             at.elapsed() < pause && (self.terminal || index == progress.index)

@@ -22,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// waiting.
 const STEPS_UNPOLLED: u32 = 16;
 /// How often what was dropped is told, if it changed.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(10);
 /// While the server drains, how often it looks whether it may stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// While the server drains, how long a client may ask for nothing before it is let go.
@@ -201,7 +201,7 @@ pub struct Server {
     scratch: Scratch,
     clock: Clock,
     /// As it was last told, and when that was.
-    told: (Dropped, Instant),
+    logged: (Dropped, Instant),
     /// Where clients are invited that want shared memory.
     invitations: Option<Invitations>,
     /// Steps since the device was looked at.
@@ -235,7 +235,7 @@ impl Server {
             alarms_set: 0,
             scratch: Scratch::new(),
             clock: Clock::new(),
-            told: (Default::default(), Instant::ZERO),
+            logged: (Default::default(), Instant::ZERO),
             invitations: None,
             unpolled: 0,
             readmitted: 0,
@@ -286,7 +286,7 @@ impl Server {
                 self.stack.wait(timeout)?;
             }
         }
-        self.tell_drops(self.clock.now());
+        self.log_drops(self.clock.now());
         control.over.store(true, Ordering::Relaxed);
         let broken = self.served.len() + control.others();
         for id in self.served.keys() {
@@ -328,8 +328,8 @@ impl Server {
             worked |= self.turn(id, now);
         }
         self.stack.flush();
-        if now >= self.told.1 + TELL_EVERY {
-            self.tell_drops(now);
+        if now >= self.logged.1 + LOG_EVERY {
+            self.log_drops(now);
         }
         if worked && !self.timers_are_due() && self.unpolled < STEPS_UNPOLLED {
             self.unpolled += 1;
@@ -341,13 +341,14 @@ impl Server {
     }
 
     /// Tells what was dropped since the last time, by cause: somebody may be knocking.
-    fn tell_drops(&mut self, now: Instant) {
-        let told = (self.stack.dropped(), self.stack.cookies());
-        if told != self.told.0 {
-            let causes: Vec<_> = told.0.iter().map(|(cause, n)| format!("{cause}={n}")).collect();
-            tracing::info!(cookies = told.1, "dropped so far: {}", causes.join(" "));
+    fn log_drops(&mut self, now: Instant) {
+        let dropped = (self.stack.dropped(), self.stack.cookies());
+        if dropped != self.logged.0 {
+            let causes: Vec<_> =
+                dropped.0.iter().map(|(cause, n)| format!("{cause}={n}")).collect();
+            tracing::info!(cookies = dropped.1, "dropped so far: {}", causes.join(" "));
         }
-        self.told = (told, now);
+        self.logged = (dropped, now);
     }
 
     fn timers_are_due(&self) -> bool {

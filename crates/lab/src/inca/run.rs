@@ -48,16 +48,16 @@ pub struct Plan {
 ///
 /// # Errors
 /// When the wires cannot be made: not root. A measurement that fails is told and left out.
-pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
+pub fn run(plan: &Plan, report: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
     if plan.processing {
-        processing_alone(plan, tell);
+        processing_alone(plan, report);
     }
     if !(plan.messages || plan.bulk || plan.round_trip) {
         return Ok(());
     }
     let wires = Wires::new()?;
     let runner = Runner::new(&wires, plan);
-    let mut bench = Bench { plan, runner, tell };
+    let mut bench = Bench { plan, runner, report };
     for &protocol in plan.protocols.iter().filter(|_| plan.messages) {
         for &direction in &plan.directions {
             for &size in &plan.sizes {
@@ -77,11 +77,11 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) 
 }
 
 /// Protocol processing alone, by protocol and size; and XDR in the receive loop.
-fn processing_alone(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) {
+fn processing_alone(plan: &Plan, report: &mut dyn FnMut(std::result::Result<&Line, &str>)) {
     let mut one = |what: &str, size, line: Result<Option<Line>>| match line {
-        Ok(Some(line)) => tell(Ok(&line)),
+        Ok(Some(line)) => report(Ok(&line)),
         Ok(None) => {}
-        Err(e) => tell(Err(&format!("{what} {size} bytes: {e}"))),
+        Err(e) => report(Err(&format!("{what} {size} bytes: {e}"))),
     };
     for &protocol in &plan.protocols {
         for &size in &plan.sizes {
@@ -101,7 +101,7 @@ fn processing_alone(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line,
 struct Bench<'a> {
     plan: &'a Plan,
     runner: Runner<'a>,
-    tell: &'a mut dyn FnMut(std::result::Result<&Line, &str>),
+    report: &'a mut dyn FnMut(std::result::Result<&Line, &str>),
 }
 
 /// Result of a round: the rate, and both reports; none when it failed.
@@ -131,7 +131,7 @@ impl Bench<'_> {
             let (name, pair) = &pairs[(i + round) % pairs.len()];
             let result = self.runner.run(pair).map(|reports| (pair.rate(&reports), reports));
             if let Err(e) = &result {
-                (self.tell)(Err(&format!("{what}, {name}: {e}")));
+                (self.report)(Err(&format!("{what}, {name}: {e}")));
             }
             rounds.entry(name).or_default().push(result.ok());
         }
@@ -170,7 +170,7 @@ impl Bench<'_> {
         };
         line.fusewire.protocol_ns = alone.ok().map(|p| p.integrated_ns);
         columns::kernel(&mut self.runner, self.plan.rounds, &mut line, &rounds);
-        (self.tell)(Ok(&Line::Messages(line)));
+        (self.report)(Ok(&Line::Messages(line)));
     }
 
     fn bulk(&mut self, direction: Direction) {
@@ -201,7 +201,7 @@ impl Bench<'_> {
         }
         self.runner.seconds /= BULK_FACTOR;
         for api in apis {
-            (self.tell)(Ok(&Line::Bulk(bulk_line(direction, api, &rounds, &iperf))));
+            (self.report)(Ok(&Line::Bulk(bulk_line(direction, api, &rounds, &iperf))));
         }
     }
 
@@ -237,7 +237,7 @@ impl Bench<'_> {
             round_trip_ns,
             ratio_to_raw,
         };
-        (self.tell)(Ok(&Line::RoundTrip(line)));
+        (self.report)(Ok(&Line::RoundTrip(line)));
     }
 }
 

@@ -61,7 +61,7 @@ impl Stack {
                 }
                 Some(Socket::Udp(udp)) if udp.local.ip() == address => {
                     udp.error = Some(Error::NotOurs(udp.local));
-                    core.tell(index, Event::Error);
+                    core.notify(index, Event::Error);
                 }
                 _ => {}
             }

@@ -192,7 +192,7 @@ impl Stack {
             let what = format!("the kernel has no address on {name} (ip addr add … dev {name})");
             return Err(not_found(what));
         }
-        (net.answers, net.duplicate_detection) = (false, false);
+        (net.responds, net.duplicate_detection) = (false, false);
         let mut stack = Stack::new(interface, net, config, seed, now);
         let reserved = BTreeMap::new();
         stack.coexistence =
@@ -271,7 +271,7 @@ impl Stack {
         while let Some(address) = self.core.layer.poll_question(now) {
             match coexistence.ask(address) {
                 Ok(Some(mac)) => {
-                    self.core.layer.tell_neighbor(now, address, Address(mac));
+                    self.core.layer.neighbor_resolved(now, address, Address(mac));
                     is_told = true;
                 }
                 Ok(None) => {}
@@ -294,7 +294,7 @@ impl Stack {
         let Some(coexistence) = &mut self.coexistence else { return Ok(()) };
         match *change {
             Change::Neighbour(address, Some(mac)) => {
-                self.core.layer.tell_neighbor(now, address, Address(mac));
+                self.core.layer.neighbor_resolved(now, address, Address(mac));
                 self.core.layer_speaks = true;
             }
             Change::Routes => {

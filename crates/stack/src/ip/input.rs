@@ -161,7 +161,7 @@ impl Core {
                 if udp.remote == Some(remote) || carries {
                     told = true;
                     udp.fail(remote, what);
-                    self.tell(index, Event::Error);
+                    self.notify(index, Event::Error);
                 }
             }
             if !told {
@@ -339,7 +339,7 @@ impl Core {
         match result {
             Taken::Verified => {
                 self.counters.udp_messages_received += count as u64;
-                self.tell(index, Event::Readable);
+                self.notify(index, Event::Readable);
             }
             Taken::Wrong => {
                 self.dropped(Cause::Checksum);
@@ -488,7 +488,7 @@ impl Core {
         }
         match action {
             ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
-                self.answer(now, &tuple, &reply, marking);
+                self.reply(now, &tuple, &reply, marking);
             }
             ListenerAction::Accept(tcp) => {
                 self.accepted(now, index, tuple, *tcp, datagram, segment)
@@ -542,7 +542,7 @@ impl Core {
                 if let Some(listener) = self.table.listener_at(listener_index) {
                     listener.waiting.push_back(id);
                 }
-                self.tell(listener_index, Event::Acceptable);
+                self.notify(listener_index, Event::Acceptable);
             }
             Err(_) => {
                 self.dropped(Cause::TooManySockets);

@@ -10,7 +10,6 @@
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
 
-mod answers;
 mod backlog;
 mod below;
 mod changes;
@@ -26,6 +25,7 @@ mod options;
 mod output;
 mod placed;
 mod readiness;
+mod replies;
 mod ring;
 mod send;
 mod send_memory;

@@ -87,7 +87,7 @@ impl Core {
     pub(super) fn udp_fail(&mut self, id: SocketId, peer: SocketAddr, error: Error) {
         if let Ok(udp) = self.table.udp(id) {
             udp.fail(peer, error);
-            self.tell(id.index, Event::Error);
+            self.notify(id.index, Event::Error);
         }
     }
 

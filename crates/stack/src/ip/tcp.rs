@@ -107,7 +107,7 @@ pub struct Stream {
     pub over: bool,
     /// In the queue of sockets in TIME-WAIT.
     pub in_time_wait: bool,
-    told: Told,
+    reported: Reported,
     pub trace: Trace,
     /// Sums of what lies in the send ring, where the interface does not make them.
     pub sums: Option<Sums>,
@@ -124,7 +124,7 @@ pub struct Stream {
 
 /// What was last told.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct Reported {
     /// Up to where there is something to read.
     next: u64,
     recoveries: u32,
@@ -154,7 +154,7 @@ impl Stream {
             backlog: Backlog::default(),
             over: false,
             in_time_wait: false,
-            told: Told::default(),
+            reported: Reported::default(),
             trace: Trace::default(),
             sums: None,
             confirmed_at: Instant::ZERO,
@@ -549,20 +549,20 @@ impl Stream {
             }
         }
         let next = self.tcp.rcv_nxt_offset();
-        if next > self.told.next {
-            self.told.next = next;
+        if next > self.reported.next {
+            self.reported.next = next;
             events.add(Event::Readable);
         }
         let counters = self.tcp.counters();
-        let news = Told {
-            next: self.told.next,
+        let news = Reported {
+            next: self.reported.next,
             recoveries: counters.recoveries,
             timeouts: counters.timeouts,
             echoes: counters.ecn_echoes,
             marks: counters.ecn_marks,
         };
-        if news != self.told {
-            self.told = news;
+        if news != self.reported {
+            self.reported = news;
             events.add(Event::Congestion);
         }
         !self.over

@@ -1,6 +1,5 @@
 //! The IP stack: two of them over a pair of interfaces in memory, on a virtual clock.
 
-mod answers;
 mod bounds;
 mod capture;
 mod halves;
@@ -11,6 +10,7 @@ mod lossy;
 mod marking;
 mod net;
 mod placed;
+mod replies;
 mod shared;
 mod tcp;
 mod udp;

@@ -18,12 +18,12 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 mod upkeep;
 
-use super::answers::Answers;
 use super::below::Below;
 use super::coexist::Coexistence;
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
 use super::input::Direct;
 use super::output::{Offload, Output};
+use super::replies::Replies;
 use super::send::Pending;
 use super::table::{Flow, Protocol, Socket, Table};
 use crate::watch::Watch;
@@ -79,7 +79,7 @@ pub(super) struct Core {
     /// Connections whose next hop is being asked for.
     resolving: Vec<u32>,
     /// Answers that wait for the same.
-    pub answers: Answers,
+    pub replies: Replies,
     resolve_at: Option<Instant>,
     /// The IP layer's, when it was last looked at.
     generation: u64,
@@ -141,7 +141,7 @@ impl Stack {
             eventful: VecDeque::with_capacity(max),
             time_wait: VecDeque::new(),
             resolving: Vec::new(),
-            answers: Answers::new(),
+            replies: Replies::new(),
             resolve_at: None,
             generation: 0,
             staged: Vec::new(),

@@ -20,7 +20,7 @@ const R1: u8 = 3;
 impl Core {
     /// There is an event for a socket's owner.
     #[inline]
-    pub(in crate::ip) fn tell(&mut self, index: u32, event: Event) {
+    pub(in crate::ip) fn notify(&mut self, index: u32, event: Event) {
         let slot = &mut self.table.slots[index as usize];
         slot.events.add(event);
         if !slot.eventful {
@@ -278,7 +278,7 @@ impl Core {
     /// What waited for the MAC address of its next hop tries again.
     pub(super) fn retry_resolving(&mut self, now: Instant) {
         self.resolve_at = None;
-        self.retry_answers(now);
+        self.retry_replies(now);
         while let Some(index) = self.resolving.pop() {
             self.table.slots[index as usize].resolving = false;
             self.mark(index);
@@ -326,7 +326,7 @@ impl Core {
                 .and_then(|listener| listener.machines[family].as_mut())
                 .and_then(|machine| machine.poll_transmit(now))
             {
-                self.answer(now, &tuple, &header, marking);
+                self.reply(now, &tuple, &header, marking);
             }
         }
         self.schedule_listener(index);
