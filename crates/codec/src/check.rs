@@ -44,7 +44,7 @@ pub fn integer(value: &Integer<'_>, ranges: &[(i128, i128)]) -> Result<(), Probl
 /// # Errors
 /// It is wider.
 #[inline]
-pub fn narrowed<T: TryFrom<i128>>(value: &Integer<'_>) -> Result<T, Problem> {
+pub fn machine_integer<T: TryFrom<i128>>(value: &Integer<'_>) -> Result<T, Problem> {
     let bytes = value.as_be_bytes().len();
     let too_wide = Problem::IntegerTooWide { bytes };
     if bytes > 16 {

@@ -207,7 +207,7 @@ impl Layer {
     /// from now on.
     pub fn accept_too_big(&mut self, now: Instant, error: &PathError) {
         if let PathErrorKind::TooBig { mtu } = error.kind {
-            self.path_mtus.narrow(now, error.remote, mtu);
+            self.path_mtus.reduce(now, error.remote, mtu);
         }
     }
 

@@ -93,7 +93,7 @@ impl PathMtus {
     }
 
     /// Whether "too big" with this MTU can be honest, of a packet of `sent_len` bytes, where packets of up to
-    /// `current` go: it makes the path narrower, though not too narrow, and the packet was larger. What an old
+    /// `current` go: it makes the path's MTU smaller, though not too small, and the packet was larger. What an old
     /// router did not say comes from the packet's size.
     pub fn judge(v6: bool, mtu: usize, sent_len: usize, current: usize) -> Option<usize> {
         let mtu = if mtu == 0 && !v6 { plateau_below(sent_len) } else { mtu };
@@ -102,7 +102,7 @@ impl PathMtus {
     }
 
     /// Packets to `remote` must not be larger than `mtu`.
-    pub fn narrow(&mut self, now: Instant, remote: IpAddr, mtu: usize) {
+    pub fn reduce(&mut self, now: Instant, remote: IpAddr, mtu: usize) {
         let least = if remote.is_ipv6() { MIN_V6 } else { MIN_V4 };
         let until = now + MAX_AGE;
         let entry = self.place(now, remote);
@@ -118,7 +118,7 @@ impl PathMtus {
     }
 
     /// A packet of `len` bytes did not arrive, as far as the transport can tell. True when too many did
-    /// not: the path is taken to be narrower.
+    /// not: the path is taken to have a smaller MTU.
     pub fn lost(&mut self, now: Instant, remote: IpAddr, len: usize) -> bool {
         let least = if remote.is_ipv6() { MIN_V6 } else { MIN_V4 };
         if len <= least {
@@ -128,7 +128,7 @@ impl PathMtus {
         entry.losses = entry.losses.saturating_add(1);
         let black_hole = entry.losses >= BLACK_HOLE_LOSSES;
         if black_hole {
-            self.narrow(now, remote, plateau_below(len).max(least));
+            self.reduce(now, remote, plateau_below(len).max(least));
         }
         black_hole
     }
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn narrows_never_widens_and_forgets_after_ten_minutes() {
+    fn falls_never_rises_and_forgets_after_ten_minutes() {
         let mut paths = paths(8);
         let t = Instant::from_ms(5);
-        paths.narrow(t, peer(1), 1400);
-        paths.narrow(t, peer(1), 1450);
+        paths.reduce(t, peer(1), 1400);
+        paths.reduce(t, peer(1), 1450);
         let known = |paths: &PathMtus| paths.lookup(peer(1)).map(|k| (k.mtu, k.may_fragment));
         assert_eq!(known(&paths), Some((1400, false)));
-        paths.narrow(t, peer(1), 100);
+        paths.reduce(t, peer(1), 100);
         assert_eq!(known(&paths), Some((MIN_V4, true)));
         let end = t + Duration::from_secs(600);
         assert_eq!(paths.poll_timeout(), Some(end));
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(known(&paths), None);
         assert!(paths.changes() > changes && paths.poll_timeout().is_none());
         let v6 = "2001:db8::1".parse().unwrap();
-        paths.narrow(t, v6, 1000);
+        paths.reduce(t, v6, 1000);
         assert_eq!(paths.lookup(v6), Some(Known { mtu: MIN_V6, may_fragment: true }));
     }
 
@@ -247,7 +247,7 @@ mod tests {
     fn bounded() {
         let mut paths = paths(64);
         for n in 0..10_000 {
-            paths.narrow(Instant::from_ms(n.into()), peer(n), 1400);
+            paths.reduce(Instant::from_ms(n.into()), peer(n), 1400);
         }
         assert_eq!(paths.entries.len(), 64);
         assert!(paths.lookup(peer(9_999)).is_some());

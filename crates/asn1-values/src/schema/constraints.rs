@@ -22,7 +22,7 @@ impl Constraints {
         allowed::of_type(world, ty, &mut self.allowed);
         for constraint in &ty.ty.constraints {
             if let ConstraintKind::Set(spec) = &constraint.kind {
-                self.real = self.real.narrowed(real_form(world, spec, &ty.env));
+                self.real = self.real.or_known(real_form(world, spec, &ty.env));
             }
         }
     }

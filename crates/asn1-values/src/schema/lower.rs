@@ -395,7 +395,7 @@ fn component_name(member: &AstMember<'_>, n: usize) -> String {
 
 impl RealForm {
     /// The form of components' bounds (X.696, 12.1): mantissa below 2^24 or 2^53, base 2, and the exponents.
-    pub(super) fn narrowed(self, other: RealForm) -> RealForm {
+    pub(super) fn or_known(self, other: RealForm) -> RealForm {
         if other == RealForm::Any { self } else { other }
     }
 }

@@ -265,7 +265,7 @@ impl<'w, 'a> Lower<'w, 'a> {
         owner: DefId,
         hint: &str,
     ) -> (Kind, Vec<WireTag>) {
-        if let Some(kind) = self.narrowed(ty, limits) {
+        if let Some(kind) = self.machine_integer(ty, limits) {
             return (kind, vec![super::tags::universal(2)]);
         }
         let mut ty = ty.clone();
@@ -293,7 +293,7 @@ impl<'w, 'a> Lower<'w, 'a> {
     }
 
     /// The type of an INTEGER that is given its width where it is used, and not where it is defined.
-    fn narrowed(&self, ty: &Ty<'a>, limits: &Limits) -> Option<Kind> {
+    fn machine_integer(&self, ty: &Ty<'a>, limits: &Limits) -> Option<Kind> {
         let TypeKind::Reference(_) = &ty.ty.kind else { return None };
         let Base::Known(base) = self.world.base(ty) else { return None };
         let is_plain = matches!(&base.ty.kind, TypeKind::Integer(names) if names.is_empty());

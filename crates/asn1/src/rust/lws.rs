@@ -7,7 +7,7 @@ use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
 use super::limits::Limits;
 use super::model::*;
 use super::oer::groups;
-use super::plain::{bits_as_octets, fixed, narrowed, of_its_width};
+use super::plain::{bits_as_octets, fixed, machine_integer, of_its_width};
 use super::write::{Writer, type_range};
 
 /// The light-weight syntax, one codec for words of every size.
@@ -37,7 +37,7 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
             Form::new(format!("to.octets_fixed({reference})"), format!("from.octets_fixed({n})"))
         }
         What::Bits => bits_as_octets(limits, at, "octets_fixed"),
-        What::Wide => narrowed("lws", limits, at, true),
+        What::Wide => machine_integer("lws", limits, at, true),
         What::Number(path) => of_its_width("lws", limits, path, at),
         What::Real | What::Text(_) => None,
     }

@@ -8,7 +8,7 @@ use super::checks::character_width;
 use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
 use super::limits::Limits;
 use super::model::*;
-use super::plain::{are_whole, cast, fixed, narrowed, of_its_width};
+use super::plain::{are_whole, cast, fixed, machine_integer, of_its_width};
 use super::write::Writer;
 
 /// The octet encoding rules, and the canonical ones.
@@ -44,7 +44,7 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
             let put = format!("{}.and_then(|()| to.bits_fixed({reference}))", are_whole(n, at));
             Form::new(put, format!("from.bits_fixed({n})"))
         }
-        What::Wide => narrowed("oer", limits, at, true).or_else(|| {
+        What::Wide => machine_integer("oer", limits, at, true).or_else(|| {
             let put = format!("to.natural_wide({reference})");
             is_natural.then_some(Form { put, take: "from.natural_wide()".to_owned() })
         }),

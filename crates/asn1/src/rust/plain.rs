@@ -157,7 +157,7 @@ pub fn bits_as_octets(limits: &Limits, at: &Place, put: &str) -> Option<Form> {
 
 /// An INTEGER whose Rust type holds every number, as one of the machine: its bounds were given where the type is used,
 /// and it is a struct around a value. `has_fixed`: what has no bounds has another form than 64 bits with a sign.
-pub fn narrowed(module: &str, limits: &Limits, at: &Place, has_fixed: bool) -> Option<Form> {
+pub fn machine_integer(module: &str, limits: &Limits, at: &Place, has_fixed: bool) -> Option<Form> {
     let path = fitting(limits.values.low()?, limits.values.high()?)?;
     let convert = match path {
         "u64" => "types::Integer::from_u64",
@@ -173,7 +173,7 @@ pub fn narrowed(module: &str, limits: &Limits, at: &Place, has_fixed: bool) -> O
     let reference = &at.reference;
     Form::new(
         format!(
-            "codec::check::narrowed::<{path}>({reference}).map_err(|problem| to.error(problem)).and_then(|n| {put})"
+            "codec::check::machine_integer::<{path}>({reference}).map_err(|problem| to.error(problem)).and_then(|n| {put})"
         ),
         format!("{take}.map({convert})"),
     )

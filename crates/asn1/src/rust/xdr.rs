@@ -7,7 +7,7 @@ use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
 use super::limits::Limits;
 use super::model::*;
 use super::oer::groups;
-use super::plain::{at_most, bits_as_octets, fixed, narrowed};
+use super::plain::{at_most, bits_as_octets, fixed, machine_integer};
 use super::write::Writer;
 use crate::ast::TagClass;
 
@@ -56,7 +56,7 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
             }
         },
         What::Bits => bits_as_octets(limits, at, "opaque_fixed"),
-        What::Wide => narrowed("xdr", limits, at, false),
+        What::Wide => machine_integer("xdr", limits, at, false),
         What::Real if limits.binary == Some(32) => {
             Form::new(format!("to.float(({value}) as f32)"), "from.float().map(f64::from)")
         }

@@ -211,7 +211,7 @@ impl Core {
         let Some((index, stream)) = self.quoted(error, local, remote) else {
             return self.dropped(Cause::IcmpStray);
         };
-        stream.narrowed = true;
+        stream.mtu_fell = true;
         self.layer.accept_too_big(now, error);
         self.mark(index);
     }

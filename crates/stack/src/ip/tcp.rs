@@ -118,7 +118,7 @@ pub struct Stream {
     /// Timeouts that the path was told of.
     pub timeouts: u32,
     /// What is in flight does not fit the path.
-    pub narrowed: bool,
+    pub mtu_fell: bool,
     pub level: Level,
 }
 
@@ -160,7 +160,7 @@ impl Stream {
             confirmed_at: Instant::ZERO,
             confirmed: 0,
             timeouts: 0,
-            narrowed: false,
+            mtu_fell: false,
             level,
         }
     }

@@ -87,7 +87,7 @@ impl Core {
                     stream.tcp.set_send_mss(mss(via.mtu, remote.is_ipv4()));
                 }
                 stream.via = Some(via);
-                if std::mem::take(&mut stream.narrowed) {
+                if std::mem::take(&mut stream.mtu_fell) {
                     stream.tcp.resend_all(now);
                 }
                 let una = stream.tcp.snd_una_offset();
@@ -301,7 +301,7 @@ impl Core {
                     if let (Some(via), State::Established) = (stream.via, stream.tcp.state())
                         && self.layer.path_lost(now, via.destination, via.mtu)
                     {
-                        stream.narrowed = true;
+                        stream.mtu_fell = true;
                     }
                 }
                 let orphan = stream.orphaned.is_some_and(|at| at <= now);
