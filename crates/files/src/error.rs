@@ -187,7 +187,7 @@ pub enum Violation {
     DataScattered,
     /// A hash where none belongs, or a second one.
     #[error("hash at byte {at}, which ends no block that needs one")]
-    Sum {
+    Hash {
         /// Where.
         at: u64,
     },

@@ -12,10 +12,10 @@
 //! the run begins another one, in the same place, after the run was handed on.
 
 use crate::Element;
+use crate::blocks::BlockHash;
 use crate::channel::{Channel, MAX_ADU_LEN, Received};
 use crate::error::{Error, Violation};
 use crate::message::{DATA_HEADER_LEN, DataHeader, HOLE, Hole, Prefix};
-use crate::sum::BlockSum;
 
 /// Bytes of contents that are collected before they are hashed and written. Half of the second-level cache of
 /// the machines at hand.
@@ -60,7 +60,7 @@ pub(crate) trait Receiver {
     fn element(&self) -> Element;
 
     /// Contents, and the hash of the block that they end, if one came.
-    fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error>;
+    fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error>;
 
     /// A hole.
     fn hole(&mut self, hole: Hole) -> Result<(), Error>;
@@ -203,7 +203,7 @@ impl Intake {
             return Err(Violation::DataLength { expected, found }.into());
         }
         let tail = &self.buffer[self.end + contents_len..self.end + behind_header];
-        let sum = data.tail(tail, element)?;
+        let hash = data.tail(tail, element)?;
         let continues = self.run.is_some_and(|run| {
             run.xid == data.xid
                 && run.copy == data.copy
@@ -218,7 +218,7 @@ impl Intake {
             }
         }
         self.end += contents_len;
-        if sum.is_some() { self.hand_on(receiver, sum) } else { Ok(()) }
+        if hash.is_some() { self.hand_on(receiver, hash) } else { Ok(()) }
     }
 
     /// An ADU of `len` bytes lies at the slot, but for its first bytes, which are in `header`.
@@ -239,8 +239,12 @@ impl Intake {
         receiver.message(prefix, bytes)
     }
 
-    fn hand_on(&mut self, receiver: &mut dyn Receiver, sum: Option<BlockSum>) -> Result<(), Error> {
+    fn hand_on(
+        &mut self,
+        receiver: &mut dyn Receiver,
+        hash: Option<BlockHash>,
+    ) -> Result<(), Error> {
         let Some(run) = self.run.take() else { return Ok(()) };
-        receiver.contents(run, &self.buffer[self.end - run.len..self.end], sum)
+        receiver.contents(run, &self.buffer[self.end - run.len..self.end], hash)
     }
 }

@@ -10,6 +10,7 @@
 //! receive the ADUs are opened end to end into the same kind of buffer, hashed and written from there.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod budget;
 mod bundle;
 pub mod channel;
@@ -29,9 +30,9 @@ mod rate;
 pub mod server;
 mod source;
 mod state;
-mod sum;
 mod target;
 
+pub use blocks::BLOCK_LEN;
 pub use channel::{Channel, ChannelError, Received, Sent};
 pub use element::Element;
 pub use error::{Error, Violation};
@@ -39,7 +40,6 @@ pub use inbox::Scratch;
 pub use meta::{Entry, Kind, Meta, Time, Version};
 pub use name::{PathError, RemotePath, Shown, is_deceptive};
 pub use rate::Rate;
-pub use sum::BLOCK_LEN;
 
 /// What a turn of a machine did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,20 +8,20 @@
 //! So the read is one `pread`, the hash runs over one long piece, and every header still lies directly before
 //! its contents.
 
+use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, is_bordered};
 use crate::channel::{Channel, ChannelError, Sent};
 use crate::inbox::WINDOW_LEN;
 use crate::message::{Code, DATA_HEADER_LEN, DataHeader, Hole};
 use crate::meta::Meta;
-use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, is_bordered};
 use crate::{Element, Error};
 use cap_std::fs::File;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::ops::Range;
 
-const SUM_LEN: usize = 32;
+const HASH_LEN: usize = 32;
 /// Room behind the last contents of a block: fill and hash.
-const TAIL_LEN: usize = 8 + SUM_LEN;
+const TAIL_LEN: usize = 8 + HASH_LEN;
 /// Least bytes of contents in a message, whatever was asked for.
 const CHUNK_LEN_MIN: usize = 128;
 
@@ -60,7 +60,7 @@ pub(crate) struct Outgoing {
     /// The piece between holes, or the hole, that was found last.
     extent: Extent,
     /// The hash of the block that ends at `position`, in a hole, not yet sent.
-    owed: Option<BlockSum>,
+    owed: Option<BlockHash>,
 }
 
 #[derive(Clone, Debug)]
@@ -213,7 +213,7 @@ impl Outgoing {
             let hasher = self.hasher.get_or_insert_with(|| BlockHasher::new(index));
             hasher.update_zeros(end - (index * BLOCK_LEN + hasher.count()));
             if end == block_end {
-                self.owed = self.hasher.take().map(|hasher| hasher.sum());
+                self.owed = self.hasher.take().map(|hasher| hasher.hash());
             }
         }
         self.position = end;
@@ -226,17 +226,17 @@ impl Outgoing {
         channel: &mut C,
         element: Element,
     ) -> Result<bool, ChannelError> {
-        let Some(sum) = self.owed else { return Ok(true) };
+        let Some(hash) = self.owed else { return Ok(true) };
         let header = DataHeader {
             xid: self.xid,
             copy: self.copy,
             position: self.position,
             len: 0,
-            sum: true,
+            hash: true,
         };
-        let mut message = [0; DATA_HEADER_LEN + SUM_LEN];
+        let mut message = [0; DATA_HEADER_LEN + HASH_LEN];
         message[..DATA_HEADER_LEN].copy_from_slice(&header.emit(element));
-        message[DATA_HEADER_LEN..].copy_from_slice(&sum);
+        message[DATA_HEADER_LEN..].copy_from_slice(&hash);
         let taken = channel.send(&message)? == Sent::Taken;
         if taken {
             self.owed = None;
@@ -292,17 +292,17 @@ impl Outgoing {
                 copy: self.copy,
                 position: self.position,
                 len: n as u32,
-                sum: last,
+                hash: last,
             };
             let start = DATA_HEADER_LEN + at;
             buffer[start - DATA_HEADER_LEN..start].copy_from_slice(&header.emit(element));
             let mut end = start + n;
             let fill = element.fill_len(n);
             if last {
-                let sum = self.hasher.as_ref().map(BlockHasher::sum).unwrap_or_default();
+                let hash = self.hasher.as_ref().map(BlockHasher::hash).unwrap_or_default();
                 buffer[end..end + fill].fill(0);
-                buffer[end + fill..end + fill + SUM_LEN].copy_from_slice(&sum);
-                end += fill + SUM_LEN;
+                buffer[end + fill..end + fill + HASH_LEN].copy_from_slice(&hash);
+                end += fill + HASH_LEN;
             } else if fill != 0 {
                 // Only the end of an extent in the middle of a block is not a multiple of the unit.
                 buffer[end..end + fill].fill(0);

@@ -7,9 +7,9 @@
 //! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
 
 use crate::Error;
+use crate::blocks::{BlockHash, block_count};
 use crate::message::Code;
 use crate::meta::Version;
-use crate::sum::{BlockSum, block_count};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Identity {
 }
 
 /// A record and the blocks that it tells of.
-pub(crate) type Opened = (State, Vec<(u64, BlockSum)>);
+pub(crate) type Opened = (State, Vec<(u64, BlockHash)>);
 
 /// The record, open for appending.
 #[derive(Debug)]
@@ -73,10 +73,10 @@ impl State {
         let mut kept_len = 0;
         if bytes.get(..40) == Some(&identity.header()) {
             for record in bytes[40..].chunks_exact(RECORD_LEN) {
-                if let (Some(index), Some(sum)) =
+                if let (Some(index), Some(hash)) =
                     (record.first_chunk::<8>(), record.last_chunk::<32>())
                 {
-                    blocks.insert(u64::from_be_bytes(*index), *sum);
+                    blocks.insert(u64::from_be_bytes(*index), *hash);
                 }
             }
             // A crash can have cut the last record short.
@@ -91,10 +91,10 @@ impl State {
     }
 
     /// Block `index` is in the partial file.
-    pub(crate) fn append(&mut self, index: u64, sum: &BlockSum) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, index: u64, hash: &BlockHash) -> Result<(), Error> {
         let mut record = [0; RECORD_LEN];
         record[..8].copy_from_slice(&index.to_be_bytes());
-        record[8..].copy_from_slice(sum);
+        record[8..].copy_from_slice(hash);
         self.file.write_all(&record).map_err(|e| Error::os("keep the record of", &self.name, e))
     }
 }

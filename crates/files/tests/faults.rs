@@ -313,12 +313,12 @@ fn entry(depth: u32, name: &[u8], kind: Kind, target: &[u8]) -> Entry {
 #[test]
 fn a_server_that_lies_about_contents_is_found_out() {
     type Answer = fn(u32) -> Vec<Vec<u8>>;
-    let sum = |bytes: &[u8]| {
+    let hash = |bytes: &[u8]| {
         use blake3::hazmat::HasherExt;
         blake3::Hasher::new().update(bytes).finalize_non_root()
     };
     let right = |xid: u32| {
-        vec![data(xid, 0, b"1234", Some(sum(b"1234"))), reply(xid, &Reply::Done { grew: false })]
+        vec![data(xid, 0, b"1234", Some(hash(b"1234"))), reply(xid, &Reply::Done { grew: false })]
     };
     let cases: [(Answer, &str); 9] = [
         (|xid| vec![data(xid, 0, b"1234", Some([1; 32]))], "another hash"),

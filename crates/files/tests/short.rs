@@ -34,7 +34,7 @@ fn file(path: &[u8], size: u64, replace: bool) -> Request {
     })
 }
 
-fn sum(contents: &[u8]) -> [u8; 32] {
+fn hash(contents: &[u8]) -> [u8; 32] {
     use blake3::hazmat::HasherExt as _;
     blake3::Hasher::new().update(contents).finalize_non_root()
 }
@@ -45,7 +45,7 @@ fn put(raw: &mut Raw, path: &[u8], contents: &[u8], replace: bool) -> Vec<Reply>
     let [Reply::Created { .. }] = created.as_slice() else { return created };
     let xid = raw.xid;
     if !contents.is_empty() {
-        raw.send(&data(xid, 0, contents, Some(sum(contents))));
+        raw.send(&data(xid, 0, contents, Some(hash(contents))));
     }
     raw.ask(Request::Commit { of: xid })
 }
@@ -59,7 +59,7 @@ fn nothing_is_seen_before_the_commit_and_nothing_is_left_without_one() {
         raw.ask(file(b"x", 5, true));
         raw.ask(file(b"y", 5, true));
         for xid in [1, 2] {
-            raw.send(&data(xid, 0, b"after", Some(sum(b"after"))));
+            raw.send(&data(xid, 0, b"after", Some(hash(b"after"))));
         }
         assert_eq!(raw.replies().unwrap(), []);
         assert_eq!(fs::read_dir(&served).unwrap().count(), 1, "something can be seen");
@@ -81,14 +81,14 @@ fn nothing_is_seen_before_the_commit_and_nothing_is_left_without_one() {
 fn pieces_in_any_order_and_holes_become_the_same_file() {
     let (_dir, served) = served();
     let contents = bytes(5000, 3);
-    let whole = sum(&contents);
+    let whole = hash(&contents);
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
         let mut raw = Raw::new(&share(&served, true));
         raw.ask(file(b"x", 5000, true));
         for n in order {
             let piece = n * 2000..((n + 1) * 2000).min(5000);
-            let sum = (piece.end == 5000).then_some(whole);
-            raw.send(&data(1, piece.start as u64, &contents[piece], sum));
+            let hash = (piece.end == 5000).then_some(whole);
+            raw.send(&data(1, piece.start as u64, &contents[piece], hash));
         }
         assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
         assert_eq!(fs::read(served.join("x")).unwrap(), contents, "{order:?}");
@@ -110,7 +110,7 @@ fn another_hash_is_another_file_and_is_not_stored() {
     fs::write(served.join("x"), b"before").unwrap();
     let mut raw = Raw::new(&share(&served, true));
     raw.ask(file(b"x", 5, true));
-    raw.send(&data(1, 0, b"after", Some(sum(b"other"))));
+    raw.send(&data(1, 0, b"after", Some(hash(b"other"))));
     let replies = raw.replies().unwrap();
     assert!(matches!(replies[..], [Reply::Failed { code: Code::WrongHash, .. }]), "{replies:?}");
     assert_eq!(raw.code(Request::Commit { of: 1 }), Code::BadRequest);
@@ -146,7 +146,7 @@ fn only_files_and_links_are_replaced_and_only_by_leave() {
     // One that came to be while the contents were on their way.
     raw.ask(file(b"late", 5, false));
     let xid = raw.xid;
-    raw.send(&data(xid, 0, b"after", Some(sum(b"after"))));
+    raw.send(&data(xid, 0, b"after", Some(hash(b"after"))));
     fs::write(served.join("late"), b"somebody else's").unwrap();
     assert_eq!(raw.code(Request::Commit { of: xid }), Code::Exists);
     assert_eq!(fs::read(served.join("late")).unwrap(), b"somebody else's");
@@ -180,8 +180,8 @@ fn many_come_in_few_messages_and_one_that_fails_harms_no_other() {
     let rest: Vec<_> = (1..20)
         .flat_map(|n| {
             let bytes = &contents(n)[..n as usize];
-            let sum = if n == 7 { [0; 32] } else { sum(bytes) };
-            [data(n, 0, bytes, Some(sum)), message(100 + n, &Request::Commit { of: n })]
+            let hash = if n == 7 { [0; 32] } else { hash(bytes) };
+            [data(n, 0, bytes, Some(hash)), message(100 + n, &Request::Commit { of: n })]
         })
         .collect();
     raw.send(&bundle(&rest));
@@ -287,7 +287,7 @@ fn what_is_begun_is_bounded_and_open_files_are_more_so() {
     let mut raw = Raw::new(&share);
     assert_eq!(create(&mut raw, 250), 250);
     for n in 1..=250 {
-        raw.send(&data(n, 0, b"after", Some(sum(b"after"))));
+        raw.send(&data(n, 0, b"after", Some(hash(b"after"))));
         let commit = Request::Commit { of: n };
         raw.send(&fusewire_files::message::emit(250 + n, &commit, OCTETS).unwrap());
     }
@@ -298,7 +298,7 @@ fn what_is_begun_is_bounded_and_open_files_are_more_so() {
     let mut raw = Raw::new(&share);
     assert_eq!(create(&mut raw, 200), 200);
     for n in 1..=200 {
-        raw.send(&data(n, 0, b"after", Some(sum(b"after"))));
+        raw.send(&data(n, 0, b"after", Some(hash(b"after"))));
     }
     raw.replies().unwrap();
     assert_eq!(open_files(&served.canonicalize().unwrap()), 64);

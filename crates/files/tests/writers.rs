@@ -45,7 +45,7 @@ fn touch(path: &[u8], mode: u32) -> Request {
     Request::Touch { path: path.to_vec(), meta: Meta { mode, ..meta(Kind::Folder, 0) } }
 }
 
-fn sum(block: u64, contents: &[u8]) -> [u8; 32] {
+fn hash(block: u64, contents: &[u8]) -> [u8; 32] {
     use blake3::hazmat::HasherExt as _;
     blake3::Hasher::new().set_input_offset(block << 20).update(contents).finalize_non_root()
 }
@@ -54,8 +54,8 @@ fn sum(block: u64, contents: &[u8]) -> [u8; 32] {
 fn block(raw: &mut Raw, xid: u32, index: u64, contents: &[u8]) {
     let last = contents.len().saturating_sub(1) / (64 << 10);
     for (n, piece) in contents.chunks(64 << 10).enumerate() {
-        let sum = (n == last).then(|| sum(index, contents));
-        raw.send(&data(xid, (index << 20) + ((n as u64) << 16), piece, sum));
+        let hash = (n == last).then(|| hash(index, contents));
+        raw.send(&data(xid, (index << 20) + ((n as u64) << 16), piece, hash));
     }
 }
 
@@ -374,7 +374,7 @@ fn all_sessions_together_take_bounded_memory_and_each_can_work() {
             .collect();
         assert_eq!(raw.replies().unwrap(), []);
         for xid in xids {
-            raw.send(&data(xid, 2, b"34", Some(sum(0, b"1234"))));
+            raw.send(&data(xid, 2, b"34", Some(hash(0, b"1234"))));
             assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
         }
     }

@@ -79,7 +79,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         for reply in &replies {
             seeds.push(emitted(message::emit(5, reply, Element::Octets), unit));
         }
-        let data = DataHeader { xid: 5, copy: 1, position: 4096, len: 100, sum: true };
+        let data = DataHeader { xid: 5, copy: 1, position: 4096, len: 100, hash: true };
         seeds.push([&[first][..], &data.emit(Element::Octets)].concat());
         let hole = Hole { xid: 5, copy: 1, position: 4096, len: 1 << 30 };
         seeds.push([&[first][..], &hole.emit(Element::Octets)].concat());

@@ -222,20 +222,20 @@ impl Asked {
     fn contents(&self, choices: &mut Choices<'_>, element: Element) -> Vec<u8> {
         let (position, bits) = (u64::from(choices.u16()) << 6, choices.u8());
         let len = if bits & 2 == 0 { size(choices).min(1 << 11) } else { u64::from(choices.u8()) };
-        let (xid, sum) = (self.earlier(choices), bits & 1 == 1);
-        let header = DataHeader { xid, copy: 0, position, len: len as u32, sum };
+        let (xid, hash) = (self.earlier(choices), bits & 1 == 1);
+        let header = DataHeader { xid, copy: 0, position, len: len as u32, hash };
         let mut adu = header.emit(element).to_vec();
         adu.resize(adu.len() + len as usize, choices.u8());
         adu.resize(header.message_len(element) as usize, 0);
-        if sum {
+        if hash {
             use blake3::hazmat::HasherExt as _;
             let contents = &adu[message::DATA_HEADER_LEN..][..len as usize];
             let mut hasher = blake3::Hasher::new();
             // There is no hash of nothing.
             let contents = if len == 0 { b"-" } else { contents };
-            let sum = hasher.update(contents).finalize_non_root();
-            let at = adu.len() - sum.len();
-            adu[at..].copy_from_slice(&sum);
+            let hash = hasher.update(contents).finalize_non_root();
+            let at = adu.len() - hash.len();
+            adu[at..].copy_from_slice(&hash);
         }
         adu
     }

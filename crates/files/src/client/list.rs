@@ -2,12 +2,12 @@
 
 use super::Asker;
 use super::listing::Listing;
+use crate::blocks::BlockHash;
 use crate::channel::{Channel, MAX_ADU_LEN};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Hole, Prefix, Reply, Request};
 use crate::meta::{Entry, Kind};
-use crate::sum::BlockSum;
 use crate::{Element, RemotePath, Scratch, Turn};
 
 /// Entries asked for at a time.
@@ -144,7 +144,7 @@ impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
         self.asker.element
     }
 
-    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
+    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockHash>) -> Result<(), Error> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
 

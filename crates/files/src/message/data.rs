@@ -9,8 +9,8 @@
 //! eight bytes instead of four.
 
 use crate::Element;
+use crate::blocks::BlockHash;
 use crate::error::Violation;
-use crate::sum::BlockSum;
 use fusewire_codec::{Error as CodecError, Problem};
 
 /// Bytes of the header of a data message.
@@ -20,8 +20,8 @@ pub const DATA: u32 = 16;
 /// The kind of a message that stands for zeros.
 pub const HOLE: u32 = 17;
 
-const FLAG_SUM: u32 = 1;
-const SUM_LEN: usize = 32;
+const FLAG_HASH: u32 = 1;
+const HASH_LEN: usize = 32;
 
 /// The header of a data message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct DataHeader {
     /// Bytes of contents.
     pub len: u32,
     /// The contents end a block, and the hash of the block follows.
-    pub sum: bool,
+    pub hash: bool,
 }
 
 /// Bytes of the file from `position` on are zero, `len` of them: nothing is sent for them.
@@ -70,7 +70,7 @@ impl DataHeader {
         put(&mut to, 0, self.xid);
         put(&mut to, 4, DATA);
         put(&mut to, 8, self.copy);
-        put(&mut to, 12, if self.sum { FLAG_SUM } else { 0 });
+        put(&mut to, 12, if self.hash { FLAG_HASH } else { 0 });
         to[16..24].copy_from_slice(&self.position.to_be_bytes());
         put(&mut to, 28, self.len);
         element.swap(&mut to);
@@ -91,7 +91,7 @@ impl DataHeader {
             return Ok(None);
         }
         let flags = word(&from, 12);
-        if flags & !FLAG_SUM != 0 {
+        if flags & !FLAG_HASH != 0 {
             return Err(Problem::Value { value: flags.into(), field: "flags" }.at(12));
         }
         let zero = word(&from, 24);
@@ -103,15 +103,15 @@ impl DataHeader {
             copy: word(&from, 8),
             position: hyper(&from, 16),
             len: word(&from, 28),
-            sum: flags & FLAG_SUM != 0,
+            hash: flags & FLAG_HASH != 0,
         }))
     }
 
     /// Bytes of the whole message.
     pub fn message_len(&self, element: Element) -> u64 {
         let len = self.len as usize;
-        let sum = if self.sum { SUM_LEN } else { 0 };
-        (DATA_HEADER_LEN + element.fill_len(len) + sum) as u64 + u64::from(self.len)
+        let hash = if self.hash { HASH_LEN } else { 0 };
+        (DATA_HEADER_LEN + element.fill_len(len) + hash) as u64 + u64::from(self.len)
     }
 
     /// What follows the contents, `tail` being the message from their end: checks the fill and gives the hash.
@@ -122,7 +122,7 @@ impl DataHeader {
         &self,
         tail: &[u8],
         element: Element,
-    ) -> Result<Option<BlockSum>, crate::Error> {
+    ) -> Result<Option<BlockHash>, crate::Error> {
         let fill = element.fill_len(self.len as usize);
         let expected = self.message_len(element);
         let found = (DATA_HEADER_LEN + tail.len()) as u64 + u64::from(self.len);

@@ -113,7 +113,8 @@ fn kinds_are_disjoint() {
 
 #[test]
 fn the_pipelines_swap_makes_it_xdr() {
-    let header = DataHeader { xid: 1, copy: 2, position: 0x0102_0304_0506_0708, len: 3, sum: true };
+    let header =
+        DataHeader { xid: 1, copy: 2, position: 0x0102_0304_0506_0708, len: 3, hash: true };
     let octets = header.emit(Element::Octets);
     let expected: [u8; 32] = [
         0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0,
@@ -137,7 +138,7 @@ fn the_pipelines_swap_makes_it_xdr() {
 
 #[test]
 fn illegal_data_headers_are_refused() {
-    let header = DataHeader { xid: 1, copy: 0, position: 0, len: 5, sum: true };
+    let header = DataHeader { xid: 1, copy: 0, position: 0, len: 5, hash: true };
     for at in [12, 24] {
         let mut bytes = header.emit(Element::Octets);
         bytes[at] = 1;
@@ -150,8 +151,8 @@ fn illegal_data_headers_are_refused() {
     let mut filled = tail;
     filled[1] = 1;
     assert!(header.tail(&filled, Element::Octets).is_err());
-    let no_sum = DataHeader { sum: false, ..header };
-    assert_eq!(no_sum.tail(&tail[..3], Element::Octets).unwrap(), None);
+    let no_hash = DataHeader { hash: false, ..header };
+    assert_eq!(no_hash.tail(&tail[..3], Element::Octets).unwrap(), None);
 }
 
 #[test]

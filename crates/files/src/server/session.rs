@@ -3,6 +3,7 @@
 use super::Share;
 use super::list::Listing;
 use super::store::Uploads;
+use crate::blocks::{BlockHash, is_bordered};
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::error::{Error, Violation};
@@ -12,7 +13,6 @@ use crate::message::{self, Code, Hole, Prefix, Read, Reply, Request};
 use crate::meta::{Entry, Kind, Meta};
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
-use crate::sum::{BlockSum, is_bordered};
 use crate::target::Who;
 use crate::{Element, RemotePath, Scratch, Shown, Turn};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
@@ -457,9 +457,9 @@ impl Receiver for Desk {
         self.element
     }
 
-    fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
+    fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error> {
         self.known(run.xid)?;
-        match self.uploads.contents(run, bytes, sum) {
+        match self.uploads.contents(run, bytes, hash) {
             Err(error) if error.is_about_one_file() => self.fail(run.xid, &error),
             other => other,
         }

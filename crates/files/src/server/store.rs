@@ -2,6 +2,7 @@
 
 use super::Share;
 use crate::Error;
+use crate::blocks::{BlockHash, is_bordered};
 use crate::budget::Budget;
 use crate::folder::Last;
 use crate::inbox::Run;
@@ -9,7 +10,6 @@ use crate::message::{Code, Create, Hole, Reply};
 use crate::meta::{Kind, Meta};
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;
-use crate::sum::{BlockSum, is_bordered};
 use crate::target::{Claim, RangeWriter, Storing, Target, Who};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -185,9 +185,9 @@ impl Uploads {
         &mut self,
         run: Run,
         bytes: &[u8],
-        sum: Option<BlockSum>,
+        hash: Option<BlockHash>,
     ) -> Result<(), Error> {
-        self.write(run.xid, run.position, |writer| writer.contents(run.position, bytes, sum))
+        self.write(run.xid, run.position, |writer| writer.contents(run.position, bytes, hash))
     }
 
     pub(super) fn hole(&mut self, hole: Hole) -> Result<(), Error> {

@@ -17,6 +17,7 @@ pub(crate) use writer::RangeWriter;
 use whole::Whole;
 
 use crate::Error;
+use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, Tree, block_count};
 use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::folder::open_parent;
 use crate::message::Code;
@@ -24,7 +25,6 @@ use crate::meta::{Kind, Meta, Time};
 use crate::name::{self, PART_SUFFIX, PathError, RemotePath, STATE_SUFFIX};
 use crate::ranges::Ranges;
 use crate::state::{Identity, RESUMED_BLOCKS_MIN, State};
-use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, Tree, block_count};
 use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use std::ffi::OsStr;
@@ -100,12 +100,12 @@ struct Progress {
     account: Account,
     /// Joins the hashes; given up when blocks are skipped as holes.
     tree: Option<Tree>,
-    root: Option<BlockSum>,
+    root: Option<BlockHash>,
     state: Option<State>,
     /// All of a short file, which came in one piece.
     whole: Option<Whole>,
     /// Blocks that the record tells of and that were not hashed again yet.
-    unchecked: Vec<(u64, BlockSum)>,
+    unchecked: Vec<(u64, BlockHash)>,
     /// Range writers at work.
     writers: usize,
     finished: bool,
@@ -292,12 +292,12 @@ impl Target {
     /// true when none is left to hash.
     pub(crate) fn check_some(&self, blocks: &mut usize) -> Result<bool, Error> {
         while *blocks > 0 {
-            let Some((index, sum)) = self.lock().unchecked.pop() else { return Ok(true) };
+            let Some((index, hash)) = self.lock().unchecked.pop() else { return Ok(true) };
             *blocks -= 1;
             let mut hasher = BlockHasher::new(index);
             let range = self.block_range(index);
             // A file that cannot be read, or is shorter than it should be, is simply sent again.
-            if self.hash_file(range.clone(), &mut hasher).is_err() || hasher.sum() != sum {
+            if self.hash_file(range.clone(), &mut hasher).is_err() || hasher.hash() != hash {
                 continue;
             }
             let mut progress = self.lock();
@@ -306,7 +306,7 @@ impl Target {
                 progress.root = Some(hasher.root());
             }
             if let Some(tree) = &mut progress.tree {
-                tree.insert(index, sum);
+                tree.insert(index, hash);
             }
         }
         Ok(self.lock().unchecked.is_empty())
@@ -363,15 +363,15 @@ impl Target {
         if let Some(outlet) = &self.outlet {
             outlet.block(index, contents)?;
         }
-        let sum = hasher.sum();
+        let hash = hasher.hash();
         if let Some(state) = &mut progress.state {
-            state.append(index, &sum)?;
+            state.append(index, &hash)?;
         }
         if self.meta.size <= BLOCK_LEN {
             progress.root = Some(hasher.root());
         }
         if let Some(tree) = &mut progress.tree {
-            tree.insert(index, sum);
+            tree.insert(index, hash);
         }
         Ok(())
     }
@@ -480,7 +480,7 @@ impl Target {
     }
 
     /// The hash of the whole file, once it is finished; nothing for a file with large holes.
-    pub(crate) fn root(&self) -> Option<BlockSum> {
+    pub(crate) fn root(&self) -> Option<BlockHash> {
         self.lock().root
     }
 }
@@ -489,7 +489,7 @@ impl Progress {
     /// Accounts for what is known of the blocks that are done, but for the little that any file needs.
     fn charge(&mut self) -> Result<(), Error> {
         let runs = self.done.runs().saturating_sub(RUNS_FREE) * RUN_BYTES;
-        self.account.set(runs + self.unchecked.len() * size_of::<(u64, BlockSum)>())
+        self.account.set(runs + self.unchecked.len() * size_of::<(u64, BlockHash)>())
     }
 }
 

@@ -1,11 +1,11 @@
 //! Writing one range of a target: chunks in any order, hashed in the order of the file.
 
 use super::{Claim, Place, Target, Who, whole};
+use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, block_count, is_bordered};
 use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::error::{Error, Violation};
 use crate::message::Code;
 use crate::ranges::Ranges;
-use crate::sum::{BLOCK_LEN, BlockHasher, BlockSum, block_count, is_bordered};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ struct OpenBlock {
     kept: BTreeMap<u64, Vec<u8>>,
     /// All of the block, where it is for an outlet.
     contents: Vec<u8>,
-    sum: Option<BlockSum>,
+    hash: Option<BlockHash>,
 }
 
 impl RangeWriter {
@@ -132,7 +132,7 @@ impl RangeWriter {
         &mut self,
         position: u64,
         bytes: &[u8],
-        sum: Option<BlockSum>,
+        hash: Option<BlockHash>,
     ) -> Result<(), Error> {
         let end = position.checked_add(bytes.len() as u64);
         let outside = || Violation::DataRange { start: position, end: end.unwrap_or(u64::MAX) };
@@ -145,19 +145,19 @@ impl RangeWriter {
         if position < block.start {
             return Err(outside().into());
         }
-        if sum.is_some() && end != block.end || sum.is_none() && bytes.is_empty() {
-            return Err(Violation::Sum { at: end }.into());
+        if hash.is_some() && end != block.end || hash.is_none() && bytes.is_empty() {
+            return Err(Violation::Hash { at: end }.into());
         }
-        if let Some(sum) = sum
-            && self.whole(position..end, bytes, &sum)?
+        if let Some(hash) = hash
+            && self.whole(position..end, bytes, &hash)?
         {
             return Ok(());
         }
         let at = self.open_block(index, position..end)?;
-        if let Some(sum) = sum {
-            let previous = self.open[at].sum.replace(sum);
+        if let Some(hash) = hash {
+            let previous = self.open[at].hash.replace(hash);
             if previous.is_some() {
-                return Err(Violation::Sum { at: end }.into());
+                return Err(Violation::Hash { at: end }.into());
             }
         }
         if !bytes.is_empty() {
@@ -167,7 +167,7 @@ impl RangeWriter {
     }
 
     /// Takes all of a short file, if that is what these are; false if they go the way of all others.
-    fn whole(&mut self, range: Range<u64>, bytes: &[u8], sum: &BlockSum) -> Result<bool, Error> {
+    fn whole(&mut self, range: Range<u64>, bytes: &[u8], hash: &BlockHash) -> Result<bool, Error> {
         let is_all = range == self.range && self.left == range.end && self.open.is_empty();
         let is_file = range == (0..self.target.meta.size) && !range.is_empty();
         if !is_all || !is_file || range.end > whole::LEN_MAX {
@@ -175,7 +175,7 @@ impl RangeWriter {
         }
         let mut hasher = BlockHasher::new(0);
         hasher.update(bytes);
-        if hasher.sum() != *sum {
+        if hasher.hash() != *hash {
             let (start, end) = (range.start, range.end);
             return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
         }
@@ -235,7 +235,7 @@ impl RangeWriter {
         self.charge(OPEN_BLOCK_BYTES + kept_len)?;
         let contents = vec![0; kept_len];
         let (hasher, pieces, kept) = (BlockHasher::new(index), Ranges::default(), BTreeMap::new());
-        self.open.push(OpenBlock { index, range, hasher, pieces, kept, contents, sum: None });
+        self.open.push(OpenBlock { index, range, hasher, pieces, kept, contents, hash: None });
         Ok(self.open.len() - 1)
     }
 
@@ -293,12 +293,12 @@ impl RangeWriter {
     /// If all of block `at` and its hash have come, compares and finishes it.
     fn verify(&mut self, at: usize) -> Result<(), Error> {
         let block = &self.open[at];
-        let Some(sum) = block.sum else { return Ok(()) };
+        let Some(hash) = block.hash else { return Ok(()) };
         if block.range.start + block.hasher.count() != block.range.end {
             return Ok(());
         }
         let block = self.open.remove(at);
-        if block.hasher.sum() != sum {
+        if block.hasher.hash() != hash {
             let (start, end) = (block.range.start, block.range.end);
             return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
         }

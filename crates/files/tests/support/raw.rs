@@ -123,12 +123,12 @@ pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Request {
     })
 }
 
-pub fn data(xid: u32, position: u64, contents: &[u8], sum: Option<[u8; 32]>) -> Vec<u8> {
+pub fn data(xid: u32, position: u64, contents: &[u8], hash: Option<[u8; 32]>) -> Vec<u8> {
     let header =
-        DataHeader { xid, copy: 0, position, len: contents.len() as u32, sum: sum.is_some() };
+        DataHeader { xid, copy: 0, position, len: contents.len() as u32, hash: hash.is_some() };
     let mut adu = header.emit(OCTETS).to_vec();
     adu.extend_from_slice(contents);
     adu.resize(adu.len() + OCTETS.fill_len(contents.len()), 0);
-    adu.extend(sum.into_iter().flatten());
+    adu.extend(hash.into_iter().flatten());
     adu
 }

@@ -244,7 +244,7 @@ impl<'a> Work<'a> {
         cache: Cache,
         implementation: Implementation,
     ) -> Prediction {
-        let mut sum = Sum::default();
+        let mut sum = Total::default();
         match implementation {
             Implementation::Integrated => {
                 // A message and its place; what only reads has no place.
@@ -268,7 +268,7 @@ impl<'a> Work<'a> {
     }
 
     /// Each pass finds the message where the one before it left it.
-    fn sequential(&self, machine: &Machine, bytes: f64, cache: Cache, sum: &mut Sum) {
+    fn sequential(&self, machine: &Machine, bytes: f64, cache: Cache, sum: &mut Total) {
         let mut source = from(machine, bytes * 2.0, cache);
         let place = source;
         let near = nearest(machine, bytes);
@@ -310,7 +310,7 @@ impl<'a> Work<'a> {
 
     /// The same over strips in the first-level cache, each of which comes from the message and goes to its
     /// place.
-    fn blocked(&self, machine: &Machine, bytes: f64, cache: Cache, sum: &mut Sum) {
+    fn blocked(&self, machine: &Machine, bytes: f64, cache: Cache, sum: &mut Total) {
         let strips = (bytes / STRIP).ceil().max(1.0);
         sum.saved((strips * self.apart.len() as f64 - 1.0) * self.shared_cycles);
         let writes = self.apart.iter().any(|pass| pass.writes);
@@ -356,7 +356,7 @@ impl<'a> Work<'a> {
         implementation: Implementation,
         bytes: f64,
         cache: Cache,
-        near: &Sum,
+        near: &Total,
     ) -> Option<f64> {
         let level = self.level.filter(|_| cache == Cache::Cold)?;
         let rewrites = implementation != Implementation::Integrated && self.rewrites() > 0;
@@ -383,13 +383,13 @@ fn nearest(machine: &Machine, footprint: f64) -> usize {
 
 /// Costs of one pass after the other.
 #[derive(Default)]
-struct Sum {
+struct Total {
     cycles: f64,
     saved: f64,
     largest: Option<(Bound, f64)>,
 }
 
-impl Sum {
+impl Total {
     fn add(&mut self, bound: Bound, cycles: f64) {
         self.cycles += cycles;
         if self.largest.is_none_or(|(_, most)| cycles > most) {

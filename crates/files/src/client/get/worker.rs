@@ -1,6 +1,7 @@
 //! One connection of a get.
 
 use super::plan::{File, Job, Plan};
+use crate::blocks::BlockHash;
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::client::listing::Listing;
@@ -8,7 +9,6 @@ use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
 use crate::message::{self, Hole, Prefix, Reply, Request};
-use crate::sum::BlockSum;
 use crate::target::{RangeWriter, Target};
 use crate::{Element, Scratch, Turn};
 use std::collections::{BTreeMap, HashMap};
@@ -443,9 +443,9 @@ impl Receiver for Desk {
         self.asker.element
     }
 
-    fn contents(&mut self, run: Run, bytes: &[u8], sum: Option<BlockSum>) -> Result<(), Error> {
+    fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error> {
         self.data(run.xid, run.copy, bytes.len() as u64, |writer| {
-            writer.contents(run.position, bytes, sum)
+            writer.contents(run.position, bytes, hash)
         })
     }
 

@@ -1,6 +1,7 @@
 //! One connection of a put.
 
 use super::plan::{File, Job, Plan, Root};
+use crate::blocks::{BlockHash, is_bordered};
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, Skip};
@@ -13,7 +14,6 @@ use crate::rate::Rate;
 use crate::server::open_file;
 use crate::source;
 use crate::source::{Outgoing, Progress};
-use crate::sum::{BlockSum, is_bordered};
 use crate::{Element, RemotePath, Scratch, Turn};
 use fusewire_base::Instant;
 use std::collections::{HashMap, VecDeque};
@@ -494,7 +494,7 @@ impl Receiver for Desk {
         self.asker.element
     }
 
-    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockSum>) -> Result<(), Error> {
+    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockHash>) -> Result<(), Error> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
 

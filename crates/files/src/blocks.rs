@@ -13,7 +13,7 @@ use std::ops::Range;
 pub const BLOCK_LEN: u64 = 1 << 20;
 
 /// The hash of a block.
-pub(crate) type BlockSum = [u8; 32];
+pub(crate) type BlockHash = [u8; 32];
 
 /// Blocks of a file of `size` bytes.
 pub(crate) const fn block_count(size: u64) -> u64 {
@@ -60,12 +60,12 @@ impl BlockHasher {
     }
 
     /// The block's hash. There was at least one byte.
-    pub(crate) fn sum(&self) -> BlockSum {
+    pub(crate) fn hash(&self) -> BlockHash {
         self.0.finalize_non_root()
     }
 
     /// The file's hash, when this block is the whole of it.
-    pub(crate) fn root(&self) -> BlockSum {
+    pub(crate) fn root(&self) -> BlockHash {
         self.0.finalize().into()
     }
 }
@@ -75,7 +75,7 @@ impl BlockHasher {
 pub(crate) struct Tree {
     blocks: u64,
     /// The first block of each subtree, how many blocks it has (a power of two), and its chaining value.
-    nodes: BTreeMap<u64, (u64, BlockSum)>,
+    nodes: BTreeMap<u64, (u64, BlockHash)>,
 }
 
 impl Tree {
@@ -85,8 +85,8 @@ impl Tree {
     }
 
     /// The hash of block `index`, given once.
-    pub(crate) fn insert(&mut self, index: u64, sum: BlockSum) {
-        let (mut start, mut len, mut sum) = (index, 1, sum);
+    pub(crate) fn insert(&mut self, index: u64, hash: BlockHash) {
+        let (mut start, mut len, mut hash) = (index, 1, hash);
         // The topmost join is the root's and is made in `root`.
         while 2 * len < self.blocks {
             let (left, right) =
@@ -95,24 +95,24 @@ impl Tree {
             match self.nodes.get(&sibling) {
                 Some(&(sibling_len, other)) if sibling_len == len => {
                     self.nodes.remove(&sibling);
-                    let (l, r) = if left == start { (&sum, &other) } else { (&other, &sum) };
-                    sum = merge_subtrees_non_root(l, r, Mode::Hash);
+                    let (l, r) = if left == start { (&hash, &other) } else { (&other, &hash) };
+                    hash = merge_subtrees_non_root(l, r, Mode::Hash);
                 }
                 _ => break,
             }
             (start, len) = (left, 2 * len);
         }
-        self.nodes.insert(start, (len, sum));
+        self.nodes.insert(start, (len, hash));
     }
 
     /// The file's hash, for a file of two blocks or more all of whose blocks were given.
-    pub(crate) fn root(&self) -> Option<BlockSum> {
+    pub(crate) fn root(&self) -> Option<BlockHash> {
         if self.nodes.values().map(|(len, _)| len).sum::<u64>() != self.blocks
             || self.nodes.len() < 2
         {
             return None;
         }
-        let mut nodes = self.nodes.values().map(|(_, sum)| *sum).rev();
+        let mut nodes = self.nodes.values().map(|(_, hash)| *hash).rev();
         let mut right = nodes.next()?;
         let mut left = nodes.next()?;
         for next in nodes {
@@ -145,8 +145,8 @@ mod tests {
             9 * BLOCK_LEN + 5,
         ] {
             let bytes = &bytes[..len as usize];
-            let expected: BlockSum = blake3::hash(bytes).into();
-            let sums: Vec<BlockHasher> = (0..)
+            let expected: BlockHash = blake3::hash(bytes).into();
+            let hashers: Vec<BlockHasher> = (0..)
                 .zip(bytes.chunks(BLOCK_LEN as usize))
                 .map(|(i, block)| {
                     let mut hasher = BlockHasher::new(i);
@@ -158,7 +158,7 @@ mod tests {
                 .collect();
             let n = block_count(len);
             if n == 1 {
-                assert_eq!(sums[0].root(), expected);
+                assert_eq!(hashers[0].root(), expected);
                 continue;
             }
             for step in [1, 5, 7, 11] {
@@ -167,7 +167,7 @@ mod tests {
                 order.sort_by_key(|i| (i * step) % 13);
                 for i in order {
                     assert_eq!(tree.root(), None);
-                    tree.insert(i, sums[i as usize].sum());
+                    tree.insert(i, hashers[i as usize].hash());
                 }
                 assert_eq!(tree.root(), Some(expected), "{len} bytes, step {step}");
             }
@@ -179,6 +179,6 @@ mod tests {
         let (mut a, mut b) = (BlockHasher::new(3), BlockHasher::new(3));
         a.update_zeros(70_000);
         b.update(&[0; 70_000]);
-        assert_eq!((a.sum(), a.count()), (b.sum(), 70_000));
+        assert_eq!((a.hash(), a.count()), (b.hash(), 70_000));
     }
 }
