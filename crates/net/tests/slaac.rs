@@ -78,7 +78,7 @@ fn state(wire: &Wire, text: &str) -> Option<State> {
 #[test]
 fn who_is_to_be_silent_probes_nothing() {
     let mut silent = host(Identifier::Eui64);
-    silent.answers = false;
+    silent.responds = false;
     let mut wire = Wire::new(vec![silent]);
     tell(&mut wire, &advertisement(1800, &[("2001:db8:5::", 64, 7200, 3600)], &[]));
     for _ in 0..30 {
