@@ -22,7 +22,7 @@ fn a_file_is_got() {
 #[test]
 fn every_socket_of_the_kernels_carries_it() {
     let content = bytes(20_000_000, 2);
-    for socket in &fusewire_device::sockets::ALL {
+    for socket in fusewire_device::sockets::ALL {
         if let Err(e) = socket.bind(([127, 0, 0, 1], 0).into(), &Default::default()) {
             eprintln!("not tested: {}: {e}", socket.name);
             continue;

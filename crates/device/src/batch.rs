@@ -36,7 +36,7 @@ impl Filled {
 #[derive(Debug)]
 pub struct RxBatch {
     slot_bytes: usize,
-    memory: Box<[Box<[u8]>]>,
+    pub(crate) memory: Box<[Box<[u8]>]>,
     slots: Box<[Filled]>,
     filled: usize,
 }
@@ -177,14 +177,6 @@ impl RxBatch {
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let room = self.slot_bytes;
         self.memory.iter_mut().map(move |slot| &mut slot[..room])
-    }
-
-    /// Takes `memory`, in which `filled` lies, as the next slot, and gives the slot's own for it: as long as a slot
-    /// at least.
-    pub(crate) fn exchange(&mut self, memory: &mut Box<[u8]>, filled: Filled) {
-        debug_assert!(memory.len() >= self.slot_bytes && filled.start + filled.len <= memory.len());
-        std::mem::swap(&mut self.memory[self.filled], memory);
-        self.fill(filled);
     }
 
     /// Takes the next slot as filled. One without a byte counts too, and has no frames.

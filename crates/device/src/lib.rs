@@ -13,13 +13,16 @@ pub mod capture;
 pub mod encapsulation;
 mod frame;
 pub mod impair;
+#[cfg(feature = "interfaces")]
 pub mod interface;
 pub mod kernel;
+#[cfg(feature = "kernel-tcp")]
 pub mod kernel_tcp;
 pub mod kernel_udp;
 pub mod memory;
 pub mod pcapng;
 mod random;
+#[cfg(feature = "shm")]
 pub mod shm;
 pub mod sockets;
 #[allow(unsafe_code)]

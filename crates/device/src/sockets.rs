@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::Device;
-use crate::udp::{Config, Udp, Uring};
+use crate::udp::{self, Config};
 
 /// Binds one to an address.
 pub type Bind = fn(SocketAddr, &Config) -> io::Result<Box<dyn Device>>;
@@ -19,9 +19,10 @@ pub struct Entry {
 }
 
 /// All of them, the default first.
-pub static ALL: [Entry; 2] = [
-    Entry { name: "udp", bind: |addr, config| Ok(Box::new(Udp::bind(addr, config)?)) },
-    Entry { name: "io-uring", bind: |addr, config| Ok(Box::new(Uring::bind(addr, config)?)) },
+pub static ALL: &[Entry] = &[
+    Entry { name: "udp", bind: |addr, config| Ok(Box::new(udp::Udp::bind(addr, config)?)) },
+    #[cfg(feature = "io-uring")]
+    Entry { name: "io-uring", bind: |addr, config| Ok(Box::new(udp::Uring::bind(addr, config)?)) },
 ];
 
 /// The one of this name.

@@ -19,6 +19,7 @@
 //! can forge them they are hints ([`Event::Unreachable`]) and end nothing.
 
 mod flow;
+#[cfg(feature = "io-uring")]
 mod uring;
 
 use std::io;
@@ -36,6 +37,7 @@ use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
 use flow::{FileRun, Flows, Ready};
 
 pub use flow::OLDEST_KERNEL as OLDEST_ZERO_COPY_KERNEL;
+#[cfg(feature = "io-uring")]
 pub use uring::Uring;
 
 /// What to ask the kernel for.

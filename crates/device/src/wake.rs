@@ -67,35 +67,8 @@ pub(crate) fn wait_for(
     sleep_waking(&mut fds[..count], waker, timeout)
 }
 
-/// What ended a sleep on two descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Woken {
-    /// Anything, and not the time.
-    pub any: bool,
-    /// The second descriptor can be read.
-    pub second: bool,
-}
-
-/// As [`wait`], or until `second` can be read.
-pub(crate) fn wait_for_either(
-    fd: BorrowedFd<'_>,
-    second: BorrowedFd<'_>,
-    waker: &Waker,
-    timeout: Option<Duration>,
-    want_write: bool,
-) -> io::Result<Woken> {
-    let flags = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-    let mut fds = [
-        PollFd::from_borrowed_fd(fd, flags),
-        PollFd::new(waker, PollFlags::IN),
-        PollFd::from_borrowed_fd(second, PollFlags::IN),
-    ];
-    let any = sleep_waking(&mut fds, waker, timeout)?;
-    Ok(Woken { any, second: !fds[2].revents().is_empty() })
-}
-
 /// Sleeps on `fds`, the second of which is `waker`; false when `timeout` passed.
-fn sleep_waking(
+pub(crate) fn sleep_waking(
     fds: &mut [PollFd<'_>],
     waker: &Waker,
     timeout: Option<Duration>,

@@ -9,7 +9,7 @@ use fusewire_device::{Device, Ecn, Event, RxBatch, TxFrame};
 
 /// Runs `test` for each device that the kernel lets us have.
 fn each(test: impl Fn(&Entry)) {
-    for entry in &sockets::ALL {
+    for entry in sockets::ALL {
         match entry.bind(([127, 0, 0, 1], 0).into(), &Config::default()) {
             Ok(_) => test(entry),
             Err(e) => eprintln!("not tested: {}: {e}", entry.name),

@@ -10,16 +10,22 @@ mod driver;
 mod drops;
 mod endpoint;
 mod error;
+#[cfg(any(feature = "kernel-tcp", feature = "shm"))]
 mod in_order;
 mod inbox;
+#[cfg(feature = "interfaces")]
 pub mod ip;
+#[cfg(feature = "kernel-tcp")]
 pub mod kernel_tcp;
 mod link;
 mod machine;
+#[cfg(feature = "view")]
 mod observe;
+#[cfg(feature = "interfaces")]
 pub mod on_interface;
 mod path;
 mod send_ring;
+#[cfg(feature = "shm")]
 pub mod shm;
 mod silence;
 pub mod single;
@@ -39,6 +45,7 @@ pub use fusewire_session::Fingerprint;
 pub use fusewire_transport::congestion::Algorithm as Congestion;
 pub use link::{Link, Session};
 pub use stack::{Profile, Stack};
+pub use trace::{Entry as TraceEntry, Kind as TraceKind};
 
 /// Names a connection of a stack. A name is never used again while it is in use, and a stale one finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,15 +11,14 @@ use crate::application::{Application, Keep, Noting};
 use crate::connection::Event;
 use crate::endpoint::PORT;
 use crate::link::{Link, Session};
-use crate::shm::{self, Ends};
 use crate::stack::Stack;
 use crate::{ConnectionId, Error, Fingerprint, Result};
 
 /// The one connection of a stack. Dropped before our side has ended ([`Link::try_finish`], [`Link::close`]) it is reset.
 pub struct Single {
-    stack: Stack,
-    id: ConnectionId,
-    session: Session,
+    pub(crate) stack: Stack,
+    pub(crate) id: ConnectionId,
+    pub(crate) session: Session,
     has_ended: bool,
     peer_has_ended: bool,
     /// The connection is over: why, if not in order.
@@ -99,20 +98,6 @@ impl Single {
     /// The stack, for its device and figures.
     pub fn stack(&self) -> &Stack {
         &self.stack
-    }
-
-    /// The session over shared memory, if both sides want it; then this connection has done its duty. After an error it
-    /// is what it was.
-    ///
-    /// # Errors
-    /// [`Error::NoSharedMemory`].
-    pub fn call_shared_memory(&mut self) -> Result<shm::Connection> {
-        let peer = self.session.remote.ok_or(Error::Closed)?;
-        let Some(rendezvous) = self.stack.take_rendezvous(self.id) else {
-            let why = "the server does not offer any".into();
-            return Err(Error::NoSharedMemory { peer, why });
-        };
-        shm::call(rendezvous, Ends { local: self.stack.local_addr(), peer })
     }
 
     fn take_events(&mut self) {

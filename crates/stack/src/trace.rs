@@ -87,15 +87,15 @@ impl Kind {
 pub struct Entry {
     /// When.
     pub at: Instant,
-    /// As [`Note`] has them.
+    /// Sequence number, its lower half if it is longer.
     pub seq: u32,
-    /// See `seq`.
+    /// What it acknowledges, likewise.
     pub ack: u32,
     /// Payload bytes.
     pub len: u32,
-    /// See `seq`.
+    /// The window field.
     pub window: u16,
-    /// See `seq`.
+    /// Flags; the protocol's [`Header::FLAGS`] has their letters.
     pub flags: u8,
     /// Which way.
     pub kind: Kind,

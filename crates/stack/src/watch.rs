@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use fusewire_base::Instant;
 use fusewire_device::capture::Direction;
 use fusewire_device::capture::feed::{Blocks, Feed};
-use fusewire_device::interface::{RxPacket, TxPacket};
 use fusewire_device::{Ecn, TxFrame};
 
 use crate::trace::Kind;
@@ -17,19 +16,14 @@ pub type Words = [&'static str; 2];
 /// The capture, if there is one.
 #[derive(Default)]
 pub struct Watch {
-    feed: Option<Box<Feed>>,
+    pub feed: Option<Box<Feed>>,
     /// The time of what is done.
     pub now: Instant,
     /// What became of the packet at hand.
-    words: Words,
+    pub words: Words,
 }
 
 impl Watch {
-    /// Whether there is a capture.
-    pub fn is_watching(&self) -> bool {
-        self.feed.is_some()
-    }
-
     /// The packet at hand was dropped.
     pub fn dropped(&mut self, why: &'static str) {
         self.words = ["dropped", why];
@@ -46,36 +40,6 @@ impl Watch {
     /// Something else to say of the packet at hand.
     pub fn note(&mut self, words: Words) {
         self.words = words;
-    }
-
-    /// A packet came, and the stack is done with it.
-    #[inline]
-    pub fn received(&mut self, packet: &RxPacket<'_>) {
-        if self.feed.is_some() {
-            self.show(packet);
-        }
-    }
-
-    #[cold]
-    fn show(&mut self, packet: &RxPacket<'_>) {
-        let words = std::mem::take(&mut self.words);
-        if let Some(feed) = &mut self.feed {
-            let bytes = std::iter::once(packet.bytes);
-            feed.packet(self.now, Direction::In, words, packet.checksum, bytes);
-        }
-    }
-
-    /// The interface has taken these packets.
-    #[inline]
-    pub fn sent(&mut self, packets: &[TxPacket<'_>], words: impl Fn(usize) -> Words) {
-        if let Some(feed) = &mut self.feed {
-            for (at, packet) in packets.iter().enumerate() {
-                let payload = packet.payload.iter().map(|piece| &piece[..]);
-                let bytes = std::iter::once(packet.header).chain(payload);
-                feed.packet(self.now, Direction::Out, words(at), packet.checksum, bytes);
-            }
-            self.flush();
-        }
     }
 
     /// A TPDU came over a device, and the stack is done with it.

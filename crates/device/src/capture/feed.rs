@@ -12,12 +12,11 @@ use std::sync::mpsc::{
 };
 use std::time::{Duration, SystemTime};
 
-use fusewire_base::{Instant, Sum};
+use fusewire_base::Instant;
 
 use super::tpdu::{Tpdu, Tpdus};
 use crate::Ecn;
-use crate::interface::{Checksum, Link};
-use crate::pcapng::{self, Direction, Packet};
+use crate::pcapng::{self, Direction};
 
 /// Bytes of a chunk after which it is passed on.
 const CHUNK: usize = 128 << 10;
@@ -48,10 +47,10 @@ struct Tally {
 /// The stack's end.
 #[derive(Debug)]
 pub struct Feed {
-    blocks: Vec<u8>,
-    snap_len: usize,
+    pub(super) blocks: Vec<u8>,
+    pub(super) snap_len: usize,
     /// What to add to the stack's time for the time of day.
-    epoch: Duration,
+    pub(super) epoch: Duration,
     chunks: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
     tally: Arc<Tally>,
@@ -79,15 +78,6 @@ pub enum Next {
     Ended,
 }
 
-/// A capture of an interface with packets. `now` is the stack's time.
-pub fn of_interface(name: &str, link: Link, options: Options, now: Instant) -> (Feed, Blocks) {
-    let link_type = match link {
-        Link::Ethernet => pcapng::LINKTYPE_ETHERNET,
-        Link::Ip => pcapng::LINKTYPE_RAW,
-    };
-    begin(name, link_type, options, now)
-}
-
 /// A capture of a device with TPDUs of a `protocol`, by its number in IP, whose own address is `local`.
 pub fn of_device(
     name: &str,
@@ -101,7 +91,7 @@ pub fn of_device(
     (feed, blocks)
 }
 
-fn begin(name: &str, link_type: u16, options: Options, now: Instant) -> (Feed, Blocks) {
+pub(super) fn begin(name: &str, link_type: u16, options: Options, now: Instant) -> (Feed, Blocks) {
     let (chunks, full) = sync_channel(CHUNKS);
     let (back, empty) = sync_channel(CHUNKS);
     let tally = Arc::new(Tally::default());
@@ -123,28 +113,6 @@ fn begin(name: &str, link_type: u16, options: Options, now: Instant) -> (Feed, B
 }
 
 impl Feed {
-    /// A packet of an interface; what the device would have made of its checksum is made here.
-    pub fn packet<'a>(
-        &mut self,
-        at: Instant,
-        direction: Direction,
-        comment: [&str; 2],
-        checksum: Checksum,
-        parts: impl Iterator<Item = &'a [u8]> + Clone,
-    ) {
-        let Some(comment) = self.admit(comment) else { return };
-        let (time, snap_len) = (self.epoch + Duration::from_nanos(at.as_ns()), self.snap_len);
-        let len = parts.clone().map(<[u8]>::len).sum();
-        let packet = Packet { interface: 0, time, direction, len, comment: &comment };
-        pcapng::packet(&mut self.blocks, &packet, |out| {
-            let begin = out.len();
-            parts.for_each(|part| out.extend(part));
-            finish(&mut out[begin..], checksum);
-            out.truncate(begin + len.min(snap_len));
-        });
-        self.pass_on_when_full();
-    }
-
     /// A TPDU of a device.
     pub fn tpdu(
         &mut self,
@@ -200,7 +168,7 @@ impl Feed {
     }
 
     /// The whole comment, or nothing when there is no room for the packet.
-    fn admit(&mut self, [what, why]: [&str; 2]) -> Option<String> {
+    pub(super) fn admit(&mut self, [what, why]: [&str; 2]) -> Option<String> {
         self.tally.seen.fetch_add(1, Ordering::Relaxed);
         if self.blocks.len() >= CHUNK {
             // The reader may have made room. That it has gone is told when the packets at hand are done.
@@ -226,27 +194,12 @@ impl Feed {
         Some(comment)
     }
 
-    fn pass_on_when_full(&mut self) {
+    pub(super) fn pass_on_when_full(&mut self) {
         if self.blocks.len() >= CHUNK {
             // That nobody reads any more shows with the next flush.
             let _ = self.flush();
         }
     }
-}
-
-/// The checksum that was left to the device.
-fn finish(packet: &mut [u8], checksum: Checksum) {
-    let Checksum::Partial { start, offset } = checksum else { return };
-    let (start, at) = (usize::from(start), usize::from(start) + usize::from(offset));
-    if packet.len() < at + 2 {
-        return;
-    }
-    let sum = match (Sum::of(&packet[start..]).checksum(), offset) {
-        // Zero would say that there is none (RFC 768).
-        (0, 6) => 0xffff,
-        (sum, _) => sum,
-    };
-    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 impl Blocks {
@@ -287,8 +240,9 @@ mod tests {
 
     #[test]
     fn a_reader_that_has_gone_reads_no_more_whatever_it_gave_back() {
+        let local = SocketAddr::from(([127, 0, 0, 1], 1));
         let (mut feed, mut blocks) =
-            of_interface("x", Link::Ip, Options::default(), Instant::from_ms(1));
+            of_device("x", local, 6, Options::default(), Instant::from_ms(1));
         assert!(feed.flush() && feed.is_read());
         let Next::Blocks(chunk) = blocks.next(Duration::ZERO) else { panic!("no head") };
         blocks.recycle(chunk);

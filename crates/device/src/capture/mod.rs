@@ -2,6 +2,8 @@
 //! that are begun and ended while a stack runs ([`feed`]).
 
 pub mod feed;
+#[cfg(feature = "interfaces")]
+pub mod packets;
 pub mod tpdu;
 
 use std::fs::File;

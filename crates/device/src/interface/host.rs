@@ -20,6 +20,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
@@ -458,11 +459,18 @@ impl Watch {
         timeout: Option<Duration>,
         want_write: bool,
     ) -> io::Result<bool> {
-        let woken = wake::wait_for_either(fd, self.fd.as_fd(), waker, timeout, want_write)?;
-        if woken.second {
+        let flags = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = [
+            PollFd::from_borrowed_fd(fd, flags),
+            PollFd::new(waker, PollFlags::IN),
+            PollFd::new(&self.fd, PollFlags::IN),
+        ];
+        let woken = wake::sleep_waking(&mut fds, waker, timeout)?;
+        let has_changed = !fds[2].revents().is_empty();
+        if has_changed {
             self.fill();
         }
-        Ok(woken.any)
+        Ok(woken)
     }
 
     fn read(&mut self, len: usize) {

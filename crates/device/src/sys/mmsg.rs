@@ -39,7 +39,7 @@ pub(crate) struct Returned {
 /// Room for the control messages of one message, aligned as `cmsghdr` must be.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 128]);
+pub(super) struct Control(pub(super) [u8; 128]);
 
 /// Arrays that `sendmmsg` and `recvmmsg` read, made once. Pointers in them are written before each
 /// call and are dead after it.
@@ -226,40 +226,17 @@ impl Messages {
     fn describe(&self, i: usize, len: usize) -> Filled {
         let peer = read_name(&self.names[i]);
         let mut filled = Filled { peer, start: 0, len, segment_len: len, ecn: Ecn::NotEct };
-        let header = &raw const self.headers[i].msg_hdr;
         // SAFETY: the kernel filled this header, with a control buffer that is alive and aligned.
-        unsafe { describe_control(header, &mut filled) };
+        unsafe { describe_control(self.header(i), &mut filled) };
         filled
     }
-}
-
-/// A datagram that a multishot receive has laid out: its name, its control messages.
-pub(crate) fn describe_parts(name: &[u8], control: &[u8], start: usize, len: usize) -> Filled {
-    // SAFETY: C structures of integers and pointers, for which zero is valid.
-    let (mut storage, mut header): (libc::sockaddr_storage, libc::msghdr) =
-        unsafe { (MaybeUninit::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };
-    let name_len = name.len().min(size_of::<libc::sockaddr_storage>());
-    // SAFETY: as many bytes as both have; every pattern of bytes is a valid storage.
-    unsafe {
-        ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut storage).cast::<u8>(), name_len);
-    }
-    let mut aligned = Control([0; 128]);
-    let control_len = control.len().min(aligned.0.len());
-    aligned.0[..control_len].copy_from_slice(&control[..control_len]);
-    let peer = read_name(&storage);
-    let mut filled = Filled { peer, start, len, segment_len: len, ecn: Ecn::NotEct };
-    header.msg_control = (&raw mut aligned).cast();
-    header.msg_controllen = control_len;
-    // SAFETY: the control buffer is alive, aligned and as long as said.
-    unsafe { describe_control(&raw const header, &mut filled) };
-    filled
 }
 
 /// What the control messages of a datagram say.
 ///
 /// # Safety
 /// As [`for_each_control`].
-unsafe fn describe_control(header: *const libc::msghdr, filled: &mut Filled) {
+pub(super) unsafe fn describe_control(header: *const libc::msghdr, filled: &mut Filled) {
     // SAFETY: the caller's promise.
     unsafe {
         for_each_control(header, |level, kind, data| match (level, kind) {
@@ -350,7 +327,7 @@ fn write_name(name: &mut libc::sockaddr_storage, peer: SocketAddr, v6_socket: bo
 }
 
 /// Reads a socket address that the kernel wrote; a mapped IPv4 address comes out as IPv4.
-fn read_name(name: &libc::sockaddr_storage) -> SocketAddr {
+pub(super) fn read_name(name: &libc::sockaddr_storage) -> SocketAddr {
     let family = c_int::from(name.ss_family);
     let name = ptr::from_ref(name);
     if family == libc::AF_INET6 {

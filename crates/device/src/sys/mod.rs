@@ -2,15 +2,24 @@
 //!
 //! Every function here is safe to call with any arguments; what makes it so stands at each block.
 
+#[cfg(feature = "interfaces")]
 pub(crate) mod bpf;
+#[cfg(feature = "interfaces")]
 pub(crate) mod ethtool;
+#[cfg(feature = "interfaces")]
 pub(crate) mod gather;
+#[cfg(feature = "interfaces")]
 pub(crate) mod ifreq;
+#[cfg(feature = "shm")]
 pub(crate) mod map;
 pub(crate) mod mmsg;
+#[cfg(feature = "interfaces")]
 pub(crate) mod packet;
 pub(crate) mod region;
 pub(crate) mod sockopt;
+#[cfg(feature = "interfaces")]
 pub(crate) mod tun;
+#[cfg(feature = "io-uring")]
 pub(crate) mod uring;
+#[cfg(feature = "interfaces")]
 pub(crate) mod xsk;

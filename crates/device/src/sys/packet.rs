@@ -45,12 +45,30 @@ pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::
     let described = libc::sock_fprog { len, filter: program.as_mut_ptr() };
     // SAFETY: the option takes a `sock_fprog`; it points to `len` instructions, which live across the
     // call and which the kernel copies and checks.
-    unsafe { sockopt::set_raw(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &described) }
+    unsafe { set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &described) }
 }
 
 /// Takes the filter away.
 pub(crate) fn detach_filter(fd: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0)
+}
+
+/// `setsockopt` of a structure.
+///
+/// # Safety
+/// The option takes a `T`; pointers in it are what the option wants.
+unsafe fn set<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` lives across the call and is as long as said; the caller vouches for what is in it.
+    let status = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            ptr::from_ref(value).cast::<c_void>(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The interface also takes what is sent to `mac` for as long as the socket lives; all multicast groups,
@@ -67,7 +85,7 @@ pub(crate) fn listen_to(fd: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>) ->
         mr_address: address,
     };
     // SAFETY: the option takes a `packet_mreq`, of numbers.
-    unsafe { sockopt::set_raw(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
+    unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
 }
 
 /// Packets that found the ring full since the last call.
@@ -157,7 +175,7 @@ impl Ring {
         };
         // SAFETY: the option takes a `tpacket_req3`, of numbers, which begins with the `tpacket_req` that the
         // older version takes: the kernel reads as much as it knows.
-        unsafe { sockopt::set_raw(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)? };
+        unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)? };
         let len = blocks * block;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.

@@ -212,7 +212,7 @@ impl Drop for Anonymous {
 #[derive(Debug)]
 pub struct Region {
     memory: Memory,
-    is_lent: bool,
+    pub(super) is_lent: bool,
     /// It was borrowed to be written since it was made or released.
     is_written: bool,
 }
@@ -222,11 +222,6 @@ impl Region {
     pub fn private(len: usize) -> Region {
         let memory = Memory::Private(Anonymous::map(len));
         Region { memory, is_lent: false, is_written: false }
-    }
-
-    /// The same, where the kernel may read frames from it after they were given to it.
-    pub(crate) fn lent(len: usize) -> Region {
-        Region { is_lent: true, ..Region::private(len) }
     }
 
     /// The device can take this memory itself: the kernel may hold pages of it in frames on their way, also

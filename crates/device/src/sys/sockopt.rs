@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
 
 /// `setsockopt` of one integer.
 pub(crate) fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
@@ -36,27 +35,4 @@ pub(crate) fn get(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c
         )
     };
     if status == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
-}
-
-/// `setsockopt` of a structure.
-///
-/// # Safety
-/// The option takes a `T`; pointers in it are what the option wants.
-pub(crate) unsafe fn set_raw<T>(
-    fd: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: `value` lives across the call and is as long as said; the caller vouches for what is in it.
-    let status = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            ptr::from_ref(value).cast::<c_void>(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

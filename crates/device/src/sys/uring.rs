@@ -18,9 +18,9 @@ use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use super::mmsg::{MAX_MESSAGES, Messages, Run, describe_parts};
-use crate::batch::SLOT_BYTES;
-use crate::{RxBatch, TxFrame};
+use super::mmsg::{Control, MAX_MESSAGES, Messages, Run, describe_control, read_name};
+use crate::batch::{Filled, SLOT_BYTES};
+use crate::{Ecn, Region, RxBatch, TxFrame};
 
 /// Buffers that the kernel may fill at a time, a power of two: as many as stay in a second-level cache.
 const BUFFERS: u16 = 16;
@@ -304,7 +304,7 @@ impl Ring {
                 let len = if out.is_payload_truncated() { 0 } else { payload.len() };
                 let len = len.min(batch.slot_bytes());
                 let filled = describe_parts(out.name_data(), out.control_data(), start, len);
-                batch.exchange(buffer, filled);
+                exchange(batch, buffer, filled);
                 if buffer.len() < BUFFER_BYTES {
                     // The batch's own, the first time round.
                     *buffer = vec![0; BUFFER_BYTES].into();
@@ -312,6 +312,46 @@ impl Ring {
             }
             self.provided.give(at, buffer);
         }
+    }
+}
+
+/// Gives `batch` `memory`, in which `filled` lies, as its next slot, and takes the slot's own for it: as long as a slot
+/// at least.
+fn exchange(batch: &mut RxBatch, memory: &mut Box<[u8]>, filled: Filled) {
+    debug_assert!(memory.len() >= batch.slot_bytes() && filled.start + filled.len <= memory.len());
+    let next = batch.len();
+    std::mem::swap(&mut batch.memory[next], memory);
+    batch.fill(filled);
+}
+
+/// A datagram that a multishot receive has laid out: its name, its control messages.
+fn describe_parts(name: &[u8], control: &[u8], start: usize, len: usize) -> Filled {
+    // SAFETY: C structures of integers and pointers, for which zero is valid.
+    let (mut storage, mut header): (libc::sockaddr_storage, libc::msghdr) =
+        unsafe { (MaybeUninit::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };
+    let name_len = name.len().min(size_of::<libc::sockaddr_storage>());
+    // SAFETY: as many bytes as both have; every pattern of bytes is a valid storage.
+    unsafe {
+        ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut storage).cast::<u8>(), name_len);
+    }
+    let mut aligned = Control([0; 128]);
+    let control_len = control.len().min(aligned.0.len());
+    aligned.0[..control_len].copy_from_slice(&control[..control_len]);
+    let peer = read_name(&storage);
+    let mut filled = Filled { peer, start, len, segment_len: len, ecn: Ecn::NotEct };
+    header.msg_control = (&raw mut aligned).cast();
+    header.msg_controllen = control_len;
+    // SAFETY: the control buffer is alive, aligned and as long as said.
+    unsafe { describe_control(&raw const header, &mut filled) };
+    filled
+}
+
+impl Region {
+    /// The same, where the kernel may read frames from it after they were given to it.
+    pub(crate) fn lent(len: usize) -> Region {
+        let mut region = Region::private(len);
+        region.is_lent = true;
+        region
     }
 }
 

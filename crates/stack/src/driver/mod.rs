@@ -401,7 +401,8 @@ impl<M: Machine> Shared<M> {
 
 /// A machine that is shared, and its background thread, which ends when this is dropped.
 pub(crate) struct Driven<M: Machine> {
-    shared: Arc<Shared<M>>,
+    /// What outlives it: without a thread.
+    pub shared: Arc<Shared<M>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -421,11 +422,6 @@ impl<M: Machine> Driven<M> {
     pub fn start(&mut self, name: &str) -> io::Result<()> {
         self.thread = Some(self.shared.start(name)?);
         Ok(())
-    }
-
-    /// What outlives it: without a thread.
-    pub fn shared(&self) -> &Arc<Shared<M>> {
-        &self.shared
     }
 }
 

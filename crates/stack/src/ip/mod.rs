@@ -36,9 +36,9 @@ mod sums;
 mod table;
 mod tcp;
 mod udp;
+mod watch;
 mod xdr;
 
-pub use crate::trace::{Entry as TraceEntry, Kind as TraceKind};
 pub use backlog::SendLimit;
 pub use bytes::Bytes;
 pub use config::{Config, Counters, Error, Event, Marking, Result, SocketId};

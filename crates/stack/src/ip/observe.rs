@@ -4,7 +4,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use fusewire_base::Instant;
-use fusewire_device::capture::feed::{self, Blocks, Options};
+use fusewire_device::capture::feed::{Blocks, Options};
+use fusewire_device::capture::packets;
 use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
 use fusewire_wire::tcp::Header;
 
@@ -73,7 +74,7 @@ impl Stack {
     /// `None`: one is under way.
     pub fn capture(&mut self, now: Instant, options: Options) -> Option<Blocks> {
         let caps = self.interface.capabilities();
-        let begin = || feed::of_interface(caps.name, caps.link, options, now);
+        let begin = || packets::of_interface(caps.name, caps.link, options, now);
         self.core.watch.begin(begin)
     }
 }

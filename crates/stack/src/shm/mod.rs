@@ -29,6 +29,7 @@ use rustix::event::{PollFd, PollFlags};
 pub use connection::Connection;
 pub use listener::{Invitation, Invitations, Listener};
 
+use crate::single::Single;
 use crate::{Error, Result};
 
 /// Length of each side's ring, in bytes: with both, what stays in the caches that two cores share.
@@ -90,6 +91,22 @@ pub fn go_on(connection: crate::Connection) -> Result<Connection> {
     let shared = call(rendezvous, ends)?;
     connection.finish()?;
     Ok(shared)
+}
+
+impl Single {
+    /// The session over shared memory, if both sides want it; then this connection has done its duty. After an error it
+    /// is what it was.
+    ///
+    /// # Errors
+    /// [`Error::NoSharedMemory`].
+    pub fn call_shared_memory(&mut self) -> Result<Connection> {
+        let peer = self.session.remote.ok_or(Error::Closed)?;
+        let Some(rendezvous) = self.stack.take_rendezvous(self.id) else {
+            let why = "the server does not offer any".into();
+            return Err(Error::NoSharedMemory { peer, why });
+        };
+        call(rendezvous, Ends { local: self.stack.local_addr(), peer })
+    }
 }
 
 fn take(connection: &crate::Connection) -> Result<(Rendezvous, Ends)> {

@@ -1,13 +1,14 @@
 //! The stack: a device, the connections over it, and nothing that blocks but [`Stack::wait`].
 
+mod capture;
 mod input;
+#[cfg_attr(not(feature = "view"), path = "unobserved.rs")]
 mod observe;
 mod output;
 mod sizes;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fusewire_base::Instant;

@@ -2,14 +2,14 @@
 //! answers one of them each time that it is driven.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use fusewire_device::capture::feed::{self, Blocks, Options};
+use fusewire_device::capture::feed::{Blocks, Options};
 use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
 
 use super::*;
 use crate::observe::{count, nonzero, segment, tcp};
-use crate::trace::Entry;
 
 /// How long whoever asks waits for the stack to be driven.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -72,13 +72,6 @@ impl Stack {
         {
             question(self);
         }
-    }
-
-    /// Begins a capture, as `ip::Stack::capture` does.
-    fn capture(&mut self, options: Options) -> Option<Blocks> {
-        let (caps, local, now) = (self.device.caps(), self.device.local_addr(), self.clock.now());
-        let protocol = settings(&self.config).number();
-        self.watch.begin(|| feed::of_device(caps.name, local, protocol, options, now))
     }
 
     /// Some connections from a place on, and where the next begin.
@@ -146,10 +139,7 @@ impl Source for Seen {
         let (index, generation) = name.split_once('.').ok_or_else(unknown)?;
         let number = |text: &str| text.parse::<u32>().map_err(|_| unknown());
         let id = ConnectionId { index: number(index)?, generation: number(generation)? };
-        let (entries, now) = self.ask(move |stack| {
-            let entries = stack.get(id).map(|c| c.trace.iter().copied().collect::<Vec<Entry>>());
-            (entries, stack.clock.now())
-        })?;
+        let (entries, now) = self.ask(move |stack| (stack.trace(id), stack.clock.now()))?;
         Ok(entries.ok_or_else(unknown)?.iter().map(|entry| segment::<Header>(entry, now)).collect())
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use fusewire_device::capture::feed::{Blocks, Options};
 use fusewire_device::interface::Link;
 use fusewire_device::pcapng::read::Splitter;
-use fusewire_stack::ip::{Config, TraceKind};
+use fusewire_stack::TraceKind;
+use fusewire_stack::ip::Config;
 use fusewire_testkit::link::Impairments;
 
 use crate::lossy::lossy;

@@ -177,7 +177,7 @@ impl Host {
     pub fn observe(&self) -> io::Result<()> {
         let mut observed = self.handle.observed.lock().unwrap_or_else(PoisonError::into_inner);
         if observed.is_none() {
-            *observed = Some(observe(self.driven().shared())?);
+            *observed = Some(observe(&self.driven().shared)?);
         }
         Ok(())
     }
