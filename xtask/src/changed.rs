@@ -1,7 +1,8 @@
 //! `cargo xtask test --changed`: which of our crates a change reaches.
 //!
 //! A crate is reached when one of its files has changed, or when it depends, for building or for its tests, on one
-//! that is. What lies in no crate's folder and is no page reaches everything.
+//! that is. What lies in no crate's folder and is no page reaches everything. What is reached is tested; what says
+//! nothing of a crate whose own files are as they were is left out for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,8 +17,8 @@ use crate::shell::{Result, root};
 pub enum Reach {
     /// Everything: this has changed.
     All(String),
-    /// These packages, with the arguments of cargo that choose them.
-    Packages(BTreeSet<String>),
+    /// Packages with a file that has changed, and these with all that depend on them.
+    Packages { changed: BTreeSet<String>, reached: BTreeSet<String> },
 }
 
 /// What has changed since `commit`, committed or not, and what that reaches.
@@ -82,14 +83,15 @@ fn is_page(file: &str) -> bool {
 const READS_PAGES: &str = "fusewire";
 
 fn reach(files: &[&str], packages: &Packages) -> Reach {
-    let mut reached = BTreeSet::new();
+    let mut changed = BTreeSet::new();
     for file in files {
         match packages.owner(file) {
-            Some(name) => reached.insert(name.clone()),
-            None if is_page(file) => reached.insert(READS_PAGES.into()),
+            Some(name) => changed.insert(name.clone()),
+            None if is_page(file) => changed.insert(READS_PAGES.into()),
             None => return Reach::All((*file).into()),
         };
     }
+    let mut reached = changed.clone();
     loop {
         let before = reached.len();
         for (name, (_, dependencies)) in &packages.0 {
@@ -98,7 +100,7 @@ fn reach(files: &[&str], packages: &Packages) -> Reach {
             }
         }
         if reached.len() == before {
-            return Reach::Packages(reached);
+            return Reach::Packages { changed, reached };
         }
     }
 }
@@ -121,12 +123,17 @@ mod tests {
             ("c".into(), package("crates/c", &["ab"])),
             (READS_PAGES.into(), package("crates/cli", &[])),
         ]));
-        let reached = |files: &[&str]| reach(files, &packages);
-        assert_eq!(reached(&["crates/ab/src/lib.rs"]), Reach::Packages(set(&["ab", "c"])));
-        assert_eq!(reached(&["crates/a/README.md"]), Reach::Packages(set(&["a", "ab", "c"])));
-        assert_eq!(reached(&["docs/x.md"]), Reach::Packages(set(&[READS_PAGES])));
-        assert_eq!(reached(&["crates/c/x", "Cargo.lock"]), Reach::All("Cargo.lock".into()));
-        assert_eq!(reached(&[]), Reach::Packages(set(&[])));
+        for (files, changed, reached) in [
+            (&["crates/ab/src/lib.rs"][..], &["ab"][..], &["ab", "c"][..]),
+            (&["crates/a/README.md"], &["a"], &["a", "ab", "c"]),
+            (&["docs/x.md"], &[READS_PAGES], &[READS_PAGES]),
+            (&[], &[], &[]),
+        ] {
+            let expected = Reach::Packages { changed: set(changed), reached: set(reached) };
+            assert_eq!(reach(files, &packages), expected);
+        }
+        let all = reach(&["crates/c/x", "Cargo.lock"], &packages);
+        assert_eq!(all, Reach::All("Cargo.lock".into()));
     }
 
     #[test]
@@ -139,7 +146,8 @@ mod tests {
         };
         let packages = Packages::of(&metadata);
         assert_eq!(packages.owner("crates/base/src/sum.rs").unwrap(), "fusewire-base");
-        let Reach::Packages(reached) = reach(&["crates/testkit/src/lib.rs"], &packages) else {
+        let Reach::Packages { reached, .. } = reach(&["crates/testkit/src/lib.rs"], &packages)
+        else {
             panic!("a crate's file reaches packages")
         };
         // Its tests alone use it.

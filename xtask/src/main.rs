@@ -12,6 +12,8 @@ mod compliance;
 mod fuzz;
 mod house;
 mod instrument;
+mod lean;
+mod only;
 mod packetdrill;
 mod sanitize;
 mod shell;
@@ -51,7 +53,10 @@ enum Task {
     Soak,
     /// A program as a user without rights, which is how `test` runs the tests once more when it is root.
     #[command(hide = true)]
-    AsUser(user::Options),
+    AsUser(only::Options),
+    /// A program, if it is of a chosen package, which is how `test --changed` runs tests.
+    #[command(hide = true)]
+    Only(only::Options),
     /// Builds the peers that Fusewire is compared with, then `fusewire bench transfer` with the rest of the line.
     Bench(bench::Options),
 }
@@ -69,6 +74,7 @@ fn main() -> ExitCode {
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Soak => soak::run(),
         Task::AsUser(options) => user::run(&options),
+        Task::Only(options) => only::run(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match result {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// What a task returns: nothing, or one line that says what went wrong.
@@ -24,17 +25,54 @@ pub fn cargo() -> Command {
 /// Runs one step, says what it is and how long it took, and fails if it fails.
 pub fn step(name: &str, command: &mut Command) -> Result {
     println!("── {name}");
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), children_cpu_s());
     let status = command
         .stdin(Stdio::null())
         .status()
         .map_err(|e| format!("{name}: cannot start {:?}: {e}", command.get_program()))?;
+    let took = Took {
+        name: name.to_owned(),
+        seconds: start.elapsed().as_secs_f64(),
+        cpu_s: children_cpu_s() - cpu,
+    };
     println!(
         "   {name}: {} in {:.1} s",
         if status.success() { "ok" } else { "FAILED" },
-        start.elapsed().as_secs_f64()
+        took.seconds
     );
+    STEPS.lock().unwrap_or_else(PoisonError::into_inner).push(took);
     if status.success() { Ok(()) } else { Err(format!("{name} failed ({status})")) }
+}
+
+/// What a step took.
+struct Took {
+    name: String,
+    seconds: f64,
+    /// Seconds of processors.
+    cpu_s: f64,
+}
+
+/// The steps that [`step`] has run.
+static STEPS: Mutex<Vec<Took>> = Mutex::new(Vec::new());
+
+/// Says what each step took, one a line, and all of them.
+pub fn say_what_steps_took() {
+    let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("── seconds, and seconds of processors");
+    for Took { name, seconds, cpu_s } in steps.iter() {
+        println!("{seconds:9.1} {cpu_s:9.1}  {name}");
+    }
+    let sum = |of: fn(&Took) -> f64| steps.iter().map(of).sum::<f64>();
+    println!("{:9.1} {:9.1}  together", sum(|step| step.seconds), sum(|step| step.cpu_s));
+}
+
+/// Seconds of processors that ended children took, and theirs.
+fn children_cpu_s() -> f64 {
+    // In units of a hundredth (proc_pid_stat(5)); the second field, a name in brackets, may have anything in it.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let ticks = after_name.split_whitespace().skip(13).take(2).map(|ticks| ticks.parse::<u32>());
+    ticks.map(|ticks| f64::from(ticks.unwrap_or(0)) / 100.0).sum()
 }
 
 /// Runs one step beside others: what it says is shown when it ends.
@@ -154,6 +192,18 @@ pub fn install(wanted: &[(&str, &str)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_takes_what_its_children_take() {
+        let spin = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        step("a child that counts", Command::new("/bin/sh").args(["-c", spin])).unwrap();
+        assert!(step("a child that fails", &mut Command::new("/bin/false")).is_err());
+        let steps = STEPS.lock().unwrap();
+        let of = |name| steps.iter().find(|step| step.name == name).unwrap();
+        let counting = of("a child that counts");
+        assert!(counting.cpu_s > 0.0 && counting.seconds > 0.0);
+        assert_eq!(of("a child that fails").name, "a child that fails");
+    }
 
     #[test]
     fn counts_what_ran() {

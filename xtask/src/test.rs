@@ -1,12 +1,14 @@
 //! `cargo xtask test`: everything that must hold before a change lands.
 
-use clap::Args;
-
+use std::collections::BTreeSet;
+use std::fmt;
 use std::process::Command;
 
+use clap::Args;
+
 use crate::changed::{self, Reach};
-use crate::shell::{Result, cargo, has, install, is_root, step, tests};
-use crate::{fuzz, packetdrill, tidy, user};
+use crate::shell::{Result, cargo, has, install, is_root, say_what_steps_took, step, tests};
+use crate::{fuzz, lean, only, packetdrill, tidy, user};
 
 /// How much of it.
 #[derive(Args)]
@@ -16,30 +18,45 @@ pub struct Options {
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only the crates with files that differ from COMMIT, and those that depend on them; without COMMIT, from the last
-    /// commit. House rules and format are checked for all.
+    /// commit. Those that only depend on them are tested, but not linted, nor run without rights. House rules and format
+    /// are checked for all.
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD")]
     changed: Option<String>,
 }
 
-/// The packages that are built and tested: these, or all.
+/// Packages that a step is for: these, or all.
 struct Choice(Option<Vec<String>>);
 
-impl Choice {
-    fn of(options: &Options) -> Result<Choice> {
-        let Some(commit) = &options.changed else { return Ok(Choice(None)) };
+/// What the steps are for.
+struct Choices {
+    /// What has changed.
+    changed: Choice,
+    /// That, and what depends on it.
+    reached: Choice,
+}
+
+impl Choices {
+    const ALL: Choices = Choices { changed: Choice(None), reached: Choice(None) };
+
+    fn of(options: &Options) -> Result<Choices> {
+        let Some(commit) = &options.changed else { return Ok(Choices::ALL) };
         match changed::since(commit, &tidy::metadata()?)? {
             Reach::All(file) => {
                 println!("── {file} has changed since {commit}: everything is tested");
-                Ok(Choice(None))
+                Ok(Choices::ALL)
             }
-            Reach::Packages(names) => {
-                let names: Vec<String> = names.into_iter().collect();
-                println!("── changed since {commit}, or depending on it: {}", names.join(" "));
-                Ok(Choice(Some(names)))
+            Reach::Packages { changed, reached } => {
+                let choice = |names: BTreeSet<String>| Choice(Some(Vec::from_iter(names)));
+                let choices = Choices { changed: choice(changed), reached: choice(reached) };
+                println!("── changed since {commit}: {}", choices.changed);
+                println!("── and what depends on it: {}", choices.reached);
+                Ok(choices)
             }
         }
     }
+}
 
+impl Choice {
     fn packages(&self) -> Option<&[String]> {
         self.0.as_deref()
     }
@@ -47,29 +64,32 @@ impl Choice {
     fn has(&self, name: &str) -> bool {
         self.packages().is_none_or(|names| names.iter().any(|n| n == name))
     }
+}
 
-    /// Tells cargo.
-    fn apply<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        choose(command, self.packages())
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.packages().map_or("everything".into(), |names| names.join(" ")))
     }
 }
 
-/// The program, and the feature by which it has everything.
+/// The program.
 const PROGRAM: &str = "fusewire";
-const WHOLE: &str = "fusewire/full";
+/// Packages that have more than they have by default, and the feature by which.
+const WHOLE: [(&str, &str); 2] =
+    [(PROGRAM, "fusewire/full"), (lean::PACKAGE, "fusewire-stack/tokio")];
 
-/// Tells cargo of these packages, or of all.
+/// Tells cargo of these packages, or of all, with all that they have.
 pub fn choose<'a>(command: &'a mut Command, packages: Option<&[String]>) -> &'a mut Command {
     match packages {
-        None => command.args(["--workspace", "--features", WHOLE]),
-        Some(names) => {
-            command.args(names.iter().flat_map(|name| ["--package", name]));
-            if names.iter().any(|name| name == PROGRAM) {
-                command.args(["--features", WHOLE]);
-            }
-            command
+        None => command.arg("--workspace"),
+        Some(names) => command.args(names.iter().flat_map(|name| ["--package", name])),
+    };
+    for (name, feature) in WHOLE {
+        if packages.is_none_or(|names| names.iter().any(|chosen| chosen == name)) {
+            command.args(["--features", feature]);
         }
     }
+    command
 }
 
 /// Programs, and files by their path, that tests need, and the Debian packages that have them.
@@ -92,8 +112,14 @@ const PEERS: [(&str, &str); 16] = [
     ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev"),
 ];
 
-/// Runs every step, stops at the first that fails.
+/// Runs every step, stops at the first that fails, and says what they took.
 pub fn run(options: &Options) -> Result {
+    let result = steps(options);
+    say_what_steps_took();
+    result
+}
+
+fn steps(options: &Options) -> Result {
     // Before a build puts another of the same contents in its place.
     let ourselves = std::env::current_exe().map_err(|e| format!("our own path: {e}"))?;
     install(&PEERS);
@@ -102,23 +128,29 @@ pub fn run(options: &Options) -> Result {
     }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     tidy::run()?;
-    let choice = Choice::of(options)?;
-    if choice.packages().is_some_and(<[String]>::is_empty) {
+    let Choices { changed, reached } = Choices::of(options)?;
+    if changed.packages().is_some_and(<[String]>::is_empty) {
         println!("── nothing has changed");
         return Ok(());
     }
-    lints(&choice)?;
+    lints(&changed)?;
     let mut command = cargo();
-    let ran = tests("tests", choice.apply(command.arg("test")).arg("--no-fail-fast"))?;
-    println!("   {ran}");
-    if choice.has(PROGRAM) {
+    choose(command.arg("test"), None).arg("--no-fail-fast");
+    if reached.packages().is_some() {
+        only::by(&mut command, &ourselves, "only", reached.packages());
+    }
+    println!("   {}", tests("tests", &mut command)?);
+    if changed.has(PROGRAM) {
         let lean = ["test", "--quiet", "--package", PROGRAM, "--bin", PROGRAM];
         tests("tests of the program without compilers and lab", cargo().args(lean))?;
     }
-    if is_root() {
-        user::all(&ourselves, choice.packages())?;
+    if changed.has(lean::PACKAGE) || changed.has("fusewire-device") {
+        lean::run()?;
     }
-    if choice.has("fusewire-packetdrill") {
+    if is_root() {
+        user::all(&ourselves, changed.packages())?;
+    }
+    if reached.has("fusewire-packetdrill") {
         packetdrill::own()?;
     }
     let mut documentation = cargo();
@@ -127,7 +159,7 @@ pub fn run(options: &Options) -> Result {
         "--no-deps",
         "--quiet",
     ]);
-    step("documentation", choice.apply(&mut documentation))?;
+    step("documentation", choose(&mut documentation, None))?;
     match options.fuzz_seconds {
         0 => Ok(()),
         seconds => fuzz::all(seconds),
@@ -136,7 +168,7 @@ pub fn run(options: &Options) -> Result {
 
 fn lints(choice: &Choice) -> Result {
     let mut lints = cargo();
-    choice.apply(lints.arg("clippy")).arg("--all-targets");
+    choose(lints.arg("clippy"), choice.packages()).arg("--all-targets");
     if has("g++") && choice.has("fusewire-fuzz") {
         lints.args(["--features", "fusewire-fuzz/libfuzzer"]);
     }
@@ -144,6 +176,9 @@ fn lints(choice: &Choice) -> Result {
     if choice.has(PROGRAM) {
         let lean = ["clippy", "-p", PROGRAM, "--", "-D", "warnings"];
         step("lints of the program without compilers and lab", cargo().args(lean))?;
+    }
+    if choice.has(lean::PACKAGE) {
+        lean::lints()?;
     }
     if !choice.has("fusewire-codec") {
         return Ok(());
