@@ -9,6 +9,8 @@
 //! - Both windowed maxima are two slots, the time before and the time now.
 //! - State before the losses of a round is saved once a round, so that a recovery which begins with the
 //!   second loss does not overwrite it.
+//! - `C.inflight` that a careful probe compares with `inflight_longterm` is that before the acknowledgement, within a
+//!   segment: after it, the window always has room.
 
 mod model;
 
@@ -463,7 +465,9 @@ impl Bbr {
 
     /// `IsTimeToGoDown`.
     fn is_time_to_go_down(&mut self) -> bool {
-        if self.prev_probe_too_high && self.inflight >= self.inflight_longterm {
+        // Before this acknowledgement: after it, the window always has room for a segment.
+        let inflight_before = self.inflight + self.rs.newly_acked;
+        if self.prev_probe_too_high && inflight_before + self.mss > self.inflight_longterm {
             self.prev_probe_precautionary = true;
             return true;
         }

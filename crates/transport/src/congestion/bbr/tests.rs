@@ -185,8 +185,26 @@ fn a_probe_that_loses_goes_down_and_the_next_one_is_careful() {
     path.loss_in = 0;
     path.bbr.on_recovered(path.now);
     path.until(Mode::ProbeBwUp);
+    let (bound, start) = (path.bbr.inflight_longterm, path.now);
     path.until(Mode::ProbeBwDown);
-    assert!(path.bbr.prev_probe_precautionary || !path.bbr.prev_probe_too_high);
+    assert!(path.bbr.prev_probe_precautionary && !path.bbr.prev_probe_too_high);
+    assert!(path.bbr.inflight_longterm <= bound + MSS, "it only reaches the bound");
+    assert!(path.now - start < 2 * RTT, "{:?} at the bound", path.now - start);
+    path.until(Mode::ProbeBwRefill);
+    assert!(path.now - start < 4 * RTT, "it was safe: another probe follows at once");
+}
+
+#[test]
+fn a_bound_that_hides_bandwidth_is_raised_ever_faster() {
+    let mut path = Path::new(1_250_000);
+    path.until(Mode::ProbeBwRefill);
+    path.bbr.inflight_longterm = path.bbr.bdp_multiple(path.bbr.max_bw(), 1.0);
+    path.rate *= 10;
+    path.until(Mode::ProbeBwUp);
+    let start = path.now;
+    path.until(Mode::ProbeBwDown);
+    assert!(path.bbr.max_bw() > path.rate / 10 * 9, "{} of {}", path.bbr.max_bw(), path.rate);
+    assert!(path.now - start < Duration::from_secs(5), "{:?}", path.now - start);
 }
 
 #[test]
