@@ -11,6 +11,14 @@
 //!   second loss does not overwrite it.
 //! - `C.inflight` that a careful probe compares with `inflight_longterm` is that before the acknowledgement, within a
 //!   segment: after it, the window always has room.
+//!
+//! In one point this is not the draft. There ProbeBW_UP goes on as long as `inflight_longterm` bounds the window, and
+//! raises the bound by 1, 2, 4... segments a round, until more than 2 % are lost. Where a queue is shared, the first
+//! of these segments fill it. A flow that counts losses then gives way by a third, while BBR, which lost less than
+//! 2 %, takes the place that became free and fills the queue once more: two reductions a probe. CUBIC cannot grow
+//! back what that takes before the next probe when the round trip is long. More in flight than UP's pacing gain
+//! times the bandwidth-delay product finds no more bandwidth, only more of the queue; so a bound above that does not
+//! reset the search for the plateau, and the probe ends after three rounds without growth.
 
 mod model;
 
@@ -471,11 +479,21 @@ impl Bbr {
             self.prev_probe_precautionary = true;
             return true;
         }
-        if self.is_cwnd_limited() && self.cwnd >= self.inflight_longterm {
+        if self.is_cwnd_limited()
+            && self.cwnd >= self.inflight_longterm
+            && self.does_longterm_hide_bw()
+        {
             self.reset_full_bw(self.rs.delivery_rate);
             return false;
         }
         self.full_bw_now
+    }
+
+    /// `inflight_longterm` is too low to see in ProbeBW_UP whether there is more bandwidth. With as much in flight
+    /// as UP's rate puts there in a round trip, more bandwidth would show; what is beyond only waits in the queue.
+    fn does_longterm_hide_bw(&self) -> bool {
+        let probed = self.bdp_multiple(self.max_bw(), Mode::ProbeBwUp.pacing_gain());
+        self.inflight_longterm < probed
     }
 
     /// `RaiseInflightLongtermSlope`.

@@ -195,6 +195,20 @@ fn a_probe_that_loses_goes_down_and_the_next_one_is_careful() {
 }
 
 #[test]
+fn a_bound_above_what_the_path_holds_does_not_prolong_the_probe() {
+    let mut path = Path::new(1_250_000);
+    path.until(Mode::ProbeBwRefill);
+    let bound = path.bbr.bdp_multiple(path.bbr.max_bw(), 1.5);
+    path.bbr.inflight_longterm = bound;
+    path.until(Mode::ProbeBwUp);
+    let start = path.bbr.round_count;
+    path.until(Mode::ProbeBwDown);
+    assert!(path.bbr.full_bw_now && !path.bbr.prev_probe_too_high);
+    assert!(path.bbr.round_count - start <= 5, "{} rounds", path.bbr.round_count - start);
+    assert!(path.bbr.inflight_longterm <= bound + 16 * MSS, "1, 2, 4 and 8 segments");
+}
+
+#[test]
 fn a_bound_that_hides_bandwidth_is_raised_ever_faster() {
     let mut path = Path::new(1_250_000);
     path.until(Mode::ProbeBwRefill);
