@@ -5,9 +5,11 @@
 //! generated or not. Scalars gather; arrays pass from the application's memory, their bytes swapped in the loop that
 //! encrypts them. (BER is written backwards, so it is a slice before it passes: [`ber::encode_in`](crate::ber::encode_in).)
 //!
-//! [`Placed`] is memory on the way in. A message is not known to be genuine before its tag, which comes last, so what
-//! is unmarshalled in the pass has a fixed shape, goes to memory that is borrowed until the tag was judged, and is
-//! wiped if it is wrong. A message of another shape is opened first, and decoded from there.
+//! [`Placed`] is memory on the way in: an array of numbers, whose bytes are swapped in the loop that deciphers them, a
+//! value of any type that LWS, OER or XDR reads (an `Option`), or both one behind the other. A message is not known to be
+//! genuine before its tag, which comes last: so what is unmarshalled in the pass goes to memory that is borrowed until the
+//! tag was judged, and is wiped if it is wrong, and a length in it may reserve no more than the message is long. BER is
+//! opened first, and decoded from there.
 //!
 //! ```
 //! use fusewire_codec::pipeline::{Message, Placed};
@@ -30,13 +32,10 @@
 //! # Ok::<(), fusewire_codec::Error>(())
 //! ```
 
-use crate::lws::{self, FixedSize, Word};
-use crate::{Error, Length, Limits, Problem, Sink, Source, oer};
+use crate::lws::{self, Word};
+use crate::{Cursor, Error, Length, Limits, Problem, Sink, Source, oer, xdr};
 use core::marker::PhantomData;
 use fusewire_kernels::message::{Marshal, Opening, Sealing, Unmarshal};
-
-#[cfg(feature = "alloc")]
-use crate::xdr;
 
 impl Sink for Sealing<'_> {
     #[inline(always)]
@@ -138,11 +137,9 @@ impl<T: oer::Encode + ?Sized> Encoding<T> for Oer {
 }
 
 /// XDR.
-#[cfg(feature = "alloc")]
 #[derive(Clone, Copy, Debug)]
 pub struct Xdr(());
 
-#[cfg(feature = "alloc")]
 impl<T: xdr::Encode + ?Sized> Encoding<T> for Xdr {
     #[inline]
     fn encode(value: &T, to: impl Sink) -> Result<(), Error> {
@@ -185,7 +182,6 @@ impl<'v, T: ?Sized> Message<'v, T, ()> {
     ///
     /// # Errors
     /// A variable length exceeds its bound.
-    #[cfg(feature = "alloc")]
     pub fn xdr(value: &'v T) -> Result<Message<'v, T, Xdr>, Error>
     where
         T: xdr::Encode,
@@ -228,28 +224,127 @@ impl<T: ?Sized, E: Encoding<T>> Marshal for Message<'_, T, E> {
     }
 }
 
-/// What can be read before it is known to be genuine: of a fixed shape, and wiped if it is not.
-pub trait Place {
-    /// Reads it.
+/// A syntax that is read forwards, each length before what it measures: so it can be read in the pass. BER is none of
+/// them where its lengths are indefinite or its strings in pieces: it is opened first, and decoded from there.
+pub trait Syntax {
+    /// What its decoder knows.
+    type Rules;
+
+    /// Reads from `source` within `limits`.
+    fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> Cursor<S, Self::Rules>;
+
+    /// The count in front of elements.
+    ///
+    /// # Errors
+    /// Truncated, or beyond the limits.
+    fn count<'a, S: Source<'a>>(from: &mut Cursor<S, Self::Rules>) -> Result<usize, Error>;
+
+    /// What follows `len` bytes of elements up to the syntax's unit.
+    ///
+    /// # Errors
+    /// Truncated, or not zeros.
+    fn fill<'a, S: Source<'a>>(from: &mut Cursor<S, Self::Rules>, len: usize) -> Result<(), Error>;
+}
+
+impl<W: Word> Syntax for Lws<W> {
+    type Rules = lws::Words<W>;
+
+    fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> lws::Decoder<S, W> {
+        lws::Decoder::new(source, limits)
+    }
+
+    fn count<'a, S: Source<'a>>(from: &mut lws::Decoder<S, W>) -> Result<usize, Error> {
+        from.count(0)
+    }
+
+    fn fill<'a, S: Source<'a>>(from: &mut lws::Decoder<S, W>, len: usize) -> Result<(), Error> {
+        from.fill(len)
+    }
+}
+
+/// Canonical or not.
+impl Syntax for Oer {
+    type Rules = oer::Rules;
+
+    fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> oer::Decoder<S> {
+        oer::Decoder::new(source, oer::Rules::Oer, limits)
+    }
+
+    fn count<'a, S: Source<'a>>(from: &mut oer::Decoder<S>) -> Result<usize, Error> {
+        from.quantity()
+    }
+
+    fn fill<'a, S: Source<'a>>(_: &mut oer::Decoder<S>, _: usize) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Syntax for Xdr {
+    type Rules = xdr::Units;
+
+    fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> xdr::Decoder<S> {
+        xdr::Decoder::new(source, limits)
+    }
+
+    fn count<'a, S: Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<usize, Error> {
+        from.count(u32::MAX)
+    }
+
+    fn fill<'a, S: Source<'a>>(from: &mut xdr::Decoder<S>, len: usize) -> Result<(), Error> {
+        from.fill(len)
+    }
+}
+
+/// A number whose elements lie side by side in syntax `E`, as in memory but for the order of their bytes.
+pub trait Packed<E>: bytemuck::Pod {}
+
+macro_rules! packed {
+    (words: $($type:ty),*) => { $(impl<W: Word> Packed<Lws<W>> for $type {})* };
+    ($syntax:ty: $($type:ty),*) => { $(impl Packed<$syntax> for $type {})* };
+}
+
+packed!(words: i8, i16, i32, u8, u16, u32, u64, f64);
+packed!(Oer: i8, i16, i32, u8, u16, u32, u64);
+packed!(Xdr: i32, i64, u32, u64, f32, f64);
+
+/// How a value is read.
+pub trait Decoding<T>: Syntax {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// The input is none.
+    fn decode<S: Source<'static>>(from: &mut Cursor<S, Self::Rules>) -> Result<T, Error>;
+}
+
+macro_rules! decoding {
+    ($($module:ident, $syntax:ty $(, $word:ident)?;)*) => {$(
+        impl<$($word: Word,)? T: $module::Decode<'static>> Decoding<T> for $syntax {
+            #[inline]
+            fn decode<S: Source<'static>>(from: &mut Cursor<S, Self::Rules>) -> Result<T, Error> {
+                T::decode(from)
+            }
+        }
+    )*};
+}
+
+decoding! { lws, Lws<W>, W; oer, Oer; xdr, Xdr; }
+
+/// Memory for what is read before it is known to be genuine, in syntax `E`; wiped if it is not.
+pub trait Place<E: Syntax> {
+    /// Reads it. What is allocated on the way is bounded by the message's length.
     ///
     /// # Errors
     /// The input is no encoding of it.
-    fn place<'a, S: Source<'a>, W: Word>(
-        &mut self,
-        from: &mut lws::Decoder<S, W>,
-    ) -> Result<(), Error>;
+    fn place<S: Source<'static>>(&mut self, from: &mut Cursor<S, E::Rules>) -> Result<(), Error>;
 
     /// Holds nothing any more.
     fn wipe(&mut self);
 }
 
-/// A SEQUENCE OF numbers, as many as the memory has room for.
-impl<T: for<'a> FixedSize<'a> + bytemuck::Pod> Place for [T] {
-    fn place<'a, S: Source<'a>, W: Word>(
-        &mut self,
-        from: &mut lws::Decoder<S, W>,
-    ) -> Result<(), Error> {
-        let count = from.count(0)?;
+/// A SEQUENCE OF numbers, or an array of XDR's, as many as the memory has room for.
+impl<E: Syntax, T: Packed<E>> Place<E> for [T] {
+    fn place<S: Source<'static>>(&mut self, from: &mut Cursor<S, E::Rules>) -> Result<(), Error> {
+        let count = E::count(from)?;
         if count != self.len() {
             let (found, bound) = (count as u64, self.len() as u64);
             return Err(from.error(match found < bound {
@@ -257,7 +352,8 @@ impl<T: for<'a> FixedSize<'a> + bytemuck::Pod> Place for [T] {
                 false => Problem::TooLong { found, bound },
             }));
         }
-        from.numbers_into(self)
+        from.source.take_elements(bytemuck::cast_slice_mut(self), size_of::<T>())?;
+        E::fill(from, size_of_val(self))
     }
 
     fn wipe(&mut self) {
@@ -265,13 +361,10 @@ impl<T: for<'a> FixedSize<'a> + bytemuck::Pod> Place for [T] {
     }
 }
 
-/// A value whose encodings have one size.
-impl<T: for<'a> FixedSize<'a>> Place for Option<T> {
-    fn place<'a, S: Source<'a>, W: Word>(
-        &mut self,
-        from: &mut lws::Decoder<S, W>,
-    ) -> Result<(), Error> {
-        *self = Some(T::decode(from)?);
+/// A value of any shape.
+impl<T, E: Decoding<T>> Place<E> for Option<T> {
+    fn place<S: Source<'static>>(&mut self, from: &mut Cursor<S, E::Rules>) -> Result<(), Error> {
+        *self = Some(E::decode(from)?);
         Ok(())
     }
 
@@ -281,11 +374,8 @@ impl<T: for<'a> FixedSize<'a>> Place for Option<T> {
 }
 
 /// A SEQUENCE of two, one behind the other.
-impl<A: Place, B: Place + ?Sized> Place for (A, &mut B) {
-    fn place<'a, S: Source<'a>, W: Word>(
-        &mut self,
-        from: &mut lws::Decoder<S, W>,
-    ) -> Result<(), Error> {
+impl<E: Syntax, A: Place<E>, B: Place<E> + ?Sized> Place<E> for (A, &mut B) {
+    fn place<S: Source<'static>>(&mut self, from: &mut Cursor<S, E::Rules>) -> Result<(), Error> {
         self.0.place(from)?;
         self.1.place(from)
     }
@@ -296,23 +386,47 @@ impl<A: Place, B: Place + ?Sized> Place for (A, &mut B) {
     }
 }
 
-/// Memory that a message in LWS of words `W` is unmarshalled into while it is received.
+/// Memory that a message in syntax `E` is unmarshalled into while it is received.
 #[derive(Debug)]
-pub struct Placed<'v, P: ?Sized, W> {
+pub struct Placed<'v, P: ?Sized, E> {
     into: &'v mut P,
     /// `None` before a message came.
     result: Option<Result<(), Error>>,
-    word: PhantomData<W>,
+    syntax: PhantomData<E>,
 }
 
-impl<'v, P: Place + ?Sized> Placed<'v, P, ()> {
+impl<'v, P: ?Sized> Placed<'v, P, ()> {
     /// In LWS of words `W`.
-    pub fn lws<W: Word>(into: &'v mut P) -> Placed<'v, P, W> {
-        Placed { into, result: None, word: PhantomData }
+    pub fn lws<W: Word>(into: &'v mut P) -> Placed<'v, P, Lws<W>>
+    where
+        P: Place<Lws<W>>,
+    {
+        Placed::new(into)
+    }
+
+    /// In OER.
+    pub fn oer(into: &'v mut P) -> Placed<'v, P, Oer>
+    where
+        P: Place<Oer>,
+    {
+        Placed::new(into)
+    }
+
+    /// In XDR.
+    pub fn xdr(into: &'v mut P) -> Placed<'v, P, Xdr>
+    where
+        P: Place<Xdr>,
+    {
+        Placed::new(into)
     }
 }
 
-impl<P: Place + ?Sized, W: Word> Placed<'_, P, W> {
+impl<'v, E: Syntax, P: Place<E> + ?Sized> Placed<'v, P, E> {
+    fn new(into: &'v mut P) -> Self {
+        into.wipe();
+        Placed { into, result: None, syntax: PhantomData }
+    }
+
     /// Says, of a message that is genuine, whether it was one of this shape.
     ///
     /// # Errors
@@ -326,9 +440,9 @@ impl<P: Place + ?Sized, W: Word> Placed<'_, P, W> {
     }
 }
 
-impl<P: Place + ?Sized, W: Word> Unmarshal for Placed<'_, P, W> {
+impl<E: Syntax, P: Place<E> + ?Sized> Unmarshal for Placed<'_, P, E> {
     fn unmarshal(&mut self, from: &mut Opening<'_>) {
-        let mut decoder = lws::Decoder::<_, W>::new(from, Limits::default());
+        let mut decoder = E::decoder(from, Limits::default());
         self.result = Some(self.into.place(&mut decoder).and_then(|()| decoder.finish()));
     }
 

@@ -5,7 +5,7 @@ use fusewire_base::Sum;
 use fusewire_codec::lws;
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_codec::types::{Octets, PrintableString};
-use fusewire_codec::{Error as CodecError, Problem, Sink, xdr};
+use fusewire_codec::{Error as CodecError, Problem, Sink, Source, oer, xdr};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
 use fusewire_session::{
@@ -53,13 +53,51 @@ impl lws::Encode for Sample<'_> {
     }
 }
 
-impl xdr::Encode for Sample<'_> {
-    fn encode<S: Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), CodecError> {
-        to.hyper(self.id)?;
-        to.opaque(&self.octets, u32::MAX)?;
-        to.array(&self.reals, u32::MAX)
+impl<'a> lws::Decode<'a> for Sample<'a> {
+    fn decode<S: Source<'a>, W: lws::Word>(
+        from: &mut lws::Decoder<S, W>,
+    ) -> Result<Self, CodecError> {
+        Ok(Sample {
+            id: lws::Decode::decode(from)?,
+            name: lws::Decode::decode(from)?,
+            octets: lws::Decode::decode(from)?,
+            shorts: lws::Decode::decode(from)?,
+            reals: lws::Decode::decode(from)?,
+            wide: lws::Decode::decode(from)?,
+        })
     }
 }
+
+/// In XDR and OER it is written alike.
+macro_rules! forwards {
+    ($($syntax:ident)*) => {$(
+        impl $syntax::Encode for Sample<'_> {
+            fn encode<S: Sink>(&self, to: &mut $syntax::Encoder<S>) -> Result<(), CodecError> {
+                self.id.encode(to)?;
+                self.name.encode(to)?;
+                self.octets.encode(to)?;
+                self.shorts.encode(to)?;
+                self.reals.encode(to)?;
+                self.wide.encode(to)
+            }
+        }
+
+        impl<'a> $syntax::Decode<'a> for Sample<'a> {
+            fn decode<S: Source<'a>>(from: &mut $syntax::Decoder<S>) -> Result<Self, CodecError> {
+                Ok(Sample {
+                    id: $syntax::Decode::decode(from)?,
+                    name: $syntax::Decode::decode(from)?,
+                    octets: $syntax::Decode::decode(from)?,
+                    shorts: $syntax::Decode::decode(from)?,
+                    reals: $syntax::Decode::decode(from)?,
+                    wide: $syntax::Decode::decode(from)?,
+                })
+            }
+        }
+    )*};
+}
+
+forwards! { oer xdr }
 
 /// Seals both ways and compares.
 fn same<M: Marshal>(data_pass: DataPass, element: Swap, cipher: Cipher, message: &M, body: &[u8]) {
@@ -147,6 +185,102 @@ fn fixed_shapes_are_unmarshalled_in_the_pass() {
                 matches!(error.problem(), Problem::TooLong { .. } | Problem::TooShort { .. });
             assert!(wrong, "{error}");
             assert!(other.iter().all(|real| *real == 0.0));
+        }
+    }
+}
+
+fn sample(len: i64) -> Sample<'static> {
+    Sample {
+        id: -len,
+        name: PrintableString::new(b"A sample").unwrap(),
+        octets: Octets::from((0..len).map(|i| i as u8).collect::<Vec<_>>()),
+        shorts: (0..len).map(|i| i as i16 - 77).collect(),
+        reals: (0..len).map(|i| i as f64 / 3.0).collect(),
+        wide: (0..len).map(|i| i << (i % 60)).collect(),
+    }
+}
+
+/// Opens `record`, and says what may be seen of it, by the syntax of `message`.
+macro_rules! opened {
+    ($receiver:expr, $record:expr, $syntax:ident $(::<$word:ty>)?) => {{
+        let mut value = None::<Sample<'static>>;
+        let mut placed = Placed::$syntax$(::<$word>)?(&mut value);
+        let opened = $receiver.open_message(0, $record, &mut placed, |sum| sum == Sum::of($record));
+        (opened, placed.finish(), value)
+    }};
+}
+
+/// What one pass makes of a value is the value again, in each syntax, at each level, by each execution; and nothing is
+/// seen of a record that anybody has changed, whichever byte it was.
+macro_rules! values {
+    ($($test:ident: $syntax:ident $(::<$word:ty>)?;)*) => {$(
+        #[test]
+        fn $test() {
+            for level in Level::available() {
+                for (cipher, execution) in CIPHERS.into_iter().flat_map(|cipher| {
+                    [(cipher, Execution::Integrated), (cipher, Execution::Sequential)]
+                }) {
+                    let kernel = Kernel { level, execution };
+                    for len in [0, 1, 40, 700] {
+                        let sent = sample(len);
+                        let message = Message::$syntax$(::<$word>)?(&sent).unwrap();
+                        let (mut sender, mut receiver) = pair(cipher, Swap::None, kernel);
+                        let mut record = vec![0; sender.record_len(message.len())];
+                        sender.seal_message(0, &message, &mut record).unwrap();
+                        let (opened, shape, value) =
+                            opened!(receiver, &record, $syntax$(::<$word>)?);
+                        opened.unwrap();
+                        shape.unwrap();
+                        assert_eq!(value, Some(sent), "{cipher:?} {kernel:?}");
+                    }
+                }
+            }
+            let (mut sender, _) = pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+            let sent = sample(30);
+            let message = Message::$syntax$(::<$word>)?(&sent).unwrap();
+            let mut record = vec![0; sender.record_len(message.len())];
+            sender.seal_message(0, &message, &mut record).unwrap();
+            for at in 0..record.len() {
+                let (_, mut receiver) = pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+                record[at] ^= 1 << (at % 8);
+                let (opened, shape, value) = opened!(receiver, &record, $syntax$(::<$word>)?);
+                opened.unwrap_err();
+                assert!(matches!(shape.unwrap_err().problem(), Problem::Missing), "byte {at}");
+                assert_eq!(value, None, "byte {at}");
+                let cut = &record[..at];
+                let (opened, shape, value) = opened!(receiver, cut, $syntax$(::<$word>)?);
+                assert!(opened.is_err() && shape.is_err() && value.is_none(), "{at} bytes");
+                record[at] ^= 1 << (at % 8);
+            }
+        }
+    )*};
+}
+
+values! {
+    values_of_lws_16: lws::<u16>;
+    values_of_lws_32: lws::<u32>;
+    values_of_lws_64: lws::<u64>;
+    values_of_oer: oer;
+    values_of_xdr: xdr;
+}
+
+/// The sender is who it says, and what it says is no value: an error, whatever its lengths say.
+#[test]
+fn what_is_genuine_and_no_value_is_refused() {
+    let bytes = xdr::to_vec(&sample(30)).unwrap();
+    for at in 0..bytes.len() {
+        let cut = &bytes[..at];
+        let mut huge = bytes.clone();
+        huge[at..(at + 4).min(bytes.len())].fill(0xff);
+        for body in [cut, &huge[..]] {
+            let (mut sender, mut receiver) =
+                pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+            let mut record = vec![0; sender.record_len(body.len())];
+            sender.seal(0, RecordType::Adu, body, &mut record).unwrap();
+            let (opened, shape, value) = opened!(receiver, &record, xdr);
+            opened.unwrap();
+            assert_eq!(shape.is_ok(), value.is_some(), "at {at}");
+            assert!(body.len() == bytes.len() || value.is_none(), "{at} bytes");
         }
     }
 }

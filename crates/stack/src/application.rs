@@ -1,5 +1,7 @@
 //! Where received ADUs go: the application's side of the one pass.
 
+use fusewire_session::{Unmarshal, unmarshal};
+
 use crate::ConnectionId;
 
 /// An ADU on its way to the application.
@@ -15,7 +17,8 @@ pub struct Adu {
 
 /// Says where ADUs go while frames are being received.
 ///
-/// For each ADU: [`place`](Application::place), then the pass writes into that memory, then either
+/// For each ADU: [`place_message`](Application::place_message) or [`place`](Application::place), then the pass writes
+/// into that memory, then either
 /// [`delivered`](Application::delivered) or [`dropped`](Application::dropped). Before `delivered`
 /// nothing in that memory may be believed (Law 3); after `dropped` it is wiped. ADUs come in any
 /// order of index, each delivered once.
@@ -23,6 +26,12 @@ pub trait Application {
     /// Memory of at least `adu.len` bytes for an ADU; `None` to let the stack keep it until
     /// [`Stack::recv`](crate::Stack::recv) asks. Neither `adu` nor the fact that it comes is verified yet.
     fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]>;
+
+    /// What the ADU is unmarshalled into, in the pass that opens it; asked before [`Application::place`], which is not
+    /// asked if there is something. Wiped again unless `delivered` follows.
+    fn place_message(&mut self, _from: ConnectionId, _adu: Adu) -> Option<&mut dyn Unmarshal> {
+        None
+    }
 
     /// The ADU lies in the memory that `place` gave, verified.
     fn delivered(&mut self, from: ConnectionId, adu: Adu);
@@ -45,6 +54,41 @@ impl Application for Keep {
         None
     }
     fn delivered(&mut self, _: ConnectionId, _: Adu) {}
+}
+
+/// Where an ADU goes that is opened.
+pub(crate) enum Destination<'a> {
+    /// Of its length.
+    Bytes(&'a mut [u8]),
+    Message(&'a mut dyn Unmarshal),
+}
+
+/// One message, the next in order.
+pub(crate) struct Message<'a> {
+    /// Of this connection alone.
+    pub id: Option<ConnectionId>,
+    pub into: &'a mut dyn Unmarshal,
+    /// Its length, once it has come.
+    pub got: Option<usize>,
+}
+
+impl Application for Message<'_> {
+    fn place(&mut self, _: ConnectionId, _: Adu) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn place_message(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut dyn Unmarshal> {
+        let is_it = self.id.is_none_or(|id| id == from) && adu.is_next && self.got.is_none();
+        if is_it { Some(self.into) } else { None }
+    }
+
+    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
+        self.got = Some(adu.len);
+    }
+
+    fn wants_more(&self) -> bool {
+        self.got.is_none()
+    }
 }
 
 /// Memory for one ADU of one connection, whichever comes next.
@@ -78,7 +122,7 @@ pub(crate) struct Noting<'a> {
 
 impl Noting<'_> {
     /// The next ADU in order, which has come before.
-    pub fn hand_over(&mut self, index: u64, adu: &[u8]) {
+    pub fn hand_over(&mut self, index: u64, adu: &mut [u8]) {
         hand_over(self.app, self.id, index, adu);
         self.any = true;
     }
@@ -88,6 +132,10 @@ impl Application for Noting<'_> {
     /// In order; what comes too early waits.
     fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
         if from == self.id && adu.is_next { self.app.place(from, adu) } else { None }
+    }
+
+    fn place_message(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut dyn Unmarshal> {
+        if from == self.id && adu.is_next { self.app.place_message(from, adu) } else { None }
     }
 
     fn delivered(&mut self, from: ConnectionId, adu: Adu) {
@@ -100,15 +148,18 @@ impl Application for Noting<'_> {
     }
 }
 
-/// Copies the next ADU in order to where `app` places it, if it does.
+/// The next ADU in order to where `app` places it, if it does.
 pub(crate) fn hand_over(
     app: &mut (impl Application + ?Sized),
     from: ConnectionId,
     index: u64,
-    bytes: &[u8],
+    bytes: &mut [u8],
 ) {
     let adu = Adu { index, len: bytes.len(), is_next: true };
-    if let Some(memory) = app.place(from, adu).and_then(|m| m.get_mut(..adu.len)) {
+    if let Some(into) = app.place_message(from, adu) {
+        unmarshal(bytes, into);
+        app.delivered(from, adu);
+    } else if let Some(memory) = app.place(from, adu).and_then(|m| m.get_mut(..adu.len)) {
         memory.copy_from_slice(bytes);
         app.delivered(from, adu);
     }

@@ -18,17 +18,17 @@ use std::time::Duration;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::Region;
 use fusewire_kernels::Level;
-use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN};
+use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN, OpenError};
 use fusewire_session::{
     Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
-    RecordReceiver, RecordSender, RecordType, Rendezvous, Side,
+    RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
 };
 use fusewire_transport::machine::{
     Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Stage,
     Verdict,
 };
 
-use crate::application::Application;
+use crate::application::{Application, Destination};
 use crate::assembly::Assembly;
 use crate::inbox::{Inbox, Opened};
 use crate::machine::{Ends, Header, Transport};
@@ -457,21 +457,10 @@ impl Connection {
             return Err(DropCause::NoMemory);
         }
         let receiver = &mut open.receiver;
-        let opened = self.inbox.open(id, &header, app, |dst| {
-            let result = receiver.open(offset, record, dst);
-            let sum = match &result {
-                Ok(opened) => opened.sum,
-                Err(error) => error.sum,
-            };
-            match (result, sum_is_right(sum)) {
-                (Ok(_), true) => Ok(()),
-                (Ok(_), false) => {
-                    // Authentic, but the sum is not: the header was corrupted on its way.
-                    dst.fill(0);
-                    Err((DropCause::Checksum, None))
-                }
-                (Err(_), false) => Err((DropCause::Checksum, None)),
-                (Err(error), true) => Err((DropCause::Tag, Some(error.error))),
+        let opened = self.inbox.open(id, &header, app, |to| match to {
+            Destination::Bytes(dst) => open_bytes(receiver, offset, record, dst, sum_is_right),
+            Destination::Message(into) => {
+                open_message(receiver, offset, record, into, sum_is_right)
             }
         });
         match opened {
@@ -709,6 +698,53 @@ impl Connection {
             // Before the next transmission, so that it tells the peer of the larger window.
             self.machine.consumed(self.consumed);
         }
+    }
+}
+
+/// Why a record was not opened, and what the session says to that if the sum was right.
+type NotOpened = (DropCause, Option<SessionError>);
+
+fn open_bytes(
+    receiver: &mut RecordReceiver,
+    offset: u64,
+    record: &[u8],
+    dst: &mut [u8],
+    sum_is_right: impl FnOnce(Sum) -> bool,
+) -> std::result::Result<(), NotOpened> {
+    let result = receiver.open(offset, record, dst);
+    let sum = match &result {
+        Ok(opened) => opened.sum,
+        Err(error) => error.sum,
+    };
+    match (result, sum_is_right(sum)) {
+        (Ok(_), true) => Ok(()),
+        (Ok(_), false) => {
+            // Authentic, but the sum is not: the header was corrupted on its way.
+            dst.fill(0);
+            Err((DropCause::Checksum, None))
+        }
+        (Err(_), false) => Err((DropCause::Checksum, None)),
+        (Err(error), true) => Err((DropCause::Tag, Some(error.error))),
+    }
+}
+
+/// As `open_bytes`, unmarshalled in the pass.
+fn open_message(
+    receiver: &mut RecordReceiver,
+    offset: u64,
+    record: &[u8],
+    into: &mut dyn Unmarshal,
+    sum_is_right: impl FnOnce(Sum) -> bool,
+) -> std::result::Result<(), NotOpened> {
+    // The receiver asks about the sum of what is authentic alone.
+    let (mut judge, mut is_right) = (Some(sum_is_right), None);
+    let result = receiver.open_message(offset, record, into, |sum| {
+        *is_right.insert(judge.take().is_some_and(|judge| judge(sum)))
+    });
+    let Err(OpenError { sum, error }) = result else { return Ok(()) };
+    match is_right.or_else(|| judge.map(|judge| judge(sum))) {
+        Some(true) => Err((DropCause::Tag, Some(error))),
+        _ => Err((DropCause::Checksum, None)),
     }
 }
 

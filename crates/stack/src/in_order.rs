@@ -11,7 +11,7 @@ use fusewire_session::{
     RecordSender, RecordType,
 };
 
-use crate::application::{Application, Keep};
+use crate::application::{Application, Destination, Keep};
 use crate::inbox::{Inbox, Opened};
 use crate::link::{Link, Session};
 use crate::{ConnectionId, Error, Result};
@@ -65,10 +65,10 @@ impl Records {
         header: &RecordHeader,
         len: usize,
         app: &mut dyn Application,
-        pass: impl FnOnce(&mut RecordReceiver, u64, &mut [u8]) -> Passed,
+        pass: impl FnOnce(&mut RecordReceiver, u64, Destination<'_>) -> Passed,
     ) -> Result<Opened> {
         let (receiver, offset) = (&mut self.receiver, self.offset);
-        let opened = self.inbox.open(ID, header, app, |dst| pass(receiver, offset, dst))?;
+        let opened = self.inbox.open(ID, header, app, |to| pass(receiver, offset, to))?;
         self.offset += len as u64;
         if matches!(opened, Opened::End | Opened::Close(_)) {
             self.end = Some(opened);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fusewire_session::{RecordHeader, RecordType};
 
 use crate::ConnectionId;
-use crate::application::{Adu, Application};
+use crate::application::{Adu, Application, Destination};
 
 /// What is known of one ADU, by index.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ const SPARE: usize = 64;
 const SPARE_BYTES: usize = 512 << 10;
 
 impl Inbox {
-    /// Opens a record by `pass`, which is given as many bytes as the record's body has: an ADU into the memory that
-    /// `app` places it in, anything else into a buffer of ours. Nothing is shown to anybody unless `pass` is content
+    /// Opens a record by `pass`, which is given memory for as many bytes as the record's body has, or what unmarshals
+    /// them: an ADU to where `app` places it, anything else into a buffer of ours. Nothing is shown to anybody unless `pass` is content
     /// (Law 3); what it writes otherwise, it has to wipe.
     ///
     /// # Errors
@@ -65,22 +65,34 @@ impl Inbox {
         id: ConnectionId,
         header: &RecordHeader,
         app: &mut (impl Application + ?Sized),
-        pass: impl FnOnce(&mut [u8]) -> Result<(), E>,
+        pass: impl FnOnce(Destination<'_>) -> Result<(), E>,
     ) -> Result<Opened, E> {
         let (index, len) = (header.index, header.body_len as usize);
         let adu = Adu { index, len, is_next: index == self.base };
         let is_adu = header.kind == RecordType::Adu;
-        if is_adu && let Some(memory) = app.place(id, adu).and_then(|m| m.get_mut(..len)) {
-            if let Err(error) = pass(memory) {
+        let passed = if !is_adu {
+            Err(pass)
+        } else if let Some(into) = app.place_message(id, adu) {
+            Ok(pass(Destination::Message(into)))
+        } else if let Some(memory) = app.place(id, adu).and_then(|m| m.get_mut(..len)) {
+            Ok(pass(Destination::Bytes(memory)))
+        } else {
+            Err(pass)
+        };
+        let pass = match passed {
+            Ok(Ok(())) => {
+                self.skip(index);
+                app.delivered(id, adu);
+                return Ok(Opened::Delivered);
+            }
+            Ok(Err(error)) => {
                 app.dropped(id, adu);
                 return Err(error);
             }
-            self.skip(index);
-            app.delivered(id, adu);
-            return Ok(Opened::Delivered);
-        }
+            Err(pass) => pass,
+        };
         let mut buffer = self.buffer(len);
-        if let Err(error) = pass(&mut buffer) {
+        if let Err(error) = pass(Destination::Bytes(&mut buffer)) {
             self.recycle(buffer);
             return Err(error);
         }

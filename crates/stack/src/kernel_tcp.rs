@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-use crate::application::Application;
+use crate::application::{Application, Destination};
 use crate::in_order::{InOrder, Records, Sealed};
 use crate::inbox::Opened;
 use crate::{Error, Result};
@@ -253,8 +253,12 @@ impl InOrder for Connection {
         let header = self.records.receiver.header(input)?;
         let len = self.records.receiver.record_len(&header);
         let Some(record) = input.get(..len) else { return Ok(None) };
-        let opened = self.records.open(&header, len, app, |receiver, offset, dst| {
-            receiver.open(offset, record, dst).map(|_| ()).map_err(SessionError::from)
+        let opened = self.records.open(&header, len, app, |receiver, offset, to| {
+            let opened = match to {
+                Destination::Bytes(dst) => receiver.open(offset, record, dst),
+                Destination::Message(into) => receiver.open_message(offset, record, into, |_| true),
+            };
+            opened.map(|_| ()).map_err(SessionError::from)
         })?;
         self.from += len;
         Ok(Some(opened))

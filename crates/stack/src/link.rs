@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use fusewire_session::{Fingerprint, Marshal, Options};
+use fusewire_session::{Fingerprint, Marshal, Options, Unmarshal};
 
-use crate::application::{Adu, Application, Keep};
+use crate::application::{Adu, Application, Keep, Message};
 use crate::driver::after;
 use crate::{ConnectionId, Error, Result};
 
@@ -173,6 +173,40 @@ pub trait Link: Send {
     /// As there; [`Error::Elapsed`].
     fn recv_timeout(&mut self, memory: &mut [u8], timeout: Duration) -> Result<Option<usize>> {
         until(self, after(timeout), |link| link.try_recv(memory))
+    }
+
+    /// The next ADU, unmarshalled in the pass that opens it, and its length in bytes; `None` after the peer's last.
+    /// `codec::pipeline::Placed` unmarshals what is in LWS, OER or XDR, and says whether it was a value of the type. What
+    /// is in BER goes by [`Link::try_recv_adu`] and a pass of its own, as does an ADU that came before it was asked for.
+    ///
+    /// Nothing may be read out of `into` before this is ready: see [`Unmarshal`] (Law 3).
+    ///
+    /// # Errors
+    /// As [`Link::try_recv_with`].
+    fn try_recv_message(&mut self, into: &mut dyn Unmarshal) -> Poll<Result<Option<usize>>> {
+        let mut message = Message { id: None, into, got: None };
+        let Poll::Ready(_) = self.try_recv_with(&mut message)? else { return Poll::Pending };
+        Poll::Ready(Ok(message.got))
+    }
+
+    /// [`Link::try_recv_message`] as soon as an ADU is there.
+    ///
+    /// # Errors
+    /// Those of [`Link::try_recv_with`].
+    fn recv_message(&mut self, into: &mut dyn Unmarshal) -> Result<Option<usize>> {
+        until(self, None, |link| link.try_recv_message(into))
+    }
+
+    /// [`Link::recv_message`], for at most so long.
+    ///
+    /// # Errors
+    /// Those of [`Link::try_recv_with`]; [`Error::Elapsed`].
+    fn recv_message_timeout(
+        &mut self,
+        into: &mut dyn Unmarshal,
+        timeout: Duration,
+    ) -> Result<Option<usize>> {
+        until(self, after(timeout), |link| link.try_recv_message(into))
     }
 
     /// [`Link::try_recv_adu`] as soon as an ADU is there.

@@ -160,9 +160,9 @@ impl Link for Single {
     fn try_recv_with(&mut self, app: &mut dyn Application) -> Poll<Result<bool>> {
         let mut noting = Noting { id: self.id, app, any: false };
         while noting.app.wants_more()
-            && let Some((index, buffer)) = self.stack.recv(self.id)
+            && let Some((index, mut buffer)) = self.stack.recv(self.id)
         {
-            noting.hand_over(index, &buffer);
+            noting.hand_over(index, &mut buffer);
             self.stack.recycle(self.id, buffer);
         }
         if !noting.any {

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_device::Device;
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::single::{Opening, Single};
@@ -194,6 +195,53 @@ impl Test for Bulk {
 #[test]
 fn batches_and_messages_arrive_in_placed_memory() {
     everywhere(&Bulk);
+}
+
+struct Values;
+
+impl Test for Values {
+    fn run(&self, name: &str, mut client: impl Link + 'static, mut server: impl Link + 'static) {
+        let value = |n: u32| (0..3 * n).map(|i| f64::from(i) / 7.0).collect::<Vec<_>>();
+        let sender = thread::spawn(move || {
+            for n in 0..50 {
+                client.send_message(&Message::xdr(&value(n)).unwrap()).unwrap();
+                client.flush().unwrap();
+            }
+            // It came before somebody asked.
+            client.send_message(&Message::xdr(&value(7)).unwrap()).unwrap();
+            client.send(b"no such value").unwrap();
+            client.finish().unwrap();
+        });
+        let mut found = None::<Vec<f64>>;
+        for n in 0..51 {
+            if n == 50 {
+                thread::sleep(SOON);
+                server.wait(Some(SOON)).unwrap();
+            }
+            let n = if n == 50 { 7 } else { n };
+            let mut placed = Placed::xdr(&mut found);
+            let len = match n % 3 {
+                0 => server.recv_message(&mut placed).unwrap(),
+                1 => server.recv_message_timeout(&mut placed, LONG).unwrap(),
+                _ => soon(&mut server, |server| server.try_recv_message(&mut placed)).unwrap(),
+            };
+            assert_eq!(len, Some(4 + 24 * n as usize), "{name}");
+            placed.finish().unwrap();
+            assert_eq!(found, Some(value(n)), "{name}");
+        }
+        let mut placed = Placed::xdr(&mut found);
+        assert_eq!(server.recv_message(&mut placed).unwrap(), Some(13), "{name}");
+        assert!(placed.finish().is_err() && found.is_none(), "{name}");
+        let mut placed = Placed::xdr(&mut found);
+        assert_eq!(server.recv_message(&mut placed).unwrap(), None, "{name}: the end");
+        server.finish().unwrap();
+        sender.join().unwrap();
+    }
+}
+
+#[test]
+fn values_are_marshalled_and_unmarshalled_in_the_pass() {
+    everywhere(&Values);
 }
 
 struct Bounds;

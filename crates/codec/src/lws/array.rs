@@ -116,16 +116,6 @@ fn words<W: Word>(values: &[i64]) -> usize {
     (bits as usize).div_ceil(8 * W::BYTES)
 }
 
-#[cfg(feature = "pipeline")]
-impl<'a, S: crate::Source<'a>, W: Word> super::Decoder<S, W> {
-    /// Numbers of the size that their type has, filled to a word, into memory.
-    pub(crate) fn numbers_into<T: bytemuck::Pod>(&mut self, values: &mut [T]) -> Result<(), Error> {
-        let len = size_of_val(values);
-        self.source.take_elements(bytemuck::cast_slice_mut(values), size_of::<T>())?;
-        self.fill(len)
-    }
-}
-
 #[cfg(feature = "alloc")]
 impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     /// Numbers of the size that their type has, filled to a word.

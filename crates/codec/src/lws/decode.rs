@@ -174,7 +174,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
 
     /// The zeros behind `len` bytes.
     #[inline(always)]
-    pub(super) fn fill(&mut self, len: usize) -> Result<(), Error> {
+    pub(crate) fn fill(&mut self, len: usize) -> Result<(), Error> {
         self.zeros(fill_len::<W>(len))
     }
 

@@ -371,7 +371,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     }
 
     #[cfg(feature = "alloc")]
-    fn quantity(&mut self) -> Result<usize, Error> {
+    pub(crate) fn quantity(&mut self) -> Result<usize, Error> {
         let offset = self.position();
         let count = self.natural()?;
         self.budget.elements(count, offset)?;

@@ -287,7 +287,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Ok(found as usize)
     }
 
-    pub(super) fn fill(&mut self, len: usize) -> Result<(), Error> {
+    pub(crate) fn fill(&mut self, len: usize) -> Result<(), Error> {
         self.zeros(fill_len(len))
     }
 }

@@ -78,6 +78,12 @@ impl Unmarshal for [u8] {
     }
 }
 
+/// Unmarshals a message that has been opened before, and is genuine.
+pub fn unmarshal<U: Unmarshal + ?Sized>(bytes: &mut [u8], into: &mut U) {
+    let len = bytes.len();
+    into.unmarshal(&mut Opening::whole(bytes, len));
+}
+
 /// What the pieces of one message have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece<'a> {

@@ -237,17 +237,50 @@ impl RecordReceiver {
         into: &mut U,
         sum_is_right: impl FnOnce(Sum) -> bool,
     ) -> Result<Opened, OpenError> {
-        let checked = self.check(offset, record, record.len(), usize::MAX);
-        let (header, head) = match (checked, record.first_chunk::<HEADER_LEN>()) {
-            (Ok(header), Some(head)) => (header, head),
-            (Err(error), _) => return Err(self.not_opened(record, error)),
-            (Ok(_), None) => unreachable!("a header was read"),
+        let header = match self.check(offset, record, record.len(), usize::MAX) {
+            Ok(header) => header,
+            Err(error) => return Err(self.not_opened(record, error)),
         };
-        let body_len = header.body_len as usize;
-        let (ciphertext, tag) = record[HEADER_LEN..].split_at(self.params.ciphertext_len(body_len));
+        let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
+        let (ciphertext, tag) = rest.split_at(self.params.ciphertext_len(header.body_len as usize));
+        let fields = Fields { head, ciphertext, tag };
+        self.open_message_fields(offset, header, &fields, into, sum_is_right)
+    }
+
+    /// [`open_message`](Self::open_message) where its sender can still change it, as
+    /// [`open_in_place`](Self::open_in_place).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_message_in_place<U: Unmarshal + ?Sized>(
+        &mut self,
+        offset: u64,
+        head: &[u8; HEADER_LEN],
+        record: &[u8],
+        into: &mut U,
+    ) -> Result<Opened, Error> {
+        let header = self.check(offset, head, record.len(), usize::MAX)?;
+        let (ciphertext, tag) =
+            record[HEADER_LEN..].split_at(self.params.ciphertext_len(header.body_len as usize));
+        let mut copied = [0; TAG_LEN_MAX];
+        let copied = &mut copied[..tag.len()];
+        copied.copy_from_slice(tag);
+        let fields = Fields { head, ciphertext, tag: copied };
+        self.open_message_fields(offset, header, &fields, into, |_| true).map_err(Error::from)
+    }
+
+    fn open_message_fields<U: Unmarshal + ?Sized>(
+        &mut self,
+        offset: u64,
+        header: RecordHeader,
+        fields: &Fields<'_>,
+        into: &mut U,
+        sum_is_right: impl FnOnce(Sum) -> bool,
+    ) -> Result<Opened, OpenError> {
+        let Fields { head, ciphertext, tag } = *fields;
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
-        let src = (ciphertext, body_len);
+        let src = (ciphertext, header.body_len as usize);
         let opened = keys.transform.receive_message(nonce.as_bytes(), head, src, tag, into);
         let sum = sum_16(head) + opened.sum.then(ciphertext.len(), sum_tag(tag));
         if !opened.authentic {
@@ -258,7 +291,8 @@ impl RecordReceiver {
             into.wipe();
             return Err(OpenError { sum, error: Error::NotAuthentic { offset } });
         }
-        if let Err(violation) = self.accept(offset, record.len() as u64, header.kind) {
+        let record_len = HEADER_LEN + ciphertext.len() + tag.len();
+        if let Err(violation) = self.accept(offset, record_len as u64, header.kind) {
             into.wipe();
             return Err(OpenError { sum, error: violation.into() });
         }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous};
+use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal};
 use fusewire_transport::machine::Info;
 
 use super::Handle;
 use super::state::{Connected, Interest, State};
-use crate::application::{Adu, Application, hand_over};
+use crate::application::{Adu, Application, Message, hand_over};
 use crate::driver::after;
 use crate::{ConnectionId, Error, Result};
 
@@ -163,6 +163,41 @@ impl Connection {
         let turn = |state: &mut State, direct: &mut Direct<'_>| state.stack.poll(direct);
         let attempt = |state: &mut _, direct: &mut Direct<'_>| direct.next(state);
         self.handle.shared.attempt(&mut direct, turn, attempt)?
+    }
+
+    /// Receives the next ADU in order, unmarshalled by `into` in the pass that opens it if it comes while we wait, and
+    /// returns its length in bytes; `None` after the peer's last. See [`Link::try_recv_message`](crate::Link).
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub fn recv_message(&self, into: &mut dyn Unmarshal) -> Result<Option<usize>> {
+        self.recv_message_until(into, None)
+    }
+
+    /// [`Connection::recv_message`], for at most so long.
+    ///
+    /// # Errors
+    /// Why the connection is over; [`Error::Elapsed`].
+    pub fn recv_message_timeout(
+        &self,
+        into: &mut dyn Unmarshal,
+        timeout: Duration,
+    ) -> Result<Option<usize>> {
+        self.recv_message_until(into, after(timeout))
+    }
+
+    fn recv_message_until(
+        &self,
+        into: &mut dyn Unmarshal,
+        deadline: Option<Instant>,
+    ) -> Result<Option<usize>> {
+        let mut message = Message { id: Some(self.id), into, got: None };
+        self.handle.block(Interest::Read(self.id), deadline, &mut message, |state, message| {
+            match message.got.take() {
+                Some(len) => Poll::Ready(Ok(Some(len))),
+                None => recv_message(state, self.id, message.into),
+            }
+        })
     }
 
     /// Receives the next ADU in order into a buffer of the stack's, without a copy; `None` after the
@@ -332,6 +367,19 @@ pub(super) fn recv_into(
     Poll::Ready(if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) })
 }
 
+/// The next ADU that waits, unmarshalled.
+pub(super) fn recv_message(
+    state: &mut State,
+    id: ConnectionId,
+    into: &mut dyn Unmarshal,
+) -> Poll<Result<Option<usize>>> {
+    let Some((_, mut buffer)) = state.next(id) else { return state.end_or_pending(id) };
+    unmarshal(&mut buffer, into);
+    let len = buffer.len();
+    state.stack.recycle(id, buffer);
+    Poll::Ready(Ok(Some(len)))
+}
+
 /// What waits, into the memory of `app`.
 pub(super) fn recv_with<A: Application>(
     state: &mut State,
@@ -340,8 +388,8 @@ pub(super) fn recv_with<A: Application>(
     done: &mut impl FnMut(&mut A) -> bool,
 ) -> Poll<Result<bool>> {
     // What came before `app` was there.
-    while let Some((index, buffer)) = state.next(id) {
-        hand_over(app, id, index, &buffer);
+    while let Some((index, mut buffer)) = state.next(id) {
+        hand_over(app, id, index, &mut buffer);
         state.stack.recycle(id, buffer);
     }
     if done(app) {

@@ -3,7 +3,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use fusewire_session::Marshal;
+use fusewire_session::{Marshal, Unmarshal};
 
 use super::Connection;
 use super::connection::{recv_adu, send_message};
@@ -102,6 +102,18 @@ impl Link for Connection {
         Connection::recv_timeout(self, memory, timeout)
     }
 
+    fn recv_message(&mut self, into: &mut dyn Unmarshal) -> Result<Option<usize>> {
+        Connection::recv_message(self, into)
+    }
+
+    fn recv_message_timeout(
+        &mut self,
+        into: &mut dyn Unmarshal,
+        timeout: Duration,
+    ) -> Result<Option<usize>> {
+        Connection::recv_message_timeout(self, into, timeout)
+    }
+
     fn recv_adu(&mut self) -> Result<Option<Vec<u8>>> {
         Connection::recv_adu(self)
     }
@@ -126,9 +138,9 @@ impl Link for Connection {
 /// What waits, as far as the application wants it.
 fn next(noting: &mut Noting<'_>, state: &mut State) -> Poll<Result<bool>> {
     while noting.app.wants_more()
-        && let Some((index, buffer)) = state.next(noting.id)
+        && let Some((index, mut buffer)) = state.next(noting.id)
     {
-        noting.hand_over(index, &buffer);
+        noting.hand_over(index, &mut buffer);
         state.stack.recycle(noting.id, buffer);
     }
     if noting.any {

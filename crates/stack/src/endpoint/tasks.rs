@@ -5,10 +5,10 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use fusewire_session::{ClientConfig, Fingerprint, Marshal};
+use fusewire_session::{ClientConfig, Fingerprint, Marshal, Unmarshal};
 
 use super::connection::{
-    Batch, finish, recv_adu, recv_any, recv_into, recv_with, send, send_message,
+    Batch, finish, recv_adu, recv_any, recv_into, recv_message, recv_with, send, send_message,
 };
 use super::state::Interest;
 use super::{Connection, Endpoint, is_idle};
@@ -116,6 +116,19 @@ impl Connection {
     /// As there.
     pub async fn recv_into_async(&self, adu: &mut [u8]) -> Result<Option<usize>> {
         self.handle.wait(Interest::Read(self.id), |state| recv_into(state, self.id, adu)).await
+    }
+
+    /// [`Connection::recv_message`] for tasks: what the driver has received is opened, and unmarshalled here. Cancelled,
+    /// no ADU is lost.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub async fn recv_message_async(
+        &self,
+        into: &mut (dyn Unmarshal + Send),
+    ) -> Result<Option<usize>> {
+        let attempt = |state: &mut _| recv_message(state, self.id, into);
+        self.handle.wait(Interest::Read(self.id), attempt).await
     }
 
     /// [`Connection::recv`] for a task that polls; the last one that did is woken.

@@ -19,7 +19,7 @@ use fusewire_kernels::{stream_copy, stream_fence};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Error as SessionError, RecordSender, Rendezvous};
 
-use crate::application::Application;
+use crate::application::{Application, Destination};
 use crate::in_order::{InOrder, Records, Sealed};
 use crate::inbox::Opened;
 use crate::{Error, Result};
@@ -122,8 +122,14 @@ impl Connection {
         if self.records.receiver.record_len(&header) != record.len() {
             return Err(self.protocol("a frame that is not one whole record"));
         }
-        self.records.open(&header, record.len(), app, |receiver, offset, dst| {
-            receiver.open_in_place(offset, &head, record, dst).map(|_| ())
+        self.records.open(&header, record.len(), app, |receiver, offset, to| {
+            let opened = match to {
+                Destination::Bytes(dst) => receiver.open_in_place(offset, &head, record, dst),
+                Destination::Message(into) => {
+                    receiver.open_message_in_place(offset, &head, record, into)
+                }
+            };
+            opened.map(|_| ())
         })
     }
 
