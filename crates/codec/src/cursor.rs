@@ -48,6 +48,30 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
         }
     }
 
+    /// All of the message, which `read` reads.
+    pub(crate) fn whole<T>(
+        mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let value = read(&mut self)?;
+        self.finish()?;
+        Ok(value)
+    }
+
+    /// What `read` reads one level deeper, which has to be the next `len` bytes.
+    pub(crate) fn exactly<T>(
+        &mut self,
+        len: usize,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let end = self.position().saturating_add(len);
+        let value = self.nested(read)?;
+        match self.position() == end {
+            true => Ok(value),
+            false => Err(self.error(Problem::LeftOver { left: end.abs_diff(self.position()) })),
+        }
+    }
+
     /// Reads a type that can contain itself one level deeper.
     ///
     /// # Errors

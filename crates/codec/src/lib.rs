@@ -336,6 +336,7 @@ pub mod ber;
 pub mod check;
 mod cursor;
 mod error;
+mod forward;
 mod io;
 #[cfg(feature = "alloc")]
 pub mod jer;
@@ -352,6 +353,7 @@ pub mod xdr;
 
 pub use cursor::Cursor;
 pub use error::{Error, Problem, Step};
+pub use forward::Output;
 pub use io::{Length, Sink, SliceSink, SliceSource, Source};
 pub use limits::Limits;
 

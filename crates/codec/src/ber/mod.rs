@@ -34,7 +34,7 @@ pub use tag::{MAX_NUMBER, Tag};
 use crate::{Error, Limits};
 
 #[cfg(feature = "alloc")]
-use crate::{Problem, Sink};
+use crate::Problem;
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
@@ -92,20 +92,6 @@ pub fn encode_in<'r, T: Encode + ?Sized>(
 pub fn to_vec<T: Encode + ?Sized>(value: &T, rules: Rules) -> Result<Vec<u8>, Error> {
     let mut room = Vec::new();
     encode_in(value, rules, &mut room).map(<[u8]>::to_vec)
-}
-
-/// Encodes `value` into a sink, by way of `room`.
-///
-/// # Errors
-/// The value is none of its type, or the sink is full.
-#[cfg(feature = "alloc")]
-pub fn encode_to<T: Encode + ?Sized>(
-    value: &T,
-    rules: Rules,
-    room: &mut Vec<u8>,
-    sink: &mut impl Sink,
-) -> Result<(), Error> {
-    sink.put(encode_in(value, rules, room)?)
 }
 
 /// Encodes `value` at the end of `room`, and lends the encoding.

@@ -20,59 +20,29 @@ pub trait Blank {
 }
 
 macro_rules! blank {
-    ($($type:ty),*) => {$(
-        impl Blank for $type {
+    ($($(#[$attr:meta])* $type:ty $([$generic:ident])? => $blank:expr;)*) => {$(
+        $(#[$attr])*
+        impl $(<$generic>)? Blank for $type {
             #[inline(always)]
             fn blank() -> Self {
-                <$type>::default()
+                $blank
             }
         }
     )*};
+    ($($type:ty),*) => { blank! { $($type => <$type>::default();)* } };
 }
 
 blank!(i8, i16, i32, i64, u8, u16, u32, u64, f64, bool, (), Octets<'_>, BitString<'_>, Any<'_>);
 
-impl Blank for Integer<'_> {
-    #[inline(always)]
-    fn blank() -> Self {
-        Integer::minimal(Octets::new(&[0]))
-    }
-}
-
-macro_rules! oids {
-    ($($type:ident, $contents:expr;)*) => {$(
-        impl Blank for $type<'_> {
-            #[inline(always)]
-            fn blank() -> Self {
-                $type::from_constant(&$contents)
-            }
-        }
-    )*};
-}
-
-oids! { Oid, [0]; RelativeOid, [0]; }
-
-impl<A> Blank for Text<'_, A> {
-    #[inline(always)]
-    fn blank() -> Self {
-        Text::default()
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T> Blank for Vec<T> {
-    #[inline(always)]
-    fn blank() -> Self {
-        Vec::new()
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T> Blank for SetOf<T> {
-    #[inline(always)]
-    fn blank() -> Self {
-        SetOf(Vec::new())
-    }
+blank! {
+    Integer<'_> => Integer::minimal(Octets::new(&[0]));
+    Oid<'_> => Oid::from_constant(&[0]);
+    RelativeOid<'_> => RelativeOid::from_constant(&[0]);
+    Text<'_, A> [A] => Text::default();
+    #[cfg(feature = "alloc")]
+    Vec<T> [T] => Vec::new();
+    #[cfg(feature = "alloc")]
+    SetOf<T> [T] => SetOf(Vec::new());
 }
 
 /// As the methods of the same names without `into`; `place` is still as [`Blank::blank`] makes it.

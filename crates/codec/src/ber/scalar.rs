@@ -1,8 +1,6 @@
 //! BOOLEAN, INTEGER, ENUMERATED, REAL, NULL.
 
-use super::{
-    Decode, DecodeContents, Decoder, Encode, EncodeContents, Encoder, Header, Rules, Tag, Tagged,
-};
+use super::{Decoder, Encoder, Header, Rules, Tag};
 use crate::types::integer::{needless, signed_len};
 use crate::types::{Integer, Octets, real};
 use crate::{Error, Problem};
@@ -106,210 +104,153 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Types whose encoding the machine's integers have.
-macro_rules! integers {
-    ($($type:ty),*) => {$(
-        impl Tagged for $type {
-            const TAG: Tag = Tag::INTEGER;
-            const CONSTRUCTED: bool = false;
-        }
-
-        impl EncodeContents for $type {
-            fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-                let value = i64::from(*self);
-                to.tail(value.to_be_bytes(), signed_len(value))
-            }
-            #[inline(always)]
-            fn encode_as(&self, tag: Tag, to: &mut Encoder<'_>) -> Result<(), Error> {
-                to.integer(tag, i64::from(*self))
-            }
-        }
-
-        impl Encode for $type {
-            #[inline(always)]
-            fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-                to.integer(Tag::INTEGER, i64::from(*self))
-            }
-            fn encode_all(values: &[Self], to: &mut Encoder<'_>) -> Result<(), Error> {
-                super::array::encode_integers(values, to)
-            }
-        }
-
-        impl<'a> DecodeContents<'a> for $type {
-            #[inline(always)]
-            fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-                let offset = from.at;
-                let value = from.integer_contents(header)?;
-                Self::try_from(value).map_err(|_| from.too_wide(offset))
-            }
-        }
-
-        impl<'a> Decode<'a> for $type {
-            #[inline(always)]
-            fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
-                Self::decode_as(Tag::INTEGER, from)
-            }
-            fn begins_with(tag: Tag) -> bool {
-                tag == Tag::INTEGER
-            }
-            #[cfg(feature = "alloc")]
-            fn decode_all(from: &mut Decoder<'a>) -> Result<alloc::vec::Vec<Self>, Error> {
-                super::array::decode_integers(from)
-            }
-        }
-    )*};
-}
-
-integers!(i8, i16, i32, i64, u8, u16, u32);
-
-/// The parts of a primitive type with a tag of its own that are the same for all of them.
-macro_rules! tagged {
-    ($life:lifetime, $type:ty, $tag:expr $(, $generic:ident: $bound:path)?) => {
-        impl<$life $(, $generic: $bound)?> Tagged for $type {
+/// Primitive types with a tag of their own: a row has how the contents are written and read, the latter perhaps with the
+/// offset where they begin; how a value is written behind a tag, where that is done at once; and how many are.
+macro_rules! values {
+    ($(
+        $(#[$attr:meta])*
+        $type:ty $([$generic:ident: $bound:path])?, $tag:expr =>
+            |$value:ident, $to:ident| $put:expr,
+            $(as |$own:ident, $as_tag:ident, $as_to:ident| $put_as:expr,)?
+            |$from:ident, $header:ident $(, $offset:ident)?| $take:expr
+            $(, encode_all $put_all:path)? $(, decode_all $take_all:path)?;
+    )*) => {$(
+        impl<'a $(, $generic: $bound)?> $crate::ber::Tagged for $type {
             const TAG: Tag = $tag;
             const CONSTRUCTED: bool = false;
         }
 
-        impl<$life $(, $generic: $bound)?> Encode for $type {
+        impl<'a $(, $generic: $bound)?> $crate::ber::Encode for $type {
             #[inline(always)]
             fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-                self.encode_as(<Self as Tagged>::TAG, to)
+                $crate::ber::EncodeContents::encode_as(self, <Self as $crate::ber::Tagged>::TAG, to)
             }
+            $(fn encode_all(values: &[Self], to: &mut Encoder<'_>) -> Result<(), Error> {
+                $put_all(values, to)
+            })?
         }
 
-        impl<$life $(, $generic: $bound)?> Decode<$life> for $type {
+        impl<'a $(, $generic: $bound)?> $crate::ber::EncodeContents for $type {
+            $(#[$attr])*
+            fn encode_contents(&self, $to: &mut Encoder<'_>) -> Result<(), Error> {
+                let $value = self;
+                $put
+            }
+            $(#[inline(always)]
+            fn encode_as(&self, $as_tag: Tag, $as_to: &mut Encoder<'_>) -> Result<(), Error> {
+                let $own = self;
+                $put_as
+            })?
+        }
+
+        impl<'a $(, $generic: $bound)?> $crate::ber::Decode<'a> for $type {
             #[inline(always)]
-            fn decode(from: &mut Decoder<$life>) -> Result<Self, Error> {
-                <Self as DecodeContents>::decode_as(<Self as Tagged>::TAG, from)
+            fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
+                $crate::ber::DecodeContents::decode_as(<Self as $crate::ber::Tagged>::TAG, from)
             }
             fn begins_with(tag: Tag) -> bool {
-                tag == <Self as Tagged>::TAG
+                tag == <Self as $crate::ber::Tagged>::TAG
+            }
+            $(#[cfg(feature = "alloc")]
+            fn decode_all(from: &mut Decoder<'a>) -> Result<alloc::vec::Vec<Self>, Error> {
+                $take_all(from)
+            })?
+        }
+
+        impl<'a $(, $generic: $bound)?> $crate::ber::DecodeContents<'a> for $type {
+            $(#[$attr])*
+            fn decode_contents($from: &mut Decoder<'a>, $header: Header) -> Result<Self, Error> {
+                $(let $offset = $from.at;)?
+                $take
             }
         }
+    )*};
+}
+pub(super) use values;
+
+/// Types whose encoding the machine's integers have.
+macro_rules! integers {
+    ($($type:ty),*) => {
+        values! { $(
+            #[inline(always)]
+            $type, Tag::INTEGER =>
+                |value, to| to.integer_contents(i64::from(*value)),
+                as |value, tag, to| to.integer(tag, i64::from(*value)),
+                |from, header, offset| {
+                    let value = from.integer_contents(header)?;
+                    Self::try_from(value).map_err(|_| from.too_wide(offset))
+                },
+                encode_all super::array::encode_integers, decode_all super::array::decode_integers;
+        )* }
     };
 }
-pub(super) use tagged;
 
-tagged!('a, u64, Tag::INTEGER);
+integers!(i8, i16, i32, i64, u8, u16, u32);
 
-impl EncodeContents for u64 {
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        match i64::try_from(*self) {
-            Ok(value) => to.tail(value.to_be_bytes(), signed_len(value)),
+values! {
+    u64, Tag::INTEGER =>
+        |value, to| match i64::try_from(*value) {
+            Ok(value) => to.integer_contents(value),
             Err(_) => {
-                to.chunk(self.to_be_bytes())?;
+                to.chunk(value.to_be_bytes())?;
                 to.byte(0)
             }
-        }
-    }
-    #[inline(always)]
-    fn encode_as(&self, tag: Tag, to: &mut Encoder<'_>) -> Result<(), Error> {
-        to.unsigned(tag, *self)
-    }
-}
-
-impl<'a> DecodeContents<'a> for u64 {
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        let contents = from.integer_octets(header)?;
-        let magnitude = match contents {
-            [0, rest @ ..] => rest,
-            contents => contents,
+        },
+        as |value, tag, to| to.unsigned(tag, *value),
+        |from, header, offset| {
+            let contents = from.integer_octets(header)?;
+            let magnitude = match contents {
+                [0, rest @ ..] => rest,
+                contents => contents,
+            };
+            if contents[0] & 0x80 != 0 || magnitude.len() > 8 {
+                return Err(from.too_wide(offset));
+            }
+            Ok(magnitude.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
         };
-        if contents[0] & 0x80 != 0 || magnitude.len() > 8 {
-            return Err(from.too_wide(offset));
-        }
-        Ok(magnitude.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-    }
-}
-
-tagged!('a, Integer<'a>, Tag::INTEGER);
-
-impl EncodeContents for Integer<'_> {
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        to.put(self.as_be_bytes())
-    }
-}
-
-impl<'a> DecodeContents<'a> for Integer<'a> {
     #[inline]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        from.integer_octets(header).map(|octets| Integer::minimal(Octets::new(octets)))
-    }
-}
-
-tagged!('a, bool, Tag::BOOLEAN);
-
-impl EncodeContents for bool {
+    Integer<'a>, Tag::INTEGER =>
+        |value, to| to.put(value.as_be_bytes()),
+        |from, header| from.integer_octets(header).map(|octets| Integer::minimal(Octets::new(octets)));
     #[inline]
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        to.byte(if *self { 0xff } else { 0 })
-    }
-}
-
-impl<'a> DecodeContents<'a> for bool {
-    #[inline]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        match (from.primitive(header)?, from.rules) {
+    bool, Tag::BOOLEAN =>
+        |value, to| to.byte(if *value { 0xff } else { 0 }),
+        |from, header, offset| match (from.primitive(header)?, from.rules) {
             ([0], _) => Ok(false),
             ([0xff], _) | ([_], Rules::Ber) => Ok(true),
             ([found], Rules::Der) => Err(Problem::Boolean { found: u32::from(*found) }.at(offset)),
             _ => Err(Problem::Contents("a BOOLEAN").at(offset)),
-        }
-    }
-}
-
-tagged!('a, (), Tag::NULL);
-
-impl EncodeContents for () {
-    fn encode_contents(&self, _: &mut Encoder<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-impl<'a> DecodeContents<'a> for () {
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        match from.primitive(header)? {
+        };
+    (), Tag::NULL =>
+        |_value, _to| Ok(()),
+        |from, header, offset| match from.primitive(header)? {
             [] => Ok(()),
             _ => Err(Problem::Contents("NULL").at(offset)),
-        }
-    }
-}
-
-tagged!('a, f64, Tag::REAL);
-
-impl EncodeContents for f64 {
-    #[inline]
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        let (octets, len) = real::encode(*self);
-        to.put(&octets[real::MAX_LEN - len..])
-    }
+        };
     #[inline(always)]
-    fn encode_as(&self, tag: Tag, to: &mut Encoder<'_>) -> Result<(), Error> {
-        let (octets, len) = real::encode(*self);
-        if let Some(single) = tag.single()
-            && let Some(place) = to.free().last_chunk_mut::<16>()
-        {
-            // Header and contents are one number of twelve bytes; what is stored in front of it is free.
-            let mut number = [0; 16];
-            number[16 - real::MAX_LEN..].copy_from_slice(&octets);
-            let head = u128::from(single) << 8 | len as u128;
-            *place = (u128::from_be_bytes(number) | head << (8 * len)).to_be_bytes();
-            to.advance_to(to.start() - len - 2);
-            return Ok(());
-        }
-        to.put(&octets[real::MAX_LEN - len..])?;
-        to.header_of(tag, false, len)
-    }
-}
-
-impl<'a> DecodeContents<'a> for f64 {
-    #[inline(always)]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        let contents = from.primitive(header)?;
-        real::decode(contents, from.rules == Rules::Der).map_err(|problem| problem.at(offset))
-    }
+    f64, Tag::REAL =>
+        |value, to| {
+            let (octets, len) = real::encode(*value);
+            to.put(&octets[real::MAX_LEN - len..])
+        },
+        as |value, tag, to| {
+            let (octets, len) = real::encode(*value);
+            if let Some(single) = tag.single()
+                && let Some(place) = to.free().last_chunk_mut::<16>()
+            {
+                // Header and contents are one number of twelve bytes; what is stored in front of it is free.
+                let mut number = [0; 16];
+                number[16 - real::MAX_LEN..].copy_from_slice(&octets);
+                let head = u128::from(single) << 8 | len as u128;
+                *place = (u128::from_be_bytes(number) | head << (8 * len)).to_be_bytes();
+                to.advance_to(to.start() - len - 2);
+                return Ok(());
+            }
+            to.put(&octets[real::MAX_LEN - len..])?;
+            to.header_of(tag, false, len)
+        },
+        |from, header, offset| {
+            let contents = from.primitive(header)?;
+            real::decode(contents, from.rules == Rules::Der).map_err(|problem| problem.at(offset))
+        };
 }

@@ -1,12 +1,8 @@
 //! Strings of octets, bits and characters, object identifiers, and ANY.
 
-use super::scalar::tagged;
-use super::{
-    Decode, DecodeContents, Decoder, Encode, EncodeContents, Encoder, Header, Rules, Tag, Tagged,
-};
-use crate::types::{
-    Alphabet, Any, BitString, Octets, Oid, RelativeOid, Text, canonical_time, character,
-};
+use super::scalar::values;
+use super::{Decode, Decoder, Encode, Encoder, Header, Rules, Tag};
+use crate::types::{Alphabet, Any, BitString, Octets, Oid, RelativeOid, Text, canonical_time};
 use crate::{Error, Problem};
 
 impl<'a> Decoder<'a> {
@@ -139,106 +135,33 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Types whose contents are bytes that they have at hand.
-macro_rules! bytes {
-    ($type:ty, $as_bytes:ident $(, $generic:ident: $bound:path)?) => {
-        impl<$($generic: $bound)?> EncodeContents for $type {
-            #[inline(always)]
-            fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-                to.put(self.$as_bytes())
+values! {
+    #[inline(always)]
+    Octets<'a>, Tag::OCTET_STRING => |octets, to| to.put(octets), |from, header| from.string(header);
+    #[inline(always)]
+    Text<'a, A> [A: Alphabet], Tag::universal(A::TAG) =>
+        |text, to| to.put(text.as_bytes()),
+        |from, header, offset| {
+            let text = Text::<A>::decoded(from.string(header)?, offset)?;
+            if from.rules == Rules::Der && !canonical_time::<A>(text.as_bytes()) {
+                return Err(Problem::NotCanonical("a time in UTC with seconds").at(offset));
             }
-        }
-    };
-}
-
-tagged!('a, Octets<'a>, Tag::OCTET_STRING);
-bytes!(Octets<'_>, as_bytes);
-bytes!(Text<'_, A>, as_bytes, A: Alphabet);
-tagged!('a, Oid<'a>, Tag::OID);
-bytes!(Oid<'_>, as_contents);
-tagged!('a, RelativeOid<'a>, Tag::RELATIVE_OID);
-bytes!(RelativeOid<'_>, as_contents);
-tagged!('a, BitString<'a>, Tag::BIT_STRING);
-
-impl<'a> DecodeContents<'a> for Octets<'a> {
-    #[inline(always)]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        from.string(header)
-    }
-}
-
-impl<A: Alphabet> Tagged for Text<'_, A> {
-    const TAG: Tag = Tag::universal(A::TAG);
-    const CONSTRUCTED: bool = false;
-}
-
-impl<A: Alphabet> Encode for Text<'_, A> {
-    #[inline(always)]
-    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        self.encode_as(<Self as Tagged>::TAG, to)
-    }
-}
-
-impl<'a, A: Alphabet> Decode<'a> for Text<'a, A> {
-    #[inline(always)]
-    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
-        <Self as DecodeContents>::decode_as(<Self as Tagged>::TAG, from)
-    }
-    fn begins_with(tag: Tag) -> bool {
-        tag == <Self as Tagged>::TAG
-    }
-    #[cfg(feature = "alloc")]
-    fn decode_all(from: &mut Decoder<'a>) -> Result<alloc::vec::Vec<Self>, Error> {
-        super::array::decode_texts(from)
-    }
-}
-
-impl<'a, A: Alphabet> DecodeContents<'a> for Text<'a, A> {
-    #[inline(always)]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        let octets = from.string(header)?;
-        if !A::holds(&octets) {
-            return Err(character::<A>(&octets).at(offset));
-        }
-        if from.rules == Rules::Der && !canonical_time::<A>(&octets) {
-            return Err(Problem::NotCanonical("a time in UTC with seconds").at(offset));
-        }
-        Ok(Text::checked(octets))
-    }
-}
-
-impl<'a> DecodeContents<'a> for Oid<'a> {
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        let contents = from.primitive(header)?;
-        Oid::from_contents(contents)
-            .ok_or_else(|| Problem::Contents("an OBJECT IDENTIFIER").at(offset))
-    }
-}
-
-impl<'a> DecodeContents<'a> for RelativeOid<'a> {
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        let offset = from.at;
-        let contents = from.primitive(header)?;
-        RelativeOid::from_contents(contents)
-            .ok_or_else(|| Problem::Contents("a RELATIVE-OID").at(offset))
-    }
-}
-
-impl EncodeContents for BitString<'_> {
+            Ok(text)
+        },
+        decode_all super::array::decode_texts;
+    Oid<'a>, Tag::OID =>
+        |oid, to| to.put(oid.as_contents()),
+        |from, header, offset| Oid::decoded(from.primitive(header)?.into(), offset);
+    RelativeOid<'a>, Tag::RELATIVE_OID =>
+        |oid, to| to.put(oid.as_contents()),
+        |from, header, offset| RelativeOid::decoded(from.primitive(header)?.into(), offset);
     #[inline]
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        to.put(self.as_bytes())?;
-        to.byte(self.unused())
-    }
-}
-
-impl<'a> DecodeContents<'a> for BitString<'a> {
-    #[inline]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        from.bits(header)
-    }
+    BitString<'a>, Tag::BIT_STRING =>
+        |bits, to| {
+            to.put(bits.as_bytes())?;
+            to.byte(bits.unused())
+        },
+        |from, header| from.bits(header);
 }
 
 impl Encode for Any<'_> {

@@ -15,37 +15,19 @@ mod value;
 mod write;
 
 pub use read::{Decoder, Json};
-pub use write::Encoder;
+pub use write::{Encoder, Parts};
 
-use crate::{Error, Limits, Sink, SliceSource, Source};
+use crate::{Error, Limits, SliceSource};
 use alloc::vec::Vec;
 
-/// A type that JER can write.
-pub trait Encode {
-    /// Writes the value.
-    ///
-    /// # Errors
-    /// The value is none of its type, or the sink is full.
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error>;
-}
-
-/// A type that JER can read.
-pub trait Decode<'a>: Sized {
-    /// Reads a value.
-    ///
-    /// # Errors
-    /// The input is no encoding of `Self`; the error says what is wrong and where.
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error>;
-}
+crate::forward::traits!("JER");
 
 /// The encoding of `value` in a new vector: UTF-8.
 ///
 /// # Errors
 /// The value is none of its type.
 pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
-    let mut encoder = Encoder::new(Vec::new());
-    value.encode(&mut encoder)?;
-    Ok(encoder.into_inner())
+    Encoder::apart(|to| value.encode(to))
 }
 
 /// Decodes a value that takes up all of `bytes`, but for white space, within the default [`Limits`].
@@ -53,8 +35,5 @@ pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The bytes are no encoding of one.
 pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
-    let mut decoder = Decoder::new(SliceSource::new(bytes), Limits::default());
-    let value = T::decode(&mut decoder)?;
-    decoder.finish()?;
-    Ok(value)
+    Decoder::new(SliceSource::new(bytes), Limits::default()).whole(T::decode)
 }

@@ -1,40 +1,26 @@
 //! Values into JSON.
 
 use super::Decoder;
+use crate::forward::Output;
 use crate::types::characters::{self, Coding, is_unsafe};
 use crate::types::{Oid, RelativeOid, number};
-use crate::{Error, Limits, Problem, Sink, SliceSource};
+use crate::{Error, Limits, Sink, SliceSource};
 use alloc::format;
 use alloc::string::{String, ToString};
 
 /// Writes JER to a sink.
-#[derive(Debug)]
-pub struct Encoder<S> {
-    sink: S,
-    /// Nothing stands in front of the next member or element.
-    is_first: bool,
+pub type Encoder<S> = Output<S, Parts>;
+
+/// What [`Encoder`] knows of its syntax: whether a part stands in front of the next member or element.
+#[derive(Debug, Default)]
+pub struct Parts {
+    is_behind: bool,
 }
 
 impl<S: Sink> Encoder<S> {
     /// Writes to `sink`.
     pub fn new(sink: S) -> Self {
-        Encoder { sink, is_first: true }
-    }
-
-    /// The sink.
-    pub fn into_inner(self) -> S {
-        self.sink
-    }
-
-    /// Bytes written so far.
-    pub fn position(&self) -> usize {
-        self.sink.position()
-    }
-
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
+        Output { sink, rules: Parts::default() }
     }
 
     fn put(&mut self, text: &str) -> Result<(), Error> {
@@ -48,17 +34,17 @@ impl<S: Sink> Encoder<S> {
         close: &str,
     ) -> Result<(), Error> {
         self.put(open)?;
-        self.is_first = true;
+        self.rules.is_behind = false;
         write(self)?;
-        self.is_first = false;
+        self.rules.is_behind = true;
         self.put(close)
     }
 
     /// The comma between parts, which none has in front of the first.
     fn separate(&mut self) -> Result<(), Error> {
-        match core::mem::replace(&mut self.is_first, false) {
-            true => Ok(()),
-            false => self.put(","),
+        match core::mem::replace(&mut self.rules.is_behind, true) {
+            true => self.put(","),
+            false => Ok(()),
         }
     }
 

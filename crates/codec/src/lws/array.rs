@@ -17,8 +17,8 @@ const STRIP: usize = 64;
 impl<S: Sink, W: Word> Encoder<S, W> {
     /// Numbers of the size that their type has, filled to a word.
     #[inline]
-    pub(super) fn numbers<T: bytemuck::NoUninit>(&mut self, values: &[T]) -> Result<(), Error> {
-        self.sink.put_elements(bytemuck::cast_slice(values), size_of::<T>())?;
+    pub(super) fn filled<T: bytemuck::NoUninit>(&mut self, values: &[T]) -> Result<(), Error> {
+        self.numbers(values)?;
         self.fill(size_of_val(values))
     }
 
@@ -33,7 +33,7 @@ impl<S: Sink, W: Word> Encoder<S, W> {
         match words * W::BYTES {
             2 => self.narrow(values, |value| (value as i16).to_be_bytes()),
             4 => self.narrow(values, |value| (value as i32).to_be_bytes()),
-            8 => self.sink.put_elements(bytemuck::cast_slice(values), 8),
+            8 => self.numbers(values),
             // Three words of 16 bits.
             _ => self
                 .narrow::<6>(values, |value| core::array::from_fn(|i| value.to_be_bytes()[2 + i])),

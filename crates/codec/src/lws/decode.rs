@@ -1,48 +1,24 @@
 //! Words into values, totally and within limits.
 
-use super::{Word, fill_len};
+use super::{Word, Words, fill_len};
 use crate::cursor::Cursor;
 use crate::types::Octets;
 use crate::{Error, Limits, Problem, Source};
-use core::marker::PhantomData;
 
+#[cfg(feature = "alloc")]
+use super::{Decode, Encoder};
 #[cfg(feature = "alloc")]
 use crate::types::Any;
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
-/// A type that LWS can read.
-pub trait Decode<'a>: Sized {
-    /// Reads a value.
-    ///
-    /// # Errors
-    /// The input is no encoding of `Self`; the error says what is wrong and where.
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error>;
-
-    /// Reads the elements of a SEQUENCE OF, `count` of them, which the limits have been asked about.
-    ///
-    /// # Errors
-    /// As [`Decode::decode`].
-    #[cfg(feature = "alloc")]
-    fn decode_all<S: Source<'a>, W: Word>(
-        count: usize,
-        from: &mut Decoder<S, W>,
-    ) -> Result<Vec<Self>, Error> {
-        from.elements(count, Self::decode)
-    }
-}
-
 /// Reads LWS of words `W` from a source.
 pub type Decoder<S, W> = Cursor<S, Words<W>>;
-
-/// What [`Decoder`] knows of its syntax: the word.
-#[derive(Debug)]
-pub struct Words<W>(PhantomData<W>);
 
 impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     /// Reads from `source` within `limits`.
     pub fn new(source: S, limits: Limits) -> Self {
-        Cursor::of(source, Words(PhantomData), limits)
+        Cursor::of(source, Words::default(), limits)
     }
 
     /// `bytes` bytes (2, 4 or 8) as a signed number.
@@ -106,10 +82,11 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     #[cfg(feature = "alloc")]
     pub fn unknown_alternative(&mut self, index: u64) -> Result<Any<'a>, Error> {
         let octets = self.octets()?;
-        let mut encoder = super::Encoder::<_, W>::new(Vec::new());
-        encoder.fixed(index as i64, W::BYTES)?;
-        encoder.octets(&octets)?;
-        Ok(Any(Octets::from(encoder.into_inner())))
+        let whole = Encoder::<_, W>::apart(|to| {
+            to.fixed(index as i64, W::BYTES)?;
+            to.octets(&octets)
+        });
+        whole.map(|whole| Any(Octets::from(whole)))
     }
 
     /// Which OPTIONAL and DEFAULT components follow, `count` of them, 64 at most, the first in the highest of
@@ -187,12 +164,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let len = self.count(1)?;
-        let end = self.position() + len;
-        let value = self.nested(read)?;
-        if self.position() != end {
-            let left = end.abs_diff(self.position());
-            return Err(self.error(Problem::LeftOver { left }));
-        }
+        let value = self.exactly(len, read)?;
         self.fill(len)?;
         Ok(value)
     }

@@ -1,7 +1,7 @@
 //! Elements of a SEQUENCE OF by their index: where all have one size, none before has to be read.
 
 use super::{Decode, Decoder, Word};
-use crate::{Error, Limits, Problem, SliceSource, Source};
+use crate::{Error, Problem, Source};
 use core::fmt;
 
 /// A type whose encodings all have one size, whatever the value.
@@ -23,10 +23,7 @@ pub trait FixedSize<'a>: Decode<'a> {
     /// # Errors
     /// They are none.
     fn element<W: Word>(bytes: &'a [u8]) -> Result<Self, Error> {
-        let mut decoder = Decoder::<_, W>::new(SliceSource::new(bytes), Limits::default());
-        let value = Self::decode(&mut decoder)?;
-        decoder.finish()?;
-        Ok(value)
+        super::from_bytes::<W, Self>(bytes)
     }
 }
 

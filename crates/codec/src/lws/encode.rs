@@ -1,62 +1,19 @@
 //! Values into words.
 
-use super::{Word, fill_len};
-use crate::{Error, Problem, Sink};
-use core::marker::PhantomData;
+use super::{Word, Words, fill_len};
+use crate::forward::Output;
+use crate::{Error, Sink};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
-/// A type that LWS can write.
-pub trait Encode {
-    /// Writes the value.
-    ///
-    /// # Errors
-    /// The sink is full, or the value is none of its type.
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error>;
-
-    /// Writes the elements of a SEQUENCE OF, which its count is in front of.
-    ///
-    /// # Errors
-    /// As [`Encode::encode`].
-    fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error>
-    where
-        Self: Sized,
-    {
-        values
-            .iter()
-            .enumerate()
-            .try_for_each(|(i, value)| value.encode(to).map_err(|e| e.in_element(i)))
-    }
-}
-
 /// Writes LWS of words `W` to a sink.
-#[derive(Debug)]
-pub struct Encoder<S, W> {
-    pub(super) sink: S,
-    word: PhantomData<W>,
-}
+pub type Encoder<S, W> = Output<S, Words<W>>;
 
 impl<S: Sink, W: Word> Encoder<S, W> {
     /// Writes to `sink`.
     pub fn new(sink: S) -> Self {
-        Encoder { sink, word: PhantomData }
-    }
-
-    /// The sink.
-    pub fn into_inner(self) -> S {
-        self.sink
-    }
-
-    /// Bytes written so far.
-    pub fn position(&self) -> usize {
-        self.sink.position()
-    }
-
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
+        Output { sink, rules: Words::default() }
     }
 
     /// An integer of `bytes` bytes (1, 2, 4 or 8), or of a word if that is more.
@@ -157,8 +114,6 @@ impl<S: Sink, W: Word> Encoder<S, W> {
         &mut self,
         write: impl FnOnce(&mut Encoder<Vec<u8>, W>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut inner = Encoder::new(Vec::new());
-        write(&mut inner)?;
-        self.octets(&inner.into_inner())
+        self.octets(&Output::apart(write)?)
     }
 }

@@ -17,17 +17,18 @@ mod elements;
 mod encode;
 mod value;
 
-pub use decode::{Decode, Decoder, Words};
+pub use decode::Decoder;
 pub use elements::{Elements, FixedSize};
-pub use encode::{Encode, Encoder};
+pub use encode::Encoder;
 
-use crate::{Error, Length, Limits, Sink, SliceSource, Source};
+use crate::{Error, Length, Limits, Sink, SliceSource};
+use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 /// The word of the syntax: `u16`, `u32` or `u64`.
-pub trait Word: sealed::Sealed + Copy + 'static {
+pub trait Word: sealed::Sealed + Copy + Default + 'static {
     /// Bytes of it.
     const BYTES: usize;
 }
@@ -47,6 +48,12 @@ macro_rules! words {
 
 words!(u16, u32, u64);
 
+/// What [`Encoder`] and [`Decoder`] know of their syntax: the word.
+#[derive(Debug, Default)]
+pub struct Words<W>(PhantomData<W>);
+
+crate::forward::traits!("LWS", W: Word);
+
 /// Zero bytes behind `len` bytes, to the end of a word.
 pub const fn fill_len<W: Word>(len: usize) -> usize {
     len.wrapping_neg() % W::BYTES
@@ -58,9 +65,7 @@ pub const fn fill_len<W: Word>(len: usize) -> usize {
 /// The value is none of its type.
 #[cfg(feature = "alloc")]
 pub fn to_vec<W: Word, T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
-    let mut encoder = Encoder::<_, W>::new(Vec::new());
-    value.encode(&mut encoder)?;
-    Ok(encoder.into_inner())
+    Encoder::<_, W>::apart(|to| value.encode(to))
 }
 
 /// Bytes of the encoding of `value`.
@@ -69,19 +74,8 @@ pub fn to_vec<W: Word, T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> 
 /// The value is none of its type.
 pub fn encoded_len<W: Word, T: Encode + ?Sized>(value: &T) -> Result<usize, Error> {
     let mut length = Length::default();
-    encode_to::<W, T>(value, &mut length)?;
+    value.encode(&mut Encoder::<_, W>::new(&mut length))?;
     Ok(length.position())
-}
-
-/// Encodes `value` into a sink.
-///
-/// # Errors
-/// The value is none of its type, or the sink is full.
-pub fn encode_to<W: Word, T: Encode + ?Sized>(
-    value: &T,
-    sink: &mut impl Sink,
-) -> Result<(), Error> {
-    value.encode(&mut Encoder::<_, W>::new(sink))
 }
 
 /// Decodes a value that takes up all of `bytes`, within the default [`Limits`].
@@ -89,19 +83,5 @@ pub fn encode_to<W: Word, T: Encode + ?Sized>(
 /// # Errors
 /// The bytes are no encoding of one.
 pub fn from_bytes<'a, W: Word, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
-    from_source::<W, T>(SliceSource::new(bytes), Limits::default())
-}
-
-/// Decodes a value that is all that `source` gives.
-///
-/// # Errors
-/// The bytes are no encoding of one.
-pub fn from_source<'a, W: Word, T: Decode<'a>>(
-    source: impl Source<'a>,
-    limits: Limits,
-) -> Result<T, Error> {
-    let mut decoder = Decoder::<_, W>::new(source, limits);
-    let value = T::decode(&mut decoder)?;
-    decoder.finish()?;
-    Ok(value)
+    Decoder::<_, W>::new(SliceSource::new(bytes), Limits::default()).whole(T::decode)
 }

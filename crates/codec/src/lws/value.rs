@@ -1,13 +1,12 @@
 //! Values one at a time.
 
 use super::{Decode, Decoder, Encode, Encoder, Word};
-use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text, character};
+use crate::forward::{holders, values};
+use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
 use crate::{Error, Problem, Sink, Source};
 
 #[cfg(feature = "alloc")]
-use crate::types::SetOf;
-#[cfg(feature = "alloc")]
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 
 impl<S: Sink, W: Word> Encoder<S, W> {
     /// An INTEGER that its type does not constrain: a word; or the word that is only a sign bit, a count of
@@ -82,116 +81,69 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
 
 /// The machine's integers, which INTEGERs are constrained to.
 macro_rules! integers {
-    ($($type:ty),*) => {$(
-        impl Encode for $type {
+    ($($type:ty),*) => {
+        values! { [W: Word] $(
             #[inline(always)]
-            fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-                to.fixed(*self as i64, size_of::<$type>())
-            }
-            fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
-                to.numbers(values)
-            }
-        }
-
-        impl<'a> Decode<'a> for $type {
-            #[inline(always)]
-            fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-                let offset = from.position();
-                let value = from.fixed(size_of::<$type>())?;
-                let narrow = value as $type;
-                // What has as many bytes as were read is itself; of what has fewer, the word repeats the sign.
-                match size_of::<$type>() >= W::BYTES || narrow as i64 == value {
-                    true => Ok(narrow),
-                    false => Err(Problem::IntegerTooWide { bytes: W::BYTES }.at(offset)),
-                }
-            }
-            #[cfg(feature = "alloc")]
-            fn decode_all<S: Source<'a>, W: Word>(
-                count: usize,
-                from: &mut Decoder<S, W>,
-            ) -> Result<Vec<Self>, Error> {
-                from.filled(count)
-            }
-        }
-    )*};
+            $type =>
+                |value, to| to.fixed(*value as i64, size_of::<$type>()),
+                |from, offset| {
+                    let value = from.fixed(size_of::<$type>())?;
+                    let narrow = value as $type;
+                    // What has as many bytes as were read is itself; of what has fewer, the word repeats the sign.
+                    match size_of::<$type>() >= W::BYTES || narrow as i64 == value {
+                        true => Ok(narrow),
+                        false => Err(Problem::IntegerTooWide { bytes: W::BYTES }.at(offset)),
+                    }
+                },
+                all |values, to| to.filled(values), |count, from| from.filled(count);
+        )* }
+    };
 }
 
 integers!(i8, i16, i32, u8, u16, u32, u64);
 
-impl Encode for i64 {
+values! { [W: Word]
     #[inline(always)]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.integer(*self)
-    }
-    fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.integers(values)
-    }
-}
-
-impl<'a> Decode<'a> for i64 {
+    i64 =>
+        |value, to| to.integer(*value), |from| from.integer(),
+        all |values, to| to.integers(values), |count, from| from.integers(count);
+    /// REAL: binary64 (IEEE 754).
     #[inline(always)]
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.integer()
-    }
-    #[cfg(feature = "alloc")]
-    fn decode_all<S: Source<'a>, W: Word>(
-        count: usize,
-        from: &mut Decoder<S, W>,
-    ) -> Result<Vec<Self>, Error> {
-        from.integers(count)
-    }
-}
-
-/// REAL: binary64 (IEEE 754).
-impl Encode for f64 {
+    f64 =>
+        |value, to| to.fixed(value.to_bits() as i64, 8),
+        |from| from.fixed(8).map(|bits| f64::from_bits(bits as u64)),
+        all |values, to| to.filled(values), |count, from| from.filled(count);
     #[inline(always)]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.fixed(self.to_bits() as i64, 8)
-    }
-    fn encode_all<S: Sink, W: Word>(values: &[Self], to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.numbers(values)
-    }
-}
-
-impl<'a> Decode<'a> for f64 {
+    bool => |value, to| to.bool(*value), |from| from.bool();
+    /// NULL: nothing.
+    () => |_value, _to| Ok(()), |_from| Ok(());
     #[inline(always)]
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.fixed(8).map(|bits| f64::from_bits(bits as u64))
-    }
-    #[cfg(feature = "alloc")]
-    fn decode_all<S: Source<'a>, W: Word>(
-        count: usize,
-        from: &mut Decoder<S, W>,
-    ) -> Result<Vec<Self>, Error> {
-        from.filled(count)
-    }
-}
-
-impl Encode for bool {
+    Octets<'a> => |octets, to| to.octets(octets), |from| from.octets();
+    /// Character strings: a count of the bytes of their encoding, and those.
     #[inline(always)]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.bool(*self)
-    }
-}
-
-impl<'a> Decode<'a> for bool {
-    #[inline(always)]
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.bool()
-    }
-}
-
-/// NULL: nothing.
-impl Encode for () {
-    fn encode<S: Sink, W: Word>(&self, _: &mut Encoder<S, W>) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-impl<'a> Decode<'a> for () {
-    fn decode<S: Source<'a>, W: Word>(_: &mut Decoder<S, W>) -> Result<Self, Error> {
-        Ok(())
-    }
+    Text<'a, A> [A: Alphabet] =>
+        |text, to| to.octets(text.as_bytes()),
+        |from, offset| Text::decoded(from.octets()?, offset);
+    /// A count of bits, and the bits.
+    BitString<'a> =>
+        |bits, to| {
+            to.count(bits.len())?;
+            to.octets_fixed(bits.as_bytes())
+        },
+        |from, offset| {
+            let bits = from.count(0)?;
+            let bytes = from.octets_fixed(bits.div_ceil(8))?;
+            BitString::decoded(bytes, (bits.wrapping_neg() % 8) as u8, offset)
+        };
+    /// Counted, as BER has its contents.
+    Oid<'a> =>
+        |oid, to| to.octets(oid.as_contents()), |from, offset| Oid::decoded(from.octets()?, offset);
+    /// Counted, as BER has its contents.
+    RelativeOid<'a> =>
+        |oid, to| to.octets(oid.as_contents()),
+        |from, offset| RelativeOid::decoded(from.octets()?, offset);
+    /// ANY and open types: counted, as they are.
+    Any<'a> => |any, to| to.octets(any.as_bytes()), |from| from.octets().map(Any);
 }
 
 impl Encode for Integer<'_> {
@@ -243,143 +195,12 @@ impl<'a> Decode<'a> for Integer<'a> {
     }
 }
 
-impl Encode for Octets<'_> {
-    #[inline(always)]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.octets(self)
-    }
-}
-
-impl<'a> Decode<'a> for Octets<'a> {
-    #[inline(always)]
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.octets()
-    }
-}
-
-/// Character strings: a count of the bytes of their encoding, and those.
-impl<A: Alphabet> Encode for Text<'_, A> {
-    #[inline(always)]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.octets(self.as_bytes())
-    }
-}
-
-impl<'a, A: Alphabet> Decode<'a> for Text<'a, A> {
-    #[inline(always)]
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        let offset = from.position();
-        let octets = from.octets()?;
-        match A::holds(&octets) {
-            true => Ok(Text::checked(octets)),
-            false => Err(character::<A>(&octets).at(offset)),
-        }
-    }
-}
-
-/// BIT STRING: a count of bits, and the bits.
-impl Encode for BitString<'_> {
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.count(self.len())?;
-        to.octets_fixed(self.as_bytes())
-    }
-}
-
-impl<'a> Decode<'a> for BitString<'a> {
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        let offset = from.position();
-        let bits = from.count(0)?;
-        let bytes = from.octets_fixed(bits.div_ceil(8))?;
-        BitString::new(bytes, (bits.wrapping_neg() % 8) as u8)
-            .ok_or_else(|| Problem::Contents("a BIT STRING").at(offset))
-    }
-}
-
-/// OBJECT IDENTIFIER and RELATIVE-OID: counted, as BER has their contents.
-macro_rules! oids {
-    ($($oid:ident, $name:literal;)*) => {$(
-        impl Encode for $oid<'_> {
-            fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-                to.octets(self.as_contents())
-            }
-        }
-
-        impl<'a> Decode<'a> for $oid<'a> {
-            fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-                let offset = from.position();
-                $oid::from_contents(from.octets()?)
-                    .ok_or_else(|| Problem::Contents($name).at(offset))
-            }
-        }
-    )*};
-}
-
-oids! { Oid, "an OBJECT IDENTIFIER"; RelativeOid, "a RELATIVE-OID"; }
-
-/// ANY and open types: counted, as they are.
-impl Encode for Any<'_> {
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.octets(self.as_bytes())
-    }
-}
-
-impl<'a> Decode<'a> for Any<'a> {
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.octets().map(Any)
-    }
-}
-
-/// SEQUENCE OF: a count, and the elements.
-impl<T: Encode> Encode for &[T] {
-    #[inline]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        to.count(self.len())?;
-        T::encode_all(self, to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for Vec<T> {
-    #[inline]
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        self.as_slice().encode(to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
-    #[inline]
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.sequence_of()
-    }
-}
-
-/// SET OF: as SEQUENCE OF, in the order at hand.
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for SetOf<T> {
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        self.0.encode(to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for SetOf<T> {
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.sequence_of().map(SetOf)
-    }
-}
-
-/// What a type contains itself through: one level deeper.
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for Box<T> {
-    fn encode<S: Sink, W: Word>(&self, to: &mut Encoder<S, W>) -> Result<(), Error> {
-        (**self).encode(to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
-    fn decode<S: Source<'a>, W: Word>(from: &mut Decoder<S, W>) -> Result<Self, Error> {
-        from.nested(T::decode).map(Box::new)
-    }
+// SEQUENCE OF: a count, and the elements. What is behind a pointer is one level deeper.
+holders! { [W: Word]
+    list |list, to| {
+        to.count(list.len())?;
+        T::encode_all(list, to)
+    },
+    |from| from.sequence_of(),
+    pointer |from| from.nested(T::decode)
 }

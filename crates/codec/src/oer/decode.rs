@@ -1,6 +1,8 @@
 //! Octets into values, totally and within limits.
 
 use super::Rules;
+#[cfg(feature = "alloc")]
+use super::{Decode, Encoder};
 use crate::ber::Tag;
 use crate::cursor::Cursor;
 #[cfg(feature = "alloc")]
@@ -11,24 +13,6 @@ use crate::{Error, Limits, Problem, Source};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
-
-/// A type that OER can read.
-pub trait Decode<'a>: Sized {
-    /// Reads a value.
-    ///
-    /// # Errors
-    /// The input is no encoding of `Self`; the error says what is wrong and where.
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error>;
-
-    /// Reads the elements of a SEQUENCE OF, `count` of them, which the limits have been asked about.
-    ///
-    /// # Errors
-    /// As [`Decode::decode`].
-    #[cfg(feature = "alloc")]
-    fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
-        from.elements(count, Self::decode)
-    }
-}
 
 /// Reads OER or COER from a source.
 pub type Decoder<S> = Cursor<S, Rules>;
@@ -318,12 +302,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let len = self.length()?;
-        let end = self.position().saturating_add(len);
-        let value = self.nested(read)?;
-        match self.position() == end {
-            true => Ok(value),
-            false => Err(self.error(Problem::LeftOver { left: end.abs_diff(self.position()) })),
-        }
+        self.exactly(len, read)
     }
 
     /// An alternative behind `...` that this version does not know, as it is encoded: tag, length, octets.
@@ -333,10 +312,11 @@ impl<'a, S: Source<'a>> Decoder<S> {
     #[cfg(feature = "alloc")]
     pub fn unknown_alternative(&mut self, tag: Tag) -> Result<Any<'a>, Error> {
         let octets = self.octets()?;
-        let mut encoder = super::Encoder::new(Vec::new());
-        encoder.tag(tag)?;
-        encoder.octets(&octets)?;
-        Ok(Any(Octets::from(encoder.into_inner())))
+        let whole = Encoder::apart(|to| {
+            to.tag(tag)?;
+            to.octets(&octets)
+        });
+        whole.map(|whole| Any(Octets::from(whole)))
     }
 
     /// Passes over an extension addition that is not known.

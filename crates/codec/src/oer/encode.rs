@@ -1,61 +1,24 @@
 //! Values into octets.
 
 use crate::ber::Tag;
+use crate::forward::Output;
 use crate::types::integer::signed_len;
-use crate::{Error, Problem, Sink};
+use crate::{Error, Sink};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
-/// A type that OER can write.
-pub trait Encode {
-    /// Writes the value.
-    ///
-    /// # Errors
-    /// The sink is full, or the value is none of its type.
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error>;
-
-    /// Writes the elements of a SEQUENCE OF, which their quantity is in front of.
-    ///
-    /// # Errors
-    /// As [`Encode::encode`].
-    fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error>
-    where
-        Self: Sized,
-    {
-        values
-            .iter()
-            .enumerate()
-            .try_for_each(|(i, value)| value.encode(to).map_err(|e| e.in_element(i)))
-    }
-}
-
 /// Writes COER to a sink.
-#[derive(Debug)]
-pub struct Encoder<S> {
-    pub(super) sink: S,
-}
+pub type Encoder<S> = Output<S, Coer>;
+
+/// What [`Encoder`] knows of its syntax: nothing, for what is written is canonical.
+#[derive(Debug, Default)]
+pub struct Coer;
 
 impl<S: Sink> Encoder<S> {
     /// Writes to `sink`.
     pub fn new(sink: S) -> Self {
-        Encoder { sink }
-    }
-
-    /// The sink.
-    pub fn into_inner(self) -> S {
-        self.sink
-    }
-
-    /// Bytes written so far.
-    pub fn position(&self) -> usize {
-        self.sink.position()
-    }
-
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
+        Output { sink, rules: Coer }
     }
 
     /// Octets without a length, whose number the type says.
@@ -199,9 +162,7 @@ impl<S: Sink> Encoder<S> {
         &mut self,
         write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut inner = Encoder::new(Vec::new());
-        write(&mut inner)?;
-        self.octets(&inner.into_inner())
+        self.octets(&Output::apart(write)?)
     }
 
     /// INTEGERs without bounds, some at a time on the stack.

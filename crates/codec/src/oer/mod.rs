@@ -11,10 +11,10 @@ mod decode;
 mod encode;
 mod value;
 
-pub use decode::{Decode, Decoder};
-pub use encode::{Encode, Encoder};
+pub use decode::Decoder;
+pub use encode::{Coer, Encoder};
 
-use crate::{Error, Limits, Sink, SliceSource, Source};
+use crate::{Error, Limits, SliceSource};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -28,23 +28,15 @@ pub enum Rules {
     Coer,
 }
 
+crate::forward::traits!("OER");
+
 /// The encoding of `value` in a new vector.
 ///
 /// # Errors
 /// The value is none of its type.
 #[cfg(feature = "alloc")]
 pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
-    let mut encoder = Encoder::new(Vec::new());
-    value.encode(&mut encoder)?;
-    Ok(encoder.into_inner())
-}
-
-/// Encodes `value` into a sink.
-///
-/// # Errors
-/// The value is none of its type, or the sink is full.
-pub fn encode_to<T: Encode + ?Sized>(value: &T, sink: &mut impl Sink) -> Result<(), Error> {
-    value.encode(&mut Encoder::new(sink))
+    Encoder::apart(|to| value.encode(to))
 }
 
 /// Decodes a value that takes up all of `bytes`, within the default [`Limits`].
@@ -52,20 +44,5 @@ pub fn encode_to<T: Encode + ?Sized>(value: &T, sink: &mut impl Sink) -> Result<
 /// # Errors
 /// The bytes are no encoding of one.
 pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8], rules: Rules) -> Result<T, Error> {
-    from_source(SliceSource::new(bytes), rules, Limits::default())
-}
-
-/// Decodes a value that is all that `source` gives.
-///
-/// # Errors
-/// The bytes are no encoding of one.
-pub fn from_source<'a, T: Decode<'a>>(
-    source: impl Source<'a>,
-    rules: Rules,
-    limits: Limits,
-) -> Result<T, Error> {
-    let mut decoder = Decoder::new(source, rules, limits);
-    let value = T::decode(&mut decoder)?;
-    decoder.finish()?;
-    Ok(value)
+    Decoder::new(SliceSource::new(bytes), rules, Limits::default()).whole(T::decode)
 }

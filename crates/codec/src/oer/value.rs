@@ -1,86 +1,14 @@
 //! Values one at a time.
 
 use super::{Decode, Decoder, Encode, Encoder, Rules};
+use crate::forward::{holders, values};
 use crate::types::{
-    Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text, canonical_time, character,
-    real,
+    Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text, canonical_time, real,
 };
 use crate::{Error, Problem, Sink, Source};
 
 #[cfg(feature = "alloc")]
-use crate::types::SetOf;
-#[cfg(feature = "alloc")]
-use alloc::{boxed::Box, vec::Vec};
-
-/// The machine's integers, which INTEGERs are constrained to.
-macro_rules! integers {
-    ($($type:ty),*) => {$(
-        impl Encode for $type {
-            #[inline(always)]
-            fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-                to.fixed(*self as i64, size_of::<$type>())
-            }
-            fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error> {
-                to.sink.put_elements(bytemuck::cast_slice(values), size_of::<$type>())
-            }
-        }
-
-        impl<'a> Decode<'a> for $type {
-            #[inline(always)]
-            fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-                from.fixed(size_of::<$type>()).map(|value| value as $type)
-            }
-            #[cfg(feature = "alloc")]
-            fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
-                from.numbers(count)
-            }
-        }
-    )*};
-}
-
-integers!(i8, i16, i32, u8, u16, u32, u64);
-
-impl Encode for i64 {
-    #[inline(always)]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.integer(*self)
-    }
-    fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error> {
-        to.integers(values)
-    }
-}
-
-impl<'a> Decode<'a> for i64 {
-    #[inline(always)]
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.integer()
-    }
-    #[cfg(feature = "alloc")]
-    fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
-        from.integers(count)
-    }
-}
-
-impl Encode for Integer<'_> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.octets(self.as_be_bytes())
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a> Decode<'a> for Integer<'a> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        let offset = from.position();
-        let octets = from.octets()?;
-        if octets.is_empty() {
-            return Err(Problem::Contents("an INTEGER").at(offset));
-        }
-        let len = octets.len();
-        let value = Integer::of(octets);
-        from.canonical(value.as_be_bytes().len() == len, offset, "the shortest INTEGER")?;
-        Ok(value)
-    }
-}
+use alloc::vec::Vec;
 
 impl<S: Sink> Encoder<S> {
     /// An INTEGER that is not below zero and has no upper bound (10.3), of any width.
@@ -96,62 +24,7 @@ impl<S: Sink> Encoder<S> {
             octets => self.octets(octets),
         }
     }
-}
 
-#[cfg(feature = "alloc")]
-impl<'a, S: Source<'a>> Decoder<S> {
-    /// An INTEGER that is not below zero and has no upper bound (10.3), of any width.
-    ///
-    /// # Errors
-    /// Truncated, empty, or in COER not the shortest.
-    pub fn natural_wide(&mut self) -> Result<Integer<'a>, Error> {
-        let offset = self.position();
-        let octets = self.octets()?;
-        let Some(&first) = octets.first() else {
-            return Err(Problem::Contents("an INTEGER").at(offset));
-        };
-        self.canonical(first != 0 || octets.len() == 1, offset, "the shortest INTEGER")?;
-        if first & 0x80 == 0 {
-            return Ok(Integer::of(octets));
-        }
-        let mut signed = Vec::with_capacity(octets.len() + 1);
-        signed.push(0);
-        signed.extend_from_slice(&octets);
-        Ok(Integer::of(Octets::from(signed)))
-    }
-}
-
-impl Encode for bool {
-    #[inline(always)]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.put(&[if *self { 0xff } else { 0 }])
-    }
-}
-
-impl<'a> Decode<'a> for bool {
-    #[inline(always)]
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        let offset = from.position();
-        let found = from.octet()?;
-        from.canonical(matches!(found, 0 | 0xff), offset, "a BOOLEAN of 0 or 255")?;
-        Ok(found != 0)
-    }
-}
-
-/// NULL: nothing (15).
-impl Encode for () {
-    fn encode<S: Sink>(&self, _: &mut Encoder<S>) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-impl<'a> Decode<'a> for () {
-    fn decode<S: Source<'a>>(_: &mut Decoder<S>) -> Result<Self, Error> {
-        Ok(())
-    }
-}
-
-impl<S: Sink> Encoder<S> {
     /// A REAL that is constrained to binary64 (12.3).
     ///
     /// # Errors
@@ -167,9 +40,38 @@ impl<S: Sink> Encoder<S> {
     pub fn binary32(&mut self, value: f32) -> Result<(), Error> {
         self.put(&value.to_bits().to_be_bytes())
     }
+
+    /// A BIT STRING of a fixed size (13.2): its octets alone, which [`BitString::as_bytes`] has.
+    ///
+    /// # Errors
+    /// The sink is full.
+    pub fn bits_fixed(&mut self, bits: &BitString<'_>) -> Result<(), Error> {
+        self.put(bits.as_bytes())
+    }
 }
 
 impl<'a, S: Source<'a>> Decoder<S> {
+    /// An INTEGER that is not below zero and has no upper bound (10.3), of any width.
+    ///
+    /// # Errors
+    /// Truncated, empty, or in COER not the shortest.
+    #[cfg(feature = "alloc")]
+    pub fn natural_wide(&mut self) -> Result<Integer<'a>, Error> {
+        let offset = self.position();
+        let octets = self.octets()?;
+        let Some(&first) = octets.first() else {
+            return Err(Problem::Contents("an INTEGER").at(offset));
+        };
+        self.canonical(first != 0 || octets.len() == 1, offset, "the shortest INTEGER")?;
+        if first & 0x80 == 0 {
+            return Ok(Integer::of(octets));
+        }
+        let mut signed = Vec::with_capacity(octets.len() + 1);
+        signed.push(0);
+        signed.extend_from_slice(&octets);
+        Ok(Integer::of(Octets::from(signed)))
+    }
+
     /// A REAL that is constrained to binary64 (12.3).
     ///
     /// # Errors
@@ -185,74 +87,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     pub fn binary32(&mut self) -> Result<f32, Error> {
         self.chunk().map(|bits| f32::from_bits(u32::from_be_bytes(bits)))
     }
-}
 
-/// REAL without such constraints (12.4): as BER has its contents.
-impl Encode for f64 {
-    #[inline]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        let (octets, len) = real::encode(*self);
-        to.octets(&octets[real::MAX_LEN - len..])
-    }
-}
-
-impl<'a> Decode<'a> for f64 {
-    #[inline]
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        let offset = from.position();
-        let octets = from.octets()?;
-        real::decode(&octets, from.rules() == Rules::Coer).map_err(|problem| problem.at(offset))
-    }
-}
-
-impl Encode for Octets<'_> {
-    #[inline(always)]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.octets(self)
-    }
-}
-
-impl<'a> Decode<'a> for Octets<'a> {
-    #[inline(always)]
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.octets()
-    }
-}
-
-/// Character strings without a fixed size (27).
-impl<A: Alphabet> Encode for Text<'_, A> {
-    #[inline(always)]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.octets(self.as_bytes())
-    }
-}
-
-impl<'a, A: Alphabet> Decode<'a> for Text<'a, A> {
-    #[inline(always)]
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        let offset = from.position();
-        let octets = from.octets()?;
-        if !A::holds(&octets) {
-            return Err(character::<A>(&octets).at(offset));
-        }
-        if from.rules() == Rules::Coer && !canonical_time::<A>(&octets) {
-            return Err(Problem::NotCanonical("a time in UTC with seconds").at(offset));
-        }
-        Ok(Text::checked(octets))
-    }
-}
-
-impl<S: Sink> Encoder<S> {
-    /// A BIT STRING of a fixed size (13.2): its octets alone, which [`BitString::as_bytes`] has.
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn bits_fixed(&mut self, bits: &BitString<'_>) -> Result<(), Error> {
-        self.put(bits.as_bytes())
-    }
-}
-
-impl<'a, S: Source<'a>> Decoder<S> {
     /// A BIT STRING of `len` bits (13.2).
     ///
     /// # Errors
@@ -260,116 +95,103 @@ impl<'a, S: Source<'a>> Decoder<S> {
     pub fn bits_fixed(&mut self, len: usize) -> Result<BitString<'a>, Error> {
         let offset = self.position();
         let bytes = self.octets_fixed(len.div_ceil(8))?;
-        BitString::new(bytes, (len.wrapping_neg() % 8) as u8)
-            .ok_or_else(|| Problem::Contents("a BIT STRING").at(offset))
+        BitString::decoded(bytes, (len.wrapping_neg() % 8) as u8, offset)
     }
 }
 
-/// BIT STRING of a variable size (13.3): length, a count of unused bits, octets.
-impl Encode for BitString<'_> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.length(1 + self.as_bytes().len())?;
-        to.put(&[self.unused()])?;
-        to.put(self.as_bytes())
-    }
+/// The machine's integers, which INTEGERs are constrained to.
+macro_rules! integers {
+    ($($type:ty),*) => {
+        values! { [] $(
+            #[inline(always)]
+            $type =>
+                |value, to| to.fixed(*value as i64, size_of::<$type>()),
+                |from| from.fixed(size_of::<$type>()).map(|value| value as $type),
+                all |values, to| to.numbers(values), |count, from| from.numbers(count);
+        )* }
+    };
 }
 
-impl<'a> Decode<'a> for BitString<'a> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        const BAD: Problem = Problem::Contents("a BIT STRING");
-        let offset = from.position();
-        let Some(len) = from.length()?.checked_sub(1) else { return Err(BAD.at(offset)) };
-        let unused = from.octet()?;
-        let bytes = from.octets_fixed(len)?;
-        BitString::new(bytes, unused).ok_or_else(|| BAD.at(offset))
-    }
-}
+integers!(i8, i16, i32, u8, u16, u32, u64);
 
-/// OBJECT IDENTIFIER and RELATIVE-OID (21 and 22): as BER has their contents.
-macro_rules! oids {
-    ($($oid:ident, $name:literal;)*) => {$(
-        impl Encode for $oid<'_> {
-            fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-                to.octets(self.as_contents())
+values! { []
+    #[inline(always)]
+    i64 =>
+        |value, to| to.integer(*value), |from| from.integer(),
+        all |values, to| to.integers(values), |count, from| from.integers(count);
+    Integer<'a> =>
+        |value, to| to.octets(value.as_be_bytes()),
+        |from, offset| {
+            let octets = from.octets()?;
+            let len = octets.len();
+            let value = Integer::decoded(octets, offset)?;
+            from.canonical(value.as_be_bytes().len() == len, offset, "the shortest INTEGER")?;
+            Ok(value)
+        };
+    #[inline(always)]
+    bool =>
+        |value, to| to.put(&[if *value { 0xff } else { 0 }]),
+        |from, offset| {
+            let found = from.octet()?;
+            from.canonical(matches!(found, 0 | 0xff), offset, "a BOOLEAN of 0 or 255")?;
+            Ok(found != 0)
+        };
+    /// NULL: nothing (15).
+    () => |_value, _to| Ok(()), |_from| Ok(());
+    /// REAL that is not constrained to a number of the machine (12.4): as BER has its contents.
+    #[inline]
+    f64 =>
+        |value, to| {
+            let (octets, len) = real::encode(*value);
+            to.octets(&octets[real::MAX_LEN - len..])
+        },
+        |from, offset| {
+            let octets = from.octets()?;
+            real::decode(&octets, from.rules() == Rules::Coer).map_err(|problem| problem.at(offset))
+        };
+    #[inline(always)]
+    Octets<'a> => |octets, to| to.octets(octets), |from| from.octets();
+    /// Character strings without a fixed size (27).
+    #[inline(always)]
+    Text<'a, A> [A: Alphabet] =>
+        |text, to| to.octets(text.as_bytes()),
+        |from, offset| {
+            let text = Text::<A>::decoded(from.octets()?, offset)?;
+            if from.rules() == Rules::Coer && !canonical_time::<A>(text.as_bytes()) {
+                return Err(Problem::NotCanonical("a time in UTC with seconds").at(offset));
             }
-        }
-
-        impl<'a> Decode<'a> for $oid<'a> {
-            fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-                let offset = from.position();
-                $oid::from_contents(from.octets()?)
-                    .ok_or_else(|| Problem::Contents($name).at(offset))
-            }
-        }
-    )*};
+            Ok(text)
+        };
+    /// BIT STRING of a variable size (13.3): length, a count of unused bits, octets.
+    BitString<'a> =>
+        |bits, to| {
+            to.length(1 + bits.as_bytes().len())?;
+            to.put(&[bits.unused()])?;
+            to.put(bits.as_bytes())
+        },
+        |from, offset| {
+            let len = from.length()?.checked_sub(1);
+            let len = len.ok_or_else(|| Problem::Contents("a BIT STRING").at(offset))?;
+            let unused = from.octet()?;
+            BitString::decoded(from.octets_fixed(len)?, unused, offset)
+        };
+    /// As BER has its contents (21).
+    Oid<'a> =>
+        |oid, to| to.octets(oid.as_contents()), |from, offset| Oid::decoded(from.octets()?, offset);
+    /// As BER has its contents (22).
+    RelativeOid<'a> =>
+        |oid, to| to.octets(oid.as_contents()),
+        |from, offset| RelativeOid::decoded(from.octets()?, offset);
+    /// Open types (30): counted, as they are.
+    Any<'a> => |any, to| to.octets(any.as_bytes()), |from| from.octets().map(Any);
 }
 
-oids! { Oid, "an OBJECT IDENTIFIER"; RelativeOid, "a RELATIVE-OID"; }
-
-/// Open types (30): counted, as they are.
-impl Encode for Any<'_> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.octets(self.as_bytes())
-    }
-}
-
-impl<'a> Decode<'a> for Any<'a> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.octets().map(Any)
-    }
-}
-
-/// SEQUENCE OF (17): a quantity, and the elements.
-impl<T: Encode> Encode for &[T] {
-    #[inline]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.natural(self.len() as u64)?;
-        T::encode_all(self, to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for Vec<T> {
-    #[inline]
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        self.as_slice().encode(to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
-    #[inline]
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.sequence_of()
-    }
-}
-
-/// SET OF (19): as SEQUENCE OF, in the order at hand.
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for SetOf<T> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        self.0.encode(to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for SetOf<T> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.sequence_of().map(SetOf)
-    }
-}
-
-/// What a type contains itself through: one level deeper.
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for Box<T> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        (**self).encode(to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.nested(T::decode).map(Box::new)
-    }
+// SEQUENCE OF (17): a quantity, and the elements. What is behind a pointer is one level deeper.
+holders! { []
+    list |list, to| {
+        to.natural(list.len() as u64)?;
+        T::encode_all(list, to)
+    },
+    |from| from.sequence_of(),
+    pointer |from| from.nested(T::decode)
 }

@@ -1,6 +1,7 @@
 //! BIT STRING.
 
 use super::Octets;
+use crate::{Error, Problem};
 
 /// BIT STRING: the first bit is the most significant of the first byte; bits behind the last are zero.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
@@ -19,6 +20,11 @@ impl<'a> BitString<'a> {
             None => unused == 0,
         };
         fits.then_some(BitString { bytes, unused })
+    }
+
+    /// What was read at an offset.
+    pub(crate) fn decoded(bytes: Octets<'a>, unused: u8, offset: usize) -> Result<Self, Error> {
+        BitString::new(bytes, unused).ok_or_else(|| Problem::Contents("a BIT STRING").at(offset))
     }
 
     /// The bits, eight a byte.

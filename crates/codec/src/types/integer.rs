@@ -1,6 +1,7 @@
 //! INTEGER of any width.
 
 use super::Octets;
+use crate::{Error, Problem};
 use core::fmt;
 
 /// An INTEGER without bounds: two's complement, most significant byte first, as few bytes as it takes and
@@ -44,11 +45,18 @@ impl<'a> Integer<'a> {
     }
 
     /// From two's complement of at least one byte.
-    #[cfg(feature = "alloc")]
     pub(crate) fn of(octets: Octets<'a>) -> Self {
         match needless(&octets) {
             0 => Integer(octets),
             needless => Integer(octets.after(needless)),
+        }
+    }
+
+    /// From two's complement that was read at an offset; no bytes at all are no INTEGER.
+    pub(crate) fn decoded(octets: Octets<'a>, offset: usize) -> Result<Self, Error> {
+        match octets.is_empty() {
+            true => Err(Problem::Contents("an INTEGER").at(offset)),
+            false => Ok(Integer::of(octets)),
         }
     }
 

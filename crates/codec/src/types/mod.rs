@@ -16,12 +16,12 @@ pub use bits::BitString;
 pub use integer::Integer;
 pub use octets::{Any, Octets};
 pub use oid::{Oid, RelativeOid};
+pub(crate) use text::canonical_time;
 pub use text::{
     Alphabet, Bmp, BmpString, GeneralString, GeneralizedTime, GraphicString, Ia5, Ia5String,
     Numeric, NumericString, ObjectDescriptor, Printable, PrintableString, TeletexString, Text,
     Universal, UniversalString, UtcTime, Utf8, Utf8String, VideotexString, Visible, VisibleString,
 };
-pub(crate) use text::{canonical_time, character};
 
 /// The elements of a SET OF: as a vector, but DER sorts their encodings.
 #[cfg(feature = "alloc")]

@@ -33,6 +33,12 @@ impl<'a> Octets<'a> {
     }
 
     /// The bytes from `start` on.
+    #[cfg(not(feature = "alloc"))]
+    pub(crate) fn after(self, start: usize) -> Self {
+        Octets(&self.0[start..])
+    }
+
+    /// The bytes from `start` on.
     #[cfg(feature = "alloc")]
     pub(crate) fn after(self, start: usize) -> Self {
         Octets(match self.0 {

@@ -1,15 +1,61 @@
 //! OBJECT IDENTIFIER and RELATIVE-OID, kept as their contents octets (X.690, 8.19 and 8.20).
 
 use super::Octets;
+use crate::{Error, Problem};
 use core::fmt;
 
-/// OBJECT IDENTIFIER.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Oid<'a>(Octets<'a>);
+/// What both are: contents octets.
+macro_rules! oids {
+    ($($article:literal $name:literal, $oid:ident;)*) => {$(
+        #[doc = concat!($name, ".")]
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $oid<'a>(Octets<'a>);
 
-/// RELATIVE-OID.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RelativeOid<'a>(Octets<'a>);
+        impl<'a> $oid<'a> {
+            #[doc = concat!("From contents octets; `None` when they are no ", $name, ".")]
+            pub fn from_contents(contents: impl Into<Octets<'a>>) -> Option<Self> {
+                let contents = contents.into();
+                well_formed(&contents).then_some($oid(contents))
+            }
+
+            /// From contents octets that are known to be right: for constants. They are not looked at.
+            pub const fn from_constant(contents: &'a [u8]) -> Self {
+                $oid(Octets::new(contents))
+            }
+
+            /// From contents octets that were read at an offset.
+            pub(crate) fn decoded(contents: Octets<'a>, offset: usize) -> Result<Self, Error> {
+                let oid = $oid::from_contents(contents);
+                oid.ok_or_else(|| Problem::Contents(concat!($article, " ", $name)).at(offset))
+            }
+
+            /// The contents octets.
+            pub fn as_contents(&self) -> &[u8] {
+                &self.0
+            }
+
+            /// The same, borrowing from nothing.
+            #[cfg(feature = "alloc")]
+            pub fn into_owned(self) -> $oid<'static> {
+                $oid(self.0.into_owned())
+            }
+        }
+
+        impl fmt::Display for $oid<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                dotted(f, self.arcs())
+            }
+        }
+
+        impl fmt::Debug for $oid<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($oid), "({})"), self)
+            }
+        }
+    )*};
+}
+
+oids! { "an" "OBJECT IDENTIFIER", Oid; "a" "RELATIVE-OID", RelativeOid; }
 
 /// Whole sub-identifiers, none of them padded, at least one.
 fn well_formed(bytes: &[u8]) -> bool {
@@ -23,23 +69,7 @@ fn well_formed(bytes: &[u8]) -> bool {
     begins && !bytes.is_empty()
 }
 
-impl<'a> Oid<'a> {
-    /// From contents octets; `None` when they are no object identifier.
-    pub fn from_contents(contents: impl Into<Octets<'a>>) -> Option<Self> {
-        let contents = contents.into();
-        well_formed(&contents).then_some(Oid(contents))
-    }
-
-    /// From contents octets that are known to be right: for constants. They are not looked at.
-    pub const fn from_constant(contents: &'a [u8]) -> Self {
-        Oid(Octets::new(contents))
-    }
-
-    /// The contents octets.
-    pub fn as_contents(&self) -> &[u8] {
-        &self.0
-    }
-
+impl Oid<'_> {
     /// From arcs; `None` when there are fewer than two or the first two are none that there can be.
     #[cfg(feature = "alloc")]
     pub fn from_arcs(arcs: &[u128]) -> Option<Oid<'static>> {
@@ -60,31 +90,9 @@ impl<'a> Oid<'a> {
         let root = (first / 40).min(2);
         [root, first - 40 * root].into_iter().chain(subs)
     }
-
-    /// The same, borrowing from nothing.
-    #[cfg(feature = "alloc")]
-    pub fn into_owned(self) -> Oid<'static> {
-        Oid(self.0.into_owned())
-    }
 }
 
-impl<'a> RelativeOid<'a> {
-    /// From contents octets; `None` when they are no relative object identifier.
-    pub fn from_contents(contents: impl Into<Octets<'a>>) -> Option<Self> {
-        let contents = contents.into();
-        well_formed(&contents).then_some(RelativeOid(contents))
-    }
-
-    /// From contents octets that are known to be right: for constants. They are not looked at.
-    pub const fn from_constant(contents: &'a [u8]) -> Self {
-        RelativeOid(Octets::new(contents))
-    }
-
-    /// The contents octets.
-    pub fn as_contents(&self) -> &[u8] {
-        &self.0
-    }
-
+impl RelativeOid<'_> {
     /// From arcs; `None` when there are none.
     #[cfg(feature = "alloc")]
     pub fn from_arcs(arcs: &[u128]) -> Option<RelativeOid<'static>> {
@@ -96,12 +104,6 @@ impl<'a> RelativeOid<'a> {
     /// Its arcs; one that is too large for the type saturates.
     pub fn arcs(&self) -> impl Iterator<Item = u128> + '_ {
         subidentifiers(&self.0)
-    }
-
-    /// The same, borrowing from nothing.
-    #[cfg(feature = "alloc")]
-    pub fn into_owned(self) -> RelativeOid<'static> {
-        RelativeOid(self.0.into_owned())
     }
 }
 
@@ -131,28 +133,4 @@ fn dotted(f: &mut fmt::Formatter<'_>, arcs: impl Iterator<Item = u128>) -> fmt::
         write!(f, "{arc}")?;
     }
     Ok(())
-}
-
-impl fmt::Display for Oid<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        dotted(f, self.arcs())
-    }
-}
-
-impl fmt::Debug for Oid<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Oid({self})")
-    }
-}
-
-impl fmt::Display for RelativeOid<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        dotted(f, self.arcs())
-    }
-}
-
-impl fmt::Debug for RelativeOid<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RelativeOid({self})")
-    }
 }

@@ -43,6 +43,15 @@ impl<'a, A: Alphabet> Text<'a, A> {
         Text(bytes, PhantomData)
     }
 
+    /// From bytes that were read at an offset.
+    #[inline(always)]
+    pub(crate) fn decoded(octets: Octets<'a>, offset: usize) -> Result<Self, crate::Error> {
+        match A::holds(&octets) {
+            true => Ok(Text::checked(octets)),
+            false => Err(character::<A>(&octets).at(offset)),
+        }
+    }
+
     /// The bytes of its encoding.
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {

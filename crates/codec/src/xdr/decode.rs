@@ -1,45 +1,13 @@
 //! Bytes into values (RFC 4506, section 4), totally and within limits.
 
-use super::fill_len;
+use super::{Decode, Encoder, UNIT, Units, fill_len};
 use crate::cursor::Cursor;
-use crate::types::Octets;
-use crate::{Error, Limits, Problem, SliceSource, Source};
-use alloc::{boxed::Box, string::String, vec, vec::Vec};
-
-/// A type that has an XDR form.
-pub trait Decode<'a>: Sized {
-    /// Reads a value.
-    ///
-    /// # Errors
-    /// The input is no XDR form of `Self`; the error says what is wrong and where.
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error>;
-
-    /// Reads `count` values, which the limits have been asked about.
-    ///
-    /// # Errors
-    /// As [`Decode::decode`].
-    fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
-        from.elements(count, Self::decode)
-    }
-}
-
-/// Reads one value that takes up all of `bytes`, with the default [`Limits`].
-///
-/// # Errors
-/// As [`Decode::decode`], and [`Problem::LeftOver`].
-pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
-    let mut decoder = Decoder::new(SliceSource::new(bytes), Limits::default());
-    let value = T::decode(&mut decoder)?;
-    decoder.finish()?;
-    Ok(value)
-}
+use crate::types::{Alphabet, Any, Octets, Text};
+use crate::{Error, Limits, Problem, Source};
+use alloc::{string::String, vec, vec::Vec};
 
 /// Reads XDR from a source.
 pub type Decoder<S> = Cursor<S, Units>;
-
-/// What [`Decoder`] knows of its syntax: nothing, for all of it is in multiples of [`super::UNIT`].
-#[derive(Debug)]
-pub struct Units;
 
 impl<'a, S: Source<'a>> Decoder<S> {
     /// Reads from `source` within `limits`.
@@ -278,6 +246,66 @@ impl<'a, S: Source<'a>> Decoder<S> {
         self.nested(T::decode).map(Some)
     }
 
+    /// Opaque data that `read` reads.
+    ///
+    /// # Errors
+    /// As `read`'s own, or it reads more or less than was counted.
+    pub fn counted<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let offset = self.position();
+        let len = self.uint()? as usize;
+        let left = self.remaining();
+        if !len.is_multiple_of(UNIT) {
+            return Err(Problem::BadLength.at(offset));
+        }
+        if len > left {
+            return Err(self.error(Problem::Truncated { needed: len, left }));
+        }
+        self.exactly(len, read)
+    }
+
+    /// Passes over opaque data: an extension addition that is not known.
+    ///
+    /// # Errors
+    /// As [`Decoder::octets`].
+    pub fn skip_counted(&mut self) -> Result<(), Error> {
+        self.octets(u32::MAX).map(drop)
+    }
+
+    /// A string of at most `bound` bytes.
+    ///
+    /// # Errors
+    /// As [`Decoder::octets`], or it is of other characters.
+    pub fn text<A: Alphabet>(&mut self, bound: u32) -> Result<Text<'a, A>, Error> {
+        let offset = self.position();
+        Text::decoded(self.octets(bound)?, offset)
+    }
+
+    /// Opaque data of fixed length (4.9), lent where the source lends.
+    ///
+    /// # Errors
+    /// Truncated, beyond the limit on size, or a fill byte that is not zero.
+    pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
+        let octets = self.lent(len)?;
+        self.fill(len)?;
+        Ok(octets)
+    }
+
+    /// An alternative behind `...` that this version does not know, as it is encoded: its number and opaque data.
+    ///
+    /// # Errors
+    /// As [`Decoder::octets`].
+    pub fn unknown(&mut self, number: u32) -> Result<Any<'a>, Error> {
+        let octets = self.octets(u32::MAX)?;
+        let whole = Encoder::apart(|to| {
+            to.uint(number)?;
+            to.opaque(&octets, u32::MAX)
+        });
+        whole.map(|whole| Any(Octets::from(whole)))
+    }
+
     fn length(&mut self, bound: u32) -> Result<usize, Error> {
         let offset = self.position();
         let found = self.uint()?;
@@ -289,55 +317,5 @@ impl<'a, S: Source<'a>> Decoder<S> {
 
     pub(crate) fn fill(&mut self, len: usize) -> Result<(), Error> {
         self.zeros(fill_len(len))
-    }
-}
-
-/// Types that an array of is numbers in network order.
-macro_rules! numbers {
-    ($($type:ty, $read:ident;)*) => {$(
-        impl<'a> Decode<'a> for $type {
-            #[inline]
-            fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-                from.$read()
-            }
-            fn decode_all<S: Source<'a>>(count: usize, from: &mut Decoder<S>) -> Result<Vec<Self>, Error> {
-                from.numbers(count)
-            }
-        }
-    )*};
-}
-
-numbers! { u32, uint; i32, int; u64, uhyper; i64, hyper; f32, float; f64, double; }
-
-impl<'a> Decode<'a> for bool {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.bool()
-    }
-}
-
-/// Optional data (4.19).
-impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.optional_data()
-    }
-}
-
-/// What a type contains itself through (4.19).
-impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        T::decode(from).map(Box::new)
-    }
-}
-
-impl<'a, const N: usize> Decode<'a> for [u8; N] {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.opaque_fixed()
-    }
-}
-
-/// Void (4.16).
-impl<'a> Decode<'a> for () {
-    fn decode<S: Source<'a>>(_: &mut Decoder<S>) -> Result<Self, Error> {
-        Ok(())
     }
 }

@@ -1,62 +1,17 @@
 //! Values into bytes (RFC 4506, section 4).
 
-use super::fill_len;
+use super::{Encode, Units, fill_len};
+use crate::forward::Output;
 use crate::{Error, Problem, Sink};
-use alloc::{boxed::Box, vec::Vec};
-
-/// A type that has an XDR form.
-pub trait Encode {
-    /// Writes the XDR form of `self`.
-    ///
-    /// # Errors
-    /// The sink is full, or a variable length exceeds its bound.
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error>;
-
-    /// Writes the XDR forms of all values, one after the other.
-    ///
-    /// # Errors
-    /// As [`Encode::encode`].
-    fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error>
-    where
-        Self: Sized,
-    {
-        values
-            .iter()
-            .enumerate()
-            .try_for_each(|(i, value)| value.encode(to).map_err(|e| e.in_element(i)))
-    }
-}
-
-/// The XDR form of `value` in a new vector.
-///
-/// # Errors
-/// A variable length exceeds its bound.
-pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
-    let mut encoder = Encoder::new(Vec::new());
-    value.encode(&mut encoder)?;
-    Ok(encoder.into_inner())
-}
+use alloc::vec::Vec;
 
 /// Writes XDR to a sink.
-#[derive(Debug)]
-pub struct Encoder<S> {
-    sink: S,
-}
+pub type Encoder<S> = Output<S, Units>;
 
 impl<S: Sink> Encoder<S> {
     /// Writes to `sink`.
     pub fn new(sink: S) -> Self {
-        Encoder { sink }
-    }
-
-    /// The sink.
-    pub fn into_inner(self) -> S {
-        self.sink
-    }
-
-    /// Bytes written so far.
-    pub fn position(&self) -> usize {
-        self.sink.position()
+        Output { sink, rules: Units }
     }
 
     /// Integer (4.1).
@@ -200,12 +155,8 @@ impl<S: Sink> Encoder<S> {
         let (found, bound) = (len as u64, u64::from(bound));
         match found.cmp(&bound) {
             core::cmp::Ordering::Equal => Ok(()),
-            core::cmp::Ordering::Less => {
-                Err(Problem::TooShort { found, bound }.at(self.position()))
-            }
-            core::cmp::Ordering::Greater => {
-                Err(Problem::TooLong { found, bound }.at(self.position()))
-            }
+            core::cmp::Ordering::Less => Err(self.error(Problem::TooShort { found, bound })),
+            core::cmp::Ordering::Greater => Err(self.error(Problem::TooLong { found, bound })),
         }
     }
 
@@ -218,64 +169,21 @@ impl<S: Sink> Encoder<S> {
         value.map_or(Ok(()), |value| value.encode(self))
     }
 
+    /// What `write` writes, as opaque data: what a version behind `...` adds, which others pass over.
+    ///
+    /// # Errors
+    /// As `write`'s own.
+    pub fn counted(
+        &mut self,
+        write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.opaque(&Output::apart(write)?, u32::MAX)
+    }
+
     fn count(&mut self, len: usize, bound: u32) -> Result<(), Error> {
         match u32::try_from(len) {
             Ok(count) if count <= bound => self.uint(count),
-            _ => {
-                Err(Problem::TooLong { found: len as u64, bound: u64::from(bound) }
-                    .at(self.position()))
-            }
+            _ => Err(self.error(Problem::TooLong { found: len as u64, bound: bound.into() })),
         }
-    }
-}
-
-/// Types that an array of is numbers in network order.
-macro_rules! numbers {
-    ($($type:ty, $write:ident;)*) => {$(
-        impl Encode for $type {
-            #[inline]
-            fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-                to.$write(*self)
-            }
-            fn encode_all<S: Sink>(values: &[Self], to: &mut Encoder<S>) -> Result<(), Error> {
-                to.sink.put_elements(bytemuck::cast_slice(values), size_of::<Self>())
-            }
-        }
-    )*};
-}
-
-numbers! { u32, uint; i32, int; u64, uhyper; i64, hyper; f32, float; f64, double; }
-
-impl Encode for bool {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.bool(*self)
-    }
-}
-
-impl<const N: usize> Encode for [u8; N] {
-    /// Fixed-length opaque data (4.9).
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.opaque_fixed(self)
-    }
-}
-
-/// Optional data (4.19).
-impl<T: Encode> Encode for Option<T> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.optional_data(self.as_ref())
-    }
-}
-
-/// What a type contains itself through (4.19).
-impl<T: Encode> Encode for Box<T> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        (**self).encode(to)
-    }
-}
-
-/// Void (4.16).
-impl Encode for () {
-    fn encode<S: Sink>(&self, _: &mut Encoder<S>) -> Result<(), Error> {
-        Ok(())
     }
 }

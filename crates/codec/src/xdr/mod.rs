@@ -10,8 +10,17 @@ mod encode;
 mod value;
 
 pub use crate::Limits;
-pub use decode::{Decode, Decoder, Units, from_bytes};
-pub use encode::{Encode, Encoder, to_vec};
+pub use decode::Decoder;
+pub use encode::Encoder;
+
+use crate::{Error, SliceSource};
+use alloc::vec::Vec;
+
+crate::forward::traits!("XDR");
+
+/// What [`Encoder`] and [`Decoder`] know of their syntax: nothing, for all of it is in multiples of [`UNIT`].
+#[derive(Debug, Default)]
+pub struct Units;
 
 /// All items are multiples of this many bytes (RFC 4506, section 3).
 pub const UNIT: usize = 4;
@@ -19,4 +28,20 @@ pub const UNIT: usize = 4;
 /// Zero bytes that follow `len` bytes of opaque data, 0 to 3.
 pub const fn fill_len(len: usize) -> usize {
     len.wrapping_neg() % UNIT
+}
+
+/// The XDR form of `value` in a new vector.
+///
+/// # Errors
+/// A variable length exceeds its bound.
+pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    Encoder::apart(|to| value.encode(to))
+}
+
+/// Reads one value that takes up all of `bytes`, with the default [`Limits`].
+///
+/// # Errors
+/// As [`Decode::decode`], and [`LeftOver`](crate::Problem::LeftOver).
+pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+    Decoder::new(SliceSource::new(bytes), Limits::default()).whole(T::decode)
 }

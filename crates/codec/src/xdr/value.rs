@@ -1,246 +1,109 @@
-//! Values of ASN.1 types in XDR, as `docs/xdr.md` maps them.
+//! Values of ASN.1 types in XDR, as `docs/xdr.md` maps them, and of those of the language itself.
 
-use super::{Decode, Decoder, Encode, Encoder, UNIT};
-use crate::types::{
-    Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, SetOf, Text, character,
-};
+use super::{Decode, Decoder, Encode, Encoder};
+use crate::forward::{holders, values};
+use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
 use crate::{Error, Problem, Sink, Source};
-use alloc::vec::Vec;
+
+/// Types that an array of is numbers in network order.
+macro_rules! numbers {
+    ($($type:ty, $name:ident;)*) => {
+        values! { [] $(
+            #[inline]
+            $type =>
+                |value, to| to.$name(*value), |from| from.$name(),
+                all |values, to| to.numbers(values), |count, from| from.numbers(count);
+        )* }
+    };
+}
+
+numbers! { u32, uint; i32, int; u64, uhyper; i64, hyper; f32, float; f64, double; }
 
 /// Numbers of less than 32 bits take 32.
 macro_rules! narrow {
-    ($($type:ty, $wide:ty, $read:ident, $write:ident;)*) => {$(
-        impl Encode for $type {
+    ($($type:ty, $name:ident;)*) => {
+        values! { [] $(
             #[inline]
-            fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-                to.$write(<$wide>::from(*self))
-            }
-        }
-
-        impl<'a> Decode<'a> for $type {
-            #[inline]
-            fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-                let offset = from.position();
-                let found = from.$read()?;
-                <$type>::try_from(found).map_err(|_| {
-                    let (least, most) = (<$type>::MIN.into(), <$type>::MAX.into());
-                    Problem::Range { found: found.into(), least, most }.at(offset)
-                })
-            }
-        }
-    )*};
+            $type =>
+                |value, to| to.$name((*value).into()),
+                |from, offset| {
+                    let found = from.$name()?;
+                    <$type>::try_from(found).map_err(|_| {
+                        let (least, most) = (<$type>::MIN.into(), <$type>::MAX.into());
+                        Problem::Range { found: found.into(), least, most }.at(offset)
+                    })
+                };
+        )* }
+    };
 }
 
-narrow! { u8, u32, uint, uint; u16, u32, uint, uint; i8, i32, int, int; i16, i32, int, int; }
+narrow! { u8, uint; u16, uint; i8, int; i16, int; }
 
-/// Opaque data of any length (RFC 4506, section 4.10).
-impl Encode for Octets<'_> {
+values! { []
+    bool => |value, to| to.bool(*value), |from| from.bool();
+    /// Void (RFC 4506, section 4.16).
+    () => |_value, _to| Ok(()), |_from| Ok(());
+    /// Opaque data of any length (4.10).
+    Octets<'a> => |octets, to| to.opaque(octets, u32::MAX), |from| from.octets(u32::MAX);
+    /// INTEGER without bounds: opaque data, two's complement in as few bytes as it takes.
+    Integer<'a> =>
+        |value, to| to.opaque(value.as_be_bytes(), u32::MAX),
+        |from, offset| Integer::decoded(from.octets(u32::MAX)?, offset);
+    /// A string (4.11): the bytes of its encoding.
+    Text<'a, A> [A: Alphabet] =>
+        |text, to| to.opaque(text.as_bytes(), u32::MAX), |from| from.text(u32::MAX);
+    /// How many bits of the last byte are none, and opaque data.
+    BitString<'a> =>
+        |bits, to| {
+            to.uint(bits.unused().into())?;
+            to.opaque(bits.as_bytes(), u32::MAX)
+        },
+        |from, offset| {
+            // What is no number of bits in a byte is refused with the others.
+            let unused = u8::try_from(from.uint()?).unwrap_or(u8::MAX);
+            BitString::decoded(from.octets(u32::MAX)?, unused, offset)
+        };
+    /// Opaque data, as BER has its contents.
+    Oid<'a> =>
+        |oid, to| to.opaque(oid.as_contents(), u32::MAX),
+        |from, offset| Oid::decoded(from.octets(u32::MAX)?, offset);
+    /// Opaque data, as BER has its contents.
+    RelativeOid<'a> =>
+        |oid, to| to.opaque(oid.as_contents(), u32::MAX),
+        |from, offset| RelativeOid::decoded(from.octets(u32::MAX)?, offset);
+    /// Open types: opaque data, as they are.
+    Any<'a> =>
+        |any, to| to.opaque(any.as_bytes(), u32::MAX), |from| from.octets(u32::MAX).map(Any);
+}
+
+// Variable-length array (4.13), and what a type contains itself through (4.19).
+holders! { []
+    list |list, to| to.array(list, u32::MAX), |from| from.array(u32::MAX),
+    pointer |from| T::decode(from)
+}
+
+/// Fixed-length opaque data (4.9).
+impl<const N: usize> Encode for [u8; N] {
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.opaque(self, u32::MAX)
+        to.opaque_fixed(self)
     }
 }
 
-impl<'a> Decode<'a> for Octets<'a> {
+impl<'a, const N: usize> Decode<'a> for [u8; N] {
     fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.octets(u32::MAX)
+        from.opaque_fixed()
     }
 }
 
-/// INTEGER without bounds: opaque data, two's complement in as few bytes as it takes.
-impl Encode for Integer<'_> {
+/// Optional data (4.19).
+impl<T: Encode> Encode for Option<T> {
     fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.opaque(self.as_be_bytes(), u32::MAX)
+        to.optional_data(self.as_ref())
     }
 }
 
-impl<'a> Decode<'a> for Integer<'a> {
+impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        let offset = from.position();
-        let octets = from.octets(u32::MAX)?;
-        match octets.is_empty() {
-            true => Err(Problem::Contents("an INTEGER").at(offset)),
-            false => Ok(Integer::of(octets)),
-        }
-    }
-}
-
-/// A string (4.11): the bytes of its encoding.
-impl<A: Alphabet> Encode for Text<'_, A> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.opaque(self.as_bytes(), u32::MAX)
-    }
-}
-
-impl<'a, A: Alphabet> Decode<'a> for Text<'a, A> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.text(u32::MAX)
-    }
-}
-
-/// BIT STRING: how many bits of the last byte are none, and opaque data.
-impl Encode for BitString<'_> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.uint(self.unused().into())?;
-        to.opaque(self.as_bytes(), u32::MAX)
-    }
-}
-
-impl<'a> Decode<'a> for BitString<'a> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        let offset = from.position();
-        let unused = from.uint()?;
-        let bytes = from.octets(u32::MAX)?;
-        let bits = u8::try_from(unused).ok().and_then(|unused| BitString::new(bytes, unused));
-        bits.ok_or_else(|| Problem::Contents("a BIT STRING").at(offset))
-    }
-}
-
-/// OBJECT IDENTIFIER and RELATIVE-OID: opaque data, as BER has their contents.
-macro_rules! oids {
-    ($($oid:ident, $name:literal;)*) => {$(
-        impl Encode for $oid<'_> {
-            fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-                to.opaque(self.as_contents(), u32::MAX)
-            }
-        }
-
-        impl<'a> Decode<'a> for $oid<'a> {
-            fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-                let offset = from.position();
-                $oid::from_contents(from.octets(u32::MAX)?)
-                    .ok_or_else(|| Problem::Contents($name).at(offset))
-            }
-        }
-    )*};
-}
-
-oids! { Oid, "an OBJECT IDENTIFIER"; RelativeOid, "a RELATIVE-OID"; }
-
-/// Open types: opaque data, as they are.
-impl Encode for Any<'_> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        self.0.encode(to)
-    }
-}
-
-impl<'a> Decode<'a> for Any<'a> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        Octets::decode(from).map(Any)
-    }
-}
-
-/// Variable-length array (4.13).
-impl<T: Encode> Encode for Vec<T> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        to.array(self, u32::MAX)
-    }
-}
-
-impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        from.array(u32::MAX)
-    }
-}
-
-impl<T: Encode> Encode for SetOf<T> {
-    fn encode<S: Sink>(&self, to: &mut Encoder<S>) -> Result<(), Error> {
-        self.0.encode(to)
-    }
-}
-
-impl<'a, T: Decode<'a>> Decode<'a> for SetOf<T> {
-    fn decode<S: Source<'a>>(from: &mut Decoder<S>) -> Result<Self, Error> {
-        Vec::decode(from).map(SetOf)
-    }
-}
-
-impl<S: Sink> Encoder<S> {
-    /// What `write` writes, as opaque data: what a version behind `...` adds, which others pass over.
-    ///
-    /// # Errors
-    /// As `write`'s own.
-    pub fn counted(
-        &mut self,
-        write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut inner = Encoder::new(Vec::new());
-        write(&mut inner)?;
-        self.opaque(&inner.into_inner(), u32::MAX)
-    }
-
-    /// An error at this point.
-    #[cold]
-    pub fn error(&self, problem: Problem) -> Error {
-        problem.at(self.position())
-    }
-}
-
-impl<'a, S: Source<'a>> Decoder<S> {
-    /// Opaque data that `read` reads.
-    ///
-    /// # Errors
-    /// As `read`'s own, or it reads more or less than was counted.
-    pub fn counted<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let offset = self.position();
-        let len = self.uint()? as usize;
-        let left = self.remaining();
-        if !len.is_multiple_of(UNIT) {
-            return Err(Problem::BadLength.at(offset));
-        }
-        if len > left {
-            return Err(self.error(Problem::Truncated { needed: len, left }));
-        }
-        let end = self.position() + len;
-        let value = self.nested(read)?;
-        match self.position() == end {
-            true => Ok(value),
-            false => Err(self.error(Problem::LeftOver { left: end.abs_diff(self.position()) })),
-        }
-    }
-
-    /// Passes over opaque data: an extension addition that is not known.
-    ///
-    /// # Errors
-    /// As [`Decoder::octets`].
-    pub fn skip_counted(&mut self) -> Result<(), Error> {
-        self.octets(u32::MAX).map(drop)
-    }
-
-    /// A string of at most `bound` bytes.
-    ///
-    /// # Errors
-    /// As [`Decoder::octets`], or it is of other characters.
-    pub fn text<A: Alphabet>(&mut self, bound: u32) -> Result<Text<'a, A>, Error> {
-        let offset = self.position();
-        let octets = self.octets(bound)?;
-        match A::holds(&octets) {
-            true => Ok(Text::checked(octets)),
-            false => Err(character::<A>(&octets).at(offset)),
-        }
-    }
-
-    /// Opaque data of fixed length (4.9), lent where the source lends.
-    ///
-    /// # Errors
-    /// Truncated, beyond the limit on size, or a fill byte that is not zero.
-    pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let octets = self.lent(len)?;
-        self.fill(len)?;
-        Ok(octets)
-    }
-
-    /// An alternative behind `...` that this version does not know, as it is encoded: its number and opaque data.
-    ///
-    /// # Errors
-    /// As [`Decoder::octets`].
-    pub fn unknown(&mut self, number: u32) -> Result<Any<'a>, Error> {
-        let octets = self.octets(u32::MAX)?;
-        let mut encoder = Encoder::new(Vec::new());
-        encoder.uint(number)?;
-        encoder.opaque(&octets, u32::MAX)?;
-        Ok(Any(Octets::from(encoder.into_inner())))
+        from.optional_data()
     }
 }

@@ -1,0 +1,219 @@
+//! What the syntaxes that write forwards have in common: an encoder is an [`Output`] with rules of its own, as a decoder
+//! is a [`Cursor`](crate::Cursor); the traits of a type; and what each type is, as a table of how it is written and read.
+
+use crate::{Error, Problem, Sink};
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+/// Writes a syntax to a sink: `R` says which, and holds what it must know.
+#[derive(Debug)]
+pub struct Output<S, R> {
+    pub(crate) sink: S,
+    #[cfg_attr(not(feature = "alloc"), allow(dead_code, reason = "they say which syntax it is"))]
+    pub(crate) rules: R,
+}
+
+impl<S: Sink, R> Output<S, R> {
+    /// The sink.
+    pub fn into_inner(self) -> S {
+        self.sink
+    }
+
+    /// Bytes written so far.
+    pub fn position(&self) -> usize {
+        self.sink.position()
+    }
+
+    /// An error at this point.
+    #[cold]
+    pub fn error(&self, problem: Problem) -> Error {
+        problem.at(self.position())
+    }
+
+    /// Numbers as they lie in memory, each in network byte order.
+    #[inline]
+    pub(crate) fn numbers<T: bytemuck::NoUninit>(&mut self, values: &[T]) -> Result<(), Error> {
+        self.sink.put_elements(bytemuck::cast_slice(values), size_of::<T>())
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<R: Default> Output<Vec<u8>, R> {
+    /// What `write` writes, in a vector of its own.
+    pub(crate) fn apart(
+        write: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<Vec<u8>, Error> {
+        let mut output = Output { sink: Vec::new(), rules: R::default() };
+        write(&mut output)?;
+        Ok(output.sink)
+    }
+}
+
+/// The traits of a syntax, by its name; and what its encoder and decoder are generic over beside sink and source.
+macro_rules! traits {
+    ($name:literal $(, $w:ident: $word:ident)?) => {
+        #[doc = concat!("A type that ", $name, " can write.")]
+        pub trait Encode {
+            /// Writes the value.
+            ///
+            /// # Errors
+            /// The sink is full, or the value is none of its type.
+            fn encode<S: $crate::Sink $(, $w: $word)?>(
+                &self,
+                to: &mut Encoder<S $(, $w)?>,
+            ) -> Result<(), $crate::Error>;
+
+            /// Writes all values, one after the other: the elements of a SEQUENCE OF, which their count is in front of.
+            ///
+            /// # Errors
+            /// As [`Encode::encode`].
+            fn encode_all<S: $crate::Sink $(, $w: $word)?>(
+                values: &[Self],
+                to: &mut Encoder<S $(, $w)?>,
+            ) -> Result<(), $crate::Error>
+            where
+                Self: Sized,
+            {
+                values
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(i, value)| value.encode(to).map_err(|e| e.in_element(i)))
+            }
+        }
+
+        #[doc = concat!("A type that ", $name, " can read.")]
+        pub trait Decode<'a>: Sized {
+            /// Reads a value.
+            ///
+            /// # Errors
+            /// The input is no encoding of `Self`; the error says what is wrong and where.
+            fn decode<S: $crate::Source<'a> $(, $w: $word)?>(
+                from: &mut Decoder<S $(, $w)?>,
+            ) -> Result<Self, $crate::Error>;
+
+            /// Reads the elements of a SEQUENCE OF, `count` of them, which the limits have been asked about.
+            ///
+            /// # Errors
+            /// As [`Decode::decode`].
+            #[cfg(feature = "alloc")]
+            fn decode_all<S: $crate::Source<'a> $(, $w: $word)?>(
+                count: usize,
+                from: &mut Decoder<S $(, $w)?>,
+            ) -> Result<alloc::vec::Vec<Self>, $crate::Error> {
+                from.elements(count, Self::decode)
+            }
+        }
+    };
+}
+pub(crate) use traits;
+
+/// A function of the traits, of what stands in a row of [`values`].
+macro_rules! function {
+    (encode [$($w:ident: $word:ident)?] $(#[$attr:meta])* |$value:ident, $to:ident| $put:expr) => {
+        $(#[$attr])*
+        fn encode<S: $crate::Sink $(, $w: $word)?>(
+            &self,
+            $to: &mut Encoder<S $(, $w)?>,
+        ) -> Result<(), $crate::Error> {
+            let $value = self;
+            $put
+        }
+    };
+    (encode_all [$($w:ident: $word:ident)?] |$values:ident, $to:ident| $put:expr) => {
+        fn encode_all<S: $crate::Sink $(, $w: $word)?>(
+            $values: &[Self],
+            $to: &mut Encoder<S $(, $w)?>,
+        ) -> Result<(), $crate::Error> {
+            $put
+        }
+    };
+    (decode [$($w:ident: $word:ident)?] $(#[$attr:meta])*
+     |$from:ident $(, $offset:ident)?| $take:expr) => {
+        $(#[$attr])*
+        fn decode<S: $crate::Source<'a> $(, $w: $word)?>(
+            $from: &mut Decoder<S $(, $w)?>,
+        ) -> Result<Self, $crate::Error> {
+            $(let $offset = $from.position();)?
+            $take
+        }
+    };
+    (decode_all [$($w:ident: $word:ident)?] |$count:ident, $from:ident| $take:expr) => {
+        #[cfg(feature = "alloc")]
+        fn decode_all<S: $crate::Source<'a> $(, $w: $word)?>(
+            $count: usize,
+            $from: &mut Decoder<S $(, $w)?>,
+        ) -> Result<alloc::vec::Vec<Self>, $crate::Error> {
+            $take
+        }
+    };
+}
+pub(crate) use function;
+
+/// What types are in a syntax: a row has how a value is written and read, the latter perhaps with the offset where it
+/// began; and how many are at once, where that is not one by one. `[W: Word]` is what the encoder is generic over.
+macro_rules! values {
+    ($g:tt $(
+        $(#[$attr:meta])*
+        $type:ty $([$generic:ident: $bound:ident])? =>
+            |$value:ident, $to:ident| $put:expr,
+            |$from:ident $(, $offset:ident)?| $take:expr
+            $(, all |$values:ident, $all_to:ident| $put_all:expr,
+                |$count:ident, $all_from:ident| $take_all:expr)?;
+    )*) => {$(
+        impl<'a $(, $generic: $bound)?> Encode for $type {
+            $crate::forward::function! { encode $g $(#[$attr])* |$value, $to| $put }
+            $($crate::forward::function! { encode_all $g |$values, $all_to| $put_all })?
+        }
+
+        impl<'a $(, $generic: $bound)?> Decode<'a> for $type {
+            $crate::forward::function! { decode $g $(#[$attr])* |$from $(, $offset)?| $take }
+            $($crate::forward::function! { decode_all $g |$count, $all_from| $take_all })?
+        }
+    )*};
+}
+pub(crate) use values;
+
+/// What holds values of a type `T`: SEQUENCE OF, by how a slice is written and a vector read; SET OF, which is the same in
+/// the order at hand; and what a type contains itself through, by how the value behind it is read.
+macro_rules! holders {
+    ($g:tt list |$list:ident, $to:ident| $put:expr, |$from:ident| $take:expr,
+     pointer |$pointer:ident| $value:expr) => {
+        impl<T: Encode> Encode for &[T] {
+            $crate::forward::function! { encode $g #[inline] |$list, $to| $put }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<T: Encode> Encode for alloc::vec::Vec<T> {
+            $crate::forward::function! { encode $g #[inline] |list, to| list.as_slice().encode(to) }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<'a, T: Decode<'a>> Decode<'a> for alloc::vec::Vec<T> {
+            $crate::forward::function! { decode $g #[inline] |$from| $take }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<T: Encode> Encode for $crate::types::SetOf<T> {
+            $crate::forward::function! { encode $g |list, to| list.0.encode(to) }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<'a, T: Decode<'a>> Decode<'a> for $crate::types::SetOf<T> {
+            $crate::forward::function! { decode $g
+            |from| alloc::vec::Vec::decode(from).map($crate::types::SetOf) }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<T: Encode> Encode for alloc::boxed::Box<T> {
+            $crate::forward::function! { encode $g |value, to| (**value).encode(to) }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<'a, T: Decode<'a>> Decode<'a> for alloc::boxed::Box<T> {
+            $crate::forward::function! { decode $g
+            |$pointer| $value.map(alloc::boxed::Box::new) }
+        }
+    };
+}
+pub(crate) use holders;
