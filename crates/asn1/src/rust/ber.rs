@@ -3,7 +3,7 @@
 
 use super::Encoding;
 use super::checks::Side;
-use super::encoding::{Entry, Open, PLAIN};
+use super::encoding::{Entry, NOTHING, Open, PLAIN};
 use super::model::*;
 use super::write::Writer;
 use crate::ast::TagClass;
@@ -77,52 +77,70 @@ impl Writer<'_> {
     fn tagged(&mut self, id: DefId, constructed: &str) {
         let def = &self.model.defs[id];
         let Some(own) = def.tag else { return };
-        let (rust, any, a) = (&def.rust, self.generics(id, "'_"), self.generics(id, "'a"));
+        let (rust, any) = (&def.rust, self.generics(id, "'_"));
         writeln!(self);
         writeln!(self, "impl ber::Tagged for {rust}{any} {{");
         writeln!(self, "const TAG: ber::Tag = {};", tag(own));
         writeln!(self, "const CONSTRUCTED: bool = {constructed};");
         writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "impl ber::Encode for {rust}{any} {{");
-        writeln!(
-            self,
-            "fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
+        self.encode(id, |w| {
+            writeln!(w, "ber::EncodeContents::encode_as(self, <Self as ber::Tagged>::TAG, to)");
+        });
+        let read = "<Self as ber::DecodeContents>::decode_as(<Self as ber::Tagged>::TAG, from)";
+        let begins = ["tag == <Self as ber::Tagged>::TAG".to_owned()];
+        self.decode(
+            id,
+            |w| writeln!(w, "{read}"),
+            &begins,
+            |w| {
+                if w.model.is_in_place(id) {
+                    w.in_place();
+                    let own = "<Self as ber::Tagged>::TAG";
+                    writeln!(w, "<Self as ber::DecodeContents>::as_into(place_, {own}, from)");
+                    writeln!(w, "}}");
+                }
+            },
         );
-        writeln!(self, "ber::EncodeContents::encode_as(self, <Self as ber::Tagged>::TAG, to)");
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-        writeln!(self, "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
-        writeln!(
-            self,
-            "<Self as ber::DecodeContents>::decode_as(<Self as ber::Tagged>::TAG, from)"
-        );
-        writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
-        writeln!(self, "tag == <Self as ber::Tagged>::TAG");
-        writeln!(self, "}}");
-        if self.model.is_in_place(id) {
-            self.in_place();
-            let own = "<Self as ber::Tagged>::TAG";
-            writeln!(self, "<Self as ber::DecodeContents>::as_into(place_, {own}, from)");
-            writeln!(self, "}}");
-        }
-        writeln!(self, "}}");
+    }
+
+    fn encode(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
+        self.encode_of(id, "Encode", "encode", body);
     }
 
     fn encode_contents(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
+        self.encode_of(id, "EncodeContents", "encode_contents", body);
+    }
+
+    fn encode_of(&mut self, id: DefId, of: &str, function: &str, body: impl FnOnce(&mut Self)) {
         let (rust, any) = (&self.model.defs[id].rust, self.generics(id, "'_"));
+        let to = "to: &mut ber::Encoder<'_>";
         writeln!(self);
-        writeln!(self, "impl ber::EncodeContents for {rust}{any} {{");
-        writeln!(
-            self,
-            "fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
-        );
+        writeln!(self, "impl ber::{of} for {rust}{any} {{");
+        writeln!(self, "fn {function}(&self, {to}) -> Result<(), codec::Error> {{");
         body(self);
         writeln!(self, "}}");
+        writeln!(self, "}}");
+    }
+
+    /// An implementation of `Decode`, by lines that say whether it begins with `tag`, and with `more` functions.
+    fn decode(
+        &mut self,
+        id: DefId,
+        body: impl FnOnce(&mut Self),
+        begins: &[String],
+        more: impl FnOnce(&mut Self),
+    ) {
+        let (rust, a) = (&self.model.defs[id].rust, self.generics(id, "'a"));
+        writeln!(self);
+        writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
+        writeln!(self, "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
+        body(self);
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
+        begins.iter().for_each(|line| writeln!(self, "{line}"));
+        writeln!(self, "}}");
+        more(self);
         writeln!(self, "}}");
     }
 
@@ -155,28 +173,20 @@ impl Writer<'_> {
         self.root_checks(of);
         for field in self.ordered(of).into_iter().rev() {
             let place = format!("self.{}", field.names.rust);
-            match &field.presence {
-                Presence::Required => {
-                    let step = encode_step(&field.ty, &format!("&{place}"));
-                    writeln!(self, "{step}?;");
+            let (condition, value) = match self.is_there(field) {
+                Some(_) if field.presence == Presence::Optional => {
+                    (Some(format!("let Some(value) = &{place}")), "value".to_owned())
                 }
-                Presence::Optional => {
-                    let step = encode_step(&field.ty, "value");
-                    writeln!(self, "if let Some(value) = &{place} {{");
-                    writeln!(self, "{step}?;");
-                    writeln!(self, "}}");
-                }
-                Presence::Default(constant) => {
-                    let step = encode_step(&field.ty, &format!("&{place}"));
-                    let default = self.expression(constant, &field.ty).unwrap_or_default();
-                    match default.as_str() {
-                        "false" => writeln!(self, "if {place} {{"),
-                        "true" => writeln!(self, "if !{place} {{"),
-                        _ => writeln!(self, "if {place} != {default} {{"),
-                    }
+                condition => (condition, format!("&{place}")),
+            };
+            let step = encode_step(&field.ty, &value);
+            match condition {
+                Some(condition) => {
+                    writeln!(self, "if {condition} {{");
                     writeln!(self, "{step}?;");
                     writeln!(self, "}}");
                 }
+                None => writeln!(self, "{step}?;"),
             }
         }
         if of.fields.is_empty() {
@@ -229,44 +239,18 @@ impl Writer<'_> {
     }
 
     pub(super) fn decode_step(&self, field: &Field) -> String {
-        let name = format!("{:?}", field.names.asn);
         let default = match &field.presence {
-            Presence::Default(constant) => self.expression(constant, &field.ty).unwrap_or_default(),
+            Presence::Default(constant) => {
+                format!(", {}", self.expression(constant, &field.ty).unwrap_or_default())
+            }
             _ => String::new(),
         };
-        match (&field.presence, field.ty.tagging) {
-            (Presence::Required, Tagging::Own) => format!("from.required({name})?"),
-            (Presence::Required, Tagging::Implicit(t)) => {
-                format!("from.implicit({name}, {})?", tag(t))
-            }
-            (Presence::Required, Tagging::Explicit(t)) => {
-                format!("from.explicit({name}, {})?", tag(t))
-            }
-            (Presence::Required, Tagging::Raw(t)) => format!(
-                "if from.next_is({}) {{ from.required({name})? }} else {{ return Err(from.missing({name})) }}",
-                tag(t)
-            ),
-            (_, Tagging::Raw(t)) => {
-                format!(
-                    "if from.next_is({}) {{ Some(from.required({name})?) }} else {{ None }}",
-                    tag(t)
-                )
-            }
-            (Presence::Optional, Tagging::Own) => format!("from.optional({name})?"),
-            (Presence::Optional, Tagging::Implicit(t)) => {
-                format!("from.optional_implicit({name}, {})?", tag(t))
-            }
-            (Presence::Optional, Tagging::Explicit(t)) => {
-                format!("from.optional_explicit({name}, {})?", tag(t))
-            }
-            (Presence::Default(_), Tagging::Own) => format!("from.default({name}, {default})?"),
-            (Presence::Default(_), Tagging::Implicit(t)) => {
-                format!("from.default_implicit({name}, {}, {default})?", tag(t))
-            }
-            (Presence::Default(_), Tagging::Explicit(t)) => {
-                format!("from.default_explicit({name}, {}, {default})?", tag(t))
-            }
-        }
+        let may = match field.presence {
+            Presence::Required => "required",
+            Presence::Optional => "optional",
+            Presence::Default(_) => "default",
+        };
+        read_step(may, field, &default)
     }
 
     /// A SET, each component in a variable until all were there.
@@ -301,49 +285,37 @@ impl Writer<'_> {
 
     /// Whether a component begins with `tag`, as a condition.
     pub(super) fn begins(&self, field: &Field, tag_: &str) -> String {
+        let begins_with = |ty| format!("<{ty} as ber::Decode>::begins_with({tag_})");
+        self.is_one_of(field, |t| format!("{tag_} == {t}"), begins_with)
+    }
+
+    /// A condition on the tag of a component, or on its type where that may begin with many.
+    pub(super) fn is_one_of(
+        &self,
+        field: &Field,
+        is: impl Fn(String) -> String,
+        begins: impl FnOnce(String) -> String,
+    ) -> String {
         match (&field.ty.tagging, &field.begins) {
-            (Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t), _) => {
-                format!("{tag_} == {}", tag(*t))
-            }
+            (Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t), _) => is(tag(*t)),
             (Tagging::Own, Some(tags)) if !tags.is_empty() && tags.len() <= 4 => {
-                let tags: Vec<_> = tags.iter().map(|t| format!("{tag_} == {}", tag(*t))).collect();
+                let tags: Vec<_> = tags.iter().map(|t| is(tag(*t))).collect();
                 tags.join(" || ")
             }
-            (Tagging::Own, _) => {
-                format!("<{} as ber::Decode>::begins_with({tag_})", self.ty(&field.ty, "'_"))
-            }
+            (Tagging::Own, _) => begins(self.ty(&field.ty, "'_")),
         }
     }
 
     fn newtype(&mut self, id: DefId, of: &Newtype) {
         let def = &self.model.defs[id];
         let inner = self.ty(&of.inner, "'_");
-        if def.tag.is_none() {
-            let (rust, any, a) = (&def.rust, self.generics(id, "'_"), self.generics(id, "'a"));
-            writeln!(self);
-            writeln!(self, "impl ber::Encode for {rust}{any} {{");
-            writeln!(
-                self,
-                "fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
-            );
-            writeln!(self, "ber::Encode::encode(&self.0, to)");
-            writeln!(self, "}}");
-            writeln!(self, "}}");
-            writeln!(self);
-            writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-            writeln!(
-                self,
-                "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{"
-            );
-            writeln!(self, "ber::Decode::decode(from).map({rust})");
-            writeln!(self, "}}");
-            writeln!(self);
-            writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
-            writeln!(self, "<{inner} as ber::Decode>::begins_with(tag)");
-            writeln!(self, "}}");
-            return writeln!(self, "}}");
-        }
         let rust = def.rust.clone();
+        if def.tag.is_none() {
+            self.encode(id, |w| writeln!(w, "ber::Encode::encode(&self.0, to)"));
+            let read = format!("ber::Decode::decode(from).map({rust})");
+            let begins = [format!("<{inner} as ber::Decode>::begins_with(tag)")];
+            return self.decode(id, |w| writeln!(w, "{read}"), &begins, |_| {});
+        }
         if of.is_implicit {
             self.tagged(id, &format!("<{inner} as ber::Tagged>::CONSTRUCTED"));
             self.encode_contents(id, |w| {
@@ -378,108 +350,87 @@ impl Writer<'_> {
         if of.has_free_zeros() {
             checks.extend(no_free_zeros("ber::Rules::Der"));
         }
-        if checks.is_empty() {
-            return writeln!(self, "{read}.map({rust})");
-        }
-        let ty = self.ty(&of.inner, "'a");
-        writeln!(self, "let at_ = from.position();");
-        writeln!(self, "let value: {ty} = {read}?;");
-        checks.iter().for_each(|c| writeln!(self, "{c}"));
-        writeln!(self, "Ok({rust}(value))");
+        self.checked(read, &of.inner, &checks, rust);
     }
 
     /// A CHOICE: complete encodings of its alternatives, within a tag where it has one.
     fn choice(&mut self, id: DefId, of: &Choice) {
-        let def = &self.model.defs[id];
-        let (rust, any, a) = (def.rust.clone(), self.generics(id, "'_"), self.generics(id, "'a"));
-        if def.tag.is_some() {
+        let model = self.model;
+        let rust = model.defs[id].rust.as_str();
+        let lines = |a: &Field| Some(vec![encode_step(&a.ty, "value")]);
+        let lines: Vec<_> = of.alternatives.iter().map(lines).collect();
+        let put = |w: &mut Self| {
+            w.put_choice(rust, of, &lines, "ber::Encode::encode(value, to)", NOTHING);
+        };
+        if model.defs[id].tag.is_some() {
             self.tagged(id, "true");
-            self.encode_contents(id, |w| w.encode_choice(&rust, of));
+            self.encode_contents(id, put);
             return self.decode_contents(id, |w| {
                 writeln!(w, "from.constructed(header, |from| {{");
-                w.decode_choice(&rust, of);
+                w.decode_choice(rust, of);
                 writeln!(w, "}})");
             });
         }
-        writeln!(self);
-        writeln!(self, "impl ber::Encode for {rust}{any} {{");
-        writeln!(
-            self,
-            "fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {{"
-        );
-        self.encode_choice(&rust, of);
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "impl<'a> ber::Decode<'a> for {rust}{a} {{");
-        writeln!(self, "fn decode(from: &mut ber::Decoder<'a>) -> Result<Self, codec::Error> {{");
-        self.decode_choice(&rust, of);
-        writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "fn begins_with(tag: ber::Tag) -> bool {{");
+        self.encode(id, put);
         let conditions: Vec<_> = of.alternatives.iter().map(|f| self.begins(f, "tag")).collect();
-        if conditions.is_empty() {
-            writeln!(self, "let _ = tag;");
-            writeln!(self, "false");
-        } else {
-            writeln!(self, "{}", conditions.join("\n|| "));
-        }
-        writeln!(self, "}}");
-        if self.model.is_in_place(id) {
-            self.choice_in_place(&rust, of);
-        }
-        writeln!(self, "}}");
-    }
-
-    fn encode_choice(&mut self, rust: &str, of: &Choice) {
-        writeln!(self, "match self {{");
-        for alternative in &of.alternatives {
-            let step = encode_step(&alternative.ty, "value");
-            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
-            self.alternative_checks(alternative);
-            writeln!(self, "{step}");
-            writeln!(self, "}}");
-        }
-        if of.is_extensible {
-            writeln!(self, "{rust}::Unknown(value) => ber::Encode::encode(value, to),");
-        }
-        if of.alternatives.is_empty() && !of.is_extensible {
-            writeln!(self, "_ => {{");
-            writeln!(self, "let _ = to;");
-            writeln!(self, "Ok(())");
-            writeln!(self, "}}");
-        }
-        writeln!(self, "}}");
+        let begins = match conditions.is_empty() {
+            true => vec!["let _ = tag;".to_owned(), "false".to_owned()],
+            false => vec![conditions.join("\n|| ")],
+        };
+        self.decode(
+            id,
+            |w| w.decode_choice(rust, of),
+            &begins,
+            |w| {
+                if model.is_in_place(id) {
+                    w.choice_in_place(rust, of);
+                }
+            },
+        );
     }
 
     fn decode_choice(&mut self, rust: &str, of: &Choice) {
         writeln!(self, "let tag = from.peek()?;");
-        let mut otherwise = "";
-        for alternative in &of.alternatives {
-            let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let read = match alternative.ty.tagging {
-                Tagging::Own | Tagging::Raw(_) => format!("from.required({asn:?})"),
-                Tagging::Implicit(t) => format!("from.implicit({asn:?}, {})", tag(t)),
-                Tagging::Explicit(t) => format!("from.explicit({asn:?}, {})", tag(t)),
-            };
-            let condition = self.begins(alternative, "tag");
-            writeln!(self, "{otherwise}if {condition} {{");
-            self.decode_alternative(rust, name, alternative, &read);
-            otherwise = "} else ";
-        }
-        let other = if of.is_extensible {
-            format!("ber::Decode::decode(from).map({rust}::Unknown)")
-        } else {
-            format!("Err(from.unknown({rust:?}))")
-        };
         if of.alternatives.is_empty() {
             writeln!(self, "let _ = tag;");
-            return writeln!(self, "{other}");
         }
-        writeln!(self, "}} else {{");
-        writeln!(self, "{other}");
-        writeln!(self, "}}");
+        let case = |a| (self.begins(a, "tag"), step("required", a, "", ""), a);
+        let cases: Vec<_> = of.alternatives.iter().map(case).collect();
+        let other = match of.is_extensible {
+            true => format!("ber::Decode::decode(from).map({rust}::Unknown)"),
+            false => format!("Err(from.unknown({rust:?}))"),
+        };
+        self.ask_alternatives(rust, &cases, &other);
     }
+}
+
+/// How a component is decoded that is `required`, `optional` or has a `default`.
+pub(super) fn read_step(may: &str, field: &Field, default: &str) -> String {
+    let Tagging::Raw(t) = field.ty.tagging else {
+        return format!("{}?", step(may, field, "", default));
+    };
+    let name = &field.names.asn;
+    let read = format!("from.required({name:?})?");
+    let (read, absent) = match may {
+        "required" => (read, format!("return Err(from.missing({name:?}))")),
+        _ => (format!("Some({read})"), "None".to_owned()),
+    };
+    format!("if from.next_is({}) {{ {read} }} else {{ {absent} }}", tag(t))
+}
+
+/// The call of the decoder's function that reads a component: what its name ends with, and more arguments.
+pub(super) fn step(may: &str, field: &Field, end: &str, more: &str) -> String {
+    let (how, tag) = match field.ty.tagging {
+        Tagging::Own | Tagging::Raw(_) => ("", String::new()),
+        Tagging::Implicit(t) => ("implicit", format!(", {}", tag(t))),
+        Tagging::Explicit(t) => ("explicit", format!(", {}", tag(t))),
+    };
+    let function = match (may, how) {
+        (may, "") => may.to_owned(),
+        ("required", how) => how.to_owned(),
+        (may, how) => format!("{may}_{how}"),
+    };
+    format!("from.{function}{end}({:?}{tag}{more})", field.names.asn)
 }
 
 /// How a value is encoded where it is used.
@@ -488,22 +439,6 @@ pub fn encode_step(ty: &Use, value: &str) -> String {
         Tagging::Own | Tagging::Raw(_) => format!("ber::Encode::encode({value}, to)"),
         Tagging::Implicit(t) => format!("to.implicit({}, {value})", tag(t)),
         Tagging::Explicit(t) => format!("to.explicit({}, {value})", tag(t)),
-    }
-}
-
-/// How a component of a SET is decoded where DER has it.
-pub(super) fn optional_step(field: &Field) -> String {
-    let name = format!("{:?}", field.names.asn);
-    match field.ty.tagging {
-        Tagging::Own => format!("from.optional({name})?"),
-        Tagging::Implicit(t) => format!("from.optional_implicit({name}, {})?", tag(t)),
-        Tagging::Explicit(t) => format!("from.optional_explicit({name}, {})?", tag(t)),
-        Tagging::Raw(t) => {
-            format!(
-                "if from.next_is({}) {{ Some(from.required({name})?) }} else {{ None }}",
-                tag(t)
-            )
-        }
     }
 }
 

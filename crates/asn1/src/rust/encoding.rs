@@ -17,6 +17,8 @@ pub struct Entry {
     pub module: &'static str,
     /// Writes what a definition needs.
     pub emit: fn(&mut Writer<'_>, DefId),
+    /// How the parts of a value are written and read, by a syntax that writes forwards.
+    pub parts: Parts,
     /// How the value of an open type is read.
     pub open: Open,
     /// How a value is written and read whose Rust type does not say it.
@@ -39,12 +41,48 @@ pub struct Open {
     pub call: (&'static str, &'static str),
 }
 
+/// How the parts of a value are written and read.
+pub struct Parts {
+    /// Writes the components of a SEQUENCE or SET.
+    pub put_struct: fn(&mut Writer<'_>, &Struct),
+    /// Reads them, into a struct of that name.
+    pub take_struct: fn(&mut Writer<'_>, &str, &Struct),
+    /// Writes an item of an ENUMERATED of that name, which may have others than these.
+    pub put_item: fn(&mut Writer<'_>, &str, &[(Names, i64)], bool),
+    /// Reads one.
+    pub take_item: fn(&mut Writer<'_>, &str, &[(Names, i64)], bool),
+    /// For each alternative of a CHOICE the lines that write it; none for one that cannot be written.
+    pub put_alternatives: fn(&Writer<'_>, &Choice) -> Vec<Option<Vec<String>>>,
+    /// Writes `value`, an alternative that is not known.
+    pub put_unknown: &'static str,
+    /// What stands for the alternatives of a CHOICE that has none.
+    pub put_none: &'static [&'static str],
+    /// Reads an alternative of a definition.
+    pub take_choice: fn(&mut Writer<'_>, DefId, &Choice),
+}
+
+/// The parts of a syntax without such.
+const NO_PARTS: Parts = Parts {
+    put_struct: |_, _| {},
+    take_struct: |_, _, _| {},
+    put_item: |_, _, _, _| {},
+    take_item: |_, _, _, _| {},
+    put_alternatives: |_, _| Vec::new(),
+    put_unknown: "",
+    put_none: NOTHING,
+    take_choice: |_, _, _| {},
+};
+
+/// Nothing is written.
+pub const NOTHING: &[&str] = &["_ => {", "let _ = to;", "Ok(())", "}"];
+
 /// An entry of a syntax of which the Rust type always says the form.
 pub const PLAIN: Entry = Entry {
     encoding: Encoding::Ber,
     names: &[],
     module: "",
     emit: |_, _| {},
+    parts: NO_PARTS,
     open: Open { suffix: "", argument: "", call: ("", "") },
     form: |_, _, _, _| None,
     generics: ("", ""),

@@ -7,6 +7,194 @@ use super::oer::groups;
 use super::write::Writer;
 
 impl Writer<'_> {
+    /// What a definition needs for a syntax that writes forwards.
+    pub fn forward(&mut self, syntax: &Entry, id: DefId) {
+        let model = self.model;
+        let (rust, parts) = (model.defs[id].rust.as_str(), &syntax.parts);
+        match &model.defs[id].shape {
+            Shape::Alias(_) | Shape::Pending => {}
+            Shape::Struct(of) => {
+                self.forward_encode(syntax, id, |w| (parts.put_struct)(w, of));
+                self.forward_decode(syntax, id, |w| (parts.take_struct)(w, rust, of));
+            }
+            Shape::Enumerated(items, is_extensible) => {
+                let is_extensible = *is_extensible;
+                self.forward_encode(syntax, id, |w| {
+                    (parts.put_item)(w, rust, items, is_extensible)
+                });
+                self.forward_decode(syntax, id, |w| {
+                    (parts.take_item)(w, rust, items, is_extensible)
+                });
+            }
+            Shape::Newtype(of) => self.forward_newtype(syntax, id, of),
+            Shape::Choice(of) => {
+                let lines = (parts.put_alternatives)(self, of);
+                let put = |w: &mut Self| {
+                    w.put_choice(rust, of, &lines, parts.put_unknown, parts.put_none);
+                };
+                self.forward_encode(syntax, id, put);
+                (parts.take_choice)(self, id, of);
+            }
+        }
+    }
+
+    /// A CHOICE is written: for each alternative the lines that do, and how one that is not known is.
+    pub fn put_choice(
+        &mut self,
+        rust: &str,
+        of: &Choice,
+        lines: &[Option<Vec<String>>],
+        unknown: &str,
+        none: &[&str],
+    ) {
+        writeln!(self, "match self {{");
+        for (alternative, lines) in of.alternatives.iter().zip(lines) {
+            let name = &alternative.names.rust;
+            if let Some(lines) = lines {
+                writeln!(self, "{rust}::{name}(value) => {{");
+                self.alternative_checks(alternative);
+                lines.iter().for_each(|line| writeln!(self, "{line}"));
+            } else {
+                let problem = "codec::Problem::Unsupported(\"an alternative without a tag\")";
+                writeln!(self, "{rust}::{name}(_) => {{");
+                writeln!(self, "Err(to.error({problem}))");
+            }
+            writeln!(self, "}}");
+        }
+        if of.is_extensible {
+            writeln!(self, "{rust}::Unknown(value) => {unknown},");
+        } else if of.alternatives.is_empty() {
+            none.iter().for_each(|line| writeln!(self, "{line}"));
+        }
+        writeln!(self, "}}");
+    }
+
+    /// What writes an alternative, `value`: behind its length where it is an addition.
+    pub fn put_alternative(&self, syntax: &Entry, alternative: &Field) -> String {
+        let put = self.put(syntax, &alternative.ty, "value", true);
+        match alternative.addition {
+            Some(_) => format!("to.counted(|to| {put})"),
+            None => put,
+        }
+    }
+
+    /// What reads an alternative: behind its length where it is an addition.
+    pub fn take_alternative(&self, syntax: &Entry, alternative: &Field) -> String {
+        let take = self.take(syntax, &alternative.ty);
+        let read = match alternative.addition {
+            Some(_) => format!("|from| from.counted({take})"),
+            None => take,
+        };
+        format!("from.field({:?}, {read})", alternative.names.asn)
+    }
+
+    /// A CHOICE is read by a match: for each alternative its pattern and what reads it; and lines for all others.
+    pub fn match_alternatives(
+        &mut self,
+        rust: &str,
+        of: &Choice,
+        cases: impl Iterator<Item = (String, String)>,
+        others: &[String],
+    ) {
+        for (alternative, (pattern, read)) in of.alternatives.iter().zip(cases) {
+            writeln!(self, "{pattern} => {{");
+            self.decode_alternative(rust, alternative, &read);
+            writeln!(self, "}}");
+        }
+        others.iter().for_each(|line| writeln!(self, "{line}"));
+    }
+
+    /// A CHOICE is read by asking about one alternative after the other: the condition of each and what reads it; and
+    /// what reads all others.
+    pub fn ask_alternatives(
+        &mut self,
+        rust: &str,
+        cases: &[(String, String, &Field)],
+        other: &str,
+    ) {
+        let mut otherwise = "";
+        for (condition, read, alternative) in cases {
+            writeln!(self, "{otherwise}if {condition} {{");
+            self.decode_alternative(rust, alternative, read);
+            otherwise = "} else ";
+        }
+        if cases.is_empty() {
+            return writeln!(self, "{other}");
+        }
+        writeln!(self, "}} else {{");
+        writeln!(self, "{other}");
+        writeln!(self, "}}");
+    }
+
+    /// Writes the root of a structure, behind bits that say which of its components follow; gives the additions, each
+    /// with the condition that it is there.
+    pub fn put_root<'f>(
+        &mut self,
+        syntax: &Entry,
+        of: &'f Struct,
+        root: &[&Field],
+    ) -> Vec<(Vec<&'f Field>, String)> {
+        self.root_checks(of);
+        let groups = self.groups_there(of);
+        let mut bits = Vec::new();
+        if of.unknown_at.is_some() {
+            bits.push(extended(&groups));
+        }
+        bits.extend(root.iter().filter_map(|f| self.is_there(f)));
+        self.presence_bits(&bits, "presence");
+        root.iter().for_each(|field| self.forward_encode_field(syntax, field));
+        groups
+    }
+
+    /// The additions of a structure, each with the condition that it is there.
+    pub fn groups_there<'f>(&self, of: &'f Struct) -> Vec<(Vec<&'f Field>, String)> {
+        let with_condition = |group: Vec<&'f Field>| {
+            let there: Vec<_> = group.iter().filter_map(|f| self.is_there(f)).collect();
+            let there = if there.is_empty() { "false".to_owned() } else { there.join(" || ") };
+            (group, there)
+        };
+        groups(of).into_iter().map(with_condition).collect()
+    }
+
+    /// Reads the root of a structure behind its bits, and declares what stands behind `...`. Gives the condition that
+    /// there are additions.
+    pub fn take_root(&mut self, syntax: &Entry, of: &Struct, root: &[&Field]) -> String {
+        let optional = root.iter().filter(|f| f.presence != Presence::Required).count();
+        let mut bit = usize::from(of.unknown_at.is_some());
+        let count = optional + bit;
+        self.read_presence(count);
+        for field in root {
+            self.take_field(field, true, |w| w.bit_step(syntax, field, &mut bit, count));
+        }
+        self.declare_additions(of);
+        super::lws::condition(0, count.max(1))
+    }
+
+    /// The end of what writes a structure.
+    pub fn end_put(&mut self, of: &Struct) {
+        if of.fields.is_empty() && of.unknown_at.is_none() {
+            writeln!(self, "let _ = to;");
+        }
+        writeln!(self, "Ok(())");
+    }
+
+    /// The end of what reads a structure, its components in variables.
+    pub fn end_take(&mut self, rust: &str, of: &Struct) {
+        if of.fields.is_empty() && of.unknown_at.is_none() {
+            writeln!(self, "let _ = from;");
+        }
+        let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
+        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
+    }
+
+    /// What `body` writes, within a length: of `to`, or `from`.
+    pub fn counted(&mut self, coder: &str, body: impl FnOnce(&mut Self)) {
+        writeln!(self, "{coder}.counted(|{coder}| {{");
+        body(self);
+        writeln!(self, "Ok(())");
+        writeln!(self, "}})?;");
+    }
+
     /// An implementation of `Encode`.
     pub fn forward_encode(&mut self, syntax: &Entry, id: DefId, body: impl FnOnce(&mut Self)) {
         self.forward_encode_with(syntax, id, body, |_| {});
@@ -81,15 +269,7 @@ impl Writer<'_> {
             if let Some(rules) = syntax.canonical.filter(|_| of.has_free_zeros()) {
                 checks.extend(super::ber::no_free_zeros(rules));
             }
-            let read = w.read(syntax, &of.inner);
-            if checks.is_empty() {
-                return writeln!(w, "{read}.map({rust})");
-            }
-            let ty = w.ty(&of.inner, "'a");
-            writeln!(w, "let at_ = from.position();");
-            writeln!(w, "let value: {ty} = {read}?;");
-            checks.iter().for_each(|c| writeln!(w, "{c}"));
-            writeln!(w, "Ok({rust}(value))");
+            w.checked(&w.read(syntax, &of.inner), &of.inner, &checks, rust);
         };
         self.forward_decode_with(syntax, id, body, |w| (syntax.newtype)(w, id, of, &Side::Decode));
     }
@@ -122,23 +302,22 @@ impl Writer<'_> {
     }
 
     /// An alternative that `read` reads, and what is asked of it.
-    pub fn decode_alternative(&mut self, rust: &str, name: &str, field: &Field, read: &str) {
+    pub fn decode_alternative(&mut self, rust: &str, field: &Field, read: &str) {
         let path = format!(".in_field({:?})", field.names.asn);
         let checks = self.checks(&field.ty, "value", false, &Side::Decode, &path);
+        self.checked(read, &field.ty, &checks, &format!("{rust}::{}", field.names.rust));
+    }
+
+    /// A value that `read` reads, what is asked of it, and what is made of it.
+    pub fn checked(&mut self, read: &str, ty: &Use, checks: &[String], make: &str) {
         if checks.is_empty() {
-            return writeln!(self, "{read}.map({rust}::{name})");
+            return writeln!(self, "{read}.map({make})");
         }
-        let ty = self.ty(&field.ty, "'a");
+        let ty = self.ty(ty, "'a");
         writeln!(self, "let at_ = from.position();");
         writeln!(self, "let value: {ty} = {read}?;");
         checks.iter().for_each(|c| writeln!(self, "{c}"));
-        writeln!(self, "Ok({rust}::{name}(value))");
-    }
-
-    /// Whether one of an addition's components is there, as a condition.
-    pub fn any_is_there(&self, group: &[&Field]) -> String {
-        let there: Vec<_> = group.iter().filter_map(|f| self.is_there(f)).collect();
-        if there.is_empty() { "false".to_owned() } else { there.join(" || ") }
+        writeln!(self, "Ok({make}(value))");
     }
 
     /// Variables for what stands behind `...`.
@@ -178,20 +357,21 @@ impl Writer<'_> {
         }
     }
 
-    /// Reads a component that its bit says is there.
-    pub fn forward_decode_field(
+    /// Reads a component by an expression, into a variable that is declared with it or was before.
+    pub fn take_field(
         &mut self,
-        syntax: &Entry,
         field: &Field,
-        bit: &mut usize,
-        count: usize,
+        is_declared: bool,
+        read: impl FnOnce(&mut Self) -> String,
     ) {
         if self.is_checked(&field.ty) {
             writeln!(self, "let at_ = from.position();");
         }
-        let (name, ty) = (field.names.rust.clone(), self.field_type(field));
-        let read = self.bit_step(syntax, field, bit, count);
-        self.declare(&name, &ty, &read);
+        let (name, read) = (&field.names.rust, read(self));
+        match is_declared {
+            true => self.declare(name, &self.field_type(field), &read),
+            false => writeln!(self, "{name} = {read};"),
+        }
         self.decode_checks(field, field.presence == Presence::Optional);
     }
 
@@ -224,4 +404,10 @@ impl Writer<'_> {
             None => format!("from.optional({condition}, {name}, {take})?.unwrap_or({default})"),
         }
     }
+}
+
+/// Whether any of the additions is there, as a condition.
+pub fn extended(groups: &[(Vec<&Field>, String)]) -> String {
+    let there: Vec<_> = groups.iter().map(|(_, there)| there.as_str()).collect();
+    if there.is_empty() { "false".to_owned() } else { there.join(" || ") }
 }

@@ -3,7 +3,7 @@
 //! written has no member for a component that is its default.
 
 use super::Encoding;
-use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, Open, PLAIN, Parts, Place, What};
 use super::limits::Limits;
 use super::model::*;
 use super::plain::fixed;
@@ -14,7 +14,42 @@ pub static JER: Entry = Entry {
     encoding: Encoding::Jer,
     names: &["jer"],
     module: "jer",
-    emit: |w, id| w.jer(id),
+    emit: |w, id| w.forward(&JER, id),
+    parts: Parts {
+        put_struct: |w, of| w.jer_encode_struct(of),
+        take_struct: |w, rust, of| w.jer_decode_struct(rust, of),
+        put_item: |w, rust, items, is_extensible| {
+            writeln!(w, "match *self {{");
+            for (names, _) in items {
+                writeln!(w, "{rust}::{} => to.string({:?}),", names.rust, names.asn);
+            }
+            if is_extensible {
+                writeln!(w, "{rust}::Unknown(number) => to.number(number),");
+            }
+            writeln!(w, "}}");
+        },
+        take_item: |w, rust, items, is_extensible| {
+            writeln!(w, "let named = |name_: &str| match name_ {{");
+            for (names, _) in items {
+                writeln!(w, "{:?} => Some({rust}::{}),", names.asn, names.rust);
+            }
+            writeln!(w, "_ => None,");
+            writeln!(w, "}};");
+            let numbered = if is_extensible { "Self::from_number" } else { "|_| None" };
+            writeln!(w, "from.item({rust:?}, named, {numbered})");
+        },
+        put_alternatives: |w, of| {
+            let line = |alternative: &Field| {
+                let put = w.put(&JER, &alternative.ty, "value", true);
+                let asn = &alternative.names.asn;
+                Some(vec![format!("to.object(|to| to.member({asn:?}, |to| {put}))")])
+            };
+            of.alternatives.iter().map(line).collect()
+        },
+        put_unknown: "to.unknown_alternative(value.as_bytes())",
+        put_none: &["_ => to.null(),"],
+        take_choice: |w, id, of| w.forward_decode(&JER, id, |w| w.jer_decode_choice(id, of)),
+    },
     open: Open { suffix: "_jer", argument: "", call: ("jer::from_bytes(", ")") },
     form,
     ..PLAIN
@@ -41,47 +76,6 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
 }
 
 impl Writer<'_> {
-    /// What a definition needs for JER.
-    fn jer(&mut self, id: DefId) {
-        let model = self.model;
-        let def = &model.defs[id];
-        let rust = def.rust.as_str();
-        match &def.shape {
-            Shape::Alias(_) | Shape::Pending => {}
-            Shape::Struct(of) => {
-                self.forward_encode(&JER, id, |w| w.jer_encode_struct(of));
-                self.forward_decode(&JER, id, |w| w.jer_decode_struct(rust, of));
-            }
-            Shape::Enumerated(items, is_extensible) => {
-                self.forward_encode(&JER, id, |w| {
-                    writeln!(w, "match *self {{");
-                    for (names, _) in items {
-                        writeln!(w, "{rust}::{} => to.string({:?}),", names.rust, names.asn);
-                    }
-                    if *is_extensible {
-                        writeln!(w, "{rust}::Unknown(number) => to.number(number),");
-                    }
-                    writeln!(w, "}}");
-                });
-                self.forward_decode(&JER, id, |w| {
-                    writeln!(w, "let named = |name_: &str| match name_ {{");
-                    for (names, _) in items {
-                        writeln!(w, "{:?} => Some({rust}::{}),", names.asn, names.rust);
-                    }
-                    writeln!(w, "_ => None,");
-                    writeln!(w, "}};");
-                    let numbered = if *is_extensible { "Self::from_number" } else { "|_| None" };
-                    writeln!(w, "from.item({rust:?}, named, {numbered})");
-                });
-            }
-            Shape::Newtype(of) => self.forward_newtype(&JER, id, of),
-            Shape::Choice(of) => {
-                self.forward_encode(&JER, id, |w| w.jer_encode_choice(rust, of));
-                self.forward_decode(&JER, id, |w| w.jer_decode_choice(rust, of));
-            }
-        }
-    }
-
     fn jer_encode_struct(&mut self, of: &Struct) {
         self.root_checks(of);
         let to = if of.fields.is_empty() { "_" } else { "to" };
@@ -152,42 +146,22 @@ impl Writer<'_> {
         writeln!(self, "}})");
     }
 
-    fn jer_encode_choice(&mut self, rust: &str, of: &Choice) {
-        writeln!(self, "match self {{");
-        for alternative in &of.alternatives {
-            let put = self.put(&JER, &alternative.ty, "value", true);
-            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
-            self.alternative_checks(alternative);
-            let asn = &alternative.names.asn;
-            writeln!(self, "to.object(|to| to.member({asn:?}, |to| {put}))");
-            writeln!(self, "}}");
-        }
-        if of.is_extensible {
-            writeln!(self, "{rust}::Unknown(value) => to.unknown_alternative(value.as_bytes()),");
-        } else if of.alternatives.is_empty() {
-            writeln!(self, "_ => to.null(),");
-        }
-        writeln!(self, "}}");
-    }
-
-    fn jer_decode_choice(&mut self, rust: &str, of: &Choice) {
-        let text = if of.is_extensible { "text_" } else { "_" };
-        writeln!(self, "from.alternative(|from, name_, {text}| match name_ {{");
-        for alternative in &of.alternatives {
-            let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let take = self.take(&JER, &alternative.ty);
-            writeln!(self, "{asn:?} => {{");
-            let read = format!("from.field({asn:?}, {take})");
-            self.decode_alternative(rust, name, alternative, &read);
-            writeln!(self, "}}");
-        }
-        match of.is_extensible {
+    fn jer_decode_choice(&mut self, id: DefId, of: &Choice) {
+        let model = self.model;
+        let rust = model.defs[id].rust.as_str();
+        let (text, other) = match of.is_extensible {
             true => {
-                let unknown = "from.unknown_alternative(name_, text_)";
-                writeln!(self, "_ => {unknown}.map({rust}::Unknown),");
+                ("text_", format!("from.unknown_alternative(name_, text_).map({rust}::Unknown)"))
             }
-            false => writeln!(self, "_ => Err(from.unexpected({rust:?})),"),
-        }
+            false => ("_", format!("Err(from.unexpected({rust:?}))")),
+        };
+        let case = |alternative: &Field| {
+            let (asn, take) = (&alternative.names.asn, self.take(&JER, &alternative.ty));
+            (format!("{asn:?}"), format!("from.field({asn:?}, {take})"))
+        };
+        let cases: Vec<_> = of.alternatives.iter().map(case).collect();
+        writeln!(self, "from.alternative(|from, name_, {text}| match name_ {{");
+        self.match_alternatives(rust, of, cases.into_iter(), &[format!("_ => {other},")]);
         writeln!(self, "}})");
     }
 }

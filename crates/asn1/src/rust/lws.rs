@@ -3,10 +3,10 @@
 
 use super::Encoding;
 use super::checks::Side;
-use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, NOTHING, Open, PLAIN, Parts, Place, What};
+use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
-use super::oer::groups;
 use super::plain::{bits_as_octets, fixed, machine_integer, of_its_width};
 use super::write::{Writer, type_range};
 
@@ -15,7 +15,25 @@ pub static LWS: Entry = Entry {
     encoding: Encoding::Lws,
     names: &["lws16", "lws32", "lws64"],
     module: "lws",
-    emit: |w, id| w.lws(id),
+    emit: |w, id| {
+        w.forward(&LWS, id);
+        w.lws_fixed(id);
+    },
+    parts: Parts {
+        put_struct: |w, of| w.lws_encode_struct(of),
+        take_struct: |w, rust, of| w.lws_decode_struct(rust, of),
+        put_item: |w, _, _, _| writeln!(w, "to.integer(self.number())"),
+        take_item: |w, rust, _, _| w.decode_item(rust, "from.integer()?"),
+        put_alternatives: |w, of| {
+            let lines = |(n, alternative)| {
+                Some(vec![format!("to.index({n})?;"), w.put_alternative(&LWS, alternative)])
+            };
+            of.alternatives.iter().enumerate().map(lines).collect()
+        },
+        put_unknown: "to.octets_fixed(value.as_bytes())",
+        put_none: NOTHING,
+        take_choice: |w, id, of| w.forward_decode(&LWS, id, |w| w.lws_decode_choice(id, of)),
+    },
     open: Open { suffix: "_lws", argument: "", call: ("lws::from_bytes::<WordT, _>(", ")") },
     form,
     generics: (", WordT: lws::Word", ", WordT"),
@@ -47,34 +65,6 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
 const BITS_MAX: usize = 64;
 
 impl Writer<'_> {
-    /// What a definition needs for LWS.
-    pub fn lws(&mut self, id: DefId) {
-        let model = self.model;
-        let def = &model.defs[id];
-        let rust = def.rust.as_str();
-        match &def.shape {
-            Shape::Alias(_) | Shape::Pending => {}
-            Shape::Struct(of) => {
-                self.forward_encode(&LWS, id, |w| w.lws_encode_struct(of));
-                self.forward_decode(&LWS, id, |w| w.lws_decode_struct(rust, of));
-            }
-            Shape::Enumerated(..) => {
-                self.forward_encode(&LWS, id, |w| {
-                    writeln!(w, "to.integer(self.number())");
-                });
-                self.forward_decode(&LWS, id, |w| {
-                    w.decode_item(rust, "from.integer()?");
-                });
-            }
-            Shape::Newtype(of) => self.forward_newtype(&LWS, id, of),
-            Shape::Choice(of) => {
-                self.forward_encode(&LWS, id, |w| w.lws_encode_choice(rust, of));
-                self.forward_decode(&LWS, id, |w| w.lws_decode_choice(rust, of));
-            }
-        }
-        self.lws_fixed(id);
-    }
-
     /// Whether a component is written, as a condition; nothing for one that always is.
     pub(super) fn is_there(&self, field: &Field) -> Option<String> {
         let place = format!("self.{}", field.names.rust);
@@ -93,39 +83,21 @@ impl Writer<'_> {
     }
 
     fn lws_encode_struct(&mut self, of: &Struct) {
-        self.root_checks(of);
-        let groups = groups(of);
-        let there: Vec<String> = groups.iter().map(|g| self.any_is_there(g)).collect();
-        let extended = if there.is_empty() { "false".to_owned() } else { there.join(" || ") };
-        let mut bits = Vec::new();
-        if of.unknown_at.is_some() {
-            bits.push(extended.clone());
-        }
-        let root = of.fields.iter().filter(|f| f.addition.is_none());
-        bits.extend(root.filter_map(|f| self.is_there(f)));
-        self.presence_bits(&bits, "presence");
-        for field in of.fields.iter().filter(|f| f.addition.is_none()) {
-            self.forward_encode_field(&LWS, field);
-        }
+        let root: Vec<&Field> = of.fields.iter().filter(|f| f.addition.is_none()).collect();
+        let groups = self.put_root(&LWS, of, &root);
         if !groups.is_empty() {
-            writeln!(self, "if {extended} {{");
+            writeln!(self, "if {} {{", extended(&groups));
             writeln!(self, "to.count({})?;", groups.len());
-            for group in groups {
-                writeln!(self, "to.counted(|to| {{");
-                let bits: Vec<_> = group.iter().filter_map(|f| self.is_there(f)).collect();
-                self.presence_bits(&bits, "presence");
-                for field in group {
-                    self.forward_encode_field(&LWS, field);
-                }
-                writeln!(self, "Ok(())");
-                writeln!(self, "}})?;");
+            for (group, _) in groups {
+                self.counted("to", |w| {
+                    let bits: Vec<_> = group.iter().filter_map(|f| w.is_there(f)).collect();
+                    w.presence_bits(&bits, "presence");
+                    group.iter().for_each(|field| w.forward_encode_field(&LWS, field));
+                });
             }
             writeln!(self, "}}");
         }
-        if of.fields.is_empty() && of.unknown_at.is_none() {
-            writeln!(self, "let _ = to;");
-        }
-        writeln!(self, "Ok(())");
+        self.end_put(of);
     }
 
     /// Writes bits, by one call for each 64 of them.
@@ -149,17 +121,8 @@ impl Writer<'_> {
 
     fn lws_decode_struct(&mut self, rust: &str, of: &Struct) {
         let root: Vec<&Field> = of.fields.iter().filter(|f| f.addition.is_none()).collect();
-        let optional = root.iter().filter(|f| f.presence != Presence::Required).count();
-        let first = usize::from(of.unknown_at.is_some());
-        self.read_presence(optional + first);
-        let mut bit = first;
-        for field in root {
-            let count = optional + first;
-            self.forward_decode_field(&LWS, field, &mut bit, count);
-        }
-        let groups = groups(of);
-        let extended = condition(0, (optional + first).max(1));
-        self.declare_additions(of);
+        let extended = self.take_root(&LWS, of, &root);
+        let groups = super::oer::groups(of);
         if !groups.is_empty() {
             self.lws_decode_additions(&groups, &extended);
         } else if of.unknown_at.is_some() {
@@ -167,11 +130,7 @@ impl Writer<'_> {
             writeln!(self, "from.skip_additions()?;");
             writeln!(self, "}}");
         }
-        if of.fields.is_empty() && of.unknown_at.is_none() {
-            writeln!(self, "let _ = from;");
-        }
-        let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
-        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
+        self.end_take(rust, of);
     }
 
     fn lws_decode_additions(&mut self, groups: &[Vec<&Field>], extended: &str) {
@@ -179,19 +138,13 @@ impl Writer<'_> {
         writeln!(self, "let additions = from.count(WordT::BYTES)?;");
         for (n, group) in groups.iter().enumerate() {
             writeln!(self, "if additions > {n} {{");
-            writeln!(self, "from.counted(|from| {{");
-            self.read_presence(group.len());
-            let mut bit = 0;
-            for field in group {
-                if self.is_checked(&field.ty) {
-                    writeln!(self, "let at_ = from.position();");
+            self.counted("from", |w| {
+                w.read_presence(group.len());
+                let mut bit = 0;
+                for field in group {
+                    w.take_field(field, false, |w| w.bit_step(&LWS, field, &mut bit, group.len()));
                 }
-                let step = self.bit_step(&LWS, field, &mut bit, group.len());
-                writeln!(self, "{} = {step};", field.names.rust);
-                self.decode_checks(field, field.presence == Presence::Optional);
-            }
-            writeln!(self, "Ok(())");
-            writeln!(self, "}})?;");
+            });
             writeln!(self, "}}");
         }
         writeln!(self, "for _ in {}..additions {{", groups.len());
@@ -276,54 +229,22 @@ impl Writer<'_> {
         writeln!(self, "}}");
     }
 
-    fn lws_encode_choice(&mut self, rust: &str, of: &Choice) {
-        writeln!(self, "match self {{");
-        for (n, alternative) in of.alternatives.iter().enumerate() {
-            let put = self.put(&LWS, &alternative.ty, "value", true);
-            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
-            self.alternative_checks(alternative);
-            writeln!(self, "to.index({n})?;");
-            match alternative.addition {
-                Some(_) => writeln!(self, "to.counted(|to| {put})"),
-                None => writeln!(self, "{put}"),
-            }
-            writeln!(self, "}}");
-        }
-        if of.is_extensible {
-            writeln!(self, "{rust}::Unknown(value) => to.octets_fixed(value.as_bytes()),");
-        } else if of.alternatives.is_empty() {
-            writeln!(self, "_ => {{");
-            writeln!(self, "let _ = to;");
-            writeln!(self, "Ok(())");
-            writeln!(self, "}}");
-        }
-        writeln!(self, "}}");
-    }
-
-    fn lws_decode_choice(&mut self, rust: &str, of: &Choice) {
+    fn lws_decode_choice(&mut self, id: DefId, of: &Choice) {
+        let model = self.model;
+        let rust = model.defs[id].rust.as_str();
+        let reads: Vec<_> =
+            of.alternatives.iter().map(|a| self.take_alternative(&LWS, a)).collect();
+        let cases = reads.into_iter().enumerate().map(|(n, read)| (n.to_string(), read));
+        let others = match of.is_extensible {
+            true => vec![
+                "other => {".to_owned(),
+                format!("from.unknown_alternative(other).map({rust}::Unknown)"),
+                "}".to_owned(),
+            ],
+            false => vec![format!("other => Err(from.unknown(other as i64, {rust:?})),")],
+        };
         writeln!(self, "match from.index()? {{");
-        for (n, alternative) in of.alternatives.iter().enumerate() {
-            let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let take = self.take(&LWS, &alternative.ty);
-            let read = match alternative.addition {
-                Some(_) => format!("|from| from.counted({take})"),
-                None => take,
-            };
-            writeln!(self, "{n} => {{");
-            let read = format!("from.field({asn:?}, {read})");
-            self.decode_alternative(rust, name, alternative, &read);
-            writeln!(self, "}}");
-        }
-        match of.is_extensible {
-            true => {
-                writeln!(self, "other => {{");
-                writeln!(self, "from.unknown_alternative(other).map({rust}::Unknown)");
-                writeln!(self, "}}");
-            }
-            false => {
-                writeln!(self, "other => Err(from.unknown(other as i64, {rust:?})),");
-            }
-        }
+        self.match_alternatives(rust, of, cases, &others);
         writeln!(self, "}}");
     }
 }

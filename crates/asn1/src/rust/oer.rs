@@ -5,7 +5,8 @@
 use super::Encoding;
 use super::ber::tag;
 use super::checks::character_width;
-use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, NOTHING, Open, PLAIN, Parts, Place, What};
+use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
 use super::plain::{are_whole, cast, fixed, machine_integer, of_its_width};
@@ -16,7 +17,27 @@ pub static OER: Entry = Entry {
     encoding: Encoding::Oer,
     names: &["oer", "coer"],
     module: "oer",
-    emit: |w, id| w.oer(id),
+    emit: |w, id| w.forward(&OER, id),
+    parts: Parts {
+        put_struct: |w, of| w.oer_encode_struct(of),
+        take_struct: |w, rust, of| w.oer_decode_struct(rust, of),
+        put_item: |w, _, _, _| writeln!(w, "to.enumerated(self.number())"),
+        take_item: |w, rust, _, _| w.decode_item(rust, "from.enumerated()?"),
+        put_alternatives: |w, of| {
+            let lines = |alternative: &Field| match w.oer_begin(alternative) {
+                Begin::Tagged(t) => {
+                    let put = w.put_alternative(&OER, alternative);
+                    Some(vec![format!("to.tag(codec::{})?;", tag(t)), put])
+                }
+                Begin::Choice(_) => Some(vec![w.put(&OER, &alternative.ty, "value", true)]),
+                Begin::None => None,
+            };
+            of.alternatives.iter().map(lines).collect()
+        },
+        put_unknown: "to.put(value.as_bytes())",
+        put_none: NOTHING,
+        take_choice: |w, id, of| w.oer_decode_choice(id, of),
+    },
     open: Open {
         suffix: "_oer",
         argument: "rules: oer::Rules",
@@ -92,63 +113,23 @@ enum Begin {
 }
 
 impl Writer<'_> {
-    /// What a definition needs for OER.
-    pub fn oer(&mut self, id: DefId) {
-        let model = self.model;
-        let def = &model.defs[id];
-        let rust = def.rust.as_str();
-        match &def.shape {
-            Shape::Alias(_) | Shape::Pending => {}
-            Shape::Struct(of) => {
-                self.forward_encode(&OER, id, |w| w.oer_encode_struct(of));
-                self.forward_decode(&OER, id, |w| w.oer_decode_struct(rust, of));
-            }
-            Shape::Enumerated(..) => {
-                self.forward_encode(&OER, id, |w| {
-                    writeln!(w, "to.enumerated(self.number())");
-                });
-                self.forward_decode(&OER, id, |w| {
-                    w.decode_item(rust, "from.enumerated()?");
-                });
-            }
-            Shape::Newtype(of) => self.forward_newtype(&OER, id, of),
-            Shape::Choice(of) => self.oer_choice(id, of),
-        }
-    }
-
     fn oer_encode_struct(&mut self, of: &Struct) {
-        self.root_checks(of);
-        let groups = groups(of);
-        let there: Vec<String> = groups.iter().map(|g| self.any_is_there(g)).collect();
         let root: Vec<&Field> =
             self.ordered(of).into_iter().filter(|f| f.addition.is_none()).collect();
-        let mut bits = Vec::new();
-        if of.unknown_at.is_some() {
-            bits.push(if there.is_empty() { "false".to_owned() } else { there.join(" || ") });
-        }
-        bits.extend(root.iter().filter_map(|f| self.is_there(f)));
-        self.presence_bits(&bits, "presence");
-        for field in &root {
-            self.forward_encode_field(&OER, field);
-        }
+        let groups = self.put_root(&OER, of, &root);
         if !groups.is_empty() {
-            writeln!(self, "if {} {{", there.join(" || "));
-            let known = &there[..there.len().min(ADDITIONS_MAX)];
-            self.presence_bits(known, "additions");
-            for (group, there) in groups.iter().zip(known) {
+            writeln!(self, "if {} {{", extended(&groups));
+            let known = &groups[..groups.len().min(ADDITIONS_MAX)];
+            let bits: Vec<_> = known.iter().map(|(_, there)| there.clone()).collect();
+            self.presence_bits(&bits, "additions");
+            for (group, there) in known {
                 writeln!(self, "if {there} {{");
-                writeln!(self, "to.counted(|to| {{");
-                self.oer_encode_group(group);
-                writeln!(self, "Ok(())");
-                writeln!(self, "}})?;");
+                self.counted("to", |w| w.oer_encode_group(group));
                 writeln!(self, "}}");
             }
             writeln!(self, "}}");
         }
-        if of.fields.is_empty() && of.unknown_at.is_none() {
-            writeln!(self, "let _ = to;");
-        }
-        writeln!(self, "Ok(())");
+        self.end_put(of);
     }
 
     /// An addition: a component, or those of `[[ ]]` as a SEQUENCE.
@@ -166,20 +147,13 @@ impl Writer<'_> {
                 writeln!(self, "}};");
                 let put = self.put(&OER, &field.ty, "value", true);
                 writeln!(self, "{put}?;");
-            } else if field.is_grouped {
+            } else if field.is_grouped || field.presence == Presence::Optional {
                 self.forward_encode_field(&OER, field);
             } else {
                 // It is there: that is why this is written.
                 let place = format!("self.{}", field.names.rust);
-                if field.presence == Presence::Optional {
-                    let put = self.put(&OER, &field.ty, "value", true);
-                    writeln!(self, "if let Some(value) = &{place} {{");
-                    writeln!(self, "{put}?;");
-                    writeln!(self, "}}");
-                } else {
-                    let put = self.put(&OER, &field.ty, &place, false);
-                    writeln!(self, "{put}?;");
-                }
+                let put = self.put(&OER, &field.ty, &place, false);
+                writeln!(self, "{put}?;");
             }
         }
     }
@@ -187,24 +161,14 @@ impl Writer<'_> {
     fn oer_decode_struct(&mut self, rust: &str, of: &Struct) {
         let root: Vec<&Field> =
             self.ordered(of).into_iter().filter(|f| f.addition.is_none()).collect();
-        let first = usize::from(of.unknown_at.is_some());
-        let count = first + root.iter().filter(|f| f.presence != Presence::Required).count();
-        self.read_presence(count);
-        let mut bit = first;
-        for field in root {
-            self.forward_decode_field(&OER, field, &mut bit, count);
-        }
+        let extended = self.take_root(&OER, of, &root);
         let groups = groups(of);
-        self.declare_additions(of);
         if of.unknown_at.is_some() {
-            writeln!(self, "if {} {{", super::lws::condition(0, count));
+            writeln!(self, "if {extended} {{");
             writeln!(self, "let (additions_, count_) = from.additions()?;");
             for (n, group) in groups.iter().take(ADDITIONS_MAX).enumerate() {
                 writeln!(self, "if additions_ & {:#x} != 0 {{", 1_u64 << (63 - n));
-                writeln!(self, "from.counted(|from| {{");
-                self.oer_decode_group(group);
-                writeln!(self, "Ok(())");
-                writeln!(self, "}})?;");
+                self.counted("from", |w| w.oer_decode_group(group));
                 writeln!(self, "}}");
             }
             if groups.len() < ADDITIONS_MAX {
@@ -218,11 +182,7 @@ impl Writer<'_> {
             }
             writeln!(self, "}}");
         }
-        if of.fields.is_empty() && of.unknown_at.is_none() {
-            writeln!(self, "let _ = from;");
-        }
-        let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
-        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
+        self.end_take(rust, of);
     }
 
     fn oer_decode_group(&mut self, group: &[&Field]) {
@@ -230,29 +190,15 @@ impl Writer<'_> {
         self.read_presence(count);
         let mut bit = 0;
         for field in group {
-            if self.is_checked(&field.ty) {
-                writeln!(self, "let at_ = from.position();");
-            }
-            let (name, asn) = (&field.names.rust, &field.names.asn);
-            let take = self.take(&OER, &field.ty);
-            let read = match (&field.presence, field.is_grouped && !field.is_needed) {
-                (Presence::Default(constant), true) => {
-                    let default = self.expression(constant, &field.ty).unwrap_or_default();
-                    let condition = super::lws::condition(bit, count);
-                    bit += 1;
-                    format!("from.default({condition}, {asn:?}, {default}, {take})?")
+            let (asn, has_bit) = (&field.names.asn, field.is_grouped && !field.is_needed);
+            self.take_field(field, false, |w| {
+                let take = w.take(&OER, &field.ty);
+                match &field.presence {
+                    _ if has_bit => w.bit_step(&OER, field, &mut bit, count),
+                    Presence::Optional => format!("Some(from.field({asn:?}, {take})?)"),
+                    _ => format!("from.field({asn:?}, {take})?"),
                 }
-                (_, true) => {
-                    let condition = super::lws::condition(bit, count);
-                    bit += 1;
-                    format!("from.optional({condition}, {asn:?}, {take})?")
-                }
-                (Presence::Optional, false) => format!("Some(from.field({asn:?}, {take})?)"),
-                (_, false) => format!("from.field({asn:?}, {take})?"),
-            };
-            writeln!(self, "{name} = {read};");
-            let is_option = field.presence == Presence::Optional;
-            self.decode_checks(field, is_option);
+            });
         }
     }
 
@@ -278,17 +224,17 @@ impl Writer<'_> {
         }
     }
 
-    fn oer_choice(&mut self, id: DefId, of: &Choice) {
-        let def = &self.model.defs[id];
-        let (rust, is_recursive) = (def.rust.clone(), def.is_recursive);
-        self.forward_encode(&OER, id, |w| w.oer_encode_choice(&rust, of));
+    /// The alternative of a tag is a function of its own, for a CHOICE around this one that has read it.
+    fn oer_decode_choice(&mut self, id: DefId, of: &Choice) {
+        let model = self.model;
+        let def = &model.defs[id];
+        let rust = &def.rust;
         let (a, life) = match def.borrows {
             true => ("<'a>", ""),
             false => ("", "'a, "),
         };
-        let rules = "impl<'a> oer::Decode<'a> for";
         writeln!(self);
-        writeln!(self, "{rules} {rust}{a} {{");
+        writeln!(self, "impl<'a> oer::Decode<'a> for {rust}{a} {{");
         writeln!(self, "fn decode<SourceT: codec::Source<'a>>(");
         writeln!(self, "from: &mut oer::Decoder<SourceT>,");
         writeln!(self, ") -> Result<Self, codec::Error> {{");
@@ -306,102 +252,37 @@ impl Writer<'_> {
         writeln!(self, "tag: codec::ber::Tag,");
         writeln!(self, "from: &mut oer::Decoder<SourceT>,");
         writeln!(self, ") -> Result<Self, codec::Error> {{");
-        if is_recursive {
+        if def.is_recursive {
             writeln!(self, "from.nested(|from| {{");
         }
-        self.oer_decode_choice(&rust, of);
-        if is_recursive {
+        let cases: Vec<_> = of.alternatives.iter().filter_map(|a| self.oer_case(a)).collect();
+        let other = match of.is_extensible {
+            true => format!("from.unknown_alternative(tag).map({rust}::Unknown)"),
+            false => format!("Err(from.unknown(tag, {rust:?}))"),
+        };
+        self.ask_alternatives(rust, &cases, &other);
+        if def.is_recursive {
             writeln!(self, "}})");
         }
         writeln!(self, "}}");
         writeln!(self, "}}");
     }
 
-    fn oer_encode_choice(&mut self, rust: &str, of: &Choice) {
-        writeln!(self, "match self {{");
-        for alternative in &of.alternatives {
-            let begin = self.oer_begin(alternative);
-            if matches!(begin, Begin::None) {
-                writeln!(self, "{rust}::{}(_) => {{", alternative.names.rust);
-                writeln!(
-                    self,
-                    "Err(to.error(codec::Problem::Unsupported(\"an alternative without a tag\")))"
-                );
-                writeln!(self, "}}");
-                continue;
+    /// The condition of an alternative, and what reads it.
+    fn oer_case<'f>(&self, alternative: &'f Field) -> Option<(String, String, &'f Field)> {
+        let is = |t: &WireTag| format!("tag == codec::{}", tag(*t));
+        let (condition, read) = match self.oer_begin(alternative) {
+            Begin::None => return None,
+            Begin::Tagged(t) => (is(&t), self.take_alternative(&OER, alternative)),
+            Begin::Choice(inner) => {
+                let tags: Vec<_> = alternative.begins.iter().flatten().map(is).collect();
+                let boxed = if alternative.ty.is_boxed { ".map(Box::new)" } else { "" };
+                let (path, asn) = (self.path(inner), &alternative.names.asn);
+                let read = format!("|from| {path}::oer_alternative(tag, from){boxed}");
+                (tags.join(" || "), format!("from.field({asn:?}, {read})"))
             }
-            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
-            self.alternative_checks(alternative);
-            let put = self.put(&OER, &alternative.ty, "value", true);
-            if let Begin::Tagged(t) = begin {
-                writeln!(self, "to.tag(codec::{})?;", tag(t));
-                if alternative.addition.is_some() {
-                    writeln!(self, "to.counted(|to| {put})");
-                } else {
-                    writeln!(self, "{put}");
-                }
-            } else {
-                writeln!(self, "{put}");
-            }
-            writeln!(self, "}}");
-        }
-        if of.is_extensible {
-            writeln!(self, "{rust}::Unknown(value) => to.put(value.as_bytes()),");
-        } else if of.alternatives.is_empty() {
-            writeln!(self, "_ => {{");
-            writeln!(self, "let _ = to;");
-            writeln!(self, "Ok(())");
-            writeln!(self, "}}");
-        }
-        writeln!(self, "}}");
-    }
-
-    fn oer_decode_choice(&mut self, rust: &str, of: &Choice) {
-        let mut otherwise = "";
-        for alternative in &of.alternatives {
-            let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let (condition, read) = match self.oer_begin(alternative) {
-                Begin::None => continue,
-                Begin::Tagged(t) => {
-                    let take = self.take(&OER, &alternative.ty);
-                    let read = match alternative.addition {
-                        Some(_) => format!("|from| from.counted({take})"),
-                        None => take,
-                    };
-                    (format!("tag == codec::{}", tag(t)), read)
-                }
-                Begin::Choice(inner) => {
-                    let begins = alternative.begins.clone().unwrap_or_default();
-                    let tags: Vec<_> =
-                        begins.iter().map(|t| format!("tag == codec::{}", tag(*t))).collect();
-                    if tags.is_empty() {
-                        continue;
-                    }
-                    let boxed = if alternative.ty.is_boxed { ".map(Box::new)" } else { "" };
-                    let path = self.path(inner);
-                    (tags.join(" || "), format!("|from| {path}::oer_alternative(tag, from){boxed}"))
-                }
-            };
-            writeln!(self, "{otherwise}if {condition} {{");
-            self.decode_alternative(
-                rust,
-                name,
-                alternative,
-                &format!("from.field({asn:?}, {read})"),
-            );
-            otherwise = "} else ";
-        }
-        let other = if of.is_extensible {
-            format!("from.unknown_alternative(tag).map({rust}::Unknown)")
-        } else {
-            format!("Err(from.unknown(tag, {rust:?}))")
         };
-        if otherwise.is_empty() {
-            return writeln!(self, "{other}");
-        }
-        writeln!(self, "}} else {{");
-        writeln!(self, "{other}");
-        writeln!(self, "}}");
+        (!condition.is_empty()).then_some((condition, read, alternative))
     }
 }
 

@@ -2,7 +2,7 @@
 //! (`fusewire_codec::ber::Blank`). What is returned instead is moved once for each struct around it, which of a type
 //! like the MPDU of X.411 is most of the work.
 
-use super::ber::tag;
+use super::ber::{read_step, step, tag};
 use super::model::*;
 use super::settle::{Needs, settled};
 use super::write::Writer;
@@ -200,7 +200,7 @@ impl Writer<'_> {
                     writeln!(self, "{step}?;");
                 }
                 (false, _) => {
-                    let (ty, step) = (self.ty(&field.ty, "'a"), super::ber::optional_step(field));
+                    let (ty, step) = (self.ty(&field.ty, "'a"), read_step("optional", field, ""));
                     writeln!(self, "let mut {name}: Option<{ty}> = {step};");
                 }
             }
@@ -302,23 +302,19 @@ impl Writer<'_> {
             if !self.model.is_large(&alternative.ty) {
                 continue;
             }
-            let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
+            let name = &alternative.names.rust;
             let condition = self.begins(alternative, "tag");
-            let step = match alternative.ty.tagging {
-                Tagging::Own | Tagging::Raw(_) => format!("from.required_into({asn:?}, value)?"),
-                Tagging::Implicit(t) => format!("from.implicit_into({asn:?}, {}, value)?", tag(t)),
-                Tagging::Explicit(t) => format!("from.explicit_into({asn:?}, {}, value)?", tag(t)),
-            };
+            let step = step("required", alternative, "_into", ", value");
             writeln!(self, "{otherwise}if {condition} {{");
             if n > 0 {
                 writeln!(self, "*place_ = {rust}::{name}(ber::Blank::blank());");
             }
             if alone {
                 writeln!(self, "let {rust}::{name}(value) = place_;");
-                writeln!(self, "{step};");
+                writeln!(self, "{step}?;");
             } else {
                 writeln!(self, "if let {rust}::{name}(value) = place_ {{");
-                writeln!(self, "{step};");
+                writeln!(self, "{step}?;");
                 writeln!(self, "}}");
             }
             otherwise = "} else ";
@@ -339,17 +335,8 @@ impl Writer<'_> {
 
     /// Whether a component of its own comes next, as a condition.
     fn is_next(&self, field: &Field) -> String {
-        match (&field.ty.tagging, &field.begins) {
-            (Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t), _) => {
-                format!("from.next_is({})", tag(*t))
-            }
-            (Tagging::Own, Some(tags)) if !tags.is_empty() && tags.len() <= 4 => {
-                let tags: Vec<_> =
-                    tags.iter().map(|t| format!("from.next_is({})", tag(*t))).collect();
-                tags.join(" || ")
-            }
-            (Tagging::Own, _) => format!("from.next_begins::<{}>()?", self.ty(&field.ty, "'_")),
-        }
+        let begins = |ty| format!("from.next_begins::<{ty}>()?");
+        self.is_one_of(field, |t| format!("from.next_is({t})"), begins)
     }
 }
 
@@ -360,18 +347,6 @@ fn had(field: &Field) -> String {
 
 /// How a component is decoded into its place.
 fn into_step(field: &Field) -> String {
-    let (name, asn) = (&field.names.rust, &field.names.asn);
     let may = if field.presence == Presence::Optional { "optional" } else { "required" };
-    match field.ty.tagging {
-        Tagging::Own | Tagging::Raw(_) => format!("from.{may}_into({asn:?}, &mut place_.{name})"),
-        Tagging::Implicit(t) | Tagging::Explicit(t) => {
-            let how = if matches!(field.ty.tagging, Tagging::Implicit(_)) {
-                "implicit"
-            } else {
-                "explicit"
-            };
-            let may = if may == "optional" { "optional_" } else { "" };
-            format!("from.{may}{how}_into({asn:?}, {}, &mut place_.{name})", tag(t))
-        }
-    }
+    step(may, field, "_into", &format!(", &mut place_.{}", field.names.rust))
 }

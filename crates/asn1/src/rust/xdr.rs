@@ -3,7 +3,8 @@
 
 use super::Encoding;
 use super::checks::character_width;
-use super::encoding::{Entry, Form, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, NOTHING, Open, PLAIN, Parts, Place, What};
+use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
 use super::oer::groups;
@@ -16,7 +17,27 @@ pub static XDR: Entry = Entry {
     encoding: Encoding::Xdr,
     names: &["xdr"],
     module: "xdr",
-    emit: |w, id| w.xdr(id),
+    emit: |w, id| w.forward(&XDR, id),
+    parts: Parts {
+        put_struct: |w, of| w.xdr_encode_struct(of),
+        take_struct: |w, rust, of| w.xdr_decode_struct(rust, of),
+        put_item: |w, _, _, _| {
+            writeln!(w, "let number = i32::try_from(self.number()).map_err(|_| {{");
+            writeln!(w, "to.error(codec::Problem::IntegerTooWide {{ bytes: 8 }})");
+            writeln!(w, "}})?;");
+            writeln!(w, "to.int(number)");
+        },
+        take_item: |w, rust, _, _| w.decode_item(rust, "i64::from(from.int()?)"),
+        put_alternatives: |w, of| {
+            let lines = |(alternative, number)| {
+                Some(vec![format!("to.uint({number})?;"), w.put_alternative(&XDR, alternative)])
+            };
+            of.alternatives.iter().zip(numbers(of)).map(lines).collect()
+        },
+        put_unknown: "to.opaque_fixed(value.as_bytes())",
+        put_none: NOTHING,
+        take_choice: |w, id, of| w.forward_decode(&XDR, id, |w| w.xdr_decode_choice(id, of)),
+    },
     open: Open { suffix: "_xdr", argument: "", call: ("xdr::from_bytes(", ")") },
     form,
     ..PLAIN
@@ -73,80 +94,41 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
 }
 
 impl Writer<'_> {
-    /// What a definition needs for XDR.
-    pub fn xdr(&mut self, id: DefId) {
-        let model = self.model;
-        let def = &model.defs[id];
-        let rust = def.rust.as_str();
-        match &def.shape {
-            Shape::Alias(_) | Shape::Pending => {}
-            Shape::Struct(of) => {
-                self.forward_encode(&XDR, id, |w| w.xdr_encode_struct(of));
-                self.forward_decode(&XDR, id, |w| w.xdr_decode_struct(rust, of));
-            }
-            Shape::Enumerated(..) => {
-                self.forward_encode(&XDR, id, |w| {
-                    writeln!(w, "let number = i32::try_from(self.number()).map_err(|_| {{");
-                    writeln!(w, "to.error(codec::Problem::IntegerTooWide {{ bytes: 8 }})");
-                    writeln!(w, "}})?;");
-                    writeln!(w, "to.int(number)");
-                });
-                self.forward_decode(&XDR, id, |w| {
-                    w.decode_item(rust, "i64::from(from.int()?)");
-                });
-            }
-            Shape::Newtype(of) => self.forward_newtype(&XDR, id, of),
-            Shape::Choice(of) => {
-                self.forward_encode(&XDR, id, |w| w.xdr_encode_choice(rust, of));
-                self.forward_decode(&XDR, id, |w| w.xdr_decode_choice(rust, of));
-            }
-        }
-    }
-
     fn xdr_encode_struct(&mut self, of: &Struct) {
         self.root_checks(of);
         for field in of.fields.iter().filter(|f| f.addition.is_none()) {
             self.xdr_encode_field(field);
         }
-        let groups = groups(of);
+        let groups = self.groups_there(of);
         if !groups.is_empty() {
-            let there: Vec<String> = groups.iter().map(|g| self.any_is_there(g)).collect();
-            writeln!(self, "if {} {{", there.join(" || "));
+            writeln!(self, "if {} {{", extended(&groups));
             writeln!(self, "to.uint({})?;", groups.len());
-            for group in groups {
-                writeln!(self, "to.counted(|to| {{");
-                group.iter().for_each(|f| self.xdr_encode_field(f));
-                writeln!(self, "Ok(())");
-                writeln!(self, "}})?;");
+            for (group, _) in groups {
+                self.counted("to", |w| group.iter().for_each(|f| w.xdr_encode_field(f)));
             }
             writeln!(self, "}} else {{");
             writeln!(self, "to.uint(0)?;");
             writeln!(self, "}}");
         } else if of.unknown_at.is_some() {
             writeln!(self, "to.uint(0)?;");
-        } else if of.fields.is_empty() {
-            writeln!(self, "let _ = to;");
         }
-        writeln!(self, "Ok(())");
+        self.end_put(of);
     }
 
     fn xdr_encode_field(&mut self, field: &Field) {
         let place = format!("self.{}", field.names.rust);
         if field.presence == Presence::Optional {
-            let put = self.put(&XDR, &field.ty, "value", true);
             writeln!(self, "to.bool({place}.is_some())?;");
-            writeln!(self, "if let Some(value) = &{place} {{");
-            writeln!(self, "{put}?;");
-            writeln!(self, "}}");
-        } else {
-            let put = self.put(&XDR, &field.ty, &place, false);
-            writeln!(self, "{put}?;");
+            return self.forward_encode_field(&XDR, field);
         }
+        // A default is always there.
+        let put = self.put(&XDR, &field.ty, &place, false);
+        writeln!(self, "{put}?;");
     }
 
     fn xdr_decode_struct(&mut self, rust: &str, of: &Struct) {
         for field in of.fields.iter().filter(|f| f.addition.is_none()) {
-            self.xdr_decode_field(field, true);
+            self.take_field(field, true, |w| w.xdr_step(field));
         }
         self.declare_additions(of);
         if of.unknown_at.is_some() {
@@ -154,103 +136,45 @@ impl Writer<'_> {
             let groups = groups(of);
             for (n, group) in groups.iter().enumerate() {
                 writeln!(self, "if additions_ > {n} {{");
-                writeln!(self, "from.counted(|from| {{");
-                group.iter().for_each(|f| self.xdr_decode_field(f, false));
-                writeln!(self, "Ok(())");
-                writeln!(self, "}})?;");
+                self.counted("from", |w| {
+                    group.iter().for_each(|f| w.take_field(f, false, |w| w.xdr_step(f)));
+                });
                 writeln!(self, "}}");
             }
             writeln!(self, "for _ in {}..additions_ {{", groups.len());
             writeln!(self, "from.skip_counted()?;");
             writeln!(self, "}}");
-        } else if of.fields.is_empty() {
-            writeln!(self, "let _ = from;");
         }
-        let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
-        writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
+        self.end_take(rust, of);
     }
 
-    fn xdr_decode_field(&mut self, field: &Field, is_declared: bool) {
-        let (name, asn) = (&field.names.rust, &field.names.asn);
-        if self.is_checked(&field.ty) {
-            writeln!(self, "let at_ = from.position();");
+    fn xdr_step(&mut self, field: &Field) -> String {
+        let (asn, take) = (&field.names.asn, self.take(&XDR, &field.ty));
+        if field.presence != Presence::Optional {
+            return format!("from.field({asn:?}, {take})?");
         }
-        let take = self.take(&XDR, &field.ty);
-        let is_option = field.presence == Presence::Optional;
-        let read = match is_option {
-            true => {
-                writeln!(self, "let is_there_ = from.field({asn:?}, |from| from.bool())?;");
-                format!("from.optional(is_there_, {asn:?}, {take})?")
+        writeln!(self, "let is_there_ = from.field({asn:?}, |from| from.bool())?;");
+        format!("from.optional(is_there_, {asn:?}, {take})?")
+    }
+
+    fn xdr_decode_choice(&mut self, id: DefId, of: &Choice) {
+        let model = self.model;
+        let rust = model.defs[id].rust.as_str();
+        let reads: Vec<_> =
+            of.alternatives.iter().map(|a| self.take_alternative(&XDR, a)).collect();
+        let cases = numbers(of).into_iter().zip(reads).map(|(n, read)| (n.to_string(), read));
+        let (first, other) = match of.is_extensible {
+            true => ("let _ = number_at_;", format!("from.unknown(other).map({rust}::Unknown)")),
+            false => {
+                let problem =
+                    format!("codec::Problem::Discriminant {{ found, type_name: {rust:?} }}");
+                ("let found = i64::from(other);", format!("Err({problem}.at(number_at_))"))
             }
-            false => format!("from.field({asn:?}, {take})?"),
         };
-        if is_declared {
-            let ty = self.field_type(field);
-            self.declare(name, &ty, &read);
-        } else {
-            writeln!(self, "{name} = {read};");
-        }
-        self.decode_checks(field, is_option);
-    }
-
-    fn xdr_encode_choice(&mut self, rust: &str, of: &Choice) {
-        let numbers = numbers(of);
-        writeln!(self, "match self {{");
-        for (alternative, number) in of.alternatives.iter().zip(numbers) {
-            writeln!(self, "{rust}::{}(value) => {{", alternative.names.rust);
-            self.alternative_checks(alternative);
-            let put = self.put(&XDR, &alternative.ty, "value", true);
-            writeln!(self, "to.uint({number})?;");
-            match alternative.addition {
-                Some(_) => writeln!(self, "to.counted(|to| {put})"),
-                None => writeln!(self, "{put}"),
-            }
-            writeln!(self, "}}");
-        }
-        if of.is_extensible {
-            writeln!(self, "{rust}::Unknown(value) => to.opaque_fixed(value.as_bytes()),");
-        } else if of.alternatives.is_empty() {
-            writeln!(self, "_ => {{");
-            writeln!(self, "let _ = to;");
-            writeln!(self, "Ok(())");
-            writeln!(self, "}}");
-        }
-        writeln!(self, "}}");
-    }
-
-    fn xdr_decode_choice(&mut self, rust: &str, of: &Choice) {
+        let others = ["other => {".to_owned(), first.to_owned(), other, "}".to_owned()];
         writeln!(self, "let number_at_ = from.position();");
         writeln!(self, "match from.uint()? {{");
-        for (alternative, number) in of.alternatives.iter().zip(numbers(of)) {
-            let (name, asn) = (&alternative.names.rust, &alternative.names.asn);
-            let take = self.take(&XDR, &alternative.ty);
-            let read = match alternative.addition {
-                Some(_) => format!("|from| from.counted({take})"),
-                None => take,
-            };
-            writeln!(self, "{number} => {{");
-            self.decode_alternative(
-                rust,
-                name,
-                alternative,
-                &format!("from.field({asn:?}, {read})"),
-            );
-            writeln!(self, "}}");
-        }
-        if of.is_extensible {
-            writeln!(self, "other => {{");
-            writeln!(self, "let _ = number_at_;");
-            writeln!(self, "from.unknown(other).map({rust}::Unknown)");
-            writeln!(self, "}}");
-        } else {
-            writeln!(self, "other => {{");
-            writeln!(self, "let found = i64::from(other);");
-            writeln!(
-                self,
-                "Err(codec::Problem::Discriminant {{ found, type_name: {rust:?} }}.at(number_at_))"
-            );
-            writeln!(self, "}}");
-        }
+        self.match_alternatives(rust, of, cases, &others);
         writeln!(self, "}}");
     }
 }
