@@ -40,18 +40,30 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Compiles files, which may import from each other, into one file of that name in Cargo's output folder. Each
-/// ASN.1 module is a Rust module there. Tells Cargo to run the script again when one of the files changes.
+/// ASN.1 module is a Rust module there.
 ///
 /// # Errors
-/// A file cannot be read or written, or a module is wrong.
+/// As [`write`], or a file cannot be read, or a module is wrong.
 pub fn compile(files: &[impl AsRef<Path>], name: &str, options: &Options) -> Result<(), Error> {
+    write(files, name, || text_of(files, options))
+}
+
+/// Writes what a compiler makes of files into one of that name in Cargo's output folder. Tells Cargo to run the script
+/// again when one of the files changes.
+///
+/// # Errors
+/// There is no such folder, the file cannot be written, or as `text`'s own.
+pub fn write(
+    files: &[impl AsRef<Path>],
+    name: &str,
+    text: impl FnOnce() -> Result<String, Error>,
+) -> Result<(), Error> {
     let folder = std::env::var_os("OUT_DIR").ok_or(Error::NoOutput)?;
     for file in files {
         println!("cargo::rerun-if-changed={}", file.as_ref().display());
     }
     let path = Path::new(&folder).join(name);
-    let text = text_of(files, options)?;
-    std::fs::write(&path, text).map_err(|e| Error::File(path, e))
+    std::fs::write(&path, text()?).map_err(|e| Error::File(path, e))
 }
 
 /// The Rust of files, as one text.

@@ -8,6 +8,7 @@
 pub mod ast;
 pub mod build;
 mod check;
+pub mod circles;
 pub mod diagnostic;
 pub mod lexer;
 pub mod names;

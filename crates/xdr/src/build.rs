@@ -6,34 +6,12 @@
 //! // lib.rs: include!(concat!(env!("OUT_DIR"), "/ledger.rs"));
 //! ```
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+pub use fusewire_asn1::build::Error;
 
 use crate::rust::{Options, generate};
 use crate::{Checked, Source, check};
-
-/// Why nothing was written.
-#[derive(Debug)]
-pub enum Error {
-    /// A file could not be read or written.
-    File(PathBuf, std::io::Error),
-    /// The file is wrong: what is wrong with it, as it is shown.
-    Wrong(String),
-    /// This is no build script: there is no `OUT_DIR`.
-    NoOutput,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::File(path, error) => write!(f, "{}: {error}", path.display()),
-            Error::Wrong(text) => f.write_str(text),
-            Error::NoOutput => f.write_str("OUT_DIR is not set: is this a build script?"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// Compiles a file into one of that name in Cargo's output folder. Tells Cargo to run the script again when
 /// the file changes.
@@ -41,11 +19,7 @@ impl std::error::Error for Error {}
 /// # Errors
 /// The file cannot be read or written, or is wrong.
 pub fn compile(file: impl AsRef<Path>, name: &str, options: &Options) -> Result<(), Error> {
-    let folder = std::env::var_os("OUT_DIR").ok_or(Error::NoOutput)?;
-    println!("cargo::rerun-if-changed={}", file.as_ref().display());
-    let path = Path::new(&folder).join(name);
-    let text = text_of(file, options)?;
-    std::fs::write(&path, text).map_err(|e| Error::File(path, e))
+    fusewire_asn1::build::write(&[&file], name, || text_of(&file, options))
 }
 
 /// The Rust of a file.

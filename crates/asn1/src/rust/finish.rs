@@ -3,6 +3,7 @@
 
 use super::model::*;
 use super::write::Writer;
+use crate::circles::components;
 
 impl Model {
     /// Decides it. `messages` names the types that are also encoded by themselves.
@@ -186,8 +187,8 @@ impl Model {
         }
     }
 
-    /// Which definitions hold each other: the strongly connected components, by Tarjan's algorithm without
-    /// recursion. A definition that does not hold itself is alone in one; those get a number nobody shares.
+    /// Which definitions hold each other: the numbers of their components. A definition that does not hold itself is
+    /// alone in one; those get a number nobody shares, no less than how many definitions there are.
     fn components(&self, behind_too: bool) -> Vec<usize> {
         let edges: Vec<Vec<DefId>> = (0..self.defs.len())
             .map(|id| {
@@ -196,29 +197,14 @@ impl Model {
                 held.into_iter().filter(|h| behind_too || !h.1).map(|h| h.0).collect()
             })
             .collect();
-        let mut search = Search {
-            index: vec![usize::MAX; edges.len()],
-            low: vec![0; edges.len()],
-            on_stack: vec![false; edges.len()],
-            stack: Vec::new(),
-            found: (0..edges.len()).collect(),
-            next: 0,
-        };
-        for root in 0..edges.len() {
-            if search.index[root] == usize::MAX {
-                search.from(root, &edges);
+        let count = edges.len();
+        let mut found: Vec<usize> = (count..2 * count).collect();
+        for (n, component) in components(&edges).into_iter().enumerate() {
+            if component.len() > 1 || edges[component[0]].contains(&component[0]) {
+                component.into_iter().for_each(|id| found[id] = n);
             }
         }
-        // Numbers of components, and one of its own for each that is alone and does not hold itself.
-        let mut sizes = vec![0_usize; edges.len()];
-        search.found.iter().for_each(|&c| sizes[c] += 1);
-        let count = edges.len();
-        (0..count)
-            .map(|id| {
-                let alone = sizes[search.found[id]] == 1 && !edges[id].contains(&id);
-                if alone { count + id } else { search.found[id] }
-            })
-            .collect()
+        found
     }
 
     /// What borrows: what holds something that does.
@@ -242,54 +228,6 @@ impl Model {
             for &holder in &holders[id] {
                 if !std::mem::replace(&mut self.defs[holder].borrows, true) {
                     open.push(holder);
-                }
-            }
-        }
-    }
-}
-
-struct Search {
-    index: Vec<usize>,
-    low: Vec<usize>,
-    on_stack: Vec<bool>,
-    stack: Vec<usize>,
-    found: Vec<usize>,
-    next: usize,
-}
-
-impl Search {
-    fn enter(&mut self, id: usize) {
-        (self.index[id], self.low[id]) = (self.next, self.next);
-        self.next += 1;
-        self.stack.push(id);
-        self.on_stack[id] = true;
-    }
-
-    fn from(&mut self, root: usize, edges: &[Vec<DefId>]) {
-        let mut work = vec![(root, 0_usize)];
-        self.enter(root);
-        while let Some(&mut (id, ref mut edge)) = work.last_mut() {
-            if let Some(&to) = edges[id].get(*edge) {
-                *edge += 1;
-                if self.index[to] == usize::MAX {
-                    self.enter(to);
-                    work.push((to, 0));
-                } else if self.on_stack[to] {
-                    self.low[id] = self.low[id].min(self.index[to]);
-                }
-                continue;
-            }
-            work.pop();
-            if let Some(&(above, _)) = work.last() {
-                self.low[above] = self.low[above].min(self.low[id]);
-            }
-            if self.low[id] == self.index[id] {
-                while let Some(member) = self.stack.pop() {
-                    self.on_stack[member] = false;
-                    self.found[member] = id;
-                    if member == id {
-                        break;
-                    }
                 }
             }
         }
