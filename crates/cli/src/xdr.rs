@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use fusewire_xdr::rust::{Options, generate};
 use fusewire_xdr::{Checked, check};
-use serde_json::json;
 
-use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
+use crate::asn1::{self, verdict};
+use crate::output::{self, LOCAL_EXIT_CODES, Result};
 
 /// What to do with files.
 #[derive(Subcommand)]
@@ -76,22 +76,16 @@ fn compile(compile: &Compile) -> Result {
         false => say(&checked, false, &mut std::io::stderr().lock())?,
     };
     verdict(wrong, ": nothing was written")?;
-    let failed = |path: &Path, error: std::io::Error| {
-        Failure::new(Code::Failed, format!("{}: {error}", path.display()))
-    };
-    std::fs::create_dir_all(&compile.output).map_err(|e| failed(&compile.output, e))?;
     let options = Options { utf8_strings: compile.utf8_strings, no_stubs: compile.no_stubs };
-    for (path, checked) in compile.files.iter().zip(&checked) {
+    let file = |(path, checked): (&PathBuf, &Checked)| {
         let name = Path::new(path.file_stem().unwrap_or(path.as_os_str())).with_extension("rs");
-        let path = compile.output.join(name);
-        let text = generate(checked, &options).unwrap_or_default();
-        std::fs::write(&path, text).map_err(|e| failed(&path, e))?;
-    }
-    Ok(())
+        (name, generate(checked, &options).unwrap_or_default())
+    };
+    asn1::write(&compile.output, compile.files.iter().zip(&checked).map(file).collect())
 }
 
 fn read(files: &[PathBuf]) -> Result<Vec<Checked>> {
-    Ok(crate::asn1::sources(files)?.into_iter().map(check).collect())
+    Ok(asn1::sources(files)?.into_iter().map(check).collect())
 }
 
 /// Says what there is to say, and counts the files that are wrong.
@@ -99,7 +93,11 @@ fn say(checked: &[Checked], json: bool, out: &mut dyn Write) -> Result<usize> {
     let mut text = String::new();
     for file in checked {
         if json {
-            text += &format!("{}\n", report(file));
+            let model = &file.model;
+            let definitions = model.constants.len() + model.defs.len() + model.programs.len();
+            let diagnostics = file.diagnostics.iter();
+            let report = asn1::report(&file.source, file.is_ok(), definitions, diagnostics);
+            text += &format!("{report}\n");
         } else {
             for diagnostic in &file.diagnostics {
                 text += &diagnostic.display(&file.source).to_string();
@@ -109,38 +107,4 @@ fn say(checked: &[Checked], json: bool, out: &mut dyn Write) -> Result<usize> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(checked.iter().filter(|file| !file.is_ok()).count())
-}
-
-fn verdict(wrong: usize, consequence: &str) -> Result {
-    if wrong == 0 {
-        return Ok(());
-    }
-    let message = format!("{} wrong{consequence}", output::count(wrong as u64, "file"));
-    Err(Failure::new(Code::Failed, message).into())
-}
-
-/// A file's line of JSON.
-fn report(checked: &Checked) -> serde_json::Value {
-    let diagnostics: Vec<_> = checked
-        .diagnostics
-        .iter()
-        .map(|d| {
-            let at = d.position(&checked.source);
-            json!({
-                "severity": d.severity.as_str(),
-                "line": at.line,
-                "column": at.column,
-                "token": d.token,
-                "message": d.message,
-                "help": d.help,
-            })
-        })
-        .collect();
-    let model = &checked.model;
-    json!({
-        "file": checked.source.name(),
-        "ok": checked.is_ok(),
-        "definitions": model.constants.len() + model.defs.len() + model.programs.len(),
-        "diagnostics": diagnostics,
-    })
 }
