@@ -195,98 +195,68 @@ impl<T: TryFrom<i64>> crate::Loops for Forwards<'_, '_, T> {
     }
 }
 
+/// Lists: their tag, and how their contents are written.
+macro_rules! written {
+    ($($(#[$attr:meta])* $list:ty, $tag:expr => |$values:ident, $to:ident| $put:expr;)*) => {$(
+        $(#[$attr])*
+        impl<T> Tagged for $list {
+            const TAG: Tag = $tag;
+            const CONSTRUCTED: bool = true;
+        }
+
+        $(#[$attr])*
+        impl<T: Encode> Encode for $list {
+            fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
+                self.encode_as($tag, to)
+            }
+        }
+
+        $(#[$attr])*
+        impl<T: Encode> EncodeContents for $list {
+            #[inline]
+            fn encode_contents(&self, $to: &mut Encoder<'_>) -> Result<(), Error> {
+                let $values = self;
+                $put
+            }
+        }
+    )*};
+}
+
+/// Lists: how their contents are read.
 #[cfg(feature = "alloc")]
-impl<T> Tagged for Vec<T> {
-    const TAG: Tag = Tag::SEQUENCE;
-    const CONSTRUCTED: bool = true;
+macro_rules! read {
+    ($($list:ty, $tag:expr => |$from:ident, $header:ident| $take:expr;)*) => {$(
+        impl<'a, T: Decode<'a>> Decode<'a> for $list {
+            fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
+                Self::decode_as($tag, from)
+            }
+            fn begins_with(tag: Tag) -> bool {
+                tag == $tag
+            }
+        }
+
+        impl<'a, T: Decode<'a>> DecodeContents<'a> for $list {
+            #[inline]
+            fn decode_contents($from: &mut Decoder<'a>, $header: Header) -> Result<Self, Error> {
+                $take
+            }
+        }
+    )*};
 }
 
-#[cfg(feature = "alloc")]
-impl<T: Encode> Encode for Vec<T> {
-    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        self.encode_as(Tag::SEQUENCE, to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: Encode> EncodeContents for Vec<T> {
-    #[inline]
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        T::encode_all(self, to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
-    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
-        Self::decode_as(Tag::SEQUENCE, from)
-    }
-    fn begins_with(tag: Tag) -> bool {
-        tag == Tag::SEQUENCE
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> DecodeContents<'a> for Vec<T> {
-    #[inline]
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
-        from.constructed(header, T::decode_all)
-    }
-}
-
-/// A slice is a SEQUENCE OF, too, so that what is encoded need not be a vector.
-impl<T> Tagged for &[T] {
-    const TAG: Tag = Tag::SEQUENCE;
-    const CONSTRUCTED: bool = true;
-}
-
-impl<T: Encode> Encode for &[T] {
-    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        self.encode_as(Tag::SEQUENCE, to)
-    }
-}
-
-impl<T: Encode> EncodeContents for &[T] {
-    #[inline]
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        T::encode_all(self, to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T> Tagged for SetOf<T> {
-    const TAG: Tag = Tag::SET;
-    const CONSTRUCTED: bool = true;
+written! {
+    #[cfg(feature = "alloc")]
+    Vec<T>, Tag::SEQUENCE => |values, to| T::encode_all(values, to);
+    #[cfg(feature = "alloc")]
+    SetOf<T>, Tag::SET => |values, to| to.set_of(values);
+    // What is encoded need not be a vector.
+    &[T], Tag::SEQUENCE => |values, to| T::encode_all(values, to);
 }
 
 #[cfg(feature = "alloc")]
-impl<T: Encode> Encode for SetOf<T> {
-    fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        self.encode_as(Tag::SET, to)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: Encode> EncodeContents for SetOf<T> {
-    #[inline]
-    fn encode_contents(&self, to: &mut Encoder<'_>) -> Result<(), Error> {
-        to.set_of(self)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> Decode<'a> for SetOf<T> {
-    fn decode(from: &mut Decoder<'a>) -> Result<Self, Error> {
-        Self::decode_as(Tag::SET, from)
-    }
-    fn begins_with(tag: Tag) -> bool {
-        tag == Tag::SET
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<'a, T: Decode<'a>> DecodeContents<'a> for SetOf<T> {
-    fn decode_contents(from: &mut Decoder<'a>, header: Header) -> Result<Self, Error> {
+read! {
+    Vec<T>, Tag::SEQUENCE => |from, header| from.constructed(header, T::decode_all);
+    SetOf<T>, Tag::SET => |from, header| {
         if from.rules() == super::Rules::Ber {
             return from.constructed(header, T::decode_all).map(SetOf);
         }
@@ -307,7 +277,7 @@ impl<'a, T: Decode<'a>> DecodeContents<'a> for SetOf<T> {
             })
         })
         .map(SetOf)
-    }
+    };
 }
 
 /// What a type contains itself through.

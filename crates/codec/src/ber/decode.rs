@@ -6,7 +6,7 @@
 
 use super::{Header, Rules, Tag, Tagged};
 use crate::limits::Budget;
-use crate::{Error, Limits, Problem, Step};
+use crate::{Error, Limits, Problem};
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -260,49 +260,6 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A component that must be there, with a tag of its own or a CHOICE.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path.
-    #[inline(always)]
-    pub fn required<T: Decode<'a>>(&mut self, name: &'static str) -> Result<T, Error> {
-        let mut result = T::decode(self);
-        if let Err(error) = &mut result {
-            error.push(Step::Field(name));
-        }
-        result
-    }
-
-    /// A component that must be there, its tag replaced: IMPLICIT.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path.
-    #[inline(always)]
-    pub fn implicit<T: DecodeContents<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-    ) -> Result<T, Error> {
-        let mut result = T::decode_as(tag, self);
-        if let Err(error) = &mut result {
-            error.push(Step::Field(name));
-        }
-        result
-    }
-
-    /// A component that must be there, within a value of `tag`: EXPLICIT.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path.
-    #[inline(always)]
-    pub fn explicit<T: Decode<'a>>(&mut self, name: &'static str, tag: Tag) -> Result<T, Error> {
-        let mut result = self.within(tag, T::decode);
-        if let Err(error) = &mut result {
-            error.push(Step::Field(name));
-        }
-        result
-    }
-
     /// What `read` reads, within a value of `tag`.
     ///
     /// # Errors
@@ -315,101 +272,6 @@ impl<'a> Decoder<'a> {
     ) -> Result<T, Error> {
         let header = self.header(tag)?;
         self.constructed(header, read)
-    }
-
-    /// A component that may be there, with a tag of its own or a CHOICE.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path.
-    #[inline(always)]
-    pub fn optional<T: Decode<'a>>(&mut self, name: &'static str) -> Result<Option<T>, Error> {
-        if !self.next_begins::<T>()? {
-            return Ok(None);
-        }
-        // Matched, not mapped, here and below: a large value is moved once less.
-        match T::decode(self) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => Err(error.in_field(name)),
-        }
-    }
-
-    /// A component that may be there, its tag replaced: IMPLICIT.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path.
-    #[inline(always)]
-    pub fn optional_implicit<T: DecodeContents<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-    ) -> Result<Option<T>, Error> {
-        if !self.next_is(tag) {
-            return Ok(None);
-        }
-        match T::decode_as(tag, self) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => Err(error.in_field(name)),
-        }
-    }
-
-    /// A component that may be there, within a value of `tag`: EXPLICIT.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path.
-    #[inline(always)]
-    pub fn optional_explicit<T: Decode<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-    ) -> Result<Option<T>, Error> {
-        match self.next_is(tag) {
-            true => self.explicit(name, tag).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    /// A component with a DEFAULT and a tag of its own.
-    ///
-    /// # Errors
-    /// As the component's own, which has `name` in its path; in DER also when it is there and is the default.
-    #[inline(always)]
-    pub fn default<T: Decode<'a> + PartialEq>(
-        &mut self,
-        name: &'static str,
-        default: T,
-    ) -> Result<T, Error> {
-        let value = self.optional(name)?;
-        self.unless(name, value, default)
-    }
-
-    /// A component with a DEFAULT, its tag replaced: IMPLICIT.
-    ///
-    /// # Errors
-    /// As [`Decoder::default`].
-    #[inline(always)]
-    pub fn default_implicit<T: DecodeContents<'a> + PartialEq>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-        default: T,
-    ) -> Result<T, Error> {
-        let value = self.optional_implicit(name, tag)?;
-        self.unless(name, value, default)
-    }
-
-    /// A component with a DEFAULT, within a value of `tag`: EXPLICIT.
-    ///
-    /// # Errors
-    /// As [`Decoder::default`].
-    #[inline(always)]
-    pub fn default_explicit<T: Decode<'a> + PartialEq>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-        default: T,
-    ) -> Result<T, Error> {
-        let value = self.optional_explicit(name, tag)?;
-        self.unless(name, value, default)
     }
 
     /// `value`, or `default` where there is none (X.690, 11.5).

@@ -16,6 +16,7 @@
 //! MPDUs in both directions.
 
 mod array;
+mod components;
 mod decode;
 mod encode;
 mod header;

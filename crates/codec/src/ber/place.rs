@@ -4,9 +4,9 @@
 //! type with many components that is most of the work. Such a type ([`Decode::in_place`]) is decoded over a value that
 //! costs next to nothing to make ([`Blank`]).
 
-use super::{Decode, DecodeContents, Decoder, Tag};
+use super::{Decode, Decoder};
 use crate::types::{Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
-use crate::{Error, Problem, Step};
+use crate::{Error, Problem};
 
 #[cfg(feature = "alloc")]
 use crate::types::SetOf;
@@ -45,108 +45,7 @@ blank! {
     SetOf<T> [T] => SetOf(Vec::new());
 }
 
-/// As the methods of the same names without `into`; `place` is still as [`Blank::blank`] makes it.
 impl<'a> Decoder<'a> {
-    /// A component that must be there, with a tag of its own or a CHOICE.
-    ///
-    /// # Errors
-    /// As [`Decoder::required`].
-    #[inline(always)]
-    pub fn required_into<T: Decode<'a>>(
-        &mut self,
-        name: &'static str,
-        place: &mut T,
-    ) -> Result<(), Error> {
-        named(T::decode_into(place, self), name)
-    }
-
-    /// A component that must be there, its tag replaced: IMPLICIT.
-    ///
-    /// # Errors
-    /// As [`Decoder::implicit`].
-    #[inline(always)]
-    pub fn implicit_into<T: DecodeContents<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-        place: &mut T,
-    ) -> Result<(), Error> {
-        named(T::as_into(place, tag, self), name)
-    }
-
-    /// A component that must be there, within a value of `tag`: EXPLICIT.
-    ///
-    /// # Errors
-    /// As [`Decoder::explicit`].
-    #[inline(always)]
-    pub fn explicit_into<T: Decode<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-        place: &mut T,
-    ) -> Result<(), Error> {
-        named(self.within(tag, |from| T::decode_into(place, from)), name)
-    }
-
-    /// A component that may be there, with a tag of its own or a CHOICE.
-    ///
-    /// # Errors
-    /// As [`Decoder::optional`].
-    #[inline(always)]
-    pub fn optional_into<T: Decode<'a>>(
-        &mut self,
-        name: &'static str,
-        place: &mut Option<T>,
-    ) -> Result<(), Error> {
-        if !self.next_begins::<T>()? {
-            return Ok(());
-        }
-        match T::in_place() {
-            Some(blank) => self.required_into(name, place.insert(blank())),
-            None => self.required(name).map(|value| *place = Some(value)),
-        }
-    }
-
-    /// A component that may be there, its tag replaced: IMPLICIT.
-    ///
-    /// # Errors
-    /// As [`Decoder::optional_implicit`].
-    #[inline(always)]
-    pub fn optional_implicit_into<T: DecodeContents<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-        place: &mut Option<T>,
-    ) -> Result<(), Error> {
-        if !self.next_is(tag) {
-            return Ok(());
-        }
-        match T::in_place() {
-            Some(blank) => self.implicit_into(name, tag, place.insert(blank())),
-            None => self.implicit(name, tag).map(|value| *place = Some(value)),
-        }
-    }
-
-    /// A component that may be there, within a value of `tag`: EXPLICIT.
-    ///
-    /// # Errors
-    /// As [`Decoder::optional_explicit`].
-    #[inline(always)]
-    pub fn optional_explicit_into<T: Decode<'a>>(
-        &mut self,
-        name: &'static str,
-        tag: Tag,
-        place: &mut Option<T>,
-    ) -> Result<(), Error> {
-        if !self.next_is(tag) {
-            return Ok(());
-        }
-        match T::in_place() {
-            Some(blank) => self.explicit_into(name, tag, place.insert(blank())),
-            None => self.explicit(name, tag).map(|value| *place = Some(value)),
-        }
-    }
-
     /// A value of the type may come next.
     ///
     /// # Errors
@@ -190,13 +89,4 @@ impl<'a> Decoder<'a> {
         }
         Ok(elements)
     }
-}
-
-/// What went wrong with the component `name`.
-#[inline(always)]
-fn named(mut result: Result<(), Error>, name: &'static str) -> Result<(), Error> {
-    if let Err(error) = &mut result {
-        error.push(Step::Field(name));
-    }
-    result
 }

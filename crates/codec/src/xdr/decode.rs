@@ -15,22 +15,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Cursor::of(source, Units, limits)
     }
 
-    /// Integer (4.1).
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn int(&mut self) -> Result<i32, Error> {
-        self.chunk().map(i32::from_be_bytes)
-    }
-
-    /// Unsigned integer (4.2).
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn uint(&mut self) -> Result<u32, Error> {
-        self.chunk().map(u32::from_be_bytes)
-    }
-
     /// Enumeration (4.3), and the discriminant of a union (4.15): `known` says what each number means.
     ///
     /// # Errors
@@ -56,38 +40,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
             1 => Ok(true),
             found => Err(Problem::Boolean { found }.at(offset)),
         }
-    }
-
-    /// Hyper integer (4.5).
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn hyper(&mut self) -> Result<i64, Error> {
-        self.chunk().map(i64::from_be_bytes)
-    }
-
-    /// Unsigned hyper integer (4.5).
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn uhyper(&mut self) -> Result<u64, Error> {
-        self.chunk().map(u64::from_be_bytes)
-    }
-
-    /// Floating point (4.6).
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn float(&mut self) -> Result<f32, Error> {
-        self.uint().map(f32::from_bits)
-    }
-
-    /// Double-precision floating point (4.7).
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn double(&mut self) -> Result<f64, Error> {
-        self.uhyper().map(f64::from_bits)
     }
 
     /// Fixed-length opaque data (4.9), and a quadruple (4.8) as its sixteen bytes.

@@ -14,60 +14,12 @@ impl<S: Sink> Encoder<S> {
         Output { sink, rules: Units }
     }
 
-    /// Integer (4.1).
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn int(&mut self, value: i32) -> Result<(), Error> {
-        self.sink.put(&value.to_be_bytes())
-    }
-
-    /// Unsigned integer (4.2); also the number of an enumeration (4.3) and the discriminant of a union (4.15).
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn uint(&mut self, value: u32) -> Result<(), Error> {
-        self.sink.put(&value.to_be_bytes())
-    }
-
     /// Boolean (4.4).
     ///
     /// # Errors
     /// The sink is full.
     pub fn bool(&mut self, value: bool) -> Result<(), Error> {
         self.uint(u32::from(value))
-    }
-
-    /// Hyper integer (4.5).
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn hyper(&mut self, value: i64) -> Result<(), Error> {
-        self.sink.put(&value.to_be_bytes())
-    }
-
-    /// Unsigned hyper integer (4.5).
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn uhyper(&mut self, value: u64) -> Result<(), Error> {
-        self.sink.put(&value.to_be_bytes())
-    }
-
-    /// Floating point (4.6).
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn float(&mut self, value: f32) -> Result<(), Error> {
-        self.uint(value.to_bits())
-    }
-
-    /// Double-precision floating point (4.7).
-    ///
-    /// # Errors
-    /// The sink is full.
-    pub fn double(&mut self, value: f64) -> Result<(), Error> {
-        self.uhyper(value.to_bits())
     }
 
     /// Fixed-length opaque data (4.9), and a quadruple (4.8) as its sixteen bytes.

@@ -5,9 +5,29 @@ use crate::forward::{holders, values};
 use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
 use crate::{Error, Problem, Sink, Source};
 
-/// Types that an array of is numbers in network order.
+/// Numbers: each has a function of the encoder and of the decoder, and of an array all are moved at once.
 macro_rules! numbers {
-    ($($type:ty, $name:ident;)*) => {
+    ($($words:literal, $type:ty, $name:ident;)*) => {
+        impl<S: Sink> Encoder<S> {$(
+            #[doc = concat!($words, ".")]
+            ///
+            /// # Errors
+            /// The sink is full.
+            pub fn $name(&mut self, value: $type) -> Result<(), Error> {
+                self.sink.put(&value.to_be_bytes())
+            }
+        )*}
+
+        impl<'a, S: Source<'a>> Decoder<S> {$(
+            #[doc = concat!($words, ".")]
+            ///
+            /// # Errors
+            /// Truncated.
+            pub fn $name(&mut self) -> Result<$type, Error> {
+                self.chunk().map(<$type>::from_be_bytes)
+            }
+        )*}
+
         values! { [] $(
             #[inline]
             $type =>
@@ -17,7 +37,14 @@ macro_rules! numbers {
     };
 }
 
-numbers! { u32, uint; i32, int; u64, uhyper; i64, hyper; f32, float; f64, double; }
+numbers! {
+    "Integer (4.1)", i32, int;
+    "Unsigned integer (4.2); also the number of an enumeration (4.3) and the discriminant of a union (4.15)", u32, uint;
+    "Hyper integer (4.5)", i64, hyper;
+    "Unsigned hyper integer (4.5)", u64, uhyper;
+    "Floating point (4.6)", f32, float;
+    "Double-precision floating point (4.7)", f64, double;
+}
 
 /// Numbers of less than 32 bits take 32.
 macro_rules! narrow {
