@@ -15,7 +15,6 @@ pub type Id = (TagClass, i128);
 pub enum Outer {
     /// One of these.
     Tags(Vec<Id>),
-    /// Any.
     Any,
     /// They cannot be known.
     Unknown,

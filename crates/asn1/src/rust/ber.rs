@@ -260,26 +260,10 @@ impl Writer<'_> {
         }
         writeln!(self, "from.constructed(header, |from| {{");
         self.set_components(rust, of, |_, _| false);
-        self.finish_set(rust, of);
-        writeln!(self, "}})");
-    }
-
-    fn finish_set(&mut self, rust: &str, of: &Struct) {
         of.fields.iter().for_each(|f| self.decode_checks(f, true));
-        writeln!(self, "Ok({rust} {{");
-        for field in &of.fields {
-            let (name, asn) = (&field.names.rust, &field.names.asn);
-            match &field.presence {
-                Presence::Optional => writeln!(self, "{name},"),
-                Presence::Required => {
-                    writeln!(self, "{name}: {name}.ok_or_else(|| from.missing({asn:?}))?,");
-                }
-                Presence::Default(constant) => {
-                    let default = self.expression(constant, &field.ty).unwrap_or_default();
-                    writeln!(self, "{name}: from.unless({asn:?}, {name}, {default})?,");
-                }
-            }
-        }
+        self.gather(rust, of, |asn, name, default| {
+            format!("from.unless({asn:?}, {name}, {default})?")
+        });
         writeln!(self, "}})");
     }
 

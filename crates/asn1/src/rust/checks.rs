@@ -24,7 +24,6 @@ impl Side {
 
 /// What a type is at last, through other names and structs around one value.
 pub struct Leaf<'m> {
-    /// What it is.
     pub kind: &'m Kind,
     /// What constraints leave of it.
     pub limits: &'m Limits,
@@ -32,7 +31,6 @@ pub struct Leaf<'m> {
     pub way: String,
     /// The definition of the innermost struct, which asks for its own limits itself.
     pub newtypes: Vec<DefId>,
-    /// They are bits that have names.
     pub are_named_bits: bool,
     /// The limits that the innermost struct has.
     known: Option<&'m Limits>,

@@ -9,7 +9,6 @@ use super::write::Writer;
 
 /// A transfer syntax. A module of `fusewire_codec` has its encoder, its decoder and the traits that a type implements.
 pub struct Entry {
-    /// Which it is.
     pub encoding: Encoding,
     /// What it is called on a command line.
     pub names: &'static [&'static str],
@@ -35,7 +34,6 @@ pub struct Entry {
 pub struct Open {
     /// What the function's name ends with.
     pub suffix: &'static str,
-    /// An argument of it.
     pub argument: &'static str,
     /// What is called: in front of the bytes, and behind them.
     pub call: (&'static str, &'static str),
@@ -103,7 +101,6 @@ pub enum What<'m> {
     Wide,
     /// An INTEGER of the machine, by its Rust type.
     Number(&'static str),
-    /// REAL.
     Real,
     /// A character string, by its Rust type.
     Text(&'static str),
@@ -131,7 +128,6 @@ pub struct Place {
     pub base: String,
     /// The value itself.
     pub value: String,
-    /// A reference to it.
     pub reference: String,
 }
 

@@ -187,6 +187,30 @@ impl Writer<'_> {
         writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
     }
 
+    /// A structure of components that are each in a variable, if it was there; `unless` gives it or its default.
+    pub fn gather(
+        &mut self,
+        rust: &str,
+        of: &Struct,
+        unless: impl Fn(&str, &str, String) -> String,
+    ) {
+        writeln!(self, "Ok({rust} {{");
+        for field in &of.fields {
+            let (name, asn) = (&field.names.rust, &field.names.asn);
+            match &field.presence {
+                Presence::Optional => writeln!(self, "{name},"),
+                Presence::Required => {
+                    writeln!(self, "{name}: {name}.ok_or_else(|| from.missing({asn:?}))?,");
+                }
+                Presence::Default(constant) => {
+                    let default = self.expression(constant, &field.ty).unwrap_or_default();
+                    writeln!(self, "{name}: {},", unless(asn, name, default));
+                }
+            }
+        }
+        writeln!(self, "}})");
+    }
+
     /// What `body` writes, within a length: of `to`, or `from`.
     pub fn counted(&mut self, coder: &str, body: impl FnOnce(&mut Self)) {
         writeln!(self, "{coder}.counted(|{coder}| {{");

@@ -129,21 +129,7 @@ impl Writer<'_> {
             None => writeln!(self, "_ => Err(from.unexpected({rust:?})),"),
         }
         writeln!(self, "}})?;");
-        writeln!(self, "Ok({rust} {{");
-        for field in &of.fields {
-            let (name, asn) = (&field.names.rust, &field.names.asn);
-            match &field.presence {
-                Presence::Optional => writeln!(self, "{name},"),
-                Presence::Required => {
-                    writeln!(self, "{name}: {name}.ok_or_else(|| from.missing({asn:?}))?,");
-                }
-                Presence::Default(constant) => {
-                    let default = self.expression(constant, &field.ty).unwrap_or_default();
-                    writeln!(self, "{name}: {name}.unwrap_or({default}),");
-                }
-            }
-        }
-        writeln!(self, "}})");
+        self.gather(rust, of, |_, name, default| format!("{name}.unwrap_or({default})"));
     }
 
     fn jer_decode_choice(&mut self, id: DefId, of: &Choice) {

@@ -6,9 +6,7 @@ use crate::ast::TagClass;
 /// A tag on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireTag {
-    /// Its class.
     pub class: TagClass,
-    /// Its number.
     pub number: u32,
 }
 
@@ -42,7 +40,6 @@ pub struct ModuleModel {
 /// A type.
 #[derive(Debug)]
 pub struct DefModel {
-    /// Its module.
     pub module: usize,
     /// Its name in Rust.
     pub rust: String,
@@ -50,9 +47,7 @@ pub struct DefModel {
     pub asn: String,
     /// Its tag; none for a CHOICE without one, and for what is another name of such.
     pub tag: Option<WireTag>,
-    /// What it is.
     pub shape: Shape,
-    /// Whether it borrows.
     pub borrows: bool,
     /// Whether its values may hold values of itself.
     pub is_recursive: bool,
@@ -80,7 +75,6 @@ pub enum Shape {
 /// A SEQUENCE or SET.
 #[derive(Debug)]
 pub struct Struct {
-    /// Whether it is a SET.
     pub is_set: bool,
     /// Its components.
     pub fields: Vec<Field>,
@@ -106,7 +100,6 @@ pub struct Table {
 /// A CHOICE.
 #[derive(Debug)]
 pub struct Choice {
-    /// Its alternatives.
     pub alternatives: Vec<Field>,
     /// Whether there may be others.
     pub is_extensible: bool,
@@ -121,7 +114,6 @@ pub struct Newtype {
     pub is_implicit: bool,
     /// Named numbers or bits.
     pub names: Vec<(Names, i128)>,
-    /// Whether they are bits.
     pub are_bits: bool,
 }
 
@@ -135,16 +127,13 @@ impl Newtype {
 /// A name in Rust and in ASN.1.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// In Rust.
     pub rust: String,
-    /// In ASN.1.
     pub asn: String,
 }
 
 /// A component or alternative.
 #[derive(Debug)]
 pub struct Field {
-    /// Its names.
     pub names: Names,
     /// Its type.
     pub ty: Use,
@@ -167,7 +156,6 @@ pub enum Presence {
     Required,
     /// It need not.
     Optional,
-    /// It has a default.
     Default(Constant),
 }
 
@@ -176,7 +164,6 @@ pub enum Presence {
 pub enum Constant {
     /// TRUE or FALSE.
     Boolean(bool),
-    /// NULL.
     Null,
     /// A number.
     Integer(i128),
@@ -199,7 +186,6 @@ pub enum Constant {
 /// A type where it is used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Use {
-    /// What it is.
     pub kind: Kind,
     /// What stands in front of it.
     pub tagging: Tagging,
@@ -212,7 +198,6 @@ pub struct Use {
 /// What tags stand in front of a type where it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tagging {
-    /// Its own.
     Own,
     /// One in place of its own.
     Implicit(WireTag),
@@ -229,9 +214,7 @@ pub enum Kind {
     Named(DefId),
     /// A type of Rust or of the codec: its path, and whether it borrows.
     Plain(&'static str, bool),
-    /// `Vec`.
     Vec(Box<Use>),
-    /// `SetOf`.
     SetOf(Box<Use>),
 }
 
