@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
-use fusewire_asn1_values::{Limits, Schema, Value, ber, jer, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, Value, jer, notation};
 use fusewire_codec::ber::Rules;
 
 fn files(texts: &[(&str, &[u8])]) -> Vec<File> {
@@ -23,8 +23,8 @@ fn round(files: &[File], ty: &str, bytes: &[u8], rules: Rules) -> String {
     let world = World::new(files);
     let mut schema = Schema::new(&world);
     let id = schema.type_named(ty).unwrap();
-    let value = ber::decode(&schema, id, bytes, rules, Limits::default()).unwrap();
-    assert_eq!(ber::encode(&schema, id, &value, rules).unwrap(), bytes, "{value:?}");
+    let value = Encoding::Tagged(rules).decode(&schema, id, bytes, Limits::default()).unwrap();
+    assert_eq!(Encoding::Tagged(rules).encode(&schema, id, &value).unwrap(), bytes, "{value:?}");
     let shown = notation::to_text(&schema, &value, id);
     let again = read(files, ty, &shown, rules);
     assert_eq!(again, bytes, "{shown}");
@@ -38,14 +38,14 @@ fn read(files: &[File], ty: &str, text: &str, rules: Rules) -> Vec<u8> {
     let id = schema.type_named(ty).unwrap();
     let value =
         notation::from_text(&mut schema, &input, id).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    ber::encode(&schema, id, &value, rules).unwrap()
+    Encoding::Tagged(rules).encode(&schema, id, &value).unwrap()
 }
 
 fn fails(files: &[File], ty: &str, bytes: &[u8], rules: Rules) -> String {
     let world = World::new(files);
     let mut schema = Schema::new(&world);
     let id = schema.type_named(ty).unwrap();
-    ber::decode(&schema, id, bytes, rules, Limits::default()).unwrap_err().to_string()
+    Encoding::Tagged(rules).decode(&schema, id, bytes, Limits::default()).unwrap_err().to_string()
 }
 
 const EVERYTHING: &str = include_str!("everything.asn1");
@@ -109,7 +109,8 @@ fn json_goes_both_ways() {
     let world = World::new(&files);
     let mut schema = Schema::new(&world);
     let id = schema.type_named("Everything.All").unwrap();
-    let value = ber::decode(&schema, id, &bytes, Rules::Der, Limits::default()).unwrap();
+    let value =
+        Encoding::Tagged(Rules::Der).decode(&schema, id, &bytes, Limits::default()).unwrap();
     let json = jer::to_json(&schema, &value, id);
     let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(parsed["reals"][3], "INF");
@@ -121,7 +122,7 @@ fn json_goes_both_ways() {
     assert_eq!(parsed["strings"]["ia5"], "a\nb\u{7f}");
     assert!(!json.contains(fusewire_asn1_values::characters::is_unsafe), "{json}");
     let again = jer::from_json(&schema, &json, id).unwrap();
-    assert_eq!(ber::encode(&schema, id, &again, Rules::Der).unwrap(), bytes, "{json}");
+    assert_eq!(Encoding::Tagged(Rules::Der).encode(&schema, id, &again).unwrap(), bytes, "{json}");
     let wrong = |text: &str| jer::from_json(&schema, text, id).unwrap_err().to_string();
     assert!(wrong("{").starts_with("this is no JSON"));
     assert_eq!(wrong(r#"{"boolean":1}"#), "`1` is not true or false, in boolean");

@@ -2,8 +2,7 @@
 
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
-use fusewire_asn1_values::forward::{Syntax, decode, encode};
-use fusewire_asn1_values::{Limits, Schema, Value, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, Syntax, Value, notation};
 
 const SYNTAXES: [Syntax; 6] =
     [Syntax::Oer, Syntax::Coer, Syntax::Lws(2), Syntax::Lws(4), Syntax::Lws(8), Syntax::Xdr];
@@ -37,12 +36,18 @@ fn everything_goes_through_every_encoding() {
     let id = schema.type_named("Everything.All").unwrap();
     let value = notation::from_text(&mut schema, &input, id).unwrap();
     for syntax in SYNTAXES {
-        let bytes = encode(&schema, id, &value, syntax).unwrap();
-        let again = decode(&schema, id, &bytes, syntax, Limits::default());
+        let bytes = Encoding::Forward(syntax).encode(&schema, id, &value).unwrap();
+        let again = Encoding::Forward(syntax).decode(&schema, id, &bytes, Limits::default());
         let again = again.unwrap_or_else(|e| panic!("{syntax:?}: {e}"));
-        assert_eq!(encode(&schema, id, &again, syntax).unwrap(), bytes, "{syntax:?}");
+        assert_eq!(
+            Encoding::Forward(syntax).encode(&schema, id, &again).unwrap(),
+            bytes,
+            "{syntax:?}"
+        );
         for len in 0..bytes.len() {
-            let cut = decode(&schema, id, &bytes[..len], syntax, Limits::default()).unwrap_err();
+            let cut = Encoding::Forward(syntax)
+                .decode(&schema, id, &bytes[..len], Limits::default())
+                .unwrap_err();
             assert!(cut.offset.is_some_and(|o| o <= len), "{cut}");
         }
     }
@@ -66,9 +71,10 @@ fn lws_is_what_its_page_says() {
         let id = schema.type_named(ty).unwrap();
         for (word, expected) in [2, 4, 8].into_iter().zip(expected) {
             let syntax = Syntax::Lws(word);
-            let bytes = encode(&schema, id, &value, syntax).unwrap();
+            let bytes = Encoding::Forward(syntax).encode(&schema, id, &value).unwrap();
             assert_eq!(hex(&bytes), expected.replace(' ', ""), "{ty} {text}");
-            let again = decode(&schema, id, &bytes, syntax, Limits::default()).unwrap();
+            let again =
+                Encoding::Forward(syntax).decode(&schema, id, &bytes, Limits::default()).unwrap();
             assert_eq!(again, value);
         }
     };
@@ -148,9 +154,10 @@ fn oer_is_what_x696_says() {
     let mut check = |ty: &str, text: &str, expected: &str| {
         let value = value(&module, ty, text);
         let id = schema.type_named(ty).unwrap();
-        let bytes = encode(&schema, id, &value, Syntax::Coer).unwrap();
+        let bytes = Encoding::Forward(Syntax::Coer).encode(&schema, id, &value).unwrap();
         assert_eq!(hex(&bytes), expected.replace(' ', ""), "{ty} {text}");
-        let again = decode(&schema, id, &bytes, Syntax::Coer, Limits::default()).unwrap();
+        let again =
+            Encoding::Forward(Syntax::Coer).decode(&schema, id, &bytes, Limits::default()).unwrap();
         assert_eq!(again, value);
     };
     check("A", "{ a 5, c 300 }", "00 05 02 012c");
@@ -163,14 +170,18 @@ fn oer_is_what_x696_says() {
     check("S", "{ z TRUE, y \"ab\" }", "6162 ff");
     let a = schema.type_named("A").unwrap();
     let wrong = |bytes: &[u8]| {
-        decode(&schema, a, bytes, Syntax::Coer, Limits::default()).unwrap_err().to_string()
+        Encoding::Forward(Syntax::Coer)
+            .decode(&schema, a, bytes, Limits::default())
+            .unwrap_err()
+            .to_string()
     };
     assert_eq!(wrong(&[0, 5, 2, 0, 5]), "not canonical: the shortest INTEGER at offset 2, in c");
     assert_eq!(wrong(&[1, 5, 1, 5]), "fill byte 0x01 is not zero at offset 0");
     // An addition of a later version is kept.
     let later = [0x80, 5, 1, 5, 2, 5, 0x20, 3, 1, 2, 3];
-    let value = decode(&schema, a, &later, Syntax::Coer, Limits::default()).unwrap();
-    assert_eq!(encode(&schema, a, &value, Syntax::Coer).unwrap(), later);
+    let value =
+        Encoding::Forward(Syntax::Coer).decode(&schema, a, &later, Limits::default()).unwrap();
+    assert_eq!(Encoding::Forward(Syntax::Coer).encode(&schema, a, &value).unwrap(), later);
 }
 
 #[test]
@@ -183,10 +194,15 @@ fn bounds_hold() {
     let limits = Limits { depth: 20, count: 1000, ..Limits::default() };
     for (ty, bytes) in [("N", &[4, 0x7f, 0xff, 0xff, 0xff][..]), ("T", &[])] {
         let id = schema.type_named(ty).unwrap();
-        let error = decode(&schema, id, bytes, Syntax::Oer, limits).unwrap_err().to_string();
+        let error = Encoding::Forward(Syntax::Oer)
+            .decode(&schema, id, bytes, limits)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("more than 1000") || error.contains("deeper than 20"), "{error}");
     }
     let id = schema.type_named("O").unwrap();
-    let error = decode(&schema, id, &[0, 0, 0, 1, 0x7f, 0, 0, 0], Syntax::Xdr, limits).unwrap_err();
+    let error = Encoding::Forward(Syntax::Xdr)
+        .decode(&schema, id, &[0, 0, 0, 1, 0x7f, 0, 0, 0], limits)
+        .unwrap_err();
     assert_eq!(error.to_string(), "truncated: 2130706432 bytes needed, 0 left at offset 8, in [0]");
 }

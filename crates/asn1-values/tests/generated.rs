@@ -14,9 +14,10 @@ use std::process::{Command, Stdio};
 use fusewire_asn1::names::World;
 use fusewire_asn1::rust::{Encoding, Generated, Options, generate};
 use fusewire_asn1::{Checked, File, Source, check};
-use fusewire_asn1_values::forward::{self, Syntax};
 use fusewire_asn1_values::schema::TypeId;
-use fusewire_asn1_values::{Error, Limits, Problem, Schema, Value, ber, jer};
+use fusewire_asn1_values::{
+    Encoding as Coding, Error, Limits, Problem, Schema, Syntax, Value, jer,
+};
 use fusewire_codec::ber::Rules;
 use made::{Dice, a_value};
 
@@ -315,10 +316,10 @@ fn encode(
     name: &str,
 ) -> Result<Vec<u8>, Error> {
     match name {
-        "ber" => ber::encode(schema, ty, value, Rules::Ber),
-        "der" => ber::encode(schema, ty, value, Rules::Der),
+        "ber" => Coding::Tagged(Rules::Ber).encode(schema, ty, value),
+        "der" => Coding::Tagged(Rules::Der).encode(schema, ty, value),
         "jer" => Ok(jer::to_json(schema, value, ty).into_bytes()),
-        _ => forward::encode(schema, ty, value, syntax_of(name)),
+        _ => Coding::Forward(syntax_of(name)).encode(schema, ty, value),
     }
 }
 
@@ -353,21 +354,21 @@ fn again(
     let (value, written) = match name {
         "ber" | "der" => {
             let rules = if name == "ber" { Rules::Ber } else { Rules::Der };
-            let value = ber::decode(schema, ty, bytes, rules, limits)?;
-            let written = ber::encode(schema, ty, &value, Rules::Der)?;
+            let value = Coding::Tagged(rules).decode(schema, ty, bytes, limits)?;
+            let written = Coding::Tagged(Rules::Der).encode(schema, ty, &value)?;
             (value, written)
         }
         "jer" => {
             let text = std::str::from_utf8(bytes).map_err(|e| Error::of_value(e.to_string()))?;
             let value = jer::from_json(schema, text, ty)?;
             // Constraints are asked for when it is encoded.
-            ber::encode(schema, ty, &value, Rules::Der)?;
+            Coding::Tagged(Rules::Der).encode(schema, ty, &value)?;
             let written = jer::to_json(schema, &value, ty).into_bytes();
             (value, written)
         }
         _ => {
-            let value = forward::decode(schema, ty, bytes, syntax_of(name), limits)?;
-            let written = forward::encode(schema, ty, &value, syntax_of(name))?;
+            let value = Coding::Forward(syntax_of(name)).decode(schema, ty, bytes, limits)?;
+            let written = Coding::Forward(syntax_of(name)).encode(schema, ty, &value)?;
             (value, written)
         }
     };

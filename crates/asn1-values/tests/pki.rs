@@ -6,7 +6,7 @@ use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
 use fusewire_asn1_values::input::{Form, encodings};
 use fusewire_asn1_values::value::Open;
-use fusewire_asn1_values::{Limits, Schema, Value, ber, jer, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, Value, jer, notation};
 use fusewire_codec::ber::Rules;
 
 fn modules(names: &[&str]) -> Option<Vec<File>> {
@@ -40,14 +40,19 @@ fn the_systems_certificates_are_der_byte_for_byte() {
     let ty = schema.type_named("PKIX1Explicit93.Certificate").unwrap();
     let (mut typed, mut texts) = (0, Vec::new());
     for (n, part) in certificates.iter().enumerate() {
-        let value = ber::decode(&schema, ty, &part.bytes, Rules::Der, Limits::default());
+        let value =
+            Encoding::Tagged(Rules::Der).decode(&schema, ty, &part.bytes, Limits::default());
         let value = value.unwrap_or_else(|e| panic!("certificate {n}: {e}"));
-        let again = ber::encode(&schema, ty, &value, Rules::Der).unwrap();
+        let again = Encoding::Tagged(Rules::Der).encode(&schema, ty, &value).unwrap();
         assert_eq!(again, *part.bytes, "certificate {n}");
         let json = jer::to_json(&schema, &value, ty);
         let back =
             jer::from_json(&schema, &json, ty).unwrap_or_else(|e| panic!("{n}: {e}: {json}"));
-        assert_eq!(ber::encode(&schema, ty, &back, Rules::Der).unwrap(), *part.bytes, "{json}");
+        assert_eq!(
+            Encoding::Tagged(Rules::Der).encode(&schema, ty, &back).unwrap(),
+            *part.bytes,
+            "{json}"
+        );
         let text = notation::to_text(&schema, &value, ty);
         typed += text.matches("value DirectoryString {").count();
         texts.push(text);
@@ -60,7 +65,11 @@ fn the_systems_certificates_are_der_byte_for_byte() {
         let ty = schema.type_named("PKIX1Explicit93.Certificate").unwrap();
         let value =
             notation::from_text(&mut schema, &input, ty).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        assert_eq!(ber::encode(&schema, ty, &value, Rules::Der).unwrap(), *part.bytes, "{text}");
+        assert_eq!(
+            Encoding::Tagged(Rules::Der).encode(&schema, ty, &value).unwrap(),
+            *part.bytes,
+            "{text}"
+        );
     }
 }
 
@@ -86,10 +95,15 @@ fn messages_of_ldap_are_der_byte_for_byte() {
         ),
     ];
     for (bytes, part) in messages {
-        let value = ber::decode(&schema, ty, bytes, Rules::Der, Limits::default()).unwrap();
+        let value =
+            Encoding::Tagged(Rules::Der).decode(&schema, ty, bytes, Limits::default()).unwrap();
         let text = notation::to_text(&schema, &value, ty);
         assert!(text.contains(part), "{text}");
-        assert_eq!(ber::encode(&schema, ty, &value, Rules::Der).unwrap(), bytes, "{text}");
+        assert_eq!(
+            Encoding::Tagged(Rules::Der).encode(&schema, ty, &value).unwrap(),
+            bytes,
+            "{text}"
+        );
     }
 }
 
@@ -132,10 +146,14 @@ fn what_openssl_signs_is_der_byte_for_byte() {
     let mut schema = Schema::new(&world);
     let mut whole = |name: &str, bytes: &[u8]| {
         let ty = schema.type_named(&format!("CryptographicMessageSyntax2004.{name}")).unwrap();
-        let value = ber::decode(&schema, ty, bytes, Rules::Der, Limits::default());
+        let value = Encoding::Tagged(Rules::Der).decode(&schema, ty, bytes, Limits::default());
         let value = value.unwrap_or_else(|e| panic!("{name}: {e}"));
         let text = notation::to_text(&schema, &value, ty);
-        assert_eq!(ber::encode(&schema, ty, &value, Rules::Der).unwrap(), bytes, "{text}");
+        assert_eq!(
+            Encoding::Tagged(Rules::Der).encode(&schema, ty, &value).unwrap(),
+            bytes,
+            "{text}"
+        );
         (value, text)
     };
     let (info, _) = whole("ContentInfo", &bytes);

@@ -4,8 +4,7 @@ mod made;
 
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
-use fusewire_asn1_values::forward::{self, Syntax};
-use fusewire_asn1_values::{Limits, Schema, ber, jer, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, jer, notation};
 use fusewire_codec::ber::Rules;
 use made::{Dice, a_value};
 use proptest::prelude::*;
@@ -82,17 +81,15 @@ proptest! {
         let value = a_value(&schema, ty, &mut Dice(of_value.iter()));
         let limits = Limits::default();
         // DER sorts: the value that it gives is the one to compare with.
-        let der = ber::encode(&schema, ty, &value, Rules::Der).unwrap();
-        let value = ber::decode(&schema, ty, &der, Rules::Der, limits).unwrap();
-        prop_assert_eq!(ber::encode(&schema, ty, &value, Rules::Der).unwrap(), der.clone());
-        let again = ber::encode(&schema, ty, &value, Rules::Ber).unwrap();
-        prop_assert_eq!(ber::decode(&schema, ty, &again, Rules::Ber, limits).unwrap(), value.clone());
-        for syntax in [Syntax::Oer, Syntax::Coer, Syntax::Lws(2), Syntax::Lws(4), Syntax::Lws(8), Syntax::Xdr] {
-            let bytes = forward::encode(&schema, ty, &value, syntax);
-            prop_assert!(bytes.is_ok(), "{syntax:?} {bytes:?} {module}");
+        let der = Encoding::Tagged(Rules::Der).encode(&schema, ty, &value).unwrap();
+        let value = Encoding::Tagged(Rules::Der).decode(&schema, ty, &der, limits).unwrap();
+        prop_assert_eq!(Encoding::Tagged(Rules::Der).encode(&schema, ty, &value).unwrap(), der);
+        for (name, _, encoding) in Encoding::ALL {
+            let bytes = encoding.encode(&schema, ty, &value);
+            prop_assert!(bytes.is_ok(), "{name} {bytes:?} {module}");
             let bytes = bytes.unwrap();
-            let again = forward::decode(&schema, ty, &bytes, syntax, limits);
-            prop_assert!(again.as_ref() == Ok(&value), "{syntax:?} {again:?} {value:?} {module} {bytes:x?}");
+            let again = encoding.decode(&schema, ty, &bytes, limits);
+            prop_assert!(again.as_ref() == Ok(&value), "{name} {again:?} {value:?} {module} {bytes:x?}");
         }
         let json = jer::to_json(&schema, &value, ty);
         prop_assert_eq!(jer::from_json(&schema, &json, ty), Ok(value.clone()), "{}", json);

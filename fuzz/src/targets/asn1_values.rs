@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
 use fusewire_asn1_values::characters::is_unsafe;
-use fusewire_asn1_values::forward::{self, Syntax};
-use fusewire_asn1_values::{Error, Limits, Schema, Value, ber, jer, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, Syntax, jer, notation};
 use fusewire_codec::ber::Rules;
 
 static MODULE: LazyLock<Vec<File>> = LazyLock::new(|| {
@@ -18,45 +17,7 @@ static MODULE: LazyLock<Vec<File>> = LazyLock::new(|| {
 const TYPES: [&str; 8] =
     ["All", "Small", "Strings", "Times", "Choice", "Extended", "Attribute", "Tree"];
 
-/// The two families of encodings.
-#[derive(Clone, Copy, Debug)]
-enum By {
-    Rules(Rules),
-    Syntax(Syntax),
-}
-
-const ENCODINGS: [By; 8] = [
-    By::Rules(Rules::Ber),
-    By::Rules(Rules::Der),
-    By::Syntax(Syntax::Oer),
-    By::Syntax(Syntax::Coer),
-    By::Syntax(Syntax::Lws(2)),
-    By::Syntax(Syntax::Lws(4)),
-    By::Syntax(Syntax::Lws(8)),
-    By::Syntax(Syntax::Xdr),
-];
-
 const LIMITS: Limits = Limits { depth: 24, size: 1 << 16, count: 1 << 10 };
-
-impl By {
-    fn decode(self, schema: &Schema<'_, '_>, ty: usize, bytes: &[u8]) -> Result<Value, Error> {
-        match self {
-            By::Rules(rules) => ber::decode(schema, ty, bytes, rules, LIMITS),
-            By::Syntax(syntax) => forward::decode(schema, ty, bytes, syntax, LIMITS),
-        }
-    }
-
-    fn encode(self, schema: &Schema<'_, '_>, ty: usize, value: &Value) -> Result<Vec<u8>, Error> {
-        match self {
-            By::Rules(rules) => ber::encode(schema, ty, value, rules),
-            By::Syntax(syntax) => forward::encode(schema, ty, value, syntax),
-        }
-    }
-
-    fn is_canonical(self) -> bool {
-        matches!(self, By::Rules(Rules::Der) | By::Syntax(Syntax::Coer))
-    }
-}
 
 /// Runs one input: the first byte chooses the type and the encoding.
 pub fn run(data: &[u8]) {
@@ -65,16 +26,17 @@ pub fn run(data: &[u8]) {
     let mut schema = Schema::new(&world);
     let ty_name = TYPES[usize::from(first & 7)];
     let ty = schema.type_named(ty_name).expect("a type of the module");
-    let by = ENCODINGS[usize::from(first >> 3 & 7)];
-    let value = match by.decode(&schema, ty, data) {
+    let (_, _, by) = Encoding::ALL[usize::from(first >> 3 & 7)];
+    let value = match by.decode(&schema, ty, data, LIMITS) {
         Ok(value) => value,
         Err(error) => return assert!(error.offset.is_none_or(|o| o <= data.len()), "{error}"),
     };
     let bytes = by.encode(&schema, ty, &value).expect("what was decoded encodes");
-    if by.is_canonical() && !may_be_later(by, ty_name) {
+    let coer = Encoding::Forward(Syntax::Coer);
+    if by == Encoding::Tagged(Rules::Der) || by == coer && !may_be_later(ty_name) {
         assert_eq!(bytes, data, "one encoding for each value");
     }
-    let again = by.decode(&schema, ty, &bytes).expect("what was encoded decodes");
+    let again = by.decode(&schema, ty, &bytes, LIMITS).expect("what was encoded decodes");
     assert_eq!(by.encode(&schema, ty, &again).expect("encodes again"), bytes);
     let json = jer::to_json(&schema, &value, ty);
     assert!(!json.contains(is_unsafe), "{json:?}");
@@ -89,8 +51,8 @@ pub fn run(data: &[u8]) {
 
 /// Who knows more additions than we do writes a bit for each, also for those that are absent (X.696, section 16); we
 /// write as many as we know, so that its encoding is not ours.
-fn may_be_later(by: By, ty: &str) -> bool {
-    matches!((by, ty), (By::Syntax(Syntax::Coer), "Extended" | "All"))
+fn may_be_later(ty: &str) -> bool {
+    matches!(ty, "Extended" | "All")
 }
 
 /// The notation that was printed is read.
@@ -112,9 +74,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut schema = Schema::new(&world);
     let ty = schema.type_named("All").expect("a type of the module");
     let value = notation::from_text(&mut schema, &input, ty).expect("a value");
-    let encodings = (0_u8..).zip(ENCODINGS);
-    let whole = encodings
-        .map(|(n, by)| [vec![n << 3], by.encode(&schema, ty, &value).expect("encodes")].concat());
+    let encodings = (0_u8..).zip(Encoding::ALL);
+    let whole = encodings.map(|(n, (_, _, by))| {
+        [vec![n << 3], by.encode(&schema, ty, &value).expect("encodes")].concat()
+    });
     let small: [&[u8]; 4] = [
         b"\x09\x30\x09\x82\x02\x06\x40\xa3\x03\x02\x01\x07",
         b"\x0c\x80\x01\x05",

@@ -11,9 +11,23 @@ use crate::limits::{Budget, Limits};
 use crate::schema::{Choice, Kind, List, Schema, Structure as StructureType, TypeId};
 use crate::value::{Open, Place, Real, Structure, Unknown, Value};
 
-pub struct Walk<'s, 'w, 'a> {
-    schema: &'s Schema<'w, 'a>,
+/// Reads a value that takes up all of `bytes`, its open types as they are.
+pub fn decode(
+    schema: &Schema<'_, '_>,
+    ty: TypeId,
+    bytes: &[u8],
+    rules: Rules,
     limits: Limits,
+) -> Result<Value, Error> {
+    let mut decoder = Decoder::new(bytes, rules, limits.codec());
+    let mut walk = Walk { schema, budget: Budget::new(limits) };
+    let value = walk.value(ty, &mut decoder)?;
+    decoder.finish()?;
+    Ok(value)
+}
+
+struct Walk<'s, 'w, 'a> {
+    schema: &'s Schema<'w, 'a>,
     budget: Budget,
 }
 
@@ -33,18 +47,7 @@ fn inside<'d, T>(
     result.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 
-impl<'s, 'w, 'a> Walk<'s, 'w, 'a> {
-    pub fn new(schema: &'s Schema<'w, 'a>, limits: Limits) -> Walk<'s, 'w, 'a> {
-        Walk { schema, limits, budget: Budget::new(limits) }
-    }
-
-    pub fn whole(&mut self, ty: TypeId, bytes: &[u8], rules: Rules) -> Result<Value, Error> {
-        let mut decoder = Decoder::new(bytes, rules, self.limits.codec());
-        let value = self.value(ty, &mut decoder)?;
-        decoder.finish()?;
-        Ok(value)
-    }
-
+impl Walk<'_, '_, '_> {
     fn value(&mut self, ty: TypeId, from: &mut Decoder<'_>) -> Result<Value, Error> {
         let offset = from.position();
         self.budget.enter(offset)?;

@@ -7,11 +7,8 @@ mod layout;
 mod read;
 mod write;
 
-use crate::error::Error;
-use crate::limits::Limits;
-use crate::open;
-use crate::schema::{Schema, TypeId};
-use crate::value::Value;
+pub use read::decode;
+pub use write::encode;
 
 /// A transfer syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,35 +41,4 @@ impl Syntax {
     fn fill(self, len: usize) -> usize {
         len.wrapping_neg() % self.unit()
     }
-}
-
-/// Decodes a value that takes up all of `bytes`.
-///
-/// # Errors
-/// The bytes are no encoding of one; in COER also when they are not canonical.
-pub fn decode(
-    schema: &Schema<'_, '_>,
-    ty: TypeId,
-    bytes: &[u8],
-    syntax: Syntax,
-    limits: Limits,
-) -> Result<Value, Error> {
-    let mut value = read::whole(schema, ty, bytes, syntax, limits)?;
-    open::resolve(schema, &mut value, ty, limits, &mut |ty, bytes, limits| {
-        decode(schema, ty, bytes, syntax, limits)
-    })?;
-    Ok(value)
-}
-
-/// Encodes a value.
-///
-/// # Errors
-/// It is none of its type, or has no such encoding.
-pub fn encode(
-    schema: &Schema<'_, '_>,
-    ty: TypeId,
-    value: &Value,
-    syntax: Syntax,
-) -> Result<Vec<u8>, Error> {
-    write::whole(schema, ty, value, syntax)
 }

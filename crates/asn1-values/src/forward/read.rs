@@ -15,7 +15,8 @@ use crate::schema::{
 };
 use crate::value::{Open, Place, Real, Structure, Unknown, Value};
 
-pub fn whole(
+/// Reads a value that takes up all of `data`, its open types as they are.
+pub fn decode(
     schema: &Schema<'_, '_>,
     ty: TypeId,
     data: &[u8],

@@ -12,7 +12,8 @@ use crate::schema::{
 };
 use crate::value::{Open, Real, Structure, Unknown, Value};
 
-pub fn whole(
+/// Writes a value.
+pub fn encode(
     schema: &Schema<'_, '_>,
     ty: TypeId,
     value: &Value,

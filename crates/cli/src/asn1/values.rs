@@ -3,54 +3,20 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use data_encoding::HEXLOWER;
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
-use fusewire_asn1_values::forward::{self, Syntax};
-use fusewire_asn1_values::schema::TypeId;
-use fusewire_asn1_values::{Limits, Schema, Value, ber, jer, notation};
-use fusewire_codec::ber::Rules;
+use fusewire_asn1_values::{Encoding, Limits, Schema, jer, notation};
 
 use super::dump::{Input, encodings, read};
 use crate::output::{self, Code, Failure, LOCAL_EXIT_CODES, Result};
 
-/// A transfer syntax.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Encoding {
-    /// X.690; in the shortest form when written.
-    #[default]
-    Ber,
-    /// X.690, one encoding for each value: anything else is refused.
-    Der,
-    /// X.696; canonical when written.
-    Oer,
-    /// X.696, one encoding for each value: anything else is refused.
-    Coer,
-    /// RFC 4506.
-    Xdr,
-    /// Our light-weight syntax, of words of 16 bits.
-    Lws16,
-    /// Of 32 bits.
-    Lws32,
-    /// Of 64 bits.
-    Lws64,
-}
-
-impl Encoding {
-    /// The library's name of it: of X.690, or of those that are written forwards.
-    fn rules(self) -> std::result::Result<Rules, Syntax> {
-        match self {
-            Encoding::Ber => Ok(Rules::Ber),
-            Encoding::Der => Ok(Rules::Der),
-            Encoding::Oer => Err(Syntax::Oer),
-            Encoding::Coer => Err(Syntax::Coer),
-            Encoding::Xdr => Err(Syntax::Xdr),
-            Encoding::Lws16 => Err(Syntax::Lws(2)),
-            Encoding::Lws32 => Err(Syntax::Lws(4)),
-            Encoding::Lws64 => Err(Syntax::Lws(8)),
-        }
-    }
+fn encoding() -> impl TypedValueParser<Value = Encoding> {
+    let known = Encoding::ALL.map(|(name, help, _)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(known)
+        .try_map(|name| Encoding::from_name(&name).ok_or("no encoding is called so"))
 }
 
 /// Which type, in which modules.
@@ -63,7 +29,7 @@ pub struct Of {
     #[arg(short, long = "type", value_name = "TYPE")]
     ty: String,
     /// The transfer syntax.
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = encoding(), default_value = "ber")]
     encoding: Encoding,
 }
 
@@ -155,33 +121,6 @@ fn wrong(error: fusewire_asn1_values::Error, files: &[File]) -> Failure {
     }
 }
 
-impl Of {
-    fn decoded(
-        &self,
-        schema: &Schema<'_, '_>,
-        ty: TypeId,
-        bytes: &[u8],
-        limits: Limits,
-    ) -> std::result::Result<Value, fusewire_asn1_values::Error> {
-        match self.encoding.rules() {
-            Ok(rules) => ber::decode(schema, ty, bytes, rules, limits),
-            Err(syntax) => forward::decode(schema, ty, bytes, syntax, limits),
-        }
-    }
-
-    fn encoded(
-        &self,
-        schema: &Schema<'_, '_>,
-        ty: TypeId,
-        value: &Value,
-    ) -> std::result::Result<Vec<u8>, fusewire_asn1_values::Error> {
-        match self.encoding.rules() {
-            Ok(rules) => ber::encode(schema, ty, value, rules),
-            Err(syntax) => forward::encode(schema, ty, value, syntax),
-        }
-    }
-}
-
 /// Shows a value.
 pub fn decode(decode: &Decode) -> Result {
     let files = modules(&decode.of.modules)?;
@@ -192,7 +131,7 @@ pub fn decode(decode: &Decode) -> Result {
     let limits = Limits { depth: decode.depth, ..Limits::default() };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for encoded in encodings(&bytes, decode.input)? {
-        let value = decode.of.decoded(&schema, ty, &encoded.bytes, limits);
+        let value = decode.of.encoding.decode(&schema, ty, &encoded.bytes, limits);
         let value = value.map_err(|e| wrong(e, &files))?;
         let text = match decode.json {
             true => jer::to_json(&schema, &value, ty),
@@ -223,7 +162,7 @@ pub fn encode(encode: &Encode) -> Result {
             let mut schema = Schema::new(&world);
             let ty = schema.type_named(&encode.of.ty).map_err(|e| wrong(e, &files))?;
             let value = jer::from_json(&schema, &text, ty).map_err(|e| wrong(e, &files))?;
-            encode.of.encoded(&schema, ty, &value).map_err(|e| wrong(e, &files))?
+            encode.of.encoding.encode(&schema, ty, &value).map_err(|e| wrong(e, &files))?
         }
         false => {
             let input = notation::Text::new(files.len(), &name, &text, &files, &encode.of.ty);
@@ -233,7 +172,7 @@ pub fn encode(encode: &Encode) -> Result {
             let ty = schema.type_named(&encode.of.ty).map_err(|e| wrong(e, &files))?;
             let value =
                 notation::from_text(&mut schema, &input, ty).map_err(|e| wrong(e, &files))?;
-            encode.of.encoded(&schema, ty, &value).map_err(|e| wrong(e, &files))?
+            encode.of.encoding.encode(&schema, ty, &value).map_err(|e| wrong(e, &files))?
         }
     };
     write(encode, &bytes)
