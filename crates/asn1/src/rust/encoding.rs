@@ -16,8 +16,8 @@ pub struct Entry {
     pub module: &'static str,
     /// Writes what a definition needs.
     pub emit: fn(&mut Writer<'_>, DefId),
-    /// How the parts of a value are written and read, by a syntax that writes forwards.
-    pub parts: Parts,
+    /// How values are written and read, by a syntax that writes forwards.
+    pub forward: Forward,
     /// How the value of an open type is read.
     pub open: Open,
     /// How a value is written and read whose Rust type does not say it.
@@ -39,8 +39,8 @@ pub struct Open {
     pub call: (&'static str, &'static str),
 }
 
-/// How the parts of a value are written and read.
-pub struct Parts {
+/// How what a value is made of is written and read, by a syntax that writes forwards.
+pub struct Forward {
     /// Writes the components of a SEQUENCE or SET.
     pub put_struct: fn(&mut Writer<'_>, &Struct),
     /// Reads them, into a struct of that name.
@@ -59,8 +59,8 @@ pub struct Parts {
     pub take_choice: fn(&mut Writer<'_>, DefId, &Choice),
 }
 
-/// The parts of a syntax without such.
-const NO_PARTS: Parts = Parts {
+/// Of a syntax that does not write forwards.
+const NO_FORWARD: Forward = Forward {
     put_struct: |_, _| {},
     take_struct: |_, _, _| {},
     put_item: |_, _, _, _| {},
@@ -80,7 +80,7 @@ pub const PLAIN: Entry = Entry {
     names: &[],
     module: "",
     emit: |_, _| {},
-    parts: NO_PARTS,
+    forward: NO_FORWARD,
     open: Open { suffix: "", argument: "", call: ("", "") },
     form: |_, _, _, _| None,
     generics: ("", ""),

@@ -10,30 +10,30 @@ impl Writer<'_> {
     /// What a definition needs for a syntax that writes forwards.
     pub fn forward(&mut self, syntax: &Entry, id: DefId) {
         let model = self.model;
-        let (rust, parts) = (model.defs[id].rust.as_str(), &syntax.parts);
+        let (rust, forward) = (model.defs[id].rust.as_str(), &syntax.forward);
         match &model.defs[id].shape {
             Shape::Alias(_) | Shape::Pending => {}
             Shape::Struct(of) => {
-                self.forward_encode(syntax, id, |w| (parts.put_struct)(w, of));
-                self.forward_decode(syntax, id, |w| (parts.take_struct)(w, rust, of));
+                self.forward_encode(syntax, id, |w| (forward.put_struct)(w, of));
+                self.forward_decode(syntax, id, |w| (forward.take_struct)(w, rust, of));
             }
             Shape::Enumerated(items, is_extensible) => {
                 let is_extensible = *is_extensible;
                 self.forward_encode(syntax, id, |w| {
-                    (parts.put_item)(w, rust, items, is_extensible)
+                    (forward.put_item)(w, rust, items, is_extensible)
                 });
                 self.forward_decode(syntax, id, |w| {
-                    (parts.take_item)(w, rust, items, is_extensible)
+                    (forward.take_item)(w, rust, items, is_extensible)
                 });
             }
             Shape::Newtype(of) => self.forward_newtype(syntax, id, of),
             Shape::Choice(of) => {
-                let lines = (parts.put_alternatives)(self, of);
+                let lines = (forward.put_alternatives)(self, of);
                 let put = |w: &mut Self| {
-                    w.put_choice(rust, of, &lines, parts.put_unknown, parts.put_none);
+                    w.put_choice(rust, of, &lines, forward.put_unknown, forward.put_none);
                 };
                 self.forward_encode(syntax, id, put);
-                (parts.take_choice)(self, id, of);
+                (forward.take_choice)(self, id, of);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! written has no member for a component that is its default.
 
 use super::Encoding;
-use super::encoding::{Entry, Form, Open, PLAIN, Parts, Place, What};
+use super::encoding::{Entry, Form, Forward, Open, PLAIN, Place, What};
 use super::limits::Limits;
 use super::model::*;
 use super::plain::fixed;
@@ -15,7 +15,7 @@ pub static JER: Entry = Entry {
     names: &["jer"],
     module: "jer",
     emit: |w, id| w.forward(&JER, id),
-    parts: Parts {
+    forward: Forward {
         put_struct: |w, of| w.jer_encode_struct(of),
         take_struct: |w, rust, of| w.jer_decode_struct(rust, of),
         put_item: |w, rust, items, is_extensible| {

@@ -3,7 +3,7 @@
 
 use super::Encoding;
 use super::checks::Side;
-use super::encoding::{Entry, Form, NOTHING, Open, PLAIN, Parts, Place, What};
+use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, What};
 use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
@@ -19,7 +19,7 @@ pub static LWS: Entry = Entry {
         w.forward(&LWS, id);
         w.lws_fixed(id);
     },
-    parts: Parts {
+    forward: Forward {
         put_struct: |w, of| w.lws_encode_struct(of),
         take_struct: |w, rust, of| w.lws_decode_struct(rust, of),
         put_item: |w, _, _, _| writeln!(w, "to.integer(self.number())"),

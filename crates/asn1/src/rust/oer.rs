@@ -5,7 +5,7 @@
 use super::Encoding;
 use super::ber::tag;
 use super::checks::character_width;
-use super::encoding::{Entry, Form, NOTHING, Open, PLAIN, Parts, Place, What};
+use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, What};
 use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
@@ -18,7 +18,7 @@ pub static OER: Entry = Entry {
     names: &["oer", "coer"],
     module: "oer",
     emit: |w, id| w.forward(&OER, id),
-    parts: Parts {
+    forward: Forward {
         put_struct: |w, of| w.oer_encode_struct(of),
         take_struct: |w, rust, of| w.oer_decode_struct(rust, of),
         put_item: |w, _, _, _| writeln!(w, "to.enumerated(self.number())"),

@@ -3,7 +3,7 @@
 
 use super::Encoding;
 use super::checks::character_width;
-use super::encoding::{Entry, Form, NOTHING, Open, PLAIN, Parts, Place, What};
+use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, What};
 use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
@@ -18,7 +18,7 @@ pub static XDR: Entry = Entry {
     names: &["xdr"],
     module: "xdr",
     emit: |w, id| w.forward(&XDR, id),
-    parts: Parts {
+    forward: Forward {
         put_struct: |w, of| w.xdr_encode_struct(of),
         take_struct: |w, rust, of| w.xdr_decode_struct(rust, of),
         put_item: |w, _, _, _| {

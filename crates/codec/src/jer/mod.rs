@@ -15,7 +15,7 @@ mod value;
 mod write;
 
 pub use read::{Decoder, Json};
-pub use write::{Encoder, Parts};
+pub use write::{Commas, Encoder};
 
 use crate::{Error, Limits, SliceSource};
 use alloc::vec::Vec;

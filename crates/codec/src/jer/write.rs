@@ -9,18 +9,18 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 /// Writes JER to a sink.
-pub type Encoder<S> = Output<S, Parts>;
+pub type Encoder<S> = Output<S, Commas>;
 
 /// What [`Encoder`] knows of its syntax: whether a part stands in front of the next member or element.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct Commas {
     is_behind: bool,
 }
 
 impl<S: Sink> Encoder<S> {
     /// Writes to `sink`.
     pub fn new(sink: S) -> Self {
-        Output { sink, rules: Parts::default() }
+        Output { sink, rules: Commas::default() }
     }
 
     fn put(&mut self, text: &str) -> Result<(), Error> {
