@@ -21,6 +21,7 @@ mod soak;
 mod test;
 mod tidy;
 mod user;
+mod words;
 
 use std::process::ExitCode;
 

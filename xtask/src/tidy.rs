@@ -8,6 +8,7 @@ use crate::change_table;
 use crate::compliance;
 use crate::house::{self, House};
 use crate::shell::{Result, cargo, root};
+use crate::words;
 
 /// Licences that what we depend on may have, any one of an OR.
 const LICENCES: &[&str] = &[
@@ -42,7 +43,9 @@ pub fn run() -> Result {
     imports(&metadata, &house, &mut breaches);
     let rooms = Rooms::of(&house, &root(), &mut breaches);
     readme(&house, &read(&root().join("README.md"))?, &mut breaches);
-    change_table::check(&read(&root().join(house::PAGE))?, &mut breaches);
+    let page = read(&root().join(house::PAGE))?;
+    change_table::check(&page, &mut breaches);
+    words::check(&page, &mut breaches);
     licences(&metadata, &mut breaches);
     compliance::check(&mut breaches)?;
     let mut tidy = Tidy { house: &house, rooms: &rooms, breaches: &mut breaches };
