@@ -65,6 +65,103 @@ pub struct Capabilities {
 }
 
 /// Frames in and out, in batches. Nothing blocks but [`Device::wait`].
+///
+/// ```
+/// use std::io::{self, ErrorKind};
+/// use std::net::SocketAddr;
+/// use std::os::fd::{AsFd, BorrowedFd};
+/// use std::os::unix::net::UnixDatagram;
+/// use std::time::Duration;
+///
+/// use fusewire_device::{Capabilities, Device, Ecn, RxBatch, TxFrame, Waker, sleep};
+/// use rustix::event::{PollFd, PollFlags};
+///
+/// /// A Unix socket to one peer: what it calls addresses are names for the stack alone.
+/// struct Unix {
+///     socket: UnixDatagram,
+///     local: SocketAddr,
+///     peer: SocketAddr,
+///     caps: Capabilities,
+///     waker: Waker,
+/// }
+///
+/// impl Unix {
+///     fn new(socket: UnixDatagram, local: SocketAddr, peer: SocketAddr) -> io::Result<Unix> {
+///         socket.set_nonblocking(true)?;
+///         let caps = Capabilities {
+///             name: "unix",
+///             max_datagram: 8192,
+///             max_batch_bytes: 8192,
+///             is_whole_path: true,
+///             receive_buffer_bytes: 64 << 10,
+///             notes: vec!["each frame is copied: gather, send, receive".into()],
+///             ..Capabilities::default()
+///         };
+///         Ok(Unix { socket, local, peer, caps, waker: Waker::new()? })
+///     }
+/// }
+///
+/// impl Device for Unix {
+///     fn caps(&self) -> &Capabilities {
+///         &self.caps
+///     }
+///     fn local_addr(&self) -> SocketAddr {
+///         self.local
+///     }
+///     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+///         for (taken, frame) in frames.iter().enumerate() {
+///             match self.socket.send(&[frame.header, frame.payload].concat()) {
+///                 Err(full) if full.kind() == ErrorKind::WouldBlock => return Ok(taken),
+///                 sent => sent?,
+///             };
+///         }
+///         Ok(frames.len())
+///     }
+///     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
+///         batch.clear();
+///         let mut frame = [0; 8192];
+///         while batch.len() < batch.capacity() {
+///             match self.socket.recv(&mut frame) {
+///                 Ok(len) => batch.push_frame(self.peer, Ecn::NotEct, &frame[..len], false),
+///                 Err(empty) if empty.kind() == ErrorKind::WouldBlock => break,
+///                 Err(error) => return Err(error),
+///             };
+///         }
+///         Ok(batch.len())
+///     }
+///     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+///         let ready = if want_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+///         let mut fds =
+///             [PollFd::new(&self.socket, ready), PollFd::new(&self.waker, PollFlags::IN)];
+///         let is_woken = sleep(&mut fds, timeout)? > 0;
+///         self.waker.drain();
+///         Ok(is_woken)
+///     }
+///     fn waker(&self) -> Waker {
+///         self.waker.clone()
+///     }
+///     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+///         Some(self.socket.as_fd())
+///     }
+/// }
+///
+/// let (near, far) = UnixDatagram::pair()?;
+/// let addrs: [SocketAddr; 2] = [([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 2).into()];
+/// let mut near = Unix::new(near, addrs[0], addrs[1])?;
+/// let mut far = Unix::new(far, addrs[1], addrs[0])?;
+/// let frame = |payload| TxFrame { peer: addrs[1], header: b"header ", payload, ecn: Ecn::NotEct };
+/// assert_eq!(near.transmit(&[frame(b"one"), frame(b"another")])?, 2);
+///
+/// assert!(far.wait(None, false)?);
+/// let mut batch = RxBatch::new(4);
+/// assert_eq!(far.receive(&mut batch)?, 2);
+/// let frames: Vec<&[u8]> = batch.iter().flat_map(|packet| packet.frames()).collect();
+/// assert_eq!(frames, [&b"header one"[..], b"header another"]);
+///
+/// far.waker().wake();
+/// assert!(far.wait(None, false)?, "a wake before the wait is kept");
+/// # Ok::<(), io::Error>(())
+/// ```
 pub trait Device: Send {
     /// What the device got. May change when the kernel refuses at run time what it granted at start.
     fn caps(&self) -> &Capabilities;

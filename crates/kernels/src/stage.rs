@@ -25,6 +25,60 @@ pub enum Output {
 }
 
 /// A data-manipulation function: it touches every byte of a message.
+///
+/// ```
+/// use fusewire_base::Sum;
+/// use fusewire_kernels::Level;
+/// use fusewire_kernels::arch::Lanes;
+/// use fusewire_kernels::execution::Integrated;
+/// use fusewire_kernels::stage::{Output, Run, Stage, then};
+/// use fusewire_kernels::stages::InternetSum;
+///
+/// /// Inverts every bit, and finds the exclusive-or of the message's words of 64 bits.
+/// struct Invert;
+///
+/// impl Stage for Invert {
+///     type Output = u64;
+///     const NAME: &'static str = "invert";
+///     const BLOCK: usize = 8;
+///     const OUTPUT: Output = Output::Same;
+///     const STATE: usize = 8;
+///     const ORDERED: bool = false;
+/// }
+///
+/// impl<L: Lanes> Run<L> for Invert {
+///     type State = L::V;
+///     #[inline(always)]
+///     fn start(&self, lanes: L) -> L::V {
+///         lanes.zero()
+///     }
+///     #[inline(always)]
+///     fn unit<const N: usize>(&self, lanes: L, parity: &mut L::V, x: &mut [L::V; N]) {
+///         for x in x {
+///             *parity = lanes.xor(*parity, *x);
+///             *x = lanes.xor(*x, lanes.splat64(u64::MAX));
+///         }
+///     }
+///     #[inline(always)]
+///     fn finish(&self, lanes: L, parity: L::V, _: usize) -> u64 {
+///         lanes.xor64(parity)
+///     }
+/// }
+///
+/// let message: Vec<u8> = (0..1407).map(|i| i as u8).collect();
+/// let inverted: Vec<u8> = message.iter().map(|byte| !byte).collect();
+/// for level in Level::available() {
+///     // One loop inverts, sums what came of it, and stores.
+///     let (pipeline, mut dst) = (then(Invert, InternetSum), vec![0; message.len()]);
+///     let (parity, sum) =
+///         level.run(Integrated { stage: &pipeline, src: &message, dst: &mut dst });
+///     assert_eq!((&dst, sum), (&inverted, Sum::of(&inverted)), "{level}");
+///     let words = message.chunks(8).map(|word| {
+///         word.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+///     });
+///     assert_eq!(parity, words.fold(0, |all, word| all ^ word), "{level}");
+/// }
+/// ```
 pub trait Stage {
     /// What `finish` gives: a sum, a tag, nothing.
     type Output;
