@@ -435,3 +435,19 @@ fn tasks_end_a_connection_in_order() {
         ends.0.and(ends.1).unwrap();
     });
 }
+
+#[test]
+fn tasks_that_poll_accept_and_send() {
+    use std::future::poll_fn;
+    let pair = pair(&Config::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let config = pair.config();
+        let connecting = pair.client.connect_async(pair.server.local_addr(), &config);
+        let (client, server) =
+            tokio::join!(connecting, poll_fn(|cx| pair.listener.poll_accept(cx)));
+        let (client, server) = (client.unwrap(), server.unwrap());
+        poll_fn(|cx| client.poll_send(cx, b"polled")).await.unwrap();
+        assert_eq!(server.recv_async().await.unwrap().unwrap(), b"polled");
+    });
+}

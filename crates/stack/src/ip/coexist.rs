@@ -202,7 +202,7 @@ impl Stack {
     }
 
     /// Lives beside the kernel, on its addresses.
-    pub fn is_coexisting(&self) -> bool {
+    pub(super) fn is_coexisting(&self) -> bool {
         self.coexistence.is_some()
     }
 

@@ -402,11 +402,6 @@ impl Stack {
         &*self.interface
     }
 
-    /// As [`Stack::interface`], to be changed.
-    pub fn interface_mut(&mut self) -> &mut dyn Interface {
-        &mut *self.interface
-    }
-
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.core.counters
