@@ -65,7 +65,7 @@ impl Connection {
     /// is blocking; its own timeouts are none afterwards.
     ///
     /// # Errors
-    /// As there; [`Error::Os`] of the kind [`ErrorKind::TimedOut`].
+    /// The errors of [`Connection::accept`]; [`Error::Os`] of the kind [`ErrorKind::TimedOut`].
     pub fn accept_within(
         stream: TcpStream,
         config: &ServerConfig,

@@ -53,7 +53,7 @@ pub trait Link: Send {
     /// Sends one ADU if there is room; the memory is free again when this returns.
     ///
     /// # Errors
-    /// [`Error::TooLong`], or why the connection is over.
+    /// [`Error::TooLong`]; those of [`Link::try_recv_with`].
     fn try_send(&mut self, adu: &[u8]) -> Poll<Result<()>>;
 
     /// [`Link::try_send`] of an ADU that is marshalled in the one pass that seals it: `codec::pipeline::Message` makes
@@ -68,14 +68,17 @@ pub trait Link: Send {
     /// Lets what was sent leave; ready when all of it has left.
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Link::try_recv_with`].
     fn try_flush(&mut self) -> Poll<Result<()>>;
 
     /// Receives what is there, into the memory that `app` has for it, until it wants no more: true if that was an ADU at
     /// least, false after the peer's last. ADUs that `app` does not place are lost.
     ///
     /// # Errors
-    /// Why the connection is over: [`Error::PeerClosed`], anything that is not the peer's record, truncation included.
+    /// What ended the connection: [`Error::PeerClosed`]; [`Error::Silent`], [`Error::TimedOut`] or
+    /// [`Error::Unreachable`] when the peer or the way to it is gone; [`Error::Reset`]; [`Error::Session`] or
+    /// [`Error::Protocol`] when something came that is not the peer's record, truncation included; [`Error::Os`];
+    /// [`Error::Closed`] when this side gave it up.
     fn try_recv_with(&mut self, app: &mut dyn Application) -> Poll<Result<bool>>;
 
     /// The next ADU, in a buffer of the link's; `None` after the peer's last.
@@ -90,7 +93,7 @@ pub trait Link: Send {
     /// Ends our side in order, as soon as there is room; ready when all of it has left. The peer may go on.
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Link::try_recv_with`].
     fn try_finish(&mut self) -> Poll<Result<()>>;
 
     /// Gives the connection up, and says why in a number of the application's: the peer gets all that was sent before
@@ -102,7 +105,7 @@ pub trait Link: Send {
     /// `timeout`; now and then for a shorter time. What was sent leaves before.
     ///
     /// # Errors
-    /// [`Error::Os`], or why the connection is over.
+    /// The errors of [`Link::try_recv_with`].
     fn wait(&mut self, timeout: Option<Duration>) -> Result<()>;
 
     // ---- what follows ---------------------------------------------------------------------------
@@ -129,7 +132,7 @@ pub trait Link: Send {
     /// [`Link::try_send_message`] as soon as there is room.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Link::try_send_message`].
     fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()>
     where
         Self: Sized,
@@ -140,7 +143,7 @@ pub trait Link: Send {
     /// Lets what was sent leave, and waits until it has.
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Link::try_recv_with`].
     fn flush(&mut self) -> Result<()> {
         until(self, None, Self::try_flush)
     }
@@ -162,7 +165,7 @@ pub trait Link: Send {
     /// [`Link::try_recv`] as soon as an ADU is there.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Link::try_recv`].
     fn recv(&mut self, memory: &mut [u8]) -> Result<Option<usize>> {
         until(self, None, |link| link.try_recv(memory))
     }
@@ -170,7 +173,7 @@ pub trait Link: Send {
     /// [`Link::recv`], for at most so long.
     ///
     /// # Errors
-    /// As there; [`Error::Elapsed`].
+    /// The errors of [`Link::recv`]; [`Error::Elapsed`] when nothing came in time.
     fn recv_timeout(&mut self, memory: &mut [u8], timeout: Duration) -> Result<Option<usize>> {
         until(self, after(timeout), |link| link.try_recv(memory))
     }
@@ -212,7 +215,7 @@ pub trait Link: Send {
     /// [`Link::try_recv_adu`] as soon as an ADU is there.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Link::try_recv_adu`].
     fn recv_adu(&mut self) -> Result<Option<Vec<u8>>> {
         until(self, None, Self::try_recv_adu)
     }
@@ -220,7 +223,7 @@ pub trait Link: Send {
     /// [`Link::recv_adu`], for at most so long.
     ///
     /// # Errors
-    /// As there; [`Error::Elapsed`].
+    /// The errors of [`Link::recv_adu`]; [`Error::Elapsed`] when nothing came in time.
     fn recv_adu_timeout(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>> {
         until(self, after(timeout), Self::try_recv_adu)
     }
@@ -249,7 +252,7 @@ pub trait Link: Send {
     /// Ends our side in order and waits until the peer has ended its own. What it sends until then is thrown away.
     ///
     /// # Errors
-    /// Why the connection is over, if not in order.
+    /// The errors of [`Link::try_recv_with`].
     fn finish(&mut self) -> Result<()> {
         let (mut has_ended, mut peer_has) = (false, false);
         until(self, None, |link| {

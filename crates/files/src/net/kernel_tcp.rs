@@ -57,7 +57,7 @@ pub fn serve(
 /// As [`serve`], within other limits.
 ///
 /// # Errors
-/// As there.
+/// The errors of [`serve`].
 pub fn serve_within(
     listener: &TcpListener,
     config: &ServerConfig,

@@ -81,7 +81,7 @@ impl RangeWriter {
     /// As [`RangeWriter::new`], for a part of what was claimed.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`RangeWriter::new`].
     pub(crate) fn claimed(
         target: Arc<Target>,
         range: Range<u64>,

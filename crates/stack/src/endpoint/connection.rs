@@ -94,7 +94,7 @@ impl Connection {
     /// Sends one ADU; returns when it is in the retransmission memory and on its way.
     ///
     /// # Errors
-    /// [`Error::TooLong`], or why the connection is over.
+    /// [`Error::TooLong`]; those of [`Connection::closed`].
     pub fn send(&self, adu: &[u8]) -> Result<()> {
         let id = self.id;
         self.handle.until(Interest::Write(id), None, |state| send(state, id, adu))
@@ -103,7 +103,7 @@ impl Connection {
     /// [`Connection::send`] if there is room now.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::send`].
     pub fn try_send(&self, adu: &[u8]) -> Poll<Result<()>> {
         self.handle.shared.call(|state| send(state, self.id, adu))
     }
@@ -134,7 +134,7 @@ impl Connection {
     /// An ADU that comes while we wait is deciphered straight into `adu`.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] when `adu` is too short (the ADU is lost), or why the connection is over.
+    /// [`Error::NoRoom`] when `adu` is too short (the ADU is lost); those of [`Connection::closed`].
     pub fn recv(&self, adu: &mut [u8]) -> Result<Option<usize>> {
         self.recv_until(adu, None)
     }
@@ -142,7 +142,7 @@ impl Connection {
     /// [`Connection::recv`], for at most so long.
     ///
     /// # Errors
-    /// As there; [`Error::Elapsed`].
+    /// The errors of [`Connection::recv`]; [`Error::Elapsed`] when nothing came in time.
     pub fn recv_timeout(&self, adu: &mut [u8], timeout: Duration) -> Result<Option<usize>> {
         self.recv_until(adu, after(timeout))
     }
@@ -157,7 +157,7 @@ impl Connection {
     /// [`Connection::recv`] if an ADU has come: it does not wait.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::recv`].
     pub fn try_recv(&self, adu: &mut [u8]) -> Poll<Result<Option<usize>>> {
         let mut direct = Direct { id: self.id, memory: adu, got: None };
         let turn = |state: &mut State, direct: &mut Direct<'_>| state.stack.poll(direct);
@@ -204,7 +204,7 @@ impl Connection {
     /// peer's last.
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Connection::closed`].
     pub fn recv_adu(&self) -> Result<Option<Vec<u8>>> {
         self.handle.until(Interest::Read(self.id), None, |state| recv_adu(state, self.id))
     }
@@ -212,7 +212,7 @@ impl Connection {
     /// [`Connection::recv_adu`], for at most so long.
     ///
     /// # Errors
-    /// As there; [`Error::Elapsed`].
+    /// The errors of [`Connection::recv_adu`]; [`Error::Elapsed`] when nothing came in time.
     pub fn recv_adu_timeout(&self, timeout: Duration) -> Result<Option<Vec<u8>>> {
         let interest = Interest::Read(self.id);
         self.handle.until(interest, after(timeout), |state| recv_adu(state, self.id))
@@ -221,7 +221,7 @@ impl Connection {
     /// Receives any ADU that is complete, with its index: those behind a lost one too.
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Connection::closed`].
     pub fn recv_any(&self) -> Result<Option<(u64, Vec<u8>)>> {
         self.handle.until(Interest::Read(self.id), None, |state| recv_any(state, self.id))
     }
@@ -235,7 +235,7 @@ impl Connection {
     /// False when the peer's last ADU came first.
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Connection::closed`].
     pub fn recv_with<A: Application>(
         &self,
         app: &mut A,
@@ -252,7 +252,7 @@ impl Connection {
     /// until then is thrown away: who wants it calls [`Connection::finish_sending`] and receives to the end first.
     ///
     /// # Errors
-    /// Why the connection is over, if not in order.
+    /// The errors of [`Connection::closed`].
     pub fn finish(&self) -> Result<()> {
         let id = self.id;
         self.finish_sending();
@@ -279,8 +279,10 @@ impl Connection {
     /// still be received.
     ///
     /// # Errors
-    /// Why it is over: [`Error::PeerClosed`], [`Error::Silent`], [`Error::Reset`], …; [`Error::Closed`] when this
-    /// side gave it up.
+    /// What ended it: [`Error::PeerClosed`]; [`Error::Silent`], [`Error::TimedOut`] or [`Error::Unreachable`] when the
+    /// peer or the way to it is gone; [`Error::Reset`]; [`Error::Session`] or [`Error::Protocol`] when something came
+    /// that is not the peer's record, truncation included; [`Error::Os`] when the device is broken; [`Error::Closed`]
+    /// when this side gave it up.
     pub fn closed(&self) -> Result<()> {
         self.handle.until(Interest::Over(self.id), None, |state| state.closed(self.id))
     }

@@ -34,7 +34,7 @@ impl Listener {
     /// [`Listener::accept`], for at most so long.
     ///
     /// # Errors
-    /// As there; [`Error::Elapsed`](crate::Error::Elapsed).
+    /// The errors of [`Listener::accept`]; [`Error::Elapsed`](crate::Error::Elapsed) when nothing came in time.
     pub fn accept_timeout(&self, timeout: Duration) -> Result<Connection> {
         self.accept_until(after(timeout))
     }
@@ -52,7 +52,7 @@ impl Listener {
     /// [`Listener::accept`] for tasks. Cancelled, no connection is lost.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Listener::accept`].
     pub async fn accept_async(&self) -> Result<Connection> {
         let arrival = self.handle.wait(Interest::Arrival, |state| state.next_arrival()).await?;
         Ok(self.connection(arrival))
@@ -61,7 +61,7 @@ impl Listener {
     /// [`Listener::accept`] for a task that polls; the last one that did is woken.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Listener::accept`].
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Connection>> {
         let key = Some(SHARED_KEY);
         let polled = self

@@ -21,7 +21,7 @@ impl Endpoint {
     /// [`Endpoint::connect`] for tasks. Cancelled, the connection is reset.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Endpoint::connect`].
     pub async fn connect_async(
         &self,
         remote: SocketAddr,
@@ -33,7 +33,7 @@ impl Endpoint {
     /// [`Endpoint::connect_with`] for tasks. Cancelled, the connection is reset.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Endpoint::connect_with`].
     pub async fn connect_with_async<F: Future<Output = Result<()>>>(
         &self,
         remote: SocketAddr,
@@ -53,7 +53,7 @@ impl Endpoint {
     /// [`Endpoint::wait_idle`] for tasks. Cancelled, nothing has changed.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Endpoint::wait_idle`].
     pub async fn wait_idle_async(&self) -> Result<()> {
         self.handle.wait(Interest::Idle, is_idle).await
     }
@@ -64,7 +64,7 @@ impl Connection {
     /// [`Connection::send`] for tasks. Cancelled, the ADU is not sent.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::send`].
     pub async fn send_async(&self, adu: &[u8]) -> Result<()> {
         let id = self.id;
         self.handle.wait(Interest::Write(id), |state| send(state, id, adu)).await
@@ -73,7 +73,7 @@ impl Connection {
     /// [`Connection::send`] for a task that polls; the last one that did is woken.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::send`].
     pub fn poll_send(&self, cx: &mut Context<'_>, adu: &[u8]) -> Poll<Result<()>> {
         let (interest, key) = (Interest::Write(self.id), Some(SHARED_KEY));
         let attempt = |state: &mut _| send(state, self.id, adu);
@@ -83,7 +83,7 @@ impl Connection {
     /// [`Connection::send_batch`] for tasks. Cancelled, some of the first are sent.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::send_batch`].
     pub async fn send_batch_async<'a>(
         &self,
         adus: impl IntoIterator<Item = &'a [u8]>,
@@ -96,7 +96,7 @@ impl Connection {
     /// [`Connection::send_message`] for tasks. Cancelled, the ADU is not sent.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::send_message`].
     pub async fn send_message_async<M: Marshal + ?Sized>(&self, adu: &M) -> Result<()> {
         let id = self.id;
         self.handle.wait(Interest::Write(id), |state| send_message(state, id, adu)).await
@@ -105,7 +105,7 @@ impl Connection {
     /// [`Connection::recv_adu`] for tasks. Cancelled, no ADU is lost.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::recv_adu`].
     pub async fn recv_async(&self) -> Result<Option<Vec<u8>>> {
         self.handle.wait(Interest::Read(self.id), |state| recv_adu(state, self.id)).await
     }
@@ -113,7 +113,7 @@ impl Connection {
     /// [`Connection::recv`] for tasks. Cancelled, no ADU is lost.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::recv`].
     pub async fn recv_into_async(&self, adu: &mut [u8]) -> Result<Option<usize>> {
         self.handle.wait(Interest::Read(self.id), |state| recv_into(state, self.id, adu)).await
     }
@@ -134,7 +134,7 @@ impl Connection {
     /// [`Connection::recv`] for a task that polls; the last one that did is woken.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::recv`].
     pub fn poll_recv(&self, cx: &mut Context<'_>, adu: &mut [u8]) -> Poll<Result<Option<usize>>> {
         let (interest, key) = (Interest::Read(self.id), Some(SHARED_KEY));
         let attempt = |state: &mut _| recv_into(state, self.id, adu);
@@ -144,7 +144,7 @@ impl Connection {
     /// [`Connection::recv_any`] for tasks. Cancelled, no ADU is lost.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::recv_any`].
     pub async fn recv_any_async(&self) -> Result<Option<(u64, Vec<u8>)>> {
         self.handle.wait(Interest::Read(self.id), |state| recv_any(state, self.id)).await
     }
@@ -153,7 +153,7 @@ impl Connection {
     /// `app` stays delivered.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::recv_with`].
     pub async fn recv_with_async<A: Application>(
         &self,
         app: &mut A,
@@ -167,7 +167,7 @@ impl Connection {
     /// [`Connection::finish`] for tasks. Cancelled, our side has ended, and it may be called again.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::finish`].
     pub async fn finish_async(&self) -> Result<()> {
         let id = self.id;
         self.finish_sending();
@@ -177,7 +177,7 @@ impl Connection {
     /// [`Connection::closed`] for tasks. Cancelled, nothing has changed.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Connection::closed`].
     pub async fn closed_async(&self) -> Result<()> {
         self.handle.wait(Interest::Over(self.id), |state| state.closed(self.id)).await
     }

@@ -425,7 +425,8 @@ impl Stack {
     /// makes one of a value.
     ///
     /// # Errors
-    /// As there; and [`Error::Session`] when the message is not as long as it says, which ends the connection.
+    /// The errors of [`Stack::send`]; and [`Error::Session`] when the message is not as long as it says, which ends the
+    /// connection.
     pub fn send_message<M: Marshal + ?Sized>(&mut self, id: ConnectionId, adu: &M) -> Result<bool> {
         let len = adu.marshalled_len();
         self.send_by(id, len, |connection, stage| connection.send_message(adu, stage))

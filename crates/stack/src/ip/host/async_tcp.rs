@@ -96,7 +96,7 @@ impl AsyncTcpStream {
     /// nothing.
     ///
     /// # Errors
-    /// What ended the connection.
+    /// The errors of [`TcpStream::recv`]; nothing times out but the connection.
     pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
@@ -107,7 +107,7 @@ impl AsyncTcpStream {
     /// nothing.
     ///
     /// # Errors
-    /// What ended the connection.
+    /// The errors of [`TcpStream::recv`]; nothing times out but the connection.
     pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -120,7 +120,7 @@ impl AsyncTcpStream {
     /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.
     ///
     /// # Errors
-    /// What ended the connection.
+    /// The errors of [`TcpStream::recv`]; nothing times out but the connection.
     pub async fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
         let mut bytes = bytes.into();
         while !bytes.is_empty() {

@@ -297,7 +297,9 @@ impl TcpStream {
     /// Reads what is there, waiting for something to be there. 0 is the end of the stream.
     ///
     /// # Errors
-    /// What ended the connection; `TimedOut`.
+    /// What ended the connection: `ConnectionReset`, `ConnectionAborted`, `TimedOut`, `HostUnreachable`, or `NetworkDown`
+    /// when the interface is gone; `TimedOut` also when nothing came within the stream's timeout, and the connection is
+    /// still there.
     pub fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         let timeout = self.timeouts().read;
         // When we wait, bytes go straight from the interface to `out`.
@@ -308,7 +310,7 @@ impl TcpStream {
     /// Writes what there is room for, waiting for room.
     ///
     /// # Errors
-    /// What ended the connection; `TimedOut`.
+    /// The errors of [`TcpStream::recv`].
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -323,7 +325,7 @@ impl TcpStream {
     /// [`Stack::tcp_write_shared`] for what is copied all the same, and for what an owner must not do.
     ///
     /// # Errors
-    /// What ended the connection; `TimedOut`. A part may have been taken then.
+    /// The errors of [`TcpStream::recv`]. A part may have been taken then.
     pub fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
         let (on, timeout, mut bytes) =
             ((self.id, Interest::Write), self.timeouts().write, bytes.into());
@@ -353,7 +355,7 @@ impl TcpStream {
     /// retransmission memory: a byte swap, a cipher. The message is in `units` of bytes that no call splits.
     ///
     /// # Errors
-    /// What ended the connection; `TimedOut`.
+    /// The errors of [`TcpStream::recv`].
     pub fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
         let (on, timeout) = ((self.id, Interest::Write), self.timeouts().write);
         // Pieces keep to whole blocks, so that each is as it would be in the whole.
