@@ -220,28 +220,28 @@ macro_rules! values {
                 for (cipher, execution) in CIPHERS.into_iter().flat_map(|cipher| {
                     [(cipher, Execution::Integrated), (cipher, Execution::Sequential)]
                 }) {
-                    let kernel = Kernel { level, execution };
+                    let data_pass = DataPass { level, execution };
                     for len in [0, 1, 40, 700] {
                         let sent = sample(len);
                         let message = Message::$syntax$(::<$word>)?(&sent).unwrap();
-                        let (mut sender, mut receiver) = pair(cipher, Swap::None, kernel);
+                        let (mut sender, mut receiver) = pair(cipher, Swap::None, data_pass);
                         let mut record = vec![0; sender.record_len(message.len())];
                         sender.seal_message(0, &message, &mut record).unwrap();
                         let (opened, shape, value) =
                             opened!(receiver, &record, $syntax$(::<$word>)?);
                         opened.unwrap();
                         shape.unwrap();
-                        assert_eq!(value, Some(sent), "{cipher:?} {kernel:?}");
+                        assert_eq!(value, Some(sent), "{cipher:?} {data_pass:?}");
                     }
                 }
             }
-            let (mut sender, _) = pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+            let (mut sender, _) = pair(Cipher::AES_256_GCM, Swap::None, DataPass::detect());
             let sent = sample(30);
             let message = Message::$syntax$(::<$word>)?(&sent).unwrap();
             let mut record = vec![0; sender.record_len(message.len())];
             sender.seal_message(0, &message, &mut record).unwrap();
             for at in 0..record.len() {
-                let (_, mut receiver) = pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+                let (_, mut receiver) = pair(Cipher::AES_256_GCM, Swap::None, DataPass::detect());
                 record[at] ^= 1 << (at % 8);
                 let (opened, shape, value) = opened!(receiver, &record, $syntax$(::<$word>)?);
                 opened.unwrap_err();
@@ -274,7 +274,7 @@ fn what_is_genuine_and_no_value_is_refused() {
         huge[at..(at + 4).min(bytes.len())].fill(0xff);
         for body in [cut, &huge[..]] {
             let (mut sender, mut receiver) =
-                pair(Cipher::AES_256_GCM, Swap::None, Kernel::detect());
+                pair(Cipher::AES_256_GCM, Swap::None, DataPass::detect());
             let mut record = vec![0; sender.record_len(body.len())];
             sender.seal(0, RecordType::Adu, body, &mut record).unwrap();
             let (opened, shape, value) = opened!(receiver, &record, xdr);
