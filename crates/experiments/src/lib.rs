@@ -1,4 +1,4 @@
-//! Data manipulation as the papers had it, to be measured beside the kernels: what a product would not use.
+//! Data manipulation as the papers had it, to be measured beside `kernels`: what a product would not use.
 //!
 //! Stages here are those of [`fusewire_kernels`] in all but where they stand: a stage of one's own needs nothing that
 //! this crate has and others have not. To add one: a file here, and what measures it in the lab.

@@ -19,7 +19,7 @@ pub type Watch<'a> = dyn FnMut(f64, &str) -> bool + 'a;
 pub struct Bench<'a> {
     /// A short run.
     pub quick: bool,
-    /// Which instructions the kernels use.
+    /// Which instructions the loops use.
     pub level: Level,
     /// This program, which runs processes of ours.
     pub program: PathBuf,
@@ -254,7 +254,7 @@ impl Control {
     }
 }
 
-/// This machine, with kernels of that level.
+/// This machine, with loops of that level.
 pub fn machine(level: Level) -> Machine {
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let system = rustix::system::uname();

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 pub struct Plan {
     /// Short: rough figures.
     pub quick: bool,
-    /// Which instructions the kernels use.
+    /// Which instructions the loops use.
     pub level: Level,
     /// This program.
     pub program: PathBuf,

@@ -117,7 +117,7 @@ pub struct Machine {
     pub processor: String,
     /// How many of them a program may use.
     pub cpus: u32,
-    /// The CPU level of the kernels.
+    /// The CPU level of the loops.
     pub level: String,
     /// The operating system's release.
     pub system: String,

@@ -135,7 +135,7 @@ pub struct Beyond {
     pub cycles_per_byte: f64,
 }
 
-/// Stages of the kernels at one CPU level.
+/// Stages of `kernels` at one CPU level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
@@ -171,7 +171,7 @@ pub struct Far {
     pub cycles_per_byte: f64,
 }
 
-/// A stage of the kernels.
+/// A stage of `kernels`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {

@@ -1,7 +1,7 @@
 //! Pipelines as people write them.
 //!
 //! ```text
-//! swap32 > pes > internet                            stages of the kernels, by name
+//! swap32 > pes > internet                            stages of `kernels`, by name
 //! scalar64:state=4,instructions=10,block=2 * 3       a described function, three times
 //! avx2:state=2,instructions=8 > avx2:state=1,reads   two functions, the second of which only reads
 //! ```

@@ -108,7 +108,7 @@ pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, E
 }
 
 /// Measures a stage of one's own that puts out bytes, at the best CPU level here, alone and in one loop with stages of
-/// the kernels, and adds it to a machine that was calibrated here.
+/// `kernels`, and adds it to a machine that was calibrated here.
 ///
 /// # Errors
 /// When the machine is absurd, does not know that level, was calibrated with messages of other lengths, or has a stage

@@ -5,7 +5,7 @@ use fusewire_synthetic::{Lanes, Passes};
 
 use crate::Error;
 
-/// Bytes of a strip, as the kernels have it.
+/// Bytes of a strip, as `kernels` has it.
 pub(crate) const STRIP: usize = fusewire_kernels::execution::STRIP;
 
 /// Runs a message through.

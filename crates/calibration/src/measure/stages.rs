@@ -1,4 +1,4 @@
-//! Stages of the kernels: what each costs in a loop of its own, and what it adds to one.
+//! Stages of `kernels`: what each costs in a loop of its own, and what it adds to one.
 
 use fusewire_experiments::FletcherSum;
 use fusewire_kernels::Level;
@@ -25,7 +25,7 @@ const FAR: [usize; 6] = [512, 1024, 2048, 4096, 32 << 10, 256 << 10];
 /// How many of [`LENGTHS`] are one strip.
 const STRIPS: usize = 4;
 
-/// A pipeline of the kernels that is run as the model says.
+/// A pipeline of `kernels` that is run as the model says.
 #[derive(Clone, core::marker::Copy)]
 struct Real<S> {
     stage: S,
@@ -381,7 +381,7 @@ fn name<S: Stage>() -> &'static str {
     S::NAME
 }
 
-/// Pipelines of the kernels to check the model with, at one level.
+/// Pipelines of `kernels` to check the model with, at one level.
 pub(crate) fn cases(level: Level) -> Vec<Case> {
     let names = [
         name::<Copy>(),

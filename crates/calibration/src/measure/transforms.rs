@@ -23,7 +23,7 @@ pub(crate) struct Planned {
     cold: Task,
 }
 
-/// The kernels' name for it.
+/// Its name in `kernels`.
 pub(crate) const fn execution(implementation: Implementation) -> Execution {
     match implementation {
         Implementation::Integrated => Execution::Integrated,

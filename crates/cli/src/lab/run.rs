@@ -36,7 +36,7 @@ pub struct Run {
     /// Where records are kept [default: fusewire/lab in the XDG data folder].
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
-    /// CPU level of the kernels [default: the best of this machine].
+    /// CPU level of the loops [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
     level: Option<String>,
 }

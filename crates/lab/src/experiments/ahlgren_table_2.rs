@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     question: "Does the published model say how long byte swap, pseudo-encryption and checksum take, in one \
                loop and in three?",
     method: "The model's equations 1 to 11 are computed here for the paper's machines; the bars beside them are \
-             what the paper prints. On this machine the same three functions run as the kernels' stages at the \
+             what the paper prints. On this machine the same three functions run as this system's stages at the \
              portable level, which has the paper's word size, and as synthetic functions of 32-bit words. Sequential is three \
              passes, one from the source to its place, one there, one that only reads there: five accesses a word, as in \
              equation 2. Warm is a message of 8 KiB; cold is 64 KiB that lie at another place in 256 MiB for each pass, so \

@@ -1,4 +1,4 @@
-//! Braun and Diot, sections 3.2 and 4.1: the data manipulations alone, over all pipelines of the kernels; and
+//! Braun and Diot, sections 3.2 and 4.1: the data manipulations alone, over all pipelines of `kernels`; and
 //! function pointers in place of macros.
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ pub(super) const LOOPS: Experiment = Experiment {
     shows: "section 4.1 and the conclusion: what the loops alone gain",
     title: "The data manipulations alone",
     question: "What does one loop gain over strips and over separate passes, for which pipeline and message size?",
-    method: "Every pipeline of the kernels, named by its cipher (byte swap, cipher, Internet sum, store; of those that \
+    method: "Every pipeline of this system, named by its cipher (byte swap, cipher, Internet sum, store; of those that \
              authenticate cipher, tag, store), send and receive, from 256 bytes to beyond the second-level cache: one \
              loop, strips in the first-level cache, a pass for each stage, and the best library's (aws-lc-rs with \
              passes of ours around it; the C library's copy). The methods take turns on the same buffers and must make \

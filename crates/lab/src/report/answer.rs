@@ -14,7 +14,7 @@ pub(super) fn page(out: &mut String, entries: &[Entry]) {
         let (processor, level) = (escaped(&machine.processor), escaped(&machine.level));
         let _ = writeln!(
             out,
-            "<p class=\"source\">{processor}, {} processors, kernels at level {level}</p>",
+            "<p class=\"source\">{processor}, {} processors, loops at level {level}</p>",
             machine.cpus
         );
     }

@@ -29,7 +29,7 @@ const USABLE: f64 = 0.9;
 pub const LINE: f64 = 64.0;
 /// Instructions of a pass before and after its loop.
 const PASS_INSTRUCTIONS: f64 = 40.0;
-/// Those of a stage of the kernels in a cycle.
+/// Those of a stage of `kernels` in a cycle.
 const PASS_INSTRUCTIONS_PER_CYCLE: f64 = 2.0;
 /// Passes over each strip that calibration measured with it in memory.
 pub const STRIP_PASSES: f64 = 3.0;
@@ -214,10 +214,10 @@ struct Work<'a> {
     apart: Vec<Pass>,
     /// Cycles that each pass behind the first takes less than one alone.
     shared_cycles: f64,
-    /// Stages of the kernels run in a buffer between the passes and then bring the message to its place:
+    /// Stages of `kernels` run in a buffer between the passes and then bring the message to its place:
     /// the pass that does so.
     copied: Option<Pass>,
-    /// Where stages of the kernels were measured in memory.
+    /// Where stages of `kernels` were measured in memory.
     level: Option<&'a Level>,
 }
 
@@ -350,7 +350,7 @@ impl<'a> Work<'a> {
         self.apart.iter().filter(|pass| pass.writes).count().saturating_sub(1)
     }
 
-    /// Cycles a byte that stages of the kernels take longer than near, if that was measured.
+    /// Cycles a byte that stages of `kernels` take longer than near, if that was measured.
     fn far(
         &self,
         implementation: Implementation,

@@ -1,9 +1,9 @@
-//! Stages of the kernels: what calibration measured of each alone and of each two in one loop.
+//! Stages of `kernels`: what calibration measured of each alone and of each two in one loop.
 
 use super::{Bound, Cost, Instructions, Pass, SHARPNESS, Work, together};
 use crate::machine::{Error, Level, Machine, Stage};
 
-/// Instructions that a loop of the kernels runs in a cycle, more or less.
+/// Instructions that a loop of `kernels` runs in a cycle, more or less.
 const INSTRUCTIONS_PER_CYCLE: f64 = 3.5;
 
 pub(super) fn work<'a>(

@@ -69,7 +69,7 @@ impl Array {
 
 /// From network order to the machine's; the sum of `src` in the same loop, where it is asked for.
 fn unmarshal(level: Level, width: usize, src: &[u8], dst: &mut [u8], sums: bool) -> Sum {
-    // Network order is the other one wherever the kernels run.
+    // Network order is the other one wherever the loops run.
     const { assert!(cfg!(target_endian = "little")) };
     match (width, sums) {
         (4, true) => level.run(Integrated { stage: &then(InternetSum, Swap::<4>), src, dst }).0,
