@@ -114,7 +114,7 @@ fn an_advertisement_gives_address_router_and_limits() {
     let via = wire.layers[0].route(wire.now, ip("2001:db8:99::1"), None).expect("a path");
     assert_eq!((via.source, via.next_hop), (ip(EUI64), ip("fe80::9")));
     assert_eq!((via.mtu, via.hop_limit), (1400, 33));
-    assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(9)), "it said its station");
+    assert_eq!(via.macs.map(|s| s.destination), Some(mac_address(9)), "it said its MAC address");
     let neighbor = wire.layers[0].route(wire.now, ip("2001:db8:5::7"), None);
     assert_eq!(neighbor, Err(NoPath::Resolving), "on the link");
     wire.pass(Duration::from_secs(30));
