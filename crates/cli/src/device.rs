@@ -19,15 +19,16 @@ const DEFAULT: DeviceChoice = DeviceChoice::Socket(&sockets::ALL[0]);
 /// What carries the bytes, and with which address.
 #[derive(Args, Clone, Debug)]
 pub struct Carrying {
-    /// What carries the bytes: udp; io-uring, the same by other calls of the kernel's; kernel-tcp, for where UDP is blocked; shm, with a server on this host; auto, which is
-    /// shm where it can be and otherwise as unless told; or a network interface without the kernel's UDP: xdp:INTERFACE,
-    /// packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the
-    /// other queues to others. A server takes udp, io-uring, auto or an interface [default: udp; a client's is kernel-tcp where UDP
-    /// is not answered].
+    /// What carries the bytes: udp; io-uring, which is UDP through a ring of io_uring; kernel-tcp, for where UDP is
+    /// blocked; shm, shared memory with a server on this host; auto, which is shm where the server offers it and the
+    /// default elsewhere; or a network interface, past the kernel's UDP: xdp:INTERFACE, packet:INTERFACE, tap:NAME, or
+    /// auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the other queues to other processes.
+    /// A server takes udp, io-uring, auto or an interface [default: udp; a client goes on over kernel-tcp where UDP is
+    /// not answered].
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
-    /// On an interface, an address of our own that nobody has, of either IP version [default: beside the kernel, on its
-    /// address].
+    /// On an interface, an address of our own that no host has, of either IP version [default: the kernel's address, which
+    /// keeps all other ports].
     #[arg(long = "address", value_name = "ADDRESS/PREFIX")]
     addresses: Vec<Cidr>,
     /// With --address, the router to all who are not in its network.
