@@ -2,6 +2,8 @@
 
 use fusewire_codec::ber::Rules;
 
+use Encoding::{Forward, Tagged};
+
 use crate::error::Error;
 use crate::forward::{self, Syntax};
 use crate::limits::Limits;
@@ -18,29 +20,20 @@ pub enum Encoding {
     Forward(Syntax),
 }
 
+const DER: &str = "X.690, one encoding for each value: anything else is refused";
+const COER: &str = "X.696, one encoding for each value: anything else is refused";
+
 impl Encoding {
     /// All that there are: name, what is to be said of it, and the encoding.
     pub const ALL: [(&'static str, &'static str, Encoding); 8] = [
-        ("ber", "X.690; in the shortest form when written", Encoding::Tagged(Rules::Ber)),
-        (
-            "der",
-            "X.690, one encoding for each value: anything else is refused",
-            Encoding::Tagged(Rules::Der),
-        ),
-        ("oer", "X.696; canonical when written", Encoding::Forward(Syntax::Oer)),
-        (
-            "coer",
-            "X.696, one encoding for each value: anything else is refused",
-            Encoding::Forward(Syntax::Coer),
-        ),
-        (
-            "lws16",
-            "Our light-weight syntax, of words of 16 bits",
-            Encoding::Forward(Syntax::Lws(2)),
-        ),
-        ("lws32", "Of 32 bits", Encoding::Forward(Syntax::Lws(4))),
-        ("lws64", "Of 64 bits", Encoding::Forward(Syntax::Lws(8))),
-        ("xdr", "RFC 4506", Encoding::Forward(Syntax::Xdr)),
+        ("ber", "X.690; in the shortest form when written", Tagged(Rules::Ber)),
+        ("der", DER, Tagged(Rules::Der)),
+        ("oer", "X.696; canonical when written", Forward(Syntax::Oer)),
+        ("coer", COER, Forward(Syntax::Coer)),
+        ("lws16", "Our light-weight syntax, of words of 16 bits", Forward(Syntax::Lws(2))),
+        ("lws32", "Of 32 bits", Forward(Syntax::Lws(4))),
+        ("lws64", "Of 64 bits", Forward(Syntax::Lws(8))),
+        ("xdr", "RFC 4506", Forward(Syntax::Xdr)),
     ];
 
     /// By its name.
@@ -60,8 +53,8 @@ impl Encoding {
         limits: Limits,
     ) -> Result<Value, Error> {
         let mut value = match self {
-            Encoding::Tagged(rules) => ber::decode(schema, ty, bytes, rules, limits)?,
-            Encoding::Forward(syntax) => forward::decode(schema, ty, bytes, syntax, limits)?,
+            Tagged(rules) => ber::decode(schema, ty, bytes, rules, limits)?,
+            Forward(syntax) => forward::decode(schema, ty, bytes, syntax, limits)?,
         };
         let mut within = |ty, bytes: &[u8], limits| self.decode(schema, ty, bytes, limits);
         open::resolve(schema, &mut value, ty, limits, &mut within)?;
@@ -79,8 +72,8 @@ impl Encoding {
         value: &Value,
     ) -> Result<Vec<u8>, Error> {
         match self {
-            Encoding::Tagged(rules) => ber::encode(schema, ty, value, rules),
-            Encoding::Forward(syntax) => forward::encode(schema, ty, value, syntax),
+            Tagged(rules) => ber::encode(schema, ty, value, rules),
+            Forward(syntax) => forward::encode(schema, ty, value, syntax),
         }
     }
 }

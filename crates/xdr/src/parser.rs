@@ -335,17 +335,27 @@ impl<'a> Parser<'a> {
 
     fn struct_body(&mut self) -> Read<Vec<Declaration>> {
         self.sign(b'{', "write `struct NAME { TYPE NAME; … };`")?;
-        let mut fields = Vec::new();
+        self.items("the structure", "}", Self::declaration)
+    }
+
+    /// What stands up to `}`, each with a semicolon behind it.
+    fn items<T>(
+        &mut self,
+        of: &str,
+        end: &str,
+        item: impl Fn(&mut Self) -> Read<T>,
+    ) -> Read<Vec<T>> {
+        let mut items = Vec::new();
         while !self.take_sign(b'}') {
             if self.is_end() {
-                return self.wrong("the structure has no end", "add `}`");
+                return self.wrong(format!("{of} has no end"), format!("add `{end}`"));
             }
-            match self.declaration().and_then(|field| self.semicolon().map(|()| field)) {
-                Ok(field) => fields.push(field),
+            match item(self).and_then(|item| self.semicolon().map(|()| item)) {
+                Ok(item) => items.push(item),
                 Err(Wrong) => self.skip_declaration(),
             }
         }
-        Ok(fields)
+        Ok(items)
     }
 
     fn union_body(&mut self) -> Read<Union> {
@@ -524,16 +534,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let name = self.name("the program")?;
         self.sign(b'{', "write `program NAME { version … } = NUMBER;`")?;
-        let mut versions = Vec::new();
-        while !self.take_sign(b'}') {
-            if self.is_end() {
-                return self.wrong("the program has no end", "add `} = NUMBER;`");
-            }
-            match self.version().and_then(|version| self.semicolon().map(|()| version)) {
-                Ok(version) => versions.push(version),
-                Err(Wrong) => self.skip_declaration(),
-            }
-        }
+        let versions = self.items("the program", "} = NUMBER;", Self::version)?;
         Ok(Program { name, versions, number: self.assigned("the program")? })
     }
 
@@ -544,16 +545,7 @@ impl<'a> Parser<'a> {
         }
         let name = self.name("the version")?;
         self.sign(b'{', "write `version NAME { … } = NUMBER;`")?;
-        let mut procedures = Vec::new();
-        while !self.take_sign(b'}') {
-            if self.is_end() {
-                return self.wrong("the version has no end", "add `} = NUMBER;`");
-            }
-            match self.procedure().and_then(|procedure| self.semicolon().map(|()| procedure)) {
-                Ok(procedure) => procedures.push(procedure),
-                Err(Wrong) => self.skip_declaration(),
-            }
-        }
+        let procedures = self.items("the version", "} = NUMBER;", Self::procedure)?;
         Ok(Version { name, procedures, number: self.assigned("the version")? })
     }
 

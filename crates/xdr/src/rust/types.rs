@@ -149,26 +149,21 @@ impl Writer<'_> {
     // ---- traits
 
     fn encode(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
-        writeln!(self);
-        writeln!(self, "impl xdr::Encode for {name} {{");
-        writeln!(self, "#[allow(unused_variables, clippy::redundant_closure)]");
-        writeln!(
-            self,
-            "fn encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error> {{"
-        );
-        body(self);
-        writeln!(self, "}}");
-        writeln!(self, "}}");
+        let function =
+            "encode<S: codec::Sink>(&self, to: &mut xdr::Encoder<S>) -> Result<(), codec::Error>";
+        self.implement(&format!("impl xdr::Encode for {name}"), function, body);
     }
 
     fn decode(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
+        let function = "decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error>";
+        self.implement(&format!("impl<'a> xdr::Decode<'a> for {name}"), function, body);
+    }
+
+    fn implement(&mut self, head: &str, function: &str, body: impl FnOnce(&mut Self)) {
         writeln!(self);
-        writeln!(self, "impl<'a> xdr::Decode<'a> for {name} {{");
+        writeln!(self, "{head} {{");
         writeln!(self, "#[allow(unused_variables, clippy::redundant_closure)]");
-        writeln!(
-            self,
-            "fn decode<S: codec::Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<Self, codec::Error> {{"
-        );
+        writeln!(self, "fn {function} {{");
         body(self);
         writeln!(self, "}}");
         writeln!(self, "}}");
