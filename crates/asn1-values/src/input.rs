@@ -147,36 +147,3 @@ fn pem(file: &[u8]) -> Result<Vec<Encoded<'static>>, Malformed> {
         false => Ok(found),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forms_are_recognised() {
-        let ber = b"\x30\x03\x02\x01\x05";
-        let one = |file: &'static [u8]| {
-            let found = encodings(file, Form::Auto).unwrap();
-            assert_eq!(found.len(), 1);
-            found[0].bytes.to_vec()
-        };
-        assert_eq!(one(ber), ber);
-        assert_eq!(one(b"30 03 02:01,05\n"), ber);
-        assert_eq!(one(b"0x30, 0x03, 0x02, 0x01, 0x05"), ber);
-        assert_eq!(one(b"text\n-----BEGIN A B-----\nMAMCAQU=\n-----END A B-----\n"), ber);
-        assert_eq!(one(b"-----BEGIN X-----\nA: b\n\nMAMC\nAQU=\n-----END X-----"), ber);
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        let wrong = |file: &[u8], form| encodings(file, form).unwrap_err().to_string();
-        assert_eq!(wrong(b"30\n0g", Form::Hex), "this is no hexadecimal text: `g` in line 2");
-        assert_eq!(
-            wrong(b"\n-----BEGIN A-----\n-----END B-----", Form::Pem),
-            "this is no PEM: an END of another label than BEGIN's in line 3"
-        );
-        assert!(wrong(b"300", Form::Hex).contains("odd"));
-        assert!(wrong(b"", Form::Pem).contains("BEGIN"));
-        assert!(wrong(b"-----BEGIN A-----\n!\n-----END A-----", Form::Pem).contains("base 64"));
-    }
-}

@@ -141,16 +141,3 @@ impl fmt::Display for Display<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shows_the_place() {
-        let source = Source::new("m.asn", b"A ::= FOO\x1b\n");
-        let d = Diagnostic::error(0, Span::new(6, 9), "FOO is not defined").help("define it");
-        let expected = "m.asn:1:7: error: FOO is not defined\n1 | A ::= FOO \n          ^^^\n  help: define it\n";
-        assert_eq!(d.display(&source).to_string(), expected);
-    }
-}

@@ -98,24 +98,3 @@ impl Source {
         self.text.get(start..end).unwrap_or("").trim_end_matches(['\n', '\r'])
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn positions_count_from_one() {
-        let source = Source::new("m", "ab\r\nc\u{e9}d\n".as_bytes());
-        assert_eq!(source.position(0), Position { line: 1, column: 1 });
-        assert_eq!(source.position(4), Position { line: 2, column: 1 });
-        assert_eq!(source.position(7), Position { line: 2, column: 3 });
-        assert_eq!(source.position(9), Position { line: 3, column: 1 });
-        assert_eq!(source.line(1), "c\u{e9}d");
-        assert_eq!(source.line(7), "");
-    }
-
-    #[test]
-    fn latin1_is_read() {
-        assert_eq!(Source::new("m", b"-- \xe9").text(), "-- \u{e9}");
-    }
-}

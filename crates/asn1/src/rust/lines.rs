@@ -45,27 +45,3 @@ impl Lines {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn brackets_indent() {
-        let mut out = Lines::new();
-        writeln!(out, "fn f(");
-        writeln!(out, "a: u8,");
-        writeln!(out, ") -> u8 {{");
-        writeln!(out, "/// Not open: (");
-        writeln!(out, "if a > 1 {{");
-        writeln!(out, "{}", ["1", "2"].join("\n+ "));
-        writeln!(out, "}} else {{");
-        writeln!(out);
-        writeln!(out, "a");
-        writeln!(out, "}}");
-        writeln!(out, "}}");
-        let expected = "fn f(\n    a: u8,\n) -> u8 {\n    /// Not open: (\n    if a > 1 {\n        1\n            \
-                        + 2\n    } else {\n\n        a\n    }\n}\n";
-        assert_eq!(out.into_text(), expected);
-    }
-}

@@ -63,24 +63,3 @@ pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codings_go_both_ways() {
-        for (coding, text) in [
-            (Coding::Utf8, "aé€"),
-            (Coding::Latin, "aé"),
-            (Coding::Two, "a€😀"),
-            (Coding::Four, "😀"),
-        ] {
-            let bytes = encode(coding, text).unwrap();
-            assert_eq!(decode(coding, &bytes).as_deref(), Some(text));
-        }
-        assert_eq!(encode(Coding::Latin, "€"), None);
-        assert_eq!(decode(Coding::Two, &[0xd8, 0]), None);
-        assert_eq!(decode(Coding::Four, &[0, 0, 0]), None);
-    }
-}

@@ -126,34 +126,3 @@ pub fn from_decimal(text: &str) -> Option<Vec<u8>> {
     let bytes: Vec<u8> = words.iter().rev().flat_map(|w| w.to_be_bytes()).collect();
     Some(minimal(&bytes).to_vec())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::{format, vec};
-
-    #[test]
-    fn numbers_of_every_width_are_what_they_were() {
-        for number in [0, 1, -1, 127, 128, -128, -129, i128::MAX, i128::MIN, 1 << 64, -(1 << 64)] {
-            let bytes = of(number);
-            assert_eq!(to_i128(&bytes), Some(number));
-            assert_eq!(to_decimal(&bytes), Some(number.to_string()));
-            assert_eq!(from_decimal(&number.to_string()), Some(bytes));
-        }
-        // 2^136 and its neighbours, by bc.
-        let above = "87112285931760246646623899502532662132736";
-        let mut bytes = vec![0; 18];
-        bytes[0] = 1;
-        assert_eq!(to_decimal(&bytes).as_deref(), Some(above));
-        assert_eq!(from_decimal(above), Some(bytes));
-        let mut below = vec![0; 18];
-        below[0] = 0xff;
-        assert_eq!(to_decimal(&below), Some(format!("-{above}")));
-        assert_eq!(from_decimal(&format!("-{above}")), Some(below));
-        let zeros = format!("1{}", "0".repeat(60));
-        assert_eq!(to_decimal(&from_decimal(&zeros).unwrap()), Some(zeros));
-        for wrong in ["", "-", "+1", "1.0", "0x1", "--1"] {
-            assert_eq!(from_decimal(wrong), None, "{wrong}");
-        }
-    }
-}
