@@ -197,11 +197,11 @@ impl Level {
     pub(crate) fn run_aes<K: AesLoopBody>(self, body: K) -> Result<K::Output, K> {
         match self.kind {
             // SAFETY: a Level of this kind exists only if detection found the shell's features.
-            Kind::Avx512 => Ok(unsafe { simd::avx512::shell(simd::Aes512(body)) }),
+            Kind::Avx512 => Ok(unsafe { simd::avx512::shell(simd::Aes(body)) }),
             // SAFETY: as above; `vaes` is set only by detection.
-            Kind::Avx2 if self.features.vaes => Ok(unsafe { simd::vaes(body) }),
+            Kind::Avx2 if self.features.vaes => Ok(unsafe { simd::shell_vaes(simd::Aes(body)) }),
             // SAFETY: as above; `aes` is set only by detection.
-            Kind::Avx2 if self.features.aes => Ok(unsafe { simd::aesni(body) }),
+            Kind::Avx2 if self.features.aes => Ok(unsafe { simd::shell_aesni(simd::Aes(body)) }),
             _ => Err(body),
         }
     }

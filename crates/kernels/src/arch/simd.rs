@@ -134,35 +134,29 @@ pub(crate) trait AesLoopBody {
     unsafe fn run<V: Vector>(self) -> Self::Output;
 }
 
-/// Compiles an AES loop for AVX2 with AES-NI: 128 bits.
-///
-/// # Safety
-/// The CPU has the features that the attribute names. So it is for the others.
-#[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq")]
-pub(super) unsafe fn aesni<K: AesLoopBody>(body: K) -> K::Output {
-    // SAFETY: the attribute's features.
-    unsafe { body.run::<__m128i>() }
+/// Levels with AES, and their vectors of AES blocks, whose instructions are among the level's.
+pub(super) trait AesLanes: Lanes {
+    type Blocks: Vector;
+}
+impl AesLanes for Simd<__m256i, Aesni> {
+    type Blocks = __m128i;
+}
+impl AesLanes for Simd<__m256i, Vaes> {
+    type Blocks = __m256i;
+}
+impl AesLanes for Avx512 {
+    type Blocks = __m512i;
 }
 
-/// Compiles an AES loop for AVX2 with VAES: 256 bits.
-///
-/// # Safety
-/// As for `aesni`.
-#[target_feature(enable = "avx2,bmi1,bmi2,sse4.2,popcnt,aes,pclmulqdq,vaes,vpclmulqdq")]
-pub(super) unsafe fn vaes<K: AesLoopBody>(body: K) -> K::Output {
-    // SAFETY: the attribute's features.
-    unsafe { body.run::<__m256i>() }
-}
+/// An AES loop in the shell of a level that has AES.
+pub(super) struct Aes<K>(pub(super) K);
 
-/// An AES loop in the shell of the avx512 level, which has VAES.
-pub(super) struct Aes512<K>(pub(super) K);
-
-impl<K: AesLoopBody> LoopBody<Avx512> for Aes512<K> {
+impl<L: AesLanes, K: AesLoopBody> LoopBody<L> for Aes<K> {
     type Output = K::Output;
     #[inline(always)]
-    fn run(self, _: Avx512) -> K::Output {
-        // SAFETY: the token proves VAES.
-        unsafe { self.0.run::<__m512i>() }
+    fn run(self, _: L) -> K::Output {
+        // SAFETY: the token proves the instructions.
+        unsafe { self.0.run::<L::Blocks>() }
     }
 }
 
