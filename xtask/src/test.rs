@@ -7,6 +7,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::changed::{self, Reach};
+use crate::only::Which;
 use crate::shell::{Result, cargo, has, install, is_root, say_what_steps_took, step, tests};
 use crate::{fuzz, lean, only, packetdrill, tidy, user};
 
@@ -18,8 +19,8 @@ pub struct Options {
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only the crates with files that differ from COMMIT, and those that depend on them; without COMMIT, from the last
-    /// commit. Those that only depend on them are tested, but not linted, nor run without rights. House rules and format
-    /// are checked for all.
+    /// commit. Those that only depend on them are tested, but for what measures, and neither linted nor run without
+    /// rights. House rules and format are checked for all.
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD")]
     changed: Option<String>,
 }
@@ -137,7 +138,8 @@ fn steps(options: &Options) -> Result {
     let mut command = cargo();
     choose(command.arg("test"), None).arg("--no-fail-fast");
     if reached.packages().is_some() {
-        only::by(&mut command, &ourselves, "only", reached.packages());
+        let which = Which { packages: reached.packages(), changed: changed.packages() };
+        only::by(&mut command, &ourselves, "only", which);
     }
     println!("   {}", tests("tests", &mut command)?);
     if changed.has(PROGRAM) {

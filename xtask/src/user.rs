@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::only::{self, Options};
+use crate::only::{self, Options, Which};
 use crate::shell::{Result, cargo, root, tests};
 use crate::test::choose;
 
@@ -109,7 +109,8 @@ pub fn all(program: &Path, packages: Option<&[String]>) -> Result {
     }
     let mut cargo = cargo();
     cargo.args(["test", "--tests", "--no-fail-fast"]);
-    only::by(choose(&mut cargo, None), program, "as-user", packages);
+    let which = Which { packages, changed: packages };
+    only::by(choose(&mut cargo, None), program, "as-user", which);
     let ran = tests("tests without rights", cargo.env(FOLDER, &folder.0))?;
     println!("   without rights: {ran}");
     match ran.passed {
@@ -122,7 +123,7 @@ pub fn all(program: &Path, packages: Option<&[String]>) -> Result {
 /// Becomes the program as the user.
 pub fn run(options: &Options) -> Result {
     let (program, args) = options.parts()?;
-    let Some(package) = only::package() else { return Ok(()) };
+    let Some(package) = only::package(Path::new(program)) else { return Ok(()) };
     if LEFT_OUT.contains(&package.as_str()) {
         println!("left out: {package} does nothing that takes rights");
         return Ok(());
