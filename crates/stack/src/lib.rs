@@ -10,6 +10,7 @@ mod driver;
 mod drops;
 mod endpoint;
 mod error;
+mod generations;
 #[cfg(any(feature = "kernel-tcp", feature = "shm"))]
 mod in_order;
 mod inbox;

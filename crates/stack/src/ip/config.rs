@@ -11,6 +11,7 @@ use fusewire_net::NoPath;
 use fusewire_transport::tcp;
 
 use crate::drops::Drops;
+use crate::generations;
 
 /// Settings of an IP stack.
 #[derive(Clone, Debug)]
@@ -66,9 +67,8 @@ impl FromStr for SocketId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<SocketId> {
-        let (index, generation) = text.split_once('.').ok_or(Error::NoSocket)?;
-        let number = |text: &str| text.parse().map_err(|_| Error::NoSocket);
-        Ok(SocketId { index: number(index)?, generation: number(generation)? })
+        let (index, generation) = generations::parse(text).ok_or(Error::NoSocket)?;
+        Ok(SocketId { index, generation })
     }
 }
 

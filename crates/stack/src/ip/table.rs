@@ -11,6 +11,7 @@ use siphasher::sip::SipHasher13;
 use super::config::{Error, Events, Result, SocketId};
 use super::tcp::{ListenerSocket, Stream};
 use super::udp::UdpState;
+use crate::generations::Generations;
 
 /// Keys a table so that nobody outside can fill one bucket.
 #[derive(Clone, Copy)]
@@ -66,7 +67,6 @@ pub enum Socket {
 /// A place for a socket.
 #[derive(Default)]
 pub struct Slot {
-    generation: u32,
     pub socket: Option<Socket>,
     pub events: Events,
     /// In the list of sockets with events.
@@ -80,7 +80,7 @@ pub struct Slot {
 /// All sockets of a stack.
 pub struct Table {
     pub slots: Vec<Slot>,
-    free: Vec<u32>,
+    generations: Generations,
     pub flows: HashMap<Flow, u32, Keyed>,
     /// Listeners and UDP sockets, a few a port.
     bound: HashMap<(Protocol, u16), Vec<u32>, Keyed>,
@@ -97,7 +97,7 @@ impl Table {
         let max = max.clamp(1, 1 << 24);
         Table {
             slots: (0..max).map(|_| Slot::default()).collect(),
-            free: (0..max as u32).rev().collect(),
+            generations: Generations::new(max as u32),
             flows: HashMap::with_hasher(Keyed(key)),
             bound: HashMap::with_hasher(Keyed(key)),
             key,
@@ -107,11 +107,11 @@ impl Table {
     }
 
     pub fn id(&self, index: u32) -> SocketId {
-        SocketId { index, generation: self.slots[index as usize].generation }
+        SocketId { index, generation: self.generations.of(index) }
     }
 
     pub fn insert(&mut self, socket: Socket) -> Result<u32> {
-        let index = self.free.pop().ok_or(Error::TooManySockets)?;
+        let index = self.generations.take().ok_or(Error::TooManySockets)?;
         let slot = &mut self.slots[index as usize];
         slot.socket = Some(socket);
         slot.events = Events::default();
@@ -119,12 +119,12 @@ impl Table {
     }
 
     pub fn has_room(&self) -> bool {
-        !self.free.is_empty()
+        !self.generations.is_full()
     }
 
     /// Sockets at present.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.generations.taken()
     }
 
     pub fn remove(&mut self, index: u32) -> Option<Socket> {
@@ -133,19 +133,16 @@ impl Table {
         if let Socket::Stream(stream) = &socket {
             self.past.add(stream.tcp.counters());
         }
-        slot.generation = slot.generation.wrapping_add(1);
         slot.events = Events::default();
-        self.free.push(index);
+        self.generations.give_back(index);
         Some(socket)
     }
 
     pub fn socket(&mut self, id: SocketId) -> Result<&mut Socket> {
-        match self.slots.get_mut(id.index as usize) {
-            Some(slot) if slot.generation == id.generation => {
-                slot.socket.as_mut().ok_or(Error::NoSocket)
-            }
-            _ => Err(Error::NoSocket),
+        if !self.generations.is_current(id.index, id.generation) {
+            return Err(Error::NoSocket);
         }
+        self.slots[id.index as usize].socket.as_mut().ok_or(Error::NoSocket)
     }
 
     pub fn udp(&mut self, id: SocketId) -> Result<&mut UdpState> {

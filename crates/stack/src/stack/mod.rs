@@ -26,6 +26,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Memory, Segment};
 use crate::drops::{Cause, Drops};
+use crate::generations::Generations;
 use crate::machine::{Ends, Flow, Header, Listener, ListenerAction, Settings, Transport, settings};
 use crate::path::Path;
 use crate::path::question::Nonces;
@@ -113,8 +114,7 @@ pub struct Stack {
     clock: Clock,
     config: Config,
     connections: Vec<Option<Box<Connection>>>,
-    generations: Vec<u32>,
-    free: Vec<u32>,
+    generations: Generations,
     table: HashMap<Key, u32>,
     /// To find a peer whose address has changed.
     by_flow: HashMap<Flow, u32>,
@@ -140,8 +140,7 @@ pub struct Stack {
     cookies: u64,
     profile: Option<Profile>,
     last_work: Instant,
-    live: usize,
-    /// Of these in TIME-WAIT.
+    /// Connections in TIME-WAIT.
     in_time_wait: usize,
     /// Where [`Stack::evict`] looks first.
     evict_from: usize,
@@ -168,8 +167,7 @@ impl Stack {
             cursor: Cursor::default(),
             clock,
             connections: Vec::new(),
-            generations: Vec::new(),
-            free: Vec::new(),
+            generations: Generations::default(),
             table: HashMap::new(),
             by_flow: HashMap::new(),
             question: Vec::new(),
@@ -188,7 +186,6 @@ impl Stack {
             cookies: 0,
             profile: None,
             last_work: now,
-            live: 0,
             in_time_wait: 0,
             evict_from: 0,
             watch: Watch::default(),
@@ -230,7 +227,7 @@ impl Stack {
 
     /// Connections that are open or closing.
     pub fn connections(&self) -> usize {
-        self.live
+        self.generations.taken()
     }
 
     /// Begins to measure the time in the three steps.
@@ -324,7 +321,7 @@ impl Stack {
 
     /// Connections that have still something to say or to hear: all but those in TIME-WAIT.
     pub fn active(&self) -> usize {
-        self.live - self.in_time_wait
+        self.generations.taken() - self.in_time_wait
     }
 
     /// Ends the connection at once.
@@ -352,7 +349,7 @@ impl Stack {
     }
 
     fn insert(&mut self, ends: Ends, machine: Transport, handshake: Handshake) -> Result<u32> {
-        if self.live >= self.config.max_connections && !self.evict() {
+        if self.generations.taken() >= self.config.max_connections && !self.evict() {
             return Err(Error::Misuse("too many connections"));
         }
         let sizes = self.settings(ends.remote).sizes();
@@ -373,15 +370,13 @@ impl Stack {
             &memory,
             self.config.level,
         ));
-        let index = self.free.pop().unwrap_or_else(|| {
+        let index = self.generations.take().unwrap_or_else(|| {
             self.connections.push(None);
-            self.generations.push(0);
-            self.connections.len() as u32 - 1
+            self.generations.add()
         });
         self.connections[index as usize] = Some(connection);
         self.table.insert(key(&ends), index);
         self.by_flow.insert(ends.flow, index);
-        self.live += 1;
         Ok(index)
     }
 
@@ -392,18 +387,18 @@ impl Stack {
     }
 
     fn id(&self, index: u32) -> ConnectionId {
-        ConnectionId { index, generation: self.generations[index as usize] }
+        ConnectionId { index, generation: self.generations.of(index) }
     }
 
     pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        if self.generations.get(id.index as usize) != Some(&id.generation) {
+        if !self.generations.is_current(id.index, id.generation) {
             return None;
         }
         self.connections[id.index as usize].as_deref_mut()
     }
 
     fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        if self.generations.get(id.index as usize) != Some(&id.generation) {
+        if !self.generations.is_current(id.index, id.generation) {
             return None;
         }
         self.connections[id.index as usize].as_deref()
@@ -595,9 +590,7 @@ impl Stack {
             }
             self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
             self.timers.cancel(index);
-            self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
-            self.free.push(index);
-            self.live -= 1;
+            self.generations.give_back(index);
             self.in_time_wait -= usize::from(connection.is_waiting);
         }
     }
@@ -614,7 +607,8 @@ impl Stack {
     /// Makes room for a client where there is none, by giving up the handshake with one that has taken
     /// longest: whoever floods pushes out the flood.
     pub(super) fn push_out_handshake(&mut self) {
-        let is_full = self.live >= self.config.max_connections && self.idle().is_none();
+        let is_full =
+            self.generations.taken() >= self.config.max_connections && self.idle().is_none();
         if is_full && let Some(index) = self.slowest_handshake() {
             self.drops.count(Cause::Handshake);
             self.remove(index);

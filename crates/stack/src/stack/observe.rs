@@ -9,6 +9,7 @@ use fusewire_device::capture::feed::{Blocks, Options};
 use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
 
 use super::*;
+use crate::generations;
 use crate::observe::{count, nonzero, segment, tcp};
 
 /// How long whoever asks waits for the stack to be driven.
@@ -136,9 +137,8 @@ impl Source for Seen {
 
     fn trace(&self, name: &str) -> io::Result<Vec<Segment>> {
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such connection");
-        let (index, generation) = name.split_once('.').ok_or_else(unknown)?;
-        let number = |text: &str| text.parse::<u32>().map_err(|_| unknown());
-        let id = ConnectionId { index: number(index)?, generation: number(generation)? };
+        let (index, generation) = generations::parse(name).ok_or_else(unknown)?;
+        let id = ConnectionId { index, generation };
         let (entries, now) = self.ask(move |stack| (stack.trace(id), stack.clock.now()))?;
         Ok(entries.ok_or_else(unknown)?.iter().map(|entry| segment::<Header>(entry, now)).collect())
     }
