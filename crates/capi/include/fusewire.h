@@ -111,7 +111,10 @@ int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
  * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_CONGESTION
  * (an unknown name is ENOENT), TCP_MAXSEG (read only), and TCP_INFO, which is Linux's struct tcp_info up to tcpi_data_segs_out; what is not known is 0.
  * IPPROTO_IP and IPPROTO_IPV6: IP_TOS and IPV6_TCLASS, IP_TTL and IPV6_UNICAST_HOPS, each pair one thing whichever
- * version is spoken; to join and leave groups; the interface in the request is not looked at.
+ * version is spoken. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
+ * MCAST_LEAVE_GROUP), of any but some (IP_BLOCK_SOURCE, IP_UNBLOCK_SOURCE, MCAST_BLOCK_SOURCE, MCAST_UNBLOCK_SOURCE) or of some alone
+ * (IP_ADD_SOURCE_MEMBERSHIP, IP_DROP_SOURCE_MEMBERSHIP, MCAST_JOIN_SOURCE_GROUP, MCAST_LEAVE_SOURCE_GROUP), at most 16 each; the
+ * interface in the request is not looked at, and what is so already may be asked for again.
  * Others are ENOPROTOOPT. */
 int fw_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);

@@ -447,6 +447,31 @@ static void datagrams(void) {
     CHECK(fw_close(fd) == 0);
 }
 
+/* Groups of any source, of some, and of any but some; a bridge that learns of them is stack/tests/ip/kernel.rs's. */
+static void groups(void) {
+    struct group_source_req request;
+    struct ip_mreq_source source;
+    struct sockaddr_in group = at("232.1.2.3", 0), sender = at("10.81.0.1", 0);
+    int fd = fw_socket(AF_INET, SOCK_DGRAM, 0);
+    memset(&request, 0, sizeof request);
+    memcpy(&request.gsr_group, &group, sizeof group);
+    memcpy(&request.gsr_source, &sender, sizeof sender);
+    memset(&source, 0, sizeof source);
+    source.imr_multiaddr = group.sin_addr;
+    source.imr_sourceaddr = sender.sin_addr;
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, MCAST_JOIN_SOURCE_GROUP, &request, sizeof request) == 0);
+    FAILS(fw_setsockopt(fd, IPPROTO_IP, MCAST_BLOCK_SOURCE, &request, sizeof request), EINVAL);
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, &source, sizeof source) == 0);
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, IP_DROP_SOURCE_MEMBERSHIP, &source, sizeof source) == 0);
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, MCAST_JOIN_GROUP, &request, sizeof(struct group_req)) == 0);
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, IP_BLOCK_SOURCE, &source, sizeof source) == 0);
+    FAILS(fw_setsockopt(fd, IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, &source, sizeof source), EINVAL);
+    FAILS(fw_setsockopt(fd, IPPROTO_IP, MCAST_UNBLOCK_SOURCE, &request, sizeof request - 1), EINVAL);
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, MCAST_UNBLOCK_SOURCE, &request, sizeof request) == 0);
+    CHECK(fw_setsockopt(fd, IPPROTO_IP, MCAST_LEAVE_GROUP, &request, sizeof(struct group_req)) == 0);
+    CHECK(fw_close(fd) == 0);
+}
+
 static int waited_on;
 
 static void *closer(void *unused) {
@@ -514,6 +539,9 @@ int main(int argc, char **argv) {
     stream();
     nonblocking_connect();
     datagrams();
+    /* Beside the kernel groups stay its own. */
+    if (strcmp(getenv("FUSEWIRE_ADDRESS"), "kernel") != 0)
+        groups();
     more();
     marks();
     closed_under_a_waiter();

@@ -43,6 +43,8 @@ fusewire_base::causes! {
         DestinationMartian = "destination-martian",
         /// The destination is a group that we are not in.
         DestinationGroup = "destination-group",
+        /// The destination is a group that we are in, but not for this source.
+        SourceUnwanted = "source-unwanted",
         /// IP for one, in a frame for all (RFC 1122, section 3.3.6).
         DestinationBroadcastFrame = "destination-broadcast-frame",
         /// TCP to more than one receiver (RFC 9293, section 3.9.2.3).

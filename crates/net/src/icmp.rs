@@ -3,8 +3,9 @@
 use core::net::IpAddr;
 
 use fusewire_base::{Instant, Seq};
+use fusewire_wire::groups::Protocol;
 use fusewire_wire::ipv6_extension::{Chain, Extension};
-use fusewire_wire::{Error, icmp, icmpv6, ipv4, ipv6, mld, ndp, tcp, udp};
+use fusewire_wire::{Error, icmp, icmpv6, ipv4, ipv6, ndp, tcp, udp};
 
 use crate::counters::Cause;
 use crate::input::{Cast, Datagram, Input, IpInput, PathError, PathErrorKind};
@@ -145,8 +146,8 @@ impl Layer {
             {
                 self.ndp(now, input, bytes)
             }
-            icmpv6::Message::Other { kind: mld::QUERY..=mld::DONE, .. } => {
-                self.mld(now, input, bytes)
+            icmpv6::Message::Other { kind, .. } if Protocol::is_mld(kind) => {
+                self.group_message(now, Protocol::Mld, input, bytes)
             }
             icmpv6::Message::Unreachable { code } => {
                 let kind = match code {

@@ -5,7 +5,8 @@ use core::ops::Range;
 
 use fusewire_base::{Instant, Seq, Sum};
 use fusewire_wire::ethernet::{self, Address, EtherType};
-use fusewire_wire::{icmp, icmpv6, igmp, ipv6_extension as extension, tcp, udp};
+use fusewire_wire::groups::{IGMP, Protocol};
+use fusewire_wire::{icmp, icmpv6, ipv6_extension as extension, tcp, udp};
 
 use crate::config::Link;
 use crate::counters::Cause;
@@ -337,6 +338,12 @@ impl Layer {
         let bytes = frame.get(place).unwrap_or_default();
         match (input.protocol, input.source) {
             (tcp::NUMBER, _) if input.cast != Cast::Unicast => Err(Cause::TcpToGroup),
+            (udp::NUMBER, source)
+                if input.cast == Cast::Multicast
+                    && !self.groups.wants(input.destination, source) =>
+            {
+                Err(Cause::SourceUnwanted)
+            }
             (udp::NUMBER, IpAddr::V4(_)) if self.dhcp.is_some() => {
                 match self.dhcp_input(now, frame, input) {
                     Some(result) => result,
@@ -346,7 +353,7 @@ impl Layer {
             (tcp::NUMBER | udp::NUMBER, _) => Ok(Input::Transport(datagram(input))),
             (icmp::NUMBER, IpAddr::V4(_)) => self.icmp(now, input, bytes),
             (icmpv6::NUMBER, IpAddr::V6(_)) => self.icmpv6(now, input, bytes),
-            (igmp::NUMBER, IpAddr::V4(_)) => self.igmp(now, input, bytes),
+            (IGMP, IpAddr::V4(_)) => self.group_message(now, Protocol::Igmp, input, bytes),
             (extension::NO_NEXT_HEADER, IpAddr::V6(_)) => Ok(Input::Consumed),
             (_, IpAddr::V4(_)) => {
                 let code = icmp::unreachable::PROTOCOL;

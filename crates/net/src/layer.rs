@@ -11,10 +11,11 @@ use crate::addresses::{self, Addresses, Begin, Change, Lifetimes, Origin};
 use crate::config::{Config, Link, Route};
 use crate::counters::{Cause, Counters};
 use crate::dhcp::Dhcp;
-use crate::groups::Groups;
+use crate::groups::{Groups, Listener};
 use crate::identification::Identifications;
 use crate::input::solicited_node;
 use crate::limit::Limiter;
+use crate::membership::MembershipChange;
 use crate::neighbors::{Lookup, Neighbors};
 use crate::outbox::Outbox;
 use crate::output::{MacPair, NoPath, Via, group_mac};
@@ -188,7 +189,10 @@ impl Layer {
             return;
         }
         if let (IpAddr::V6(address), Link::Ethernet(_)) = (cidr.address(), self.config.link) {
-            self.groups.join(now, solicited_node(address).into());
+            let group = solicited_node(address).into();
+            // There is room for one of each address.
+            let listener = Listener::Address(address);
+            let _ = self.groups.change(now, listener, group, MembershipChange::Join);
         }
         let change = self.addresses.add(now, cidr, origin, lifetimes, begin, &mut self.random);
         self.apply(now, change);
@@ -215,7 +219,7 @@ impl Layer {
                 if let (IpAddr::V6(address), Link::Ethernet(_)) =
                     (entry.cidr.address(), self.config.link)
                 {
-                    self.groups.leave(now, solicited_node(address).into());
+                    self.groups.forget(now, Listener::Address(address));
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use fusewire_net::{Config, Identifier, Input, Link};
+use fusewire_net::{Config, Identifier, Input, Link, MembershipChange};
 use fusewire_wire::{icmp, icmpv6};
 use wire::{Craft, Wire, config, mac_address};
 
@@ -60,7 +60,7 @@ fn check(frame: &[u8]) -> &'static str {
             "icmpv6"
         }
         None => {
-            assert_eq!(payload.len() % 8, 0, "IGMP");
+            assert_eq!(payload.len() % 4, 0, "IGMP");
             "igmp"
         }
         other => panic!("what is this? {other:?}"),
@@ -78,7 +78,13 @@ fn everything_that_is_said_is_well_formed() {
     let mut wire = Wire::new(vec![lively, plain]);
     let groups: [IpAddr; 2] = ["239.1.2.3".parse().unwrap(), "ff15::7".parse().unwrap()];
     for group in groups {
-        wire.layers[0].join(wire.now, group);
+        let source = if group.is_ipv4() { "10.0.0.9" } else { "fd00::9" }.parse().unwrap();
+        for change in [MembershipChange::JoinSource(source), MembershipChange::LeaveSource(source)]
+        {
+            wire.layers[0].change_membership(wire.now, 1, group, change).unwrap();
+            wire.settle();
+        }
+        wire.layers[0].change_membership(wire.now, 1, group, MembershipChange::Join).unwrap();
     }
     wire.pass(Duration::from_secs(20));
     for ends in [["10.0.0.2", "10.0.0.1"], ["2001:db8::2", "2001:db8::1"]] {
@@ -105,7 +111,7 @@ fn everything_that_is_said_is_well_formed() {
         wire.settle();
     }
     for group in groups {
-        wire.layers[0].leave(wire.now, group);
+        wire.layers[0].change_membership(wire.now, 1, group, MembershipChange::Leave).unwrap();
     }
     wire.pass(Duration::from_secs(100));
     let mut kinds = std::collections::BTreeMap::new();

@@ -1,5 +1,5 @@
 //! ICMPv6 (RFC 4443). The bodies of neighbour discovery are [`crate::ndp`]'s, those of multicast
-//! listeners [`crate::mld`]'s.
+//! listeners [`crate::groups`]'s.
 
 use fusewire_base::Sum;
 

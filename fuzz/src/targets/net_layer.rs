@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
-use fusewire_net::{Config, Identifier, Input, Layer, Limits, Link, Packet, Payload, Via};
+use fusewire_net::{
+    Config, Identifier, Input, Layer, Limits, Link, MembershipChange, Packet, Payload, Via,
+};
 use fusewire_wire::ethernet::{self, Address, EtherType};
-use fusewire_wire::{dhcp, icmp, icmpv6, igmp, ipv4, ipv6, udp};
+use fusewire_wire::groups::IGMP;
+use fusewire_wire::{dhcp, icmp, icmpv6, ipv4, ipv6, udp};
 
 use crate::Choices;
 
@@ -165,7 +168,7 @@ impl Host {
     /// A packet of any protocol, whose checksums are right.
     fn packet(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
         let Some(via) = self.via(choices) else { return Vec::new() };
-        let protocol = [icmp::NUMBER, icmpv6::NUMBER, igmp::NUMBER, 17, 6, 0, 43, 60, 44, 59]
+        let protocol = [icmp::NUMBER, icmpv6::NUMBER, IGMP, 17, 6, 0, 43, 60, 44, 59]
             [usize::from(choices.u8()) % 10];
         let len = usize::from(choices.u8());
         let mut body = choices.bytes(len).to_vec();
@@ -278,10 +281,20 @@ impl Host {
         let of = |n: u8| -> IpAddr { ADDRESSES[usize::from(n) % 16].parse().unwrap() };
         let (what, which) = (choices.u8(), of(choices.u8()));
         match what % 4 {
-            0 => {
-                self.layer.join(self.now, which);
+            joins @ (0 | 1) => {
+                use MembershipChange::{Block, Join, JoinSource, Leave, LeaveSource, Unblock};
+                let (source, socket) = (of(what >> 4), u32::from(what >> 7));
+                let change = match (joins, what >> 2 & 3) {
+                    (0, 1) => JoinSource(source),
+                    (0, 2) => Block(source),
+                    (0, _) => Join,
+                    (_, 1) => LeaveSource(source),
+                    (_, 2) => Unblock(source),
+                    _ => Leave,
+                };
+                let changed = self.layer.change_membership(self.now, socket, which, change);
+                assert!(which.is_multicast() || changed.is_err());
             }
-            1 => self.layer.leave(self.now, which),
             2 => self.layer.remove_address(self.now, which),
             _ => {
                 if !which.is_multicast() && !which.is_unspecified() {
@@ -362,7 +375,7 @@ fn seal(via: &Via, protocol: u8, body: &mut [u8]) {
         return;
     }
     let sum = match (protocol, via.source) {
-        (icmp::NUMBER | igmp::NUMBER, _) => Sum::ZERO,
+        (icmp::NUMBER | IGMP, _) => Sum::ZERO,
         (icmpv6::NUMBER, IpAddr::V6(_)) => via.pseudo_header_sum(protocol, body.len()),
         _ => return,
     };

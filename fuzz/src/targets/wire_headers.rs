@@ -1,7 +1,7 @@
 //! The parsers of `wire`: what parses is emitted and parses again as the same.
 use fusewire_base::Sum;
 use fusewire_wire::{
-    arp, dhcp, ethernet, icmp, icmpv6, igmp, ipv4, ipv6, ipv6_extension, mld, ndp, tcp, udp,
+    arp, dhcp, ethernet, groups, icmp, icmpv6, ipv4, ipv6, ipv6_extension, ndp, tcp, udp,
 };
 
 /// Runs one input.
@@ -81,17 +81,28 @@ fn link_messages(data: &[u8]) {
 }
 
 fn group_messages(data: &[u8]) {
-    let mut sealed = data.to_vec();
-    if sealed.len() >= igmp::HEADER_LEN {
-        icmpv6::emit_checksum(Sum::ZERO, &mut sealed);
-        if let Ok(igmp::Message::Report(group)) = igmp::Message::parse(&sealed) {
-            let mut out = [0; igmp::HEADER_LEN];
-            igmp::emit_report(igmp::Version::V2, group, &mut out);
-            assert_eq!(igmp::Message::parse(&out), Ok(igmp::Message::Report(group)));
+    use groups::{Message, Protocol, Version};
+    for protocol in [Protocol::Igmp, Protocol::Mld] {
+        let mut sealed = data.to_vec();
+        if sealed.len() >= protocol.header_len() && protocol == Protocol::Igmp {
+            icmpv6::emit_checksum(Sum::ZERO, &mut sealed);
         }
-    }
-    if let Ok(mld::Message::Query(query)) = mld::Message::parse(data) {
-        assert!(query.max_response.as_secs() <= 8387 && query.robustness <= 7);
+        match protocol.parse(&sealed) {
+            Ok(Message::Report(group)) => {
+                let mut out = [0; 24];
+                let len = groups::emit_report(Version::V2, group, &mut out);
+                assert_eq!(protocol.parse(&out[..len]), Ok(Message::Report(group)));
+            }
+            Ok(Message::Query(query)) => {
+                assert!(query.max_response.as_secs() <= 8387 && query.robustness <= 7);
+                let sources: Vec<_> = query.sources.iter().collect();
+                let mut out = vec![0; data.len() + 4];
+                let len = groups::emit_query(query.version, query.group, 1, &sources, &mut out);
+                let Ok(Message::Query(again)) = protocol.parse(&out[..len]) else { panic!() };
+                assert_eq!((again.group, again.sources), (query.group, query.sources));
+            }
+            _ => {}
+        }
     }
 }
 

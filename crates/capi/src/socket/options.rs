@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fusewire_stack::Congestion;
+use fusewire_stack::ip::net::MembershipChange;
 use fusewire_stack::ip::{Info, KeepAlive, Marking, State as TcpState, TcpConfig};
 
 use super::{Flags, Kind, Socket, State};
+use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
 
 /// What is set.
@@ -143,16 +145,54 @@ impl Field {
     }
 }
 
-/// The group of `struct ip_mreq` or `struct ipv6_mreq`, whose first member it is.
-fn group(level: i32, value: &[u8]) -> Result<IpAddr> {
-    let invalid = Errno(libc::EINVAL);
-    Ok(if level == libc::IPPROTO_IP {
-        let bytes: &[u8; 4] = value.get(..8).and_then(|v| v.first_chunk()).ok_or(invalid)?;
-        Ipv4Addr::from(*bytes).into()
-    } else {
-        let bytes: &[u8; 16] = value.get(..20).and_then(|v| v.first_chunk()).ok_or(invalid)?;
-        Ipv6Addr::from(*bytes).into()
-    })
+/// The group that an option names, and how its membership is to change: of `struct ip_mreq`, `ipv6_mreq` and
+/// `ip_mreq_source`, and of `group_req` and `group_source_req` (RFC 3678), which hold any version's addresses.
+fn membership(level: i32, name: i32, value: &[u8]) -> Result<(IpAddr, MembershipChange)> {
+    use MembershipChange::{Block, Join, JoinSource, Leave, LeaveSource, Unblock};
+    let of_any_version = (libc::MCAST_JOIN_GROUP..=libc::MCAST_LEAVE_SOURCE_GROUP).contains(&name);
+    let ((group_at, group_len), (source_at, source_len)) = match (of_any_version, level) {
+        (true, _) => ((8, 128), (136, 128)),
+        (_, libc::IPPROTO_IP) => ((0, 8), (8, 4)),
+        _ => ((0, 20), (0, 0)),
+    };
+    let address = |at: usize, len: usize| -> Result<IpAddr> {
+        let invalid = Errno(libc::EINVAL);
+        let bytes = value.get(at..at + len).ok_or(invalid)?;
+        if of_any_version {
+            let family = Family::of(u16::from_ne_bytes([bytes[0], bytes[1]]).into())?;
+            return match family.parse(bytes)? {
+                Named::Somebody(addr) => Ok(addr.ip()),
+                Named::Nobody => Err(invalid),
+            };
+        }
+        Ok(if level == libc::IPPROTO_IP {
+            Ipv4Addr::from(*bytes.first_chunk::<4>().ok_or(invalid)?).into()
+        } else {
+            Ipv6Addr::from(*bytes.first_chunk::<16>().ok_or(invalid)?).into()
+        })
+    };
+    let source = || address(source_at, source_len);
+    let change = match (level, name) {
+        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP)
+        | (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP)
+        | (_, libc::MCAST_JOIN_GROUP) => Join,
+        (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP)
+        | (libc::IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP)
+        | (_, libc::MCAST_LEAVE_GROUP) => Leave,
+        (libc::IPPROTO_IP, libc::IP_ADD_SOURCE_MEMBERSHIP) | (_, libc::MCAST_JOIN_SOURCE_GROUP) => {
+            JoinSource(source()?)
+        }
+        (libc::IPPROTO_IP, libc::IP_DROP_SOURCE_MEMBERSHIP)
+        | (_, libc::MCAST_LEAVE_SOURCE_GROUP) => LeaveSource(source()?),
+        (libc::IPPROTO_IP, libc::IP_BLOCK_SOURCE) | (_, libc::MCAST_BLOCK_SOURCE) => {
+            Block(source()?)
+        }
+        (libc::IPPROTO_IP, libc::IP_UNBLOCK_SOURCE) | (_, libc::MCAST_UNBLOCK_SOURCE) => {
+            Unblock(source()?)
+        }
+        _ => return Err(Errno(libc::ENOPROTOOPT)),
+    };
+    Ok((address(group_at, group_len)?, change))
 }
 
 impl Socket {
@@ -271,23 +311,16 @@ impl Socket {
         if let Some(field) = Field::of(level, name) {
             return self.set_marking(field, value);
         }
-        let join = match (level, name) {
-            (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP) => true,
-            (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP) => false,
-            (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP) => true,
-            (libc::IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP) => false,
-            // An IPv6 socket that is bound to no address takes IPv4 too, always.
-            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if int(value)? == 0 => return Ok(()),
-            _ => return Err(Errno(libc::ENOPROTOOPT)),
-        };
-        let group = group(level, value)?;
+        // An IPv6 socket that is bound to no address takes IPv4 too, always.
+        if (level, name) == (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) && int(value)? == 0 {
+            return Ok(());
+        }
+        let (group, change) = membership(level, name, value)?;
         if !group.is_multicast() {
             return Err(Errno(libc::EINVAL));
         }
         let id = self.datagram()?;
-        self.with_stack(|stack, now| {
-            if join { stack.udp_join(now, id, group) } else { stack.udp_leave(now, id, group) }
-        })
+        self.with_stack(|stack, now| stack.udp_change_membership(now, id, group, change))
     }
 
     /// The value of an option.
@@ -492,12 +525,30 @@ mod tests {
 
     #[test]
     fn groups_are_read_from_whole_requests_only() {
-        let request = [224, 0, 0, 251, 0, 0, 0, 0];
-        assert_eq!(group(libc::IPPROTO_IP, &request), Ok([224, 0, 0, 251].into()));
-        for len in 0..8 {
-            assert_eq!(group(libc::IPPROTO_IP, &request[..len]), Err(Errno(libc::EINVAL)));
+        const EINVAL: Result<(IpAddr, MembershipChange)> = Err(Errno(libc::EINVAL));
+        let (group, source): (IpAddr, IpAddr) = ([232, 0, 0, 251].into(), [10, 0, 0, 9].into());
+        let mut sockaddrs = vec![0; 264];
+        for (at, addr) in [(8, group), (136, source)] {
+            let addr = Family::V4.emit((addr, 0).into());
+            sockaddrs[at..at + addr.len()].copy_from_slice(&addr);
         }
-        assert_eq!(group(libc::IPPROTO_IPV6, &request), Err(Errno(libc::EINVAL)));
+        let mreq = [232, 0, 0, 251, 0, 0, 0, 0, 10, 0, 0, 9];
+        let named = MembershipChange::JoinSource(source);
+        for (level, name, request, change) in [
+            (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &mreq[..8], MembershipChange::Join),
+            (libc::IPPROTO_IP, libc::IP_ADD_SOURCE_MEMBERSHIP, &mreq[..], named),
+            (libc::IPPROTO_IP, libc::MCAST_LEAVE_GROUP, &sockaddrs[..136], MembershipChange::Leave),
+            (libc::IPPROTO_IPV6, libc::MCAST_JOIN_SOURCE_GROUP, &sockaddrs[..], named),
+        ] {
+            assert_eq!(membership(level, name, request), Ok((group, change)));
+            for len in 0..request.len() {
+                assert_eq!(membership(level, name, &request[..len]), EINVAL, "{len}");
+            }
+        }
+        let short = membership(libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &mreq);
+        assert_eq!(short, EINVAL);
+        let unknown = membership(libc::IPPROTO_IPV6, libc::IP_ADD_SOURCE_MEMBERSHIP, &mreq);
+        assert_eq!(unknown, Err(Errno(libc::ENOPROTOOPT)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use fusewire_base::Instant;
 use fusewire_kernels::stage::AnyStage;
+use fusewire_net::MembershipChange;
 
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
@@ -47,7 +48,6 @@ impl Stack {
         let state = UdpState {
             local,
             remote: None,
-            groups: Vec::new(),
             queue: Queue::new(core.config.udp_queue_bytes, core.config.udp_queue_entries),
             error: None,
             overflow: 0,
@@ -188,38 +188,24 @@ impl Stack {
         self.core.table.udp(id).ok()?.carried.as_mut()?.pop_front()
     }
 
-    /// Takes what is sent to `group` too.
+    /// Changes from whom the socket takes what is sent to `group`.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it is no group, or there is no room for another.
-    pub fn udp_join(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
+    /// [`Error::Misuse`] when it is no group, when sources are to be named of one that was joined for any, or the other
+    /// way round, or when there is no room for another group, or for more sources.
+    pub fn udp_change_membership(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        group: IpAddr,
+        change: MembershipChange,
+    ) -> Result<()> {
         if self.is_coexisting() {
             return Err(Error::Misuse("groups stay the kernel's on its own addresses"));
         }
-        let udp = self.core.table.udp(id)?;
-        if udp.groups.contains(&group) {
-            return Ok(());
-        }
-        udp.groups.push(group);
+        self.core.table.udp(id)?;
         self.core.layer_speaks = true;
-        if !self.core.layer.join(now, group) {
-            self.core.table.udp(id)?.groups.pop();
-            return Err(Error::Misuse("no group, or one too many"));
-        }
-        Ok(())
-    }
-
-    /// Undoes [`Stack::udp_join`].
-    ///
-    /// # Errors
-    /// [`Error::NoSocket`].
-    pub fn udp_leave(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
-        let groups = &mut self.core.table.udp(id)?.groups;
-        if let Some(at) = groups.iter().position(|known| *known == group) {
-            groups.swap_remove(at);
-            self.core.layer_speaks = true;
-            self.core.layer.leave(now, group);
-        }
-        Ok(())
+        let changed = self.core.layer.change_membership(now, id.index, group, change);
+        changed.map_err(Error::Misuse)
     }
 }

@@ -296,15 +296,15 @@ impl Core {
 
     /// Broadcast and multicast: every socket that wants it.
     fn udp_deliver_to_all(&mut self, port: u16, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
-        let to = incoming.messages.to;
+        let Messages { to, from, .. } = incoming.messages;
         let mut delivered = false;
         for at in 0..self.table.bound(Protocol::Udp, port).len() {
             let index = self.table.bound(Protocol::Udp, port)[at];
             let wants = self.table.udp_at(index).is_some_and(|udp| {
-                let member = !to.is_multicast() || udp.groups.contains(&to);
+                let listens = !to.is_multicast() || self.layer.is_listening(index, to, from.ip());
                 let bound = udp.local.ip().is_unspecified() || udp.local.ip() == to;
-                let peer = udp.remote.is_none_or(|remote| remote == incoming.messages.from);
-                member && peer && (bound || !to.is_multicast()) && udp.carried.is_none()
+                let peer = udp.remote.is_none_or(|remote| remote == from);
+                listens && peer && (bound || !to.is_multicast()) && udp.carried.is_none()
             });
             if wants {
                 delivered = true;

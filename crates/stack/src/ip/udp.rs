@@ -300,8 +300,6 @@ pub struct UdpState {
     pub local: SocketAddr,
     /// The only peer, when connected.
     pub remote: Option<SocketAddr>,
-    /// Groups that it has joined.
-    pub groups: Vec<IpAddr>,
     pub queue: Queue,
     /// What ICMP said.
     pub error: Option<Error>,

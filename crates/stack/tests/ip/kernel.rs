@@ -1,7 +1,7 @@
 //! Against the kernel, over TAP, in a network namespace.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use fusewire_device::interface::Interface;
@@ -10,6 +10,7 @@ use fusewire_device::interface::tap::{Config as TapConfig, Tap};
 use fusewire_device::interface::xdp::{self, Xdp};
 use fusewire_stack::Cause;
 use fusewire_stack::ip::net::Cidr;
+use fusewire_stack::ip::net::MembershipChange::{Block, Join, JoinSource, Leave, LeaveSource};
 use fusewire_stack::ip::{Bytes, Host, HostConfig, Stack};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 
@@ -294,4 +295,82 @@ fn lends(host: &Host) {
         }
     });
     assert_eq!(host.counters().drops.of(Cause::Checksum), 0);
+}
+
+/// What the bridge knows of a group, when `is_so` of it, which must come to be.
+fn snooped(group: &str, is_so: impl Fn(&str) -> bool) {
+    let mut all = String::new();
+    for _ in 0..100 {
+        all = sh("bridge -d mdb show dev fwbr");
+        let of = |line: &&str| line.contains(&format!("grp {group} ")) && !line.contains(" src ");
+        if is_so(all.lines().find(of).unwrap_or_default()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{group}: {all}");
+}
+
+#[test]
+fn a_bridge_that_snoops_learns_which_sources_are_wanted() {
+    in_namespace(
+        "kernel::a_bridge_that_snoops_learns_which_sources_are_wanted",
+        Need::Tap,
+        "",
+        || {
+            // A querier of the kernel's, of IGMPv3 and MLDv2, that asks at once about what is left.
+            sh("ip link add fwbr type bridge mcast_snooping 1 mcast_querier 1 mcast_igmp_version 3 \
+            mcast_mld_version 2 mcast_last_member_interval 20
+            ip link set fwbr up
+            ip addr add 10.78.0.1/24 dev fwbr; ip addr add 10.78.0.3/24 dev fwbr
+            ip addr add fd78::1/64 dev fwbr nodad; ip addr add fd78::3/64 dev fwbr nodad
+            ip route add 232.0.0.0/8 dev fwbr");
+            let tap = TapConfig { name: "fwip%d".into(), ..TapConfig::default() };
+            let tap = Tap::open(&tap).unwrap();
+            sh(&format!("ip link set {} master fwbr", tap.name()));
+            let mut net = Stack::net_config(&tap as &dyn Interface);
+            net.addresses =
+                ["10.78.0.2/24", "fd78::2/64", "fe80::2/64"].map(|a| a.parse().unwrap()).into();
+            net.duplicate_detection = false;
+            let host = Host::new(Box::new(tap), net, HostConfig::default()).unwrap();
+            for (group, one, other) in
+                [("232.1.2.3", "10.78.0.1", "10.78.0.3"), ("ff35::77", "fd78::1", "fd78::3")]
+            {
+                let [to, from, not_from] =
+                    [group, one, other].map(|a| a.parse::<IpAddr>().unwrap());
+                let sockets = [(); 2].map(|()| host.udp_bind((to, 7).into()).unwrap());
+                let [first, second] = &sockets;
+                let names = |line: &str, one: &str| line.contains(&format!("{one}/"));
+                first.change_membership(to, JoinSource(from)).unwrap();
+                first.change_membership(to, JoinSource(not_from)).unwrap();
+                let include = |line: &str| line.contains("filter_mode include");
+                snooped(group, |line| include(line) && names(line, one) && names(line, other));
+                // The bridge asks whether the other is wanted still, which nobody says.
+                first.change_membership(to, LeaveSource(not_from)).unwrap();
+                snooped(group, |line| include(line) && names(line, one) && !names(line, other));
+                second.change_membership(to, Join).unwrap();
+                second.change_membership(to, Block(from)).unwrap();
+                snooped(group, |line| line.contains("filter_mode exclude") && !names(line, other));
+                // The interface wants both; each socket hears its own.
+                for socket in &sockets {
+                    socket.set_timeout(Some(SECONDS));
+                }
+                for source in [other, one, other] {
+                    let kernel = UdpSocket::bind((source.parse::<IpAddr>().unwrap(), 0)).unwrap();
+                    kernel.send_to(source.as_bytes(), (to, 7)).unwrap();
+                }
+                let mut out = [0; 64];
+                assert_eq!(first.recv_from(&mut out).unwrap().from.ip(), from);
+                for _ in 0..2 {
+                    assert_eq!(second.recv_from(&mut out).unwrap().from.ip(), not_from);
+                }
+                first.set_timeout(Some(Duration::from_millis(10)));
+                assert!(first.recv_from(&mut out).is_err(), "what else?");
+                first.change_membership(to, Leave).unwrap();
+                snooped(group, |line| line.contains("filter_mode exclude") && names(line, one));
+                drop(sockets);
+                snooped(group, str::is_empty);
+            }
+        },
+    );
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fusewire_kernels::stage::AnyStage;
+use fusewire_net::MembershipChange;
 
 use super::inner::{Attempt, Inner};
 use super::{Host, Interest};
@@ -54,21 +55,12 @@ impl UdpSocket {
         Ok(self.host.look(|stack| stack.udp_connect(self.id, Some(remote)))?)
     }
 
-    /// Takes what is sent to `group` too.
+    /// Changes from whom it takes what is sent to `group`.
     ///
     /// # Errors
-    /// As [`Stack::udp_join`].
-    pub fn join(&self, group: IpAddr) -> io::Result<()> {
-        self.host.with(|stack, now| stack.udp_join(now, self.id, group))??;
-        Ok(())
-    }
-
-    /// Undoes [`UdpSocket::join`].
-    ///
-    /// # Errors
-    /// The socket is gone.
-    pub fn leave(&self, group: IpAddr) -> io::Result<()> {
-        self.host.with(|stack, now| stack.udp_leave(now, self.id, group))??;
+    /// As [`Stack::udp_change_membership`].
+    pub fn change_membership(&self, group: IpAddr, change: MembershipChange) -> io::Result<()> {
+        self.host.with(|stack, now| stack.udp_change_membership(now, self.id, group, change))??;
         Ok(())
     }
 

@@ -459,9 +459,7 @@ impl Stack {
             Socket::Udp(udp) => {
                 let port = udp.local.port();
                 self.core.layer_speaks = true;
-                for group in std::mem::take(&mut udp.groups) {
-                    self.core.layer.leave(now, group);
-                }
+                self.core.layer.leave_groups(now, id.index);
                 self.core.table.unbind(Protocol::Udp, port, id.index);
                 self.core.table.remove(id.index);
                 self.core.free_port(Protocol::Udp, port);
