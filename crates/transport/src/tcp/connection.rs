@@ -269,6 +269,12 @@ impl Connection {
         c
     }
 
+    /// The SYN-ACK was sent again when its timer fired.
+    pub(super) fn handshake_timed_out(&mut self, now: Instant) {
+        self.forget_handshake_time(now);
+        self.rtt.back_off();
+    }
+
     /// The SYN-ACK was sent more than once, or nobody knows when: its acknowledgement is no sample.
     pub(super) fn forget_handshake_time(&mut self, now: Instant) {
         self.send.queue.mark_resent(0, now);

@@ -204,7 +204,7 @@ impl Listener {
             let start = self.start(tuple, entry.iss);
             let mut c = Connection::accept(&self.cfg, ports, start, &entry.offer, entry.began);
             if entry.transmissions > 1 {
-                c.forget_handshake_time(now);
+                c.handshake_timed_out(now);
             }
             return ListenerAction::Accept(Box::new(c));
         }

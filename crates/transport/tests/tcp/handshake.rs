@@ -4,7 +4,7 @@ use crate::pair::{End, ISS_A, ISS_B, Packet, Pair, start};
 use core::time::Duration;
 use fusewire_base::Seq;
 use fusewire_transport::machine::{Event, ResetCause, TransmitKind};
-use fusewire_transport::tcp::{Config, Connection, State};
+use fusewire_transport::tcp::{Config, Connection, ListenerAction, State};
 use fusewire_wire::tcp::{Flags, Header};
 
 #[test]
@@ -142,7 +142,6 @@ fn a_lost_syn_or_syn_ack_or_ack_is_survived() {
                     b.take(now, &p);
                     continue;
                 }
-                use fusewire_transport::tcp::ListenerAction;
                 match l.handle_segment(now, &tuple, &p.header, p.len()) {
                     ListenerAction::SynAck(h) => {
                         sent += 1;
@@ -165,6 +164,41 @@ fn a_lost_syn_or_syn_ack_or_ack_is_survived() {
         }
         assert_eq!(pair.a.tcp.state(), State::Established, "lost {lost}");
         assert_eq!(b.expect("accepted").tcp.state(), State::Established, "lost {lost}");
+    }
+}
+
+#[test]
+fn after_a_timeout_of_the_handshake_data_begins_with_three_seconds() {
+    // RFC 6298, (5.7). Without SACK no probe comes before the timeout.
+    let cfg = Config { sack: false, ..Config::default() };
+    for syn_ack_is_lost in [false, true] {
+        let mut pair = Pair::closed(&cfg, &cfg);
+        let mut l = crate::listener::listener(&cfg, 4);
+        let tuple = crate::listener::tuple(1);
+        let mut syn = pair.a.output(pair.now).remove(0);
+        if !syn_ack_is_lost {
+            pair.now = pair.a.tcp.poll_timeout().expect("the SYN's");
+            pair.a.tcp.handle_timeout(pair.now);
+            syn = pair.a.output(pair.now).remove(0);
+        }
+        let action = l.handle_segment(pair.now, &tuple, &syn.header, 0);
+        let ListenerAction::SynAck(mut syn_ack) = action else { panic!("{action:?}") };
+        if syn_ack_is_lost {
+            pair.now = l.poll_timeout().expect("the SYN-ACK's");
+            syn_ack = l.poll_transmit(pair.now).expect("a second").1;
+        }
+        pair.a.take(pair.now, &plain(syn_ack));
+        let ack = pair.a.output(pair.now).remove(0);
+        let action = l.handle_segment(pair.now, &tuple, &ack.header, 0);
+        let ListenerAction::Accept(accepted) = action else { panic!("{action:?}") };
+        let mut b = End::new(*accepted);
+        b.take(pair.now, &ack);
+        let timed_out = if syn_ack_is_lost { &mut b } else { &mut pair.a };
+        timed_out.send(1000);
+        assert_eq!(timed_out.output(pair.now).len(), 1);
+        assert_eq!(timed_out.tcp.info().rto, Duration::from_secs(3));
+        let again = timed_out.tcp.poll_timeout();
+        assert_eq!(again, Some(pair.now + Duration::from_secs(3)), "{syn_ack_is_lost}");
     }
 }
 
