@@ -4,8 +4,9 @@ use core::net::IpAddr;
 
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::groups::Protocol;
+use fusewire_wire::icmp::{self, Message};
 use fusewire_wire::ipv6_extension::{Chain, Extension};
-use fusewire_wire::{Error, icmp, icmpv6, ipv4, ipv6, ndp, tcp, udp};
+use fusewire_wire::{Error, icmpv6, ipv4, ipv6, ndp, tcp, udp};
 
 use crate::counters::Cause;
 use crate::input::{Cast, Datagram, Input, IpInput, PathError, PathErrorKind};
@@ -78,98 +79,51 @@ impl Quoted<'_> {
 }
 
 impl Layer {
+    /// A message of ICMP or ICMPv6.
     pub(crate) fn icmp(
         &mut self,
         now: Instant,
         input: &IpInput,
         bytes: &[u8],
     ) -> Result<Input, Cause> {
-        let message = icmp::Message::parse(bytes).map_err(|error| match error {
+        let is_v6 = input.source.is_ipv6();
+        let pseudo_header = is_v6.then(|| input.pseudo_header());
+        let message = Message::parse(pseudo_header, bytes).map_err(|error| match error {
             Error::Checksum { .. } => Cause::IcmpChecksum,
             _ => Cause::IcmpMalformed,
         })?;
-        match message {
-            icmp::Message::EchoRequest { id, seq } => {
-                if input.cast != Cast::Unicast {
-                    return Err(Cause::IcmpBroadcast);
-                }
-                let Some(out) = self.echo(now, input, bytes)? else { return Ok(Input::Consumed) };
-                icmp::Message::EchoReply { id, seq }.emit(out);
-                Ok(Input::Consumed)
-            }
-            icmp::Message::Unreachable { code, next_hop_mtu } => {
-                let verdict = match code {
-                    icmp::unreachable::FRAGMENTATION_NEEDED => Verdict::TooBig(next_hop_mtu.into()),
-                    icmp::unreachable::PROTOCOL | icmp::unreachable::PORT => {
-                        Verdict::Plain(PathErrorKind::Refused)
-                    }
-                    _ => Verdict::Plain(PathErrorKind::Unreachable(code)),
-                };
-                self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
-            }
-            icmp::Message::TimeExceeded { .. } => {
-                let verdict = Verdict::Plain(PathErrorKind::TimeExceeded);
-                self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
-            }
-            icmp::Message::ParameterProblem { .. } => {
-                let verdict = Verdict::Plain(PathErrorKind::ParameterProblem);
-                self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
-            }
-            // Redirects can be forged too easily; source quench is dead (RFC 6633); the rest is for others.
-            _ => Err(Cause::IcmpIgnored),
-        }
-    }
-
-    pub(crate) fn icmpv6(
-        &mut self,
-        now: Instant,
-        input: &IpInput,
-        bytes: &[u8],
-    ) -> Result<Input, Cause> {
-        let pseudo_header = input.pseudo_header();
-        let message =
-            icmpv6::Message::parse(pseudo_header, bytes).map_err(|error| match error {
-                Error::Checksum { .. } => Cause::IcmpChecksum,
-                _ => Cause::IcmpMalformed,
-            })?;
-        match message {
-            icmpv6::Message::EchoRequest { id, seq } => {
+        let verdict = match message {
+            Message::EchoRequest { id, seq } => {
                 if input.cast != Cast::Unicast || input.source.is_unspecified() {
                     return Err(Cause::IcmpBroadcast);
                 }
                 let Some(out) = self.echo(now, input, bytes)? else { return Ok(Input::Consumed) };
-                icmpv6::Message::EchoReply { id, seq }.emit(pseudo_header, out);
-                Ok(Input::Consumed)
+                Message::EchoReply { id, seq }.emit(pseudo_header, out);
+                return Ok(Input::Consumed);
             }
-            icmpv6::Message::Other { kind, .. }
-                if (ndp::ROUTER_SOLICITATION..=ndp::REDIRECT).contains(&kind) =>
-            {
-                self.ndp(now, input, bytes)
-            }
-            icmpv6::Message::Other { kind, .. } if Protocol::is_mld(kind) => {
-                self.group_message(now, Protocol::Mld, input, bytes)
-            }
-            icmpv6::Message::Unreachable { code } => {
-                let kind = match code {
-                    icmpv6::unreachable::PORT => PathErrorKind::Refused,
-                    _ => PathErrorKind::Unreachable(code),
+            Message::Unreachable { code } => {
+                let is_refused = match is_v6 {
+                    false => [icmp::unreachable::PROTOCOL, icmp::unreachable::PORT].contains(&code),
+                    true => code == icmpv6::unreachable::PORT,
                 };
-                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], Verdict::Plain(kind))
+                Verdict::Plain(match is_refused {
+                    true => PathErrorKind::Refused,
+                    false => PathErrorKind::Unreachable(code),
+                })
             }
-            icmpv6::Message::TooBig { mtu } => {
-                let verdict = Verdict::TooBig(mtu as usize);
-                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], verdict)
+            Message::TooBig { mtu } => Verdict::TooBig(mtu as usize),
+            Message::TimeExceeded { .. } => Verdict::Plain(PathErrorKind::TimeExceeded),
+            Message::ParameterProblem { .. } => Verdict::Plain(PathErrorKind::ParameterProblem),
+            Message::Other { kind: ndp::ROUTER_SOLICITATION..=ndp::REDIRECT, .. } if is_v6 => {
+                return self.ndp(now, input, bytes);
             }
-            icmpv6::Message::TimeExceeded { .. } => {
-                let verdict = Verdict::Plain(PathErrorKind::TimeExceeded);
-                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], verdict)
+            Message::Other { kind, .. } if is_v6 && Protocol::is_mld(kind) => {
+                return self.group_message(now, Protocol::Mld, input, bytes);
             }
-            icmpv6::Message::ParameterProblem { .. } => {
-                let verdict = Verdict::Plain(PathErrorKind::ParameterProblem);
-                self.path_error(input, &bytes[icmpv6::HEADER_LEN..], verdict)
-            }
-            _ => Err(Cause::IcmpIgnored),
-        }
+            // Redirects can be forged too easily; source quench is dead (RFC 6633); the rest is for others.
+            _ => return Err(Cause::IcmpIgnored),
+        };
+        self.path_error(input, &bytes[icmp::HEADER_LEN..], verdict)
     }
 
     /// An error about the packet that `quoted` is the beginning of.

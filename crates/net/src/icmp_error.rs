@@ -4,7 +4,8 @@
 use core::net::IpAddr;
 
 use fusewire_base::Instant;
-use fusewire_wire::{icmp, icmpv6, ipv4, ipv6, ndp};
+use fusewire_wire::icmp::{self, Message};
+use fusewire_wire::{icmpv6, ipv4, ipv6, ndp};
 
 use crate::counters::Cause;
 use crate::input::{Arrival, Cast, Datagram, IpInput, Payload};
@@ -17,13 +18,6 @@ use crate::reassembly::Expired;
 const MAX_V4: usize = 576;
 /// Longest error with its header over IPv6 (RFC 4443, section 2.4 (c)).
 const MAX_V6: usize = 1280;
-
-/// An error, of either version.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Report {
-    V4(icmp::Message),
-    V6(icmpv6::Message),
-}
 
 /// The packet that an error is about.
 struct About<'a> {
@@ -47,14 +41,9 @@ impl Layer {
         frame: &[u8],
         datagram: &Datagram,
     ) -> bool {
-        let report = match datagram.source {
-            IpAddr::V4(_) => {
-                let code = icmp::unreachable::PORT;
-                Report::V4(icmp::Message::Unreachable { code, next_hop_mtu: 0 })
-            }
-            IpAddr::V6(_) => {
-                Report::V6(icmpv6::Message::Unreachable { code: icmpv6::unreachable::PORT })
-            }
+        let code = match datagram.source {
+            IpAddr::V4(_) => icmp::unreachable::PORT,
+            IpAddr::V6(_) => icmpv6::unreachable::PORT,
         };
         let memory = core::mem::take(self.reassembly.memory());
         let quote = match datagram.payload {
@@ -71,14 +60,14 @@ impl Layer {
                 first: 0,
                 quote: quote.unwrap_or_default(),
             },
-            report,
+            Message::Unreachable { code },
         );
         *self.reassembly.memory() = memory;
         sent
     }
 
     /// Queues an error about the packet `input` in `frame`, if one may be sent.
-    pub(crate) fn report(&mut self, now: Instant, frame: &[u8], input: &IpInput, report: Report) {
+    pub(crate) fn report(&mut self, now: Instant, frame: &[u8], input: &IpInput, report: Message) {
         let place = input.payload.in_frame().unwrap_or_default();
         let about = About {
             source: input.source,
@@ -91,7 +80,7 @@ impl Layer {
         self.report_about(now, &about, report);
     }
 
-    fn report_about(&mut self, now: Instant, about: &About<'_>, report: Report) -> bool {
+    fn report_about(&mut self, now: Instant, about: &About<'_>, report: Message) -> bool {
         if !self.config.responds {
             return false;
         }
@@ -100,15 +89,17 @@ impl Layer {
         false
     }
 
-    fn try_report(&mut self, now: Instant, about: &About<'_>, report: Report) -> Result<(), Cause> {
+    fn try_report(
+        &mut self,
+        now: Instant,
+        about: &About<'_>,
+        report: Message,
+    ) -> Result<(), Cause> {
         // An option that wants it is reported to a group's sender too (RFC 4443, section 2.4 (e.3)).
         let to_group = about.cast != Cast::Unicast
             && !matches!(
                 report,
-                Report::V6(icmpv6::Message::ParameterProblem {
-                    code: icmpv6::parameter_problem::OPTION,
-                    ..
-                })
+                Message::ParameterProblem { code: icmpv6::parameter_problem::OPTION, .. }
             );
         let error = match about.protocol {
             icmp::NUMBER => icmp::is_error_type(about.first),
@@ -125,12 +116,12 @@ impl Layer {
             Cast::Unicast => about.destination,
             _ => self.addresses.source_for(about.source).ok_or(Cause::AnswerUnreachable)?,
         };
-        let (protocol, header_len, most) = match report {
-            Report::V4(_) => (icmp::NUMBER, icmp::HEADER_LEN, MAX_V4 - ipv4::MIN_HEADER_LEN),
-            Report::V6(_) => (icmpv6::NUMBER, icmpv6::HEADER_LEN, MAX_V6 - ipv6::HEADER_LEN),
+        let (protocol, most) = match about.source {
+            IpAddr::V4(_) => (icmp::NUMBER, MAX_V4 - ipv4::MIN_HEADER_LEN),
+            IpAddr::V6(_) => (icmpv6::NUMBER, MAX_V6 - ipv6::HEADER_LEN),
         };
-        let quote = &about.quote[..about.quote.len().min(most - header_len)];
-        let len = header_len + quote.len();
+        let quote = &about.quote[..about.quote.len().min(most - icmp::HEADER_LEN)];
+        let len = icmp::HEADER_LEN + quote.len();
         let answer = IpAnswer {
             source,
             destination: about.source,
@@ -141,13 +132,10 @@ impl Layer {
         };
         let out = self.outbox.push(now, Kind::Ip(answer, None), len);
         let out = out.ok_or(Cause::AnswerNoRoom)?;
-        out[header_len..].copy_from_slice(quote);
-        match report {
-            Report::V4(message) => message.emit(out),
-            Report::V6(message) => {
-                message.emit(pseudo_header_sum(source, about.source, protocol, len), out);
-            }
-        }
+        out[icmp::HEADER_LEN..].copy_from_slice(quote);
+        let is_v6 = protocol == icmpv6::NUMBER;
+        let pseudo_header = is_v6.then(|| pseudo_header_sum(source, about.source, protocol, len));
+        report.emit(pseudo_header, out);
         Ok(())
     }
 
@@ -179,16 +167,7 @@ impl Layer {
             };
             let mut memory = core::mem::take(self.reassembly.memory());
             let input = self.rebuild(&mut memory, &input, &whole);
-            let report = match key.source {
-                IpAddr::V4(_) => {
-                    let code = icmp::time_exceeded::REASSEMBLY;
-                    Report::V4(icmp::Message::TimeExceeded { code })
-                }
-                IpAddr::V6(_) => {
-                    let code = icmpv6::time_exceeded::REASSEMBLY;
-                    Report::V6(icmpv6::Message::TimeExceeded { code })
-                }
-            };
+            let report = Message::TimeExceeded { code: icmp::time_exceeded::REASSEMBLY };
             self.report(now, &memory, &input, report);
             *self.reassembly.memory() = memory;
         }

@@ -6,11 +6,11 @@ use core::ops::Range;
 use fusewire_base::{Instant, Seq, Sum};
 use fusewire_wire::ethernet::{self, Address, EtherType};
 use fusewire_wire::groups::{IGMP, Protocol};
-use fusewire_wire::{icmp, icmpv6, ipv6_extension as extension, tcp, udp};
+use fusewire_wire::icmp::{self, Message};
+use fusewire_wire::{icmpv6, ipv6_extension as extension, tcp, udp};
 
 use crate::config::Link;
 use crate::counters::Cause;
-use crate::icmp_error::Report;
 use crate::layer::Layer;
 use crate::output::{Packet, pseudo_header_sum};
 use crate::reassembly::Whole;
@@ -351,21 +351,19 @@ impl Layer {
                 }
             }
             (tcp::NUMBER | udp::NUMBER, _) => Ok(Input::Transport(datagram(input))),
-            (icmp::NUMBER, IpAddr::V4(_)) => self.icmp(now, input, bytes),
-            (icmpv6::NUMBER, IpAddr::V6(_)) => self.icmpv6(now, input, bytes),
+            (icmp::NUMBER, IpAddr::V4(_)) | (icmpv6::NUMBER, IpAddr::V6(_)) => {
+                self.icmp(now, input, bytes)
+            }
             (IGMP, IpAddr::V4(_)) => self.group_message(now, Protocol::Igmp, input, bytes),
             (extension::NO_NEXT_HEADER, IpAddr::V6(_)) => Ok(Input::Consumed),
-            (_, IpAddr::V4(_)) => {
-                let code = icmp::unreachable::PROTOCOL;
-                let report = icmp::Message::Unreachable { code, next_hop_mtu: 0 };
-                self.report(now, frame, input, Report::V4(report));
-                Err(Cause::ProtocolUnknown)
-            }
-            (_, IpAddr::V6(_)) => {
-                let code = icmpv6::parameter_problem::NEXT_HEADER;
+            (_, source) => {
                 let pointer = input.named_at as u32;
-                let report = icmpv6::Message::ParameterProblem { code, pointer };
-                self.report(now, frame, input, Report::V6(report));
+                let code = icmpv6::parameter_problem::NEXT_HEADER;
+                let report = match source {
+                    IpAddr::V4(_) => Message::Unreachable { code: icmp::unreachable::PROTOCOL },
+                    IpAddr::V6(_) => Message::ParameterProblem { code, pointer },
+                };
+                self.report(now, frame, input, report);
                 Err(Cause::ProtocolUnknown)
             }
         }

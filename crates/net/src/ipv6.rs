@@ -3,13 +3,13 @@
 use core::net::{IpAddr, Ipv6Addr};
 
 use fusewire_base::Instant;
+use fusewire_wire::icmp::{self, Message};
 use fusewire_wire::ipv6_extension::{
     self as extension, Chain, Extension, Fragment, Step, Unknown, options,
 };
-use fusewire_wire::{icmp, icmpv6, ipv6, tcp, udp};
+use fusewire_wire::{icmpv6, ipv6, tcp, udp};
 
 use crate::counters::Cause;
-use crate::icmp_error::Report;
 use crate::input::{Arrival, Cast, Head, Input, IpInput, Payload};
 use crate::layer::Layer;
 use crate::reassembly::{Key, MAX_LEN, Piece};
@@ -169,8 +169,8 @@ impl Layer {
         code: u8,
         pointer: usize,
     ) -> Cause {
-        let message = icmpv6::Message::ParameterProblem { code, pointer: pointer as u32 };
-        self.report(now, frame, input, Report::V6(message));
+        let message = Message::ParameterProblem { code, pointer: pointer as u32 };
+        self.report(now, frame, input, message);
         Cause::Ipv6Extension
     }
 

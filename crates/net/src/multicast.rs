@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fusewire_base::Instant;
 use fusewire_wire::groups::{IGMP, Message, Protocol};
 use fusewire_wire::ipv6_extension::{self as extension, ROUTER_ALERT};
-use fusewire_wire::{icmpv6, ipv4};
+use fusewire_wire::{icmp, icmpv6, ipv4};
 
 use crate::counters::Cause;
 use crate::groups::{Listener, MAX_MESSAGE};
@@ -130,7 +130,7 @@ impl Layer {
     fn emit_mld(&self, to: Ipv6Addr, body: &mut [u8], out: &mut [u8]) -> usize {
         let source = self.addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
         let sum = pseudo_header_sum(source.into(), to.into(), icmpv6::NUMBER, body.len());
-        icmpv6::emit_checksum(sum, body);
+        icmp::emit_checksum(sum, body);
         let via = self.via(source.into(), to.into(), to.into(), Some(group_mac(to.into())));
         let packet = Packet::new(extension::HOP_BY_HOP, ALERT_LEN + body.len());
         let at = via.emit(&Packet { hop_limit: Some(1), ..packet }, out);

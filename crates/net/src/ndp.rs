@@ -5,8 +5,8 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use fusewire_base::Instant;
 use fusewire_wire::ethernet::Address;
-use fusewire_wire::icmpv6;
 use fusewire_wire::ndp::{HOP_LIMIT, MAX_EMIT_LEN, Message, NdpOption, options};
+use fusewire_wire::{icmp, icmpv6};
 
 use crate::config::Link;
 use crate::counters::Cause;
@@ -157,7 +157,7 @@ impl Layer {
         let at = message.emit(out);
         NdpOption::TargetAddress(own).emit(&mut out[at..]);
         let sum = pseudo_header_sum(target.into(), to.into(), icmpv6::NUMBER, MAX_EMIT_LEN);
-        icmpv6::emit_checksum(sum, out);
+        icmp::emit_checksum(sum, out);
         Ok(Input::Consumed)
     }
 
@@ -214,7 +214,7 @@ impl Layer {
             len += option.emit(&mut body[len..]);
         }
         let (source, to) = (ends.0.into(), ends.1.into());
-        icmpv6::emit_checksum(pseudo_header_sum(source, to, icmpv6::NUMBER, len), &mut body[..len]);
+        icmp::emit_checksum(pseudo_header_sum(source, to, icmpv6::NUMBER, len), &mut body[..len]);
         let packet = Packet { hop_limit: Some(HOP_LIMIT), ..Packet::new(icmpv6::NUMBER, len) };
         let at = self.via(source, to, to, Some(mac)).emit(&packet, out);
         out[at..at + len].copy_from_slice(&body[..len]);

@@ -312,7 +312,7 @@ fn a_reset_waits_for_its_receiver_and_goes_through_the_layer() {
     assert_eq!(frame[30..34], [10, 0, 0, 2]);
     let pings = Craft::new(2, 1, "10.0.0.2", "224.0.0.1");
     let mut ping = [0x61; 16];
-    icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(&mut ping);
+    icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(None, &mut ping);
     let dropped = Input::Dropped(Cause::IcmpBroadcast);
     assert_eq!(wire.layers[0].handle(wire.now, &pings.packet(icmp::NUMBER, &ping)), dropped);
     let mut ping6 = vec![128, 0, 0, 0, 0, 1, 0, 1, 7];
@@ -331,9 +331,9 @@ fn a_reset_waits_for_its_receiver_and_goes_through_the_layer() {
 fn nobody_answers_what_came_to_all() {
     let mut wire = one();
     let mut echo = [0; 16];
-    icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(&mut echo);
+    icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(None, &mut echo);
     let mut echo6 = [0; 16];
-    icmpv6::Message::EchoRequest { id: 1, seq: 1 }.emit(Default::default(), &mut echo6);
+    icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(Some(Default::default()), &mut echo6);
     let dropped = Input::Dropped(Cause::IcmpBroadcast);
     for to in ["255.255.255.255", "10.0.0.255", "224.0.0.1"] {
         let frame = Craft::new(2, 1, "10.0.0.2", to).packet(icmp::NUMBER, &echo);

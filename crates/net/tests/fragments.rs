@@ -323,9 +323,9 @@ fn a_long_echo_comes_back_in_fragments() {
         let via = path(&mut wire.layers[0], wire.now, ends[0]);
         if v6 {
             let sum = via.pseudo_header_sum(protocol, 9000);
-            icmpv6::Message::EchoRequest { id: 1, seq: 2 }.emit(sum, &mut body);
+            icmp::Message::EchoRequest { id: 1, seq: 2 }.emit(Some(sum), &mut body);
         } else {
-            icmp::Message::EchoRequest { id: 1, seq: 2 }.emit(&mut body);
+            icmp::Message::EchoRequest { id: 1, seq: 2 }.emit(None, &mut body);
         }
         for (n, part) in body.chunks(1448).enumerate() {
             let more = (n + 1) * 1448 < 9000;

@@ -94,10 +94,10 @@ fn everything_that_is_said_is_well_formed() {
         let frames = if v6 {
             let from = ends.map(|e| e.parse().unwrap());
             let sum = fusewire_net::pseudo_header_sum(from[0], from[1], icmpv6::NUMBER, 5000);
-            icmpv6::Message::EchoRequest { id: 1, seq: 1 }.emit(sum, &mut ping);
+            icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(Some(sum), &mut ping);
             icmpv6::NUMBER
         } else {
-            icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(&mut ping);
+            icmp::Message::EchoRequest { id: 1, seq: 1 }.emit(None, &mut ping);
             icmp::NUMBER
         };
         for (n, part) in ping.chunks(1448).enumerate() {

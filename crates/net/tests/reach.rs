@@ -69,10 +69,10 @@ fn an_echo_is_answered_also_when_the_asker_must_be_found_first() {
         via.emit(&Packet::new(protocol, 20), &mut frame);
         let mut body = [0x61; 20];
         if to.is_ipv4() {
-            icmp::Message::EchoRequest { id: 7, seq: 1 }.emit(&mut body);
+            icmp::Message::EchoRequest { id: 7, seq: 1 }.emit(None, &mut body);
         } else {
             let sum = via.pseudo_header_sum(protocol, 20);
-            icmpv6::Message::EchoRequest { id: 7, seq: 1 }.emit(sum, &mut body);
+            icmp::Message::EchoRequest { id: 7, seq: 1 }.emit(Some(sum), &mut body);
         }
         frame.extend(body);
         assert_eq!(layer.handle(wire.now, &frame), Input::Consumed);
@@ -92,11 +92,14 @@ fn an_echo_is_answered_also_when_the_asker_must_be_found_first() {
         let len = layer.poll_transmit(wire.now, &mut out).expect("the echo");
         let reply = &out[len - 20..len];
         if to.is_ipv4() {
-            assert_eq!(icmp::Message::parse(reply), Ok(icmp::Message::EchoReply { id: 7, seq: 1 }));
+            assert_eq!(
+                icmp::Message::parse(None, reply),
+                Ok(icmp::Message::EchoReply { id: 7, seq: 1 })
+            );
         } else {
             let sum = via.pseudo_header_sum(protocol, 20);
-            let reply = icmpv6::Message::parse(sum, reply);
-            assert_eq!(reply, Ok(icmpv6::Message::EchoReply { id: 7, seq: 1 }));
+            let reply = icmp::Message::parse(Some(sum), reply);
+            assert_eq!(reply, Ok(icmp::Message::EchoReply { id: 7, seq: 1 }));
         }
         assert_eq!(reply[8..], [0x61; 12]);
     }

@@ -8,8 +8,8 @@ use fusewire_base::Instant;
 use fusewire_net::{Config, Layer, Link, MacPair, Packet, Via};
 use fusewire_wire::arp;
 use fusewire_wire::ethernet::{self, Address, EtherType};
-use fusewire_wire::icmpv6;
 use fusewire_wire::ndp::{self, Message, NdpOption};
+use fusewire_wire::{icmp, icmpv6};
 
 use super::net_layer::OWN;
 use crate::Choices;
@@ -177,7 +177,7 @@ fn forged_advertisement(target: u8, flags: u8, choices: &mut Choices<'_>) -> Vec
         hop_limit: ndp::HOP_LIMIT,
         generation: 0,
     };
-    icmpv6::emit_checksum(via.pseudo_header_sum(icmpv6::NUMBER, body.len()), &mut body);
+    icmp::emit_checksum(via.pseudo_header_sum(icmpv6::NUMBER, body.len()), &mut body);
     let mut frame = vec![0; via.header_len()];
     via.emit(&Packet::new(icmpv6::NUMBER, body.len()), &mut frame);
     frame.extend(body);

@@ -379,7 +379,7 @@ fn seal(via: &Via, protocol: u8, body: &mut [u8]) {
         (icmpv6::NUMBER, IpAddr::V6(_)) => via.pseudo_header_sum(protocol, body.len()),
         _ => return,
     };
-    icmpv6::emit_checksum(sum, body);
+    icmp::emit_checksum(sum, body);
 }
 
 /// Honest traffic in the form that [`run`] reads.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_net::{Config, Fragment, Input, Layer, Link, MAX_HEADER_LEN, MacPair, Packet, Via};
 use fusewire_wire::ethernet::Address;
-use fusewire_wire::{icmpv6, udp};
+use fusewire_wire::{icmp, icmpv6, udp};
 
 /// A MAC address of the tests by its number.
 pub fn mac_address(n: u8) -> Address {
@@ -153,7 +153,7 @@ impl Craft {
     pub fn icmpv6(&self, message: &[u8]) -> Vec<u8> {
         let mut message = message.to_vec();
         let sum = self.via().pseudo_header_sum(icmpv6::NUMBER, message.len());
-        icmpv6::emit_checksum(sum, &mut message);
+        icmp::emit_checksum(sum, &mut message);
         self.packet(icmpv6::NUMBER, &message)
     }
 

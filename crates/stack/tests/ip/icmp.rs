@@ -27,15 +27,14 @@ fn sent(other: &mut Memory) -> Vec<u8> {
 fn error(message: Message, quote: &[u8]) -> Vec<u8> {
     let via = via("192.0.2.99".parse().unwrap());
     let mut body = [&[0; icmp::HEADER_LEN], quote].concat();
-    message.emit(&mut body);
+    message.emit(None, &mut body);
     let mut out = [0; 200];
     let start = via.emit(&Packet::new(icmp::NUMBER, body.len()), &mut out);
     [&out[..start], &body].concat()
 }
 
-const NOBODY: Message = Message::Unreachable { code: icmp::unreachable::PORT, next_hop_mtu: 0 };
-const NARROW: Message =
-    Message::Unreachable { code: icmp::unreachable::FRAGMENTATION_NEEDED, next_hop_mtu: 700 };
+const NOBODY: Message = Message::Unreachable { code: icmp::unreachable::PORT };
+const NARROW: Message = Message::TooBig { mtu: 700 };
 
 #[test]
 fn an_error_ends_an_open_only_when_it_quotes_its_syn() {
@@ -157,12 +156,13 @@ fn open() -> (Stack, Memory, Instant, SocketId, Vec<u8>) {
 fn nothing_that_a_router_says_ends_an_open_connection() {
     let (mut stack, mut other, mut now, id, data) = open();
     let codes = [0, 1, 2, 3, 5, 13];
-    let unreachable = codes.map(|code| Message::Unreachable { code, next_hop_mtu: 0 });
+    let unreachable = codes.map(|code| Message::Unreachable { code });
     let others = [
         Message::TimeExceeded { code: icmp::time_exceeded::TTL },
         Message::ParameterProblem { code: 0, pointer: 9 },
-        Message::SourceQuench,
-        Message::Redirect { code: 1, gateway: [192, 0, 2, 98] },
+        // Source quench; a redirect.
+        Message::Other { kind: 4, code: 0, rest: [0; 4] },
+        Message::Other { kind: 5, code: 1, rest: [192, 0, 2, 98] },
     ];
     for message in others.into_iter().chain(unreachable) {
         send(&mut other, &error(message, &data[..28]));
