@@ -246,6 +246,10 @@ impl Tidy<'_> {
             if stub {
                 self.breaches.push(format!("{name}:{}: a stub", number + 1));
             }
+            if line.trim_start().starts_with("/// As there") {
+                let what = "says nothing: name the errors, or \"The errors of [`…`].\"";
+                self.breaches.push(format!("{name}:{}: {what}", number + 1));
+            }
         }
     }
 }
@@ -302,6 +306,7 @@ mod tests {
         let cites = |law: u32| format!("//! As {} {law} has it.\n", "Law");
         assert_eq!(seen("crates/files/src/x.rs", &cites(3)), 0);
         assert_eq!(seen("crates/files/src/x.rs", &cites(4)), 1);
+        assert_eq!(seen("crates/files/src/x.rs", "//! X\n/// As there; late.\nfn f() {}\n"), 1);
     }
 
     #[test]

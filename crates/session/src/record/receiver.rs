@@ -251,7 +251,7 @@ impl RecordReceiver {
     /// [`open_in_place`](Self::open_in_place).
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`open_message`](Self::open_message).
     pub fn open_message_in_place<U: Unmarshal + ?Sized>(
         &mut self,
         offset: u64,
