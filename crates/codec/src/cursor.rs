@@ -42,6 +42,14 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
     /// # Errors
     /// [`Problem::LeftOver`] when bytes are left.
     pub fn finish(self) -> Result<(), Error> {
+        self.finished()
+    }
+
+    /// That no bytes are left.
+    ///
+    /// # Errors
+    /// [`Problem::LeftOver`].
+    pub fn finished(&self) -> Result<(), Error> {
         match self.remaining() {
             0 => Ok(()),
             left => Err(self.error(Problem::LeftOver { left })),
@@ -70,6 +78,15 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
             true => Ok(value),
             false => Err(self.error(Problem::LeftOver { left: end.abs_diff(self.position()) })),
         }
+    }
+
+    /// All bytes that are left.
+    ///
+    /// # Errors
+    /// Beyond the limits.
+    #[cfg(feature = "alloc")]
+    pub fn rest(&mut self) -> Result<Octets<'a>, Error> {
+        self.lent(self.remaining())
     }
 
     /// Reads a type that can contain itself one level deeper.

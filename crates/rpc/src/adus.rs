@@ -1,12 +1,14 @@
-//! Messages over Fusewire's own transport, encrypted: one ADU carries one message, so no record marking
-//! stands around it. Both sides must do so; a peer of another make speaks TCP or UDP.
+//! Messages over Fusewire's own transport, encrypted: one ADU carries one message, marshalled in the pass that seals it
+//! and unmarshalled in the one that opens it, so no record marking stands around it. Both sides must do so; a peer of another make speaks TCP or UDP.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fusewire_codec::pipeline::Unmarshal;
 use fusewire_stack::{Error, Link};
 
+use crate::message::Outgoing;
 use crate::transport::{Arrival, Transport};
 
 /// Messages as ADUs of a connection: any [`Link`].
@@ -15,6 +17,31 @@ pub struct Adus<L>(pub L);
 impl<L: Link> Transport for Adus<L> {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.0.send(message).and_then(|()| self.0.flush()).map_err(io_error)
+    }
+
+    fn is_sealed(&self) -> bool {
+        true
+    }
+
+    fn send_message(&mut self, message: &Outgoing<'_>) -> io::Result<()> {
+        self.0.send_message(message).and_then(|()| self.0.flush()).map_err(io_error)
+    }
+
+    fn receive_message(
+        &mut self,
+        into: &mut dyn Unmarshal,
+        patience: Option<Duration>,
+    ) -> io::Result<Arrival> {
+        let received = match patience {
+            None => self.0.recv_message(into),
+            Some(patience) => self.0.recv_message_timeout(into, patience),
+        };
+        match received {
+            Ok(Some(_)) => Ok(Arrival::Message),
+            Ok(None) => Ok(Arrival::End),
+            Err(Error::Elapsed) => Ok(Arrival::Nothing),
+            Err(error) => Err(io_error(error)),
+        }
     }
 
     fn receive(

@@ -7,14 +7,16 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-use fusewire_codec::xdr::{Decoder, Encoder};
-use fusewire_codec::{Limits, SliceSource};
+use fusewire_codec::Limits;
+use fusewire_codec::pipeline::Marshal;
 
 use crate::auth::{Credential, OpaqueAuth};
 use crate::error::Error;
 use crate::message::{
-    CallHeader, MessageDecoder, MessageEncoder, RPC_VERSION, Status, decode_reply, reply_xid,
+    CallHeader, MessageDecoder, MessageEncoder, Outgoing, RPC_VERSION, Status, decode_status,
+    reply_xid,
 };
+use crate::pass::{Incoming, decoder, write as write_message};
 use crate::transport::{Arrival, Transport};
 
 /// How a client calls.
@@ -151,7 +153,7 @@ impl<T: Transport> Client<T> {
     pub fn call<R>(
         &mut self,
         procedure: u32,
-        write: impl FnOnce(&mut MessageEncoder) -> Result<(), fusewire_codec::Error>,
+        write: impl Fn(&mut MessageEncoder<'_>) -> Result<(), fusewire_codec::Error>,
         read: Read<R>,
     ) -> Result<R, Error> {
         let call = self.begin(procedure, write, read)?;
@@ -165,16 +167,13 @@ impl<T: Transport> Client<T> {
     pub fn begin<R>(
         &mut self,
         procedure: u32,
-        write: impl FnOnce(&mut MessageEncoder) -> Result<(), fusewire_codec::Error>,
+        write: impl Fn(&mut MessageEncoder<'_>) -> Result<(), fusewire_codec::Error>,
         read: Read<R>,
     ) -> Result<Pending<R>, Error> {
         if self.in_flight.len() >= self.config.calls_max {
             return Err(Error::TooManyCalls(self.config.calls_max));
         }
         let xid = self.fresh_xid();
-        let mut message = std::mem::take(&mut self.buffer);
-        message.clear();
-        let mut to = Encoder::new(message);
         let header = CallHeader {
             xid,
             rpc_version: RPC_VERSION,
@@ -184,14 +183,19 @@ impl<T: Transport> Client<T> {
             credential: self.config.credential.opaque().map_err(Error::Arguments)?,
             verifier: OpaqueAuth::NONE,
         };
-        let written = header.encode(&mut to).and_then(|()| write(&mut to));
-        let message = to.into_inner();
-        written.map_err(Error::Arguments)?;
-        let (len, max) = (message.len(), self.transport.message_len_max());
-        if len > max {
-            return Err(Error::TooLong { len, max });
+        let write = |to: &mut MessageEncoder<'_>| header.encode(to).and_then(|()| write(to));
+        let max = self.transport.message_len_max();
+        let mut message = Vec::new();
+        if self.transport.is_sealed() {
+            let outgoing = Outgoing::new(&write).map_err(Error::Arguments)?;
+            fits(outgoing.marshalled_len(), max)?;
+            self.transport.send_message(&outgoing)?;
+        } else {
+            message = std::mem::take(&mut self.buffer);
+            write_message(&mut message, write).map_err(Error::Arguments)?;
+            fits(message.len(), max)?;
+            self.transport.send(&message)?;
         }
-        self.transport.send(&message)?;
         let now = Instant::now();
         let interval = self.config.retransmit;
         let mut call = InFlight {
@@ -202,6 +206,7 @@ impl<T: Transport> Client<T> {
             reply: None,
         };
         match self.transport.is_reliable() {
+            true if self.transport.is_sealed() => {}
             true => self.buffer = message,
             false => call.message = message,
         }
@@ -227,32 +232,52 @@ impl<T: Transport> Client<T> {
                 return Err(Error::TimedOut(self.config.timeout));
             }
             let deadline = entry.get().deadline;
-            self.receive(deadline)?;
+            if !self.transport.is_sealed() {
+                self.receive(deadline)?;
+            } else if let Some(result) = self.receive_sealed(&call, deadline)? {
+                self.in_flight.remove(&call.xid);
+                return result;
+            }
         };
-        let mut from = Decoder::new(SliceSource::new(&reply), self.config.limits);
-        let result = self.result(&mut from, call.read);
-        let result = result.and_then(|result| from.finish().map(|()| result).map_err(Error::Reply));
+        let mut from = decoder(&reply, self.config.limits);
+        let result = from.uint().map_err(Error::Reply);
+        let result = result.and_then(|_| read_result(&mut from, call.read));
         self.buffer = reply;
         result
+    }
+
+    /// Receives one message: the reply to `call` is read in the pass that opens it, one to another call kept for that.
+    fn receive_sealed<R>(
+        &mut self,
+        call: &Pending<R>,
+        deadline: Instant,
+    ) -> Result<Option<Result<R, Error>>, Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut incoming = Incoming::new(self.config.limits, |from| {
+            let xid = from.uint()?;
+            if xid == call.xid {
+                return Ok(Some(read_result(from, call.read)));
+            }
+            buffer.clear();
+            buffer.extend_from_slice(&xid.to_be_bytes());
+            buffer.extend_from_slice(&from.rest()?);
+            Ok(None)
+        });
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let arrival = self.transport.receive_message(&mut incoming, Some(patience))?;
+        match (arrival, incoming.found) {
+            (Arrival::End, _) => return Err(Error::Ended),
+            (Arrival::Message, Some(Ok(Some(result)))) => return Ok(Some(result)),
+            (Arrival::Message, Some(Ok(None))) => self.handle_message(buffer),
+            (Arrival::Message, _) => self.strays += 1,
+            (Arrival::Nothing, _) => self.buffer = buffer,
+        }
+        Ok(None)
     }
 
     /// Forgets a call; its reply is a stray then.
     pub fn cancel<R>(&mut self, call: Pending<R>) {
         self.in_flight.remove(&call.xid);
-    }
-
-    fn result<R>(&self, from: &mut MessageDecoder<'_>, read: Read<R>) -> Result<R, Error> {
-        let (_, status) = decode_reply(from).map_err(Error::Reply)?;
-        Err(match status {
-            Status::Success => return read(from).map_err(Error::Reply),
-            Status::ProgramUnavailable => Error::ProgramUnavailable,
-            Status::ProgramMismatch { low, high } => Error::ProgramMismatch { low, high },
-            Status::ProcedureUnavailable => Error::ProcedureUnavailable,
-            Status::GarbageArguments => Error::GarbageArguments,
-            Status::SystemError => Error::SystemError,
-            Status::RpcMismatch { low, high } => Error::RpcMismatch { low, high },
-            Status::AuthError(why) => Error::Auth(why),
-        })
     }
 
     /// Receives one message, or sends again what is due by then.
@@ -310,4 +335,27 @@ impl<T: Transport> Client<T> {
             }
         }
     }
+}
+
+/// What follows the transaction in a reply.
+fn read_result<R>(from: &mut MessageDecoder<'_>, read: Read<R>) -> Result<R, Error> {
+    let status = decode_status(from).map_err(Error::Reply)?;
+    let error = match status {
+        Status::Success => {
+            let result = read(from).map_err(Error::Reply)?;
+            return from.finished().map(|()| result).map_err(Error::Reply);
+        }
+        Status::ProgramUnavailable => Error::ProgramUnavailable,
+        Status::ProgramMismatch { low, high } => Error::ProgramMismatch { low, high },
+        Status::ProcedureUnavailable => Error::ProcedureUnavailable,
+        Status::GarbageArguments => Error::GarbageArguments,
+        Status::SystemError => Error::SystemError,
+        Status::RpcMismatch { low, high } => Error::RpcMismatch { low, high },
+        Status::AuthError(why) => Error::Auth(why),
+    };
+    Err(error)
+}
+
+fn fits(len: usize, max: usize) -> Result<(), Error> {
+    if len > max { Err(Error::TooLong { len, max }) } else { Ok(()) }
 }

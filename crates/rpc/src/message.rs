@@ -1,9 +1,10 @@
 //! The messages of RFC 5531, section 9: `rpc_msg`, without arguments and results.
 
 use fusewire_codec::xdr::{Decode, Decoder, Encode, Encoder};
-use fusewire_codec::{Error, Problem, Sink, SliceSource};
+use fusewire_codec::{Error, Problem, Sink};
 
 use crate::auth::{AuthStat, OpaqueAuth};
+pub use crate::pass::{Input, Outgoing, Output};
 
 /// The version of RPC that this is.
 pub const RPC_VERSION: u32 = 2;
@@ -12,9 +13,9 @@ const CALL: u32 = 0;
 const REPLY: u32 = 1;
 
 /// What reads messages.
-pub type MessageDecoder<'a> = Decoder<SliceSource<'a>>;
+pub type MessageDecoder<'a> = Decoder<Input<'a>>;
 /// What writes messages.
-pub type MessageEncoder = Encoder<Vec<u8>>;
+pub type MessageEncoder<'a> = Encoder<Output<'a>>;
 
 /// The beginning of a call: everything before the arguments.
 #[derive(Clone, Debug)]
@@ -140,10 +141,14 @@ pub(crate) fn encode_reply(
 /// # Errors
 /// It is no reply.
 pub fn decode_reply(from: &mut MessageDecoder<'_>) -> Result<(u32, Status), Error> {
+    Ok((from.uint()?, decode_status(from)?))
+}
+
+/// What follows the transaction in a reply, up to its results.
+pub(crate) fn decode_status(from: &mut MessageDecoder<'_>) -> Result<Status, Error> {
     let wrong = |found: u32, type_name, offset| {
         Problem::Discriminant { found: found.into(), type_name }.at(offset)
     };
-    let xid = from.uint()?;
     let offset = from.position();
     let kind = from.uint()?;
     if kind != REPLY {
@@ -174,12 +179,13 @@ pub fn decode_reply(from: &mut MessageDecoder<'_>) -> Result<(u32, Status), Erro
         }
         other => return Err(wrong(other, "reply_stat", offset)),
     };
-    Ok((xid, status))
+    Ok(status)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pass::decoder;
     use fusewire_codec::Limits;
 
     #[test]
@@ -199,8 +205,7 @@ mod tests {
             let mut to = Encoder::new(Vec::new());
             encode_reply(7, status, &mut to).unwrap();
             let bytes = to.into_inner();
-            let read =
-                |bytes| decode_reply(&mut Decoder::new(SliceSource::new(bytes), Limits::default()));
+            let read = |bytes| decode_reply(&mut decoder(bytes, Limits::default()));
             assert_eq!(read(&bytes).unwrap(), (7, status));
             assert_eq!(reply_xid(&bytes), Some(7));
             for len in 0..bytes.len() {
@@ -217,7 +222,7 @@ mod tests {
         }
         let mut bytes = to.into_inner();
         bytes.extend([0; 500]);
-        let mut from = Decoder::new(SliceSource::new(&bytes), Limits::default());
+        let mut from = decoder(&bytes, Limits::default());
         let error = CallHeader::decode(&mut from).unwrap_err();
         assert_eq!(*error.problem(), Problem::TooLong { found: 401, bound: 400 });
     }

@@ -6,14 +6,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fusewire_codec::xdr::{Decoder, Encoder};
-use fusewire_codec::{Limits, SliceSource};
+use fusewire_codec::pipeline::Marshal;
+use fusewire_codec::{Error as CodecError, Limits, Problem};
 
-use crate::auth::{AuthStat, Credential};
+use crate::auth::{AuthStat, Credential, OpaqueAuth};
 use crate::error::Fault;
 use crate::message::{
-    CallHeader, MessageDecoder, MessageEncoder, RPC_VERSION, Status, encode_reply,
+    CallHeader, MessageDecoder, MessageEncoder, Outgoing, RPC_VERSION, Status, encode_reply,
 };
+use crate::pass::{Incoming, decoder, write};
 use crate::replies::Replies;
 use crate::transport::{Arrival, Transport};
 
@@ -43,24 +44,90 @@ pub trait Service {
     /// The version's number.
     fn version(&self) -> u32;
 
-    /// Reads the arguments of a call, executes it, and writes its results. What was written does not count
-    /// after a fault. Of procedure 0 nothing need be known: it is answered if this has no such procedure.
+    /// Reads the arguments of a call of that procedure. Nothing is done before the message is known to be genuine: what
+    /// is to be done then is what this gives. Of procedure 0 nothing need be known: it is answered if this has no such
+    /// procedure.
     ///
     /// # Errors
     /// What the caller is told instead.
-    fn call(
-        &self,
-        call: &Call<'_>,
-        from: &mut MessageDecoder<'_>,
-        to: &mut MessageEncoder,
-    ) -> Result<(), Fault>;
+    fn read(&self, procedure: u32, from: &mut MessageDecoder<'_>) -> Result<Prepared<'_>, Fault>;
+}
+
+/// A call whose arguments were read: executes it, and gives its results to [`Reply::result`], once and at the end.
+///
+/// # Errors
+/// What the caller is told instead.
+pub type Prepared<'s> = Box<dyn FnOnce(&Call<'_>, &mut Reply<'_>) -> Result<(), Fault> + 's>;
+
+/// What a call is answered with.
+pub struct Reply<'a> {
+    xid: u32,
+    to: To<'a>,
+    /// There are results.
+    is_written: bool,
+}
+
+enum To<'a> {
+    Bytes(&'a mut Vec<u8>),
+    /// Results are marshalled in the pass that seals them.
+    Sealed {
+        transport: &'a mut dyn Transport,
+        failed: Option<io::Error>,
+    },
+}
+
+impl Reply<'_> {
+    /// Results, which `results` writes.
+    ///
+    /// # Errors
+    /// [`Fault::System`]: they have no XDR form, or are longer than the transport takes.
+    pub fn result(
+        &mut self,
+        results: impl Fn(&mut MessageEncoder<'_>) -> Result<(), CodecError>,
+    ) -> Result<(), Fault> {
+        self.write(Status::Success, results).map_err(|error| {
+            tracing::error!(%error, "a result that cannot be sent");
+            Fault::System
+        })
+    }
+
+    fn write(
+        &mut self,
+        status: Status,
+        results: impl Fn(&mut MessageEncoder<'_>) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        let xid = self.xid;
+        let message =
+            |to: &mut MessageEncoder<'_>| encode_reply(xid, status, to).and_then(|()| results(to));
+        match &mut self.to {
+            To::Bytes(bytes) => write(bytes, message)?,
+            To::Sealed { transport, failed } => {
+                let message = Outgoing::new(&message)?;
+                let (len, max) = (message.marshalled_len(), transport.message_len_max());
+                if len > max {
+                    return Err(Problem::Full { needed: len, left: max }.at(0));
+                }
+                *failed = transport.send_message(&message).err();
+            }
+        }
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+/// What a message asks for.
+struct Asked<'s> {
+    header: CallHeader<'static>,
+    credential: Result<Credential, AuthStat>,
+    /// Of a version of RPC and of a program that are known.
+    call: Result<Result<Prepared<'s>, Fault>, Status>,
 }
 
 /// For stubs: an argument, or the fault of one that cannot be read.
 ///
 /// # Errors
 /// [`Fault::GarbageArguments`].
-pub fn argument<T>(read: Result<T, fusewire_codec::Error>) -> Result<T, Fault> {
+pub fn argument<T>(read: Result<T, CodecError>) -> Result<T, Fault> {
     read.map_err(|error| {
         tracing::debug!(%error, "arguments that cannot be read");
         Fault::GarbageArguments
@@ -73,17 +140,6 @@ pub fn argument<T>(read: Result<T, fusewire_codec::Error>) -> Result<T, Fault> {
 /// [`Fault::GarbageArguments`].
 pub fn no_more(from: &mut MessageDecoder<'_>) -> Result<(), Fault> {
     if from.remaining() == 0 { Ok(()) } else { Err(Fault::GarbageArguments) }
-}
-
-/// For stubs: a result, or the fault of one that has no XDR form.
-///
-/// # Errors
-/// [`Fault::System`].
-pub fn result(written: Result<(), fusewire_codec::Error>) -> Result<(), Fault> {
-    written.map_err(|error| {
-        tracing::error!(%error, "a result that cannot be sent");
-        Fault::System
-    })
 }
 
 type Authorize = dyn Fn(&Call<'_>) -> Result<(), AuthStat> + Send + Sync;
@@ -151,34 +207,67 @@ impl Services {
         message: &[u8],
         peer: Option<SocketAddr>,
         reply: &mut Vec<u8>,
-    ) -> Result<(), fusewire_codec::Error> {
-        let mut from = Decoder::new(SliceSource::new(message), self.limits);
-        let header = CallHeader::decode(&mut from)?;
-        reply.clear();
-        let mut to = Encoder::new(std::mem::take(reply));
-        encode_reply(header.xid, Status::Success, &mut to)?;
-        let status = self.answer(&header, peer, &mut from, &mut to);
-        *reply = to.into_inner();
-        if status != Status::Success {
-            reply.clear();
-            let mut to = Encoder::new(std::mem::take(reply));
-            encode_reply(header.xid, status, &mut to)?;
-            *reply = to.into_inner();
-        }
-        Ok(())
+    ) -> Result<(), CodecError> {
+        let asked = self.read(&mut decoder(message, self.limits))?;
+        let mut reply = Reply { xid: asked.header.xid, to: To::Bytes(reply), is_written: false };
+        self.answer(asked, peer, &mut reply)
     }
 
+    /// Reads a call, of which nothing is believed yet.
+    fn read(&self, from: &mut MessageDecoder<'_>) -> Result<Asked<'_>, CodecError> {
+        let CallHeader { xid, rpc_version, program, version, procedure, credential, .. } =
+            CallHeader::decode(from)?;
+        let credential = Credential::read(&credential);
+        let call = self.find(rpc_version, program, version);
+        let call = call.map(|service| service.read(procedure, from));
+        let (none, verifier) = (OpaqueAuth::NONE, OpaqueAuth::NONE);
+        let header = CallHeader {
+            xid,
+            rpc_version,
+            program,
+            version,
+            procedure,
+            credential: none,
+            verifier,
+        };
+        Ok(Asked { header, credential, call })
+    }
+
+    fn find(&self, rpc_version: u32, program: u32, version: u32) -> Result<&dyn Service, Status> {
+        if rpc_version != RPC_VERSION {
+            return Err(Status::RpcMismatch { low: RPC_VERSION, high: RPC_VERSION });
+        }
+        let versions = self.programs.get(&program).ok_or(Status::ProgramUnavailable)?;
+        match versions.get(&version) {
+            Some(service) => Ok(&**service),
+            None => {
+                let low = versions.keys().next().copied().unwrap_or(0);
+                let high = versions.keys().next_back().copied().unwrap_or(0);
+                Err(Status::ProgramMismatch { low, high })
+            }
+        }
+    }
+
+    /// Executes a call that is genuine, and writes the reply.
     fn answer(
         &self,
-        header: &CallHeader<'_>,
+        asked: Asked<'_>,
         peer: Option<SocketAddr>,
-        from: &mut MessageDecoder<'_>,
-        to: &mut MessageEncoder,
-    ) -> Status {
-        if header.rpc_version != RPC_VERSION {
-            return Status::RpcMismatch { low: RPC_VERSION, high: RPC_VERSION };
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CodecError> {
+        let status = self.execute(asked, peer, reply);
+        match status {
+            Status::Success if reply.is_written => Ok(()),
+            status => reply.write(status, |_| Ok(())),
         }
-        let credential = match Credential::read(&header.credential) {
+    }
+
+    fn execute(&self, asked: Asked<'_>, peer: Option<SocketAddr>, reply: &mut Reply<'_>) -> Status {
+        let Asked { header, credential, call: prepared } = asked;
+        if let Err(status @ Status::RpcMismatch { .. }) = prepared {
+            return status;
+        }
+        let credential = match credential {
             Ok(credential) => credential,
             Err(why) => return Status::AuthError(why),
         };
@@ -195,15 +284,11 @@ impl Services {
         {
             return Status::AuthError(why);
         }
-        let Some(versions) = self.programs.get(&header.program) else {
-            return Status::ProgramUnavailable;
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(status) => return status,
         };
-        let Some(service) = versions.get(&header.version) else {
-            let low = versions.keys().next().copied().unwrap_or(0);
-            let high = versions.keys().next_back().copied().unwrap_or(0);
-            return Status::ProgramMismatch { low, high };
-        };
-        match service.call(&call, from, to) {
+        match prepared.and_then(|execute| execute(&call, reply)) {
             Ok(()) => Status::Success,
             Err(Fault::NoProcedure) if header.procedure == 0 => Status::Success,
             Err(Fault::NoProcedure) => Status::ProcedureUnavailable,
@@ -270,6 +355,9 @@ impl<T: Transport> Server<T> {
     /// # Errors
     /// The transport failed, or on a stream what came is no call (`InvalidData`): nothing after it would be.
     pub fn turn(&mut self, services: &Services, patience: Option<Duration>) -> io::Result<Turn> {
+        if self.transport.is_sealed() {
+            return self.turn_sealed(services, patience);
+        }
         match self.transport.receive(&mut self.message, patience)? {
             Arrival::Message => {}
             Arrival::Nothing => return Ok(Turn::Nothing),
@@ -284,11 +372,8 @@ impl<T: Transport> Server<T> {
             return Ok(Turn::Served);
         }
         if let Err(error) = services.handle(&self.message, peer, &mut self.reply) {
-            tracing::debug!(%error, "a message that is no call");
-            if self.transport.is_reliable() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-            }
-            return Ok(Turn::Served);
+            let error = no_call(error);
+            return if self.transport.is_reliable() { Err(error) } else { Ok(Turn::Served) };
         }
         if self.reply.len() > self.transport.message_len_max() {
             tracing::error!(
@@ -308,13 +393,38 @@ impl<T: Transport> Server<T> {
         Ok(Turn::Served)
     }
 
+    /// Arguments are read in the pass that opens a call, and results written in the one that seals the reply.
+    fn turn_sealed(&mut self, services: &Services, patience: Option<Duration>) -> io::Result<Turn> {
+        let mut incoming = Incoming::new(services.limits, |from| services.read(from));
+        match self.transport.receive_message(&mut incoming, patience)? {
+            Arrival::Message => {}
+            Arrival::Nothing => return Ok(Turn::Nothing),
+            Arrival::End => return Ok(Turn::End),
+        }
+        let asked = match incoming.found {
+            Some(Ok(asked)) => asked,
+            Some(Err(error)) => return Err(no_call(error)),
+            None => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let peer = self.transport.peer();
+        let to = To::Sealed { transport: &mut self.transport, failed: None };
+        let mut reply = Reply { xid: asked.header.xid, to, is_written: false };
+        services.answer(asked, peer, &mut reply).map_err(io::Error::other)?;
+        match reply.to {
+            To::Sealed { failed: Some(error), .. } => Err(error),
+            _ => Ok(Turn::Served),
+        }
+    }
+
     /// Makes the reply one of failure.
     fn fail(&mut self) -> io::Result<()> {
         let xid = self.message.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
-        self.reply.clear();
-        let mut to = Encoder::new(std::mem::take(&mut self.reply));
-        encode_reply(xid, Status::SystemError, &mut to).map_err(io::Error::other)?;
-        self.reply = to.into_inner();
-        Ok(())
+        write(&mut self.reply, |to| encode_reply(xid, Status::SystemError, to))
+            .map_err(io::Error::other)
     }
+}
+
+fn no_call(error: CodecError) -> io::Error {
+    tracing::debug!(%error, "a message that is no call");
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }

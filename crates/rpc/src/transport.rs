@@ -4,6 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fusewire_codec::pipeline::Unmarshal;
+
+use crate::message::Outgoing;
+
 /// Carries whole messages, in both directions.
 pub trait Transport {
     /// Sends one message.
@@ -11,6 +15,32 @@ pub trait Transport {
     /// # Errors
     /// It cannot be sent, and on a stream nothing after it.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
+
+    /// Whether messages are marshalled in the pass that seals them, and unmarshalled in the one that opens them: then
+    /// [`Transport::send_message`] and [`Transport::receive_message`] are called in place of the others.
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
+    /// Sends one message, which is marshalled on its way.
+    ///
+    /// # Errors
+    /// Those of [`Transport::send`]; `Unsupported` where nothing is sealed.
+    fn send_message(&mut self, _message: &Outgoing<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Receives the next message, which `into` unmarshals on its way; waits as [`Transport::receive`] does.
+    ///
+    /// # Errors
+    /// Those of [`Transport::receive`]; `Unsupported` where nothing is sealed.
+    fn receive_message(
+        &mut self,
+        _into: &mut dyn Unmarshal,
+        _patience: Option<Duration>,
+    ) -> io::Result<Arrival> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Receives the next message in place of what `message` holds; waits for it at most `patience`, or for as
     /// long as it takes.
@@ -54,6 +84,22 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         patience: Option<Duration>,
     ) -> io::Result<Arrival> {
         (**self).receive(message, patience)
+    }
+
+    fn is_sealed(&self) -> bool {
+        (**self).is_sealed()
+    }
+
+    fn send_message(&mut self, message: &Outgoing<'_>) -> io::Result<()> {
+        (**self).send_message(message)
+    }
+
+    fn receive_message(
+        &mut self,
+        into: &mut dyn Unmarshal,
+        patience: Option<Duration>,
+    ) -> io::Result<Arrival> {
+        (**self).receive_message(into, patience)
     }
 
     fn is_reliable(&self) -> bool {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, udp};
 use fusewire_stack::{Config, Connection, Driver, Endpoint, Error};
@@ -447,5 +448,28 @@ fn without_a_thread_the_lead_is_handed_on() {
             server.send(b"your turn").unwrap();
             std::thread::sleep(Duration::from_millis(20));
         }
+    });
+}
+
+#[test]
+fn tasks_send_and_receive_values() {
+    let pair = pair(&Config::default());
+    let (client, server) = pair.connect();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut found = None::<Vec<f64>>;
+        for n in 0..100 {
+            let sent = vec![f64::from(n); n as usize];
+            client.send_message_async(&Message::xdr(&sent).unwrap()).await.unwrap();
+            let mut placed = Placed::xdr(&mut found);
+            let len = server.recv_message_async(&mut placed).await.unwrap();
+            assert_eq!(len, Some(4 + 8 * n as usize));
+            placed.finish().unwrap();
+            assert_eq!(found.as_ref(), Some(&sent));
+        }
+        client.finish_sending();
+        let mut placed = Placed::xdr(&mut found);
+        assert_eq!(server.recv_message_async(&mut placed).await.unwrap(), None);
+        assert!(placed.finish().is_err() && found.is_none());
     });
 }

@@ -26,6 +26,7 @@ impl Writer<'_> {
             // Types stand two modules further out.
             writeln!(self, "#[allow(unused_imports)]");
             writeln!(self, "use super::super::*;");
+            writeln!(self, "#[allow(unused_imports)]");
             writeln!(self, "use fusewire_codec::{{self as codec, xdr}};");
             writeln!(self, "use fusewire_rpc as rpc;");
             writeln!(self);
@@ -187,14 +188,13 @@ impl Writer<'_> {
         writeln!(self, "VERSION");
         writeln!(self, "}}");
         writeln!(self);
-        writeln!(self, "#[allow(unused_variables, clippy::redundant_closure)]");
-        writeln!(self, "fn call(");
+        writeln!(self, "#[allow(clippy::redundant_closure)]");
+        writeln!(self, "fn read(");
         writeln!(self, "&self,");
-        writeln!(self, "call: &rpc::Call<'_>,");
-        writeln!(self, "from: &mut xdr::Decoder<codec::SliceSource<'_>>,");
-        writeln!(self, "to: &mut xdr::Encoder<Vec<u8>>,");
-        writeln!(self, ") -> Result<(), rpc::Fault> {{");
-        writeln!(self, "match call.procedure {{");
+        writeln!(self, "procedure: u32,");
+        writeln!(self, "from: &mut rpc::message::MessageDecoder<'_>,");
+        writeln!(self, ") -> Result<rpc::Prepared<'_>, rpc::Fault> {{");
+        writeln!(self, "match procedure {{");
         for procedure in &version.procedures {
             self.dispatch(procedure);
         }
@@ -245,13 +245,12 @@ impl Writer<'_> {
         match &procedure.result {
             Some(ty) => {
                 let written = self.encoding(ty, "&result");
+                writeln!(self, "Ok(Box::new(move |call, reply| {{");
                 writeln!(self, "let result = {call};");
-                writeln!(self, "rpc::result({written})");
+                writeln!(self, "reply.result(|to| {written})");
+                writeln!(self, "}}))");
             }
-            None => {
-                writeln!(self, "{call};");
-                writeln!(self, "Ok(())");
-            }
+            None => writeln!(self, "Ok(Box::new(move |call, _| {}))", call.trim_end_matches('?')),
         }
         writeln!(self, "}}");
     }

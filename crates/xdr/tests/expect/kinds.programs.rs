@@ -8,6 +8,7 @@ pub mod kinds_prog {
     pub mod kinds_first {
         #[allow(unused_imports)]
         use super::super::*;
+        #[allow(unused_imports)]
         use fusewire_codec::{self as codec, xdr};
         use fusewire_rpc as rpc;
 
@@ -107,24 +108,24 @@ pub mod kinds_prog {
                 VERSION
             }
 
-            #[allow(unused_variables, clippy::redundant_closure)]
-            fn call(
+            #[allow(clippy::redundant_closure)]
+            fn read(
                 &self,
-                call: &rpc::Call<'_>,
-                from: &mut xdr::Decoder<codec::SliceSource<'_>>,
-                to: &mut xdr::Encoder<Vec<u8>>,
-            ) -> Result<(), rpc::Fault> {
-                match call.procedure {
+                procedure: u32,
+                from: &mut rpc::message::MessageDecoder<'_>,
+            ) -> Result<rpc::Prepared<'_>, rpc::Fault> {
+                match procedure {
                     KINDS_NULL => {
                         rpc::no_more(from)?;
-                        self.0.kinds_null(call)?;
-                        Ok(())
+                        Ok(Box::new(move |call, _| self.0.kinds_null(call)))
                     }
                     KINDS_SUM => {
                         let argument: Pair = rpc::argument(from.field("argument", |from| xdr::Decode::decode(from)))?;
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_sum(call, argument)?;
-                        rpc::result(xdr::Encode::encode(&result, to))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_sum(call, argument)?;
+                            reply.result(|to| xdr::Encode::encode(&result, to))
+                        }))
                     }
                     _ => Err(rpc::Fault::NoProcedure),
                 }
@@ -136,6 +137,7 @@ pub mod kinds_prog {
     pub mod kinds_second {
         #[allow(unused_imports)]
         use super::super::*;
+        #[allow(unused_imports)]
         use fusewire_codec::{self as codec, xdr};
         use fusewire_rpc as rpc;
 
@@ -369,53 +371,63 @@ pub mod kinds_prog {
                 VERSION
             }
 
-            #[allow(unused_variables, clippy::redundant_closure)]
-            fn call(
+            #[allow(clippy::redundant_closure)]
+            fn read(
                 &self,
-                call: &rpc::Call<'_>,
-                from: &mut xdr::Decoder<codec::SliceSource<'_>>,
-                to: &mut xdr::Encoder<Vec<u8>>,
-            ) -> Result<(), rpc::Fault> {
-                match call.procedure {
+                procedure: u32,
+                from: &mut rpc::message::MessageDecoder<'_>,
+            ) -> Result<rpc::Prepared<'_>, rpc::Fault> {
+                match procedure {
                     KINDS_ECHO => {
                         let argument: Everything = rpc::argument(from.field("argument", |from| xdr::Decode::decode(from)))?;
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_echo(call, argument)?;
-                        rpc::result(xdr::Encode::encode(&result, to))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_echo(call, argument)?;
+                            reply.result(|to| xdr::Encode::encode(&result, to))
+                        }))
                     }
                     KINDS_LARGE => {
                         let argument: u32 = rpc::argument(from.field("argument", |from| xdr::Decode::decode(from)))?;
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_large(call, argument)?;
-                        rpc::result(to.opaque(&result, u32::MAX))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_large(call, argument)?;
+                            reply.result(|to| to.opaque(&result, u32::MAX))
+                        }))
                     }
                     KINDS_COUNT => {
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_count(call)?;
-                        rpc::result(xdr::Encode::encode(&result, to))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_count(call)?;
+                            reply.result(|to| xdr::Encode::encode(&result, to))
+                        }))
                     }
                     KINDS_REVERSE => {
                         let argument: Entries = rpc::argument(from.field("argument", |from| from.list_of(xdr::Decode::decode)))?;
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_reverse(call, argument)?;
-                        rpc::result(to.list_of(&result, |to, value| xdr::Encode::encode(value, to)))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_reverse(call, argument)?;
+                            reply.result(|to| to.list_of(&result, |to, value| xdr::Encode::encode(value, to)))
+                        }))
                     }
                     KINDS_GREET => {
                         let argument: Name = rpc::argument(from.field("argument", |from| from.string(16)))?;
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_greet(call, argument)?;
-                        rpc::result(to.opaque(&result, 16))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_greet(call, argument)?;
+                            reply.result(|to| to.opaque(&result, 16))
+                        }))
                     }
                     KINDS_TAKE => {
                         let argument: Blob = rpc::argument(from.field("argument", |from| from.opaque(u32::MAX)))?;
                         rpc::no_more(from)?;
-                        self.0.kinds_take(call, argument)?;
-                        Ok(())
+                        Ok(Box::new(move |call, _| self.0.kinds_take(call, argument)))
                     }
                     KINDS_FAIL => {
                         rpc::no_more(from)?;
-                        let result = self.0.kinds_fail(call)?;
-                        rpc::result(xdr::Encode::encode(&result, to))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.kinds_fail(call)?;
+                            reply.result(|to| xdr::Encode::encode(&result, to))
+                        }))
                     }
                     _ => Err(rpc::Fault::NoProcedure),
                 }

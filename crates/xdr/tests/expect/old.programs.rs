@@ -8,6 +8,7 @@ pub mod old {
     pub mod old_one {
         #[allow(unused_imports)]
         use super::super::*;
+        #[allow(unused_imports)]
         use fusewire_codec::{self as codec, xdr};
         use fusewire_rpc as rpc;
 
@@ -145,32 +146,34 @@ pub mod old {
                 VERSION
             }
 
-            #[allow(unused_variables, clippy::redundant_closure)]
-            fn call(
+            #[allow(clippy::redundant_closure)]
+            fn read(
                 &self,
-                call: &rpc::Call<'_>,
-                from: &mut xdr::Decoder<codec::SliceSource<'_>>,
-                to: &mut xdr::Encoder<Vec<u8>>,
-            ) -> Result<(), rpc::Fault> {
-                match call.procedure {
+                procedure: u32,
+                from: &mut rpc::message::MessageDecoder<'_>,
+            ) -> Result<rpc::Prepared<'_>, rpc::Fault> {
+                match procedure {
                     GET => {
                         let argument_1: Vec<u8> = rpc::argument(from.field("argument_1", |from| from.string(u32::MAX)))?;
                         let argument_2: Nodes = rpc::argument(from.field("argument_2", |from| if from.bool()? { xdr::Decode::decode(from).map(Some) } else { Ok(None) }))?;
                         let argument_3: i32 = rpc::argument(from.field("argument_3", |from| xdr::Decode::decode(from)))?;
                         rpc::no_more(from)?;
-                        let result = self.0.get(call, argument_1, argument_2, argument_3)?;
-                        rpc::result(to.opaque(&result, u32::MAX))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.get(call, argument_1, argument_2, argument_3)?;
+                            reply.result(|to| to.opaque(&result, u32::MAX))
+                        }))
                     }
                     NULL_OR_NOT => {
                         rpc::no_more(from)?;
-                        let result = self.0.null_or_not(call)?;
-                        rpc::result(xdr::Encode::encode(&result, to))
+                        Ok(Box::new(move |call, reply| {
+                            let result = self.0.null_or_not(call)?;
+                            reply.result(|to| xdr::Encode::encode(&result, to))
+                        }))
                     }
                     TYPE => {
                         let argument: Node = rpc::argument(from.field("argument", |from| xdr::Decode::decode(from)))?;
                         rpc::no_more(from)?;
-                        self.0.r#type(call, argument)?;
-                        Ok(())
+                        Ok(Box::new(move |call, _| self.0.r#type(call, argument)))
                     }
                     _ => Err(rpc::Fault::NoProcedure),
                 }
@@ -188,6 +191,7 @@ pub mod bare {
     pub mod bare_one {
         #[allow(unused_imports)]
         use super::super::*;
+        #[allow(unused_imports)]
         use fusewire_codec::{self as codec, xdr};
         use fusewire_rpc as rpc;
 
@@ -263,18 +267,16 @@ pub mod bare {
                 VERSION
             }
 
-            #[allow(unused_variables, clippy::redundant_closure)]
-            fn call(
+            #[allow(clippy::redundant_closure)]
+            fn read(
                 &self,
-                call: &rpc::Call<'_>,
-                from: &mut xdr::Decoder<codec::SliceSource<'_>>,
-                to: &mut xdr::Encoder<Vec<u8>>,
-            ) -> Result<(), rpc::Fault> {
-                match call.procedure {
+                procedure: u32,
+                from: &mut rpc::message::MessageDecoder<'_>,
+            ) -> Result<rpc::Prepared<'_>, rpc::Fault> {
+                match procedure {
                     NOTHING => {
                         rpc::no_more(from)?;
-                        self.0.nothing(call)?;
-                        Ok(())
+                        Ok(Box::new(move |call, _| self.0.nothing(call)))
                     }
                     _ => Err(rpc::Fault::NoProcedure),
                 }
