@@ -195,8 +195,8 @@ pub enum HandshakeError {
     /// We refused, and told the peer why.
     #[error("refused: {0}")]
     RefusedByUs(Refusal),
-    /// The peer did not agree on the application protocol `fusewire/1`.
-    #[error("the peer does not speak fusewire/1")]
+    /// The peer did not agree on the application protocol `fusewire/2`.
+    #[error("the peer does not speak fusewire/2: one of the two programs is of an older version")]
     NoCommonProtocol,
     /// The peer sent more than a handshake may have.
     #[error("the handshake is longer than {limit} bytes")]

@@ -1,5 +1,5 @@
 //! How rustls is set up: TLS 1.3 only, Ed25519 raw public keys on both sides (RFC 7250), no tickets, no
-//! early data, ALPN `fusewire/1`.
+//! early data, ALPN `fusewire/2`.
 
 use crate::config::{ClientConfig, ServerConfig, Trust};
 use crate::error::{Error, HandshakeError};
@@ -19,8 +19,8 @@ use rustls::{
 };
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// The application protocol.
-pub(crate) const ALPN: &[u8] = b"fusewire/1";
+/// The application protocol: records and what they carry. 2: messages of the transfer that can be extended.
+pub(crate) const ALPN: &[u8] = b"fusewire/2";
 
 /// A SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4) is these bytes and 32 more.
 const ED25519_SPKI_PREFIX: [u8; 12] =

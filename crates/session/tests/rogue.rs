@@ -85,7 +85,7 @@ fn config(client: Arc<dyn ResolvesClientCert>) -> ClientConfig {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Credulous))
         .with_client_cert_resolver(client);
-    config.alpn_protocols = vec![b"fusewire/1".to_vec()];
+    config.alpn_protocols = vec![b"fusewire/2".to_vec()];
     config
 }
 
@@ -179,9 +179,9 @@ fn a_client_without_key_is_refused() {
 
 #[test]
 fn another_or_no_application_protocol_is_refused() {
-    for protocols in [vec![], vec![b"h2".to_vec()], vec![b"fusewire/2".to_vec()]] {
+    for protocols in [vec![], vec![&b"h2"[..]], vec![b"fusewire/1"]] {
         let mut config = honest_tls();
-        config.alpn_protocols = protocols;
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let (result, said) = against_server(config, send(hello()));
         assert_eq!(failed(result), HandshakeError::NoCommonProtocol);
         assert!(said.is_empty());
