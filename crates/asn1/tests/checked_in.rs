@@ -20,12 +20,6 @@ fn is_up_to_date(module: &str, generated: &str, options: &Options) {
 }
 
 #[test]
-fn messages_of_the_file_transfer() {
-    let options = Options { encodings: vec![Encoding::Xdr], ..Options::default() };
-    is_up_to_date("files/messages.asn1", "files/src/message/messages.rs.in", &options);
-}
-
-#[test]
 fn mpdus_of_the_benchmark() {
     let options = Options {
         encodings: vec![Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Lws],

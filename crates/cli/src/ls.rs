@@ -104,7 +104,7 @@ fn line(ls: &Ls, path: &RemotePath, entry: &Entry) -> std::io::Result<String> {
             Kind::File => "file",
             Kind::Folder => "folder",
             Kind::Link => "link",
-            Kind::Other => "other",
+            Kind::Other | Kind::Unknown(_) => "other",
         };
         let value = json!({
             "kind": kind,
@@ -136,14 +136,14 @@ fn line(ls: &Ls, path: &RemotePath, entry: &Entry) -> std::io::Result<String> {
         Kind::File => '-',
         Kind::Folder => 'd',
         Kind::Link => 'l',
-        Kind::Other => '?',
+        Kind::Other | Kind::Unknown(_) => '?',
     };
     Ok(format!("{letter}{} {:>14}  {}  {text}", mode(meta.mode), meta.size, time(meta.mtime.s)))
 }
 
-fn mode(bits: u32) -> String {
+fn mode(bits: u16) -> String {
     let letter =
-        |i: u32| if bits >> (8 - i) & 1 == 1 { ['r', 'w', 'x'][i as usize % 3] } else { '-' };
+        |i: u16| if bits >> (8 - i) & 1 == 1 { ['r', 'w', 'x'][i as usize % 3] } else { '-' };
     (0..9).map(letter).collect()
 }
 

@@ -223,7 +223,7 @@ impl<C: Channel + ?Sized> Channel for Bundled<'_, C> {
 mod tests {
     use super::*;
     use crate::memory::{self, MemoryChannel, Settings};
-    use crate::message::{self, Request};
+    use crate::message::{self, Body, Look, Message};
 
     const ELEMENTS: [Element; 4] =
         [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
@@ -234,8 +234,8 @@ mod tests {
 
     fn messages(element: Element) -> Vec<Vec<u8>> {
         let message = |n: u32| {
-            let path = vec![b'x'; (n as usize * 37) % 700];
-            message::emit(n, &Request::Look { path }, element).unwrap()
+            let path = vec![b'x'; (n as usize * 37) % 700].into();
+            message::emit(&Message { xid: n, body: Body::Look(Look { path }) }, element).unwrap()
         };
         (1..60).map(message).collect()
     }

@@ -1,7 +1,7 @@
 //! What can go wrong, by blame.
 
 use crate::channel::ChannelError;
-use crate::message::{Code, MAX_DETAIL_LEN};
+use crate::message::{Code, DETAIL_LEN_MAX};
 use crate::name::{PathError, Shown};
 use std::io;
 
@@ -122,7 +122,7 @@ impl Error {
             _ => String::new(),
         };
         let mut words = words.into_bytes();
-        words.truncate(MAX_DETAIL_LEN as usize);
+        words.truncate(DETAIL_LEN_MAX);
         words
     }
 
@@ -157,14 +157,6 @@ pub enum Violation {
     RequestNumber {
         /// The number it gave.
         xid: u32,
-    },
-    /// A data message whose length does not agree with its header.
-    #[error("data message of {found} bytes, its header says {expected}")]
-    DataLength {
-        /// Bytes that the header says.
-        expected: u64,
-        /// Bytes that there are.
-        found: u64,
     },
     /// Data outside what was asked for, or across the border of a block.
     #[error("data for bytes {start} to {end}, outside what was asked for")]

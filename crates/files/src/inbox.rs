@@ -2,20 +2,20 @@
 //! side in memory and are hashed and written in one piece.
 //!
 //! ```text
-//! buffer   |·· 32 ··|contents k    |contents k+1  |
+//! buffer   |·· 24 ··|contents k    |contents k+1  |
 //!                   ^run.start            ▲       ^end
 //!                            slot: ADU k+2 is opened here,
-//!                            header over the last 32 bytes before `end`
+//!                            head over the last 24 bytes before `end`
 //! ```
-//! The next ADU is opened 32 bytes before the end of the contents, so that its contents begin where the last
-//! ones end. What its header covers is put aside for that moment and put back. An ADU that does not continue
+//! The next ADU is opened 24 bytes before the end of the contents, so that its contents begin where the last
+//! ones end. What its head covers is put aside for that moment and put back. An ADU that does not continue
 //! the run begins another one, in the same place, after the run was handed on.
 
 use crate::Element;
-use crate::blocks::BlockHash;
 use crate::channel::{Channel, MAX_ADU_LEN, Received};
-use crate::error::{Error, Violation};
-use crate::message::{DATA_HEADER_LEN, DataHeader, HOLE, Hole, Prefix};
+use crate::error::Error;
+use crate::message::{self, Body, Data, HEAD_LEN, Hole, Message, Prefix};
+use crate::blocks::BlockHash;
 
 /// Bytes of contents that are collected before they are hashed and written. Half of the second-level cache of
 /// the machines at hand.
@@ -39,7 +39,7 @@ impl Default for Scratch {
 impl Scratch {
     /// Allocates the buffers, less than a mebibyte.
     pub fn new() -> Self {
-        let read = vec![0; DATA_HEADER_LEN + WINDOW_LEN + MAX_ADU_LEN];
+        let read = vec![0; HEAD_LEN + WINDOW_LEN + MAX_ADU_LEN];
         Scratch { intake: Intake::new(), read, spare: Vec::new() }
     }
 }
@@ -62,11 +62,11 @@ pub(crate) trait Receiver {
     /// Contents, and the hash of the block that they end, if one came.
     fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error>;
 
-    /// A hole.
-    fn hole(&mut self, hole: Hole) -> Result<(), Error>;
+    /// A hole, for the request `xid`.
+    fn hole(&mut self, xid: u32, hole: Hole) -> Result<(), Error>;
 
-    /// Any other message, as it came through the pipeline.
-    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error>;
+    /// Any other message.
+    fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error>;
 
     /// Whether more may come; asked before each ADU.
     fn accepts(&self) -> bool;
@@ -126,9 +126,9 @@ fn receive_some<C: Channel + ?Sized>(
 #[derive(Debug)]
 pub(crate) struct Intake {
     buffer: Vec<u8>,
-    /// What lies where the next ADU's header goes.
-    aside: [u8; DATA_HEADER_LEN],
-    /// End of the contents; at least the length of a header.
+    /// What lies where the next ADU's head goes.
+    aside: [u8; HEAD_LEN],
+    /// End of the contents; at least the length of a head.
     end: usize,
     run: Option<Run>,
 }
@@ -136,115 +136,96 @@ pub(crate) struct Intake {
 impl Intake {
     /// Allocates the buffer, about half a mebibyte.
     fn new() -> Self {
-        let buffer = vec![0; DATA_HEADER_LEN + WINDOW_LEN + 2 * MAX_ADU_LEN];
-        Intake { buffer, aside: [0; DATA_HEADER_LEN], end: DATA_HEADER_LEN, run: None }
+        let buffer = vec![0; HEAD_LEN + WINDOW_LEN + 2 * MAX_ADU_LEN];
+        Intake { buffer, aside: [0; HEAD_LEN], end: HEAD_LEN, run: None }
     }
 
     /// Memory for the next ADU, at least [`MAX_ADU_LEN`] bytes. Either the ADU is then taken or
     /// [`Intake::dropped`] is called; one ADU at a time.
     fn place(&mut self) -> &mut [u8] {
-        let slot = self.end - DATA_HEADER_LEN;
+        let slot = self.end - HEAD_LEN;
         self.aside.copy_from_slice(&self.buffer[slot..self.end]);
         &mut self.buffer[slot..]
     }
 
     /// No ADU is in the memory that [`Intake::place`] gave.
     fn dropped(&mut self) {
-        let slot = self.end - DATA_HEADER_LEN;
+        let slot = self.end - HEAD_LEN;
         self.buffer[slot..self.end].copy_from_slice(&self.aside);
     }
 
     /// Forgets what was collected.
     fn clear(&mut self) {
         self.run = None;
-        self.end = DATA_HEADER_LEN;
+        self.end = HEAD_LEN;
     }
 
     /// Hands on what was collected if there may be no room for another ADU; called before [`Intake::place`].
     fn make_room(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
-        if self.end > DATA_HEADER_LEN + WINDOW_LEN { self.flush(receiver) } else { Ok(()) }
+        if self.end > HEAD_LEN + WINDOW_LEN { self.flush(receiver) } else { Ok(()) }
     }
 
     /// Hands on what was collected.
     fn flush(&mut self, receiver: &mut dyn Receiver) -> Result<(), Error> {
         let result = self.hand_on(receiver, None);
-        self.end = DATA_HEADER_LEN;
+        self.end = HEAD_LEN;
         result
     }
 
     /// An ADU of `len` bytes is in the memory that [`Intake::place`] gave.
     fn take(&mut self, len: usize, receiver: &mut dyn Receiver) -> Result<(), Error> {
-        let slot = self.end - DATA_HEADER_LEN;
-        let mut header = [0; DATA_HEADER_LEN];
-        header.copy_from_slice(&self.buffer[slot..self.end]);
+        let (slot, element) = (self.end - HEAD_LEN, receiver.element());
+        let adu = &mut self.buffer[slot..slot + len];
+        let prefix = Prefix::of(adu, element);
+        if prefix.as_ref().is_ok_and(|prefix| prefix.is_data()) {
+            let opened = message::open(adu, element).map(|message| run_of(&message));
+            self.dropped();
+            return match opened? {
+                Some((run, hash)) => self.data(run, hash, receiver),
+                None => Ok(()),
+            };
+        }
+        let opened = message::open_owned(adu, element);
         self.dropped();
-        let data = match len {
-            DATA_HEADER_LEN.. => DataHeader::parse(&header, receiver.element())?,
-            _ => None,
-        };
-        match data {
-            Some(data) => self.data(data, len, receiver),
-            None => self.message(&header, len, receiver),
+        self.flush(receiver)?;
+        match (prefix?, opened?.body) {
+            (prefix, Body::Hole(hole)) => receiver.hole(prefix.xid, hole),
+            (prefix, body) => receiver.message(prefix, body),
         }
     }
 
-    /// The contents of an ADU of `len` bytes lie at `end`.
+    /// Contents that lie at `end`.
     fn data(
         &mut self,
-        data: DataHeader,
-        len: usize,
+        came: Run,
+        hash: Option<BlockHash>,
         receiver: &mut dyn Receiver,
     ) -> Result<(), Error> {
-        let element = receiver.element();
-        let contents_len = data.len as usize;
-        let behind_header = len - DATA_HEADER_LEN;
-        if contents_len > behind_header {
-            let (expected, found) = (data.message_len(element), len as u64);
-            return Err(Violation::DataLength { expected, found }.into());
-        }
-        let tail = &self.buffer[self.end + contents_len..self.end + behind_header];
-        let hash = data.tail(tail, element)?;
         let continues = self.run.is_some_and(|run| {
-            run.xid == data.xid
-                && run.copy == data.copy
-                && run.position.checked_add(run.len as u64) == Some(data.position)
+            run.xid == came.xid
+                && run.copy == came.copy
+                && run.position.checked_add(run.len as u64) == Some(came.position)
         });
         match &mut self.run {
-            Some(run) if continues => run.len += contents_len,
+            Some(run) if continues => run.len += came.len,
             _ => {
                 self.hand_on(receiver, None)?;
-                let (xid, copy, position) = (data.xid, data.copy, data.position);
-                self.run = Some(Run { xid, copy, position, len: contents_len });
+                self.run = Some(came);
             }
         }
-        self.end += contents_len;
+        self.end += came.len;
         if hash.is_some() { self.hand_on(receiver, hash) } else { Ok(()) }
     }
 
-    /// An ADU of `len` bytes lies at the slot, but for its first bytes, which are in `header`.
-    fn message(
-        &mut self,
-        header: &[u8; DATA_HEADER_LEN],
-        len: usize,
-        receiver: &mut dyn Receiver,
-    ) -> Result<(), Error> {
-        let slot = self.end - DATA_HEADER_LEN;
-        self.flush(receiver)?;
-        self.buffer[slot..slot + DATA_HEADER_LEN].copy_from_slice(header);
-        let bytes = &mut self.buffer[slot..slot + len];
-        let prefix = Prefix::of(bytes, receiver.element())?;
-        if prefix.kind == HOLE {
-            return receiver.hole(Hole::parse(bytes, receiver.element())?);
-        }
-        receiver.message(prefix, bytes)
-    }
-
-    fn hand_on(
-        &mut self,
-        receiver: &mut dyn Receiver,
-        hash: Option<BlockHash>,
-    ) -> Result<(), Error> {
+    fn hand_on(&mut self, receiver: &mut dyn Receiver, hash: Option<BlockHash>) -> Result<(), Error> {
         let Some(run) = self.run.take() else { return Ok(()) };
         receiver.contents(run, &self.buffer[self.end - run.len..self.end], hash)
     }
+}
+
+/// What a data message brings.
+fn run_of(message: &Message<'_>) -> Option<(Run, Option<BlockHash>)> {
+    let (data, hash) = message.body.contents()?;
+    let Data { copy, position, ref contents } = *data;
+    Some((Run { xid: message.xid, copy, position, len: contents.len() }, hash))
 }

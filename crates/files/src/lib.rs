@@ -37,7 +37,7 @@ pub use channel::{Channel, ChannelError, Received, Sent};
 pub use element::Element;
 pub use error::{Error, Violation};
 pub use inbox::Scratch;
-pub use meta::{Entry, Kind, Meta, Time, Version};
+pub use message::{Entry, Kind, Meta, Time, Version};
 pub use name::{PathError, RemotePath, Shown, is_deceptive};
 pub use rate::Rate;
 

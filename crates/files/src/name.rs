@@ -1,5 +1,6 @@
 //! Names and paths: bytes, checked before they are used and escaped before they are shown.
 
+use crate::Error;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -116,6 +117,11 @@ impl RemotePath {
             }
         }
         Ok(RemotePath(bytes))
+    }
+
+    /// The same, for an error that names them.
+    pub(crate) fn checked(bytes: &[u8]) -> Result<Self, Error> {
+        RemotePath::new(bytes.to_vec()).map_err(|problem| Error::path(bytes, problem))
     }
 
     /// Checks what a user wrote: slashes at the ends, doubled slashes and `.` are dropped first.

@@ -2,8 +2,7 @@
 
 use crate::Error;
 use crate::folder::{self, open_parent};
-use crate::message::Code;
-use crate::meta::{Kind, Meta};
+use crate::message::{Code, Kind, Meta};
 use crate::name::{PathError, RemotePath};
 use crate::target::timestamps;
 use cap_std::fs::Dir;
@@ -76,6 +75,6 @@ pub(crate) fn touch(root: &Dir, path: &RemotePath, meta: &Meta) -> Result<(), Er
     let dir = folder::open(root, path)?;
     // The handle may be one that only names the folder; "." can be opened in it.
     rustix::fs::utimensat(&dir, ".", &timestamps(meta.mtime), AtFlags::empty()).map_err(os)?;
-    let mode = Mode::from_raw_mode(meta.mode & 0o777);
+    let mode = Mode::from_raw_mode(meta.mode.into());
     rustix::fs::chmodat(&dir, ".", mode, AtFlags::empty()).map_err(os)
 }

@@ -1,27 +1,24 @@
 //! Sending a range of a file: read, hash, and hand to the channel, one window at a time.
 //!
 //! ```text
-//! buffer   |·· 32 ··|contents of the window, read in one piece                |··|
-//!           header 0 ^chunk 0     ^chunk 1
-//!                         header 1 is written over the last 32 bytes of chunk 0, which is sent by then
+//! buffer   |·· 24 ··|contents of the window, read in one piece                |··|
+//!             head 0 ^chunk 0     ^chunk 1
+//!                           head 1 is written over the last 24 bytes of chunk 0, which is sent by then
 //! ```
-//! So the read is one `pread`, the hash runs over one long piece, and every header still lies directly before
+//! So the read is one `pread`, the hash runs over one long piece, and every head still lies directly before
 //! its contents.
 
-use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, is_bordered};
-use crate::channel::{Channel, ChannelError, Sent};
+use crate::channel::{Channel, Sent};
 use crate::inbox::WINDOW_LEN;
-use crate::message::{Code, DATA_HEADER_LEN, DataHeader, Hole};
-use crate::meta::Meta;
+use crate::message::{Around, Body, Code, Data, HEAD_LEN, Hole, Last, Message, Meta, TAIL_LEN_MAX};
+use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, is_bordered};
 use crate::{Element, Error};
 use cap_std::fs::File;
+use fusewire_codec::types::Octets;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::ops::Range;
 
-const HASH_LEN: usize = 32;
-/// Room behind the last contents of a block: fill and hash.
-const TAIL_LEN: usize = 8 + HASH_LEN;
 /// Least bytes of contents in a message, whatever was asked for.
 const CHUNK_LEN_MIN: usize = 128;
 
@@ -143,7 +140,7 @@ impl Outgoing {
         let most = most.min(budget) / self.chunk_len as u64 * self.chunk_len as u64;
         let len = (block_end.min(extent_end) - self.position).min(most.max(self.chunk_len as u64))
             as usize;
-        let contents = &mut buffer[DATA_HEADER_LEN..DATA_HEADER_LEN + len];
+        let contents = &mut buffer[HEAD_LEN..HEAD_LEN + len];
         self.read(contents)?;
         self.hash(contents);
         self.send_window(channel, buffer, element, len)
@@ -203,9 +200,10 @@ impl Outgoing {
             true => hole_end / BLOCK_LEN * BLOCK_LEN,
             false => hole_end.min(block_end),
         };
-        let (xid, copy, position) = (self.xid, self.copy, self.position);
-        let hole = Hole { xid, copy, position, len: end - position };
-        if channel.send(&hole.emit(element))? == Sent::Full {
+        let position = self.position;
+        let body = Body::Hole(Hole { copy: self.copy, piece: (position..end).into() });
+        let hole = Around::of(&Message { xid: self.xid, body }, element)?;
+        if channel.send(hole.whole())? == Sent::Full {
             return Ok(Progress::Full);
         }
         if !whole {
@@ -225,19 +223,9 @@ impl Outgoing {
         &mut self,
         channel: &mut C,
         element: Element,
-    ) -> Result<bool, ChannelError> {
+    ) -> Result<bool, Error> {
         let Some(hash) = self.owed else { return Ok(true) };
-        let header = DataHeader {
-            xid: self.xid,
-            copy: self.copy,
-            position: self.position,
-            len: 0,
-            hash: true,
-        };
-        let mut message = [0; DATA_HEADER_LEN + HASH_LEN];
-        message[..DATA_HEADER_LEN].copy_from_slice(&header.emit(element));
-        message[DATA_HEADER_LEN..].copy_from_slice(&hash);
-        let taken = channel.send(&message)? == Sent::Taken;
+        let taken = channel.send(self.around(&[], Some(&hash), element)?.whole())? == Sent::Taken;
         if taken {
             self.owed = None;
         }
@@ -254,11 +242,27 @@ impl Outgoing {
         }
         match now.size {
             size if size < self.meta.size => Err(Error::local(Code::Shrunk, &self.path)),
-            size if growing && now.version.file() == self.meta.version.file() => {
+            size if growing && now.version.file == self.meta.version.file => {
                 Ok(size > self.meta.size)
             }
             _ => Err(Error::local(Code::Changed, &self.path)),
         }
+    }
+
+    /// What lies around `contents`, which begin at `position`; they end a block if a hash of it follows.
+    fn around(
+        &self,
+        contents: &[u8],
+        hash: Option<&BlockHash>,
+        element: Element,
+    ) -> Result<Around, Error> {
+        let (copy, position) = (self.copy, self.position);
+        let data = Data { copy, position, contents: Octets::new(contents) };
+        let body = match hash {
+            Some(hash) => Body::Last(Last { data, hash: Octets::new(hash) }),
+            None => Body::Data(data),
+        };
+        Ok(Around::of(&Message { xid: self.xid, body }, element)?)
     }
 
     /// Hashes `contents`, which begin at `position`, but for what was hashed before.
@@ -281,34 +285,17 @@ impl Outgoing {
         let mut at = 0;
         while at < len {
             let rest = (block_end - self.position) as usize;
-            let last = rest <= self.chunk_len.saturating_sub(TAIL_LEN) && rest == len - at;
+            let last = rest <= self.chunk_len.saturating_sub(TAIL_LEN_MAX) && rest == len - at;
             let mut n = self.chunk_len.min(len - at);
             if !last && n == rest {
                 // The contents would fit but not the hash behind them: two messages, the first about half.
                 n = rest / 2 / 16 * 16;
             }
-            let header = DataHeader {
-                xid: self.xid,
-                copy: self.copy,
-                position: self.position,
-                len: n as u32,
-                hash: last,
-            };
-            let start = DATA_HEADER_LEN + at;
-            buffer[start - DATA_HEADER_LEN..start].copy_from_slice(&header.emit(element));
-            let mut end = start + n;
-            let fill = element.fill_len(n);
-            if last {
-                let hash = self.hasher.as_ref().map(BlockHasher::hash).unwrap_or_default();
-                buffer[end..end + fill].fill(0);
-                buffer[end + fill..end + fill + HASH_LEN].copy_from_slice(&hash);
-                end += fill + HASH_LEN;
-            } else if fill != 0 {
-                // Only the end of an extent in the middle of a block is not a multiple of the unit.
-                buffer[end..end + fill].fill(0);
-                end += fill;
-            }
-            match channel.send(&buffer[start - DATA_HEADER_LEN..end])? {
+            let contents = HEAD_LEN + at..HEAD_LEN + at + n;
+            let hash = self.hasher.as_ref().filter(|_| last).map(BlockHasher::hash);
+            let around = self.around(&buffer[contents.clone()], hash.as_ref(), element)?;
+            let message = around.write(buffer, contents);
+            match channel.send(&buffer[message])? {
                 Sent::Full if at == 0 => return Ok(Progress::Full),
                 Sent::Full => break,
                 Sent::Taken => {}
@@ -326,12 +313,12 @@ impl Outgoing {
 /// Bytes of contents in a message: as many as fit and were asked for, but evened out over a block, so that
 /// all messages of a block are about equally long; a multiple of 16.
 fn chunk_len(max_adu: usize, reply_bytes: u32) -> usize {
-    let mut most = max_adu.min(crate::channel::MAX_ADU_LEN).saturating_sub(DATA_HEADER_LEN);
+    let mut most = max_adu.min(crate::channel::MAX_ADU_LEN).saturating_sub(HEAD_LEN);
     if reply_bytes != 0 {
         most = most.min(reply_bytes as usize);
     }
     let most = (most.max(CHUNK_LEN_MIN)) / 16 * 16;
-    let block = BLOCK_LEN as usize + TAIL_LEN;
+    let block = BLOCK_LEN as usize + TAIL_LEN_MAX;
     let messages = block.div_ceil(most);
     block.div_ceil(messages).next_multiple_of(16)
 }

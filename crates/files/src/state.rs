@@ -7,9 +7,8 @@
 //! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
 
 use crate::Error;
+use crate::message::{Code, Version};
 use crate::blocks::{BlockHash, block_count};
-use crate::message::Code;
-use crate::meta::Version;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -33,7 +32,7 @@ impl Identity {
     fn header(&self) -> [u8; 40] {
         let mut header = [0; 40];
         header[..16].copy_from_slice(MAGIC);
-        header[16..32].copy_from_slice(&self.version.0);
+        header[16..32].copy_from_slice(&self.version.to_bytes());
         header[32..].copy_from_slice(&self.size.to_be_bytes());
         header
     }

@@ -5,7 +5,7 @@ mod support;
 use fusewire_base::Instant;
 use fusewire_files::channel::{Channel, ChannelError, Received, Sent};
 use fusewire_files::client::{Ignore, get, put};
-use fusewire_files::message::{Code, Create, Reply, Request};
+use fusewire_files::message::{Body, Code, Commit, Failed, Piece, Put, Stored};
 use fusewire_files::{Kind, Meta, Scratch, Time, memory};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use support::raw::*;
 use support::*;
 
-const STORED: [Reply; 1] = [Reply::Stored { complete: true }];
+const STORED: [Body<'static>; 1] = [Body::Stored(Stored { complete: true })];
 
 fn served() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -23,14 +23,13 @@ fn served() -> (tempfile::TempDir, PathBuf) {
     (dir, served)
 }
 
-fn file(path: &[u8], size: u64, replace: bool) -> Request {
-    Request::Create(Create {
-        path: path.to_vec(),
+fn file(path: &[u8], size: u64, replace: bool) -> Body<'static> {
+    Body::Put(Put {
+        path: octets(path),
         meta: Meta { mode: 0o640, mtime: Time { s: 7, ns: 8 }, ..meta(Kind::File, size) },
-        target: Vec::new(),
+        target: octets(b""),
         replace,
-        position: 0,
-        len: size,
+        piece: Piece { position: 0, length: size },
     })
 }
 
@@ -40,14 +39,14 @@ fn hash(contents: &[u8]) -> [u8; 32] {
 }
 
 /// Puts a file in one piece; what the server says to its commit.
-fn put(raw: &mut Raw, path: &[u8], contents: &[u8], replace: bool) -> Vec<Reply> {
+fn put(raw: &mut Raw, path: &[u8], contents: &[u8], replace: bool) -> Vec<Body<'static>> {
     let created = raw.ask(file(path, contents.len() as u64, replace));
-    let [Reply::Created { .. }] = created.as_slice() else { return created };
+    let [Body::Missing(_)] = created.as_slice() else { return created };
     let xid = raw.xid;
     if !contents.is_empty() {
         raw.send(&data(xid, 0, contents, Some(hash(contents))));
     }
-    raw.ask(Request::Commit { of: xid })
+    raw.ask(Body::Commit(Commit { of: xid }))
 }
 
 #[test]
@@ -65,8 +64,8 @@ fn nothing_is_seen_before_the_commit_and_nothing_is_left_without_one() {
         assert_eq!(fs::read_dir(&served).unwrap().count(), 1, "something can be seen");
         assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
         if committed {
-            assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
-            assert_eq!(raw.ask(Request::Commit { of: 2 }), STORED);
+            assert_eq!(raw.ask(Body::Commit(Commit { of: 1 })), STORED);
+            assert_eq!(raw.ask(Body::Commit(Commit { of: 2 })), STORED);
         }
     }
     for name in ["x", "y"] {
@@ -90,14 +89,13 @@ fn pieces_in_any_order_and_holes_become_the_same_file() {
             let hash = (piece.end == 5000).then_some(whole);
             raw.send(&data(1, piece.start as u64, &contents[piece], hash));
         }
-        assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
+        assert_eq!(raw.ask(Body::Commit(Commit { of: 1 })), STORED);
         assert_eq!(fs::read(served.join("x")).unwrap(), contents, "{order:?}");
     }
     let mut raw = Raw::new(&share(&served, true));
     raw.ask(file(b"zeros", 5000, true));
-    let hole = fusewire_files::message::Hole { xid: 1, copy: 0, position: 0, len: 5000 };
-    raw.send(&hole.emit(OCTETS));
-    assert_eq!(raw.ask(Request::Commit { of: 1 }), STORED);
+    raw.send(&hole(1, 0, 0, 5000));
+    assert_eq!(raw.ask(Body::Commit(Commit { of: 1 })), STORED);
     assert_eq!(fs::read(served.join("zeros")).unwrap(), [0; 5000]);
     assert_eq!(put(&mut raw, b"empty", b"", true), STORED);
     assert_eq!(fs::read(served.join("empty")).unwrap(), b"");
@@ -112,8 +110,11 @@ fn another_hash_is_another_file_and_is_not_stored() {
     raw.ask(file(b"x", 5, true));
     raw.send(&data(1, 0, b"after", Some(hash(b"other"))));
     let replies = raw.replies().unwrap();
-    assert!(matches!(replies[..], [Reply::Failed { code: Code::WrongHash, .. }]), "{replies:?}");
-    assert_eq!(raw.code(Request::Commit { of: 1 }), Code::BadRequest);
+    assert!(
+        matches!(replies[..], [Body::Failed(Failed { code: Code::WrongHash, .. })]),
+        "{replies:?}"
+    );
+    assert_eq!(raw.code(Body::Commit(Commit { of: 1 })), Code::BadRequest);
     assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
     assert_no_leftovers(&served);
 }
@@ -128,8 +129,8 @@ fn only_files_and_links_are_replaced_and_only_by_leave() {
     let pipe = served.join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut raw = Raw::new(&share(&served, true));
-    let failed = |replies: Vec<Reply>| match replies.as_slice() {
-        [Reply::Failed { code, .. }] => *code,
+    let failed = |replies: Vec<Body<'static>>| match replies.as_slice() {
+        [Body::Failed(Failed { code, .. })] => *code,
         other => panic!("{other:?}"),
     };
     for name in [&b"file"[..], b"folder", b"link", b"pipe"] {
@@ -148,7 +149,7 @@ fn only_files_and_links_are_replaced_and_only_by_leave() {
     let xid = raw.xid;
     raw.send(&data(xid, 0, b"after", Some(hash(b"after"))));
     fs::write(served.join("late"), b"somebody else's").unwrap();
-    assert_eq!(raw.code(Request::Commit { of: xid }), Code::Exists);
+    assert_eq!(raw.code(Body::Commit(Commit { of: xid })), Code::Exists);
     assert_eq!(fs::read(served.join("late")).unwrap(), b"somebody else's");
     assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     assert_eq!(fs::read(dir.path().join("secret")).unwrap(), b"secret");
@@ -170,18 +171,16 @@ fn a_folder_that_is_another_by_now_is_found_again() {
 fn many_come_in_few_messages_and_one_that_fails_harms_no_other() {
     let (_dir, served) = served();
     let mut raw = Raw::new(&share(&served, true));
-    let message =
-        |xid, request: &Request| fusewire_files::message::emit(xid, request, OCTETS).unwrap();
     let contents = |n: u32| bytes(n as usize * 10, u64::from(n));
     let creates: Vec<_> =
-        (1..20).map(|n| message(n, &file(format!("{n}").as_bytes(), n.into(), true))).collect();
+        (1..20).map(|n| emit(n, file(format!("{n}").as_bytes(), n.into(), true))).collect();
     raw.send(&bundle(&creates));
     assert_eq!(raw.replies().unwrap().len(), 19);
     let rest: Vec<_> = (1..20)
         .flat_map(|n| {
             let bytes = &contents(n)[..n as usize];
             let hash = if n == 7 { [0; 32] } else { hash(bytes) };
-            [data(n, 0, bytes, Some(hash)), message(100 + n, &Request::Commit { of: n })]
+            [data(n, 0, bytes, Some(hash)), emit(100 + n, Body::Commit(Commit { of: n }))]
         })
         .collect();
     raw.send(&bundle(&rest));
@@ -276,7 +275,7 @@ fn what_is_begun_is_bounded_and_open_files_are_more_so() {
     let create = |raw: &mut Raw, count: u32| {
         for n in 1..=count {
             let request = file(format!("{n}").as_bytes(), 5, true);
-            raw.send(&fusewire_files::message::emit(n, &request, OCTETS).unwrap());
+            raw.send(&emit(n, request));
         }
         raw.xid = count;
         raw.replies().unwrap().len()
@@ -288,8 +287,7 @@ fn what_is_begun_is_bounded_and_open_files_are_more_so() {
     assert_eq!(create(&mut raw, 250), 250);
     for n in 1..=250 {
         raw.send(&data(n, 0, b"after", Some(hash(b"after"))));
-        let commit = Request::Commit { of: n };
-        raw.send(&fusewire_files::message::emit(250 + n, &commit, OCTETS).unwrap());
+        raw.send(&emit(250 + n, Body::Commit(Commit { of: n })));
     }
     let stored = raw.replies().unwrap().into_iter().filter(|reply| *reply == STORED[0]);
     assert_eq!(stored.count(), 250);

@@ -5,7 +5,9 @@ mod support;
 
 use fusewire_base::Instant;
 use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received};
-use fusewire_files::message::{self, Code, Create, Hole, Read, Reply, Request};
+use fusewire_files::message::{
+    self, Body, Cancel, Code, Commit, Entries, Failed, Get, Look, Piece, Put, Stored, Touch,
+};
 use fusewire_files::server::{self, Share};
 use fusewire_files::{Kind, Meta};
 use std::fs;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use support::raw::*;
 use support::*;
 
-const STORED: [Reply; 1] = [Reply::Stored { complete: true }];
+const STORED: [Body<'static>; 1] = [Body::Stored(Stored { complete: true })];
 
 /// A served folder, empty, beside a secret.
 fn served() -> (tempfile::TempDir, PathBuf) {
@@ -30,19 +32,18 @@ fn unfinished(name: &str, suffix: &str) -> String {
     format!(".fusewire-{}{suffix}", &blake3::hash(name.as_bytes()).to_hex()[..16])
 }
 
-fn file(path: &[u8], size: u64) -> Request {
-    Request::Create(Create {
-        path: path.to_vec(),
+fn file(path: &[u8], size: u64) -> Body<'static> {
+    Body::Put(Put {
+        path: octets(path),
         meta: meta(Kind::File, size),
-        target: Vec::new(),
+        target: octets(b""),
         replace: true,
-        position: 0,
-        len: size,
+        piece: Piece { position: 0, length: size },
     })
 }
 
-fn touch(path: &[u8], mode: u32) -> Request {
-    Request::Touch { path: path.to_vec(), meta: Meta { mode, ..meta(Kind::Folder, 0) } }
+fn touch(path: &[u8], mode: u16) -> Body<'static> {
+    Body::Touch(Touch { path: octets(path), meta: Meta { mode, ..meta(Kind::Folder, 0) } })
 }
 
 fn hash(block: u64, contents: &[u8]) -> [u8; 32] {
@@ -100,9 +101,9 @@ fn links_do_not_lead_to_unfinished_files() {
     }
     // Nor is one told of that is there.
     symlink(unfinished("x", ".part"), served.join("there")).unwrap();
-    let list = message::List { path: vec![], recursive: true, credit: 9 };
-    let replies = raw.ask(Request::List(list));
-    let [Reply::Entries { entries, .. }, _] = &replies[..] else { panic!("{replies:?}") };
+    let list = message::List { path: octets(b""), recursive: true, credit: 9 };
+    let replies = raw.ask(Body::List(list));
+    let [Body::Entries(Entries { entries, .. }), _] = &replies[..] else { panic!("{replies:?}") };
     assert_eq!((entries.len(), &entries[0].target[..]), (1, &b""[..]));
     drop(dir);
 }
@@ -121,13 +122,13 @@ fn a_link_disturbs_no_upload_of_its_name() {
         assert_eq!(other.ask(create(b"x", Kind::Link, b"f")), STORED);
     }
     assert_eq!(fs::read_link(served.join("x")).unwrap(), Path::new("f"));
-    assert_eq!(one.ask(Request::Commit { of: xid }), STORED);
+    assert_eq!(one.ask(Body::Commit(Commit { of: xid })), STORED);
     assert!(fs::symlink_metadata(served.join("x")).unwrap().is_file());
     assert_eq!(fs::read(served.join("x")).unwrap(), b"1234");
     assert_eq!(fs::read(served.join("f")).unwrap(), b"before");
     // Where nothing may be replaced nothing is.
-    let Request::Create(link) = create(b"x", Kind::Link, b"f") else { unreachable!() };
-    let code = other.code(Request::Create(Create { replace: false, ..link }));
+    let Body::Put(link) = create(b"x", Kind::Link, b"f") else { unreachable!() };
+    let code = other.code(Body::Put(Put { replace: false, ..link }));
     assert_eq!(code, Code::Exists);
     assert_no_leftovers(&served);
 }
@@ -149,7 +150,7 @@ fn what_gets_the_name_is_what_was_written() {
         fs::remove_file(&part).unwrap();
         fs::write(&part, b"somebody else's").unwrap();
         if committed {
-            assert_eq!(raw.code(Request::Commit { of: xid }), Code::Changed);
+            assert_eq!(raw.code(Body::Commit(Commit { of: xid })), Code::Changed);
         }
         drop(raw);
         assert_eq!(fs::read(served.join("x")).unwrap(), b"before");
@@ -215,7 +216,7 @@ fn a_changed_rate_is_no_new_beginning() {
     let settings = server::Settings { bytes_per_s: RATE, ..server::Settings::default() };
     let share = Share::open(&served, settings).unwrap();
     let mut raw = Raw::new(&share);
-    let [Reply::Entry(entry)] = &raw.ask(Request::Look { path: b"f".to_vec() })[..] else {
+    let [Body::Entry(entry)] = &raw.ask(Body::Look(Look { path: octets(b"f") }))[..] else {
         panic!("no entry")
     };
     let (version, start) = (entry.meta.version, Instant::from_ms(1_000));
@@ -224,9 +225,9 @@ fn a_changed_rate_is_no_new_beginning() {
     while now < end {
         wanted = if wanted == RATE { RATE - 1 } else { RATE };
         raw.xid += 1;
-        let Request::Read(read) = read(b"f", version, 1 << 20) else { unreachable!() };
-        let request = Request::Read(Read { bytes_per_s: wanted, ..read });
-        let message = message::emit(raw.xid, &request, OCTETS).unwrap();
+        let Body::Get(read) = read(b"f", version, 1 << 20) else { unreachable!() };
+        let request = Body::Get(Get { bytes_per_s: wanted, ..read });
+        let message = emit(raw.xid, request);
         raw.send(&message);
         // As soon as something comes it is broken off, and asked for at another rate.
         let before = received;
@@ -241,17 +242,17 @@ fn a_changed_rate_is_no_new_beginning() {
             };
         }
         let of = raw.xid;
-        raw.ask_at(now, Request::Cancel { of });
+        raw.ask_at(now, Body::Cancel(Cancel { of }));
     }
     let most = RATE * 5 + 2 * MAX_ADU_LEN as u64;
     assert!(received <= most, "{received} bytes in 5 s, {most} at most");
     assert!(received > RATE * 4, "{received} bytes only");
 }
 
-/// What `Reply`s say was refused because it would take too much memory.
-fn refused_for_memory(replies: &[Reply]) -> usize {
-    let for_memory = |reply: &&Reply| match reply {
-        Reply::Failed { code: Code::Busy, detail } => {
+/// What replies say was refused because it would take too much memory.
+fn refused_for_memory(replies: &[Body<'static>]) -> usize {
+    let for_memory = |reply: &&Body<'static>| match reply {
+        Body::Failed(Failed { code: Code::Busy, detail }) => {
             assert!(detail.windows(15).any(|w| w == b"bytes of memory"), "{reply:?}");
             true
         }
@@ -262,7 +263,7 @@ fn refused_for_memory(replies: &[Reply]) -> usize {
 
 /// Two bytes of zeros in the middle of block `index`: enough to begin it.
 fn speck(xid: u32, index: u64) -> Vec<u8> {
-    Hole { xid, copy: 0, position: (index << 20) + 9, len: 2 }.emit(OCTETS).to_vec()
+    hole(xid, 0, (index << 20) + 9, 2)
 }
 
 #[test]
@@ -291,12 +292,12 @@ fn what_is_begun_in_one_session_takes_bounded_memory() {
     assert!(refused > 30, "{refused} uploads refused");
     // What is given up makes room again, and so does the end of the session.
     for &xid in &uploads {
-        raw.ask(Request::Cancel { of: xid });
+        raw.ask(Body::Cancel(Cancel { of: xid }));
     }
     raw.ask(file(b"small", 4));
     let xid = raw.xid;
     block(&mut raw, xid, 0, b"1234");
-    assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
+    assert_eq!(raw.ask(Body::Commit(Commit { of: xid })), STORED);
 }
 
 /// Every second block of a file that is all hole: nothing of it takes room on the disk.
@@ -305,14 +306,13 @@ fn a_file_of_holes_takes_bounded_memory() {
     let (_dir, served) = served();
     let mut raw = Raw::new(&share(&served, true));
     const BLOCKS: u64 = 1 << 20;
-    assert!(matches!(raw.ask(file(b"x", BLOCKS << 20))[..], [Reply::Created { .. }]));
+    assert!(matches!(raw.ask(file(b"x", BLOCKS << 20))[..], [Body::Missing(_)]));
     let xid = raw.xid;
     let mut sent = 0;
     let refused = (0..BLOCKS / 2).step_by(1000).any(|start| {
         for index in start..start + 1000 {
             sent += 1;
-            let hole = Hole { xid, copy: 0, position: index << 21, len: 1 << 20 };
-            raw.send(&hole.emit(OCTETS));
+            raw.send(&hole(xid, 0, index << 21, 1 << 20));
         }
         refused_for_memory(&raw.replies().unwrap()) == 1
     });
@@ -328,14 +328,14 @@ fn who_has_begun_something_is_not_at_rest() {
     let xid = raw.xid;
     assert!(raw.session.is_idle() && !raw.session.is_at_rest());
     block(&mut raw, xid, 0, b"1234");
-    assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
+    assert_eq!(raw.ask(Body::Commit(Commit { of: xid })), STORED);
     assert!(raw.session.is_at_rest());
     fs::create_dir(served.join("d")).unwrap();
-    let list = message::List { path: vec![], recursive: true, credit: 1 };
-    assert_eq!(raw.ask(Request::List(list)).len(), 1);
+    let list = message::List { path: octets(b""), recursive: true, credit: 1 };
+    assert_eq!(raw.ask(Body::List(list)).len(), 1);
     assert!(!raw.session.is_at_rest());
     let of = raw.xid;
-    raw.ask(Request::Cancel { of });
+    raw.ask(Body::Cancel(Cancel { of }));
     assert!(raw.session.is_at_rest());
 }
 
@@ -375,7 +375,7 @@ fn all_sessions_together_take_bounded_memory_and_each_can_work() {
         assert_eq!(raw.replies().unwrap(), []);
         for xid in xids {
             raw.send(&data(xid, 2, b"34", Some(hash(0, b"1234"))));
-            assert_eq!(raw.ask(Request::Commit { of: xid }), STORED);
+            assert_eq!(raw.ask(Body::Commit(Commit { of: xid })), STORED);
         }
     }
     drop(sessions);

@@ -1,8 +1,11 @@
-//! The messages of the file transfer, for every element: what parses is emitted and parses as the same.
+//! The messages of the file transfer, for every element: what is opened is emitted and opens as the same.
+use fusewire_codec::types::Octets;
 use fusewire_files::message::{
-    self, Body, Code, Create, DATA_HEADER_LEN, DataHeader, Hole, List, Prefix, Read, Reply, Request,
+    self, Body, Cancel, Code, Commit, Data, Done, Entries, Entry, Failed, Get, Hole, Kind, Last,
+    List, Listed, Look, Message, Meta, Missing, More, Piece, Prefix, Put, Stored, Time, Touch,
+    Version,
 };
-use fusewire_files::{Element, Entry, Kind, Meta, RemotePath, Shown, Time, Version};
+use fusewire_files::{Element, RemotePath, Shown};
 
 const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
 
@@ -14,102 +17,77 @@ pub fn run(data: &[u8]) {
     let mut message = data.to_vec();
     message.truncate(message.len() / element.unit() * element.unit());
     element.swap(&mut message);
-    if let Ok(prefix) = Prefix::of(&message, element) {
+    if Prefix::of(&message, element).is_ok() {
         assert!(message.len() >= 8);
-        let _ = prefix;
     }
-    body::<Request>(&message, element);
-    body::<Reply>(&message, element);
-    data_header(&message, element);
+    let owned = message::open_owned(&mut message.clone(), element);
+    let lent = message::open(&mut message, element);
+    assert_eq!(lent, owned);
+    if let Ok(opened) = owned {
+        let mut emitted = message::emit(&opened, element).expect("what opens can be emitted");
+        assert_eq!(message::open(&mut emitted, element), Ok(opened));
+    }
     path(data);
 }
 
 /// Every message for octets and for the widest element.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let path = b"folder/a file".to_vec();
-    let version = Version([7; 16]);
+    let octets = |bytes: &[u8]| Octets::from(bytes.to_vec());
+    let path = octets(b"folder/a file");
+    let version = Version::from(7);
     let mtime = Time { s: -5, ns: 999_999_999 };
     let meta = Meta { kind: Kind::File, mode: 0o751, mtime, size: 1 << 40, sparse: true, version };
-    let (position, len) = (1 << 20, 1 << 33);
-    let list = List { path: path.clone(), recursive: true, credit: 9 };
-    let create =
-        Create { path: path.clone(), meta, target: b"../x".to_vec(), replace: true, position, len };
-    let read = Read {
+    let piece = |position, length| Piece { position, length };
+    let data = Data { copy: 1, position: 4096, contents: octets(&[7; 101]) };
+    let target = octets(b"../x");
+    let entry = Entry { depth: 1, name: octets(b"x"), target: octets(b"t"), unread: true, meta };
+    let get = Get {
         path: path.clone(),
         version,
-        position,
-        len,
+        piece: piece(1 << 20, 1 << 33),
         copies: 3,
         reply_bytes: 1024,
         bytes_per_s: 5,
         growing: true,
     };
-    let requests = [
-        Request::Look { path: path.clone() },
-        Request::List(list),
-        Request::More { of: 3, credit: 4 },
-        Request::Read(read),
-        Request::Create(create),
-        Request::Commit { of: 8 },
-        Request::Touch { path, meta },
-        Request::Cancel { of: 1 },
-    ];
-    let entry = Entry { depth: 1, name: b"x".to_vec(), target: b"t".to_vec(), unread: true, meta };
-    let replies = [
-        Reply::Entry(entry.clone()),
-        Reply::Entries { first: 7, entries: vec![entry.clone(), entry] },
-        Reply::Listed { count: 1 << 35 },
-        Reply::Done { grew: true },
-        Reply::Created { missing: vec![(0, 5), (1 << 20, 1 << 30)], more: true },
-        Reply::Stored { complete: true },
-        Reply::Failed { code: Code::NoSpace, detail: b"words".to_vec() },
+    let bodies = [
+        Body::Look(Look { path: path.clone() }),
+        Body::List(List { path: path.clone(), recursive: true, credit: 9 }),
+        Body::More(More { of: 3, credit: 4 }),
+        Body::Get(get),
+        Body::Put(Put {
+            path: path.clone(),
+            meta,
+            target,
+            replace: true,
+            piece: piece(0, 1 << 33),
+        }),
+        Body::Commit(Commit { of: 8 }),
+        Body::Touch(Touch { path, meta }),
+        Body::Cancel(Cancel { of: 1 }),
+        Body::Data(data.clone()),
+        Body::Last(Last { data, hash: octets(&[9; 32]) }),
+        Body::Hole(Hole { copy: 1, piece: piece(4096, 1 << 30) }),
+        Body::Entry(entry.clone()),
+        Body::Entries(Entries { first: 7, entries: vec![entry.clone(), entry] }),
+        Body::Listed(Listed { count: 1 << 35 }),
+        Body::Done(Done { grew: true }),
+        Body::Missing(Missing { pieces: vec![piece(0, 5), piece(1 << 20, 1 << 30)], more: true }),
+        Body::Stored(Stored { complete: true }),
+        Body::Failed(Failed { code: Code::NoSpace, detail: octets(b"words") }),
     ];
     let mut seeds = Vec::new();
     for first in [0, 3] {
-        // `run` swaps what it reads, so that messages stand here in the wire's order.
-        let emitted = |message: Result<Vec<u8>, fusewire_files::Error>, unit: usize| {
+        for body in bodies.clone() {
+            // `run` swaps what it reads, so that messages stand here in the wire's order.
+            let message = message::emit(&Message { xid: 5, body }, Element::Octets);
             let mut message = message.expect("a legal message");
+            let unit = ELEMENTS[usize::from(first)].unit();
             message.resize(message.len().next_multiple_of(unit), 0);
-            [&[first][..], &message].concat()
-        };
-        let unit = ELEMENTS[usize::from(first)].unit();
-        for request in &requests {
-            seeds.push(emitted(message::emit(5, request, Element::Octets), unit));
+            seeds.push([&[first][..], &message].concat());
         }
-        for reply in &replies {
-            seeds.push(emitted(message::emit(5, reply, Element::Octets), unit));
-        }
-        let data = DataHeader { xid: 5, copy: 1, position: 4096, len: 100, hash: true };
-        seeds.push([&[first][..], &data.emit(Element::Octets)].concat());
-        let hole = Hole { xid: 5, copy: 1, position: 4096, len: 1 << 30 };
-        seeds.push([&[first][..], &hole.emit(Element::Octets)].concat());
     }
     seeds
-}
-
-fn body<B: Body + PartialEq + std::fmt::Debug>(message: &[u8], element: Element) {
-    let Ok(Some((xid, body))) = fusewire_files::message::parse::<B>(&mut message.to_vec(), element)
-    else {
-        return;
-    };
-    let emitted =
-        fusewire_files::message::emit(xid, &body, element).expect("what parses can be emitted");
-    assert_eq!(emitted, message, "one value has one form: {body:?}");
-    let again = fusewire_files::message::parse::<B>(&mut emitted.clone(), element);
-    assert_eq!(again, Ok(Some((xid, body))));
-}
-
-fn data_header(message: &[u8], element: Element) {
-    if let Ok(hole) = Hole::parse(message, element) {
-        let again = hole.emit(element);
-        assert_eq!(Hole::parse(&again, element), Ok(hole));
-    }
-    if let Some(head) = message.first_chunk::<DATA_HEADER_LEN>()
-        && let Ok(Some(header)) = DataHeader::parse(head, element)
-    {
-        assert_eq!(header.emit(element), *head);
-        assert!(header.message_len(element) >= DATA_HEADER_LEN as u64 + u64::from(header.len));
-    }
 }
 
 fn path(bytes: &[u8]) {

@@ -8,7 +8,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use fusewire_base::Instant;
-use fusewire_files::message::{self, Create, DataHeader, Hole, List, Read, Request};
+use fusewire_codec::types::Octets;
+use fusewire_files::message::{
+    self, Body, Cancel, Commit, Data, Get, Hole, Last, List, Look, Message, More, Piece, Put, Touch,
+};
 use fusewire_files::server::{Settings, Share};
 use fusewire_files::{Channel as _, Element, Kind, Meta, Received, Scratch, Time, Version};
 
@@ -132,8 +135,8 @@ fn take(client: &mut Pipe, element: Element, asked: &mut Asked) {
     while let Ok(Received::Adu { len }) = client.recv(&mut memory) {
         let adu = &mut memory[..len];
         assert!(memchr::memmem::find(adu, SECRET).is_none(), "the secret is out");
-        if let Ok(Some((_, message::Reply::Entry(entry)))) = message::parse(adu, element) {
-            asked.version = entry.meta.version;
+        if let Ok(Message { body: Body::Entry(entry), .. }) = message::open(adu, element) {
+            asked.version = Some(entry.meta.version);
         }
     }
 }
@@ -142,31 +145,34 @@ fn take(client: &mut Pipe, element: Element, asked: &mut Asked) {
 #[derive(Default)]
 struct Asked {
     xid: u32,
-    version: Version,
+    version: Option<Version>,
 }
 
 impl Asked {
     fn next(&mut self, choices: &mut Choices<'_>, element: Element) -> Vec<u8> {
         let step = choices.u8();
         let request = match step % 12 {
-            0 => Request::Look { path: path(choices) },
-            1 => Request::List(List {
+            0 => Body::Look(Look { path: path(choices) }),
+            1 => Body::List(List {
                 path: path(choices),
                 recursive: choices.u8() & 1 == 1,
                 credit: u32::from(choices.u8()),
             }),
-            2 => Request::More { of: self.earlier(choices), credit: u32::from(choices.u8()) << 24 },
-            3 => self.read(choices),
-            4 => self.create(choices),
-            5 => Request::Commit { of: self.earlier(choices) },
-            6 => Request::Touch { path: path(choices), meta: self.meta(choices) },
+            2 => Body::More(More {
+                of: self.earlier(choices),
+                credit: u32::from(choices.u8()) << 24,
+            }),
+            3 => self.get(choices),
+            4 => self.put(choices),
+            5 => Body::Commit(Commit { of: self.earlier(choices) }),
+            6 => Body::Touch(Touch { path: path(choices), meta: self.meta(choices) }),
             7 => return self.contents(choices, element),
             8 => {
-                let (position, len) = (SIZES[usize::from(choices.u8() & 7)], size(choices));
-                let xid = self.earlier(choices);
-                return Hole { xid, copy: 0, position, len }.emit(element).to_vec();
+                let (position, length) = (SIZES[usize::from(choices.u8() & 7)], size(choices));
+                let body = Body::Hole(Hole { copy: 0, piece: Piece { position, length } });
+                return emitted(self.earlier(choices), body, element);
             }
-            9 => Request::Cancel { of: self.earlier(choices) },
+            9 => Body::Cancel(Cancel { of: self.earlier(choices) }),
             _ => {
                 let len = usize::from(choices.u8());
                 return choices.bytes(len).to_vec();
@@ -174,7 +180,7 @@ impl Asked {
         };
         // Numbers rise, or are as bad as they can be.
         self.xid = if step >= 250 { u32::MAX } else { self.xid.wrapping_add(1) };
-        message::emit(self.xid, &request, element).unwrap_or_default()
+        emitted(self.xid, request, element)
     }
 
     fn earlier(&self, choices: &mut Choices<'_>) -> u32 {
@@ -182,24 +188,27 @@ impl Asked {
     }
 
     fn version(&self, choices: &mut Choices<'_>) -> Version {
-        if choices.u8() & 1 == 0 { self.version } else { Version([choices.u8(); 16]) }
+        let any = choices.u8() & 1 == 1;
+        match self.version {
+            Some(version) if !any => version,
+            _ => Version::from(u128::from(choices.u8())),
+        }
     }
 
     fn meta(&self, choices: &mut Choices<'_>) -> Meta {
         let bits = choices.u8();
         let kind = [Kind::File, Kind::Folder, Kind::Link, Kind::Other][usize::from(bits & 3)];
         let mtime = Time { s: i64::from(choices.u8() as i8) << 56, ns: 999_999_999 };
-        let mode = u32::from(choices.u8()) << 1;
+        let mode = u16::from(choices.u8()) << 1;
         let size = size(choices);
         Meta { kind, mode, mtime, size, sparse: bits & 4 != 0, version: self.version(choices) }
     }
 
-    fn read(&self, choices: &mut Choices<'_>) -> Request {
-        Request::Read(Read {
+    fn get(&self, choices: &mut Choices<'_>) -> Body<'static> {
+        Body::Get(Get {
             path: path(choices),
             version: self.version(choices),
-            position: u64::from(choices.u8() & 3) << 20,
-            len: size(choices),
+            piece: Piece { position: u64::from(choices.u8() & 3) << 20, length: size(choices) },
             copies: u32::from(choices.u8()) + 1,
             reply_bytes: u32::from(choices.u16()),
             bytes_per_s: u64::from(choices.u8()) << 56,
@@ -207,14 +216,13 @@ impl Asked {
         })
     }
 
-    fn create(&self, choices: &mut Choices<'_>) -> Request {
-        Request::Create(Create {
+    fn put(&self, choices: &mut Choices<'_>) -> Body<'static> {
+        Body::Put(Put {
             path: path(choices),
             meta: self.meta(choices),
-            target: TARGETS[usize::from(choices.u8()) % TARGETS.len()].to_vec(),
+            target: TARGETS[usize::from(choices.u8()) % TARGETS.len()].into(),
             replace: choices.u8() & 1 == 1,
-            position: u64::from(choices.u8() & 3) << 20,
-            len: size(choices),
+            piece: Piece { position: u64::from(choices.u8() & 3) << 20, length: size(choices) },
         })
     }
 
@@ -223,32 +231,34 @@ impl Asked {
         let (position, bits) = (u64::from(choices.u16()) << 6, choices.u8());
         let len = if bits & 2 == 0 { size(choices).min(1 << 11) } else { u64::from(choices.u8()) };
         let (xid, hash) = (self.earlier(choices), bits & 1 == 1);
-        let header = DataHeader { xid, copy: 0, position, len: len as u32, hash };
-        let mut adu = header.emit(element).to_vec();
-        adu.resize(adu.len() + len as usize, choices.u8());
-        adu.resize(header.message_len(element) as usize, 0);
-        if hash {
-            use blake3::hazmat::HasherExt as _;
-            let contents = &adu[message::DATA_HEADER_LEN..][..len as usize];
-            let mut hasher = blake3::Hasher::new();
-            // There is no hash of nothing.
-            let contents = if len == 0 { b"-" } else { contents };
-            let hash = hasher.update(contents).finalize_non_root();
-            let at = adu.len() - hash.len();
-            adu[at..].copy_from_slice(&hash);
+        let contents = vec![choices.u8(); len as usize];
+        let data = Data { copy: 0, position, contents: Octets::new(&contents) };
+        if !hash {
+            return emitted(xid, Body::Data(data), element);
         }
-        adu
+        use blake3::hazmat::HasherExt as _;
+        let mut hasher = blake3::Hasher::new();
+        // There is no hash of nothing.
+        let hashed = if contents.is_empty() { b"-" } else { &contents[..] };
+        let hash = hasher.update(hashed).finalize_non_root();
+        emitted(xid, Body::Last(Last { data, hash: Octets::new(&hash) }), element)
     }
 }
 
-fn path(choices: &mut Choices<'_>) -> Vec<u8> {
-    match PATHS.get(usize::from(choices.u8()) % (PATHS.len() + 2)) {
+/// A message, or nothing where a field is out of bounds.
+fn emitted(xid: u32, body: Body<'_>, element: Element) -> Vec<u8> {
+    message::emit(&Message { xid, body }, element).unwrap_or_default()
+}
+
+fn path(choices: &mut Choices<'_>) -> Octets<'static> {
+    let path = match PATHS.get(usize::from(choices.u8()) % (PATHS.len() + 2)) {
         Some(path) => path.to_vec(),
         None => {
             let len = usize::from(choices.u8() & 31);
             choices.bytes(len).to_vec()
         }
-    }
+    };
+    path.into()
 }
 
 fn size(choices: &mut Choices<'_>) -> u64 {

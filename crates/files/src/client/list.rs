@@ -2,12 +2,11 @@
 
 use super::Asker;
 use super::listing::Listing;
-use crate::blocks::BlockHash;
 use crate::channel::{Channel, MAX_ADU_LEN};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
-use crate::message::{self, Hole, Prefix, Reply, Request};
-use crate::meta::{Entry, Kind};
+use crate::message::{Body, Entry, Hole, Kind, List as Ask, Look, More, Prefix, octets};
+use crate::blocks::BlockHash;
 use crate::{Element, RemotePath, Scratch, Turn};
 
 /// Entries asked for at a time.
@@ -50,7 +49,7 @@ impl<F: FnMut(&RemotePath, &Entry)> List<F> {
         show: F,
     ) -> Result<Self, Error> {
         let mut asker = Asker::new(element);
-        let xid = asker.ask(&Request::Look { path: path.as_bytes().to_vec() })?;
+        let xid = asker.ask(Body::Look(Look { path: octets(path.as_bytes()) }))?;
         let stage = Stage::Looking { xid };
         let desk = Desk { asker, path, recursive, show, stage, folders: Vec::new() };
         Ok(List { desk, finished: false })
@@ -84,16 +83,16 @@ impl<F: FnMut(&RemotePath, &Entry)> List<F> {
 }
 
 impl<F: FnMut(&RemotePath, &Entry)> Desk<F> {
-    fn reply(&mut self, xid: u32, reply: Reply) -> Result<(), Error> {
-        if let Reply::Failed { code, detail } = reply {
-            return Err(Error::Refused { code, detail });
+    fn reply(&mut self, xid: u32, reply: Body<'static>) -> Result<(), Error> {
+        if let Body::Failed(failed) = reply {
+            return Err(failed.into());
         }
         match (&mut self.stage, reply) {
-            (Stage::Looking { xid: asked }, Reply::Entry(entry)) if *asked == xid => {
+            (Stage::Looking { xid: asked }, Body::Entry(entry)) if *asked == xid => {
                 if entry.meta.kind == Kind::Folder {
-                    let (path, recursive) = (self.path.as_bytes().to_vec(), self.recursive);
-                    let list = message::List { path, recursive, credit: CREDIT };
-                    let xid = self.asker.ask(&Request::List(list))?;
+                    let (path, recursive) = (octets(self.path.as_bytes()), self.recursive);
+                    let list = Ask { path, recursive, credit: CREDIT };
+                    let xid = self.asker.ask(Body::List(list))?;
                     self.stage = Stage::Listing { xid, listing: Listing::new(CREDIT) };
                     self.folders = vec![RemotePath::default()];
                 } else {
@@ -102,11 +101,9 @@ impl<F: FnMut(&RemotePath, &Entry)> Desk<F> {
                 }
                 return Ok(());
             }
-            (Stage::Listing { xid: asked, listing }, Reply::Entries { first, entries })
-                if *asked == xid =>
-            {
+            (Stage::Listing { xid: asked, listing }, Body::Entries(entries)) if *asked == xid => {
                 let (folders, show) = (&mut self.folders, &mut self.show);
-                listing.entries(first, entries, |entry| {
+                listing.entries(entries, |entry| {
                     folders.truncate(entry.depth as usize + 1);
                     let path = below(folders, &entry)?;
                     show(&path, &entry);
@@ -115,12 +112,12 @@ impl<F: FnMut(&RemotePath, &Entry)> Desk<F> {
                 })?;
                 if listing.credit_left() < u64::from(CREDIT / 2) {
                     listing.add_credit(CREDIT / 2);
-                    let more = Request::More { of: *asked, credit: CREDIT / 2 };
-                    self.asker.ask(&more)?;
+                    let more = More { of: *asked, credit: CREDIT / 2 };
+                    self.asker.ask(Body::More(more))?;
                 }
             }
-            (Stage::Listing { xid: asked, listing }, Reply::Listed { count }) if *asked == xid => {
-                listing.end(count)?;
+            (Stage::Listing { xid: asked, listing }, Body::Listed(listed)) if *asked == xid => {
+                listing.end(listed.count)?;
             }
             _ => return Err(Violation::UnknownRequest { xid }.into()),
         }
@@ -136,7 +133,7 @@ pub(super) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath,
     let folder = folders.last().cloned().unwrap_or_default();
     folder
         .join(&entry.name)
-        .map_err(|problem| Violation::Name { name: entry.name.clone(), problem }.into())
+        .map_err(|problem| Violation::Name { name: entry.name.to_vec(), problem }.into())
 }
 
 impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
@@ -148,15 +145,12 @@ impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
 
-    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
-        Err(Violation::UnknownRequest { xid: hole.xid }.into())
+    fn hole(&mut self, xid: u32, _: Hole) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid }.into())
     }
 
-    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
-        match message::parse::<Reply>(bytes, self.asker.element)? {
-            Some((xid, reply)) => self.reply(xid, reply),
-            None => Err(Violation::Unexpected { kind: prefix.kind }.into()),
-        }
+    fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {
+        self.reply(prefix.xid, body)
     }
 
     fn accepts(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The answers to a list request, put in order.
 
 use crate::error::{Error, Violation};
-use crate::meta::Entry;
+use crate::message::{Entries, Entry};
 use crate::name::check_name;
 use std::collections::BTreeMap;
 
@@ -50,8 +50,7 @@ impl Listing {
     /// Entries have come; hands on those whose turn it is.
     pub(super) fn entries(
         &mut self,
-        first: u64,
-        entries: Vec<Entry>,
+        Entries { first, entries }: Entries,
         mut hand_on: impl FnMut(Entry) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let bad = || Error::from(Violation::Listing { index: first });
@@ -77,7 +76,7 @@ impl Listing {
             return Err(Violation::Listing { index: self.next }.into());
         }
         if let Err(problem) = check_name(&entry.name) {
-            return Err(Violation::Name { name: entry.name.clone(), problem }.into());
+            return Err(Violation::Name { name: entry.name.to_vec(), problem }.into());
         }
         let folder = entry.meta.kind == crate::Kind::Folder;
         self.depth_max = if folder { entry.depth + 1 } else { entry.depth };

@@ -14,8 +14,9 @@ pub use filter::{Filter, FilterError};
 pub use report::{Event, Ignore, Observer, Skip, Totals};
 
 use crate::channel::{Channel, Sent};
-use crate::message::{self, Request};
+use crate::message::{self, Body, Message, Meta, Time};
 use crate::{Element, Error};
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// A job of a big file, in bytes; a multiple of the block length.
@@ -35,6 +36,15 @@ const fn range_len(size: u64) -> u64 {
     if times > 1 { RANGE_LEN * times } else { RANGE_LEN }
 }
 
+/// Why a file that is there, of this time and size, may stay where one of `meta` would go.
+fn unchanged((mtime, size): (Time, u64), meta: &Meta) -> Option<Skip> {
+    match mtime.cmp(&meta.mtime) {
+        Ordering::Greater => Some(Skip::Newer),
+        Ordering::Equal if size == meta.size => Some(Skip::Same),
+        _ => None,
+    }
+}
+
 /// Numbers requests and keeps those that the channel had no room for.
 #[derive(Debug)]
 struct Asker {
@@ -49,10 +59,10 @@ impl Asker {
         Asker { element, next_xid: 1, outbox: VecDeque::new() }
     }
 
-    fn ask(&mut self, request: &Request) -> Result<u32, Error> {
+    fn ask(&mut self, body: Body<'_>) -> Result<u32, Error> {
         let xid = self.next_xid;
         self.next_xid += 1;
-        self.outbox.push_back(message::emit(xid, request, self.element)?);
+        self.outbox.push_back(message::emit(&Message { xid, body }, self.element)?);
         Ok(xid)
     }
 

@@ -2,17 +2,16 @@
 
 use super::{FolderLease, Share};
 use crate::Error;
-use crate::message::{Code, List, MAX_ENTRIES, Reply};
-use crate::meta::{Entry, Kind, Meta};
-use crate::name::{MAX_DEPTH, MAX_PATH_LEN, RemotePath, is_reserved, link_stays_inside};
+use crate::message::{Body, Code, ENTRIES_MAX, Entries, Entry, Kind, List, Listed, Meta, octets};
+use crate::name::{MAX_DEPTH, RemotePath, is_reserved, link_stays_inside};
 use cap_std::fs::ReadDir;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 /// Most that a client can have asked for ahead.
 const CREDIT_MAX: u32 = 4096;
-/// Bytes of an entry besides its names, in XDR.
-const ENTRY_LEN: usize = 72;
+/// Bytes of an entry besides its names, in XDR, with fill.
+const ENTRY_LEN: usize = 80;
 
 /// A listing that goes on.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ struct Level {
 
 impl Listing {
     pub(super) fn open(share: &Arc<Share>, xid: u32, list: &List) -> Result<Listing, Error> {
-        let path = RemotePath::new(list.path.clone()).map_err(|e| Error::path(&list.path, e))?;
+        let path = RemotePath::checked(&list.path)?;
         let mut listing = Listing {
             share: Arc::clone(share),
             xid,
@@ -79,10 +78,10 @@ impl Listing {
     }
 
     /// The next message: entries, or the end; nothing when the walk has to wait for leave to open a folder.
-    pub(super) fn next(&mut self, max_adu: usize) -> Result<Option<Reply>, Error> {
+    pub(super) fn next(&mut self, max_adu: usize) -> Result<Option<Body<'static>>, Error> {
         let (first, mut entries, mut room) = (self.count, Vec::new(), max_adu.saturating_sub(32));
         let mut waiting = false;
-        while self.credit > 0 && entries.len() < MAX_ENTRIES as usize {
+        while self.credit > 0 && entries.len() < ENTRIES_MAX {
             let entry = match self.held.take() {
                 Some(entry) => entry,
                 None => match self.walk()? {
@@ -106,8 +105,8 @@ impl Listing {
         }
         Ok(match entries.is_empty() {
             true if waiting => None,
-            true => Some(Reply::Listed { count: self.count }),
-            false => Some(Reply::Entries { first, entries }),
+            true => Some(Body::Listed(Listed { count: self.count })),
+            false => Some(Body::Entries(Entries { first, entries })),
         })
     }
 
@@ -144,22 +143,21 @@ impl Listing {
         let depth = self.open.len() - 1;
         let mut entry = Entry {
             depth: depth as u32,
-            name: name.to_vec(),
-            target: Vec::new(),
+            name: octets(name),
+            target: octets(b""),
             unread: false,
             meta,
         };
         let path = match meta.kind {
             Kind::Link | Kind::Folder => self.path.join(name),
-            Kind::File | Kind::Other => return entry,
+            Kind::File | Kind::Other | Kind::Unknown(_) => return entry,
         };
         match (meta.kind, path) {
             (Kind::Link, Ok(path)) => {
-                if let Ok(target) = self.share.root.read_link_contents(path.as_path()) {
-                    entry.target = target.as_os_str().as_bytes().to_vec();
-                }
-                if entry.target.len() > MAX_PATH_LEN || !link_stays_inside(&entry.target, depth) {
-                    entry.target.clear();
+                if let Ok(target) = self.share.root.read_link_contents(path.as_path())
+                    && link_stays_inside(target.as_os_str().as_bytes(), depth)
+                {
+                    entry.target = octets(target.as_os_str().as_bytes());
                 }
             }
             (Kind::Folder, Ok(path)) if self.recursive && self.open.len() < MAX_DEPTH => {

@@ -8,8 +8,7 @@ pub use session::Session;
 pub(crate) use session::open_file;
 
 use crate::budget::Budget;
-use crate::message::Code;
-use crate::meta::Meta;
+use crate::message::{Code, Meta};
 use crate::target::{Asked, Claim, Target, Who};
 use crate::{Element, Error, RemotePath};
 use cap_std::fs::Dir;

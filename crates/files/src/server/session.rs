@@ -9,8 +9,10 @@ use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
-use crate::message::{self, Code, Hole, Prefix, Read, Reply, Request};
-use crate::meta::{Entry, Kind, Meta};
+use crate::message::{
+    self, Body, Code, Done, Entry, Failed, Get, Hole, Kind, Message, Meta, Prefix, octets,
+};
+use crate::meta::Found;
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
 use crate::target::Who;
@@ -23,7 +25,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-/// Reads that wait for their turn.
+/// Files to send that wait for their turn.
 const QUEUE_MAX: usize = 64;
 /// Bytes of paths in them.
 const QUEUE_BYTES_MAX: usize = 64 << 10;
@@ -53,19 +55,19 @@ pub struct Session {
     finished: bool,
 }
 
-/// What requests change: everything but the read that goes on.
+/// What requests change: everything but the file that is being sent.
 #[derive(Debug)]
 struct Desk {
     share: Arc<Share>,
     element: Element,
     /// The highest number of a request so far.
     last_xid: Option<u32>,
-    queue: VecDeque<(u32, Read)>,
+    queue: VecDeque<(u32, Get)>,
     queue_bytes: usize,
     outbox: VecDeque<Vec<u8>>,
     listing: Option<Listing>,
     uploads: Uploads,
-    /// A read to break off.
+    /// A get to break off.
     cancel: Option<u32>,
 }
 
@@ -207,9 +209,9 @@ impl Session {
         // Small files share a turn.
         while sent < WINDOW_LEN as u64 && self.desk.outbox.len() < OUTBOX_MAX {
             if self.reading.is_none() {
-                let Some((xid, read)) = self.desk.next_read() else { return Ok(()) };
+                let Some((xid, get)) = self.desk.next_get() else { return Ok(()) };
                 turn.worked = true;
-                match self.open(xid, &read, channel.max_adu()) {
+                match self.open(xid, &get, channel.max_adu()) {
                     Ok(reading) => self.reading = Some(reading),
                     Err(error) => self.desk.fail(xid, &error)?,
                 }
@@ -236,7 +238,7 @@ impl Session {
                     self.reading = None;
                     turn.worked = true;
                     match checked {
-                        Ok(grew) => self.desk.answer(xid, &Reply::Done { grew })?,
+                        Ok(grew) => self.desk.answer(xid, Body::Done(Done { grew }))?,
                         Err(error) => self.desk.fail(xid, &error)?,
                     }
                 }
@@ -250,35 +252,34 @@ impl Session {
         Ok(())
     }
 
-    fn open(&mut self, xid: u32, read: &Read, max_adu: usize) -> Result<Reading, Error> {
-        let path = RemotePath::new(read.path.clone()).map_err(|e| Error::path(&read.path, e))?;
+    fn open(&mut self, xid: u32, get: &Get, max_adu: usize) -> Result<Reading, Error> {
+        let path = RemotePath::checked(&get.path)?;
         let (file, meta) = open_file(&self.share.root, &mut self.parent, &path)?;
-        let same = match read.growing {
-            false => meta.version == read.version,
-            true => meta.version.file() == read.version.file(),
+        let same = match get.growing {
+            false => meta.version == get.version,
+            true => meta.version.file == get.version.file,
         };
-        let end = read.position + read.len;
-        if !same || end > meta.size {
+        let range = get.piece.range();
+        if !same || range.end > meta.size {
             return Err(Error::local(Code::Changed, path.as_bytes()));
         }
         // A file that has grown ends for this request where it ended when it was looked at.
-        let cut = read.growing && !is_bordered(&(read.position..end), meta.size);
-        let meta = if cut { Meta { size: end, ..meta } } else { meta };
-        if read.copies > COPIES_MAX || !is_bordered(&(read.position..end), meta.size) {
+        let cut = get.growing && !is_bordered(&range, meta.size);
+        let meta = if cut { Meta { size: range.end, ..meta } } else { meta };
+        if get.copies > COPIES_MAX || !is_bordered(&range, meta.size) {
             return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
         let own = self.share.settings.bytes_per_s;
-        let bound = if own == 0 { read.bytes_per_s } else { read.bytes_per_s.min(own) };
-        let bound = if read.bytes_per_s == 0 { own } else { bound };
+        let bound = if own == 0 { get.bytes_per_s } else { get.bytes_per_s.min(own) };
+        let bound = if get.bytes_per_s == 0 { own } else { bound };
         self.rate.set_bytes_per_s(bound);
-        if read.position == 0 {
+        if range.start == 0 {
             let peer = &self.desk.uploads.peer;
             tracing::info!(target: "access", %peer, %path, bytes = meta.size, "read");
         }
-        let range = read.position..end;
-        let job = Job { xid, copies: read.copies, range, reply_bytes: read.reply_bytes, max_adu };
+        let job = Job { xid, copies: get.copies, range, reply_bytes: get.reply_bytes, max_adu };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
-        Ok(Reading { outgoing, growing: read.growing })
+        Ok(Reading { outgoing, growing: get.growing })
     }
 }
 
@@ -318,11 +319,11 @@ fn open_without_links(
     let Ok(there) = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
         return Ok(None);
     };
-    let meta = Meta::of_stat(&there);
+    let meta = Found::of_stat(&there).meta();
     match meta.kind {
         Kind::File => {}
         Kind::Link => return Ok(None),
-        Kind::Folder | Kind::Other => {
+        Kind::Folder | Kind::Other | Kind::Unknown(_) => {
             return Err(Error::local(Code::NotAFile, path.as_bytes()));
         }
     }
@@ -340,7 +341,7 @@ impl Desk {
             worked = self.uploads.has_work();
             for (xid, reply) in self.uploads.work() {
                 worked = true;
-                self.answer(xid, &reply)?;
+                self.answer(xid, reply)?;
             }
         }
         Ok(worked)
@@ -354,10 +355,10 @@ impl Desk {
         let xid = listing.xid();
         match listing.next(channel.max_adu()) {
             Ok(Some(reply)) => {
-                if !matches!(reply, Reply::Entries { .. }) {
+                if !matches!(reply, Body::Entries(_)) {
                     self.listing = None;
                 }
-                self.answer(xid, &reply)?;
+                self.answer(xid, reply)?;
                 Ok(true)
             }
             Ok(None) => Ok(false),
@@ -369,28 +370,30 @@ impl Desk {
         }
     }
 
-    fn next_read(&mut self) -> Option<(u32, Read)> {
-        let (xid, read) = self.queue.pop_front()?;
-        self.queue_bytes -= read.path.len();
-        Some((xid, read))
+    fn next_get(&mut self) -> Option<(u32, Get)> {
+        let (xid, get) = self.queue.pop_front()?;
+        self.queue_bytes -= get.path.len();
+        Some((xid, get))
     }
 
-    fn answer(&mut self, xid: u32, reply: &Reply) -> Result<(), Error> {
-        self.outbox.push_back(message::emit(xid, reply, self.element)?);
+    fn answer(&mut self, xid: u32, body: Body<'_>) -> Result<(), Error> {
+        self.outbox.push_back(message::emit(&Message { xid, body }, self.element)?);
         Ok(())
     }
 
     fn fail(&mut self, xid: u32, error: &Error) -> Result<(), Error> {
-        let code = error.code();
-        let detail = error.detail();
         tracing::debug!(xid, %error, "request failed");
-        self.answer(xid, &Reply::Failed { code, detail })
+        self.answer(xid, Body::Failed(Failed::from(error)))
     }
 
-    fn request(&mut self, xid: u32, request: Request) -> Result<(), Error> {
+    fn request(
+        &mut self,
+        Prefix { xid, kind }: Prefix,
+        request: Body<'static>,
+    ) -> Result<(), Error> {
         let result = match request {
-            Request::Look { path } => self.look(&path).map(|entry| Some(Reply::Entry(entry))),
-            Request::List(list) => match self.listing {
+            Body::Look(look) => self.look(&look.path).map(|entry| Some(Body::Entry(entry))),
+            Body::List(list) => match self.listing {
                 Some(_) => Err(Error::local(Code::Busy, &list.path)),
                 None => Listing::open(&self.share, xid, &list).map(|listing| {
                     let (peer, path) = (&self.uploads.peer, Shown(&list.path));
@@ -399,24 +402,28 @@ impl Desk {
                     None
                 }),
             },
-            Request::More { of, credit } => {
-                if let Some(listing) = self.listing.as_mut().filter(|listing| listing.xid() == of) {
-                    listing.add_credit(credit);
-                }
+            Body::More(more) => {
+                let listing = self.listing.as_mut().filter(|listing| listing.xid() == more.of);
+                listing.into_iter().for_each(|listing| listing.add_credit(more.credit));
                 Ok(None)
             }
-            Request::Read(read) => {
-                self.queue_bytes += read.path.len();
-                self.queue.push_back((xid, read));
+            Body::Get(get) => {
+                self.queue_bytes += get.path.len();
+                self.queue.push_back((xid, get));
                 Ok(None)
             }
-            Request::Create(create) => self.uploads.create(xid, create),
-            Request::Commit { of } => self.uploads.commit(xid, of).map(|()| None),
-            Request::Touch { path, meta } => self.uploads.touch(&path, &meta),
-            Request::Cancel { of } => self.cancel(of).map(|()| Some(Reply::Done { grew: false })),
+            Body::Put(put) => self.uploads.put(xid, &put),
+            Body::Commit(commit) => self.uploads.commit(xid, commit.of).map(|()| None),
+            Body::Touch(touch) => self.uploads.touch(&touch),
+            Body::Cancel(cancel) => {
+                self.cancel(cancel.of).map(|()| Some(Body::Done(Done { grew: false })))
+            }
+            // A client that is newer asks for what this one has not learned.
+            Body::Unknown(_) => Err(Error::local(Code::BadRequest, b"")),
+            _ => return Err(Violation::Unexpected { kind }.into()),
         };
         match result {
-            Ok(Some(reply)) => self.answer(xid, &reply),
+            Ok(Some(reply)) => self.answer(xid, reply),
             Ok(None) => Ok(()),
             Err(error) => self.fail(xid, &error),
         }
@@ -429,8 +436,8 @@ impl Desk {
             return self.fail(of, &Error::local(Code::Cancelled, b""));
         }
         if let Some(at) = self.queue.iter().position(|(xid, _)| *xid == of) {
-            let read = self.queue.remove(at);
-            self.queue_bytes -= read.map_or(0, |(_, read)| read.path.len());
+            let get = self.queue.remove(at);
+            self.queue_bytes -= get.map_or(0, |(_, get)| get.path.len());
             return self.fail(of, &Error::local(Code::Cancelled, b""));
         }
         self.uploads.cancel(of);
@@ -439,7 +446,7 @@ impl Desk {
     }
 
     fn look(&mut self, path: &[u8]) -> Result<Entry, Error> {
-        let path = RemotePath::new(path.to_vec()).map_err(|e| Error::path(path, e))?;
+        let path = RemotePath::checked(path)?;
         let metadata = self
             .share
             .root
@@ -447,8 +454,8 @@ impl Desk {
             .map_err(|e| Error::os("look at", path.as_bytes(), e))?;
         let meta = Meta::of(&metadata);
         debug_assert!(meta.kind != Kind::Link);
-        let name = path.name().unwrap_or_default().to_vec();
-        Ok(Entry { depth: 0, name, target: Vec::new(), unread: false, meta })
+        let name = octets(path.name().unwrap_or_default());
+        Ok(Entry { depth: 0, name, target: octets(b""), unread: false, meta })
     }
 }
 
@@ -465,20 +472,17 @@ impl Receiver for Desk {
         }
     }
 
-    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
-        self.known(hole.xid)?;
-        match self.uploads.hole(hole) {
-            Err(error) if error.is_about_one_file() => self.fail(hole.xid, &error),
+    fn hole(&mut self, xid: u32, hole: Hole) -> Result<(), Error> {
+        self.known(xid)?;
+        match self.uploads.hole(xid, &hole.piece) {
+            Err(error) if error.is_about_one_file() => self.fail(xid, &error),
             other => other,
         }
     }
 
-    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
-        let Some((xid, request)) = message::parse::<Request>(bytes, self.element)? else {
-            return Err(Violation::Unexpected { kind: prefix.kind }.into());
-        };
-        self.last_xid = self.last_xid.max(Some(xid));
-        self.request(xid, request)
+    fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {
+        self.last_xid = self.last_xid.max(Some(prefix.xid));
+        self.request(prefix, body)
     }
 
     fn accepts(&self) -> bool {

@@ -6,8 +6,9 @@ use crate::blocks::{BlockHash, is_bordered};
 use crate::budget::Budget;
 use crate::folder::Last;
 use crate::inbox::Run;
-use crate::message::{Code, Create, Hole, Reply};
-use crate::meta::{Kind, Meta};
+use crate::message::{
+    Body, Code, Failed, Kind, Meta, Missing, PIECES_MAX, Piece, Put, Stored, Touch,
+};
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;
 use crate::target::{Claim, RangeWriter, Storing, Target, Who};
@@ -26,8 +27,9 @@ const CHECKED_BLOCKS: usize = 2;
 const MEMORY_BYTES_MAX: usize = 8 << 20;
 /// Of these, what it has for itself, whatever others use.
 const MEMORY_BYTES_OWN: usize = 64 << 10;
-/// Pieces that one message can tell of.
-const PIECES_MAX: usize = 512;
+
+/// Made at once, or complete.
+const STORED: Body<'_> = Body::Stored(Stored { complete: true });
 
 /// The uploads of one connection.
 #[derive(Debug)]
@@ -95,33 +97,33 @@ impl Uploads {
     }
 
     /// Makes what is asked for. A file is answered later, by [`Uploads::work`].
-    pub(super) fn create(&mut self, xid: u32, create: Create) -> Result<Option<Reply>, Error> {
-        let path = self.writable(&create.path)?;
+    pub(super) fn put(&mut self, xid: u32, put: &Put) -> Result<Option<Body<'static>>, Error> {
+        let path = self.writable(&put.path)?;
         let root = &self.share.root;
-        match create.meta.kind {
-            Kind::File => self.create_file(xid, path, &create).map(|()| None),
+        match put.meta.kind {
+            Kind::File => self.put_file(xid, path, put).map(|()| None),
             Kind::Folder => {
                 place::make_folder(root, &path)?;
-                Ok(Some(Reply::Stored { complete: true }))
+                Ok(Some(STORED))
             }
             Kind::Link => {
-                if !link_stays_inside(&create.target, path.depth().saturating_sub(1)) {
+                if !link_stays_inside(&put.target, path.depth().saturating_sub(1)) {
                     return Err(Error::local(Code::BadPath, path.as_bytes()));
                 }
-                place::make_link(root, &path, &create.target, create.replace)?;
-                Ok(Some(Reply::Stored { complete: true }))
+                place::make_link(root, &path, &put.target, put.replace)?;
+                Ok(Some(STORED))
             }
-            Kind::Other => Err(Error::local(Code::BadRequest, path.as_bytes())),
+            Kind::Other | Kind::Unknown(_) => Err(Error::local(Code::BadRequest, path.as_bytes())),
         }
     }
 
-    fn create_file(&mut self, xid: u32, path: RemotePath, create: &Create) -> Result<(), Error> {
-        let (meta, range) = (create.meta, create.position..create.position + create.len);
+    fn put_file(&mut self, xid: u32, path: RemotePath, put: &Put) -> Result<(), Error> {
+        let (meta, range) = (put.meta, put.piece.range());
         if !is_bordered(&range, meta.size) || self.active.contains_key(&xid) {
             return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
         let storing = Storing {
-            replace: create.replace,
+            replace: put.replace,
             sync: self.share.settings.sync,
             remove_when_full: true,
         };
@@ -149,16 +151,16 @@ impl Uploads {
         }
     }
 
-    pub(super) fn touch(&mut self, path: &[u8], meta: &Meta) -> Result<Option<Reply>, Error> {
-        let path = self.writable(path)?;
+    pub(super) fn touch(&mut self, touch: &Touch) -> Result<Option<Body<'static>>, Error> {
+        let path = self.writable(&touch.path)?;
         if path.name().is_none() {
             // The served folder is the owner's.
             return Err(Error::local(Code::BadRequest, b""));
         }
         // Nobody is to lock the server out of a folder.
-        let meta = Meta { mode: meta.mode | 0o700, ..*meta };
+        let meta = Meta { mode: touch.meta.mode | 0o700, ..touch.meta };
         place::touch(&self.share.root, &path, &meta)?;
-        Ok(Some(Reply::Stored { complete: true }))
+        Ok(Some(STORED))
     }
 
     pub(super) fn cancel(&mut self, of: u32) {
@@ -178,7 +180,7 @@ impl Uploads {
         if !self.share.settings.writable {
             return Err(Error::local(Code::ReadOnly, path));
         }
-        RemotePath::new(path.to_vec()).map_err(|e| Error::path(path, e))
+        RemotePath::checked(path)
     }
 
     pub(super) fn contents(
@@ -190,8 +192,8 @@ impl Uploads {
         self.write(run.xid, run.position, |writer| writer.contents(run.position, bytes, hash))
     }
 
-    pub(super) fn hole(&mut self, hole: Hole) -> Result<(), Error> {
-        self.write(hole.xid, hole.position, |writer| writer.hole(hole.position, hole.len))
+    pub(super) fn hole(&mut self, xid: u32, piece: &Piece) -> Result<(), Error> {
+        self.write(xid, piece.position, |writer| writer.hole(piece.position, piece.length))
     }
 
     /// Data for an upload that has failed or ended is dropped: it was on the way.
@@ -238,7 +240,7 @@ impl Uploads {
     }
 
     /// Goes on with what takes time; the answers that are due.
-    pub(super) fn work(&mut self) -> Vec<(u32, Reply)> {
+    pub(super) fn work(&mut self) -> Vec<(u32, Body<'static>)> {
         let mut replies = Vec::new();
         self.check(&mut replies);
         for xid in std::mem::take(&mut self.ripe) {
@@ -259,7 +261,7 @@ impl Uploads {
 
     /// Hashes some of what one upload's earlier transfer left, each in its turn: who asks for many does not hold up
     /// the others. Those that have nothing to be hashed are answered at once.
-    fn check(&mut self, replies: &mut Vec<(u32, Reply)>) {
+    fn check(&mut self, replies: &mut Vec<(u32, Body<'static>)>) {
         let (mut blocks, mut had_its_turn) = (CHECKED_BLOCKS, None);
         for _ in 0..self.checking.len() {
             let Some(xid) = self.checking.pop_front() else { break };
@@ -292,7 +294,7 @@ impl Uploads {
     }
 
     /// Drops the writers, and if the file is complete gives it its name.
-    fn finish(&mut self, upload: Upload) -> Reply {
+    fn finish(&mut self, upload: Upload) -> Body<'static> {
         drop(upload.stage);
         let finished = match upload.claim.hold() {
             Some(_held) => upload.target.finish(),
@@ -306,7 +308,7 @@ impl Uploads {
                     let bytes = upload.target.meta().size;
                     tracing::info!(target: "access", %peer, %path, bytes, "stored");
                 }
-                Reply::Stored { complete }
+                Body::Stored(Stored { complete })
             }
             Err(error) => {
                 upload.target.fail(&error);
@@ -318,17 +320,17 @@ impl Uploads {
 
 impl Upload {
     /// Contents may come: says which are missing.
-    fn begin(&mut self, memory: &Arc<Budget>) -> Result<Reply, Error> {
+    fn begin(&mut self, memory: &Arc<Budget>) -> Result<Body<'static>, Error> {
         let mut pieces = self.target.missing(self.range.clone());
         let more = pieces.len() > PIECES_MAX;
         pieces.truncate(PIECES_MAX);
-        let missing = pieces.iter().map(|piece| (piece.start, piece.end - piece.start)).collect();
+        let missing = pieces.iter().cloned().map(Piece::from).collect();
         let writer = |piece| {
             RangeWriter::claimed(Arc::clone(&self.target), piece, Arc::clone(&self.claim), memory)
         };
         let writers = pieces.into_iter().map(writer).collect::<Result<_, _>>()?;
         self.stage = Stage::Receiving { writers, commit: None };
-        Ok(Reply::Created { missing, more })
+        Ok(Body::Missing(Missing { pieces: missing, more }))
     }
 }
 
@@ -339,6 +341,6 @@ fn taken_over() -> Error {
     Error::Refused { code: Code::Busy, detail: detail.into() }
 }
 
-fn failure(error: &Error) -> Reply {
-    Reply::Failed { code: error.code(), detail: error.detail() }
+fn failure(error: &Error) -> Body<'static> {
+    Body::Failed(Failed::from(error))
 }

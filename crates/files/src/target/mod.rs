@@ -20,8 +20,7 @@ use crate::Error;
 use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, Tree, block_count};
 use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::folder::open_parent;
-use crate::message::Code;
-use crate::meta::{Kind, Meta, Time};
+use crate::message::{Code, Kind, Meta, Time};
 use crate::name::{self, PART_SUFFIX, PathError, RemotePath, STATE_SUFFIX};
 use crate::ranges::Ranges;
 use crate::state::{Identity, RESUMED_BLOCKS_MIN, State};
@@ -464,7 +463,7 @@ impl Target {
         if self.storing.sync {
             rustix::fs::fdatasync(&place.file).map_err(os("write"))?;
         }
-        rustix::fs::fchmod(&place.file, Mode::from_raw_mode(self.meta.mode & 0o777))
+        rustix::fs::fchmod(&place.file, Mode::from_raw_mode(self.meta.mode.into()))
             .map_err(os("set the permissions of"))?;
         rustix::fs::futimens(&place.file, &timestamps(self.meta.mtime))
             .map_err(os("set the time of"))?;
@@ -569,7 +568,9 @@ fn check_place(dir: &Dir, name: &[u8], path: &[u8], replace: bool) -> Result<(),
         Ok(_) if !replace => Err(Error::local(Code::Exists, path)),
         Ok(there) => match Meta::of(&there).kind {
             Kind::File | Kind::Link => Ok(()),
-            Kind::Folder | Kind::Other => Err(Error::local(Code::NotAFile, path)),
+            Kind::Folder | Kind::Other | Kind::Unknown(_) => {
+                Err(Error::local(Code::NotAFile, path))
+            }
         },
     }
 }

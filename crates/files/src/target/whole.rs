@@ -7,8 +7,7 @@
 use super::{Spot, Storing, check_place, timestamps};
 use crate::Error;
 use crate::inbox::WINDOW_LEN;
-use crate::message::Code;
-use crate::meta::Meta;
+use crate::message::{Code, Meta};
 use crate::name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -74,7 +73,7 @@ impl Whole {
         if storing.sync {
             rustix::fs::fdatasync(&self.file).map_err(os("write"))?;
         }
-        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(meta.mode & 0o777))
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(meta.mode.into()))
             .map_err(os("set the permissions of"))?;
         rustix::fs::futimens(&self.file, &timestamps(meta.mtime)).map_err(os("set the time of"))?;
         match self.link(spot, OsStr::from_bytes(&spot.name)) {

@@ -2,9 +2,12 @@
 
 use super::OCTETS;
 use fusewire_base::Instant;
+use fusewire_codec::types::Octets;
 use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received, Sent};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
-use fusewire_files::message::{self, Code, Create, DataHeader, Read, Reply, Request};
+use fusewire_files::message::{
+    self, Body, Code, Data, Failed, Get, Hole, Last, Message, Piece, Put,
+};
 use fusewire_files::server::{self, Share};
 use fusewire_files::{Error, Kind, Meta, Scratch, Time, Version};
 use std::sync::Arc;
@@ -28,29 +31,29 @@ impl Raw {
         assert_eq!(self.channel.send(adu).unwrap(), Sent::Taken);
     }
 
-    pub fn ask(&mut self, request: Request) -> Vec<Reply> {
+    pub fn ask(&mut self, request: Body<'static>) -> Vec<Body<'static>> {
         self.ask_at(Instant::ZERO, request)
     }
 
-    pub fn ask_at(&mut self, now: Instant, request: Request) -> Vec<Reply> {
+    pub fn ask_at(&mut self, now: Instant, request: Body<'static>) -> Vec<Body<'static>> {
         self.xid += 1;
-        let message = message::emit(self.xid, &request, OCTETS).unwrap();
-        self.send(&message);
+        self.send(&emit(self.xid, request));
         self.replies_at(now).unwrap()
     }
 
-    pub fn replies(&mut self) -> Result<Vec<Reply>, Error> {
+    pub fn replies(&mut self) -> Result<Vec<Body<'static>>, Error> {
         self.replies_at(Instant::ZERO)
     }
 
-    fn replies_at(&mut self, now: Instant) -> Result<Vec<Reply>, Error> {
+    fn replies_at(&mut self, now: Instant) -> Result<Vec<Body<'static>>, Error> {
         let (mut replies, mut buffer) = (Vec::new(), vec![0; MAX_ADU_LEN]);
         for _ in 0..20 {
             self.session.turn(&mut self.server, &mut self.scratch, now)?;
             while let Received::Adu { len } = self.channel.recv(&mut buffer).unwrap() {
                 for mut message in messages(&buffer[..len]) {
-                    if let Ok(Some((_, reply))) = message::parse::<Reply>(&mut message, OCTETS) {
-                        replies.push(reply);
+                    match message::open_owned(&mut message, OCTETS).unwrap().body {
+                        Body::Data(_) | Body::Last(_) | Body::Hole(_) => {}
+                        reply => replies.push(reply),
                     }
                 }
             }
@@ -58,9 +61,9 @@ impl Raw {
         Ok(replies)
     }
 
-    pub fn code(&mut self, request: Request) -> Code {
+    pub fn code(&mut self, request: Body<'static>) -> Code {
         match self.ask(request).as_slice() {
-            [Reply::Failed { code, .. }] => *code,
+            [Body::Failed(Failed { code, .. })] => *code,
             other => panic!("{other:?}"),
         }
     }
@@ -92,12 +95,11 @@ pub fn bundle(messages: &[Vec<u8>]) -> Vec<u8> {
     adu
 }
 
-pub fn read(path: &[u8], version: Version, len: u64) -> Request {
-    Request::Read(Read {
-        path: path.to_vec(),
+pub fn read(path: &[u8], version: Version, len: u64) -> Body<'static> {
+    Body::Get(Get {
+        path: octets(path),
         version,
-        position: 0,
-        len,
+        piece: Piece { position: 0, length: len },
         copies: 1,
         reply_bytes: 0,
         bytes_per_s: 0,
@@ -108,27 +110,39 @@ pub fn read(path: &[u8], version: Version, len: u64) -> Request {
 pub fn meta(kind: Kind, size: u64) -> Meta {
     // A folder that an ordinary user can look into: the tests do, when all is done.
     let mode = if kind == Kind::Folder { 0o755 } else { 0o644 };
-    Meta { kind, mode, mtime: Time { s: 1, ns: 2 }, size, sparse: false, version: Version([3; 16]) }
+    Meta { kind, mode, mtime: Time { s: 1, ns: 2 }, size, sparse: false, version: Version::from(3) }
 }
 
-pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Request {
+pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Body<'static> {
     let meta = meta(kind, 0);
-    Request::Create(Create {
-        path: path.to_vec(),
+    Body::Put(Put {
+        path: octets(path),
         meta,
-        target: target.to_vec(),
+        target: octets(target),
         replace: true,
-        position: 0,
-        len: 0,
+        piece: Piece { position: 0, length: 0 },
     })
 }
 
 pub fn data(xid: u32, position: u64, contents: &[u8], hash: Option<[u8; 32]>) -> Vec<u8> {
-    let header =
-        DataHeader { xid, copy: 0, position, len: contents.len() as u32, hash: hash.is_some() };
-    let mut adu = header.emit(OCTETS).to_vec();
-    adu.extend_from_slice(contents);
-    adu.resize(adu.len() + OCTETS.fill_len(contents.len()), 0);
-    adu.extend(hash.into_iter().flatten());
-    adu
+    let data = Data { copy: 0, position, contents: contents.into() };
+    emit(
+        xid,
+        match &hash {
+            Some(hash) => Body::Last(Last { data, hash: hash.into() }),
+            None => Body::Data(data),
+        },
+    )
+}
+
+pub fn hole(xid: u32, copy: u32, position: u64, length: u64) -> Vec<u8> {
+    emit(xid, Body::Hole(Hole { copy, piece: Piece { position, length } }))
+}
+
+pub fn emit(xid: u32, body: Body<'_>) -> Vec<u8> {
+    message::emit(&Message { xid, body }, OCTETS).unwrap()
+}
+
+pub fn octets(bytes: &[u8]) -> Octets<'static> {
+    bytes.to_vec().into()
 }

@@ -4,9 +4,10 @@ use super::destination::{Destination, FilePlace, Place};
 use super::{Existing, Options, Outlet};
 use crate::budget::Budget;
 use crate::client::report::{Event, Observer, Skip, Totals};
-use crate::client::{list, range_len};
+use crate::client::{list, range_len, unchanged};
 use crate::folder::Last;
-use crate::meta::{Entry, Kind, Meta, Stamp};
+use crate::message::{Code, Entry, Kind, Meta};
+use crate::meta::Found;
 use crate::name::{MAX_DEPTH, PathError, link_stays_inside};
 use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, folder, place};
@@ -265,7 +266,7 @@ impl Plan {
                 Ok(())
             }
             Kind::Folder if self.outlet.is_some() => {
-                Err(Error::local(crate::message::Code::NotAFile, self.remote.as_bytes()))
+                Err(Error::local(Code::NotAFile, self.remote.as_bytes()))
             }
             Kind::Folder => {
                 let Place { dir: above, name } = whole;
@@ -285,8 +286,8 @@ impl Plan {
                 ledger.jobs.push_back(Job::List);
                 Ok(())
             }
-            Kind::Link | Kind::Other => {
-                Err(Error::local(crate::message::Code::NotAFile, self.remote.as_bytes()))
+            Kind::Link | Kind::Other | Kind::Unknown(_) => {
+                Err(Error::local(Code::NotAFile, self.remote.as_bytes()))
             }
         }
     }
@@ -315,13 +316,13 @@ impl Plan {
                 if entry.unread && self.remote.depth() + path.depth() >= MAX_DEPTH {
                     ledger.fail(&path, Error::path(path.as_bytes(), PathError::TooDeep));
                 } else if entry.unread {
-                    let (code, detail) = (crate::message::Code::Denied, Vec::new());
+                    let (code, detail) = (Code::Denied, Vec::new());
                     ledger.fail(&path, Error::Refused { code, detail });
                 }
                 ledger.folder(path, &parent, entry, self.options.forget);
             }
             _ if !self.options.filter.takes_file(path.as_bytes()) => {}
-            Kind::Other => ledger.skip(&path, Skip::NotAFile),
+            Kind::Other | Kind::Unknown(_) => ledger.skip(&path, Skip::NotAFile),
             Kind::Link if !link_stays_inside(&entry.target, depth) => {
                 ledger.skip(&path, Skip::LinkLeadsOut)
             }
@@ -363,12 +364,10 @@ impl Plan {
         let name = local.name().map(OsStr::from_bytes)?;
         let dir = self.parent().parent_if_there(&folder.dir, local).ok()?;
         let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let there = Stamp::of(&there)?;
-        match there.mtime.cmp(&meta.mtime) {
-            std::cmp::Ordering::Greater => Some(Skip::Newer),
-            std::cmp::Ordering::Equal if there.size == meta.size => Some(Skip::Same),
-            _ => None,
-        }
+        let Found { kind: Kind::File, mtime, len, .. } = Found::of_stat(&there) else {
+            return None;
+        };
+        unchanged((mtime, len), meta)
     }
 
     /// All entries were taken.

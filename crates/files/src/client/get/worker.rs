@@ -1,14 +1,14 @@
 //! One connection of a get.
 
 use super::plan::{File, Job, Plan};
-use crate::blocks::BlockHash;
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::client::listing::Listing;
 use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
 use crate::error::{Error, Violation};
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
-use crate::message::{self, Hole, Prefix, Reply, Request};
+use crate::message::{Body, Cancel, Get, Hole, List, Look, More, Piece, Prefix, octets};
+use crate::blocks::BlockHash;
 use crate::target::{RangeWriter, Target};
 use crate::{Element, Scratch, Turn};
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +36,7 @@ struct Desk {
     plan: Arc<Plan>,
     asker: Asker,
     pending: HashMap<u32, Pending>,
-    /// Bytes that the reads under way ask for.
+    /// Bytes that the gets under way ask for.
     requested: u64,
     /// A file that has come, and that its outlet has not taken yet.
     draining: Option<(Arc<File>, Arc<Target>)>,
@@ -46,13 +46,13 @@ struct Desk {
 enum Pending {
     Look,
     List(Listing),
-    Read(Reading),
+    Get(Getting),
     /// A request whose answer says nothing.
     Cancel,
 }
 
 #[derive(Debug)]
-struct Reading {
+struct Getting {
     file: Arc<File>,
     target: Arc<Target>,
     range: Range<u64>,
@@ -130,7 +130,7 @@ impl Worker {
         match target.check_some(&mut blocks) {
             Ok(false) => self.checking = Some((file, target)),
             Ok(true) => match self.desk.plan.split(&file, &target) {
-                Some(Job::Range { file, target, range }) => self.desk.read(file, target, range)?,
+                Some(Job::Range { file, target, range }) => self.desk.get(file, target, range)?,
                 _ => self.desk.complete(file, target),
             },
             Err(error) => {
@@ -153,7 +153,7 @@ impl Worker {
             match job {
                 Job::Look => self.desk.look()?,
                 Job::List => self.desk.list()?,
-                Job::Range { file, target, range } => self.desk.read(file, target, range)?,
+                Job::Range { file, target, range } => self.desk.get(file, target, range)?,
                 Job::File(file) => match self.desk.plan.open(&file) {
                     Ok(target) => {
                         self.checking = Some((file, target));
@@ -183,8 +183,8 @@ impl Drop for Worker {
                 Pending::Look => plan.give_back(Job::Look),
                 Pending::List(_) => plan.give_back(Job::List),
                 Pending::Cancel => {}
-                Pending::Read(reading) => {
-                    let Reading { file, target, range, copies, .. } = reading;
+                Pending::Get(getting) => {
+                    let Getting { file, target, range, copies, .. } = getting;
                     drop(copies);
                     let mut missing = target.missing(range).into_iter();
                     match missing.next() {
@@ -206,21 +206,21 @@ impl Drop for Worker {
 
 impl Desk {
     fn look(&mut self) -> Result<(), Error> {
-        let path = self.plan.remote.as_bytes().to_vec();
-        let xid = self.asker.ask(&Request::Look { path })?;
+        let path = octets(self.plan.remote.as_bytes());
+        let xid = self.asker.ask(Body::Look(Look { path }))?;
         self.pending.insert(xid, Pending::Look);
         Ok(())
     }
 
     fn list(&mut self) -> Result<(), Error> {
-        let path = self.plan.remote.as_bytes().to_vec();
-        let list = message::List { path, recursive: true, credit: CREDIT };
-        let xid = self.asker.ask(&Request::List(list))?;
+        let path = octets(self.plan.remote.as_bytes());
+        let list = List { path, recursive: true, credit: CREDIT };
+        let xid = self.asker.ask(Body::List(list))?;
         self.pending.insert(xid, Pending::List(Listing::new(CREDIT)));
         Ok(())
     }
 
-    fn read(
+    fn get(
         &mut self,
         file: Arc<File>,
         target: Arc<Target>,
@@ -231,22 +231,20 @@ impl Desk {
             return Ok(());
         }
         let options = &self.plan.options;
-        let len = range.end - range.start;
-        let request = Request::Read(message::Read {
-            path: file.remote.as_bytes().to_vec(),
+        let request = Body::Get(Get {
+            path: octets(file.remote.as_bytes()),
             version: file.meta.version,
-            position: range.start,
-            len,
+            piece: range.clone().into(),
             copies: options.copies.max(1),
             reply_bytes: options.reply_bytes,
             bytes_per_s: self.plan.bytes_per_s(),
             growing: options.growing,
         });
-        let xid = self.asker.ask(&request)?;
-        self.requested += len;
+        let xid = self.asker.ask(request)?;
+        self.requested += range.end - range.start;
         let (copies, begun) = Default::default();
-        let reading = Reading { file, target, range, copies, begun, complete: 0, done: None };
-        self.pending.insert(xid, Pending::Read(reading));
+        let getting = Getting { file, target, range, copies, begun, complete: 0, done: None };
+        self.pending.insert(xid, Pending::Get(getting));
         Ok(())
     }
 
@@ -255,7 +253,7 @@ impl Desk {
             let Pending::List(listing) = pending else { continue };
             if listing.credit_left() < u64::from(CREDIT / 2) && self.plan.wants_entries() {
                 listing.add_credit(CREDIT / 2);
-                let more = self.asker.ask(&Request::More { of: xid, credit: CREDIT / 2 })?;
+                let more = self.asker.ask(Body::More(More { of: xid, credit: CREDIT / 2 }))?;
                 debug_assert!(more > xid);
                 return Ok(true);
             }
@@ -289,20 +287,20 @@ impl Desk {
         self.draining.is_none()
     }
 
-    /// The read `xid` is over, for better or worse.
-    fn close(&mut self, xid: u32) -> Option<Reading> {
+    /// The get `xid` is over, for better or worse.
+    fn close(&mut self, xid: u32) -> Option<Getting> {
         match self.pending.remove(&xid) {
-            Some(Pending::Read(reading)) => {
-                self.requested -= reading.range.end - reading.range.start;
-                Some(reading)
+            Some(Pending::Get(getting)) => {
+                self.requested -= getting.range.end - getting.range.start;
+                Some(getting)
             }
             _ => None,
         }
     }
 
-    fn fail_read(&mut self, xid: u32, error: Error) {
-        let Some(reading) = self.close(xid) else { return };
-        let Reading { file, target, copies, .. } = reading;
+    fn fail_get(&mut self, xid: u32, error: Error) {
+        let Some(getting) = self.close(xid) else { return };
+        let Getting { file, target, copies, .. } = getting;
         target.fail(&error);
         self.plan.failed(&file, error);
         drop((copies, target));
@@ -310,17 +308,17 @@ impl Desk {
         self.plan.end();
     }
 
-    /// If a read has all it was to have, ends it.
+    /// If a get has all it was to have, ends it.
     fn settle(&mut self, xid: u32) {
         let copies = self.plan.options.copies.max(1);
         let ready = match self.pending.get(&xid) {
-            Some(Pending::Read(reading)) => reading.complete == copies && reading.done.is_some(),
+            Some(Pending::Get(getting)) => getting.complete == copies && getting.done.is_some(),
             _ => false,
         };
         if !ready {
             return;
         }
-        if let Some(Reading { file, target, done, .. }) = self.close(xid) {
+        if let Some(Getting { file, target, done, .. }) = self.close(xid) {
             if done == Some(true) {
                 self.plan.grew(&file);
             }
@@ -328,7 +326,7 @@ impl Desk {
         }
     }
 
-    /// Data for the read `xid`: `bytes` of it, for `copy`.
+    /// Data for the get `xid`: `bytes` of it, for `copy`.
     fn data(
         &mut self,
         xid: u32,
@@ -337,8 +335,8 @@ impl Desk {
         write: impl FnOnce(&mut RangeWriter) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let copies = self.plan.options.copies.max(1);
-        let reading = match self.pending.get_mut(&xid) {
-            Some(Pending::Read(reading)) => reading,
+        let getting = match self.pending.get_mut(&xid) {
+            Some(Pending::Get(getting)) => getting,
             // It has failed here, and what was on the way still comes.
             None if self.asker.made(xid) => return Ok(()),
             _ => return Err(Violation::UnknownRequest { xid }.into()),
@@ -347,48 +345,47 @@ impl Desk {
             return Err(Violation::Copy { copy, copies }.into());
         }
         let mut begun = Ok(());
-        if reading.begun.insert(copy) {
-            let (target, range) = (reading.target.clone(), reading.range.clone());
+        if getting.begun.insert(copy) {
+            let (target, range) = (getting.target.clone(), getting.range.clone());
             begun = RangeWriter::new(target, range, &self.plan.memory)
-                .map(|writer| drop(reading.copies.insert(copy, writer)));
+                .map(|writer| drop(getting.copies.insert(copy, writer)));
         }
-        let written = begun.and_then(|()| match reading.copies.get_mut(&copy) {
+        let written = begun.and_then(|()| match getting.copies.get_mut(&copy) {
             Some(writer) => write(writer).map(|()| writer.is_complete()),
             None => {
-                let (start, end) = (reading.range.start, reading.range.end);
+                let (start, end) = (getting.range.start, getting.range.end);
                 Err(Violation::DataTwice { start, end }.into())
             }
         });
         let complete = match written {
             Ok(complete) => complete,
             Err(error) if error.is_about_one_file() => {
-                self.asker.ask(&Request::Cancel { of: xid })?;
-                let cancel = self.asker.next_xid - 1;
+                let cancel = self.asker.ask(Body::Cancel(Cancel { of: xid }))?;
                 self.pending.insert(cancel, Pending::Cancel);
-                self.fail_read(xid, error);
+                self.fail_get(xid, error);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         self.plan.bytes_come.fetch_add(bytes, Ordering::Relaxed);
         if complete {
-            reading.copies.remove(&copy);
-            reading.complete += 1;
+            getting.copies.remove(&copy);
+            getting.complete += 1;
             self.settle(xid);
         }
         Ok(())
     }
 
-    fn reply(&mut self, xid: u32, reply: Reply) -> Result<(), Error> {
+    fn reply(&mut self, xid: u32, reply: Body<'static>) -> Result<(), Error> {
         let unknown = || Err(Violation::UnknownRequest { xid }.into());
         match (self.pending.get_mut(&xid), reply) {
             (None, _) if self.asker.made(xid) => Ok(()),
             (None, _) => unknown(),
-            (Some(Pending::Cancel), Reply::Done { .. } | Reply::Failed { .. }) => {
+            (Some(Pending::Cancel), Body::Done(_) | Body::Failed(_)) => {
                 self.pending.remove(&xid);
                 Ok(())
             }
-            (Some(Pending::Look), Reply::Entry(entry)) => {
+            (Some(Pending::Look), Body::Entry(entry)) => {
                 self.pending.remove(&xid);
                 if let Err(error) = self.plan.found(&entry) {
                     self.plan.failed_whole(error);
@@ -396,33 +393,33 @@ impl Desk {
                 self.plan.end();
                 Ok(())
             }
-            (Some(Pending::Look | Pending::List(_)), Reply::Failed { code, detail }) => {
+            (Some(Pending::Look | Pending::List(_)), Body::Failed(failed)) => {
                 self.pending.remove(&xid);
-                self.plan.failed_whole(Error::Refused { code, detail });
+                self.plan.failed_whole(failed.into());
                 self.plan.listed();
                 self.plan.end();
                 Ok(())
             }
-            (Some(Pending::List(listing)), Reply::Entries { first, entries }) => {
+            (Some(Pending::List(listing)), Body::Entries(entries)) => {
                 let plan = &self.plan;
-                listing.entries(first, entries, |entry| plan.entry(&entry))?;
+                listing.entries(entries, |entry| plan.entry(&entry))?;
                 self.listed(xid);
                 Ok(())
             }
-            (Some(Pending::List(listing)), Reply::Listed { count }) => {
-                listing.end(count)?;
+            (Some(Pending::List(listing)), Body::Listed(listed)) => {
+                listing.end(listed.count)?;
                 self.listed(xid);
                 Ok(())
             }
-            (Some(Pending::Read(reading)), Reply::Done { grew }) => {
-                if reading.done.replace(grew).is_some() {
+            (Some(Pending::Get(getting)), Body::Done(done)) => {
+                if getting.done.replace(done.grew).is_some() {
                     return Err(Violation::Done { xid }.into());
                 }
                 self.settle(xid);
                 Ok(())
             }
-            (Some(Pending::Read(_)), Reply::Failed { code, detail }) => {
-                self.fail_read(xid, Error::Refused { code, detail });
+            (Some(Pending::Get(_)), Body::Failed(failed)) => {
+                self.fail_get(xid, failed.into());
                 Ok(())
             }
             _ => unknown(),
@@ -449,18 +446,15 @@ impl Receiver for Desk {
         })
     }
 
-    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
-        let Hole { xid, copy, position, len } = hole;
-        self.data(xid, copy, len, |writer| writer.hole(position, len))?;
-        self.plan.bytes_holes.fetch_add(len, Ordering::Relaxed);
+    fn hole(&mut self, xid: u32, Hole { copy, piece }: Hole) -> Result<(), Error> {
+        let Piece { position, length } = piece;
+        self.data(xid, copy, length, |writer| writer.hole(position, length))?;
+        self.plan.bytes_holes.fetch_add(length, Ordering::Relaxed);
         Ok(())
     }
 
-    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
-        match message::parse::<Reply>(bytes, self.asker.element)? {
-            Some((xid, reply)) => self.reply(xid, reply),
-            None => Err(Violation::Unexpected { kind: prefix.kind }.into()),
-        }
+    fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {
+        self.reply(prefix.xid, body)
     }
 
     fn accepts(&self) -> bool {

@@ -3,8 +3,7 @@
 use super::{Options, Source, Upload};
 use crate::client::range_len;
 use crate::client::report::{Event, Observer, Skip, Totals};
-use crate::message::Code;
-use crate::meta::{Kind, Meta, Version};
+use crate::message::{Code, Kind, Meta};
 use crate::name::{MAX_DEPTH, is_reserved, link_stays_inside};
 use crate::target::is_short;
 use crate::{Element, Error, PathError, RemotePath};
@@ -272,7 +271,9 @@ impl Plan {
                 ledger.walk.push(Level { root, entries, path, folder });
                 Ok(())
             }
-            Kind::Link | Kind::Other => Err(Error::local(Code::NotAFile, name.as_bytes())),
+            Kind::Link | Kind::Other | Kind::Unknown(_) => {
+                Err(Error::local(Code::NotAFile, name.as_bytes()))
+            }
         }
     }
 
@@ -342,7 +343,7 @@ impl Plan {
                 ledger.walk.push(Level { root, entries, path, folder: inner });
             }
             _ if !filter.takes_file(path.as_bytes()) => {}
-            Kind::Other => ledger.skip(&root.shown(path), Skip::NotAFile),
+            Kind::Other | Kind::Unknown(_) => ledger.skip(&root.shown(path), Skip::NotAFile),
             Kind::Link => {
                 let os = |e| Error::os("read the link", path.as_bytes(), e);
                 let target = root.dir.read_link_contents(path.as_path()).map_err(os)?;
@@ -392,9 +393,10 @@ impl Plan {
     /// What the server is to take the file for.
     pub(super) fn meta_of(&self, file: &File) -> Meta {
         let Some(salt) = self.salt else { return file.meta };
-        let salted = blake3::hash(&[&file.meta.version.0[..], &salt.to_be_bytes()].concat());
-        let version = Version(std::array::from_fn(|i| salted.as_bytes()[i]));
-        Meta { version, ..file.meta }
+        let salted =
+            blake3::hash(&[&file.meta.version.to_bytes()[..], &salt.to_be_bytes()].concat());
+        let version = salted.as_bytes().first_chunk().map_or(0, |half| u128::from_be_bytes(*half));
+        Meta { version: version.into(), ..file.meta }
     }
 
     /// What is there already stays.

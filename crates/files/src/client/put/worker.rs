@@ -4,12 +4,13 @@ use super::plan::{File, Job, Plan, Root};
 use crate::blocks::{BlockHash, is_bordered};
 use crate::bundle::{Bundled, Bundler};
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
-use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, Skip};
+use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, unchanged};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
-use crate::message::{self, Code, Create, Hole, Prefix, Reply, Request};
-use crate::meta::{Kind, Meta};
+use crate::message::{
+    Body, Cancel, Code, Commit, Hole, Kind, Look, Meta, Missing, Prefix, Put, Touch, octets,
+};
 use crate::rate::Rate;
 use crate::server::open_file;
 use crate::source;
@@ -49,8 +50,8 @@ enum Pending {
     Make(Arc<File>, Vec<u8>),
     Touch(RemotePath, Meta),
     Look(Arc<File>),
-    Create(Arc<File>, Range<u64>),
-    /// It was created and is being sent or waits for that.
+    Put(Arc<File>, Range<u64>),
+    /// What the server misses of it is being sent or waits for that.
     Send(Arc<File>, Range<u64>),
     /// All was sent for the request `of`.
     Commit {
@@ -144,14 +145,14 @@ impl Worker {
             match job {
                 Job::Make(file, target) => self.desk.make(file, target)?,
                 Job::Look(file) => {
-                    let path = file.remote.as_bytes().to_vec();
-                    let xid = self.desk.asker.ask(&Request::Look { path })?;
+                    let path = octets(file.remote.as_bytes());
+                    let xid = self.desk.asker.ask(Body::Look(Look { path }))?;
                     self.desk.pending.insert(xid, Pending::Look(file));
                 }
-                Job::Send(file, range) => self.desk.create(file, range)?,
+                Job::Send(file, range) => self.desk.put(file, range)?,
                 Job::Touch(path, meta) => {
-                    let bytes = path.as_bytes().to_vec();
-                    let xid = self.desk.asker.ask(&Request::Touch { path: bytes, meta })?;
+                    let touch = Touch { path: octets(path.as_bytes()), meta };
+                    let xid = self.desk.asker.ask(Body::Touch(touch))?;
                     self.desk.pending.insert(xid, Pending::Touch(path, meta));
                 }
             }
@@ -275,7 +276,7 @@ impl Drop for Worker {
                 Pending::Make(file, target) => plan.give_back(Job::Make(file, target)),
                 Pending::Touch(path, meta) => plan.give_back(Job::Touch(path, meta)),
                 Pending::Look(file) => plan.give_back(Job::Look(file)),
-                Pending::Create(file, range) | Pending::Send(file, range) => {
+                Pending::Put(file, range) | Pending::Send(file, range) => {
                     plan.give_back(Job::Send(file, range));
                 }
                 Pending::Commit { .. } | Pending::Cancel => {}
@@ -286,15 +287,14 @@ impl Drop for Worker {
 
 impl Desk {
     fn make(&mut self, file: Arc<File>, target: Vec<u8>) -> Result<(), Error> {
-        let request = Request::Create(Create {
-            path: file.remote.as_bytes().to_vec(),
+        let request = Body::Put(Put {
+            path: octets(file.remote.as_bytes()),
             meta: file.meta,
-            target: target.clone(),
+            target: octets(&target),
             replace: self.plan.options.replace,
-            position: 0,
-            len: 0,
+            piece: (0..0).into(),
         });
-        let xid = self.asker.ask(&request)?;
+        let xid = self.asker.ask(request)?;
         self.pending.insert(xid, Pending::Make(file, target));
         Ok(())
     }
@@ -302,40 +302,39 @@ impl Desk {
     /// Uploads under way of files that are long.
     fn long_uploads(&self) -> usize {
         let is_long = |pending: &&Pending| match pending {
-            Pending::Create(file, _) | Pending::Send(file, _) => file.is_long(),
+            Pending::Put(file, _) | Pending::Send(file, _) => file.is_long(),
             _ => false,
         };
         self.pending.values().filter(is_long).count()
     }
 
-    fn create(&mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Error> {
+    fn put(&mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Error> {
         if file.has_failed() {
             drop(file);
             self.plan.end();
             return Ok(());
         }
-        let request = Request::Create(Create {
-            path: file.remote.as_bytes().to_vec(),
+        let request = Body::Put(Put {
+            path: octets(file.remote.as_bytes()),
             meta: self.plan.meta_of(&file),
-            target: Vec::new(),
+            target: octets(b""),
             replace: self.plan.options.replace,
-            position: range.start,
-            len: range.end - range.start,
+            piece: range.clone().into(),
         });
-        let xid = self.asker.ask(&request)?;
-        self.pending.insert(xid, Pending::Create(file, range));
+        let xid = self.asker.ask(request)?;
+        self.pending.insert(xid, Pending::Put(file, range));
         Ok(())
     }
 
     fn commit(&mut self, sending: &Sending) -> Result<(), Error> {
-        let xid = self.asker.ask(&Request::Commit { of: sending.xid })?;
+        let xid = self.asker.ask(Body::Commit(Commit { of: sending.xid }))?;
         self.pending.insert(xid, Pending::Commit { of: sending.xid, more: sending.more });
         Ok(())
     }
 
     /// Breaks off what is being sent, because of something on this side.
     fn abandon(&mut self, sending: Sending, error: Error) -> Result<(), Error> {
-        let xid = self.asker.ask(&Request::Cancel { of: sending.xid })?;
+        let xid = self.asker.ask(Body::Cancel(Cancel { of: sending.xid }))?;
         self.pending.insert(xid, Pending::Cancel);
         self.pending.remove(&sending.xid);
         self.plan.failed(&sending.file, error);
@@ -344,27 +343,27 @@ impl Desk {
         Ok(())
     }
 
-    fn created(&mut self, xid: u32, missing: &[(u64, u64)], more: bool) -> Result<(), Error> {
+    fn missing(&mut self, xid: u32, missing: &Missing) -> Result<(), Error> {
         // What is wrong with the answer leaves the request as it is: it goes back to the plan.
-        let Some(Pending::Create(file, range)) = self.pending.get(&xid) else {
+        let Some(Pending::Put(file, range)) = self.pending.get(&xid) else {
             return Err(Violation::UnknownRequest { xid }.into());
         };
         let (file, range) = (file.clone(), range.clone());
         let (mut ranges, mut at, mut bytes) = (VecDeque::new(), range.start, 0);
-        for &(start, len) in missing {
-            let outside = || Violation::DataRange { start, end: start.saturating_add(len) };
-            let end = start.checked_add(len).ok_or_else(outside)?;
+        for piece in &missing.pieces {
+            let Range { start, end } = piece.range();
             if start < at
-                || len == 0
+                || piece.length == 0
                 || end > range.end
-                || !is_bordered(&(start..end), file.meta.size)
+                || !is_bordered(&piece.range(), file.meta.size)
             {
-                return Err(outside().into());
+                return Err(Violation::DataRange { start, end }.into());
             }
             ranges.push_back(start..end);
             at = end;
-            bytes += len;
+            bytes += piece.length;
         }
+        let more = missing.more;
         let here = if more { 0 } else { range.end - range.start - bytes };
         if here > 0 {
             self.plan.resumed(&file, here);
@@ -375,7 +374,7 @@ impl Desk {
     }
 
     fn stored(&mut self, xid: u32, complete: bool) -> Result<(), Error> {
-        if let Some(Pending::Create(..) | Pending::Send(..) | Pending::Look(_) | Pending::Cancel) =
+        if let Some(Pending::Put(..) | Pending::Send(..) | Pending::Look(_) | Pending::Cancel) =
             self.pending.get(&xid)
         {
             return Err(Violation::UnknownRequest { xid }.into());
@@ -388,7 +387,7 @@ impl Desk {
                     return Err(Violation::UnknownRequest { xid: of }.into());
                 };
                 if more && !complete {
-                    return self.create(file, range);
+                    return self.put(file, range);
                 }
                 if complete {
                     self.plan.done(&file, None);
@@ -418,7 +417,8 @@ impl Desk {
         let Some(Pending::Look(file)) = self.pending.remove(&xid) else {
             return Err(Violation::UnknownRequest { xid }.into());
         };
-        match unchanged(there, &file.meta) {
+        let is_file = there.kind == Kind::File;
+        match is_file.then(|| unchanged((there.mtime, there.size), &file.meta)).flatten() {
             Some(why) => self.plan.leave(&file, why),
             None => self.plan.send(&file),
         }
@@ -428,7 +428,7 @@ impl Desk {
 
     fn refused(&mut self, xid: u32, error: Error) -> Result<(), Error> {
         let (of, file) = match self.pending.remove(&xid) {
-            Some(Pending::Make(file, _) | Pending::Create(file, _) | Pending::Send(file, _)) => {
+            Some(Pending::Make(file, _) | Pending::Put(file, _) | Pending::Send(file, _)) => {
                 (xid, file)
             }
             Some(Pending::Look(file)) => {
@@ -459,33 +459,23 @@ impl Desk {
         Ok(())
     }
 
-    fn reply(&mut self, xid: u32, reply: Reply) -> Result<(), Error> {
+    fn reply(&mut self, xid: u32, reply: Body<'static>) -> Result<(), Error> {
         if !self.pending.contains_key(&xid) && self.asker.made(xid) {
             return Ok(());
         }
         match reply {
-            Reply::Entry(entry) if matches!(self.pending.get(&xid), Some(Pending::Look(_))) => {
+            Body::Entry(entry) if matches!(self.pending.get(&xid), Some(Pending::Look(_))) => {
                 self.found(xid, &entry.meta)
             }
-            Reply::Created { missing, more } => self.created(xid, &missing, more),
-            Reply::Stored { complete } => self.stored(xid, complete),
-            Reply::Failed { code, detail } => self.refused(xid, Error::Refused { code, detail }),
-            Reply::Done { .. } if matches!(self.pending.get(&xid), Some(Pending::Cancel)) => {
+            Body::Missing(missing) => self.missing(xid, &missing),
+            Body::Stored(stored) => self.stored(xid, stored.complete),
+            Body::Failed(failed) => self.refused(xid, failed.into()),
+            Body::Done(_) if matches!(self.pending.get(&xid), Some(Pending::Cancel)) => {
                 self.pending.remove(&xid);
                 Ok(())
             }
             _ => Err(Violation::UnknownRequest { xid }.into()),
         }
-    }
-}
-
-/// Why what is `there` may stay in place of a file.
-fn unchanged(there: &Meta, file: &Meta) -> Option<Skip> {
-    match there.mtime.cmp(&file.mtime) {
-        _ if there.kind != Kind::File => None,
-        std::cmp::Ordering::Equal if there.size == file.size => Some(Skip::Same),
-        std::cmp::Ordering::Greater => Some(Skip::Newer),
-        _ => None,
     }
 }
 
@@ -498,15 +488,12 @@ impl Receiver for Desk {
         Err(Violation::UnknownRequest { xid: run.xid }.into())
     }
 
-    fn hole(&mut self, hole: Hole) -> Result<(), Error> {
-        Err(Violation::UnknownRequest { xid: hole.xid }.into())
+    fn hole(&mut self, xid: u32, _: Hole) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid }.into())
     }
 
-    fn message(&mut self, prefix: Prefix, bytes: &mut [u8]) -> Result<(), Error> {
-        match message::parse::<Reply>(bytes, self.asker.element)? {
-            Some((xid, reply)) => self.reply(xid, reply),
-            None => Err(Violation::Unexpected { kind: prefix.kind }.into()),
-        }
+    fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {
+        self.reply(prefix.xid, body)
     }
 
     fn accepts(&self) -> bool {
