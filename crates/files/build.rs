@@ -17,15 +17,19 @@ fn main() -> Result<(), Error> {
     std::fs::write(&code, text).map_err(|e| Error::File(code, e))
 }
 
-/// The module with something behind each `...`.
+/// The module with something more at the end of each type that has `...`.
 fn later(module: &str) -> String {
     let assignments = module.split("::= ").map(|assignment| {
         let more = match assignment.split_whitespace().next() {
-            Some("CHOICE") => "..., later [64] Look",
-            Some("ENUMERATED") => "..., later(99)",
-            _ => "..., later Word OPTIONAL",
+            Some("SEQUENCE") => ", later Word OPTIONAL ",
+            Some("CHOICE") => ", later [64] Look ",
+            Some("ENUMERATED") => ", later(99) ",
+            _ => "",
         };
-        assignment.replace("...", more)
+        match assignment.rsplit_once('}') {
+            Some((type_, rest)) if assignment.contains("...") => format!("{type_}{more}}}{rest}"),
+            _ => assignment.to_owned(),
+        }
     });
     assignments.collect::<Vec<_>>().join("::= ")
 }

@@ -51,7 +51,7 @@ pub fn run(ls: &Ls) -> Result {
         }
     };
     let mut list = List::new(ls.url.path.clone(), ls.recursive, link.element(), show)?;
-    let result = link.run(&never, &mut |channel, scratch, _| list.turn(channel, scratch));
+    let result = link.run(&never, &mut |channel, scratch, now| list.turn(channel, scratch, now));
     drop(list);
     written.and_then(|()| lines.flush())?;
     match result {

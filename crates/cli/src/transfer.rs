@@ -89,7 +89,7 @@ type Step<'a> =
 impl Plan for Arc<get::Plan> {
     fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error> {
         let mut worker = self.worker(element(link));
-        let step: Step<'_> = &mut |channel, scratch, _| worker.turn(channel, scratch);
+        let step: Step<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
         link.run(stop, step)
     }
     fn totals(&self) -> Totals {

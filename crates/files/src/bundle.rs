@@ -47,11 +47,11 @@ impl Bundler {
     }
 
     /// Turns a machine over the channel; buffers stay in `scratch`.
-    pub(crate) fn turn<C: Channel + ?Sized, T>(
+    pub(crate) fn turn<T>(
         &mut self,
-        channel: &mut C,
+        channel: &mut dyn Channel,
         scratch: &mut Scratch,
-        turn: impl FnOnce(&mut Bundled<'_, C>, &mut Scratch) -> T,
+        turn: impl FnOnce(&mut Bundled<'_>, &mut Scratch) -> T,
     ) -> T {
         let mut bundled = self.over(channel, std::mem::take(&mut scratch.spare));
         let turned = turn(&mut bundled, scratch);
@@ -60,11 +60,7 @@ impl Bundler {
     }
 
     /// The channel, for a turn. `spare` are buffers that may be used, and get more.
-    fn over<'a, C: Channel + ?Sized>(
-        &'a mut self,
-        channel: &'a mut C,
-        spare: Vec<Vec<u8>>,
-    ) -> Bundled<'a, C> {
+    fn over<'a>(&'a mut self, channel: &'a mut dyn Channel, spare: Vec<Vec<u8>>) -> Bundled<'a> {
         Bundled { bundler: self, channel, spare }
     }
 
@@ -123,13 +119,13 @@ fn is_bundle(adu: &[u8], element: Element) -> bool {
 }
 
 /// A channel that bundles, for the length of a turn. Call [`Bundled::flush`] before its end.
-pub(crate) struct Bundled<'a, C: ?Sized> {
+pub(crate) struct Bundled<'a> {
     bundler: &'a mut Bundler,
-    channel: &'a mut C,
+    channel: &'a mut dyn Channel,
     spare: Vec<Vec<u8>>,
 }
 
-impl<C: Channel + ?Sized> Bundled<'_, C> {
+impl Bundled<'_> {
     /// Sends what waits.
     pub(crate) fn flush(&mut self) -> Result<Sent, ChannelError> {
         let bundler = &mut *self.bundler;
@@ -170,7 +166,7 @@ impl<C: Channel + ?Sized> Bundled<'_, C> {
     }
 }
 
-impl<C: Channel + ?Sized> Channel for Bundled<'_, C> {
+impl Channel for Bundled<'_> {
     fn max_adu(&self) -> usize {
         self.channel.max_adu()
     }

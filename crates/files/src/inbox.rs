@@ -12,10 +12,10 @@
 //! the run begins another one, in the same place, after the run was handed on.
 
 use crate::Element;
-use crate::channel::{Channel, MAX_ADU_LEN, Received};
-use crate::error::Error;
-use crate::message::{self, Body, Data, HEAD_LEN, Hole, Message, Prefix};
 use crate::blocks::BlockHash;
+use crate::channel::{Channel, MAX_ADU_LEN, Received};
+use crate::error::{Error, Violation};
+use crate::message::{self, Body, Data, HEAD_LEN, Hole, Message, Prefix};
 
 /// Bytes of contents that are collected before they are hashed and written. Half of the second-level cache of
 /// the machines at hand.
@@ -46,30 +46,48 @@ impl Scratch {
 
 /// Contents that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) xid: u32,
-    pub(crate) copy: u32,
-    pub(crate) position: u64,
+pub struct Run {
+    /// The request that they belong to.
+    pub xid: u32,
+    /// Which copy, from 0.
+    pub copy: u32,
+    /// Where in the file the first of them belongs.
+    pub position: u64,
     /// Bytes of contents.
-    pub(crate) len: usize,
+    pub len: usize,
 }
 
 /// Takes what arrives, in the order of arrival.
-pub(crate) trait Receiver {
+pub trait Receiver {
     /// How contents are marshalled.
     fn element(&self) -> Element;
 
-    /// Contents, and the hash of the block that they end, if one came.
-    fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error>;
+    /// Contents, and the hash of the block that they end, if one came. Who asks for none gets none.
+    ///
+    /// # Errors
+    /// They are not what was asked for.
+    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockHash>) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid: run.xid }.into())
+    }
 
     /// A hole, for the request `xid`.
-    fn hole(&mut self, xid: u32, hole: Hole) -> Result<(), Error>;
+    ///
+    /// # Errors
+    /// It is not what was asked for.
+    fn hole(&mut self, xid: u32, _: Hole) -> Result<(), Error> {
+        Err(Violation::UnknownRequest { xid }.into())
+    }
 
     /// Any other message.
+    ///
+    /// # Errors
+    /// It is none that may come now.
     fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error>;
 
     /// Whether more may come; asked before each ADU.
-    fn accepts(&self) -> bool;
+    fn accepts(&self) -> bool {
+        true
+    }
 }
 
 /// What [`receive`] found.
@@ -82,8 +100,8 @@ pub(crate) struct Pulled {
 }
 
 /// Receives until there is nothing more, `receiver` accepts nothing more, or about `budget` bytes have come.
-pub(crate) fn receive<C: Channel + ?Sized>(
-    channel: &mut C,
+pub(crate) fn receive(
+    channel: &mut dyn Channel,
     intake: &mut Intake,
     receiver: &mut dyn Receiver,
     budget: usize,
@@ -95,8 +113,8 @@ pub(crate) fn receive<C: Channel + ?Sized>(
     pulled
 }
 
-fn receive_some<C: Channel + ?Sized>(
-    channel: &mut C,
+fn receive_some(
+    channel: &mut dyn Channel,
     intake: &mut Intake,
     receiver: &mut dyn Receiver,
     budget: usize,
@@ -217,7 +235,11 @@ impl Intake {
         if hash.is_some() { self.hand_on(receiver, hash) } else { Ok(()) }
     }
 
-    fn hand_on(&mut self, receiver: &mut dyn Receiver, hash: Option<BlockHash>) -> Result<(), Error> {
+    fn hand_on(
+        &mut self,
+        receiver: &mut dyn Receiver,
+        hash: Option<BlockHash>,
+    ) -> Result<(), Error> {
         let Some(run) = self.run.take() else { return Ok(()) };
         receiver.contents(run, &self.buffer[self.end - run.len..self.end], hash)
     }

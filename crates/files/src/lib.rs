@@ -1,9 +1,9 @@
 //! The file transfer: protocol, server, client. Specification: `docs/transfer.md`.
 //!
 //! Nothing here but [`net`] does network I/O or reads a clock. A connection is anything that implements [`Channel`];
-//! [`server::Session`], `client::get::Worker`, `client::put::Worker` and `client::list::List` are machines whose `turn` is
-//! called whenever the channel may have something to give or to take, with the time as an argument. A turn
-//! does a bounded amount of work, so one thread can serve a thousand sessions in a circle.
+//! [`server::Session`], `client::get::Worker`, `client::put::Worker` and `client::list::List` are machines ([`Machine`])
+//! whose `turn` is called whenever the channel may have something to give or to take, with the time as an argument. A
+//! turn does a bounded amount of work, so one thread can serve a thousand sessions in a circle.
 //!
 //! Contents are read with `pread` into a buffer that stays in the second-level cache (a [`Scratch`], one a
 //! thread), hashed there, and handed to the channel one ADU at a time, each directly behind its header. On
@@ -19,6 +19,7 @@ mod element;
 mod error;
 mod folder;
 mod inbox;
+mod machine;
 pub mod memory;
 pub mod message;
 mod meta;
@@ -37,6 +38,7 @@ pub use channel::{Channel, ChannelError, Received, Sent};
 pub use element::Element;
 pub use error::{Error, Violation};
 pub use inbox::Scratch;
+pub use machine::{Machine, Work};
 pub use message::{Entry, Kind, Meta, Time, Version};
 pub use name::{PathError, RemotePath, Shown, is_deceptive};
 pub use rate::Rate;

@@ -8,10 +8,12 @@
 //! So the read is one `pread`, the hash runs over one long piece, and every head still lies directly before
 //! its contents.
 
+use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, is_bordered};
 use crate::channel::{Channel, Sent};
 use crate::inbox::WINDOW_LEN;
+use crate::machine::Step;
 use crate::message::{Around, Body, Code, Data, HEAD_LEN, Hole, Last, Message, Meta, TAIL_LEN_MAX};
-use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, is_bordered};
+use crate::rate::Rate;
 use crate::{Element, Error};
 use cap_std::fs::File;
 use fusewire_codec::types::Octets;
@@ -106,10 +108,32 @@ impl Outgoing {
         self.xid
     }
 
-    /// Sends up to a window, or `budget` bytes if that is less (but at least one message).
-    pub(crate) fn send<C: Channel + ?Sized>(
+    /// Sends up to a window, as far as `rate` allows; where it does not, the turn says until when.
+    pub(crate) fn send_within(
         &mut self,
-        channel: &mut C,
+        rate: &mut Rate,
+        step: &mut Step<'_>,
+        element: Element,
+    ) -> Result<Progress, Error> {
+        let budget = match rate.poll(step.now) {
+            Ok(bytes) => bytes,
+            Err(at) => {
+                step.turn.wait_until = Some(at);
+                return Ok(Progress::Full);
+            }
+        };
+        let progress = self.send(step.channel, &mut step.scratch.read, element, budget)?;
+        if let Progress::More { bytes, holes } = progress {
+            rate.spend(bytes - holes);
+            step.turn.worked = true;
+        }
+        Ok(progress)
+    }
+
+    /// Sends up to a window, or `budget` bytes if that is less (but at least one message).
+    fn send(
+        &mut self,
+        channel: &mut dyn Channel,
         buffer: &mut [u8],
         element: Element,
         budget: u64,
@@ -187,9 +211,9 @@ impl Outgoing {
     }
 
     /// Sends the hole at `position`: whole blocks of it without a hash, the rest hashed as zeros.
-    fn send_hole<C: Channel + ?Sized>(
+    fn send_hole(
         &mut self,
-        channel: &mut C,
+        channel: &mut dyn Channel,
         element: Element,
     ) -> Result<Progress, Error> {
         let hole_end = self.extent.range.end.min(self.range.end);
@@ -219,11 +243,7 @@ impl Outgoing {
     }
 
     /// Sends the hash of a block that ended in a hole; false when the channel is full.
-    fn send_owed<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        element: Element,
-    ) -> Result<bool, Error> {
+    fn send_owed(&mut self, channel: &mut dyn Channel, element: Element) -> Result<bool, Error> {
         let Some(hash) = self.owed else { return Ok(true) };
         let taken = channel.send(self.around(&[], Some(&hash), element)?.whole())? == Sent::Taken;
         if taken {
@@ -274,9 +294,9 @@ impl Outgoing {
     }
 
     /// Sends the `len` bytes of contents in `buffer`, message by message, until the channel is full.
-    fn send_window<C: Channel + ?Sized>(
+    fn send_window(
         &mut self,
-        channel: &mut C,
+        channel: &mut dyn Channel,
         buffer: &mut [u8],
         element: Element,
         len: usize,

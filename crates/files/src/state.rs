@@ -7,8 +7,8 @@
 //! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
 
 use crate::Error;
-use crate::message::{Code, Version};
 use crate::blocks::{BlockHash, block_count};
+use crate::message::{Code, Version};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;

@@ -99,7 +99,7 @@ fn a_link_is_not_replaced_unless_asked_for() {
     let worker = || plan.worker(Element::Octets);
     let mut run =
         Run::new(&share(from.path(), false), 1, Settings::default(), Element::Octets, worker);
-    run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
+    run.finish().unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_file());
     assert_eq!(fs::read(link).unwrap(), b"new");
     assert_eq!(fs::read(to.path().join("mine")).unwrap(), b"old");
@@ -114,7 +114,7 @@ fn get_through(from: &Path, path: &str, to: Destination, copies: u32) -> (Log, T
     let worker = || plan.worker(Element::Octets);
     let mut run = Run::new(&share(from, false), 1, settings, Element::Octets, worker);
     // What its thread takes is not counted in turns.
-    while !run.step(|w, c, s, _| w.turn(c, s)).unwrap() {
+    while !run.step().unwrap() {
         std::thread::yield_now();
     }
     let log = log.lock().unwrap().clone();
@@ -217,13 +217,13 @@ fn a_slow_reader_of_an_outlet_holds_the_server_up() {
     let mut idle = 0;
     while idle < 100 {
         let before = plan.totals().bytes_done;
-        run.step(|w, c, s, _| w.turn(c, s)).unwrap();
+        run.step().unwrap();
         idle = if plan.totals().bytes_done == before { idle + 1 } else { 0 };
     }
     let held = plan.totals().bytes_done;
     assert!((8 << 20..24 << 20).contains(&held), "{held} bytes are held in memory");
     let reader = std::thread::spawn(move || io::copy(&mut theirs, &mut io::sink()).unwrap());
-    while !run.step(|w, c, s, _| w.turn(c, s)).unwrap() {
+    while !run.step().unwrap() {
         std::thread::yield_now();
     }
     assert_eq!((reader.join().unwrap(), plan.totals().files_done), (60 << 20, 1));

@@ -57,7 +57,7 @@ impl Served {
         let mut seen = 0;
         let mut listing =
             list::List::new(remote(""), false, Element::Octets, |_, _| seen += 1).unwrap();
-        link.run(&AtomicBool::new(false), &mut |c, s, _| listing.turn(c, s)).unwrap();
+        link.run(&AtomicBool::new(false), &mut |c, s, now| listing.turn(c, s, now)).unwrap();
         drop(listing);
         assert_eq!(seen, 1);
         began.elapsed()
@@ -188,7 +188,7 @@ fn who_is_known_is_counted_apart_and_looked_after() {
     // The third has no place, until one is free.
     let mut third = served.connect().unwrap();
     let mut listing = list::List::new(remote(""), false, Element::Octets, |_, _| {}).unwrap();
-    third.run(&AtomicBool::new(false), &mut |c, s, _| listing.turn(c, s)).unwrap_err();
+    third.run(&AtomicBool::new(false), &mut |c, s, now| listing.turn(c, s, now)).unwrap_err();
     drop(links);
     assert_eq!(served.watched(|found| found == (40, 0)), (40, 0));
     std::thread::sleep(Duration::from_millis(300));
@@ -209,7 +209,7 @@ fn idle_connections_make_room_for_who_comes_and_those_at_work_stay() {
         let mut link = served.connect().unwrap();
         let mut worker = plan.worker(Element::Octets);
         let getting = scope.spawn(move || {
-            link.run(&AtomicBool::new(false), &mut |c, s, _| worker.turn(c, s)).unwrap()
+            link.run(&AtomicBool::new(false), &mut |c, s, now| worker.turn(c, s, now)).unwrap()
         });
         let idle: Vec<Client> = (0..3).map(|_| served.connect().unwrap()).collect();
         let begun = Instant::now();
@@ -224,7 +224,7 @@ fn idle_connections_make_room_for_who_comes_and_those_at_work_stay() {
         let lost = idle.into_iter().map(|mut link| {
             let mut listing =
                 list::List::new(remote(""), false, Element::Octets, |_, _| {}).unwrap();
-            link.run(&AtomicBool::new(false), &mut |c, s, _| listing.turn(c, s)).is_err()
+            link.run(&AtomicBool::new(false), &mut |c, s, now| listing.turn(c, s, now)).is_err()
         });
         assert!(lost.filter(|lost| *lost).count() >= 1, "nobody made room");
         assert!(getting.join().unwrap());

@@ -31,9 +31,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_harms_nothing() {
             let settings = Settings { max_adu: 9000, capacity: 16, ..Settings::default() };
             let mut run =
                 Run::new(&share(from.path(), false), 1, settings, OCTETS, || plan.worker(OCTETS));
-            for _ in 0..12 {
-                assert!(!run.step(|w, c, s, _| w.turn(c, s)).unwrap());
-            }
+            assert!(!run.steps(12));
             let file = fs::File::options().append(true).open(&path).unwrap();
             match change {
                 "shrink" => file.set_len(5 << 20).unwrap(),
@@ -41,7 +39,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_harms_nothing() {
                 "grow" => std::io::Write::write_all(&mut &file, b"more").unwrap(),
                 _ => file.set_modified(std::time::UNIX_EPOCH).unwrap(),
             }
-            run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
+            run.finish().unwrap();
             let log = log.lock().unwrap().clone();
             if growing && matches!(change, "grow" | "touch") {
                 assert_eq!(log.failed, []);
@@ -177,9 +175,9 @@ fn upload(send: impl FnOnce(&mut Raw, u32)) -> (Result<Vec<Body<'static>>, Error
     let request = Body::Put(Put {
         path: octets(b"x"),
         meta,
-        target: octets(b""),
         replace: true,
         piece: Piece { position: 0, length: meta.size },
+        ..Put::default()
     });
     assert_eq!(
         raw.ask(request),
@@ -297,7 +295,7 @@ fn lying(
     let mut buffer = vec![0; MAX_ADU_LEN];
     let mut result = Ok(());
     for _ in 0..200 {
-        match worker.turn(&mut client, &mut scratch) {
+        match worker.turn(&mut client, &mut scratch, Instant::ZERO) {
             Ok(turn) if turn.finished => break,
             Ok(_) => {}
             Err(error) => {
@@ -332,7 +330,10 @@ fn a_server_that_lies_about_contents_is_found_out() {
         blake3::Hasher::new().update(bytes).finalize_non_root()
     };
     let right = |xid: u32| {
-        vec![data(xid, 0, b"1234", Some(hash(b"1234"))), emit(xid, Body::Done(Done { grew: false }))]
+        vec![
+            data(xid, 0, b"1234", Some(hash(b"1234"))),
+            emit(xid, Body::Done(Done { grew: false })),
+        ]
     };
     let cases: [(Answer, &str); 9] = [
         (|xid| vec![data(xid, 0, b"1234", Some([1; 32]))], "another hash"),
@@ -603,7 +604,7 @@ fn an_answer_that_fits_no_request_loses_no_job_of_a_put() {
         let mut run = Run::new(&share(to.path(), true), 1, Settings::default(), OCTETS, || {
             plan.worker(OCTETS)
         });
-        run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+        run.finish().unwrap();
         assert!(plan.is_finished());
         assert_eq!(fs::read(to.path().join("f")).unwrap(), b"1234");
     }

@@ -197,7 +197,7 @@ fn the_rate_holds() {
             Element::Octets,
             || plan.worker(Element::Octets),
         );
-        run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
+        run.finish().unwrap();
         let s = run.now.saturating_since(start).as_secs_f64();
         // One file of less than a range goes over one connection, which may then take all of the rate.
         assert!((3.0 * 0.97..3.0 * 1.1).contains(&s), "{s} s over {connections}");

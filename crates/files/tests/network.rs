@@ -121,7 +121,7 @@ fn put(link: &mut Client, from: &Path, to: &str) -> Result<bool, Error> {
 fn get(link: &mut Client, from: &str, to: &Path) -> Result<bool, Error> {
     let (plan, _) = get_plan(from, to, get::Options::default());
     let mut worker = plan.worker(Element::Octets);
-    let step: TurnFn<'_> = &mut |channel, scratch, _| worker.turn(channel, scratch);
+    let step: TurnFn<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
     let done = link.run(&AtomicBool::new(false), step)?;
     plan.take_error().map_or(Ok(done), Err)
 }
@@ -287,7 +287,7 @@ fn with_a_silent_server(direction: &str) -> (Duration, String) {
         }
         match direction {
             "put" => putting.turn(channel, scratch, now),
-            _ => getting.turn(channel, scratch),
+            _ => getting.turn(channel, scratch, now),
         }
     };
     let error = link.run(&AtomicBool::new(false), step).unwrap_err().to_string();
@@ -351,13 +351,13 @@ fn who_is_not_served_any_more_is_closed() {
         let (plan, _) = get_plan("big", &to.path().join("x"), options);
         let mut worker = plan.worker(Element::Octets);
         let (began, mut since) = (Instant::now(), None);
-        let step: TurnFn<'_> = &mut |channel, scratch, _| {
+        let step: TurnFn<'_> = &mut |channel, scratch, now| {
             if since.is_none() && began.elapsed() > Duration::from_millis(100) {
                 since = Some(Instant::now());
                 serving.control.readmit(|_| false);
                 (serving.wake)();
             }
-            worker.turn(channel, scratch)
+            worker.turn(channel, scratch, now)
         };
         let error = goes.run(&AtomicBool::new(false), step).unwrap_err().to_string();
         assert!(error.contains("does not serve this client") || error.contains("ended"), "{error}");

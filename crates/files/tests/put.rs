@@ -64,7 +64,7 @@ fn a_server_that_is_not_writable_refuses() {
         Run::new(&share(to.path(), false), 1, Settings::default(), Element::Octets, || {
             plan.worker(Element::Octets)
         });
-    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    run.finish().unwrap();
     assert!(
         log.lock()
             .unwrap()
@@ -111,7 +111,7 @@ fn the_rate_holds() {
         Run::new(&share(to.path(), true), 1, Settings::default(), Element::Octets, || {
             plan.worker(Element::Octets)
         });
-    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    run.finish().unwrap();
     let s = run.now.as_ms() as f64 / 1000.0;
     assert!((2.9..3.3).contains(&s), "{s} s");
 }
@@ -142,7 +142,7 @@ fn several_things_are_put_over_one_connection() {
         Run::new(&share(to.path(), true), 1, Settings::default(), Element::Octets, || {
             plan.worker(Element::Octets)
         });
-    run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+    run.finish().unwrap();
     assert!(plan.is_finished());
     let (log, totals) = (log.lock().unwrap().clone(), plan.totals());
     assert_eq!(log.failed.len(), 1, "{:?}", log.failed);

@@ -18,13 +18,7 @@ fn broken_get(from: &Path, to: &Path, turns: u64) -> (bool, Log) {
     let mut run = Run::new(&share(from, false), 1, SETTINGS, Element::Octets, || {
         plan.worker(Element::Octets)
     });
-    let mut complete = false;
-    for _ in 0..turns {
-        complete = run.step(|w, c, s, _| w.turn(c, s)).unwrap();
-        if complete {
-            break;
-        }
-    }
+    let complete = run.steps(turns);
     run.ends[0].1.cut();
     drop(run);
     let log = log.lock().unwrap().clone();
@@ -135,13 +129,7 @@ fn a_plan_survives_its_connections() {
     loop {
         let mut run =
             Run::new(&share, 2, settings, Element::Octets, || plan.worker(Element::Octets));
-        let mut complete = false;
-        for _ in 0..turns {
-            complete = run.step(|w, c, s, _| w.turn(c, s)).unwrap();
-            if complete {
-                break;
-            }
-        }
+        let complete = run.steps(turns);
         if complete {
             break;
         }
@@ -176,13 +164,7 @@ fn a_put_goes_on_where_it_was_broken_off() {
             let mut run = Run::new(&share, connections as usize, SETTINGS, Element::Octets, || {
                 plan.worker(Element::Octets)
             });
-            let mut complete = false;
-            for _ in 0..turns {
-                complete = run.step(|w, c, s, now| w.turn(c, s, now)).unwrap();
-                if complete {
-                    break;
-                }
-            }
+            let complete = run.steps(turns);
             drop(run);
             let log = log.lock().unwrap().clone();
             assert_eq!(log.failed, []);
@@ -208,13 +190,11 @@ fn two_transfers_to_one_file_do_not_mix() {
     let mut run = Run::new(&share(from.path(), false), 1, SETTINGS, Element::Octets, || {
         plan.worker(Element::Octets)
     });
-    for _ in 0..10 {
-        assert!(!run.step(|w, c, s, _| w.turn(c, s)).unwrap());
-    }
+    assert!(!run.steps(10));
     let second = get(from.path(), "big", to.path()).unwrap();
     assert_eq!(second.failed.len(), 1);
     assert!(second.failed[0].1.contains("in use by another transfer"), "{:?}", second.failed);
-    run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
+    run.finish().unwrap();
     assert!(fs::read(to.path().join("big")).unwrap() == contents);
     assert_no_leftovers(to.path());
 }

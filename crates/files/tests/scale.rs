@@ -46,7 +46,7 @@ fn a_thousand_sessions_are_small_and_served_in_turn() {
         assert!(rounds < 100_000);
         for (session, server, worker, client, _, _, finished) in &mut busy {
             session.turn(server, &mut scratch, Instant::ZERO).unwrap();
-            *finished |= worker.turn(client, &mut scratch).unwrap().finished;
+            *finished |= worker.turn(client, &mut scratch, Instant::ZERO).unwrap().finished;
         }
         for (session, server, _) in &mut idle {
             let turn = session.turn(server, &mut scratch, Instant::ZERO).unwrap();
@@ -82,17 +82,17 @@ fn folder_of(entries: usize) {
     let share = share(from.path(), false);
     let before = resident();
     let mut seen = 0;
-    let mut run = Run::new(&share, 1, Settings::default(), Element::Octets, || ());
     let show = |_: &RemotePath, _: &Entry| seen += 1;
-    let mut listing = list::List::new(remote(""), true, Element::Octets, show).unwrap();
-    run.finish(|(), c, s, _| listing.turn(c, s)).unwrap();
+    let mut listing = Some(list::List::new(remote(""), true, OCTETS, show).unwrap());
+    let listing = || listing.take().unwrap();
+    Run::new(&share, 1, Settings::default(), OCTETS, listing).finish().unwrap();
     assert_eq!(seen, entries);
     // No log of what is done: that grows, and is the test's.
     let destination = get::Destination::from_path(&to.path().join("copy"), &remote("")).unwrap();
     let plan = get::Plan::new(remote(""), destination, get::Options::default(), Box::new(Ignore));
     let mut run =
         Run::new(&share, 1, Settings::default(), Element::Octets, || plan.worker(Element::Octets));
-    run.finish(|w, c, s, _| w.turn(c, s)).unwrap();
+    run.finish().unwrap();
     assert_eq!(plan.totals().files_done, entries as u64);
     let grown = resident().saturating_sub(before);
     println!("{entries} entries: {grown} bytes more in memory");

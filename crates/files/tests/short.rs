@@ -27,9 +27,9 @@ fn file(path: &[u8], size: u64, replace: bool) -> Body<'static> {
     Body::Put(Put {
         path: octets(path),
         meta: Meta { mode: 0o640, mtime: Time { s: 7, ns: 8 }, ..meta(Kind::File, size) },
-        target: octets(b""),
         replace,
         piece: Piece { position: 0, length: size },
+        ..Put::default()
     })
 }
 
@@ -242,7 +242,7 @@ fn small_files_take_fewer_adus_than_they_are() {
             let options = get::Options { reply_bytes, ..get::Options::default() };
             let (plan, _) = get_plan("from", &dir.path().join(&to), options);
             let mut worker = plan.worker(OCTETS);
-            Box::new(move |c, s| worker.turn(c, s).unwrap().finished)
+            Box::new(move |c, s| worker.turn(c, s, Instant::ZERO).unwrap().finished)
         };
         for turns in 0.. {
             if turn(&mut client, &mut scratch) {

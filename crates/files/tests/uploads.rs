@@ -43,11 +43,11 @@ impl Putting {
     }
 
     fn turns(&mut self, turns: u64) -> bool {
-        (0..turns).any(|_| self.run.step(|w, c, s, now| w.turn(c, s, now)).unwrap())
+        self.run.steps(turns)
     }
 
     fn finish(&mut self) -> Log {
-        self.run.finish(|w, c, s, now| w.turn(c, s, now)).unwrap();
+        self.run.finish().unwrap();
         assert!(self.plan.is_finished());
         self.log.lock().unwrap().clone()
     }

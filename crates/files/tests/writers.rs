@@ -36,9 +36,9 @@ fn file(path: &[u8], size: u64) -> Body<'static> {
     Body::Put(Put {
         path: octets(path),
         meta: meta(Kind::File, size),
-        target: octets(b""),
         replace: true,
         piece: Piece { position: 0, length: size },
+        ..Put::default()
     })
 }
 

@@ -1,4 +1,6 @@
 //! The messages of the file transfer, for every element: what is opened is emitted and opens as the same.
+#![allow(clippy::needless_update, reason = "a field more needs no change here")]
+
 use fusewire_codec::types::Octets;
 use fusewire_files::message::{
     self, Body, Cancel, Code, Commit, Data, Done, Entries, Entry, Failed, Get, Hole, Kind, Last,
@@ -36,11 +38,26 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let path = octets(b"folder/a file");
     let version = Version::from(7);
     let mtime = Time { s: -5, ns: 999_999_999 };
-    let meta = Meta { kind: Kind::File, mode: 0o751, mtime, size: 1 << 40, sparse: true, version };
+    let meta = Meta {
+        kind: Kind::File,
+        mode: 0o751,
+        mtime,
+        size: 1 << 40,
+        sparse: true,
+        version,
+        ..Meta::default()
+    };
     let piece = |position, length| Piece { position, length };
     let data = Data { copy: 1, position: 4096, contents: octets(&[7; 101]) };
     let target = octets(b"../x");
-    let entry = Entry { depth: 1, name: octets(b"x"), target: octets(b"t"), unread: true, meta };
+    let entry = Entry {
+        depth: 1,
+        name: octets(b"x"),
+        target: octets(b"t"),
+        unread: true,
+        meta,
+        ..Entry::default()
+    };
     let get = Get {
         path: path.clone(),
         version,
@@ -49,6 +66,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         reply_bytes: 1024,
         bytes_per_s: 5,
         growing: true,
+        ..Get::default()
     };
     let bodies = [
         Body::Look(Look { path: path.clone() }),
@@ -61,6 +79,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             target,
             replace: true,
             piece: piece(0, 1 << 33),
+            ..Put::default()
         }),
         Body::Commit(Commit { of: 8 }),
         Body::Touch(Touch { path, meta }),

@@ -3,6 +3,8 @@
 //! Whatever it asks, nothing outside of the served folder is read or written, no link that it makes leads out, the
 //! session ends or stays within its bounds, and a folder that is not writable stays as it was.
 
+#![allow(clippy::needless_update, reason = "a field more needs no change here")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -201,7 +203,15 @@ impl Asked {
         let mtime = Time { s: i64::from(choices.u8() as i8) << 56, ns: 999_999_999 };
         let mode = u16::from(choices.u8()) << 1;
         let size = size(choices);
-        Meta { kind, mode, mtime, size, sparse: bits & 4 != 0, version: self.version(choices) }
+        Meta {
+            kind,
+            mode,
+            mtime,
+            size,
+            sparse: bits & 4 != 0,
+            version: self.version(choices),
+            ..Meta::default()
+        }
     }
 
     fn get(&self, choices: &mut Choices<'_>) -> Body<'static> {
@@ -213,6 +223,7 @@ impl Asked {
             reply_bytes: u32::from(choices.u16()),
             bytes_per_s: u64::from(choices.u8()) << 56,
             growing: choices.u8() & 1 == 1,
+            ..Get::default()
         })
     }
 
@@ -223,6 +234,7 @@ impl Asked {
             target: TARGETS[usize::from(choices.u8()) % TARGETS.len()].into(),
             replace: choices.u8() & 1 == 1,
             piece: Piece { position: u64::from(choices.u8() & 3) << 20, length: size(choices) },
+            ..Put::default()
         })
     }
 

@@ -55,11 +55,11 @@ pub fn run(data: &[u8]) {
                 get::Destination::from_path(&to.inside().join(""), &remote).expect("a folder");
             let plan = get::Plan::new(remote, destination, Default::default(), Box::new(Ignore));
             let mut worker = plan.worker(element);
-            between.run(|pipe, scratch, _| worker.turn(pipe, scratch));
+            between.run(|pipe, scratch, now| worker.turn(pipe, scratch, now));
             drop(worker);
             // Whatever happened, another connection comes to an end with what is left of it.
             let mut worker = plan.worker(element);
-            between.afterwards(&share, |pipe, scratch, _| worker.turn(pipe, scratch));
+            between.afterwards(&share, |pipe, scratch, now| worker.turn(pipe, scratch, now));
             drop(worker);
             assert!(plan.is_finished());
             let _ = plan.totals();
@@ -83,7 +83,7 @@ pub fn run(data: &[u8]) {
                 let _ = path.to_string();
             };
             let mut list = list::List::new(remote, true, element, show).expect("a list");
-            between.run(|pipe, scratch, _| list.turn(pipe, scratch));
+            between.run(|pipe, scratch, now| list.turn(pipe, scratch, now));
         }
     }
     let changed = between.changed;

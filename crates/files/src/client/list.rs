@@ -2,25 +2,21 @@
 
 use super::Asker;
 use super::listing::Listing;
-use crate::channel::{Channel, MAX_ADU_LEN};
 use crate::error::{Error, Violation};
-use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
-use crate::message::{Body, Entry, Hole, Kind, List as Ask, Look, More, Prefix, octets};
-use crate::blocks::BlockHash;
-use crate::{Element, RemotePath, Scratch, Turn};
+use crate::inbox::Receiver;
+use crate::machine::{Machine, Step, Work};
+use crate::message::{Body, Entry, Kind, List as Ask, Look, More, Prefix, octets};
+use crate::{Element, RemotePath};
 
 /// Entries asked for at a time.
 const CREDIT: u32 = 1024;
 
 /// A listing: a machine that hands on each entry as it comes, in the server's order, and keeps none.
-#[derive(Debug)]
-pub struct List<F> {
-    desk: Desk<F>,
-    finished: bool,
-}
+pub type List<F> = Machine<Lister<F>>;
 
+/// What it does.
 #[derive(Debug)]
-struct Desk<F> {
+pub struct Lister<F> {
     asker: Asker,
     path: RemotePath,
     recursive: bool,
@@ -51,38 +47,26 @@ impl<F: FnMut(&RemotePath, &Entry)> List<F> {
         let mut asker = Asker::new(element);
         let xid = asker.ask(Body::Look(Look { path: octets(path.as_bytes()) }))?;
         let stage = Stage::Looking { xid };
-        let desk = Desk { asker, path, recursive, show, stage, folders: Vec::new() };
-        Ok(List { desk, finished: false })
-    }
-
-    /// Does what can be done now.
-    ///
-    /// # Errors
-    /// The server refused, or broke the protocol, or the channel broke.
-    pub fn turn<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        scratch: &mut Scratch,
-    ) -> Result<Turn, Error> {
-        if self.finished {
-            return Ok(Turn { finished: true, ..Turn::default() });
-        }
-        let mut worked = self.desk.asker.send(channel)?;
-        let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
-        worked |= pulled.adus > 0;
-        worked |= self.desk.asker.send(channel)?;
-        if matches!(self.desk.stage, Stage::Done) {
-            channel.finish()?;
-            self.finished = true;
-        } else if pulled.finished {
-            return Err(Error::Ended);
-        }
-        Ok(Turn { worked, wait_until: None, finished: self.finished })
+        let lister = Lister { asker, path, recursive, show, stage, folders: Vec::new() };
+        Ok(Machine::of(lister, element, false))
     }
 }
 
-impl<F: FnMut(&RemotePath, &Entry)> Desk<F> {
+impl<F: FnMut(&RemotePath, &Entry)> Work for Lister<F> {
+    fn receiver(&mut self) -> &mut dyn Receiver {
+        self
+    }
+
+    fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        self.asker.outbox.send(step)
+    }
+
+    fn ends(&self, peer_finished: bool) -> Result<bool, Error> {
+        self.asker.ends(matches!(self.stage, Stage::Done), peer_finished)
+    }
+}
+
+impl<F: FnMut(&RemotePath, &Entry)> Lister<F> {
     fn reply(&mut self, xid: u32, reply: Body<'static>) -> Result<(), Error> {
         if let Body::Failed(failed) = reply {
             return Err(failed.into());
@@ -136,17 +120,9 @@ pub(super) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath,
         .map_err(|problem| Violation::Name { name: entry.name.to_vec(), problem }.into())
 }
 
-impl<F: FnMut(&RemotePath, &Entry)> Receiver for Desk<F> {
+impl<F: FnMut(&RemotePath, &Entry)> Receiver for Lister<F> {
     fn element(&self) -> Element {
-        self.asker.element
-    }
-
-    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockHash>) -> Result<(), Error> {
-        Err(Violation::UnknownRequest { xid: run.xid }.into())
-    }
-
-    fn hole(&mut self, xid: u32, _: Hole) -> Result<(), Error> {
-        Err(Violation::UnknownRequest { xid }.into())
+        self.asker.element()
     }
 
     fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {

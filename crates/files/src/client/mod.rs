@@ -5,6 +5,7 @@
 
 mod filter;
 pub mod get;
+mod ledger;
 pub mod list;
 mod listing;
 pub mod put;
@@ -13,11 +14,10 @@ mod report;
 pub use filter::{Filter, FilterError};
 pub use report::{Event, Ignore, Observer, Skip, Totals};
 
-use crate::channel::{Channel, Sent};
-use crate::message::{self, Body, Message, Meta, Time};
+use crate::machine::Outbox;
+use crate::message::{Body, Meta, Time};
 use crate::{Element, Error};
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 
 /// A job of a big file, in bytes; a multiple of the block length.
 const RANGE_LEN: u64 = 64 << 20;
@@ -45,38 +45,36 @@ fn unchanged((mtime, size): (Time, u64), meta: &Meta) -> Option<Skip> {
     }
 }
 
-/// Numbers requests and keeps those that the channel had no room for.
+/// Numbers requests.
 #[derive(Debug)]
 struct Asker {
-    element: Element,
+    outbox: Outbox,
     /// The number of the next request.
     next_xid: u32,
-    outbox: VecDeque<Vec<u8>>,
 }
 
 impl Asker {
     fn new(element: Element) -> Self {
-        Asker { element, next_xid: 1, outbox: VecDeque::new() }
+        Asker { outbox: Outbox::new(element), next_xid: 1 }
+    }
+
+    fn element(&self) -> Element {
+        self.outbox.element
     }
 
     fn ask(&mut self, body: Body<'_>) -> Result<u32, Error> {
         let xid = self.next_xid;
         self.next_xid += 1;
-        self.outbox.push_back(message::emit(&Message { xid, body }, self.element)?);
+        self.outbox.put(xid, body)?;
         Ok(xid)
     }
 
-    /// Sends what there is room for; true if something went.
-    fn send<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
-        let mut worked = false;
-        while let Some(request) = self.outbox.front() {
-            if channel.send(request)? == Sent::Full {
-                break;
-            }
-            self.outbox.pop_front();
-            worked = true;
+    /// Whether a machine that is `done` with what it had to do ends: so it does when all was asked.
+    fn ends(&self, done: bool, peer_finished: bool) -> Result<bool, Error> {
+        match done && self.outbox.is_empty() {
+            false if peer_finished => Err(Error::Ended),
+            ends => Ok(ends),
         }
-        Ok(worked)
     }
 
     /// A request of this number was made; its answers are expected or come too late.

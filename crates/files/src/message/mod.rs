@@ -241,6 +241,39 @@ impl Source<'static> for Copying<'_> {
     }
 }
 
+/// Nothing but zeros, as much as one likes: in XDR, values of which every field is zero, false, empty or missing.
+struct Zeros;
+
+impl Source<'static> for Zeros {
+    fn take(&mut self, into: &mut [u8]) -> Result<(), CodecError> {
+        into.fill(0);
+        Ok(())
+    }
+
+    fn position(&self) -> usize {
+        0
+    }
+
+    fn remaining(&self) -> usize {
+        LIMITS.size as usize
+    }
+}
+
+/// What to begin from where only some fields matter: who says so needs no change when there is one more.
+macro_rules! blank {
+    ($($message:ident)*) => {$(
+        impl Default for $message {
+            /// Every field is zero, false, empty or missing.
+            fn default() -> Self {
+                let value = Self::decode(&mut Decoder::new(Zeros, LIMITS));
+                value.unwrap_or_else(|error| unreachable!("zeros are a value of every type: {error}"))
+            }
+        }
+    )*};
+}
+
+blank! { Entry Get Meta Put }
+
 impl<'a> Body<'a> {
     /// What a data message has: contents, and the hash of the block that they end, if they do.
     pub fn contents(&self) -> Option<(&Data<'a>, Option<BlockHash>)> {
@@ -285,6 +318,3 @@ impl From<Range<u64>> for Piece {
 pub(crate) fn octets(bytes: &[u8]) -> Octets<'static> {
     Octets::from(bytes.to_vec())
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Where there are no segments to fit into, ADUs are as long as the buffers like.
-const ADU_LEN: usize = 64 << 10;
+/// Bytes of an ADU where no segment bounds it and nobody chooses, as over kernel TCP and shared memory: as long as the
+/// buffers like.
+pub const ADU_LEN: usize = 64 << 10;
 /// How long a connection must have been idle to make room for another of its kind.
 pub(super) const IDLE_MIN: Duration = Duration::from_secs(10);
 /// How often a thread that waits looks whether the server stops.

@@ -14,6 +14,7 @@ mod server;
 pub mod shm;
 
 pub use client::{Client, Judge, TurnFn};
+pub use line::ADU_LEN;
 pub use observe::observe;
 pub use race::Patience;
 pub use server::{Control, Server};

@@ -97,7 +97,7 @@ impl Share {
     /// same client take over, and nobody else.
     pub fn session_of(self: &Arc<Self>, owner: Option<Fingerprint>, element: Element) -> Session {
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
-        Session::new(Arc::clone(self), Who { owner, session }, element)
+        Session::serving(Arc::clone(self), Who { owner, session }, element)
     }
 
     /// Leave to open one more folder, until the lease is dropped.

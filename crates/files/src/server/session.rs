@@ -4,21 +4,18 @@ use super::Share;
 use super::list::Listing;
 use super::store::Uploads;
 use crate::blocks::{BlockHash, is_bordered};
-use crate::bundle::{Bundled, Bundler};
-use crate::channel::{Channel, MAX_ADU_LEN, Sent};
+use crate::channel::Channel;
 use crate::error::{Error, Violation};
 use crate::folder::Last;
-use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
-use crate::message::{
-    self, Body, Code, Done, Entry, Failed, Get, Hole, Kind, Message, Meta, Prefix, octets,
-};
+use crate::inbox::{Receiver, Run, WINDOW_LEN};
+use crate::machine::{Machine, Outbox, Step, Work};
+use crate::message::{Body, Code, Done, Entry, Failed, Get, Hole, Kind, Meta, Prefix, octets};
 use crate::meta::Found;
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
 use crate::target::Who;
-use crate::{Element, RemotePath, Scratch, Shown, Turn};
+use crate::{Element, RemotePath, Shown};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
-use fusewire_base::Instant;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -34,37 +31,28 @@ const OUTBOX_MAX: usize = 64;
 /// Most copies of a file that one request may ask for.
 const COPIES_MAX: u32 = 1 << 20;
 
-/// One connection of the server: a machine without I/O of its own on the network.
-///
-/// [`Session::turn`] receives and sends what the channel has and takes, one window of a file at most, and
-/// returns; call it again when the channel has something new, or at once if it says that it worked. Memory:
-/// the queue and the outbox are bounded, buffers belong to the thread ([`Scratch`]), open folders to the
-/// share.
+/// One connection of the server. Memory: the queue and the outbox are bounded, open folders belong to the share.
+pub type Session = Machine<Serving>;
+
+/// What it does.
 #[derive(Debug)]
-pub struct Session {
-    share: Arc<Share>,
-    element: Element,
+pub struct Serving {
     desk: Desk,
-    bundler: Bundler,
     reading: Option<Reading>,
     /// Where the last file came from.
     parent: Last,
     rate: Rate,
-    /// The client has finished.
-    draining: bool,
-    finished: bool,
 }
 
 /// What requests change: everything but the file that is being sent.
 #[derive(Debug)]
 struct Desk {
     share: Arc<Share>,
-    element: Element,
     /// The highest number of a request so far.
     last_xid: Option<u32>,
     queue: VecDeque<(u32, Get)>,
     queue_bytes: usize,
-    outbox: VecDeque<Vec<u8>>,
+    outbox: Outbox,
     listing: Option<Listing>,
     uploads: Uploads,
     /// A get to break off.
@@ -78,127 +66,75 @@ struct Reading {
 }
 
 impl Session {
-    pub(super) fn new(share: Arc<Share>, who: Who, element: Element) -> Session {
+    pub(super) fn serving(share: Arc<Share>, who: Who, element: Element) -> Session {
         let desk = Desk {
             share: Arc::clone(&share),
-            element,
             last_xid: None,
             queue: VecDeque::new(),
             queue_bytes: 0,
-            outbox: VecDeque::new(),
+            outbox: Outbox::new(element),
             listing: None,
             uploads: Uploads::new(Arc::clone(&share), who),
             cancel: None,
         };
         let rate = Rate::new(share.settings.bytes_per_s);
-        Session {
-            share,
-            element,
-            desk,
-            bundler: Bundler::new(element, false),
-            reading: None,
-            parent: Last::default(),
-            rate,
-            draining: false,
-            finished: false,
-        }
+        let (reading, parent) = (None, Last::default());
+        let serving = Serving { desk, reading, parent, rate };
+        Machine::of(serving, element, false)
     }
 
     /// What it does is logged, under the target `access`, as done for `peer`.
     #[must_use]
     pub fn named(mut self, peer: impl std::fmt::Display) -> Session {
-        self.desk.uploads.peer = peer.to_string().into();
+        self.work.desk.uploads.peer = peer.to_string().into();
         self
-    }
-
-    /// Does what can be done now, within bounds: about a window in and a window out.
-    ///
-    /// # Errors
-    /// The peer broke the protocol or the channel broke: drop the session and the connection. What goes wrong
-    /// with one request is told to the client and is no error here.
-    pub fn turn<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        scratch: &mut Scratch,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        if self.finished {
-            return Ok(Turn { finished: true, ..Turn::default() });
-        }
-        let mut bundler = std::mem::take(&mut self.bundler);
-        let turn = bundler
-            .turn(channel, scratch, |channel, scratch| self.turn_bundled(channel, scratch, now));
-        self.bundler = bundler;
-        turn
-    }
-
-    fn turn_bundled<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut Bundled<'_, C>,
-        scratch: &mut Scratch,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        let mut turn = Turn::default();
-        if !self.draining {
-            let budget = WINDOW_LEN + MAX_ADU_LEN;
-            let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
-            turn.worked |= pulled.adus > 0;
-            self.draining = pulled.finished;
-        }
-        turn.worked |= self.desk.work()?;
-        turn.worked |= self.send_answers(channel)?;
-        turn.worked |= self.desk.list(channel)?;
-        self.read(channel, scratch, now, &mut turn)?;
-        turn.worked |= self.send_answers(channel)?;
-        if channel.flush()? == Sent::Taken && self.draining && self.is_idle() {
-            channel.finish()?;
-            self.finished = true;
-            turn.finished = true;
-        }
-        if !turn.worked {
-            self.parent.forget();
-            self.desk.uploads.rest();
-        }
-        Ok(turn)
     }
 
     /// Nothing is asked for and not yet answered.
     pub fn is_idle(&self) -> bool {
-        let desk = &self.desk;
-        let listing = desk.listing.as_ref().is_some_and(|listing| listing.has_credit());
-        self.reading.is_none()
-            && desk.queue.is_empty()
-            && desk.outbox.is_empty()
-            && self.bundler.is_empty()
-            && !listing
-            && desk.uploads.is_idle()
+        self.is_flushed() && self.work.is_idle()
     }
 
     /// Nothing is asked for, and nothing is begun that the client has to end.
     pub fn is_at_rest(&self) -> bool {
-        self.is_idle() && self.desk.listing.is_none() && !self.desk.uploads.is_open()
+        let Desk { listing, uploads, .. } = &self.work.desk;
+        self.is_idle() && listing.is_none() && !uploads.is_open()
+    }
+}
+
+impl Work for Serving {
+    fn receiver(&mut self) -> &mut dyn Receiver {
+        &mut self.desk
     }
 
-    fn send_answers<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
-        let mut worked = false;
-        while let Some(answer) = self.desk.outbox.front() {
-            if channel.send(answer)? == Sent::Full {
-                break;
-            }
-            self.desk.outbox.pop_front();
-            worked = true;
-        }
-        Ok(worked)
+    fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        step.turn.worked |= self.desk.work()?;
+        self.desk.outbox.send(step)?;
+        step.turn.worked |= self.desk.list(step.channel)?;
+        self.send(step)?;
+        self.desk.outbox.send(step)
+    }
+
+    fn ends(&self, peer_finished: bool) -> Result<bool, Error> {
+        Ok(peer_finished && self.is_idle())
+    }
+
+    fn rest(&mut self) {
+        self.parent.forget();
+        self.desk.uploads.rest();
+    }
+}
+
+impl Serving {
+    fn is_idle(&self) -> bool {
+        let Desk { queue, outbox, listing, uploads, .. } = &self.desk;
+        let is_listing = listing.as_ref().is_some_and(|listing| listing.has_credit());
+        let has_asked = self.reading.is_some() || !queue.is_empty() || !outbox.is_empty();
+        !has_asked && !is_listing && uploads.is_idle()
     }
 
     /// Sends a window of the file that is being read, or begins the next one.
-    fn read<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        scratch: &mut Scratch,
-        now: Instant,
-        turn: &mut Turn,
-    ) -> Result<(), Error> {
+    fn send(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
         if let Some(xid) = self.desk.cancel.take()
             && self.reading.as_ref().is_some_and(|reading| reading.outgoing.xid() == xid)
         {
@@ -210,33 +146,22 @@ impl Session {
         while sent < WINDOW_LEN as u64 && self.desk.outbox.len() < OUTBOX_MAX {
             if self.reading.is_none() {
                 let Some((xid, get)) = self.desk.next_get() else { return Ok(()) };
-                turn.worked = true;
-                match self.open(xid, &get, channel.max_adu()) {
+                step.turn.worked = true;
+                match self.open(xid, &get, step.channel.max_adu()) {
                     Ok(reading) => self.reading = Some(reading),
                     Err(error) => self.desk.fail(xid, &error)?,
                 }
                 continue;
             }
             let Some(reading) = &mut self.reading else { continue };
-            let budget = match self.rate.poll(now) {
-                Ok(bytes) => bytes,
-                Err(at) => {
-                    turn.wait_until = Some(at);
-                    return Ok(());
-                }
-            };
             let xid = reading.outgoing.xid();
-            match reading.outgoing.send(channel, &mut scratch.read, self.element, budget) {
+            match reading.outgoing.send_within(&mut self.rate, step, self.desk.outbox.element) {
                 Ok(Progress::Full) => return Ok(()),
-                Ok(Progress::More { bytes, holes }) => {
-                    self.rate.spend(bytes - holes);
-                    sent += bytes;
-                    turn.worked = true;
-                }
+                Ok(Progress::More { bytes, .. }) => sent += bytes,
                 Ok(Progress::Done) => {
                     let checked = reading.outgoing.check(reading.growing);
                     self.reading = None;
-                    turn.worked = true;
+                    step.turn.worked = true;
                     match checked {
                         Ok(grew) => self.desk.answer(xid, Body::Done(Done { grew }))?,
                         Err(error) => self.desk.fail(xid, &error)?,
@@ -254,7 +179,7 @@ impl Session {
 
     fn open(&mut self, xid: u32, get: &Get, max_adu: usize) -> Result<Reading, Error> {
         let path = RemotePath::checked(&get.path)?;
-        let (file, meta) = open_file(&self.share.root, &mut self.parent, &path)?;
+        let (file, meta) = open_file(&self.desk.share.root, &mut self.parent, &path)?;
         let same = match get.growing {
             false => meta.version == get.version,
             true => meta.version.file == get.version.file,
@@ -269,7 +194,7 @@ impl Session {
         if get.copies > COPIES_MAX || !is_bordered(&range, meta.size) {
             return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
-        let own = self.share.settings.bytes_per_s;
+        let own = self.desk.share.settings.bytes_per_s;
         let bound = if own == 0 { get.bytes_per_s } else { get.bytes_per_s.min(own) };
         let bound = if get.bytes_per_s == 0 { own } else { bound };
         self.rate.set_bytes_per_s(bound);
@@ -277,7 +202,8 @@ impl Session {
             let peer = &self.desk.uploads.peer;
             tracing::info!(target: "access", %peer, %path, bytes = meta.size, "read");
         }
-        let job = Job { xid, copies: get.copies, range, reply_bytes: get.reply_bytes, max_adu };
+        let job =
+            Job { xid, copies: get.copies.max(1), range, reply_bytes: get.reply_bytes, max_adu };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
         Ok(Reading { outgoing, growing: get.growing })
     }
@@ -347,7 +273,7 @@ impl Desk {
         Ok(worked)
     }
 
-    fn list<C: Channel + ?Sized>(&mut self, channel: &mut C) -> Result<bool, Error> {
+    fn list(&mut self, channel: &mut dyn Channel) -> Result<bool, Error> {
         let Some(listing) = &mut self.listing else { return Ok(false) };
         if !self.outbox.is_empty() || !listing.has_credit() || channel.room() == 0 {
             return Ok(false);
@@ -377,8 +303,7 @@ impl Desk {
     }
 
     fn answer(&mut self, xid: u32, body: Body<'_>) -> Result<(), Error> {
-        self.outbox.push_back(message::emit(&Message { xid, body }, self.element)?);
-        Ok(())
+        self.outbox.put(xid, body)
     }
 
     fn fail(&mut self, xid: u32, error: &Error) -> Result<(), Error> {
@@ -461,7 +386,7 @@ impl Desk {
 
 impl Receiver for Desk {
     fn element(&self) -> Element {
-        self.element
+        self.outbox.element
     }
 
     fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error> {

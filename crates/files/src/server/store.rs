@@ -267,25 +267,13 @@ impl Uploads {
             let Some(xid) = self.checking.pop_front() else { break };
             let Some(upload) = self.active.get_mut(&xid) else { continue };
             let before = blocks;
-            let checked = match upload.claim.is_revoked() {
-                true => Err(taken_over()),
-                false => upload.target.check_some(&mut blocks),
-            };
-            match checked {
-                Ok(false) if blocks < before => had_its_turn = Some(xid),
-                Ok(false) => self.checking.push_back(xid),
-                Ok(true) => match upload.begin(&self.memory) {
-                    Ok(reply) => replies.push((xid, reply)),
-                    Err(error) => {
-                        replies.push((xid, failure(&error)));
-                        let gone = self.active.remove(&xid);
-                        self.holding -= usize::from(gone.is_some_and(|upload| upload.holds));
-                    }
-                },
+            match upload.check(&mut blocks, &self.memory) {
+                Ok(None) if blocks < before => had_its_turn = Some(xid),
+                Ok(None) => self.checking.push_back(xid),
+                Ok(Some(reply)) => replies.push((xid, reply)),
                 Err(error) => {
                     replies.push((xid, failure(&error)));
-                    let gone = self.active.remove(&xid);
-                    self.holding -= usize::from(gone.is_some_and(|upload| upload.holds));
+                    self.remove(xid);
                 }
             }
         }
@@ -319,6 +307,19 @@ impl Uploads {
 }
 
 impl Upload {
+    /// Hashes some of what an earlier transfer left; when that is done, says what is missing.
+    fn check(
+        &mut self,
+        blocks: &mut usize,
+        memory: &Arc<Budget>,
+    ) -> Result<Option<Body<'static>>, Error> {
+        match self.claim.is_revoked() {
+            true => Err(taken_over()),
+            false if self.target.check_some(blocks)? => self.begin(memory).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Contents may come: says which are missing.
     fn begin(&mut self, memory: &Arc<Budget>) -> Result<Body<'static>, Error> {
         let mut pieces = self.target.missing(self.range.clone());

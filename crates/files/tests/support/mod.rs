@@ -7,7 +7,7 @@ use fusewire_base::Instant;
 use fusewire_files::client::{Event, get, list, put};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
 use fusewire_files::server::{self, Session, Share};
-use fusewire_files::{Element, Error, RemotePath, Scratch};
+use fusewire_files::{Element, Error, Machine, RemotePath, Scratch, Work};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -45,21 +45,21 @@ pub fn observer(log: &Arc<Mutex<Log>>) -> Box<dyn fusewire_files::client::Observ
     })
 }
 
-/// Connections, each with a session on one end and a worker on the other.
-pub struct Run<W> {
-    pub ends: Vec<(Session, MemoryChannel, W, MemoryChannel)>,
+/// Connections, each with a session on one end and a machine of the client's on the other.
+pub struct Run<M> {
+    pub ends: Vec<(Session, MemoryChannel, M, MemoryChannel)>,
     pub scratch: Scratch,
     pub now: Instant,
     pub turns: u64,
 }
 
-impl<W> Run<W> {
+impl<W: Work> Run<Machine<W>> {
     pub fn new(
         share: &Arc<Share>,
         n: usize,
         settings: Settings,
         element: Element,
-        mut worker: impl FnMut() -> W,
+        mut worker: impl FnMut() -> Machine<W>,
     ) -> Self {
         let ends = (0..n)
             .map(|i| {
@@ -73,18 +73,10 @@ impl<W> Run<W> {
     }
 
     /// Turns everything once; true when all workers are finished.
-    pub fn step(
-        &mut self,
-        mut turn: impl FnMut(
-            &mut W,
-            &mut MemoryChannel,
-            &mut Scratch,
-            Instant,
-        ) -> Result<fusewire_files::Turn, Error>,
-    ) -> Result<bool, Error> {
+    pub fn step(&mut self) -> Result<bool, Error> {
         let (mut finished, mut worked, mut wait) = (true, false, None);
         for (session, server, worker, client) in &mut self.ends {
-            let a = turn(worker, client, &mut self.scratch, self.now)?;
+            let a = worker.turn(client, &mut self.scratch, self.now)?;
             let b = session.turn(server, &mut self.scratch, self.now)?;
             finished &= a.finished && b.finished;
             worked |= a.worked || b.worked;
@@ -102,19 +94,16 @@ impl<W> Run<W> {
         Ok(finished)
     }
 
-    pub fn finish(
-        &mut self,
-        mut turn: impl FnMut(
-            &mut W,
-            &mut MemoryChannel,
-            &mut Scratch,
-            Instant,
-        ) -> Result<fusewire_files::Turn, Error>,
-    ) -> Result<(), Error> {
+    /// Turns everything so often; true if all workers are finished by then.
+    pub fn steps(&mut self, turns: u64) -> bool {
+        (0..turns).any(|_| self.step().unwrap())
+    }
+
+    pub fn finish(&mut self) -> Result<(), Error> {
         let mut idle = 0;
         loop {
             let (now, turns) = (self.now, self.turns);
-            if self.step(&mut turn)? {
+            if self.step()? {
                 return Ok(());
             }
             idle = if self.now == now { 0 } else { idle + 1 };
@@ -149,7 +138,7 @@ pub fn get_with(
     let n = options.connections as usize;
     let (plan, log) = get_plan(path, to, options);
     let mut run = Run::new(&share(from, false), n, settings, element, || plan.worker(element));
-    run.finish(|w, c, s, _| w.turn(c, s))?;
+    run.finish()?;
     assert!(plan.is_finished());
     let log = log.lock().unwrap().clone();
     let totals = plan.totals();
@@ -182,7 +171,7 @@ pub fn put_with(
     );
     let mut run =
         Run::new(&share(to, true), n, settings, Element::Octets, || plan.worker(Element::Octets));
-    run.finish(|w, c, s, now| w.turn(c, s, now))?;
+    run.finish()?;
     assert!(plan.is_finished());
     let log = log.lock().unwrap().clone();
     let totals = plan.totals();
@@ -202,10 +191,10 @@ pub fn ls(
 ) -> Result<Vec<String>, Error> {
     let mut seen = Vec::new();
     {
-        let mut run = Run::new(&share(from, false), 1, settings, Element::Octets, || ());
         let show = |path: &RemotePath, _: &fusewire_files::Entry| seen.push(path.to_string());
-        let mut listing = list::List::new(remote(path), recursive, Element::Octets, show)?;
-        run.finish(|(), c, s, _| listing.turn(c, s))?;
+        let mut listing = Some(list::List::new(remote(path), recursive, OCTETS, show)?);
+        let listing = || listing.take().unwrap();
+        Run::new(&share(from, false), 1, settings, OCTETS, listing).finish()?;
     }
     Ok(seen)
 }

@@ -100,17 +100,21 @@ pub fn read(path: &[u8], version: Version, len: u64) -> Body<'static> {
         path: octets(path),
         version,
         piece: Piece { position: 0, length: len },
-        copies: 1,
-        reply_bytes: 0,
-        bytes_per_s: 0,
-        growing: false,
+        ..Get::default()
     })
 }
 
 pub fn meta(kind: Kind, size: u64) -> Meta {
     // A folder that an ordinary user can look into: the tests do, when all is done.
     let mode = if kind == Kind::Folder { 0o755 } else { 0o644 };
-    Meta { kind, mode, mtime: Time { s: 1, ns: 2 }, size, sparse: false, version: Version::from(3) }
+    Meta {
+        kind,
+        mode,
+        mtime: Time { s: 1, ns: 2 },
+        size,
+        version: Version::from(3),
+        ..Meta::default()
+    }
 }
 
 pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Body<'static> {
@@ -120,7 +124,7 @@ pub fn create(path: &[u8], kind: Kind, target: &[u8]) -> Body<'static> {
         meta,
         target: octets(target),
         replace: true,
-        piece: Piece { position: 0, length: 0 },
+        ..Put::default()
     })
 }
 

@@ -142,8 +142,8 @@ fn transfer(
     }
     let (began, never) = (Instant::now(), AtomicBool::new(false));
     let mut took = None;
-    link.run(&never, &mut |channel, scratch, _| {
-        let turn = worker.turn(channel, scratch)?;
+    link.run(&never, &mut |channel, scratch, now| {
+        let turn = worker.turn(channel, scratch, now)?;
         if turn.finished {
             took = Some(began.elapsed());
         }

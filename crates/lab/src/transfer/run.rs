@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fusewire_files::net::ADU_LEN;
 use fusewire_kernels::Level;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::Cipher;
@@ -25,8 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TPDU_HEADER: usize = 32;
 /// Bytes that a record adds to an ADU: header and tag.
 const RECORD_OVERHEAD: usize = 32;
-/// An ADU over shared memory, unless it is chosen.
-const SHM_ADU: usize = 64 << 10;
 /// Largest UDP payload over IPv4.
 const DATAGRAM_MAX: usize = 65_507;
 
@@ -126,7 +125,7 @@ impl Case {
             return self.method;
         }
         let (cipher, level) = (plan.cipher.to_string(), Level::detect().name());
-        let bytes = self.adu.unwrap_or(SHM_ADU) as f64;
+        let bytes = self.adu.unwrap_or(ADU_LEN) as f64;
         let choose = |machine| choose_transform(machine, &cipher, 1, level, bytes);
         match plan.machine.as_ref().and_then(choose) {
             Some(Implementation::Blocked) => Method::Blocked,
@@ -188,7 +187,7 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
                 let overhead = TPDU_HEADER + RECORD_OVERHEAD;
                 let nothing = Case { method, adu: None, datagram: None, ends: None };
                 let case = if shares_memory {
-                    Case { adu: Some(adu.unwrap_or(SHM_ADU)), ..nothing }
+                    Case { adu: Some(adu.unwrap_or(ADU_LEN)), ..nothing }
                 } else if method.is_ours() {
                     let adu = adu.unwrap_or(datagram.unwrap_or(datagram_max) - overhead);
                     let datagram = datagram.unwrap_or(adu + overhead).clamp(1200, datagram_max);
@@ -390,7 +389,7 @@ impl Bench<'_> {
             None => self.plan.carrier,
         };
         command.args(["--device", carrier.name()]);
-        command.arg("--adu-bytes").arg(case.adu.unwrap_or(64 << 10).to_string());
+        command.arg("--adu-bytes").arg(case.adu.unwrap_or(ADU_LEN).to_string());
         command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
         command.arg("--cipher").arg(self.plan.cipher.to_string());
         command.arg("--identity").arg(self.dir.join("key"));

@@ -1,8 +1,10 @@
 //! What is to be got, shared by all connections.
 
 use super::destination::{Destination, FilePlace, Place};
+use super::worker::Getter;
 use super::{Existing, Options, Outlet};
 use crate::budget::Budget;
+use crate::client::ledger::{self, Fate, Shared};
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::client::{list, range_len, unchanged};
 use crate::folder::Last;
@@ -10,14 +12,13 @@ use crate::message::{Code, Entry, Kind, Meta};
 use crate::meta::Found;
 use crate::name::{MAX_DEPTH, PathError, link_stays_inside};
 use crate::target::{Storing, Target};
-use crate::{Element, Error, RemotePath, folder, place};
+use crate::{Element, Error, RemotePath, place};
 use cap_std::fs::Dir;
 use rustix::fs::AtFlags;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Jobs that may wait before no more entries of the folder are asked for.
@@ -30,32 +31,25 @@ const MEMORY_BYTES_MAX: usize = 256 << 20;
 pub struct Plan {
     pub(super) remote: RemotePath,
     pub(super) options: Options,
-    /// Bytes that have come, beside what the ledger knows of.
-    pub(super) bytes_come: AtomicU64,
-    /// Of these, those that lie in holes.
-    pub(super) bytes_holes: AtomicU64,
     /// What takes the file, if that is no file.
     outlet: Option<Arc<Outlet>>,
     /// For what the server has begun to send and not ended.
     pub(super) memory: Arc<Budget>,
     /// Where the last file went.
     parent: Mutex<Last>,
-    ledger: Mutex<Ledger>,
+    pub(super) shared: Shared<Job, Walk>,
 }
 
-struct Ledger {
+type Ledger = ledger::Ledger<Job, Walk>;
+
+/// Where the listing is.
+pub(super) struct Walk {
     destination: Destination,
-    observer: Box<dyn Observer>,
-    jobs: VecDeque<Job>,
-    /// Jobs that workers have taken and not ended.
-    active: usize,
-    totals: Totals,
     /// The folders that the listing is in, outermost first; the first is the root.
     folders: Vec<Arc<Folder>>,
     paths: Vec<RemotePath>,
     /// Everything below this depth is in a folder that is left out.
     skip_below: Option<u32>,
-    first_error: Option<Error>,
 }
 
 /// Something to do for one connection.
@@ -82,10 +76,7 @@ pub(super) struct File {
     local: RemotePath,
     pub(super) meta: Meta,
     folder: Arc<Folder>,
-    /// It has failed; what comes of it is dropped.
-    failed: AtomicBool,
-    /// It is complete, and that was told: of several ranges each may find all of them there.
-    done: AtomicBool,
+    pub(super) fate: Fate,
 }
 
 /// A folder that is made, whose permissions and time are set when nobody uses it any more.
@@ -125,26 +116,16 @@ impl Plan {
             FilePlace::Outlet(outlet) if !options.forget => Some(Arc::clone(outlet)),
             _ => None,
         };
-        let ledger = Ledger {
-            destination,
-            observer,
-            jobs: VecDeque::from([Job::Look]),
-            active: 0,
-            totals: Totals::default(),
-            folders: Vec::new(),
-            paths: Vec::new(),
-            skip_below: None,
-            first_error: None,
-        };
-        let (bytes_come, bytes_holes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (memory, ledger) = (Budget::new(MEMORY_BYTES_MAX), Mutex::new(ledger));
-        let parent = Mutex::default();
-        Arc::new(Plan { remote, options, bytes_come, bytes_holes, outlet, memory, parent, ledger })
+        let (folders, paths, skip_below) = (Vec::new(), Vec::new(), None);
+        let walk = Walk { destination, folders, paths, skip_below };
+        let shared = Shared::new(observer, VecDeque::from([Job::Look]), walk);
+        let (memory, parent) = (Budget::new(MEMORY_BYTES_MAX), Mutex::default());
+        Arc::new(Plan { remote, options, outlet, memory, parent, shared })
     }
 
     /// A worker for a connection whose contents are marshalled as `element`.
     pub fn worker(self: &Arc<Self>, element: Element) -> super::Worker {
-        super::Worker::new(Arc::clone(self), element)
+        Getter::worker(Arc::clone(self), element)
     }
 
     /// Everything was got, skipped or has failed.
@@ -160,28 +141,21 @@ impl Plan {
 
     /// Sums so far.
     pub fn totals(&self) -> Totals {
-        let mut totals = self.lock().totals;
-        let come = self.bytes_come.load(Ordering::Relaxed);
-        totals.bytes_done = totals.bytes_done.saturating_add(come);
-        totals.bytes_holes = self.bytes_holes.load(Ordering::Relaxed);
-        totals
+        self.shared.totals()
     }
 
     /// The first failure, for the exit code and the last line.
     pub fn take_error(&self) -> Option<Error> {
-        self.lock().first_error.take()
+        self.shared.take_error()
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     /// The next job, which the worker must end with [`Plan::end`] or give back.
     pub(super) fn take(&self) -> Option<Job> {
-        let mut ledger = self.lock();
-        let job = ledger.jobs.pop_front()?;
-        ledger.active += 1;
-        Some(job)
+        self.lock().take()
     }
 
     /// What one connection may take of the rate: connections that will have nothing to do get nothing.
@@ -198,8 +172,7 @@ impl Plan {
 
     /// A job that was taken is ended.
     pub(super) fn end(&self) {
-        let mut ledger = self.lock();
-        ledger.active -= 1;
+        self.shared.end();
     }
 
     /// A job that was taken is for somebody else.
@@ -255,12 +228,11 @@ impl Plan {
                     local: name,
                     meta: entry.meta,
                     folder: Arc::new(folder),
-                    failed: AtomicBool::new(false),
-                    done: AtomicBool::new(false),
+                    fate: Fate::default(),
                 };
                 match self.unchanged(&file.folder, &file.local, &file.meta) {
                     Some(why) => ledger.skip(&file.path, why),
-                    None => ledger.add(file, &self.options),
+                    None => add(ledger, file, &self.options),
                 }
                 ledger.totals.all_found = true;
                 Ok(())
@@ -275,7 +247,7 @@ impl Plan {
                     above.try_clone().map_err(os)?
                 } else {
                     place::make_folder(above, name)?;
-                    folder::open(above, name)?
+                    crate::folder::open(above, name)?
                 };
                 // Where no name was given the folder is the user's own and keeps its time.
                 let is_made = !name.as_bytes().is_empty() && !self.options.forget;
@@ -319,7 +291,7 @@ impl Plan {
                     let (code, detail) = (Code::Denied, Vec::new());
                     ledger.fail(&path, Error::Refused { code, detail });
                 }
-                ledger.folder(path, &parent, entry, self.options.forget);
+                folder(ledger, path, &parent, entry, self.options.forget);
             }
             _ if !self.options.filter.takes_file(path.as_bytes()) => {}
             Kind::Other | Kind::Unknown(_) => ledger.skip(&path, Skip::NotAFile),
@@ -351,9 +323,8 @@ impl Plan {
             // Below the served folder it lies deeper than below this one.
             Err(problem) => return ledger.fail(&path, Error::path(path.as_bytes(), problem)),
         };
-        let (failed, done) = (AtomicBool::new(false), AtomicBool::new(false));
-        let local = path.clone();
-        ledger.add(File { remote, path, local, meta, folder, failed, done }, &self.options);
+        let (local, fate) = (path.clone(), Fate::default());
+        add(ledger, File { remote, path, local, meta, folder, fate }, &self.options);
     }
 
     /// Why a file that is in its place may stay there, if it may.
@@ -428,11 +399,8 @@ impl Plan {
         }
         let mut ledger = self.lock();
         if here > 0 {
-            let totals = &mut ledger.totals;
             let all = here.saturating_mul(self.options.copies.into());
-            totals.bytes_done = totals.bytes_done.saturating_add(all);
-            totals.bytes_here = totals.bytes_here.saturating_add(here);
-            ledger.observer.event(Event::Resumed { path: &file.path, bytes: here });
+            ledger.resumed(&file.path, here, all);
         }
         let first = pieces.pop_front();
         while let Some(job) = pieces.pop_back() {
@@ -443,13 +411,7 @@ impl Plan {
 
     /// A file is complete; told once.
     pub(super) fn done(&self, file: &File, target: &Target) {
-        if file.done.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let mut ledger = self.lock();
-        ledger.totals.files_done += 1;
-        let (size, hash) = (file.meta.size, target.root());
-        ledger.observer.event(Event::Done { path: &file.path, size, hash });
+        self.shared.done(&file.fate, &file.path, &file.meta, || target.root());
     }
 
     /// A file grew while it was read.
@@ -459,9 +421,7 @@ impl Plan {
 
     /// A file has failed; told once.
     pub(super) fn failed(&self, file: &File, error: Error) {
-        if !file.failed.swap(true, Ordering::Relaxed) {
-            self.lock().fail(&file.path, error);
-        }
+        self.shared.failed(&file.fate, &file.path, error);
     }
 
     /// What was to be got is not there or cannot be got.
@@ -470,25 +430,7 @@ impl Plan {
     }
 }
 
-impl File {
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-}
-
-impl Ledger {
-    fn skip(&mut self, path: &RemotePath, why: Skip) {
-        self.totals.skipped += 1;
-        self.totals.unchanged += u64::from(matches!(why, Skip::Same | Skip::Newer));
-        self.observer.event(Event::Skipped { path, why });
-    }
-
-    fn fail(&mut self, path: &RemotePath, error: Error) {
-        self.totals.failed += 1;
-        self.observer.event(Event::Failed { path, error: &error });
-        self.first_error.get_or_insert(error);
-    }
-
+impl Walk {
     /// Keeps the stacks as deep as the listing where nothing is made.
     fn hold_place(&mut self, entry: &Entry) {
         if let (Kind::Folder, Some(folder), Some(path)) =
@@ -498,26 +440,32 @@ impl Ledger {
             self.paths.push(path);
         }
     }
+}
 
-    fn folder(&mut self, path: RemotePath, parent: &Arc<Folder>, entry: &Entry, forget: bool) {
-        let made = if forget { Ok(None) } else { place::make_folder(&parent.dir, &path).map(Some) };
-        let meta = match made {
-            Ok(made) => made.map(|()| entry.meta),
-            Err(error) => {
-                self.fail(&path, error);
-                self.skip_below = Some(entry.depth);
-                None
-            }
-        };
-        self.folders.push(Arc::new(Folder { dir: parent.dir.clone(), path: path.clone(), meta }));
-        self.paths.push(path);
-    }
+fn folder(
+    ledger: &mut Ledger,
+    path: RemotePath,
+    parent: &Arc<Folder>,
+    entry: &Entry,
+    forget: bool,
+) {
+    let made = if forget { Ok(None) } else { place::make_folder(&parent.dir, &path).map(Some) };
+    let meta = match made {
+        Ok(made) => made.map(|()| entry.meta),
+        Err(error) => {
+            ledger.fail(&path, error);
+            ledger.skip_below = Some(entry.depth);
+            None
+        }
+    };
+    ledger.folders.push(Arc::new(Folder { dir: parent.dir.clone(), path: path.clone(), meta }));
+    ledger.paths.push(path);
+}
 
-    fn add(&mut self, file: File, options: &Options) {
-        self.totals.files += 1;
-        // The server says how long its files are: together they can be more than there are numbers.
-        let bytes = file.meta.size.saturating_mul(options.copies.into());
-        self.totals.bytes = self.totals.bytes.saturating_add(bytes);
-        self.jobs.push_back(Job::File(Arc::new(file)));
-    }
+fn add(ledger: &mut Ledger, file: File, options: &Options) {
+    ledger.totals.files += 1;
+    // The server says how long its files are: together they can be more than there are numbers.
+    let bytes = file.meta.size.saturating_mul(options.copies.into());
+    ledger.totals.bytes = ledger.totals.bytes.saturating_add(bytes);
+    ledger.jobs.push_back(Job::File(Arc::new(file)));
 }

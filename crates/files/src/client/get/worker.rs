@@ -1,34 +1,33 @@
 //! One connection of a get.
 
 use super::plan::{File, Job, Plan};
-use crate::bundle::{Bundled, Bundler};
-use crate::channel::{Channel, MAX_ADU_LEN, Sent};
+use crate::Element;
+use crate::blocks::BlockHash;
 use crate::client::listing::Listing;
 use crate::client::{Asker, REQUESTED_BYTES_MAX, REQUESTS_MAX};
 use crate::error::{Error, Violation};
-use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
+use crate::inbox::{Receiver, Run};
+use crate::machine::{Machine, Step, Work};
 use crate::message::{Body, Cancel, Get, Hole, List, Look, More, Piece, Prefix, octets};
-use crate::blocks::BlockHash;
 use crate::target::{RangeWriter, Target};
-use crate::{Element, Scratch, Turn};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Entries asked for at a time.
 const CREDIT: u32 = 2048;
 /// Blocks left by an earlier transfer that are hashed in one turn.
 const CHECKED_BLOCKS: usize = 16;
 
-/// One connection of a get: a machine without I/O of its own on the network. See [`Plan`].
+/// One connection of a get. See [`Plan`].
+pub type Worker = Machine<Getter>;
+
+/// What it does.
 #[derive(Debug)]
-pub struct Worker {
+pub struct Getter {
     desk: Desk,
-    bundler: Bundler,
     /// A file whose leftovers are being hashed.
     checking: Option<(Arc<File>, Arc<Target>)>,
-    finished: bool,
 }
 
 #[derive(Debug)]
@@ -65,62 +64,14 @@ struct Getting {
     done: Option<bool>,
 }
 
-impl Worker {
-    pub(super) fn new(plan: Arc<Plan>, element: Element) -> Self {
+impl Getter {
+    pub(super) fn worker(plan: Arc<Plan>, element: Element) -> Worker {
         let asker = Asker::new(element);
         // Who asks for messages of a length is to get those.
-        let bundler = Bundler::new(element, plan.options.reply_bytes == 0);
+        let bundles = plan.options.reply_bytes == 0;
         let pending = HashMap::new();
         let desk = Desk { plan, asker, pending, requested: 0, draining: None };
-        Worker { desk, bundler, checking: None, finished: false }
-    }
-
-    /// Does what can be done now.
-    ///
-    /// # Errors
-    /// The server broke the protocol or the channel broke: drop the worker and the connection; its jobs go
-    /// back to the plan. What goes wrong with one file is told to the observer and is no error here.
-    pub fn turn<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        scratch: &mut Scratch,
-    ) -> Result<Turn, Error> {
-        if self.finished {
-            return Ok(Turn { finished: true, ..Turn::default() });
-        }
-        let mut bundler = std::mem::take(&mut self.bundler);
-        let turn =
-            bundler.turn(channel, scratch, |channel, scratch| self.turn_bundled(channel, scratch));
-        self.bundler = bundler;
-        turn
-    }
-
-    fn turn_bundled<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut Bundled<'_, C>,
-        scratch: &mut Scratch,
-    ) -> Result<Turn, Error> {
-        let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
-        let mut worked = pulled.adus > 0;
-        worked |= self.check()?;
-        worked |= self.desk.drain();
-        worked |= self.begin()?;
-        worked |= self.desk.ask_for_entries()?;
-        worked |= self.desk.asker.send(channel)?;
-        let desk = &self.desk;
-        let idle = desk.pending.is_empty() && self.checking.is_none() && desk.draining.is_none();
-        let flushed = channel.flush()? == Sent::Taken;
-        if flushed && idle && self.desk.asker.outbox.is_empty() && self.desk.plan.is_finished() {
-            channel.finish()?;
-            self.finished = true;
-        } else if pulled.finished {
-            return Err(Error::Ended);
-        }
-        if !worked {
-            self.desk.plan.rest();
-        }
-        Ok(Turn { worked, wait_until: None, finished: self.finished })
+        Machine::of(Getter { desk, checking: None }, element, bundles)
     }
 
     /// Hashes some of what an earlier transfer left.
@@ -170,7 +121,31 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Work for Getter {
+    fn receiver(&mut self) -> &mut dyn Receiver {
+        &mut self.desk
+    }
+
+    fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        step.turn.worked |= self.check()?;
+        step.turn.worked |= self.desk.drain();
+        step.turn.worked |= self.begin()?;
+        step.turn.worked |= self.desk.ask_for_entries()?;
+        self.desk.asker.outbox.send(step)
+    }
+
+    fn ends(&self, peer_finished: bool) -> Result<bool, Error> {
+        let desk = &self.desk;
+        let is_idle = desk.pending.is_empty() && self.checking.is_none() && desk.draining.is_none();
+        desk.asker.ends(is_idle && desk.plan.is_finished(), peer_finished)
+    }
+
+    fn rest(&mut self) {
+        self.desk.plan.rest();
+    }
+}
+
+impl Drop for Getter {
     /// What this connection had begun is for another one, or for the next time.
     fn drop(&mut self) {
         let plan = Arc::clone(&self.desk.plan);
@@ -226,7 +201,7 @@ impl Desk {
         target: Arc<Target>,
         range: Range<u64>,
     ) -> Result<(), Error> {
-        if file.has_failed() {
+        if file.fate.has_failed() {
             self.plan.end();
             return Ok(());
         }
@@ -263,7 +238,7 @@ impl Desk {
 
     /// Everything of a file, or of a range of it, has come.
     fn complete(&mut self, file: Arc<File>, target: Arc<Target>) {
-        if !file.has_failed() {
+        if !file.fate.has_failed() {
             match target.finish() {
                 Ok(true) => self.plan.done(&file, &target),
                 Ok(false) if target.is_draining() => {
@@ -367,7 +342,7 @@ impl Desk {
             }
             Err(error) => return Err(error),
         };
-        self.plan.bytes_come.fetch_add(bytes, Ordering::Relaxed);
+        self.plan.shared.moved(bytes, 0);
         if complete {
             getting.copies.remove(&copy);
             getting.complete += 1;
@@ -437,7 +412,7 @@ impl Desk {
 
 impl Receiver for Desk {
     fn element(&self) -> Element {
-        self.asker.element
+        self.asker.element()
     }
 
     fn contents(&mut self, run: Run, bytes: &[u8], hash: Option<BlockHash>) -> Result<(), Error> {
@@ -449,7 +424,7 @@ impl Receiver for Desk {
     fn hole(&mut self, xid: u32, Hole { copy, piece }: Hole) -> Result<(), Error> {
         let Piece { position, length } = piece;
         self.data(xid, copy, length, |writer| writer.hole(position, length))?;
-        self.plan.bytes_holes.fetch_add(length, Ordering::Relaxed);
+        self.plan.shared.moved(0, length);
         Ok(())
     }
 

@@ -1,8 +1,10 @@
 //! What is to be put, shared by all connections.
 
+use super::worker::Putter;
 use super::{Options, Source, Upload};
+use crate::client::ledger::{self, Fate, Shared};
 use crate::client::range_len;
-use crate::client::report::{Event, Observer, Skip, Totals};
+use crate::client::report::{Observer, Skip, Totals};
 use crate::message::{Code, Kind, Meta};
 use crate::name::{MAX_DEPTH, is_reserved, link_stays_inside};
 use crate::target::is_short;
@@ -11,7 +13,7 @@ use cap_std::fs::{Dir, ReadDir};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -20,27 +22,21 @@ pub struct Plan {
     pub(super) options: Options,
     /// Told to the server with each version, so that nothing of an earlier transfer fits; none to take it up.
     salt: Option<u128>,
-    /// Bytes that were sent.
-    pub(super) bytes_sent: AtomicU64,
-    /// Of these, those that lie in holes.
-    pub(super) bytes_holes: AtomicU64,
-    ledger: Mutex<Ledger>,
+    pub(super) shared: Shared<Job, Walk>,
     /// Folders whose contents are all there.
     touches: Arc<Mutex<VecDeque<(RemotePath, Meta)>>>,
 }
 
-struct Ledger {
-    observer: Box<dyn Observer>,
+type Ledger = ledger::Ledger<Job, Walk>;
+
+/// Where the walk through what is put is.
+pub(super) struct Walk {
     /// What is still to be looked at.
     uploads: Uploads,
     /// One of them that waits until all before it are there.
     held: Option<Upload>,
     /// The walk, outermost folder first.
     walk: Vec<Level>,
-    jobs: VecDeque<Job>,
-    active: usize,
-    totals: Totals,
-    first_error: Option<Error>,
 }
 
 /// One thing after the other; those that cannot be opened are failures.
@@ -103,8 +99,7 @@ pub(super) struct File {
     pub(super) path: RemotePath,
     pub(super) meta: Meta,
     _folder: Arc<Folder>,
-    failed: AtomicBool,
-    done: AtomicBool,
+    pub(super) fate: Fate,
     /// Ranges that are not stored yet.
     pub(super) ranges: AtomicU64,
 }
@@ -133,29 +128,18 @@ impl Plan {
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
-        let ledger = Ledger {
-            observer,
-            uploads: Box::new(uploads),
-            held: None,
-            walk: Vec::new(),
-            jobs: VecDeque::new(),
-            active: 0,
-            totals: Totals::default(),
-            first_error: None,
-        };
+        let walk = Walk { uploads: Box::new(uploads), held: None, walk: Vec::new() };
         Arc::new(Plan {
             salt: options.anew.then(now_ns),
             options,
-            bytes_sent: AtomicU64::new(0),
-            bytes_holes: AtomicU64::new(0),
-            ledger: Mutex::new(ledger),
+            shared: Shared::new(observer, VecDeque::new(), walk),
             touches: Arc::default(),
         })
     }
 
     /// A worker for a connection whose contents are marshalled as `element`.
     pub fn worker(self: &Arc<Self>, element: Element) -> super::Worker {
-        super::Worker::new(Arc::clone(self), element)
+        Putter::worker(Arc::clone(self), element)
     }
 
     /// Everything was put, skipped or has failed.
@@ -171,19 +155,16 @@ impl Plan {
 
     /// Sums so far.
     pub fn totals(&self) -> Totals {
-        let mut totals = self.lock().totals;
-        totals.bytes_done += self.bytes_sent.load(Ordering::Relaxed);
-        totals.bytes_holes = self.bytes_holes.load(Ordering::Relaxed);
-        totals
+        self.shared.totals()
     }
 
     /// The first failure, for the exit code and the last line.
     pub fn take_error(&self) -> Option<Error> {
-        self.lock().first_error.take()
+        self.shared.take_error()
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     /// The next job, which the worker must end with [`Plan::end`] or give back.
@@ -196,17 +177,16 @@ impl Plan {
                 break;
             }
         }
-        let job = ledger.jobs.pop_front().or_else(|| {
+        if ledger.jobs.is_empty() {
             let touch = self.touches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            touch.map(|(path, meta)| Job::Touch(path, meta))
-        })?;
-        ledger.active += 1;
-        Some(job)
+            ledger.jobs.extend(touch.map(|(path, meta)| Job::Touch(path, meta)));
+        }
+        ledger.take()
     }
 
     /// A job that was taken is ended.
     pub(super) fn end(&self) {
-        self.lock().active -= 1;
+        self.shared.end();
     }
 
     /// A job that was taken is for somebody else.
@@ -409,27 +389,19 @@ impl Plan {
 
     /// Bytes that the server has from an earlier transfer.
     pub(super) fn resumed(&self, file: &File, bytes: u64) {
-        let mut ledger = self.lock();
-        ledger.totals.bytes_done += bytes;
-        ledger.totals.bytes_here += bytes;
-        ledger.observer.event(Event::Resumed { path: &file.shown(), bytes });
+        self.lock().resumed(&file.shown(), bytes, bytes);
     }
 
     /// A file is complete on the server; told once.
-    pub(super) fn done(&self, file: &File, hash: Option<[u8; 32]>) {
-        if file.meta.kind == Kind::File && !file.done.swap(true, Ordering::Relaxed) {
-            let mut ledger = self.lock();
-            ledger.totals.files_done += 1;
-            let size = file.meta.size;
-            ledger.observer.event(Event::Done { path: &file.shown(), size, hash });
+    pub(super) fn done(&self, file: &File) {
+        if file.meta.kind == Kind::File {
+            self.shared.done(&file.fate, &file.shown(), &file.meta, || None);
         }
     }
 
     /// A file, folder or link has failed; told once.
     pub(super) fn failed(&self, file: &File, error: Error) {
-        if !file.failed.swap(true, Ordering::Relaxed) {
-            self.lock().fail(&file.shown(), error);
-        }
+        self.shared.failed(&file.fate, &file.shown(), error);
     }
 
     /// The time of a folder could not be set.
@@ -446,8 +418,8 @@ fn file(
     meta: Meta,
     folder: Arc<Folder>,
 ) -> File {
-    let (failed, done, ranges) = (false.into(), false.into(), 0.into());
-    File { root: root.clone(), remote, path, meta, _folder: folder, failed, done, ranges }
+    let (fate, ranges) = (Fate::default(), 0.into());
+    File { root: root.clone(), remote, path, meta, _folder: folder, fate, ranges }
 }
 
 impl Root {
@@ -492,27 +464,5 @@ impl File {
     /// It does not come in one piece.
     pub(super) fn is_long(&self) -> bool {
         !is_short(&self.meta)
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Relaxed)
-    }
-}
-
-impl Ledger {
-    fn skip(&mut self, path: &RemotePath, why: Skip) {
-        self.totals.skipped += 1;
-        self.totals.unchanged += u64::from(matches!(why, Skip::Same | Skip::Newer));
-        self.observer.event(Event::Skipped { path, why });
-    }
-
-    fn fail(&mut self, path: &RemotePath, error: Error) {
-        self.totals.failed += 1;
-        self.observer.event(Event::Failed { path, error: &error });
-        self.first_error.get_or_insert(error);
     }
 }

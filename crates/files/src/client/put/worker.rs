@@ -1,39 +1,38 @@
 //! One connection of a put.
 
 use super::plan::{File, Job, Plan, Root};
-use crate::blocks::{BlockHash, is_bordered};
-use crate::bundle::{Bundled, Bundler};
-use crate::channel::{Channel, MAX_ADU_LEN, Sent};
+use crate::blocks::is_bordered;
 use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, unchanged};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
-use crate::inbox::{self, Receiver, Run, WINDOW_LEN};
+use crate::inbox::{Receiver, WINDOW_LEN};
+use crate::machine::{Machine, Step, Work};
 use crate::message::{
-    Body, Cancel, Code, Commit, Hole, Kind, Look, Meta, Missing, Prefix, Put, Touch, octets,
+    Body, Cancel, Code, Commit, Kind, Look, Meta, Missing, Prefix, Put, Touch, octets,
 };
 use crate::rate::Rate;
 use crate::server::open_file;
 use crate::source;
 use crate::source::{Outgoing, Progress};
-use crate::{Element, RemotePath, Scratch, Turn};
-use fusewire_base::Instant;
+use crate::{Element, RemotePath};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// One connection of a put: a machine without I/O of its own on the network. See [`Plan`].
+/// One connection of a put. See [`Plan`].
+pub type Worker = Machine<Putter>;
+
+/// What it does.
 #[derive(Debug)]
-pub struct Worker {
+pub struct Putter {
     desk: Desk,
-    bundler: Bundler,
     rate: Rate,
     outgoing: Option<(Outgoing, Sending)>,
     /// Where the last file came from.
     parent: Last,
     /// What it is a folder of.
     root: Option<Arc<Root>>,
-    finished: bool,
 }
 
 #[derive(Debug)]
@@ -72,64 +71,15 @@ struct Sending {
     more: bool,
 }
 
-impl Worker {
-    pub(super) fn new(plan: Arc<Plan>, element: Element) -> Self {
+impl Putter {
+    pub(super) fn worker(plan: Arc<Plan>, element: Element) -> Worker {
         let (asker, rate) = (Asker::new(element), plan.options.bytes_per_s);
         // Who wants messages of a length is to have those.
-        let bundler = Bundler::new(element, plan.options.reply_bytes == 0);
+        let bundles = plan.options.reply_bytes == 0;
         let rate = Rate::new(rate.div_ceil(u64::from(plan.options.connections.max(1))));
         let desk = Desk { plan, asker, pending: HashMap::new(), ready: VecDeque::new() };
         let (parent, root) = (Last::default(), None);
-        Worker { desk, bundler, rate, outgoing: None, parent, root, finished: false }
-    }
-
-    /// Does what can be done now.
-    ///
-    /// # Errors
-    /// The server broke the protocol or the channel broke: drop the worker and the connection; its jobs go
-    /// back to the plan. What goes wrong with one file is told to the observer and is no error here.
-    pub fn turn<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        scratch: &mut Scratch,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        if self.finished {
-            return Ok(Turn { finished: true, ..Turn::default() });
-        }
-        let mut bundler = std::mem::take(&mut self.bundler);
-        let turn = bundler
-            .turn(channel, scratch, |channel, scratch| self.turn_bundled(channel, scratch, now));
-        self.bundler = bundler;
-        turn
-    }
-
-    fn turn_bundled<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut Bundled<'_, C>,
-        scratch: &mut Scratch,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        let budget = WINDOW_LEN + MAX_ADU_LEN;
-        let pulled = inbox::receive(channel, &mut scratch.intake, &mut self.desk, budget)?;
-        let mut turn = Turn { worked: pulled.adus > 0, ..Turn::default() };
-        turn.worked |= self.begin()?;
-        turn.worked |= self.desk.asker.send(channel)?;
-        self.send(channel, scratch, now, &mut turn)?;
-        turn.worked |= self.desk.asker.send(channel)?;
-        let idle = self.desk.pending.is_empty() && self.desk.asker.outbox.is_empty();
-        let flushed = channel.flush()? == Sent::Taken;
-        if flushed && idle && self.desk.plan.is_finished() {
-            channel.finish()?;
-            self.finished = true;
-            turn.finished = true;
-        } else if pulled.finished {
-            return Err(Error::Ended);
-        }
-        if !turn.worked {
-            self.parent.forget();
-        }
-        Ok(turn)
+        Machine::of(Putter { desk, rate, outgoing: None, parent, root }, element, bundles)
     }
 
     /// Takes jobs while there is room for more.
@@ -161,13 +111,7 @@ impl Worker {
     }
 
     /// Sends about a window of what the server is ready for.
-    fn send<C: Channel + ?Sized>(
-        &mut self,
-        channel: &mut C,
-        scratch: &mut Scratch,
-        now: Instant,
-        turn: &mut Turn,
-    ) -> Result<(), Error> {
+    fn send(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
         let mut sent = 0;
         while sent < WINDOW_LEN as u64 {
             // What the server has refused meanwhile is sent no further.
@@ -181,25 +125,16 @@ impl Worker {
             if self.outgoing.is_none() {
                 // The server holds a file open until its commit comes, and only so many: what is asked goes before the
                 // contents of the next one.
-                turn.worked |= self.desk.asker.send(channel)?;
-                if !self.desk.asker.outbox.is_empty() || !self.open(channel.max_adu())? {
+                self.desk.asker.outbox.send(step)?;
+                if !self.desk.asker.outbox.is_empty() || !self.open(step.channel.max_adu())? {
                     return Ok(());
                 }
             }
             let Some((outgoing, _)) = &mut self.outgoing else { continue };
-            let budget = match self.rate.poll(now) {
-                Ok(bytes) => bytes,
-                Err(at) => {
-                    turn.wait_until = Some(at);
-                    return Ok(());
-                }
-            };
-            match outgoing.send(channel, &mut scratch.read, self.desk.asker.element, budget) {
+            match outgoing.send_within(&mut self.rate, step, self.desk.asker.element()) {
                 Ok(Progress::Full) => return Ok(()),
                 Ok(Progress::More { bytes, holes }) => {
-                    self.rate.spend(bytes - holes);
-                    self.desk.plan.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
-                    self.desk.plan.bytes_holes.fetch_add(holes, Ordering::Relaxed);
+                    self.desk.plan.shared.moved(bytes, holes);
                     sent += bytes;
                 }
                 Ok(Progress::Done) => self.sent()?,
@@ -210,7 +145,7 @@ impl Worker {
                 }
                 Err(error) => return Err(error),
             }
-            turn.worked = true;
+            step.turn.worked = true;
         }
         Ok(())
     }
@@ -218,7 +153,7 @@ impl Worker {
     /// Opens the next piece to send, or commits what was sent; false when there is nothing to do.
     fn open(&mut self, max_adu: usize) -> Result<bool, Error> {
         while let Some(mut sending) = self.desk.ready.pop_front() {
-            if sending.file.has_failed() {
+            if sending.file.fate.has_failed() {
                 let error = Error::local(Code::Cancelled, sending.file.path.as_bytes());
                 self.desk.abandon(sending, error)?;
                 continue;
@@ -267,7 +202,29 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Work for Putter {
+    fn receiver(&mut self) -> &mut dyn Receiver {
+        &mut self.desk
+    }
+
+    fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        step.turn.worked |= self.begin()?;
+        self.desk.asker.outbox.send(step)?;
+        self.send(step)?;
+        self.desk.asker.outbox.send(step)
+    }
+
+    fn ends(&self, peer_finished: bool) -> Result<bool, Error> {
+        let Desk { plan, asker, pending, .. } = &self.desk;
+        asker.ends(pending.is_empty() && plan.is_finished(), peer_finished)
+    }
+
+    fn rest(&mut self) {
+        self.parent.forget();
+    }
+}
+
+impl Drop for Putter {
     /// What this connection had begun is for another one, or for the next time.
     fn drop(&mut self) {
         let plan = Arc::clone(&self.desk.plan);
@@ -309,7 +266,7 @@ impl Desk {
     }
 
     fn put(&mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Error> {
-        if file.has_failed() {
+        if file.fate.has_failed() {
             drop(file);
             self.plan.end();
             return Ok(());
@@ -390,9 +347,9 @@ impl Desk {
                     return self.put(file, range);
                 }
                 if complete {
-                    self.plan.done(&file, None);
+                    self.plan.done(&file);
                 }
-                if file.ranges.fetch_sub(1, Ordering::AcqRel) == 1 && !file.is_done() {
+                if file.ranges.fetch_sub(1, Ordering::AcqRel) == 1 && !file.fate.is_done() {
                     let error = Error::Refused {
                         code: Code::Io,
                         detail: b"the file is not complete".to_vec(),
@@ -481,22 +438,10 @@ impl Desk {
 
 impl Receiver for Desk {
     fn element(&self) -> Element {
-        self.asker.element
-    }
-
-    fn contents(&mut self, run: Run, _: &[u8], _: Option<BlockHash>) -> Result<(), Error> {
-        Err(Violation::UnknownRequest { xid: run.xid }.into())
-    }
-
-    fn hole(&mut self, xid: u32, _: Hole) -> Result<(), Error> {
-        Err(Violation::UnknownRequest { xid }.into())
+        self.asker.element()
     }
 
     fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {
         self.reply(prefix.xid, body)
-    }
-
-    fn accepts(&self) -> bool {
-        true
     }
 }

@@ -1,7 +1,12 @@
 //! Every message: round trip for every element, truncation at every length, illegal fields.
 
-use super::*;
-use fusewire_codec::xdr;
+#![allow(clippy::needless_update, reason = "a field more needs no change here")]
+
+use fusewire_codec::types::Octets;
+use fusewire_codec::{pipeline, xdr};
+use fusewire_files::Element;
+use fusewire_files::message::*;
+use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 use proptest::prelude::*;
 
 const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
@@ -9,7 +14,7 @@ const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32,
 fn meta(kind: Kind) -> Meta {
     let mtime = Time { s: -5, ns: 999_999_999 };
     let version = Version::from(u128::from_be_bytes(*b"0123456789abcdef"));
-    Meta { kind, mode: 0o751, mtime, size: 1 << 40, sparse: true, version }
+    Meta { kind, mode: 0o751, mtime, size: 1 << 40, sparse: true, version, ..Meta::default() }
 }
 
 fn bodies() -> Vec<Body<'static>> {
@@ -20,6 +25,7 @@ fn bodies() -> Vec<Body<'static>> {
         target: octets(b"t"),
         unread: true,
         meta: meta(Kind::File),
+        ..Entry::default()
     };
     let piece = |position, length| Piece { position, length };
     let data = |contents: &[u8]| Data { copy: 2, position: 1 << 33, contents: octets(contents) };
@@ -35,6 +41,7 @@ fn bodies() -> Vec<Body<'static>> {
             reply_bytes: 1024,
             bytes_per_s: 5,
             growing: true,
+            ..Get::default()
         }),
         Body::Put(Put {
             path: path.clone(),
@@ -42,6 +49,7 @@ fn bodies() -> Vec<Body<'static>> {
             target: octets(b"../x"),
             replace: true,
             piece: piece(0, 12),
+            ..Put::default()
         }),
         Body::Commit(Commit { of: 8 }),
         Body::Touch(Touch { path, meta: meta(Kind::Folder) }),
@@ -58,6 +66,10 @@ fn bodies() -> Vec<Body<'static>> {
         Body::Stored(Stored { complete: true }),
         Body::Failed(Failed { code: Code::NoSpace, detail: octets(b"words") }),
     ]
+}
+
+fn octets(bytes: &[u8]) -> Octets<'static> {
+    bytes.to_vec().into()
 }
 
 /// In XDR, for octets.
@@ -103,6 +115,36 @@ fn what_lies_around_contents_makes_the_same_message_where_they_lie() {
             let place = around.unwrap().write(&mut buffer, contents.clone());
             assert_eq!((place.start, &buffer[place.clone()]), (50 - HEAD_LEN, &whole[..]));
             assert!(buffer[place.end..].iter().all(|&byte| byte == 0xee));
+        }
+    }
+}
+
+/// Who marshals in the loop that seals has the same message, and no copy of its contents.
+#[test]
+fn a_pipeline_marshals_the_very_value() {
+    let contents: Vec<u8> = (0..60_000u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    let data = Data { copy: 2, position: 1 << 33, contents: Octets::new(&contents) };
+    let (hash, nonce) = ([7; 32], [1; 12]);
+    let last = Body::Last(Last { data: data.clone(), hash: Octets::new(&hash) });
+    for execution in [Execution::Integrated, Execution::Sequential] {
+        let (level, cipher) = (Level::detect(), Cipher::AES_256_GCM);
+        let mut transform = Transform::new(level, execution, Swap::None, cipher, &[7; 32]);
+        for body in [Body::Data(data.clone()), last.clone()] {
+            let message = Message { xid: 4, body };
+            let plain = emit(&message, Element::Octets).unwrap();
+            let value = pipeline::Message::xdr(&message).unwrap();
+            let sealed = |seal: &mut dyn FnMut(&mut [u8], &mut [u8])| {
+                let (mut sealed, mut tag) = (vec![0; plain.len()], [0; 16]);
+                seal(&mut sealed, &mut tag);
+                (sealed, tag)
+            };
+            let at_once = sealed(&mut |to, tag| {
+                transform.send_message(&nonce, b"", &value, to, tag);
+            });
+            let after = sealed(&mut |to, tag| {
+                transform.send(&nonce, b"", &plain, to, tag);
+            });
+            assert!(at_once == after, "{execution:?}");
         }
     }
 }
