@@ -134,6 +134,9 @@ impl<V: Variant, const KEY: usize, const TAG: usize, const SEAL: bool> Stage
     const STATE: usize = 128;
     const ORDERED: bool = true;
     const VECTORS: usize = 4;
+    // Measured on Zen 3 beside swap and sum: sealing is a tenth faster by four vectors than by eight, between which
+    // its state goes to memory, and opening a tenth slower.
+    const MOST_VECTORS: usize = if SEAL { 4 } else { 16 };
 }
 
 impl<V: Variant, L, const KEY: usize, const TAG: usize, const SEAL: bool> Run<L>

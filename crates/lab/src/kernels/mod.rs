@@ -104,7 +104,7 @@ pub struct Line {
     pub function_pointers: Option<f64>,
     /// One 32-bit word at a time through each stage, as Abbott and Peterson have it, in one loop.
     pub word_filters: Option<f64>,
-    /// The best that others have: for an AEAD aws-lc-rs, which works in the message's place, with a
+    /// The best that others have: for an AEAD aws-lc-rs, or libaegis, which works in the message's place, with a
     /// pass of ours before and after it; for a copy the C library's.
     pub reference: Option<f64>,
 }

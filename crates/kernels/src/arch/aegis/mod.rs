@@ -13,8 +13,8 @@
 //!
 //! 1. AES adds the round key last, so `round(S7, S0 ^ m0)` is `round(S7, x0) ^ S0` when `x = m` is loaded, and
 //!    `round(S7, x0) ^ (S0 ^ z0)` when what is loaded is `x = m ^ z`: neither `m` nor `S0` waits for a round.
-//! 2. With VAES, AEGIS-128L is four vectors `(Si, Si+4)`: four instructions a block, and a halves' exchange
-//!    (`paired`). What the other stages do stands where the chain leaves the units idle.
+//! 2. With VAES, AEGIS-128L is four vectors `(Si, Si+4)`: five rounds a block, and an exchange of halves (`paired`).
+//!    What the other stages do stands where the chain leaves the units idle.
 //! 3. AEGIS-256 has half the bytes a round, and its chain leaves nothing to be paired: 128 bits at every level.
 //!
 //! Without AES the rounds are bit-sliced (`sliced`), so that no table is looked up by secret bytes.

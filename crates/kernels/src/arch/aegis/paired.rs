@@ -1,4 +1,12 @@
 //! AEGIS-128L with VAES: block `i` of the state and block `i + 4` in one vector.
+//!
+//! ```text
+//! (S'0, S'4) = round((S7, S3), x) ^ (S0, S4)      the halves exchanged
+//! (S'1, S'5) = round((S0, S4), (S1, S5))          and so on
+//! z          = (S1, S5) ^ ((S2, S6) & (S3, S7)) ^ (S6, S2)
+//! ```
+//! `(S7, S3)` is kept besides: as `(S6, S2)` is needed for `z`, one more round takes the place of an exchange, for
+//! which the next block would wait.
 
 use super::{Apart, Avx2Vaes, State};
 use crate::arch::Avx512;
@@ -23,9 +31,9 @@ fn exchanged(v: __m256i) -> __m256i {
     exchanged
 }
 
-/// `(S0, S4)` to `(S3, S7)`.
+/// `(S0, S4)` to `(S3, S7)`, and `(S7, S3)`.
 #[derive(Clone, Copy)]
-pub(crate) struct Paired([__m256i; 4]);
+pub(crate) struct Paired([__m256i; 5]);
 
 impl Paired {
     /// # Safety
@@ -34,7 +42,9 @@ impl Paired {
     unsafe fn pack(s: [__m128i; 8]) -> Paired {
         // SAFETY: as the caller vouches.
         let pair = |i: usize| unsafe { _mm256_set_m128i(s[i + 4], s[i]) };
-        Paired([pair(0), pair(1), pair(2), pair(3)])
+        // SAFETY: as the caller vouches.
+        let last = unsafe { exchanged(pair(3)) };
+        Paired([pair(0), pair(1), pair(2), pair(3), last])
     }
 
     /// # Safety
@@ -43,8 +53,8 @@ impl Paired {
     unsafe fn unpack(self) -> [__m128i; 8] {
         // SAFETY: as the caller vouches.
         unsafe {
-            let [a, b, c, d] = self.0.map(|pair| _mm256_castsi256_si128(pair));
-            let [e, f, g, h] = self.0.map(|pair| _mm256_extracti128_si256::<1>(pair));
+            let [a, b, c, d, _] = self.0.map(|pair| _mm256_castsi256_si128(pair));
+            let [e, f, g, h, _] = self.0.map(|pair| _mm256_extracti128_si256::<1>(pair));
             [a, b, c, d, e, f, g, h]
         }
     }
@@ -55,18 +65,20 @@ impl Paired {
     /// The CPU has AVX2 and VAES.
     #[inline(always)]
     unsafe fn crypt<const SEAL: bool>(&mut self, x: __m256i) -> __m256i {
-        let [v0, v1, v2, v3] = self.0;
+        let [v0, v1, v2, v3, v3_exchanged] = self.0;
         // SAFETY: as the caller vouches.
         unsafe {
+            let v2_exchanged = exchanged(v2);
             let z = _mm256_xor_si256(v1, _mm256_and_si256(v2, v3));
-            let z = _mm256_xor_si256(z, exchanged(v2));
-            let next = _mm256_aesenc_epi128(exchanged(v3), x);
+            let z = _mm256_xor_si256(z, v2_exchanged);
+            let next = _mm256_aesenc_epi128(v3_exchanged, x);
             let clear = if SEAL { v0 } else { _mm256_xor_si256(v0, z) };
             self.0 = [
                 _mm256_xor_si256(next, clear),
                 _mm256_aesenc_epi128(v0, v1),
                 _mm256_aesenc_epi128(v1, v2),
                 _mm256_aesenc_epi128(v2, v3),
+                _mm256_aesenc_epi128(v2_exchanged, v3_exchanged),
             ];
             _mm256_xor_si256(x, z)
         }
