@@ -4,7 +4,7 @@
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
 use fusewire_asn1_example::{geography, telemetry};
-use fusewire_asn1_values::{Limits, Schema, ber as interpreter, jer as by_module};
+use fusewire_asn1_values::{Encoding, Limits, Schema, jer as by_module};
 use fusewire_codec::ber::{self, Rules};
 use fusewire_codec::types::{Any, BitString, GeneralizedTime, Oid, PrintableString};
 use fusewire_codec::{Problem, jer};
@@ -63,9 +63,9 @@ fn what_is_written_is_read_by_the_interpreter_and_back() {
         let text = json(&value);
         assert_eq!(jer::from_bytes::<Report>(text.as_bytes()).as_ref(), Ok(&value), "{text}");
         let told = by_module::from_json(&schema, &text, ty).expect("the value");
-        let der = interpreter::encode(&schema, ty, &told, Rules::Der).expect("a value");
+        let der = Encoding::Tagged(Rules::Der).encode(&schema, ty, &told).expect("a value");
         assert_eq!(der, ber::to_vec(&value, Rules::Der).expect("a value"), "{text}");
-        let told = interpreter::decode(&schema, ty, &der, Rules::Der, Limits::default());
+        let told = Encoding::Tagged(Rules::Der).decode(&schema, ty, &der, Limits::default());
         assert_eq!(by_module::to_json(&schema, &told.expect("its encoding"), ty), text);
         for end in 0..text.len() {
             assert!(jer::from_bytes::<Report>(&text.as_bytes()[..end]).is_err(), "{end}");

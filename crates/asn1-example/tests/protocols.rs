@@ -6,7 +6,7 @@ use std::path::Path;
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
 use fusewire_asn1_values::schema::TypeId;
-use fusewire_asn1_values::{Limits, Schema, ber as interpreter, jer, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, jer, notation};
 use fusewire_codec::ber::{self, Rules};
 
 #[allow(dead_code, clippy::all, reason = "made of notation that others wrote, not all of it used")]
@@ -92,8 +92,8 @@ fn interpreted(
     bytes: &[u8],
     rules: Rules,
 ) -> Result<Vec<u8>, fusewire_asn1_values::Error> {
-    let value = interpreter::decode(schema, ty, bytes, rules, Limits::default())?;
-    interpreter::encode(schema, ty, &value, rules)
+    let value = Encoding::Tagged(rules).decode(schema, ty, bytes, Limits::default())?;
+    Encoding::Tagged(rules).encode(schema, ty, &value)
 }
 
 /// Whole, both write what they read; cut short anywhere, both refuse; with a bit of any byte changed, both say the same.
@@ -127,11 +127,15 @@ fn speaks(name: &str, rules: Rules) {
             }
             damaged[at] = bytes[at];
         }
-        let value = interpreter::decode(&schema, ty, bytes, rules, Limits::default());
+        let value = Encoding::Tagged(rules).decode(&schema, ty, bytes, Limits::default());
         let value = value.expect("it was read before");
         let json = jer::to_json(&schema, &value, ty);
         let back = jer::from_json(&schema, &json, ty).unwrap_or_else(|e| panic!("{e}: {json}"));
-        assert_eq!(interpreter::encode(&schema, ty, &back, rules).as_ref(), Ok(bytes), "{json}");
+        assert_eq!(
+            Encoding::Tagged(rules).encode(&schema, ty, &back).as_ref(),
+            Ok(bytes),
+            "{json}"
+        );
         assert!(notation::to_text(&schema, &value, ty).len() > 4, "{what}");
     }
     println!("{name}: {} messages, {refused} damaged ones refused, {taken} not", messages.len());
