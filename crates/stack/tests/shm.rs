@@ -472,3 +472,32 @@ fn a_sleeping_peer_is_woken_by_data_by_room_and_by_the_end() {
     client.finish().unwrap();
     assert_eq!(receiver.join().unwrap(), 100 * body.len());
 }
+
+#[test]
+fn a_sender_without_room_sleeps_though_there_is_something_to_receive() {
+    /// Time that this thread has had a processor for (`proc_pid_schedstat`).
+    fn on_processor() -> Duration {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    }
+    let mut listener = Listener::bind().unwrap();
+    let (mut client, mut server) = pair(&mut listener, Execution::Integrated);
+    now(server.try_send(b"unread")).unwrap();
+    server.flush().unwrap();
+    let body = pattern(100_000);
+    while client.try_send(&body).is_ready() {}
+    let sender = thread::spawn(move || {
+        let before = on_processor();
+        client.send(&body).unwrap();
+        (client, on_processor() - before)
+    });
+    thread::sleep(SOON);
+    assert!(!sender.is_finished());
+    let mut memory = vec![0; server.adu_len()];
+    while !sender.is_finished() {
+        let _ = server.recv_timeout(&mut memory, SOON);
+    }
+    let (mut client, busy) = sender.join().unwrap();
+    assert!(busy < SOON / 4, "it was busy for {busy:?}");
+    assert_eq!(now(client.try_recv(&mut memory)).unwrap(), Some(6));
+}

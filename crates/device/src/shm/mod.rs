@@ -310,8 +310,8 @@ impl Shm {
         }
     }
 
-    /// There is something to do: data, room that was lacked (when `want_write`), or an end to tell.
-    fn ready(&mut self, want_write: bool) -> bool {
+    /// There is something to do: what is wanted of data and room that was lacked, or an end to tell.
+    fn ready(&mut self, wants: u64) -> bool {
         if self.failed.is_some() || self.peer_gone {
             return true;
         }
@@ -319,7 +319,9 @@ impl Shm {
         let data = self.consumer.available(&words).map(|(_, bytes)| bytes > 0);
         let room = self.producer.room_for(&words, self.lacked).map(|room| room.is_some());
         match (data, room) {
-            (Ok(data), Ok(room)) => data || want_write && room,
+            (Ok(data), Ok(room)) => {
+                data && wants & WANT_DATA != 0 || room && wants & WANT_ROOM != 0
+            }
             (Err(violation), _) | (_, Err(violation)) => {
                 self.failed = Some(violation);
                 true
@@ -331,9 +333,12 @@ impl Shm {
     /// [`Device::as_fd`] is one. False when there is something to do already and no ring may come; either
     /// way [`Shm::get_up`] follows.
     pub fn lie_down(&mut self, want_write: bool) -> bool {
-        let wants = if want_write { WANT_DATA | WANT_ROOM } else { WANT_DATA };
+        self.lie_down_for(wants(want_write))
+    }
+
+    fn lie_down_for(&mut self, wants: u64) -> bool {
         self.sleeper.lie_down(&Words { own: &self.own, peer: &self.peer }, wants);
-        !self.ready(want_write)
+        !self.ready(wants)
     }
 
     /// Ends what [`Shm::lie_down`] began.
@@ -343,11 +348,11 @@ impl Shm {
     }
 
     /// Spins until ready, for as long as spinning paid lately.
-    fn spin_until_ready(&mut self, want_write: bool, timeout: Option<Duration>) -> bool {
+    fn spin_until_ready(&mut self, wants: u64, timeout: Option<Duration>) -> bool {
         let limit = timeout.map_or(self.spin, |timeout| timeout.min(self.spin));
         let start = Instant::now();
         loop {
-            if self.ready(want_write) {
+            if self.ready(wants) {
                 self.spin = (self.spin * 2).min(MAX_SPIN);
                 return true;
             }
@@ -360,6 +365,36 @@ impl Shm {
             }
         }
     }
+
+    fn wait_for(&mut self, wants: u64, timeout: Option<Duration>) -> io::Result<bool> {
+        if self.spin_until_ready(wants, timeout) {
+            return Ok(true);
+        }
+        if timeout == Some(Duration::ZERO) {
+            self.hear_the_bell();
+            return Ok(self.ready(wants));
+        }
+        let woken = if self.lie_down_for(wants) {
+            wake::wait(self.socket.as_fd(), &self.waker, timeout, false)
+        } else {
+            Ok(true)
+        };
+        self.get_up();
+        woken
+    }
+
+    /// Sleeps until there is room where it lacked, or an end to tell, whatever waits to be received meanwhile.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wait_for_room(&mut self) -> io::Result<()> {
+        self.wait_for(WANT_ROOM, None).map(|_| ())
+    }
+}
+
+/// What [`Device::wait`] waits for.
+fn wants(want_write: bool) -> u64 {
+    if want_write { WANT_DATA | WANT_ROOM } else { WANT_DATA }
 }
 
 impl Device for Shm {
@@ -418,20 +453,7 @@ impl Device for Shm {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        if self.spin_until_ready(want_write, timeout) {
-            return Ok(true);
-        }
-        if timeout == Some(Duration::ZERO) {
-            self.hear_the_bell();
-            return Ok(self.ready(want_write));
-        }
-        let woken = if self.lie_down(want_write) {
-            wake::wait(self.socket.as_fd(), &self.waker, timeout, false)
-        } else {
-            Ok(true)
-        };
-        self.get_up();
-        woken
+        self.wait_for(wants(want_write), timeout)
     }
 
     fn waker(&self) -> Waker {

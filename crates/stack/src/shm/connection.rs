@@ -186,7 +186,11 @@ impl InOrder for Connection {
             if !waits {
                 return Ok(false);
             }
-            self.sleep(None)?;
+            self.release();
+            // What waits to be received is the caller's to take, and makes no room.
+            self.shm
+                .wait_for_room()
+                .map_err(Error::os("waiting for the other end of the shared memory"))?;
             seal = back;
         }
         Ok(true)
