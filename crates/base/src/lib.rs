@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod drops;
+mod hidden;
 mod instant;
 mod seq;
 mod sum;

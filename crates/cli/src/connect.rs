@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{BODY_LEN_MAX, Client, Patience};
+use fusewire_files::net::{Client, Patience};
 use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
     Refusal, Trust, paths,
@@ -76,15 +76,10 @@ impl<'a> Connector<'a> {
             hosts.check(&host, trust).map_err(|e| Failure::new(Code::Refused, e.to_string()))?;
         }
         let trust = connect.trust.or(known).map_or(Trust::Ask, Trust::Pinned);
-        let mut config = ClientConfig::new(identity, trust);
-        (config.ciphers, config.allow_insecure) = connect.common.ciphers(&[]);
-        config.element = fusewire_files::Element::from(connect.element).swap_of();
-        config.body_len_max = BODY_LEN_MAX;
-        config.idle_timeout = Some(SILENCE);
-        connect.common.settle_level();
-        config.data_pass = connect.common.data_pass();
-        config.executions = connect.common.executions();
-        config.key_log = connect.common.key_log()?;
+        let mut settings = connect.common.settings(identity, &[])?;
+        settings.idle_timeout = Some(SILENCE);
+        let element = fusewire_files::Element::from(connect.element).swap_of();
+        let config = ClientConfig { settings, trust, element, shared_memory: false };
         Ok(Connector { connect, host, addresses, paths, config, known, taken: None })
     }
 
@@ -124,7 +119,7 @@ impl<'a> Connector<'a> {
 
     /// Tries one address.
     fn open_at(&self, remote: SocketAddr) -> std::result::Result<Client, Tried> {
-        let own = self.config.identity.fingerprint();
+        let own = self.config.settings.identity.fingerprint();
         let mut judge = |peer: Fingerprint| {
             // Whoever has the user's own key is the user.
             if peer == own || ask(&self.host, peer) {
@@ -187,13 +182,13 @@ impl<'a> Connector<'a> {
             (DeviceChoice::Auto, true) => vec![
                 "the server is on this host, and there is no shared memory with it (--device shm says why)".into(),
             ],
-            _ => link.notes().to_vec(),
+            _ => link.notes(),
         };
         carrying.say(link.carrier(), &why);
     }
 
     fn remember(&mut self, peer: Fingerprint) {
-        if self.known.is_some() || peer == self.config.identity.fingerprint() {
+        if self.known.is_some() || peer == self.config.settings.identity.fingerprint() {
             return;
         }
         if let Err(error) = KnownHosts::add(&self.paths.known_hosts, &self.host, peer) {
@@ -224,7 +219,7 @@ impl<'a> Connector<'a> {
                     }
                     HandshakeError::RefusedByPeer(Refusal::NotAllowed) => format!(
                         "{host}: {handshake}\nGive its owner your fingerprint:\n  {}",
-                        self.config.identity.fingerprint()
+                        self.config.settings.identity.fingerprint()
                     ),
                     _ => format!("{host}: {handshake}"),
                 };

@@ -8,9 +8,12 @@ use clap::{Args, ValueEnum};
 use fusewire_device::Device;
 use fusewire_device::capture::Capture;
 use fusewire_files::Element;
+use fusewire_files::net::BODY_LEN_MAX;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
-use fusewire_session::{Cipher, DataPass, Execution, Executions, KeyLogFile, Level, Swap};
+use fusewire_session::{
+    Cipher, DataPass, Execution, Executions, Identity, KeyLogFile, Level, Settings, Swap,
+};
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::{KeepAlive, Secrets};
@@ -139,8 +142,26 @@ pub fn bytes(text: &str) -> std::result::Result<u64, String> {
 }
 
 impl Common {
+    /// What a client and a server of the file transfer say alike, with `more` ciphers than were asked for.
+    ///
+    /// # Errors
+    /// The file that keys are logged to cannot be opened.
+    pub fn settings(&self, identity: Arc<Identity>, more: &[Cipher]) -> Result<Settings> {
+        let (ciphers, allow_insecure) = self.ciphers(more);
+        self.settle_level();
+        Ok(Settings {
+            ciphers,
+            allow_insecure,
+            body_len_max: BODY_LEN_MAX,
+            data_pass: self.data_pass(),
+            executions: self.executions(),
+            key_log: self.key_log()?,
+            ..Settings::new(identity)
+        })
+    }
+
     /// The ciphers, and whether an insecure one is among them.
-    pub fn ciphers(&self, more: &[Cipher]) -> (Vec<Cipher>, bool) {
+    fn ciphers(&self, more: &[Cipher]) -> (Vec<Cipher>, bool) {
         let mut ciphers = self.cipher.clone();
         if ciphers.is_empty() {
             ciphers = Cipher::DEFAULT.to_vec();
@@ -159,7 +180,7 @@ impl Common {
     }
 
     /// The code of the data pass.
-    pub fn data_pass(&self) -> DataPass {
+    fn data_pass(&self) -> DataPass {
         let execution = match self.execution {
             ExecutionChoice::Auto | ExecutionChoice::Integrated => Execution::Integrated,
             ExecutionChoice::Blocked => Execution::Blocked,
@@ -174,12 +195,12 @@ impl Common {
 
     /// Takes the CPU level for arrays of numbers, too, whose encoders and decoders have no way to be told each: before
     /// the first of them.
-    pub fn settle_level(&self) {
+    fn settle_level(&self) {
         fusewire_codec::vectors::use_level(self.level());
     }
 
     /// What the model says is fastest for each cipher, if it is asked and this machine is calibrated.
-    pub fn executions(&self) -> Executions {
+    fn executions(&self) -> Executions {
         if !matches!(self.execution, ExecutionChoice::Auto) {
             return Executions::default();
         }
@@ -212,10 +233,7 @@ impl Common {
     }
 
     /// Where keys are logged.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub fn key_log(&self) -> Result<Option<Arc<KeyLogFile>>> {
+    fn key_log(&self) -> Result<Option<Arc<KeyLogFile>>> {
         let Some(path) = &self.key_log else { return Ok(None) };
         eprintln!("fusewire: warning: session keys are written to {}", path.display());
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))

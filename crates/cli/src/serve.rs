@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{self, BODY_LEN_MAX, Control, Server, kernel_tcp};
+use fusewire_files::net::{self, Control, Server, kernel_tcp};
 use fusewire_files::server::{Settings, Share};
 use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
 use fusewire_stack::{PORT as INNER_PORT, shm};
@@ -98,26 +98,17 @@ impl Serve {
     fn config(&self) -> Result<ServerConfig> {
         let identity = Arc::new(Identity::load_or_create(&paths()?.identity)?);
         let more = if self.allow_insecure { insecure() } else { Vec::new() };
-        let (ciphers, allow_insecure) = self.common.ciphers(&more);
         let allow = match &self.allow {
             Some(path) => Allow::Changing(Arc::new(RwLock::new(AllowList::load(path)?))),
             None if self.public => Allow::Public,
             None => Allow::OwnKey,
         };
-        let mut config = ServerConfig::new(identity);
-        config.allow = allow;
-        config.ciphers = ciphers;
-        config.allow_insecure = allow_insecure;
-        config.body_len_max = BODY_LEN_MAX;
-        self.common.settle_level();
-        config.data_pass = self.common.data_pass();
-        config.executions = self.common.executions();
-        config.key_log = self.common.key_log()?;
-        Ok(config)
+        let settings = self.common.settings(identity, &more)?;
+        Ok(ServerConfig { settings, allow, shared_memory: None })
     }
 
     fn announce(&self, address: SocketAddr, config: &ServerConfig) -> Result {
-        let fingerprint = config.identity.fingerprint();
+        let fingerprint = config.settings.identity.fingerprint();
         if self.json {
             json(&json!({
                 "event": "listening",

@@ -208,6 +208,7 @@ pub fn run(
     for _ in 1..moving.jobs {
         links.push(connector.open()?);
     }
+    let noted: Vec<_> = links.iter().map(Client::notes).collect();
     let broken: Mutex<Option<String>> = Mutex::new(None);
     let (main, running) = (thread::current(), AtomicUsize::new(links.len()));
     thread::scope(|scope| {
@@ -227,6 +228,13 @@ pub fn run(
         }
     });
     let took = watch.took();
+    for (link, noted) in links.iter().zip(noted) {
+        // What has become of the device since it was told of.
+        let new: Vec<_> = link.notes().into_iter().filter(|note| !noted.contains(note)).collect();
+        if !new.is_empty() {
+            moving.connect.carrying.say(link.carrier(), &new);
+        }
+    }
     let finished = plan.is_finished();
     let interrupted = stop.load(Ordering::Relaxed) && !finished;
     let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| !finished);

@@ -79,7 +79,7 @@ pub enum Segmentation {
 }
 
 /// A packet to send, gathered from pieces that need not lie together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TxPacket<'a> {
     /// Link, IP and transport header.
     pub header: &'a [u8],

@@ -42,7 +42,7 @@ fn identity() -> Arc<Identity> {
 
 fn client_config(server: &Arc<Identity>) -> ClientConfig {
     let mut config = ClientConfig::new(server.clone(), Trust::Pinned(server.fingerprint()));
-    config.body_len_max = fusewire_files::net::BODY_LEN_MAX;
+    config.settings.body_len_max = fusewire_files::net::BODY_LEN_MAX;
     config
 }
 
@@ -59,7 +59,7 @@ impl Serving {
     fn new(share: &Arc<Share>, udp: bool) -> Serving {
         let identity = identity();
         let mut config = ServerConfig::new(identity.clone());
-        config.body_len_max = fusewire_files::net::BODY_LEN_MAX;
+        config.settings.body_len_max = fusewire_files::net::BODY_LEN_MAX;
         let (mut stack, tcp) = loop {
             let stack = stack(local());
             if let Ok(tcp) = TcpListener::bind(stack.local_addr()) {
@@ -262,7 +262,7 @@ fn with_a_silent_server(direction: &str) -> (Duration, String) {
         Deaf { inner: Udp::bind(local(), &Default::default()).unwrap(), is_deaf: is_deaf.clone() };
     let mut at_server = Stack::new(Box::new(device), Config::default(), &[7; 32]);
     let mut config = ServerConfig::new(identity.clone());
-    config.body_len_max = fusewire_files::net::BODY_LEN_MAX;
+    config.settings.body_len_max = fusewire_files::net::BODY_LEN_MAX;
     at_server.listen(PORT, config, &SECRETS);
     let (address, waker) = (at_server.local_addr(), at_server.waker());
     let mut server = Server::new(at_server, share(&dir.path().join("served"), true));
@@ -270,7 +270,7 @@ fn with_a_silent_server(direction: &str) -> (Duration, String) {
     let server = std::thread::spawn(move || server.run(&serving, Duration::ZERO).unwrap());
 
     let mut config = client_config(&identity);
-    config.idle_timeout = Some(Duration::from_millis(1200));
+    config.settings.idle_timeout = Some(Duration::from_millis(1200));
     let mut link = Client::over_stack(stack(local()), address, &config, &mut |_| Ok(())).unwrap();
     let options = put::Options { bytes_per_s: 8 << 20, ..put::Options::default() };
     let source = put::Source::from_path(&dir.path().join("here/big")).unwrap();

@@ -78,7 +78,10 @@ impl<L: Link> Transport for Adus<L> {
 
 fn io_error(error: Error) -> io::Error {
     match error {
-        Error::Os { source, .. } => source,
+        Error::Os { ref source, .. } => match source.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(source.kind(), error),
+        },
         other => io::Error::other(other),
     }
 }

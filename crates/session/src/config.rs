@@ -89,27 +89,21 @@ impl Allow {
     }
 }
 
-/// A client's side of a session.
+/// What each side says for itself.
 #[derive(Clone, Debug)]
-pub struct ClientConfig {
-    /// The client's key.
+pub struct Settings {
+    /// This side's key.
     pub identity: Arc<Identity>,
-    /// Which server to believe.
-    pub trust: Trust,
-    /// Ciphers to offer, best first.
+    /// A client's: ciphers to offer, best first. A server's: those that may be chosen; the client's order decides.
     pub ciphers: Vec<Cipher>,
-    /// Whether an insecure cipher of the list may be chosen. The server must allow it too.
+    /// Whether an insecure cipher of the list may be chosen. The peer must allow it too.
     pub allow_insecure: bool,
-    /// Elements of an ADU's body, in the machine's byte order on both sides, big-endian on the wire.
-    pub element: Swap,
     /// The longest body that this side takes, in bytes.
     pub body_len_max: u32,
     /// Give a connection up of which nothing was heard for so long. Each side says its own in the handshake and
     /// the smaller counts, for both; an idle connection asks after its peer at a third of it. `None`: this
     /// side never gives up for that.
     pub idle_timeout: Option<Duration>,
-    /// Ask to go on over shared memory: see [`Established::rendezvous`](crate::Established::rendezvous).
-    pub shared_memory: bool,
     /// Code of the data pass.
     pub data_pass: DataPass,
     /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
@@ -119,88 +113,75 @@ pub struct ClientConfig {
     pub key_log: Option<Arc<KeyLogFile>>,
 }
 
-impl ClientConfig {
+impl Settings {
     /// The secure defaults.
-    pub fn new(identity: Arc<Identity>, trust: Trust) -> ClientConfig {
-        ClientConfig {
+    pub fn new(identity: Arc<Identity>) -> Settings {
+        Settings {
             identity,
-            trust,
             ciphers: Cipher::DEFAULT.to_vec(),
             allow_insecure: false,
-            element: Swap::None,
             body_len_max: BODY_LEN_MAX_DEFAULT,
             idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
-            shared_memory: false,
             data_pass: DataPass::detect(),
             executions: Executions::default(),
             key_log: None,
         }
+    }
+
+    /// Refuses what no session can be made from.
+    pub(crate) fn check(&self) -> Result<(), Misuse> {
+        if self.ciphers.is_empty() || self.ciphers.len() > crate::hello::CIPHERS_MAX {
+            return Err(Misuse::Config("one to 32 ciphers are needed"));
+        }
+        if !self.allow_insecure && self.ciphers.iter().any(|c| c.is_insecure()) {
+            return Err(Misuse::Config(
+                "an insecure cipher is listed but insecure ciphers are not allowed",
+            ));
+        }
+        if self.body_len_max == 0 || self.body_len_max > BODY_LEN_MAX {
+            return Err(Misuse::Config("the longest body must have 1 to 2^24 bytes"));
+        }
+        Ok(())
+    }
+}
+
+/// A client's side of a session.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// What a server says too.
+    pub settings: Settings,
+    /// Which server to believe.
+    pub trust: Trust,
+    /// Elements of an ADU's body, in the machine's byte order on both sides, big-endian on the wire.
+    pub element: Swap,
+    /// Ask to go on over shared memory: see [`Established::rendezvous`](crate::Established::rendezvous).
+    pub shared_memory: bool,
+}
+
+impl ClientConfig {
+    /// The secure defaults.
+    pub fn new(identity: Arc<Identity>, trust: Trust) -> ClientConfig {
+        let settings = Settings::new(identity);
+        ClientConfig { settings, trust, element: Swap::None, shared_memory: false }
     }
 }
 
 /// A server's side of its sessions.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// The server's key.
-    pub identity: Arc<Identity>,
+    /// What a client says too.
+    pub settings: Settings,
     /// Which clients to serve.
     pub allow: Allow,
-    /// Ciphers that may be chosen; the client's order decides.
-    pub ciphers: Vec<Cipher>,
-    /// Whether an insecure cipher of the list may be chosen. The client must allow it too.
-    pub allow_insecure: bool,
-    /// The longest body that this side takes, in bytes.
-    pub body_len_max: u32,
-    /// Give a connection up of which nothing was heard for so long. Each side says its own in the handshake and
-    /// the smaller counts, for both; an idle connection asks after its peer at a third of it. `None`: this
-    /// side never gives up for that.
-    pub idle_timeout: Option<Duration>,
     /// Where this side waits with its shared memory, for clients that ask for it: the name of a Unix
     /// socket in the abstract namespace, of 1 to 107 bytes. `None` to do without.
     pub shared_memory: Option<Vec<u8>>,
-    /// Code of the data pass.
-    pub data_pass: DataPass,
-    /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
-    /// fastest.
-    pub executions: Executions,
-    /// Where to log keys for debugging.
-    pub key_log: Option<Arc<KeyLogFile>>,
 }
 
 impl ServerConfig {
     /// The secure defaults: only the own key is served.
     pub fn new(identity: Arc<Identity>) -> ServerConfig {
-        ServerConfig {
-            identity,
-            allow: Allow::OwnKey,
-            ciphers: Cipher::DEFAULT.to_vec(),
-            allow_insecure: false,
-            body_len_max: BODY_LEN_MAX_DEFAULT,
-            idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
-            shared_memory: None,
-            data_pass: DataPass::detect(),
-            executions: Executions::default(),
-            key_log: None,
-        }
+        let settings = Settings::new(identity);
+        ServerConfig { settings, allow: Allow::OwnKey, shared_memory: None }
     }
-}
-
-/// Refuses what no session can be made from.
-pub(crate) fn check(
-    ciphers: &[Cipher],
-    allow_insecure: bool,
-    body_len_max: u32,
-) -> Result<(), Misuse> {
-    if ciphers.is_empty() || ciphers.len() > crate::hello::CIPHERS_MAX {
-        return Err(Misuse::Config("one to 32 ciphers are needed"));
-    }
-    if !allow_insecure && ciphers.iter().any(|c| c.is_insecure()) {
-        return Err(Misuse::Config(
-            "an insecure cipher is listed but insecure ciphers are not allowed",
-        ));
-    }
-    if body_len_max == 0 || body_len_max > BODY_LEN_MAX {
-        return Err(Misuse::Config("the longest body must have 1 to 2^24 bytes"));
-    }
-    Ok(())
 }

@@ -5,9 +5,10 @@ use crate::fingerprint::Fingerprint;
 use crate::hello::Refusal;
 use fusewire_kernels::Cipher;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// An error of this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Bytes that no rule of ours or of TLS allows. `offset` counts from the start of what was parsed.
@@ -111,7 +112,7 @@ pub enum Error {
         /// On which file.
         path: PathBuf,
         /// Its answer.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// The crypto library refused (out of entropy or memory).
     #[error("the cryptographic library failed to {0}")]
@@ -124,45 +125,7 @@ impl Error {
         path: &std::path::Path,
         source: std::io::Error,
     ) -> Error {
-        Error::Os { action, path: path.to_path_buf(), source }
-    }
-
-    /// The same error for one more caller: what the operating system said as its number, or as its words.
-    #[must_use]
-    pub fn again(&self) -> Error {
-        match *self {
-            Error::Malformed { what, expected, found, offset } => {
-                Error::Malformed { what, expected, found, offset }
-            }
-            Error::Text { ref what, expected, ref found } => {
-                Error::Text { what: what.clone(), expected, found: found.clone() }
-            }
-            Error::Handshake(ref error) => Error::Handshake(error.clone()),
-            Error::Violation(violation) => Error::Violation(violation),
-            Error::Misuse(misuse) => Error::Misuse(misuse),
-            Error::NotAuthentic { offset } => Error::NotAuthentic { offset },
-            Error::IntegrityLimit { failed, limit, cipher } => {
-                Error::IntegrityLimit { failed, limit, cipher }
-            }
-            Error::Truncated { at } => Error::Truncated { at },
-            Error::KeyChanged { ref host, known, found, ref path } => {
-                Error::KeyChanged { host: host.clone(), known, found, path: path.clone() }
-            }
-            Error::KeyFileMode { ref path, mode } => {
-                Error::KeyFileMode { path: path.clone(), mode }
-            }
-            Error::Owner { ref path, owner, user } => {
-                Error::Owner { path: path.clone(), owner, user }
-            }
-            Error::Os { action, ref path, ref source } => {
-                let source = match source.raw_os_error() {
-                    Some(code) => std::io::Error::from_raw_os_error(code),
-                    None => std::io::Error::new(source.kind(), source.to_string()),
-                };
-                Error::Os { action, path: path.clone(), source }
-            }
-            Error::Crypto(what) => Error::Crypto(what),
-        }
+        Error::Os { action, path: path.to_path_buf(), source: Arc::new(source) }
     }
 
     /// True when the connection cannot go on; false when only the record at hand is to be dropped.

@@ -3,7 +3,6 @@
 
 use crate::keys::{expand_label, expand_label_with};
 use aws_lc_rs::{digest, hmac};
-use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Bytes of a [`MacKey`]'s tag.
@@ -41,12 +40,6 @@ impl Exporter {
     }
 }
 
-impl fmt::Debug for Exporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Exporter(..)")
-    }
-}
-
 /// Tags messages: the first 16 bytes of HMAC-SHA-256 (test vectors: RFC 4231).
 pub struct MacKey(hmac::Key);
 
@@ -68,12 +61,6 @@ impl MacKey {
     pub fn verify(&self, message: &[u8], tag: &[u8; TAG_LEN]) -> bool {
         let expected = self.tag(message);
         aws_lc_rs::constant_time::verify_slices_are_equal(&expected, tag).is_ok()
-    }
-}
-
-impl fmt::Debug for MacKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MacKey(..)")
     }
 }
 
@@ -106,11 +93,7 @@ impl Drop for Draws {
     }
 }
 
-impl fmt::Debug for Draws {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Draws(..)")
-    }
-}
+fusewire_base::hidden!(Exporter, MacKey, Draws);
 
 #[cfg(test)]
 mod tests {

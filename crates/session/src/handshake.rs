@@ -13,7 +13,7 @@
 //! one TLS record at a time, and what follows the last one belongs to the records of ours. After an error
 //! there may be an alert or a refusal to send: call `write` once more.
 
-use crate::config::{self, ClientConfig, DataPass, Executions, ServerConfig, Trust};
+use crate::config::{self, ClientConfig, DataPass, Executions, ServerConfig, Settings, Trust};
 use crate::error::{Error, HandshakeError};
 use crate::exporter::Exporter;
 use crate::fingerprint::Fingerprint;
@@ -90,7 +90,7 @@ pub struct Established {
 }
 
 enum Role {
-    Client { hello: Hello, pinned: bool },
+    Client { hello: Hello, trust: Trust },
     Server { config: Box<ServerConfig> },
 }
 
@@ -116,7 +116,6 @@ pub struct Handshake {
     tls: Connection,
     role: Role,
     own: Fingerprint,
-    trust: Trust,
     seen: Seen,
     data_pass: DataPass,
     executions: Executions,
@@ -137,25 +136,21 @@ impl Handshake {
     /// # Errors
     /// [`Misuse::Config`](crate::Misuse::Config), or [`HandshakeError::Tls`] out of the library.
     pub fn client(config: &ClientConfig) -> Result<Handshake, Error> {
-        config::check(&config.ciphers, config.allow_insecure, config.body_len_max)?;
+        let ClientConfig { settings, trust, element, shared_memory } = config;
+        settings.check()?;
         let seen = Seen::default();
         let tls = tls::client(config, seen.clone())?;
         let hello = Hello {
             version: hello::VERSION,
-            allow_insecure: config.allow_insecure,
-            element: config.element,
-            body_len_max: config.body_len_max,
-            ciphers: config.ciphers.clone(),
-            shared_memory: config.shared_memory,
-            idle_timeout: config.idle_timeout,
+            allow_insecure: settings.allow_insecure,
+            element: *element,
+            body_len_max: settings.body_len_max,
+            ciphers: settings.ciphers.clone(),
+            shared_memory: *shared_memory,
+            idle_timeout: settings.idle_timeout,
         };
-        let role = Role::Client { hello, pinned: config.trust != Trust::Ask };
-        let own = config.identity.fingerprint();
-        let mut this = Handshake::new(tls.into(), role, own, seen, config.data_pass);
-        this.trust = config.trust;
-        this.key_log.clone_from(&config.key_log);
-        this.executions.clone_from(&config.executions);
-        Ok(this)
+        let role = Role::Client { hello, trust: *trust };
+        Ok(Handshake::new(tls.into(), role, seen, settings))
     }
 
     /// A server's handshake.
@@ -163,33 +158,22 @@ impl Handshake {
     /// # Errors
     /// [`Misuse::Config`](crate::Misuse::Config), or [`HandshakeError::Tls`] out of the library.
     pub fn server(config: &ServerConfig) -> Result<Handshake, Error> {
-        config::check(&config.ciphers, config.allow_insecure, config.body_len_max)?;
+        config.settings.check()?;
         let seen = Seen::default();
         let tls = tls::server(config, seen.clone())?;
-        let own = config.identity.fingerprint();
         let role = Role::Server { config: Box::new(config.clone()) };
-        let mut this = Handshake::new(tls.into(), role, own, seen, config.data_pass);
-        this.key_log.clone_from(&config.key_log);
-        this.executions.clone_from(&config.executions);
-        Ok(this)
+        Ok(Handshake::new(tls.into(), role, seen, &config.settings))
     }
 
-    fn new(
-        tls: Connection,
-        role: Role,
-        own: Fingerprint,
-        seen: Seen,
-        data_pass: DataPass,
-    ) -> Handshake {
+    fn new(tls: Connection, role: Role, seen: Seen, settings: &Settings) -> Handshake {
         Handshake {
             tls,
             role,
-            own,
-            trust: Trust::Ask,
+            own: settings.identity.fingerprint(),
             seen,
-            data_pass,
-            executions: Executions::default(),
-            key_log: None,
+            data_pass: settings.data_pass,
+            executions: settings.executions.clone(),
+            key_log: settings.key_log.clone(),
             state: State::Tls,
             record: Vec::new(),
             read_len: 0,
@@ -336,8 +320,10 @@ impl Handshake {
 
     /// Names what rustls can only call an alert or a verifier's failure.
     fn tls_error(&self, error: rustls::Error) -> HandshakeError {
-        match (self.trust, self.peer()) {
-            (Trust::Pinned(expected), Some(found)) if expected != found => {
+        match (&self.role, self.peer()) {
+            (&Role::Client { trust: Trust::Pinned(expected), .. }, Some(found))
+                if expected != found =>
+            {
                 HandshakeError::UntrustedServer { expected, found }
             }
             _ if error == rustls::Error::NoApplicationProtocol
@@ -429,7 +415,7 @@ impl Handshake {
         }
         let sender = self.sender(&options, send, self.written_len as u64)?;
         let receiver = self.receiver(&options, receive, self.read_len as u64)?;
-        let trusted = !matches!(self.role, Role::Client { pinned: false, .. });
+        let trusted = !matches!(self.role, Role::Client { trust: Trust::Ask, .. });
         let rendezvous = match shared_memory {
             Some(name) => Some(Box::new(self.rendezvous(peer, options, name)?)),
             None => None,
@@ -582,20 +568,20 @@ fn answer_as_server(
     if hello.version < hello::VERSION {
         return Err(Refusal::Version);
     }
-    let cipher = hello::choose(&hello, &config.ciphers, config.allow_insecure)?;
+    let settings = &config.settings;
+    let cipher = hello::choose(&hello, &settings.ciphers, settings.allow_insecure)?;
     let version = hello::VERSION;
     let element = hello.element;
     let shared_memory = config.shared_memory.clone().filter(|_| hello.shared_memory);
-    let body_len_max = config.body_len_max;
-    let idle_timeout = config.idle_timeout;
+    let (body_len_max, idle_timeout) = (settings.body_len_max, settings.idle_timeout);
     let choice = Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout };
     let options = Options {
         version,
         cipher,
         element,
         send_body_len_max: hello.body_len_max.min(config::BODY_LEN_MAX),
-        receive_body_len_max: config.body_len_max,
-        idle_timeout: smaller(config.idle_timeout, hello.idle_timeout),
+        receive_body_len_max: body_len_max,
+        idle_timeout: smaller(idle_timeout, hello.idle_timeout),
     };
     Ok((choice, options))
 }

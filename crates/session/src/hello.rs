@@ -5,7 +5,6 @@
 //! Specified in `docs/records.md`, section 3. Numbers are big-endian.
 
 use crate::error::Error;
-use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use fusewire_kernels::{Cipher, Swap};
@@ -66,20 +65,26 @@ pub struct Choice {
 }
 
 /// Why a server refused a Hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The client's key is not on the server's list.
+    #[error("the client's key is not on the server's list")]
     NotAllowed,
     /// No cipher is common to both lists.
+    #[error("no common cipher")]
     NoCommonCipher,
     /// The only common ciphers are insecure, and not both sides allow one.
+    #[error("an insecure cipher must be asked for on both sides")]
     Insecure,
     /// The version is unknown.
+    #[error("unknown version of the record protocol")]
     Version,
     /// The Hello breaks its rules.
+    #[error("malformed Hello")]
     Malformed,
     /// A reason that this version does not know.
+    #[error("reason {0}")]
     Other(u8),
 }
 
@@ -103,19 +108,6 @@ impl Refusal {
             4 => Refusal::Version,
             5 => Refusal::Malformed,
             code => Refusal::Other(code),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::NotAllowed => f.write_str("the client's key is not on the server's list"),
-            Refusal::NoCommonCipher => f.write_str("no common cipher"),
-            Refusal::Insecure => f.write_str("an insecure cipher must be asked for on both sides"),
-            Refusal::Version => f.write_str("unknown version of the record protocol"),
-            Refusal::Malformed => f.write_str("malformed Hello"),
-            Refusal::Other(code) => write!(f, "reason {code}"),
         }
     }
 }

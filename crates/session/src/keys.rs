@@ -14,7 +14,6 @@
 //! All key bytes are wiped when they are dropped.
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
-use core::fmt;
 use fusewire_kernels::suites::{Cipher, KEY_LEN_MAX, NONCE_LEN_MAX};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -106,11 +105,7 @@ impl TrafficSecret {
     }
 }
 
-impl fmt::Debug for TrafficSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TrafficSecret(..)")
-    }
-}
+fusewire_base::hidden!(TrafficSecret);
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,7 @@ mod tls;
 pub use allow_list::AllowList;
 pub use config::{
     Allow, BODY_LEN_MAX, ClientConfig, DataPass, Executions, IDLE_TIMEOUT_DEFAULT, ServerConfig,
-    Trust,
+    Settings, Trust,
 };
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};

@@ -1,15 +1,13 @@
 //! How rustls is set up: TLS 1.3 only, Ed25519 raw public keys on both sides (RFC 7250), no tickets, no
 //! early data, ALPN `fusewire/2`.
 
-use crate::config::{ClientConfig, ServerConfig, Trust};
+use crate::config::{ClientConfig, ServerConfig, Settings, Trust};
 use crate::error::{Error, HandshakeError};
 use crate::fingerprint::Fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
-};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -39,85 +37,111 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     })
 });
 
-fn algorithms() -> &'static WebPkiSupportedAlgorithms {
-    &PROVIDER.signature_verification_algorithms
-}
-
 /// The key that the peer showed, noted by the verifier for the handshake to pick up.
 pub(crate) type Seen = Arc<Mutex<Option<Fingerprint>>>;
 
 pub(crate) fn client(config: &ClientConfig, seen: Seen) -> Result<rustls::ClientConnection, Error> {
-    let key = config.identity.certified_key();
+    let key = config.settings.identity.certified_key();
+    let verifier = Arc::new(Verifier { trust: config.trust, seen });
     let mut tls = rustls::ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_protocol_versions(&[&version::TLS13])
         .map_err(HandshakeError::Tls)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(ServerVerifier { trust: config.trust, seen }))
+        .with_custom_certificate_verifier(verifier)
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key)));
     tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.key_log = key_log(&config.settings);
     tls.resumption = Resumption::disabled();
     tls.enable_early_data = false;
     tls.enable_sni = false;
-    if let Some(log) = &config.key_log {
-        tls.key_log = log.clone();
-    }
     let name = ServerName::try_from("fusewire.invalid").expect("a valid name");
     Ok(rustls::ClientConnection::new(Arc::new(tls), name).map_err(HandshakeError::Tls)?)
 }
 
 pub(crate) fn server(config: &ServerConfig, seen: Seen) -> Result<rustls::ServerConnection, Error> {
-    let key = config.identity.certified_key();
+    let key = config.settings.identity.certified_key();
     let mut tls = rustls::ServerConfig::builder_with_provider(PROVIDER.clone())
         .with_protocol_versions(&[&version::TLS13])
         .map_err(HandshakeError::Tls)?
-        .with_client_cert_verifier(Arc::new(ClientVerifier { seen }))
+        .with_client_cert_verifier(Arc::new(Verifier { trust: Trust::Ask, seen }))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(key)));
     tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.key_log = key_log(&config.settings);
     tls.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     tls.send_tls13_tickets = 0;
     tls.max_early_data_size = 0;
-    if let Some(log) = &config.key_log {
-        tls.key_log = log.clone();
-    }
     Ok(rustls::ServerConnection::new(Arc::new(tls)).map_err(HandshakeError::Tls)?)
 }
 
-/// Takes an Ed25519 key in its one DER form, and notes its fingerprint.
-fn note_key(
-    spki: &[u8],
-    others: &[CertificateDer<'_>],
-    seen: &Seen,
-) -> Result<Fingerprint, rustls::Error> {
-    let well_formed =
-        spki.len() == 44 && spki.starts_with(&ED25519_SPKI_PREFIX) && others.is_empty();
-    if !well_formed {
-        return Err(CertificateError::BadEncoding.into());
+fn key_log(settings: &Settings) -> Arc<dyn rustls::KeyLog> {
+    match &settings.key_log {
+        Some(log) => log.clone(),
+        None => Arc::new(rustls::NoKeyLog),
     }
-    let fingerprint = Fingerprint::of_spki(spki);
-    *seen.lock().unwrap_or_else(|e| e.into_inner()) = Some(fingerprint);
-    Ok(fingerprint)
 }
 
-fn verify_signature(
-    message: &[u8],
-    cert: &CertificateDer<'_>,
-    dss: &DigitallySignedStruct,
-) -> Result<HandshakeSignatureValid, rustls::Error> {
-    let spki = SubjectPublicKeyInfoDer::from(cert.as_ref());
-    verify_tls13_signature_with_raw_key(message, &spki, dss, algorithms())
-}
-
-fn no_tls12() -> rustls::Error {
-    PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into()
-}
-
+/// Takes an Ed25519 key in its one DER form, notes its fingerprint, and believes whom it trusts.
+///
+/// A server takes any client that proves its key. Whether it may be here is decided after the proof, so that
+/// nobody can ask which keys are on the list, and the client is told why in words.
 #[derive(Debug)]
-struct ServerVerifier {
+struct Verifier {
     trust: Trust,
     seen: Seen,
 }
 
-impl ServerCertVerifier for ServerVerifier {
+impl Verifier {
+    fn verify(&self, spki: &[u8], others: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let well_formed =
+            spki.len() == 44 && spki.starts_with(&ED25519_SPKI_PREFIX) && others.is_empty();
+        if !well_formed {
+            return Err(CertificateError::BadEncoding.into());
+        }
+        let found = Fingerprint::of_spki(spki);
+        *self.seen.lock().unwrap_or_else(|e| e.into_inner()) = Some(found);
+        match self.trust {
+            Trust::Pinned(expected) if expected != found => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What rustls asks of either side's verifier.
+macro_rules! signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _cert: &CertificateDer<'_>,
+            _dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            let spki = SubjectPublicKeyInfoDer::from(cert.as_ref());
+            let algorithms = &PROVIDER.signature_verification_algorithms;
+            verify_tls13_signature_with_raw_key(message, &spki, dss, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -126,50 +150,13 @@ impl ServerCertVerifier for ServerVerifier {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let found = note_key(end_entity, intermediates, &self.seen)?;
-        match self.trust {
-            Trust::Pinned(expected) if expected != found => {
-                Err(CertificateError::ApplicationVerificationFailure.into())
-            }
-            _ => Ok(ServerCertVerified::assertion()),
-        }
+        self.verify(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    signatures! {}
 }
 
-/// Takes any client that proves its key. Whether it may be here is decided after the proof, so that
-/// nobody can ask which keys are on the list, and the client is told why in words.
-#[derive(Debug)]
-struct ClientVerifier {
-    seen: Seen,
-}
-
-impl ClientCertVerifier for ClientVerifier {
+impl ClientCertVerifier for Verifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -180,33 +167,8 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        note_key(end_entity, intermediates, &self.seen)?;
-        Ok(ClientCertVerified::assertion())
+        self.verify(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    signatures! {}
 }

@@ -72,7 +72,7 @@ fn record(side: &mut Established, kind: RecordType, body: &[u8]) -> Vec<u8> {
 /// one out of order; the ends.
 fn session(key_log: &Path) -> Wire {
     let mut sides = Sides::new();
-    sides.client.key_log = Some(Arc::new(KeyLogFile::open(key_log).unwrap()));
+    sides.client.settings.key_log = Some(Arc::new(KeyLogFile::open(key_log).unwrap()));
     let mut flights = Vec::new();
     let (mut client, mut server) = {
         let client = Handshake::client(&sides.client).unwrap();

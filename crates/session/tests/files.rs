@@ -179,8 +179,8 @@ fn both_key_logs_name_the_same_connection_and_keys() {
     let folder = Folder::new("keylog");
     let paths = [folder.0.join("client"), folder.0.join("server")];
     let mut sides = Sides::new();
-    sides.client.key_log = Some(Arc::new(KeyLogFile::open(&paths[0]).unwrap()));
-    sides.server.key_log = Some(Arc::new(KeyLogFile::open(&paths[1]).unwrap()));
+    sides.client.settings.key_log = Some(Arc::new(KeyLogFile::open(&paths[0]).unwrap()));
+    sides.server.settings.key_log = Some(Arc::new(KeyLogFile::open(&paths[1]).unwrap()));
     sides.established();
     sides.established();
     let [client, server] = paths.clone().map(|p| {

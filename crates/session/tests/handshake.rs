@@ -26,12 +26,12 @@ fn both_sides_agree_whatever_the_cuts() {
     for chunk in [1, 2, 3, 5, 7, 64, 1000, usize::MAX] {
         let mut sides = Sides::new();
         sides.client.element = Swap::Bytes32;
-        sides.client.body_len_max = 5000;
-        sides.server.body_len_max = 70_000;
+        sides.client.settings.body_len_max = 5000;
+        sides.server.settings.body_len_max = 70_000;
         let (client, server) = sides.run(chunk);
         let (mut client, mut server) = (client.unwrap(), server.unwrap());
-        assert_eq!(client.peer, sides.server.identity.fingerprint());
-        assert_eq!(server.peer, sides.client.identity.fingerprint());
+        assert_eq!(client.peer, sides.server.settings.identity.fingerprint());
+        assert_eq!(server.peer, sides.client.settings.identity.fingerprint());
         assert!(client.trusted && server.trusted);
         assert_eq!(client.options.cipher, Cipher::AES_256_GCM);
         assert_eq!(client.options.element, Swap::Bytes32);
@@ -75,7 +75,7 @@ fn both_sides_export_the_same_and_another_session_something_else() {
 fn the_data_pass_runs_as_is_fastest_for_the_cipher_that_is_agreed_on() {
     let mut sides = Sides::new();
     sides.client.element = Swap::Bytes32;
-    sides.client.executions = Executions::new([
+    sides.client.settings.executions = Executions::new([
         (Cipher::CHACHA20_POLY1305, Swap::Bytes32, Execution::Blocked),
         (Cipher::AES_256_GCM, Swap::None, Execution::Blocked),
         (Cipher::AES_256_GCM, Swap::Bytes32, Execution::Sequential),
@@ -102,10 +102,10 @@ fn the_smaller_idle_timeout_counts_on_both_sides() {
     ];
     for (client, server, agreed) in cases {
         let mut sides = Sides::new();
-        assert_eq!(sides.client.idle_timeout, seconds(Some(30)));
-        assert_eq!(sides.server.idle_timeout, seconds(Some(30)));
-        sides.client.idle_timeout = seconds(client);
-        sides.server.idle_timeout = seconds(server);
+        assert_eq!(sides.client.settings.idle_timeout, seconds(Some(30)));
+        assert_eq!(sides.server.settings.idle_timeout, seconds(Some(30)));
+        sides.client.settings.idle_timeout = seconds(client);
+        sides.server.settings.idle_timeout = seconds(server);
         let (client, server) = sides.established();
         assert_eq!(client.options.idle_timeout, seconds(agreed));
         assert_eq!(server.options.idle_timeout, seconds(agreed));
@@ -181,7 +181,7 @@ fn a_server_with_another_key_is_refused_before_the_client_shows_its_own() {
     let server = Handshake::server(&sides.server).unwrap();
     let mut link = Link::new(client, server);
     let (client, server) = link.run();
-    let found = sides.server.identity.fingerprint();
+    let found = sides.server.settings.identity.fingerprint();
     let Error::Handshake(HandshakeError::UntrustedServer { expected: e, found: f }) = error(client)
     else {
         panic!()
@@ -199,7 +199,7 @@ fn ask_leaves_the_decision_to_the_caller() {
     let mut sides = Sides::new();
     sides.client.trust = Trust::Ask;
     let (client, _) = sides.established();
-    assert_eq!(client.peer, sides.server.identity.fingerprint());
+    assert_eq!(client.peer, sides.server.settings.identity.fingerprint());
     assert!(!client.trusted);
 }
 
@@ -208,7 +208,7 @@ fn clients_are_allowed_by_policy_and_told_in_words() {
     let mut sides = Sides::new();
     sides.server.allow = Allow::OwnKey;
     let (client, server) = sides.run(usize::MAX);
-    let own = sides.client.identity.fingerprint();
+    let own = sides.client.settings.identity.fingerprint();
     let told = Error::from(HandshakeError::RefusedByPeer(Refusal::NotAllowed));
     assert_eq!(error(client).to_string(), told.to_string());
     assert_eq!(
@@ -223,7 +223,7 @@ fn clients_are_allowed_by_policy_and_told_in_words() {
     sides.established();
 
     sides.server.allow = Allow::OwnKey;
-    sides.client.identity = sides.server.identity.clone();
+    sides.client.settings.identity = sides.server.settings.identity.clone();
     sides.established();
 }
 
@@ -237,34 +237,34 @@ fn insecure_ciphers_need_both_sides() {
     let reason = Refusal::Insecure.to_string();
 
     let mut sides = Sides::new();
-    sides.client.ciphers = vec![insecure];
+    sides.client.settings.ciphers = vec![insecure];
     assert!(Handshake::client(&sides.client).is_err(), "a list that contradicts the flag");
-    sides.client.allow_insecure = true;
+    sides.client.settings.allow_insecure = true;
     let (client, server) = refused(&sides);
     assert!(client.contains(&reason) && server.contains(&reason), "{client}, {server}");
 
     // Allowed by the server too: agreed.
-    sides.server.ciphers.push(insecure);
-    sides.server.allow_insecure = true;
+    sides.server.settings.ciphers.push(insecure);
+    sides.server.settings.allow_insecure = true;
     let (mut client, mut server) = sides.established();
     assert_eq!((client.options.cipher, server.options.cipher), (insecure, insecure));
     exchange(&mut client, &mut server, b"not a multiple of eight");
 
     // Only the server: it never comes to it, since the client does not offer.
-    sides.client.ciphers = Cipher::DEFAULT.to_vec();
-    sides.client.allow_insecure = false;
+    sides.client.settings.ciphers = Cipher::DEFAULT.to_vec();
+    sides.client.settings.allow_insecure = false;
     assert_eq!(sides.established().0.options.cipher, Cipher::AES_256_GCM);
 }
 
 #[test]
 fn the_clients_order_decides_among_common_ciphers() {
     let mut sides = Sides::new();
-    sides.client.ciphers =
+    sides.client.settings.ciphers =
         vec![Cipher::CHACHA20_POLY1305, Cipher::AES_128_GCM, Cipher::AES_256_GCM];
     assert_eq!(sides.established().0.options.cipher, Cipher::CHACHA20_POLY1305);
-    sides.server.ciphers = vec![Cipher::AES_256_GCM, Cipher::AES_128_GCM];
+    sides.server.settings.ciphers = vec![Cipher::AES_256_GCM, Cipher::AES_128_GCM];
     assert_eq!(sides.established().1.options.cipher, Cipher::AES_128_GCM);
-    sides.client.ciphers = vec![Cipher::CHACHA20_POLY1305];
+    sides.client.settings.ciphers = vec![Cipher::CHACHA20_POLY1305];
     let (client, server) = sides.run(usize::MAX);
     assert!(error(client).to_string().contains("no common cipher"));
     assert!(error(server).to_string().contains("no common cipher"));

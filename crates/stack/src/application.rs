@@ -91,16 +91,28 @@ impl Application for Message<'_> {
     }
 }
 
-/// Memory for one ADU of one connection, whichever comes next.
+/// Memory for one ADU of one connection.
 pub(crate) struct One<'a> {
     pub id: ConnectionId,
     pub memory: &'a mut [u8],
     pub got: Option<usize>,
+    /// It is the next in order, and what others get meanwhile is theirs; otherwise whichever comes first, and no more.
+    in_order: bool,
+}
+
+impl<'a> One<'a> {
+    pub fn in_order(id: ConnectionId, memory: &'a mut [u8]) -> One<'a> {
+        One { id, memory, got: None, in_order: true }
+    }
+
+    pub fn any(id: ConnectionId, memory: &'a mut [u8]) -> One<'a> {
+        One { id, memory, got: None, in_order: false }
+    }
 }
 
 impl Application for One<'_> {
     fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        let fits = from == self.id && self.got.is_none();
+        let fits = from == self.id && self.got.is_none() && (adu.is_next || !self.in_order);
         if fits { self.memory.get_mut(..adu.len) } else { None }
     }
 
@@ -109,7 +121,7 @@ impl Application for One<'_> {
     }
 
     fn wants_more(&self) -> bool {
-        self.got.is_none()
+        self.in_order || self.got.is_none()
     }
 }
 

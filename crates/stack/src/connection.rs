@@ -24,7 +24,7 @@ use fusewire_session::{
     RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
 };
 use fusewire_transport::machine::{
-    Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Stage,
+    Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Sizes, Stage,
     Verdict,
 };
 
@@ -74,19 +74,6 @@ pub enum Event {
 /// Receive window, and memory for pieces, as long as nobody knows who the peer is: a whole handshake.
 pub const HANDSHAKE_WINDOW: u32 = HANDSHAKE_LEN_MAX as u32;
 
-/// Sizes of a connection's memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// Records in the retransmission memory.
-    pub send_ring_records: usize,
-    /// Largest receive window, in bytes.
-    pub window_bytes: usize,
-    /// Receive window when the session is open, in bytes. Before that it is [`HANDSHAKE_WINDOW`].
-    pub open_window_bytes: u32,
-    /// Ranges beyond a hole.
-    pub ranges: usize,
-}
-
 /// The session's part of a connection.
 enum Phase {
     Handshake(Box<Handshake>),
@@ -118,7 +105,7 @@ pub(crate) struct Connection {
     next: u64,
     /// Whole records beyond `next` that were opened already; sorted, at most `ranges`.
     ahead: VecDeque<Range<u64>>,
-    memory: Memory,
+    sizes: Sizes,
     pub inbox: Inbox,
     /// The record being put together, when it does not lie in one piece.
     joined: Vec<u8>,
@@ -175,20 +162,20 @@ impl Connection {
         handshake: Handshake,
         path: Path,
         ring: Region,
-        memory: &Memory,
+        sizes: Sizes,
         level: Level,
     ) -> Self {
         Connection {
             ends,
             machine,
-            ring: SendRing::new(ring, memory.send_ring_records),
+            ring: SendRing::new(ring, sizes.segments),
             path,
             side: handshake.side(),
             phase: Phase::Handshake(Box::new(handshake)),
-            assembly: Assembly::new(HANDSHAKE_WINDOW as usize, memory.ranges),
+            assembly: Assembly::new(HANDSHAKE_WINDOW as usize, sizes.ranges),
             next: 0,
             ahead: VecDeque::new(),
-            memory: *memory,
+            sizes,
             inbox: Inbox::default(),
             joined: Vec::new(),
             handshake_out: Vec::new(),
@@ -217,30 +204,23 @@ impl Connection {
 
     /// Seals `body` into the ring, in one pass. False: no room now.
     pub fn send(&mut self, body: &[u8], stage: bool) -> Result<bool> {
-        if !self.may_send()? {
-            return Ok(self.no_room());
-        }
-        self.seal(RecordType::Adu, body, stage)
+        Ok(self.may_send()? && self.seal(RecordType::Adu, body, stage)?)
     }
 
     /// As `send`, of a body that is marshalled in that pass.
     pub fn send_message<M: Marshal + ?Sized>(&mut self, body: &M, stage: bool) -> Result<bool> {
-        if !self.may_send()? {
-            return Ok(self.no_room());
-        }
-        self.seal_with(body.marshalled_len(), stage, |sender, offset, dst| {
+        let seal = |sender: &mut RecordSender, offset, dst: &mut [u8]| {
             sender.seal_message(offset, body, dst)
-        })
+        };
+        Ok(self.may_send()? && self.seal_with(body.marshalled_len(), stage, seal)?)
     }
 
     /// False: not yet.
-    fn may_send(&self) -> Result<bool> {
-        let Phase::Open(open) = &self.phase else {
-            return if self.closed { Err(Error::Closed) } else { Ok(false) };
-        };
+    fn may_send(&mut self) -> Result<bool> {
         if self.closed {
             return Err(Error::Closed);
         }
+        let Phase::Open(open) = &self.phase else { return Ok(self.no_room()) };
         if !open.trusted {
             return Err(Error::Untrusted(open.peer));
         }
@@ -284,9 +264,7 @@ impl Connection {
     ) -> Result<bool> {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
         let len = open.sender.record_len(body_len);
-        // What our own memory can hold, and what the peer takes.
-        let longest = self.ring.longest().min(self.machine.send_buffer() as usize);
-        let max = open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()));
+        let max = body_len_max(open, &self.ring, &self.machine);
         if body_len > max.max(CLOSE_BODY_LEN) {
             return Err(Error::TooLong { len: body_len, max });
         }
@@ -420,7 +398,7 @@ impl Connection {
         app: &mut dyn Application,
     ) -> Verdict {
         let in_order = offset == self.next;
-        if !in_order && self.ahead.len() >= self.memory.ranges {
+        if !in_order && self.ahead.len() >= self.sizes.ranges {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
@@ -573,8 +551,8 @@ impl Connection {
         let idle_timeout = open.options.idle_timeout;
         self.silence = idle_timeout.map(|t| Silence::agreed(&mut self.machine, self.now, t));
         // The peer is known and may fill more memory. It hears so at once, lest it wait for a probe.
-        self.assembly.widen(self.memory.window_bytes);
-        self.machine.widen_window(self.memory.open_window_bytes);
+        self.assembly.widen(self.sizes.recv_window as usize);
+        self.machine.widen_window(self.sizes.initial_recv_window);
         self.phase = Phase::Open(Box::new(open));
     }
 
@@ -684,8 +662,7 @@ impl Connection {
     /// The longest body whose record is one segment now, and the longest that the peer takes at all.
     pub fn adu_len(&self) -> Option<(usize, usize)> {
         let Phase::Open(open) = &self.phase else { return None };
-        let longest = self.ring.longest().min(self.machine.send_buffer() as usize);
-        let max = open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()));
+        let max = body_len_max(open, &self.ring, &self.machine);
         let fitting =
             open.sender.body_len_fitting(self.machine.max_payload() as usize).unwrap_or(0);
         Some((fitting.min(max), max))
@@ -746,6 +723,12 @@ fn open_message(
         Some(true) => Err((DropCause::Tag, Some(error))),
         _ => Err((DropCause::Checksum, None)),
     }
+}
+
+/// The longest body that our own memory can hold, and the peer takes.
+fn body_len_max(open: &Open, ring: &SendRing, machine: &Transport) -> usize {
+    let longest = ring.longest().min(machine.send_buffer() as usize);
+    open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()))
 }
 
 /// Sum over all of the segment is right.

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fusewire_session::Fingerprint;
 
 /// An error of this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
@@ -16,7 +17,7 @@ pub enum Error {
         /// What was tried.
         action: &'static str,
         /// Its answer.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// Handshake, keys or records failed.
     #[error(transparent)]
@@ -107,37 +108,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same for one more caller: an operating system's error as its number, or as its words.
-    pub(crate) fn again(&self) -> Error {
-        let system = |error: &io::Error| match error.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(error.kind(), error.to_string()),
-        };
-        match *self {
-            Error::Os { action, ref source } => Error::Os { action, source: system(source) },
-            Error::Session(ref error) => Error::Session(error.again()),
-            Error::Untrusted(peer) => Error::Untrusted(peer),
-            Error::TimedOut(peer) => Error::TimedOut(peer),
-            Error::Silent { peer, after } => Error::Silent { peer, after },
-            Error::Unreachable(peer) => Error::Unreachable(peer),
-            Error::Refused(peer) => Error::Refused(peer),
-            Error::Reset(peer) => Error::Reset(peer),
-            Error::Protocol { peer, what } => Error::Protocol { peer, what },
-            Error::NoSharedMemory { peer, ref why } => {
-                Error::NoSharedMemory { peer, why: why.clone() }
-            }
-            Error::Closed => Error::Closed,
-            Error::TooLong { len, max } => Error::TooLong { len, max },
-            Error::MaxAdu { wanted, max, why } => Error::MaxAdu { wanted, max, why },
-            Error::Elapsed => Error::Elapsed,
-            Error::PeerClosed { peer, code } => Error::PeerClosed { peer, code },
-            Error::NoRoom { len, room } => Error::NoRoom { len, room },
-            Error::Misuse(what) => Error::Misuse(what),
-        }
-    }
-
-    pub(crate) fn os(action: &'static str) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::Os { action, source }
+    /// What the operating system said to an action.
+    pub fn os(action: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Os { action, source: Arc::new(source) }
     }
 }
 

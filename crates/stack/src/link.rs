@@ -35,6 +35,11 @@ pub trait Link: Send {
     /// What carries the records: `udp`, `kernel-tcp`, `shm`, …
     fn carrier(&self) -> &'static str;
 
+    /// What its device says of itself by now, where there is one.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The other end.
     fn session(&self) -> Session;
 

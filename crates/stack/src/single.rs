@@ -125,6 +125,10 @@ impl Link for Single {
         self.stack.device().caps().name
     }
 
+    fn notes(&self) -> Vec<String> {
+        self.stack.device().caps().notes.clone()
+    }
+
     fn session(&self) -> Session {
         let remote = self.stack.remote_addr(self.id).or(self.session.remote);
         Session { remote, ..self.session }

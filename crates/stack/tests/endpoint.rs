@@ -407,7 +407,7 @@ fn a_peer_that_died_ends_all_waits() {
     let server = endpoint(Config { driver: Driver::Caller, ..Config::default() });
     let pair = support::join(endpoint(Config::default()), server);
     let mut config = pair.config();
-    config.idle_timeout = Some(Duration::from_millis(400));
+    config.settings.idle_timeout = Some(Duration::from_millis(400));
     let (client, server) = pair.connect_as(&config);
     assert_eq!(client.options().idle_timeout, Some(Duration::from_millis(400)));
     // Nobody drives the server any more: it is as dead as a process can be. The port stays.

@@ -40,11 +40,11 @@ fn sessions(name: &[u8], execution: Execution) -> (Rendezvous, Rendezvous) {
     let trust = Trust::Pinned(identity.fingerprint());
     let mut config = ClientConfig::new(Arc::clone(&identity), trust);
     config.shared_memory = true;
-    config.data_pass.execution = execution;
+    config.settings.data_pass.execution = execution;
     let mut client = Handshake::client(&config).unwrap();
     let mut config = ServerConfig::new(identity);
     config.shared_memory = Some(name.to_vec());
-    config.data_pass.execution = execution;
+    config.settings.data_pass.execution = execution;
     let mut server = Handshake::server(&config).unwrap();
     let mut bytes = Vec::new();
     let mut done = (None, None);

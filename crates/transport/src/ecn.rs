@@ -7,42 +7,6 @@
 //!   CWR on next new data ─────────────────────▶ … until CWR comes (and no CE with it)
 //! ```
 
-/// The ECN field of an IP header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Codepoint {
-    /// Not ECN-capable (00).
-    #[default]
-    NotEct,
-    /// ECT(1) (01).
-    Ect1,
-    /// ECT(0) (10).
-    Ect0,
-    /// Congestion experienced (11).
-    Ce,
-}
-
-impl Codepoint {
-    /// From the two low bits of the traffic class.
-    pub const fn from_bits(bits: u8) -> Self {
-        match bits & 3 {
-            0 => Codepoint::NotEct,
-            1 => Codepoint::Ect1,
-            2 => Codepoint::Ect0,
-            _ => Codepoint::Ce,
-        }
-    }
-
-    /// The two low bits of the traffic class.
-    pub const fn bits(self) -> u8 {
-        match self {
-            Codepoint::NotEct => 0,
-            Codepoint::Ect1 => 1,
-            Codepoint::Ect0 => 2,
-            Codepoint::Ce => 3,
-        }
-    }
-}
-
 /// Both halves of one connection's ECN.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ecn {
@@ -67,24 +31,15 @@ impl Ecn {
         self.enabled
     }
 
-    /// What a segment carries in its IP header: new data only, never retransmissions, pure
-    /// acknowledgements or window probes (sections 6.1.4 to 6.1.6).
-    pub fn codepoint(&self, is_new_data: bool) -> Codepoint {
-        if self.enabled && is_new_data { Codepoint::Ect0 } else { Codepoint::NotEct }
+    /// A data segment inside the window carried a mark. Returns true when an acknowledgement should leave at once,
+    /// because that is news.
+    pub fn on_mark(&mut self) -> bool {
+        self.enabled && !core::mem::replace(&mut self.echo, true)
     }
 
-    /// A data segment inside the window was received; `cwr` is its CWR flag. Returns true when an
-    /// acknowledgement should leave at once, because a mark is news.
-    pub fn on_data(&mut self, codepoint: Codepoint, cwr: bool) -> bool {
-        if !self.enabled {
-            return false;
-        }
-        if cwr {
-            self.echo = false;
-        }
-        let is_news = codepoint == Codepoint::Ce && !self.echo;
-        self.echo |= codepoint == Codepoint::Ce;
-        is_news
+    /// A data segment inside the window carried CWR.
+    pub fn on_cwr(&mut self) {
+        self.echo = false;
     }
 
     /// ECE is set on what leaves.
@@ -129,12 +84,12 @@ mod tests {
     #[test]
     fn echoes_until_the_sender_has_reduced() {
         let mut receiver = Ecn::new(true);
-        assert!(!receiver.on_data(Codepoint::Ect0, false) && !receiver.ece());
-        assert!(receiver.on_data(Codepoint::Ce, false), "a first mark is news");
-        assert!(!receiver.on_data(Codepoint::Ce, false), "a second is not");
-        assert!(!receiver.on_data(Codepoint::Ect0, false) && receiver.ece());
-        assert!(!receiver.on_data(Codepoint::Ect0, true) && !receiver.ece());
-        assert!(receiver.on_data(Codepoint::Ce, true) && receiver.ece(), "CWR and a new mark");
+        assert!(!receiver.ece());
+        assert!(receiver.on_mark(), "a first mark is news");
+        assert!(!receiver.on_mark() && receiver.ece(), "a second is not");
+        receiver.on_cwr();
+        assert!(!receiver.ece());
+        assert!(receiver.on_mark() && receiver.ece(), "a new mark after CWR");
     }
 
     #[test]
@@ -150,18 +105,8 @@ mod tests {
     #[test]
     fn is_silent_when_not_agreed() {
         let mut ecn = Ecn::new(false);
-        assert_eq!(ecn.codepoint(true), Codepoint::NotEct);
-        assert!(!ecn.on_data(Codepoint::Ce, false) && !ecn.ece() && !ecn.on_ack(true, 1, 2));
+        assert!(!ecn.on_mark() && !ecn.ece() && !ecn.on_ack(true, 1, 2));
         ecn.on_reduced(9);
         assert!(!ecn.take_cwr());
-        assert_eq!(Ecn::new(true).codepoint(false), Codepoint::NotEct);
-    }
-
-    #[test]
-    fn codepoints_are_the_ip_header_bits() {
-        for bits in 0..4 {
-            assert_eq!(Codepoint::from_bits(bits).bits(), bits);
-        }
-        assert_eq!((Codepoint::Ect0.bits(), Codepoint::Ce.bits()), (0b10, 0b11));
     }
 }

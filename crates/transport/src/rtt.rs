@@ -40,7 +40,6 @@ pub struct Estimator {
     config: Config,
     srtt: Option<Duration>,
     rttvar: Duration,
-    latest: Duration,
     /// The timeout before back-off, within its bounds.
     base: Duration,
     doublings: u32,
@@ -54,7 +53,6 @@ impl Estimator {
             config: *config,
             srtt: None,
             rttvar: Duration::ZERO,
-            latest: Duration::ZERO,
             base: config.rto_initial.clamp(config.rto_min, config.rto_max),
             doublings: 0,
             min: Minimum::default(),
@@ -70,7 +68,6 @@ impl Estimator {
     /// A sample, of which about `in_flight_segments / 2` come in a round trip: each then weighs less
     /// (RFC 7323, appendix G).
     pub fn sample_of(&mut self, rtt: Duration, now: Instant, in_flight_segments: u32) {
-        self.latest = rtt;
         self.min.insert(now, rtt, self.config.rtt_min_window);
         match self.srtt {
             None => {
@@ -141,11 +138,6 @@ impl Estimator {
     /// Variation (RTTVAR).
     pub fn rttvar(&self) -> Duration {
         self.rttvar
-    }
-
-    /// The last sample; zero before the first.
-    pub fn latest(&self) -> Duration {
-        self.latest
     }
 
     /// The least sample of the window, once there was one.
@@ -227,7 +219,7 @@ mod tests {
         rtt.sample(ms(30), Instant::ZERO);
         // RTTVAR = 3/4 57.5 + 1/4 80 = 63.125, SRTT = 7/8 110 + 1/8 30 = 100.
         assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(ms(100)), Duration::from_micros(63_125)));
-        assert_eq!((rtt.latest(), rtt.min()), (ms(30), Some(ms(30))));
+        assert_eq!(rtt.min(), Some(ms(30)));
     }
 
     #[test]

@@ -60,11 +60,7 @@ pub struct Cookies {
     hasher: SipHasher24,
 }
 
-impl core::fmt::Debug for Cookies {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Cookies { .. }")
-    }
-}
+fusewire_base::hidden!(Cookies);
 
 impl Cookies {
     /// Cookies keyed with `key`, which should be used for nothing else.

@@ -39,7 +39,6 @@ pub struct Wheel {
     heads: Box<[u32]>,
     /// A bit for each slot that holds something.
     occupied: [u64; LEVELS],
-    len: usize,
 }
 
 impl Wheel {
@@ -53,23 +52,7 @@ impl Wheel {
             entries: vec![idle; capacity.min(NONE as usize)].into_boxed_slice(),
             heads: vec![NONE; LEVELS * SLOTS + 1].into_boxed_slice(),
             occupied: [0; LEVELS],
-            len: 0,
         }
-    }
-
-    /// How many keys there are.
-    pub fn capacity(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// How many keys have a deadline or have expired and were not taken yet.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// No key has a deadline.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Sets the deadline of `key`, in place of the one it had. Returns false when there is no such key.
@@ -88,18 +71,22 @@ impl Wheel {
         true
     }
 
+    /// [`Wheel::schedule`], or [`Wheel::cancel`] where there is no deadline.
+    pub fn set(&mut self, key: u32, at: Option<Instant>) {
+        match at {
+            Some(at) => {
+                self.schedule(key, at);
+            }
+            None => self.cancel(key),
+        }
+    }
+
     /// Takes the deadline of `key` away, also when it has expired and was not taken yet.
     #[inline]
     pub fn cancel(&mut self, key: u32) {
         if (key as usize) < self.entries.len() {
             self.unlink(key);
         }
-    }
-
-    /// The deadline of `key`, rounded up to a tick.
-    pub fn deadline(&self, key: u32) -> Option<Instant> {
-        let entry = self.entries.get(key as usize)?;
-        (entry.list != IDLE).then(|| self.instant(entry.deadline))
     }
 
     /// The next time at which [`Wheel::advance`] has something to do; nothing fires before. It is
@@ -209,7 +196,6 @@ impl Wheel {
         if list < EXPIRED {
             self.occupied[list as usize / SLOTS] |= 1 << (list as usize % SLOTS);
         }
-        self.len += 1;
     }
 
     fn unlink(&mut self, key: u32) {
@@ -229,7 +215,6 @@ impl Wheel {
             self.occupied[entry.list as usize / SLOTS] &= !(1 << (entry.list as usize % SLOTS));
         }
         self.entries[key as usize].list = IDLE;
-        self.len -= 1;
     }
 }
 
@@ -249,8 +234,8 @@ mod tests {
         }
     }
 
-    /// Checks lists, bitmaps and counts against one another.
-    fn check(wheel: &Wheel) {
+    /// Checks lists and bitmaps against one another; how many timers there are.
+    fn check(wheel: &Wheel) -> usize {
         let mut seen = 0;
         for list in 0..wheel.heads.len() {
             let mut key = wheel.heads[list];
@@ -268,7 +253,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, wheel.len());
+        seen
     }
 
     /// A wheel against a sorted map, from a time and with deadlines up to 2^`bits` ticks away.
@@ -319,9 +304,8 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(wheel.len(), map.len());
             if step % 16 == 0 {
-                check(&wheel);
+                assert_eq!(check(&wheel), map.len());
             }
         }
     }
@@ -345,14 +329,14 @@ mod tests {
     #[test]
     fn moves_and_cancels() {
         let mut wheel = Wheel::new(Instant::ZERO, Duration::from_millis(1), 4);
-        assert!(wheel.is_empty() && wheel.next_deadline().is_none());
+        assert!(wheel.next_deadline().is_none());
         assert!(wheel.schedule(0, Instant::from_ms(10)));
         assert!(wheel.schedule(1, Instant::from_ms(10)));
         assert!(wheel.schedule(0, Instant::from_ms(30)));
         wheel.cancel(2);
         wheel.advance(Instant::from_ms(10));
         assert_eq!((wheel.pop_expired(), wheel.pop_expired()), (Some(1), None));
-        assert_eq!(wheel.deadline(0), Some(Instant::from_ms(30)));
+        assert_eq!(wheel.next_deadline(), Some(Instant::from_ms(30)));
         wheel.advance(Instant::from_ms(30));
         wheel.cancel(0);
         assert_eq!(wheel.pop_expired(), None, "cancelled after it was due");

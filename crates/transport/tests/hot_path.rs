@@ -7,8 +7,8 @@
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_transport::isn::Start;
-use fusewire_transport::machine::{Cut, Initial, Secrets, Verdict};
-use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Tuple};
+use fusewire_transport::machine::{Cut, Initial, Listener as _, Secrets, Verdict};
+use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Ports, Tuple};
 use fusewire_wire::tcp::Header;
 use std::time::Instant as Clock;
 
@@ -21,16 +21,16 @@ fn control(c: &mut Connection, now: Instant, h: &Header) {
 
 fn open(cfg: &Config, now: Instant) -> (Connection, Connection) {
     let address = "127.0.0.1:1".parse().expect("address");
-    let tuple = Tuple { local: address, remote: address, local_port: 2, remote_port: 1 };
+    let tuple = Tuple { local: address, remote: address, flow: Ports { local: 2, remote: 1 } };
     let mut a = Connection::connect(cfg, 1, 2, Start { iss: Seq(9), timestamp_offset: 7 }, now);
     let mut listener = Listener::new(cfg, 1, &Secrets { isn: [1; 16], cookie: [2; 16] });
     let syn = a.poll_transmit(now).expect("SYN").header;
-    let ListenerAction::SynAck(syn_ack) = listener.handle_segment(now, &tuple, &syn, 0) else {
+    let ListenerAction::Reply(syn_ack) = listener.handle_stray(now, &tuple, &syn, 0) else {
         panic!()
     };
     control(&mut a, now, &syn_ack);
     let ack = a.poll_transmit(now).expect("ACK").header;
-    let ListenerAction::Accept(mut b) = listener.handle_segment(now, &tuple, &ack, 0) else {
+    let ListenerAction::Accept(mut b) = listener.handle_stray(now, &tuple, &ack, 0) else {
         panic!()
     };
     control(&mut b, now, &ack);

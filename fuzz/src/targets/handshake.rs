@@ -154,8 +154,8 @@ fn between(mut choices: Choices<'_>) {
     }
     if let [Some(client), Some(server)] = &done {
         assert_eq!(client.options.cipher, server.options.cipher);
-        assert_eq!(client.peer, SIDES.1.identity.fingerprint());
-        assert_eq!(server.peer, SIDES.0.identity.fingerprint());
+        assert_eq!(client.peer, SIDES.1.settings.identity.fingerprint());
+        assert_eq!(server.peer, SIDES.0.settings.identity.fingerprint());
         // Someone between can slip a record in that TLS passes over: offsets then differ and no record
         // opens, which is as good as cutting the connection.
         let offsets = |from: &Established, to: &Established| {

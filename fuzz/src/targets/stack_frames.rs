@@ -173,7 +173,8 @@ impl World {
         while let Some((id, event)) = side.stack.poll_event() {
             match event {
                 Event::Connected { peer, .. } => {
-                    let expected = [&SIDES.1.identity, &SIDES.0.identity][who].fingerprint();
+                    let expected =
+                        [&SIDES.1.settings.identity, &SIDES.0.settings.identity][who].fingerprint();
                     assert_eq!(peer, expected, "somebody else got in");
                     side.id = Some(id);
                 }

@@ -6,9 +6,11 @@ use core::time::Duration;
 use crate::Choices;
 use fusewire_base::{Instant, Seq};
 use fusewire_transport::isn::Start;
-use fusewire_transport::machine::{Cut, DropCause, Event, Initial, KeepAlive, Secrets, Verdict};
+use fusewire_transport::machine::{
+    Cut, DropCause, Event, Initial, KeepAlive, Listener as _, Secrets, Verdict,
+};
 use fusewire_transport::tcp::{
-    Config, Connection, Listener, ListenerAction, State, Transmit, Tuple,
+    Config, Connection, Listener, ListenerAction, Ports, State, Transmit, Tuple,
 };
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
@@ -68,7 +70,7 @@ fn config(choices: &mut Choices<'_>) -> Config {
 fn tuple(n: u8) -> Tuple {
     let local = ([192, 0, 2, 1], 7).into();
     let remote = ([198, 51, 100, n], 40_000).into();
-    Tuple { local, remote, local_port: PORTS.1, remote_port: PORTS.0 }
+    Tuple { local, remote, flow: Ports { local: PORTS.1, remote: PORTS.0 } }
 }
 
 fn listener(cfg: &Config) -> Listener {
@@ -301,20 +303,20 @@ fn alone(mut choices: Choices<'_>, cfg: &Config, active: bool) {
                     Some(end) => end.take(now, &packet, step >> 3),
                     None => {
                         let from = tuple(step >> 5);
-                        match listener.handle_segment(now, &from, &packet.header, len as u32) {
+                        match listener.handle_stray(now, &from, &packet.header, len as u32) {
                             ListenerAction::Accept(tcp) => {
                                 listener.taken();
                                 let mut new = End::new(*tcp);
                                 new.take(now, &packet, 3);
                                 end = Some(new);
                             }
-                            ListenerAction::SynAck(reply) => {
+                            ListenerAction::Reply(reply) if reply.flags.has(Flags::SYN) => {
                                 last.flags = Flags::ACK;
                                 (last.seq, last.ack) = (reply.ack, reply.seq + 1);
                                 last.options.timestamps =
                                     reply.options.timestamps.map(|(v, e)| (e.wrapping_add(1), v));
                             }
-                            ListenerAction::Reset(_) | ListenerAction::Drop(_) => {}
+                            ListenerAction::Reply(_) | ListenerAction::Drop(_) => {}
                         }
                     }
                 }
@@ -336,7 +338,7 @@ fn alone(mut choices: Choices<'_>, cfg: &Config, active: bool) {
                 }
                 for n in 0.. {
                     assert!(n < 100, "endless output of the listener");
-                    if listener.poll_transmit(now).is_none() {
+                    if listener.poll_reply(now).is_none() {
                         break;
                     }
                 }
@@ -365,7 +367,7 @@ impl Pair {
         }
         for n in 0.. {
             assert!(n < 100, "endless output of the listener");
-            let Some((_, header)) = self.listener.poll_transmit(self.now) else { break };
+            let Some((_, header)) = self.listener.poll_reply(self.now) else { break };
             self.flight[0].push(Packet { header, payload: 0..0, forged: false });
         }
     }
@@ -376,14 +378,14 @@ impl Pair {
             return;
         }
         let len = (packet.payload.end - packet.payload.start) as u32;
-        match self.listener.handle_segment(self.now, &tuple(1), &packet.header, len) {
+        match self.listener.handle_stray(self.now, &tuple(1), &packet.header, len) {
             ListenerAction::Accept(tcp) => {
                 self.listener.taken();
                 let mut end = End::new(*tcp);
                 end.take(self.now, packet, verdict);
                 self.ends[to] = Some(end);
             }
-            ListenerAction::SynAck(header) | ListenerAction::Reset(header) => {
+            ListenerAction::Reply(header) => {
                 self.flight[0].push(Packet { header, payload: 0..0, forged: packet.forged });
             }
             ListenerAction::Drop(_) => {}

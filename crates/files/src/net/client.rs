@@ -30,16 +30,14 @@ pub struct Client {
     link: Box<dyn Link>,
     peer: Fingerprint,
     options: Options,
-    /// What the device says of itself, where there is one.
-    notes: Vec<String>,
     clock: Clock,
 }
 
 impl Client {
     /// Over a link whose peer has been judged.
-    fn new(link: Box<dyn Link>, notes: Vec<String>) -> Client {
+    fn new(link: impl Link + 'static) -> Client {
         let Session { peer, options, .. } = link.session();
-        Client { link, peer, options, notes, clock: Clock::new() }
+        Client { link: Box::new(link), peer, options, clock: Clock::new() }
     }
 
     /// Connects over a stack that has nothing else to do.
@@ -52,12 +50,7 @@ impl Client {
         config: &ClientConfig,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
-        Ok(Client::of_single(Opening::new(stack, remote, config)?.connect(judge)?))
-    }
-
-    fn of_single(single: Single) -> Client {
-        let notes = single.stack().device().caps().notes.clone();
-        Client::new(Box::new(single), notes)
+        Ok(Client::new(Opening::new(stack, remote, config)?.connect(judge)?))
     }
 
     /// Connects over a stack that has nothing else to do, and goes on over shared memory.
@@ -97,13 +90,13 @@ impl Client {
                 Err(error) => tracing::debug!(%error, "going on over UDP"),
             }
         }
-        Ok(Client::of_single(single))
+        Ok(Client::new(single))
     }
 
     fn of_shared_memory(mut single: Single, shared: shm::Connection) -> Client {
         // It has done its duty: the server may forget it.
         close(&mut single, &Clock::new());
-        Client::new(Box::new(shared), Vec::new())
+        Client::new(shared)
     }
 
     /// Connects over a kernel TCP socket, which may take as long as `patience`, and each step of the handshake
@@ -127,7 +120,7 @@ impl Client {
         if !connection.is_trusted() {
             judge(connection.session().peer)?;
         }
-        Ok(Client::new(Box::new(connection), Vec::new()))
+        Ok(Client::new(connection))
     }
 
     /// The server's key.
@@ -145,9 +138,9 @@ impl Client {
         self.link.carrier()
     }
 
-    /// What the device says of itself, where there is one.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// What the device says of itself by now, where there is one.
+    pub fn notes(&self) -> Vec<String> {
+        self.link.notes()
     }
 
     /// What contents are marshalled as on this connection.

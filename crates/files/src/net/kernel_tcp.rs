@@ -112,9 +112,8 @@ fn shake_hands(
     _begun: Begun,
     limits: &Limits,
 ) -> fusewire_stack::Result<Connection> {
-    let os = |source| fusewire_stack::Error::Os { action: "setting up the socket", source };
     // Not inherited from the listener everywhere.
-    stream.set_nonblocking(false).map_err(os)?;
+    stream.set_nonblocking(false).map_err(fusewire_stack::Error::os("setting up the socket"))?;
     let connection = Connection::accept_within(stream, config, limits.handshake_time)?;
     connection.give_up_silent()?;
     tracing::info!(%peer, key = %connection.session().peer, "connected over kernel TCP");

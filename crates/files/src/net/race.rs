@@ -124,12 +124,11 @@ pub(super) fn over_kernel_tcp(
     config: &ClientConfig,
     patience: Duration,
 ) -> Result<kernel_tcp::Connection> {
-    let os = |action| move |source| Error::Os { action, source };
-    let stream = TcpStream::connect_timeout(&remote, patience).map_err(os("connecting"))?;
-    stream.set_read_timeout(Some(patience)).map_err(os("setting a timeout"))?;
+    let stream = TcpStream::connect_timeout(&remote, patience).map_err(Error::os("connecting"))?;
+    stream.set_read_timeout(Some(patience)).map_err(Error::os("setting a timeout"))?;
     let config = ClientConfig { shared_memory: false, ..config.clone() };
     let connection = kernel_tcp::Connection::connect(stream, &config)?;
-    connection.stream().set_read_timeout(None).map_err(os("setting a timeout"))?;
+    connection.stream().set_read_timeout(None).map_err(Error::os("setting a timeout"))?;
     connection.give_up_silent()?;
     Ok(connection)
 }

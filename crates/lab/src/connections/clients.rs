@@ -50,7 +50,7 @@ impl Clients {
     ) -> Result<Clients> {
         let trust = Trust::Pinned(identity.fingerprint());
         let mut config = ClientConfig::new(identity, trust);
-        config.body_len_max = BODY_LEN_MAX;
+        config.settings.body_len_max = BODY_LEN_MAX;
         let remote = server.address;
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = channel();

@@ -86,9 +86,9 @@ pub fn data_pass(method: Method) -> DataPass {
 pub fn server_config(task: &Task) -> Result<ServerConfig> {
     let identity = Arc::new(Identity::load_or_create(&task.identity)?);
     let mut config = ServerConfig::new(identity);
-    config.ciphers = vec![task.cipher];
-    config.allow_insecure = task.cipher.is_insecure();
-    config.data_pass = data_pass(task.method);
+    config.settings.ciphers = vec![task.cipher];
+    config.settings.allow_insecure = task.cipher.is_insecure();
+    config.settings.data_pass = data_pass(task.method);
     Ok(config)
 }
 
@@ -97,9 +97,9 @@ pub fn client_config(task: &Task) -> Result<ClientConfig> {
     let identity = Arc::new(Identity::load_or_create(&task.identity)?);
     let trust = Trust::Pinned(identity.fingerprint());
     let mut config = ClientConfig::new(identity, trust);
-    config.ciphers = vec![task.cipher];
-    config.allow_insecure = task.cipher.is_insecure();
-    config.data_pass = data_pass(task.method);
+    config.settings.ciphers = vec![task.cipher];
+    config.settings.allow_insecure = task.cipher.is_insecure();
+    config.settings.data_pass = data_pass(task.method);
     Ok(config)
 }
 

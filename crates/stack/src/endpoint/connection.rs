@@ -1,17 +1,18 @@
-//! A connection, for threads; for tasks see `tasks`.
+//! A connection: each call in its forms for threads and for tasks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal};
 use fusewire_transport::machine::Info;
 
-use super::Handle;
 use super::state::{Connected, Interest, State};
-use crate::application::{Adu, Application, Message, hand_over};
+use super::{Attempt, Call, Handle, block};
+use crate::application::{Application, Message, One, hand_over};
 use crate::driver::after;
+use crate::stack::Stack;
 use crate::{ConnectionId, Error, Result};
 
 /// An encrypted connection that carries ADUs. Dropped without [`Connection::finish`] or [`Connection::close`] it
@@ -20,10 +21,8 @@ use crate::{ConnectionId, Error, Result};
 /// `Send` and `Sync`, and all calls take `&self`: in an [`Arc`], or borrowed by scoped threads, one thread may
 /// receive while others send. Each ADU goes to one receiver; ADUs of several senders arrive each whole.
 pub struct Connection {
-    pub(super) handle: Arc<Handle>,
-    pub(super) id: ConnectionId,
+    pub(super) held: Held,
     session: Connected,
-    _held: Held,
 }
 
 /// Somebody will ask for a connection of the stack's; nobody any more when this is dropped.
@@ -32,24 +31,68 @@ pub(super) struct Held {
     pub id: ConnectionId,
 }
 
+impl Held {
+    /// What the handshake leads to.
+    pub fn connecting(&self) -> Call<'_, impl Attempt<Connected>> {
+        let id = self.id;
+        let attempt = move |state: &mut State| state.connected(id);
+        Call { handle: &self.handle, interest: Interest::Over(id), attempt }
+    }
+
+    /// The connection, whose peer is believed.
+    pub fn trust(self, session: Connected) -> Connection {
+        if !session.trusted {
+            self.handle.call(|state| state.stack.trust(self.id));
+        }
+        self.connection(session)
+    }
+
+    pub fn connection(self, session: Connected) -> Connection {
+        Connection { held: self, session }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.handle.call_waking(|state, wakes| state.forget(self.id, wakes));
+    }
+}
+
 impl Connection {
-    pub(super) fn new(held: Held, session: Connected) -> Connection {
-        Connection { handle: held.handle.clone(), id: held.id, session, _held: held }
+    /// Looks at the stack.
+    pub(super) fn look<T>(&self, f: impl FnOnce(&Stack, ConnectionId) -> T) -> T {
+        self.held.handle.look(|state| f(&state.stack, self.held.id))
+    }
+
+    /// Does something that waits for nothing.
+    pub(super) fn call<T>(&self, f: impl FnOnce(&mut Stack, ConnectionId) -> T) -> T {
+        self.held.handle.call(|state| f(&mut state.stack, self.held.id))
+    }
+
+    /// What may have to wait for news of the connection.
+    pub(super) fn ask<T>(
+        &self,
+        interest: fn(ConnectionId) -> Interest,
+        mut attempt: impl FnMut(&mut State, ConnectionId) -> Poll<Result<T>>,
+    ) -> Call<'_, impl Attempt<T>> {
+        let id = self.held.id;
+        let attempt = move |state: &mut State| attempt(state, id);
+        Call { handle: &self.held.handle, interest: interest(id), attempt }
     }
 
     /// Its name in [`Endpoint::with_stack`](crate::Endpoint::with_stack).
     pub fn id(&self) -> ConnectionId {
-        self.id
+        self.held.id
     }
 
     /// What the session can go on with over shared memory ([`shm`](crate::shm)), if both sides want it; once.
     pub fn take_rendezvous(&self) -> Option<Rendezvous> {
-        self.handle.shared.call(|state| state.stack.take_rendezvous(self.id))
+        self.call(|stack, id| stack.take_rendezvous(id))
     }
 
     /// This side's address.
     pub fn local_addr(&self) -> SocketAddr {
-        self.handle.shared.look(|state| state.stack.local_addr())
+        self.look(|stack, _| stack.local_addr())
     }
 
     /// The peer's key.
@@ -64,40 +107,62 @@ impl Connection {
 
     /// The peer's address.
     pub fn remote_addr(&self) -> Option<SocketAddr> {
-        self.handle.shared.look(|state| state.stack.remote_addr(self.id))
+        self.look(|stack, id| stack.remote_addr(id))
     }
 
     /// Estimates and counters of the transport.
     pub fn info(&self) -> Option<Info> {
-        self.handle.shared.look(|state| state.stack.info(self.id))
+        self.look(|stack, id| stack.info(id))
     }
 
     /// The longest ADU, in bytes, that travels as one segment on this path now.
     pub fn adu_len(&self) -> usize {
-        self.handle
-            .shared
-            .look(|state| state.stack.adu_len(self.id))
-            .map_or(0, |(fitting, _)| fitting)
+        self.look(|stack, id| stack.adu_len(id)).map_or(0, |(fitting, _)| fitting)
     }
 
     /// The longest ADU, in bytes, that can be sent: the peer takes no longer one, or our memory holds none.
     /// What this side takes is [`Options::receive_body_len_max`]; see `Config::max_adu`.
     pub fn adu_len_max(&self) -> usize {
-        self.handle
-            .shared
-            .look(|state| state.stack.adu_len(self.id))
-            .map_or(0, |(_, longest)| longest)
+        self.look(|stack, id| stack.adu_len(id)).map_or(0, |(_, longest)| longest)
     }
 
     // ---- send ---------------------------------------------------------------------------------
+
+    fn sending(&self, adu: &[u8]) -> Call<'_, impl Attempt<()>> {
+        self.ask(Interest::Write, move |state, id| state.send(id, |stack| stack.send(id, adu)))
+    }
+
+    fn sending_message<M: Marshal + ?Sized>(&self, adu: &M) -> Call<'_, impl Attempt<()>> {
+        let attempt =
+            move |state: &mut State, id| state.send(id, |stack| stack.send_message(id, adu));
+        self.ask(Interest::Write, attempt)
+    }
+
+    fn sending_batch<'a>(
+        &self,
+        adus: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Call<'_, impl Attempt<()>> {
+        let mut rest = adus.into_iter();
+        let mut current = rest.next();
+        self.ask(Interest::Write, move |state, id| {
+            state.send(id, |stack| {
+                while let Some(adu) = current {
+                    if !stack.send(id, adu)? {
+                        return Ok(false);
+                    }
+                    current = rest.next();
+                }
+                Ok(true)
+            })
+        })
+    }
 
     /// Sends one ADU; returns when it is in the retransmission memory and on its way.
     ///
     /// # Errors
     /// [`Error::TooLong`]; those of [`Connection::closed`].
     pub fn send(&self, adu: &[u8]) -> Result<()> {
-        let id = self.id;
-        self.handle.until(Interest::Write(id), None, |state| send(state, id, adu))
+        self.sending(adu).block()
     }
 
     /// [`Connection::send`] if there is room now.
@@ -105,30 +170,86 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::send`].
     pub fn try_send(&self, adu: &[u8]) -> Poll<Result<()>> {
-        self.handle.shared.call(|state| send(state, self.id, adu))
+        self.held.handle.call(self.sending(adu).attempt)
+    }
+
+    /// [`Connection::send`] for tasks. Cancelled, the ADU is not sent.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send`].
+    pub async fn send_async(&self, adu: &[u8]) -> Result<()> {
+        self.sending(adu).wait().await
+    }
+
+    /// [`Connection::send`] for a task that polls; the last one that did is woken.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send`].
+    pub fn poll_send(&self, cx: &mut Context<'_>, adu: &[u8]) -> Poll<Result<()>> {
+        self.sending(adu).poll(cx)
     }
 
     /// Sends ADUs together: many leave with one system call.
     ///
     /// # Errors
-    /// As [`Connection::send`]; ADUs before the one that failed are sent.
+    /// The errors of [`Connection::send`]; ADUs before the one that failed are sent.
     pub fn send_batch<'a>(&self, adus: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        let id = self.id;
-        let mut batch = Batch::new(adus.into_iter());
-        self.handle.until(Interest::Write(id), None, |state| batch.send(state, id))
+        self.sending_batch(adus).block()
+    }
+
+    /// [`Connection::send_batch`] for tasks. Cancelled, some of the first are sent.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send_batch`].
+    pub async fn send_batch_async<'a>(
+        &self,
+        adus: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<()> {
+        self.sending_batch(adus).wait().await
     }
 
     /// Sends one ADU that is marshalled in the one pass that seals it: `codec::pipeline::Message` makes one of a
     /// value.
     ///
     /// # Errors
-    /// As [`Connection::send`].
+    /// The errors of [`Connection::send`].
     pub fn send_message<M: Marshal + ?Sized>(&self, adu: &M) -> Result<()> {
-        let id = self.id;
-        self.handle.until(Interest::Write(id), None, |state| send_message(state, id, adu))
+        self.sending_message(adu).block()
+    }
+
+    /// [`Connection::send_message`] if there is room now.
+    pub(super) fn try_send_message<M: Marshal + ?Sized>(&self, adu: &M) -> Poll<Result<()>> {
+        self.held.handle.call(self.sending_message(adu).attempt)
+    }
+
+    /// [`Connection::send_message`] for tasks. Cancelled, the ADU is not sent.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send`].
+    pub async fn send_message_async<M: Marshal + ?Sized>(&self, adu: &M) -> Result<()> {
+        self.sending_message(adu).wait().await
     }
 
     // ---- receive ------------------------------------------------------------------------------
+
+    /// What waits, copied to `adu`.
+    fn receiving(&self, adu: &mut [u8]) -> Call<'_, impl Attempt<Option<usize>>> {
+        self.ask(Interest::Read, move |state, id| recv_into(state, id, adu))
+    }
+
+    pub(super) fn receiving_adu(&self) -> Call<'_, impl Attempt<Option<Vec<u8>>>> {
+        self.ask(Interest::Read, |state, id| match state.next(id) {
+            Some((_, buffer)) => Poll::Ready(Ok(Some(buffer))),
+            None => state.end_or_pending(id),
+        })
+    }
+
+    fn receiving_any(&self) -> Call<'_, impl Attempt<Option<(u64, Vec<u8>)>>> {
+        self.ask(Interest::Read, |state, id| match state.any(id) {
+            Some(adu) => Poll::Ready(Ok(Some(adu))),
+            None => state.end_or_pending(id),
+        })
+    }
 
     /// Receives the next ADU in order into `adu` and returns its length; `None` after the peer's last.
     /// An ADU that comes while we wait is deciphered straight into `adu`.
@@ -148,10 +269,8 @@ impl Connection {
     }
 
     fn recv_until(&self, adu: &mut [u8], deadline: Option<Instant>) -> Result<Option<usize>> {
-        let mut direct = Direct { id: self.id, memory: adu, got: None };
-        self.handle.block(Interest::Read(self.id), deadline, &mut direct, |state, direct| {
-            direct.next(state)
-        })
+        let mut one = One::in_order(self.held.id, adu);
+        block(&self.held.handle, Interest::Read(self.held.id), deadline, &mut one, next_of)
     }
 
     /// [`Connection::recv`] if an ADU has come: it does not wait.
@@ -159,17 +278,32 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::recv`].
     pub fn try_recv(&self, adu: &mut [u8]) -> Poll<Result<Option<usize>>> {
-        let mut direct = Direct { id: self.id, memory: adu, got: None };
-        let turn = |state: &mut State, direct: &mut Direct<'_>| state.stack.poll(direct);
-        let attempt = |state: &mut _, direct: &mut Direct<'_>| direct.next(state);
-        self.handle.shared.attempt(&mut direct, turn, attempt)?
+        let mut one = One::in_order(self.held.id, adu);
+        let turn = |state: &mut State, one: &mut One<'_>| state.stack.poll(one);
+        self.held.handle.attempt(&mut one, turn, next_of)?
+    }
+
+    /// [`Connection::recv`] for tasks: what the driver has received is copied. Cancelled, no ADU is lost.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::recv`].
+    pub async fn recv_into_async(&self, adu: &mut [u8]) -> Result<Option<usize>> {
+        self.receiving(adu).wait().await
+    }
+
+    /// [`Connection::recv`] for a task that polls; the last one that did is woken.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::recv`].
+    pub fn poll_recv(&self, cx: &mut Context<'_>, adu: &mut [u8]) -> Poll<Result<Option<usize>>> {
+        self.receiving(adu).poll(cx)
     }
 
     /// Receives the next ADU in order, unmarshalled by `into` in the pass that opens it if it comes while we wait, and
     /// returns its length in bytes; `None` after the peer's last. See [`Link::try_recv_message`](crate::Link).
     ///
     /// # Errors
-    /// Why the connection is over.
+    /// The errors of [`Connection::closed`].
     pub fn recv_message(&self, into: &mut dyn Unmarshal) -> Result<Option<usize>> {
         self.recv_message_until(into, None)
     }
@@ -177,7 +311,7 @@ impl Connection {
     /// [`Connection::recv_message`], for at most so long.
     ///
     /// # Errors
-    /// Why the connection is over; [`Error::Elapsed`].
+    /// The errors of [`Connection::closed`]; [`Error::Elapsed`] when nothing came in time.
     pub fn recv_message_timeout(
         &self,
         into: &mut dyn Unmarshal,
@@ -191,13 +325,25 @@ impl Connection {
         into: &mut dyn Unmarshal,
         deadline: Option<Instant>,
     ) -> Result<Option<usize>> {
-        let mut message = Message { id: Some(self.id), into, got: None };
-        self.handle.block(Interest::Read(self.id), deadline, &mut message, |state, message| {
-            match message.got.take() {
-                Some(len) => Poll::Ready(Ok(Some(len))),
-                None => recv_message(state, self.id, message.into),
-            }
-        })
+        let id = self.held.id;
+        let mut message = Message { id: Some(id), into, got: None };
+        let attempt = |state: &mut _, message: &mut Message<'_>| match message.got.take() {
+            Some(len) => Poll::Ready(Ok(Some(len))),
+            None => recv_message(state, id, message.into),
+        };
+        block(&self.held.handle, Interest::Read(id), deadline, &mut message, attempt)
+    }
+
+    /// [`Connection::recv_message`] for tasks: what the driver has received is opened, and unmarshalled here. Cancelled,
+    /// no ADU is lost.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::closed`].
+    pub async fn recv_message_async(
+        &self,
+        into: &mut (dyn Unmarshal + Send),
+    ) -> Result<Option<usize>> {
+        self.ask(Interest::Read, |state, id| recv_message(state, id, into)).wait().await
     }
 
     /// Receives the next ADU in order into a buffer of the stack's, without a copy; `None` after the
@@ -206,7 +352,7 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::closed`].
     pub fn recv_adu(&self) -> Result<Option<Vec<u8>>> {
-        self.handle.until(Interest::Read(self.id), None, |state| recv_adu(state, self.id))
+        self.receiving_adu().block()
     }
 
     /// [`Connection::recv_adu`], for at most so long.
@@ -214,8 +360,15 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::recv_adu`]; [`Error::Elapsed`] when nothing came in time.
     pub fn recv_adu_timeout(&self, timeout: Duration) -> Result<Option<Vec<u8>>> {
-        let interest = Interest::Read(self.id);
-        self.handle.until(interest, after(timeout), |state| recv_adu(state, self.id))
+        self.receiving_adu().block_until(after(timeout))
+    }
+
+    /// [`Connection::recv_adu`] for tasks. Cancelled, no ADU is lost.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::recv_adu`].
+    pub async fn recv_async(&self) -> Result<Option<Vec<u8>>> {
+        self.receiving_adu().wait().await
     }
 
     /// Receives any ADU that is complete, with its index: those behind a lost one too.
@@ -223,12 +376,20 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::closed`].
     pub fn recv_any(&self) -> Result<Option<(u64, Vec<u8>)>> {
-        self.handle.until(Interest::Read(self.id), None, |state| recv_any(state, self.id))
+        self.receiving_any().block()
+    }
+
+    /// [`Connection::recv_any`] for tasks. Cancelled, no ADU is lost.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::recv_any`].
+    pub async fn recv_any_async(&self) -> Result<Option<(u64, Vec<u8>)>> {
+        self.receiving_any().wait().await
     }
 
     /// Gives a buffer of [`Connection::recv_adu`] back, so that the next needs no allocation.
     pub fn recycle(&self, buffer: Vec<u8>) {
-        self.handle.shared.call(|state| state.stack.recycle(self.id, buffer));
+        self.call(|stack, id| stack.recycle(id, buffer));
     }
 
     /// Lets `app` say where ADUs go, until `done` is true: the pass writes straight into its memory.
@@ -241,12 +402,38 @@ impl Connection {
         app: &mut A,
         mut done: impl FnMut(&mut A) -> bool,
     ) -> Result<bool> {
-        let id = self.id;
-        self.handle
-            .block(Interest::Read(id), None, app, |state, app| recv_with(state, id, app, &mut done))
+        let id = self.held.id;
+        let attempt = |state: &mut _, app: &mut A| recv_with(state, id, app, &mut done);
+        block(&self.held.handle, Interest::Read(id), None, app, attempt)
+    }
+
+    /// [`Connection::recv_with`] for tasks: what the driver has received is copied. Cancelled, what was delivered to
+    /// `app` stays delivered.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::recv_with`].
+    pub async fn recv_with_async<A: Application>(
+        &self,
+        app: &mut A,
+        mut done: impl FnMut(&mut A) -> bool,
+    ) -> Result<bool> {
+        let attempt = |state: &mut _, id| recv_with(state, id, app, &mut done);
+        self.ask(Interest::Read, attempt).wait().await
     }
 
     // ---- end ----------------------------------------------------------------------------------
+
+    fn finishing(&self) -> Call<'_, impl Attempt<()>> {
+        self.finish_sending();
+        self.ask(Interest::Finish, |state, id| {
+            // Nobody will ask for them.
+            while let Some((_, buffer)) = state.any(id) {
+                state.stack.recycle(id, buffer);
+            }
+            state.stack.flush();
+            state.closed(id)
+        })
+    }
 
     /// Ends our side in order and waits until the peer has everything and has ended its own. What it sends
     /// until then is thrown away: who wants it calls [`Connection::finish_sending`] and receives to the end first.
@@ -254,16 +441,22 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::closed`].
     pub fn finish(&self) -> Result<()> {
-        let id = self.id;
-        self.finish_sending();
-        self.handle.until(Interest::Finish(id), None, |state| finish(state, id))
+        self.finishing().block()
+    }
+
+    /// [`Connection::finish`] for tasks. Cancelled, our side has ended, and it may be called again.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::finish`].
+    pub async fn finish_async(&self) -> Result<()> {
+        self.finishing().wait().await
     }
 
     /// Ends our side in order; the peer may go on. [`Connection::recv`] still works.
     pub fn finish_sending(&self) {
-        self.handle.shared.call(|state| {
-            state.stack.finish(self.id);
-            state.stack.flush();
+        self.call(|stack, id| {
+            stack.finish(id);
+            stack.flush();
         });
     }
 
@@ -272,7 +465,11 @@ impl Connection {
     /// [`Error::Closed`] from now on. Does not wait: [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) does,
     /// before a program ends. After [`Connection::finish_sending`] nothing can be said, and the peer sees a reset.
     pub fn close(&self, code: u64) {
-        self.handle.shared.call(|state| state.stack.close(self.id, code));
+        self.call(|stack, id| stack.close(id, code));
+    }
+
+    fn closing(&self) -> Call<'_, impl Attempt<()>> {
+        self.ask(Interest::Over, |state, id| state.closed(id))
     }
 
     /// Waits until the connection is over: `Ok` when both sides have ended in order. ADUs that came before can
@@ -284,93 +481,38 @@ impl Connection {
     /// that is not the peer's record, truncation included; [`Error::Os`] when the device is broken; [`Error::Closed`]
     /// when this side gave it up.
     pub fn closed(&self) -> Result<()> {
-        self.handle.until(Interest::Over(self.id), None, |state| state.closed(self.id))
+        self.closing().block()
+    }
+
+    /// [`Connection::closed`] for tasks. Cancelled, nothing has changed.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::closed`].
+    pub async fn closed_async(&self) -> Result<()> {
+        self.closing().wait().await
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.handle.shared.call_waking(|state, wakes| state.forget(self.id, wakes));
-    }
-}
-
-pub(super) fn send(state: &mut State, id: ConnectionId, adu: &[u8]) -> Poll<Result<()>> {
-    let sent = state.stack.send(id, adu);
-    state.stack.flush();
-    state.sent(id, sent)
-}
-
-pub(super) fn send_message<M: Marshal + ?Sized>(
-    state: &mut State,
-    id: ConnectionId,
-    adu: &M,
-) -> Poll<Result<()>> {
-    let sent = state.stack.send_message(id, adu);
-    state.stack.flush();
-    state.sent(id, sent)
-}
-
-/// ADUs that leave together.
-pub(super) struct Batch<'a, I> {
-    current: Option<&'a [u8]>,
-    rest: I,
-}
-
-impl<'a, I: Iterator<Item = &'a [u8]>> Batch<'a, I> {
-    pub fn new(mut adus: I) -> Self {
-        Batch { current: adus.next(), rest: adus }
-    }
-
-    /// As many as there is room for.
-    pub fn send(&mut self, state: &mut State, id: ConnectionId) -> Poll<Result<()>> {
-        while let Some(adu) = self.current {
-            match state.stack.send(id, adu) {
-                Ok(true) => self.current = self.rest.next(),
-                stopped => {
-                    state.stack.flush();
-                    return state.sent(id, stopped);
-                }
-            }
-        }
-        state.stack.flush();
-        Poll::Ready(Ok(()))
-    }
-}
-
-pub(super) fn recv_adu(state: &mut State, id: ConnectionId) -> Poll<Result<Option<Vec<u8>>>> {
-    match state.next(id) {
-        Some((_, buffer)) => Poll::Ready(Ok(Some(buffer))),
-        None => state.end_or_pending(id),
-    }
-}
-
-/// An ADU and its index.
-type Indexed = (u64, Vec<u8>);
-
-pub(super) fn recv_any(state: &mut State, id: ConnectionId) -> Poll<Result<Option<Indexed>>> {
-    match state.any(id) {
-        Some(adu) => Poll::Ready(Ok(Some(adu))),
-        None => state.end_or_pending(id),
+/// What came straight into the caller's memory, or what waits.
+fn next_of(state: &mut State, one: &mut One<'_>) -> Poll<Result<Option<usize>>> {
+    match one.got.take() {
+        Some(len) => Poll::Ready(Ok(Some(len))),
+        None => recv_into(state, one.id, one.memory),
     }
 }
 
 /// The next ADU that waits, copied to `memory`.
-pub(super) fn recv_into(
+fn recv_into(
     state: &mut State,
     id: ConnectionId,
     memory: &mut [u8],
 ) -> Poll<Result<Option<usize>>> {
     let Some((_, buffer)) = state.next(id) else { return state.end_or_pending(id) };
-    let (len, room) = (buffer.len(), memory.len());
-    if let Some(memory) = memory.get_mut(..len) {
-        memory.copy_from_slice(&buffer);
-    }
-    state.stack.recycle(id, buffer);
-    Poll::Ready(if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) })
+    Poll::Ready(state.stack.copy_out(id, buffer, memory).map(Some))
 }
 
 /// The next ADU that waits, unmarshalled.
-pub(super) fn recv_message(
+fn recv_message(
     state: &mut State,
     id: ConnectionId,
     into: &mut dyn Unmarshal,
@@ -383,7 +525,7 @@ pub(super) fn recv_message(
 }
 
 /// What waits, into the memory of `app`.
-pub(super) fn recv_with<A: Application>(
+fn recv_with<A: Application>(
     state: &mut State,
     id: ConnectionId,
     app: &mut A,
@@ -397,42 +539,13 @@ pub(super) fn recv_with<A: Application>(
     if done(app) {
         return Poll::Ready(Ok(true));
     }
-    state.end_or_pending::<()>(id).map(|result| result.map(|_| false))
+    state.end_or_pending::<()>(id).map_ok(|more| more.is_some())
 }
 
-pub(super) fn finish(state: &mut State, id: ConnectionId) -> Poll<Result<()>> {
-    // Nobody will ask for them.
-    while let Some((_, buffer)) = state.any(id) {
-        state.stack.recycle(id, buffer);
-    }
-    state.stack.flush();
-    state.closed(id)
-}
-
-/// The caller's memory for the next ADU in order.
-struct Direct<'a> {
-    id: ConnectionId,
-    memory: &'a mut [u8],
-    got: Option<usize>,
-}
-
-impl Direct<'_> {
-    fn next(&mut self, state: &mut State) -> Poll<Result<Option<usize>>> {
-        match self.got.take() {
-            Some(len) => Poll::Ready(Ok(Some(len))),
-            None => recv_into(state, self.id, self.memory),
-        }
-    }
-}
-
-impl Application for Direct<'_> {
-    fn place(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut [u8]> {
-        let fits =
-            from == self.id && self.got.is_none() && adu.is_next && adu.len <= self.memory.len();
-        if fits { Some(&mut self.memory[..adu.len]) } else { None }
-    }
-
-    fn delivered(&mut self, _: ConnectionId, adu: Adu) {
-        self.got = Some(adu.len);
+/// Time that is up is no error to who waits for anything.
+pub(super) fn or_elapsed(waited: Result<()>) -> Result<()> {
+    match waited {
+        Err(Error::Elapsed) => Ok(()),
+        other => other,
     }
 }

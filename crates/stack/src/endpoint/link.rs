@@ -5,22 +5,24 @@ use std::time::Duration;
 
 use fusewire_session::{Marshal, Unmarshal};
 
-use super::Connection;
-use super::connection::{recv_adu, send_message};
+use super::connection::{Connection, or_elapsed};
 use super::state::{Interest, State};
+use crate::Result;
 use crate::application::{Application, Keep, Noting};
 use crate::driver::after;
 use crate::link::{Link, Session};
-use crate::{Error, Result};
 
 impl Link for Connection {
     fn carrier(&self) -> &'static str {
-        self.handle.shared.look(|state| state.stack.device().caps().name)
+        self.look(|stack, _| stack.device().caps().name)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.look(|stack, _| stack.device().caps().notes.clone())
     }
 
     fn session(&self) -> Session {
-        let remote = self.remote_addr();
-        Session { peer: self.peer(), options: self.options(), remote }
+        Session { peer: self.peer(), options: self.options(), remote: self.remote_addr() }
     }
 
     fn adu_len(&self) -> usize {
@@ -32,7 +34,7 @@ impl Link for Connection {
     }
 
     fn room_for(&mut self, len: usize) -> usize {
-        self.handle.shared.call(|state| state.stack.room_for(self.id, len))
+        self.call(|stack, id| stack.room_for(id, len))
     }
 
     fn try_send(&mut self, adu: &[u8]) -> Poll<Result<()>> {
@@ -40,7 +42,7 @@ impl Link for Connection {
     }
 
     fn try_send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Poll<Result<()>> {
-        self.handle.shared.call(|state| send_message(state, self.id, adu))
+        Connection::try_send_message(self, adu)
     }
 
     /// Nothing stays here.
@@ -49,16 +51,15 @@ impl Link for Connection {
     }
 
     fn try_recv_with(&mut self, app: &mut dyn Application) -> Poll<Result<bool>> {
-        let mut noting = Noting { id: self.id, app, any: false };
+        let mut noting = Noting { id: self.id(), app, any: false };
         let turn = |state: &mut State, noting: &mut Noting<'_>| state.stack.poll(noting);
-        let attempt = |state: &mut State, noting: &mut Noting<'_>| next(noting, state);
-        self.handle.shared.attempt(&mut noting, turn, attempt)?
+        self.held.handle.attempt(&mut noting, turn, next)?
     }
 
     fn try_recv_adu(&mut self) -> Poll<Result<Option<Vec<u8>>>> {
+        let mut adu = self.receiving_adu().attempt;
         let turn = |state: &mut State, _: &mut ()| state.stack.poll(&mut Keep);
-        let attempt = |state: &mut State, _: &mut ()| recv_adu(state, self.id);
-        self.handle.shared.attempt(&mut (), turn, attempt)?
+        self.held.handle.attempt(&mut (), turn, |state, _| adu(state))?
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
@@ -75,11 +76,8 @@ impl Link for Connection {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let (id, deadline) = (self.id, timeout.and_then(after));
-        match self.handle.until(Interest::Any(id), deadline, |state| state.news(id)) {
-            Err(Error::Elapsed) => Ok(()),
-            other => other,
-        }
+        let news = self.ask(Interest::Any, |state, id| state.news(id));
+        or_elapsed(news.block_until(timeout.and_then(after)))
     }
 
     fn send(&mut self, adu: &[u8]) -> Result<()> {
@@ -136,7 +134,7 @@ impl Link for Connection {
 }
 
 /// What waits, as far as the application wants it.
-fn next(noting: &mut Noting<'_>, state: &mut State) -> Poll<Result<bool>> {
+fn next(state: &mut State, noting: &mut Noting<'_>) -> Poll<Result<bool>> {
     while noting.app.wants_more()
         && let Some((index, mut buffer)) = state.next(noting.id)
     {

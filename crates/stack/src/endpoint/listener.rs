@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::connection::Held;
-use super::state::{Connected, Interest};
-use super::{Connection, Handle};
-use crate::driver::{SHARED_KEY, after};
-use crate::{ConnectionId, Result};
+use super::state::{Arrival, Interest, State};
+use super::{Attempt, Call, Connection, Handle};
+use crate::Result;
+use crate::driver::after;
 
 /// Takes the connections of an endpoint. Dropped, the endpoint listens no more: what nobody has accepted is
 /// reset, what was accepted goes on.
@@ -28,7 +28,7 @@ impl Listener {
     /// # Errors
     /// [`Error::Os`](crate::Error::Os) when the device is broken.
     pub fn accept(&self) -> Result<Connection> {
-        self.accept_until(None)
+        self.arriving().block().map(|arrival| self.connection(arrival))
     }
 
     /// [`Listener::accept`], for at most so long.
@@ -36,17 +36,7 @@ impl Listener {
     /// # Errors
     /// The errors of [`Listener::accept`]; [`Error::Elapsed`](crate::Error::Elapsed) when nothing came in time.
     pub fn accept_timeout(&self, timeout: Duration) -> Result<Connection> {
-        self.accept_until(after(timeout))
-    }
-
-    fn accept_until(&self, deadline: Option<std::time::Instant>) -> Result<Connection> {
-        let arrival =
-            self.handle.until(Interest::Arrival, deadline, |state| state.next_arrival())?;
-        Ok(self.connection(arrival))
-    }
-
-    fn connection(&self, (id, session): (ConnectionId, Connected)) -> Connection {
-        Connection::new(Held { handle: self.handle.clone(), id }, session)
+        self.arriving().block_until(after(timeout)).map(|arrival| self.connection(arrival))
     }
 
     /// [`Listener::accept`] for tasks. Cancelled, no connection is lost.
@@ -54,8 +44,7 @@ impl Listener {
     /// # Errors
     /// The errors of [`Listener::accept`].
     pub async fn accept_async(&self) -> Result<Connection> {
-        let arrival = self.handle.wait(Interest::Arrival, |state| state.next_arrival()).await?;
-        Ok(self.connection(arrival))
+        self.arriving().wait().await.map(|arrival| self.connection(arrival))
     }
 
     /// [`Listener::accept`] for a task that polls; the last one that did is woken.
@@ -63,17 +52,20 @@ impl Listener {
     /// # Errors
     /// The errors of [`Listener::accept`].
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Connection>> {
-        let key = Some(SHARED_KEY);
-        let polled = self
-            .handle
-            .shared
-            .poll(Interest::Arrival, key, cx.waker(), |state| state.next_arrival());
-        polled.0.map(|arrival| Ok(self.connection(arrival??)))
+        self.arriving().poll(cx).map_ok(|arrival| self.connection(arrival))
+    }
+
+    fn arriving(&self) -> Call<'_, impl Attempt<Arrival>> {
+        Call { handle: &self.handle, interest: Interest::Arrival, attempt: State::next_arrival }
+    }
+
+    fn connection(&self, (id, session): Arrival) -> Connection {
+        Held { handle: self.handle.clone(), id }.connection(session)
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.handle.shared.call_waking(|state, wakes| state.stop_listening(wakes));
+        self.handle.call_waking(|state, wakes| state.stop_listening(wakes));
     }
 }

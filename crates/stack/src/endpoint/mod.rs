@@ -8,11 +8,10 @@ mod connection;
 mod link;
 mod listener;
 mod state;
-mod tasks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fusewire_device::{Device, udp};
@@ -20,13 +19,13 @@ use fusewire_session::{ClientConfig, Fingerprint, ServerConfig};
 use fusewire_transport::machine::Secrets;
 
 pub use connection::Connection;
-use connection::Held;
+use connection::{Held, or_elapsed};
 pub use listener::Listener;
 use state::{Interest, State};
 
 use crate::application::{Application, Keep};
 use crate::config::Config;
-use crate::driver::{Driven, Driver, Wait, after};
+use crate::driver::{Driven, Driver, SHARED_KEY, Wait, after};
 use crate::stack::Stack;
 use crate::{Error, Result};
 
@@ -35,41 +34,65 @@ pub const PORT: u16 = 9293;
 
 /// What endpoint, listener and connections hold together. The last one dropped ends it: thread, descriptors,
 /// connections.
-struct Handle {
-    shared: Driven<State>,
+type Handle = Driven<State>;
+
+/// What a call attempts until it is done.
+trait Attempt<T>: FnMut(&mut State) -> Poll<Result<T>> {}
+impl<T, F: FnMut(&mut State) -> Poll<Result<T>>> Attempt<T> for F {}
+
+/// Waits in a thread until `attempt` is ready; `app` says where ADUs go that come meanwhile.
+fn block<A: Application, T>(
+    handle: &Handle,
+    interest: Interest,
+    deadline: Option<Instant>,
+    app: &mut A,
+    attempt: impl FnMut(&mut State, &mut A) -> Poll<Result<T>>,
+) -> Result<T> {
+    let wait = Wait { on: &[interest], deadline, sleep_max: None };
+    let turn = |state: &mut State, app: &mut A| state.stack.poll(app);
+    handle.block(&wait, app, turn, attempt)?.unwrap_or(Err(Error::Elapsed))
 }
 
-impl Handle {
-    /// Waits until `attempt` is ready.
-    fn block<A: Application, T>(
-        &self,
-        interest: Interest,
-        deadline: Option<Instant>,
-        app: &mut A,
-        attempt: impl FnMut(&mut State, &mut A) -> Poll<Result<T>>,
-    ) -> Result<T> {
-        let wait = Wait { on: &[interest], deadline, sleep_max: None };
-        let turn = |state: &mut State, app: &mut A| state.stack.poll(app);
-        self.shared.block(&wait, app, turn, attempt)?.unwrap_or(Err(Error::Elapsed))
+/// A call that waits for something, in whichever of the three ways.
+struct Call<'a, F> {
+    handle: &'a Handle,
+    interest: Interest,
+    attempt: F,
+}
+
+impl<F> Call<'_, F> {
+    /// In a thread.
+    fn block<T>(self) -> Result<T>
+    where
+        F: Attempt<T>,
+    {
+        self.block_until(None)
     }
 
-    /// As [`Handle::block`], for what takes nothing from the stack.
-    fn until<T>(
-        &self,
-        interest: Interest,
-        deadline: Option<Instant>,
-        mut attempt: impl FnMut(&mut State) -> Poll<Result<T>>,
-    ) -> Result<T> {
-        self.block(interest, deadline, &mut Keep, |state, _| attempt(state))
+    /// In a thread, for as long as there is time.
+    fn block_until<T>(mut self, deadline: Option<Instant>) -> Result<T>
+    where
+        F: Attempt<T>,
+    {
+        let attempt = |state: &mut _, _: &mut _| (self.attempt)(state);
+        block(self.handle, self.interest, deadline, &mut Keep, attempt)
     }
 
-    /// Waits in a task until `attempt` is ready.
-    async fn wait<T>(
-        &self,
-        interest: Interest,
-        attempt: impl FnMut(&mut State) -> Poll<Result<T>>,
-    ) -> Result<T> {
-        self.shared.wait(interest, attempt).await?
+    /// In a task: registered with what it waits for, once however often it is polled, and no longer when it is dropped.
+    async fn wait<T>(self) -> Result<T>
+    where
+        F: Attempt<T>,
+    {
+        self.handle.wait(self.interest, self.attempt).await?
+    }
+
+    /// In a task that polls: the last one that did is woken.
+    fn poll<T>(self, cx: &mut Context<'_>) -> Poll<Result<T>>
+    where
+        F: Attempt<T>,
+    {
+        let polled = self.handle.poll(self.interest, Some(SHARED_KEY), cx.waker(), self.attempt);
+        polled.0.map(|done| done?)
     }
 }
 
@@ -104,7 +127,7 @@ impl Handle {
 /// let trust = Trust::Pinned(identity.fingerprint());
 /// let mut config = ClientConfig::new(identity, trust);
 /// // Each side says how long it lets a peer be silent; the smaller counts. 30 s unless set.
-/// config.idle_timeout = Some(Duration::from_secs(10));
+/// config.settings.idle_timeout = Some(Duration::from_secs(10));
 /// let connection = client.connect(address, &config)?;
 /// connection.send(b"one message")?;
 /// let mut adu = [0; 64];
@@ -133,7 +156,8 @@ impl Handle {
 /// # Ok(())
 /// # }
 /// ```
-/// Every call that waits has a form for tasks, on any runtime or none:
+/// Every call that waits has a form for tasks, on any runtime or none. Its future is `Send`; what is said of cancelling
+/// holds for dropping it and for `select!`:
 /// ```
 /// # use std::sync::Arc;
 /// # use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
@@ -182,32 +206,27 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when there is no randomness, no descriptor or no thread left; [`Error::MaxAdu`].
     pub fn new(device: Box<dyn Device>, config: Config) -> Result<Endpoint> {
-        let frames = match device.as_fd() {
-            Some(fd) => Some(
-                fd.try_clone_to_owned()
-                    .map_err(Error::os("duplicating the device's descriptor"))?,
-            ),
-            None => None,
-        };
+        let frames = device.as_fd().map(|fd| fd.try_clone_to_owned()).transpose();
+        let frames = frames.map_err(Error::os("duplicating the device's descriptor"))?;
         let (waker, driver) = (device.waker(), config.driver);
         let stack = Stack::new(device, config, &random()?);
         stack.check_max_adu()?;
-        let mut shared = Driven::new(State::new(stack), frames, waker)
+        let mut handle = Driven::new(State::new(stack), frames, waker)
             .map_err(Error::os("making the driver's descriptor"))?;
         if driver == Driver::Thread {
-            shared.start("fusewire-driver").map_err(Error::os("starting the driver's thread"))?;
+            handle.start("fusewire-driver").map_err(Error::os("starting the driver's thread"))?;
         }
-        Ok(Endpoint { handle: Arc::new(Handle { shared }) })
+        Ok(Endpoint { handle: Arc::new(handle) })
     }
 
     /// Our address.
     pub fn local_addr(&self) -> SocketAddr {
-        self.handle.shared.look(|state| state.stack.local_addr())
+        self.handle.look(|state| state.stack.local_addr())
     }
 
     /// Runs `f` on the stack itself: figures, settings. Nothing else goes on meanwhile.
     pub fn with_stack<T>(&self, f: impl FnOnce(&mut Stack) -> T) -> T {
-        self.handle.shared.call(|state| f(&mut state.stack))
+        self.handle.call(|state| f(&mut state.stack))
     }
 
     /// Takes connections from now on, until the listener is dropped.
@@ -216,7 +235,7 @@ impl Endpoint {
     /// [`Error::Misuse`] when this endpoint has a listener; [`Error::Os`] when there is no randomness.
     pub fn listen(&self, server: ServerConfig) -> Result<Listener> {
         let secrets = Secrets { isn: random()?, cookie: random()? };
-        self.handle.shared.call(|state| {
+        self.handle.call(|state| {
             if state.stack.is_listening() {
                 return Err(Error::Misuse(
                     "this endpoint listens already: drop its listener first",
@@ -249,17 +268,45 @@ impl Endpoint {
         judge: impl FnOnce(Fingerprint) -> Result<()>,
     ) -> Result<Connection> {
         let held = self.begin(remote, client)?;
-        let id = held.id;
-        let session = self.handle.until(Interest::Over(id), None, |state| state.connected(id))?;
+        let session = held.connecting().block()?;
         if !session.trusted {
             judge(session.peer)?;
-            self.handle.shared.call(|state| state.stack.trust(id));
         }
-        Ok(Connection::new(held, session))
+        Ok(held.trust(session))
+    }
+
+    /// [`Endpoint::connect`] for tasks. Cancelled, the connection is reset.
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::connect`].
+    pub async fn connect_async(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+    ) -> Result<Connection> {
+        self.connect_with_async(remote, client, async |peer| Err(Error::Untrusted(peer))).await
+    }
+
+    /// [`Endpoint::connect_with`] for tasks. Cancelled, the connection is reset.
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::connect_with`].
+    pub async fn connect_with_async<F: Future<Output = Result<()>>>(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+        judge: impl FnOnce(Fingerprint) -> F,
+    ) -> Result<Connection> {
+        let held = self.begin(remote, client)?;
+        let session = held.connecting().wait().await?;
+        if !session.trusted {
+            judge(session.peer).await?;
+        }
+        Ok(held.trust(session))
     }
 
     fn begin(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Held> {
-        let id = self.handle.shared.call(|state| {
+        let id = self.handle.call(|state| {
             let id = state.stack.connect(remote, PORT, client)?;
             state.opened(id);
             Result::Ok(id)
@@ -273,7 +320,23 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when the device is broken.
     pub fn wait_idle(&self) -> Result<()> {
-        self.handle.until(Interest::Idle, None, is_idle)
+        self.idle().block()
+    }
+
+    /// [`Endpoint::wait_idle`] for tasks. Cancelled, nothing has changed.
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::wait_idle`].
+    pub async fn wait_idle_async(&self) -> Result<()> {
+        self.idle().wait().await
+    }
+
+    fn idle(&self) -> Call<'_, impl Attempt<()>> {
+        let attempt = |state: &mut State| match state.stack.active() {
+            0 => Poll::Ready(Ok(())),
+            _ => Poll::Pending,
+        };
+        Call { handle: &self.handle, interest: Interest::Idle, attempt }
     }
 
     /// Drives the stack for so long, `None` for ever: for an application that has chosen
@@ -282,16 +345,10 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when the device is broken.
     pub fn drive(&self, timeout: Option<Duration>) -> Result<()> {
-        let deadline = timeout.and_then(after);
-        match self.handle.until::<()>(Interest::Time, deadline, |_| Poll::Pending) {
-            Err(Error::Elapsed) => Ok(()),
-            other => other,
-        }
+        let attempt = |_: &mut State| Poll::<Result<()>>::Pending;
+        let call = Call { handle: &self.handle, interest: Interest::Time, attempt };
+        or_elapsed(call.block_until(timeout.and_then(after)))
     }
-}
-
-fn is_idle(state: &mut State) -> Poll<Result<()>> {
-    if state.stack.active() == 0 { Poll::Ready(Ok(())) } else { Poll::Pending }
 }
 
 /// Secret bytes for sequence numbers and cookies.

@@ -42,6 +42,9 @@ pub struct Connected {
     pub options: Options,
 }
 
+/// A connection that was accepted.
+pub type Arrival = (ConnectionId, Connected);
+
 /// One connection, as those who wait see it.
 #[derive(Default)]
 struct Status {
@@ -112,7 +115,7 @@ impl State {
         }
     }
 
-    pub fn next_arrival(&mut self) -> Poll<Result<(ConnectionId, Connected)>> {
+    pub fn next_arrival(&mut self) -> Poll<Result<Arrival>> {
         while let Some(id) = self.arrived.pop_front() {
             if let Some(connected) = self.statuses.get(&id).and_then(|s| s.connected) {
                 return Poll::Ready(Ok((id, connected)));
@@ -145,7 +148,7 @@ impl State {
     pub fn pending<T>(&self, id: ConnectionId) -> Poll<Result<T>> {
         match self.statuses.get(&id).map(|s| &s.over) {
             Some(None) => Poll::Pending,
-            Some(Some(Some(error))) => Poll::Ready(Err(error.again())),
+            Some(Some(Some(error))) => Poll::Ready(Err(error.clone())),
             Some(Some(None)) | None => Poll::Ready(Err(Error::Closed)),
         }
     }
@@ -166,8 +169,14 @@ impl State {
         }
     }
 
-    /// What a call that sends gave: whether there was room, or why the connection is over.
-    pub fn sent(&mut self, id: ConnectionId, sent: Result<bool>) -> Poll<Result<()>> {
+    /// Sends by `send`, which says whether there was room, and lets it leave; ready with why the connection is over.
+    pub fn send(
+        &mut self,
+        id: ConnectionId,
+        send: impl FnOnce(&mut Stack) -> Result<bool>,
+    ) -> Poll<Result<()>> {
+        let sent = send(&mut self.stack);
+        self.stack.flush();
         match sent {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => self.pending(id),
@@ -297,7 +306,7 @@ impl Machine for State {
     }
 
     fn again(error: &Error) -> Error {
-        error.again()
+        error.clone()
     }
 
     fn sleep_failed(error: io::Error) -> Error {

@@ -11,7 +11,6 @@ use fusewire_net::MembershipChange;
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
 use super::stack::Stack;
-use super::streams::overlaps;
 use super::table::{Protocol, Socket};
 use super::udp::{
     Failure, Incoming, Messages, Queue, Received, Staged, Taken, Taker, Through, UdpState, Viewer,
@@ -22,28 +21,8 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
-    pub fn udp_bind(&mut self, mut local: SocketAddr) -> Result<SocketId> {
-        self.check_local(local)?;
-        let chosen = local.port() == 0;
-        if chosen {
-            local = self.reserve_any_port(Protocol::Udp, local.ip(), None, |table, port| {
-                table.bound(Protocol::Udp, port).is_empty()
-            })?;
-        }
-        let core = &mut self.core;
-        let shared = local.ip().is_multicast();
-        let taken = core.table.bound(Protocol::Udp, local.port()).iter().any(|index| {
-            match &core.table.slots[*index as usize].socket {
-                Some(Socket::Udp(other)) => !shared && overlaps(other.local, local),
-                _ => false,
-            }
-        });
-        if taken {
-            return Err(Error::InUse(local));
-        }
-        if !chosen {
-            self.reserve_port(Protocol::Udp, local)?;
-        }
+    pub fn udp_bind(&mut self, local: SocketAddr) -> Result<SocketId> {
+        let local = self.reserve_bound_port(Protocol::Udp, local)?;
         let core = &mut self.core;
         let state = UdpState {
             local,
@@ -56,10 +35,7 @@ impl Stack {
             via: None,
             carried: None,
         };
-        let inserted = core.table.insert(Socket::Udp(Box::new(state)));
-        let index = inserted.inspect_err(|_| core.free_port(Protocol::Udp, local.port()))?;
-        core.table.bind(Protocol::Udp, local.port(), index);
-        Ok(core.table.id(index))
+        core.insert_bound(Protocol::Udp, Socket::Udp(Box::new(state)))
     }
 
     /// Takes messages from `remote` alone from now on, and sends to it what names nobody; `None` undoes it.

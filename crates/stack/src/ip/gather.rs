@@ -18,7 +18,7 @@ use super::stack::{Core, Stack};
 const PIECES: usize = 256;
 
 /// A packet of the call.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Planned {
     header_len: usize,
     checksum: Checksum,
@@ -41,15 +41,7 @@ struct Gathered<'a> {
 
 impl<'a> Gathered<'a> {
     fn new() -> Gathered<'a> {
-        let nothing = Planned {
-            header_len: 0,
-            checksum: Checksum::InPlace,
-            segmentation: Segmentation::None,
-            pieces_end: 0,
-            frames_end: 0,
-            frames: 0,
-        };
-        let (planned, pieces) = ([nothing; SLOTS], [IoSlice::new(&[]); PIECES]);
+        let (planned, pieces) = ([Planned::default(); SLOTS], [IoSlice::new(&[]); PIECES]);
         Gathered { planned, count: 0, pieces, piece_count: 0 }
     }
 
@@ -149,13 +141,7 @@ impl Stack {
         if count == 0 {
             return Ok(Ok((planned, false)));
         }
-        let nothing = TxPacket {
-            header: &[],
-            payload: &[],
-            checksum: Checksum::InPlace,
-            segmentation: Segmentation::None,
-        };
-        let (mut packets, mut start) = ([nothing; SLOTS], 0);
+        let (mut packets, mut start) = ([TxPacket::default(); SLOTS], 0);
         for ((packet, plan), header) in
             packets.iter_mut().zip(&gathered.planned[..count]).zip(&*headers)
         {
@@ -164,11 +150,10 @@ impl Stack {
             (packet.checksum, packet.segmentation) = (plan.checksum, plan.segmentation);
             start = plan.pieces_end;
         }
-        let taken = self.interface.transmit(&packets[..count])?;
-        core.counters.sent += taken as u64;
-        core.watch.sent(&packets[..taken], |_| ["", ""]);
+        let taken = self.give(&packets[..count])?;
         let left = &gathered.planned[..taken];
-        core.counters.udp_messages_sent += left.iter().map(|plan| plan.frames as u64).sum::<u64>();
+        self.core.counters.udp_messages_sent +=
+            left.iter().map(|plan| plan.frames as u64).sum::<u64>();
         let done = left.last().map_or(0, |last| last.frames_end);
         Ok(Ok(if taken < count { (done, true) } else { (planned, false) }))
     }

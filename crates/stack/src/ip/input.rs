@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::{Checksum, RxPacket, Segmentation};
 use fusewire_net::{Cast, Datagram, Input, PathError, PathErrorKind};
-use fusewire_transport::tcp::{ListenerAction, State, Tuple, reset_for};
+use fusewire_transport::machine::Listener as _;
+use fusewire_transport::tcp::{ListenerAction, Ports, State, Tuple, reset_for};
 use fusewire_wire::tcp::{Flags, Header};
 use fusewire_wire::{tcp, udp};
 
 use super::config::{Error, Event};
 use super::stack::Core;
-use super::table::{Flow, Protocol, Socket, bits};
+use super::table::{Flow, Protocol, bits};
 use super::tcp::{Place, Segment, Stream};
 use super::udp::{Incoming, Messages, Taken, Taker};
 use crate::drops::Cause;
@@ -76,9 +77,7 @@ impl Core {
         let field = match datagram.protocol {
             tcp::NUMBER => 16,
             udp::NUMBER => 6,
-            _ => {
-                return self.dropped(Cause::Protocol);
-            }
+            _ => return self.dropped(Cause::Protocol),
         };
         // What is left of the checksum, and whether it is known to be right.
         let unverified = match packet.checksum {
@@ -95,28 +94,17 @@ impl Core {
             (tcp::NUMBER, Segmentation::None) => {
                 self.tcp_input(now, &datagram, bytes, unverified, None, direct);
             }
-            (tcp::NUMBER, Segmentation::Tcp { segment_len, .. }) if segment_len > 0 => {
-                let segment_len = Some(u32::from(segment_len));
-                self.tcp_input(now, &datagram, bytes, unverified, segment_len, direct);
+            (tcp::NUMBER, Segmentation::Tcp { segment_len: each @ 1.., .. }) => {
+                self.tcp_input(now, &datagram, bytes, unverified, Some(each.into()), direct);
             }
             (udp::NUMBER, Segmentation::None) => {
                 self.udp_input(now, packet.bytes, &datagram, bytes, unverified, None, direct);
             }
-            (udp::NUMBER, Segmentation::Udp { segment_len }) if segment_len > 0 => {
-                let segment_len = Some(usize::from(segment_len));
-                self.udp_input(
-                    now,
-                    packet.bytes,
-                    &datagram,
-                    bytes,
-                    unverified,
-                    segment_len,
-                    direct,
-                );
+            (udp::NUMBER, Segmentation::Udp { segment_len: each @ 1.. }) => {
+                let each = Some(usize::from(each));
+                self.udp_input(now, packet.bytes, &datagram, bytes, unverified, each, direct);
             }
-            _ => {
-                self.dropped(Cause::BadOffload);
-            }
+            _ => self.dropped(Cause::BadOffload),
         }
     }
 
@@ -134,9 +122,7 @@ impl Core {
         match datagram.protocol {
             tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
             udp::NUMBER => self.udp_input(now, packet.bytes, datagram, &bytes, true, None, direct),
-            _ => {
-                self.dropped(Cause::Protocol);
-            }
+            _ => self.dropped(Cause::Protocol),
         }
         self.scratch = bytes;
     }
@@ -198,10 +184,8 @@ impl Core {
     fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
         if error.protocol == udp::NUMBER {
             let bound = self.table.bound(Protocol::Udp, local.port());
-            let believes = |index: &u32| match &self.table.slots[*index as usize].socket {
-                Some(Socket::Udp(udp)) => udp.carried.is_none(),
-                _ => false,
-            };
+            let believes =
+                |index: &u32| self.table.udp_seen(*index).is_some_and(|udp| udp.carried.is_none());
             return match bound {
                 [] => self.dropped(Cause::IcmpStray),
                 _ if bound.iter().any(believes) => self.layer.accept_too_big(now, error),
@@ -255,9 +239,7 @@ impl Core {
         let head = match (unverified, header.checksum) {
             (false, _) => None,
             (true, 0) if datagram.source.is_ipv4() => None,
-            (true, 0) => {
-                return self.dropped(Cause::NoChecksum);
-            }
+            (true, 0) => return self.dropped(Cause::NoChecksum),
             (true, _) => Some(datagram.pseudo_header + Sum::of(&bytes[..udp::HEADER_LEN])),
         };
         let incoming = Incoming {
@@ -277,7 +259,7 @@ impl Core {
         let mut best = (0, 0);
         let mut not_peer = false;
         for index in self.table.bound(Protocol::Udp, header.dst_port) {
-            if let Some(Socket::Udp(udp)) = &self.table.slots[*index as usize].socket {
+            if let Some(udp) = self.table.udp_seen(*index) {
                 let fit = udp.fit(from, datagram.destination);
                 not_peer |= fit == 0;
                 if fit > best.0 {
@@ -286,9 +268,7 @@ impl Core {
             }
         }
         match best {
-            (0, _) if not_peer => {
-                self.dropped(Cause::UdpNotPeer);
-            }
+            (0, _) if not_peer => self.dropped(Cause::UdpNotPeer),
             (0, _) => self.udp_stray(now, frame, datagram, &incoming),
             (_, index) => self.udp_deliver(index, &incoming, direct),
         }
@@ -341,9 +321,7 @@ impl Core {
                 self.counters.udp_messages_received += count as u64;
                 self.notify(index, Event::Readable);
             }
-            Taken::Wrong => {
-                self.dropped(Cause::Checksum);
-            }
+            Taken::Wrong => self.dropped(Cause::Checksum),
             Taken::NoRoom => {
                 udp.overflow += count as u64;
                 self.counters.drops.add(Cause::UdpOverflow, count as u64);
@@ -392,6 +370,7 @@ impl Core {
             header: &header,
             head,
             payload,
+            len: payload.len(),
             count: segment_len.map_or(1, |each| len.div_ceil(each)),
             marked: datagram.traffic_class & 3 == 3,
         };
@@ -422,8 +401,8 @@ impl Core {
                 }
             }
             None => {
-                let (local_port, remote_port) = (local.port(), remote.port());
-                let tuple = Tuple { local, remote, local_port, remote_port };
+                let flow = Ports { local: local.port(), remote: remote.port() };
+                let tuple = Tuple { local, remote, flow };
                 self.tcp_stray(now, tuple, datagram, &segment, yielding);
             }
         }
@@ -435,11 +414,10 @@ impl Core {
         if !segment.header.flags.has(Flags::SYN) {
             return false;
         }
-        let yields = match &self.table.slots[index as usize].socket {
-            Some(Socket::Stream(stream)) => stream.tcp.time_wait_yields_to(segment.header),
-            _ => false,
-        };
-        yields && self.listener_for(local).is_some() && self.verifies(segment)
+        let stream = self.table.stream_seen(index);
+        stream.is_some_and(|stream| stream.tcp.time_wait_yields_to(segment.header))
+            && self.listener_for(local).is_some()
+            && self.verifies(segment)
     }
 
     /// Its checksum is right.
@@ -475,21 +453,21 @@ impl Core {
         let machine = listener.machines[usize::from(tuple.local.is_ipv6())].as_mut();
         let Some(machine) = machine else { return };
         let marking = listener.marking;
-        let before = machine.cookies().0;
-        let action = machine.handle_segment(now, &tuple, segment.header, len);
-        let cookies = machine.cookies().0 - before;
+        let before = machine.cookies_given();
+        let action = machine.handle_stray(now, &tuple, segment.header, len);
+        let cookies = machine.cookies_given() - before;
         self.counters.cookies += cookies;
         if cookies > 0 {
             self.watch.note(["answered with a SYN cookie", ""]);
         }
         self.schedule_listener(index);
-        if let (Some(old), ListenerAction::SynAck(_)) = (yielding, &action) {
+        if let (Some(old), ListenerAction::Reply(reply)) = (yielding, &action)
+            && reply.flags.has(Flags::SYN)
+        {
             self.forget_flow(old);
         }
         match action {
-            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
-                self.reply(now, &tuple, &reply, marking);
-            }
+            ListenerAction::Reply(reply) => self.reply(now, &tuple, &reply, marking),
             ListenerAction::Accept(tcp) => {
                 self.accepted(now, index, tuple, *tcp, datagram, segment)
             }
@@ -504,7 +482,7 @@ impl Core {
     fn listener_for(&self, local: SocketAddr) -> Option<u32> {
         let mut any = None;
         for index in self.table.bound(Protocol::Tcp, local.port()) {
-            if let Some(Socket::Listener(listener)) = &self.table.slots[*index as usize].socket {
+            if let Some(listener) = self.table.listener_seen(*index) {
                 let at = listener.local.ip();
                 if bits(at) == bits(local.ip()) {
                     return Some(*index);

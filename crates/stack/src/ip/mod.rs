@@ -47,7 +47,7 @@ pub use fusewire_transport::machine::{Info, KeepAlive};
 pub use fusewire_transport::tcp::{Config as TcpConfig, State, Tuple};
 pub use host::{
     Accept, AcceptAsync, AsyncTcpStream, Connect, Host, HostConfig, Interest, NotOne, ReadHalf,
-    TcpListener, TcpStream, UdpSocket, WriteHalf,
+    Socket, TcpListener, TcpStream, UdpSocket, WriteHalf,
 };
 pub use options::SendFlags;
 pub use readiness::Readiness;

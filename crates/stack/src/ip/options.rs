@@ -27,18 +27,15 @@ impl Stack {
     /// # Errors
     /// As [`Stack::tcp_write`].
     pub fn tcp_send(&mut self, id: SocketId, bytes: &[u8], flags: SendFlags) -> Result<usize> {
-        let stream = self.core.table.stream(id)?;
-        stream.tcp.set_more(flags.more);
-        let written = match flags.end_of_record {
-            false => stream.write(bytes)?,
-            true => stream.write_cut(bytes.len(), Cut::StreamEnd, |offset, memory| {
-                memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
-            })?,
-        };
-        if written > 0 {
-            self.core.mark(id.index);
-        }
-        Ok(written)
+        self.write_by(id, |stream| {
+            stream.tcp.set_more(flags.more);
+            match flags.end_of_record {
+                false => stream.write(bytes),
+                true => stream.write_cut(bytes.len(), Cut::StreamEnd, |offset, memory| {
+                    memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
+                }),
+            }
+        })
     }
 
     /// What the IP headers of a socket's packets say from now on; a listener's connections to come have it

@@ -17,7 +17,7 @@ use fusewire_wire::{ipv4, ipv6, udp};
 
 use super::below::Below;
 use super::config::{Counters, Marking, SocketId};
-use super::table::{Socket, Table};
+use super::table::Table;
 use super::tcp::Stream;
 use crate::trace::Kind;
 use crate::watch::Watch;
@@ -246,26 +246,15 @@ impl Output {
         while self.done < self.planned.len() {
             let mut pieces: Vec<IoSlice<'_>> = std::mem::take(&mut self.pieces);
             let mut ends = [0; SLOTS];
-            let nothing = TxPacket {
-                header: &[],
-                payload: &[],
-                checksum: Checksum::InPlace,
-                segmentation: Segmentation::None,
-            };
             let plans = &self.planned[self.done..];
             // A connection that is gone has nothing to send any more.
             let mut count = 0;
             for (plan, end) in plans.iter().zip(&mut ends) {
                 if let Some(id) = plan.socket {
-                    match table.slots[id.index as usize].socket.as_ref() {
-                        Some(Socket::Stream(stream))
-                            if table.id(id.index) == id && stream.needs(&plan.payload) =>
-                        {
-                            let payload = plan.payload.clone();
-                            stream.send.gather(payload, |piece| pieces.push(IoSlice::new(piece)));
-                        }
-                        _ => break,
-                    }
+                    let stream = table.stream_seen(id.index).filter(|_| table.id(id.index) == id);
+                    let Some(stream) = stream.filter(|s| s.needs(&plan.payload)) else { break };
+                    let payload = plan.payload.clone();
+                    stream.send.gather(payload, |piece| pieces.push(IoSlice::new(piece)));
                 }
                 *end = pieces.len();
                 count += 1;
@@ -274,7 +263,7 @@ impl Output {
                 self.done += 1;
                 continue;
             }
-            let mut packets = [nothing; SLOTS];
+            let mut packets = [TxPacket::default(); SLOTS];
             let headers = &self.headers[self.done..];
             let mut begin = 0;
             for (((packet, plan), header), end) in

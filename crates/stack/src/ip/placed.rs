@@ -17,7 +17,7 @@ use fusewire_wire::tcp::{Flags, Header};
 
 use super::input::Direct;
 use super::stack::{Core, Stack};
-use super::tcp::{Landed, Place};
+use super::tcp::{Place, Segment};
 
 /// Packets that one call takes at most.
 const PACKETS: usize = 64;
@@ -121,9 +121,10 @@ impl Core {
             Segmentation::Tcp { segment_len: each @ 1.., .. } => payload_len.div_ceil(each.into()),
             _ => return false,
         };
-        let landed = Landed {
+        let landed = Segment {
             header: &header,
             head: unverified.then(|| datagram.pseudo_header + Sum::of(head)),
+            payload: &[],
             len: payload_len,
             count: count as u32,
             marked: datagram.traffic_class & 3 == 3,

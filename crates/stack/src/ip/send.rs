@@ -234,11 +234,9 @@ impl Stack {
             Segmentation::None
         };
         let frame = TxPacket { header: &header[..len], payload: &payload, checksum, segmentation };
-        let taken = self.interface.transmit(&[frame])?;
-        core.counters.sent += taken as u64;
-        core.watch.sent(&[frame][..taken], |_| ["", ""]);
+        let taken = self.give(&[frame])?;
         if taken > 0 {
-            core.counters.udp_messages_sent += bytes.len().div_ceil(message_len).max(1) as u64;
+            self.core.counters.udp_messages_sent += bytes.len().div_ceil(message_len).max(1) as u64;
         }
         Ok(taken > 0)
     }
@@ -276,20 +274,14 @@ impl Stack {
             }
             let bytes = &message[range.start - head.len()..range.end - head.len()];
             let payload = [IoSlice::new(bytes)];
-            let frame = TxPacket {
-                header: &out[..header_len],
-                payload: &payload,
-                checksum: Checksum::InPlace,
-                segmentation: Segmentation::None,
-            };
-            if self.interface.transmit(&[frame])? == 0 {
+            let header = &out[..header_len];
+            let packet = TxPacket { header, payload: &payload, ..TxPacket::default() };
+            if self.give(&[packet])? == 0 {
                 return Ok(false);
             }
-            core.counters.sent += 1;
-            core.watch.sent(&[frame], |_| ["", ""]);
             offset += piece.len;
             if !piece.more {
-                core.counters.udp_messages_sent += 1;
+                self.core.counters.udp_messages_sent += 1;
                 return Ok(true);
             }
         }
@@ -348,12 +340,10 @@ impl Stack {
         let pieces = [IoSlice::new(payload)];
         let segmentation = Segmentation::None;
         let frame = TxPacket { header: &header[..len], payload: &pieces, checksum, segmentation };
-        let taken = self.interface.transmit(&[frame]);
-        core.watch.sent(&[frame][..*taken.as_ref().unwrap_or(&0)], |_| ["", ""]);
-        core.message = bytes;
+        let taken = self.give(&[frame]);
+        self.core.message = bytes;
         let taken = taken?;
-        core.counters.sent += taken as u64;
-        core.counters.udp_messages_sent += taken as u64;
+        self.core.counters.udp_messages_sent += taken as u64;
         Ok(Ok(taken > 0))
     }
 
@@ -365,40 +355,31 @@ impl Stack {
         bytes: &[u8],
         message_len: usize,
     ) -> io::Result<usize> {
-        let core = &mut self.core;
         let mut headers = [[0; HEADER_ROOM]; BATCH];
         let mut lens = [(0, Checksum::InPlace); BATCH];
         let mut payloads = [[IoSlice::new(&[])]; BATCH];
-        let nothing = TxPacket {
-            header: &[],
-            payload: &[],
-            checksum: Checksum::InPlace,
-            segmentation: Segmentation::None,
-        };
-        let (mut sent, level) = (0, core.config.level);
+        let (mut sent, level) = (0, self.core.config.level);
         let mut messages = bytes.chunks(message_len);
         loop {
             let mut count = 0;
             for message in messages.by_ref().take(BATCH) {
                 let (sum, out) = (|| fusewire_kernels::sum(level, message), &mut headers[count]);
-                lens[count] = core.output.udp_header(via, packet, message.len(), sum, out);
+                lens[count] = self.core.output.udp_header(via, packet, message.len(), sum, out);
                 payloads[count] = [IoSlice::new(message)];
                 count += 1;
             }
             if count == 0 {
                 return Ok(sent);
             }
-            let mut frames = [nothing; BATCH];
+            let mut frames = [TxPacket::default(); BATCH];
             for (i, frame) in frames[..count].iter_mut().enumerate() {
                 frame.header = &headers[i][..lens[i].0];
                 frame.checksum = lens[i].1;
                 frame.payload = &payloads[i];
             }
-            let taken = self.interface.transmit(&frames[..count])?;
+            let taken = self.give(&frames[..count])?;
             sent += taken;
-            core.counters.sent += taken as u64;
-            core.watch.sent(&frames[..taken], |_| ["", ""]);
-            core.counters.udp_messages_sent += taken as u64;
+            self.core.counters.udp_messages_sent += taken as u64;
             if taken < count {
                 return Ok(sent);
             }

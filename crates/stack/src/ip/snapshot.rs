@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use fusewire_transport::machine::Counters as TcpCounters;
-use fusewire_transport::machine::Info;
+use fusewire_transport::machine::{Info, Listener as _};
 use fusewire_transport::tcp::State;
 
 use super::config::{Counters, SocketId};

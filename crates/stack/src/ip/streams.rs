@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 use fusewire_base::Instant;
-use fusewire_transport::machine::Info;
-use fusewire_transport::tcp::{self, Connection, Listener, State, Tuple};
+use fusewire_transport::machine::{Cut, Info, Listener as _};
+use fusewire_transport::tcp::{self, Connection, Listener, Ports, State, Tuple};
 
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
 use super::stack::{Stack, mss};
-use super::table::{Flow, Protocol, Socket};
+use super::table::{Flow, Protocol, Socket, Table};
 use super::tcp::{ListenerSocket, Place, Stream};
 use crate::trace::Entry;
 
@@ -33,29 +33,11 @@ impl Stack {
     /// As [`Stack::tcp_listen`].
     pub fn tcp_listen_with(
         &mut self,
-        mut local: SocketAddr,
+        local: SocketAddr,
         backlog: usize,
         config: &tcp::Config,
     ) -> Result<SocketId> {
-        self.check_local(local)?;
-        let chosen = local.port() == 0;
-        if chosen {
-            local = self.reserve_any_port(Protocol::Tcp, local.ip(), None, |table, port| {
-                table.bound(Protocol::Tcp, port).is_empty()
-            })?;
-        }
-        let core = &mut self.core;
-        let mut bound = core.table.bound(Protocol::Tcp, local.port()).iter();
-        let taken = bound.any(|index| match &core.table.slots[*index as usize].socket {
-            Some(Socket::Listener(other)) => overlaps(other.local, local),
-            _ => false,
-        });
-        if taken {
-            return Err(Error::InUse(local));
-        }
-        if !chosen {
-            self.reserve_port(Protocol::Tcp, local)?;
-        }
+        let local = self.reserve_bound_port(Protocol::Tcp, local)?;
         let core = &mut self.core;
         let mtu = core.output.offload.mtu;
         let machine = |ipv4: bool| {
@@ -70,10 +52,7 @@ impl Stack {
             marking: Marking::default(),
             waiting: VecDeque::with_capacity(backlog.clamp(1, 4096)),
         };
-        let inserted = core.table.insert(Socket::Listener(Box::new(listener)));
-        let index = inserted.inspect_err(|_| core.free_port(Protocol::Tcp, local.port()))?;
-        core.table.bind(Protocol::Tcp, local.port(), index);
-        Ok(core.table.id(index))
+        core.insert_bound(Protocol::Tcp, Socket::Listener(Box::new(listener)))
     }
 
     /// A connection that waits, and its peer.
@@ -126,7 +105,7 @@ impl Stack {
         let asked = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
         let core = &mut self.core;
         let source = core.source(now, remote.ip(), asked)?;
-        let is_free = |table: &super::table::Table, port: u16| {
+        let is_free = |table: &Table, port: u16| {
             let at = SocketAddr::new(source, port);
             !table.flows.contains_key(&Flow::new(at, remote))
                 && table.bound(Protocol::Tcp, port).is_empty()
@@ -148,7 +127,8 @@ impl Stack {
             config.for_path(mss(core.output.offload.mtu, ipv4), ipv4)
         };
         let port = local.port();
-        let tuple = Tuple { local, remote, local_port: port, remote_port: remote.port() };
+        let flow = Ports { local: port, remote: remote.port() };
+        let tuple = Tuple { local, remote, flow };
         let start = core.isn.start(now, &tuple);
         let tcp = Connection::connect(&config, port, remote.port(), start, now);
         let inserted = core.insert_stream(Stream::new(tuple, tcp, &config, core.config.level));
@@ -162,11 +142,7 @@ impl Stack {
     /// # Errors
     /// What ended the connection; [`Error::Finished`] after [`Stack::tcp_finish`].
     pub fn tcp_write(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize> {
-        let written = self.core.table.stream(id)?.write(bytes)?;
-        if written > 0 {
-            self.core.mark(id.index);
-        }
-        Ok(written)
+        self.write_by(id, |stream| stream.write(bytes))
     }
 
     /// As [`Stack::tcp_write`], without a copy: the connection refers to the bytes where they are until the peer has
@@ -180,11 +156,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::tcp_write`].
     pub fn tcp_write_shared(&mut self, id: SocketId, bytes: &Bytes) -> Result<usize> {
-        let written = self.core.table.stream(id)?.write_shared(bytes)?;
-        if written > 0 {
-            self.core.mark(id.index);
-        }
-        Ok(written)
+        self.write_by(id, |stream| stream.write_shared(bytes))
     }
 
     /// As [`Stack::tcp_write`], of a message of `len` bytes that `fill` writes straight into the
@@ -198,7 +170,16 @@ impl Stack {
         len: usize,
         fill: impl FnMut(usize, &mut [u8]),
     ) -> Result<usize> {
-        let written = self.core.table.stream(id)?.write_with(len, fill)?;
+        self.write_by(id, |stream| stream.write_cut(len, Cut::Stream, fill))
+    }
+
+    /// Writes, and sees to it that what was written leaves.
+    pub(super) fn write_by(
+        &mut self,
+        id: SocketId,
+        write: impl FnOnce(&mut Stream) -> Result<usize>,
+    ) -> Result<usize> {
+        let written = write(self.core.table.stream(id)?)?;
         if written > 0 {
             self.core.mark(id.index);
         }
@@ -365,7 +346,28 @@ impl Stack {
         Ok(&mut self.core.table.stream(id)?.tcp)
     }
 
-    pub(super) fn check_local(&self, local: SocketAddr) -> Result<()> {
+    /// Has the port of a socket that is to be bound; any where `local` has none.
+    pub(super) fn reserve_bound_port(
+        &mut self,
+        protocol: Protocol,
+        local: SocketAddr,
+    ) -> Result<SocketAddr> {
+        self.check_local(local)?;
+        if local.port() == 0 {
+            let is_free = |table: &Table, port: u16| table.bound(protocol, port).is_empty();
+            return self.reserve_any_port(protocol, local.ip(), None, is_free);
+        }
+        let table = &self.core.table;
+        let others = table.bound(protocol, local.port()).iter();
+        let mut others = others.filter_map(|at| table.slots[*at as usize].socket.as_ref());
+        let shares = protocol == Protocol::Udp && local.ip().is_multicast();
+        if !shares && others.any(|other| overlaps(other.local(), local)) {
+            return Err(Error::InUse(local));
+        }
+        self.reserve_port(protocol, local).map(|()| local)
+    }
+
+    fn check_local(&self, local: SocketAddr) -> Result<()> {
         let addr = local.ip();
         if addr.is_unspecified() || addr.is_multicast() || self.core.layer.is_own(addr) {
             return Ok(());
@@ -375,7 +377,7 @@ impl Stack {
 }
 
 /// Two sockets of one port cannot both be bound so.
-pub(super) fn overlaps(a: SocketAddr, b: SocketAddr) -> bool {
+fn overlaps(a: SocketAddr, b: SocketAddr) -> bool {
     let (a, b) = (a.ip(), b.ip());
     a == b
         || a == IpAddr::V6(Ipv6Addr::UNSPECIFIED)

@@ -64,6 +64,17 @@ pub enum Socket {
     Stream(Box<Stream>),
 }
 
+impl Socket {
+    /// What it is bound to.
+    pub fn local(&self) -> SocketAddr {
+        match self {
+            Socket::Udp(udp) => udp.local,
+            Socket::Listener(listener) => listener.local,
+            Socket::Stream(stream) => stream.tuple.local,
+        }
+    }
+}
+
 /// A place for a socket.
 #[derive(Default)]
 pub struct Slot {
@@ -145,48 +156,6 @@ impl Table {
         self.slots[id.index as usize].socket.as_mut().ok_or(Error::NoSocket)
     }
 
-    pub fn udp(&mut self, id: SocketId) -> Result<&mut UdpState> {
-        match self.socket(id)? {
-            Socket::Udp(udp) => Ok(udp),
-            _ => Err(Error::NoSocket),
-        }
-    }
-
-    pub fn stream(&mut self, id: SocketId) -> Result<&mut Stream> {
-        match self.socket(id)? {
-            Socket::Stream(stream) => Ok(stream),
-            _ => Err(Error::NoSocket),
-        }
-    }
-
-    pub fn listener(&mut self, id: SocketId) -> Result<&mut ListenerSocket> {
-        match self.socket(id)? {
-            Socket::Listener(listener) => Ok(listener),
-            _ => Err(Error::NoSocket),
-        }
-    }
-
-    pub fn stream_at(&mut self, index: u32) -> Option<&mut Stream> {
-        match self.slots[index as usize].socket.as_mut() {
-            Some(Socket::Stream(stream)) => Some(stream),
-            _ => None,
-        }
-    }
-
-    pub fn udp_at(&mut self, index: u32) -> Option<&mut UdpState> {
-        match self.slots[index as usize].socket.as_mut() {
-            Some(Socket::Udp(udp)) => Some(udp),
-            _ => None,
-        }
-    }
-
-    pub fn listener_at(&mut self, index: u32) -> Option<&mut ListenerSocket> {
-        match self.slots[index as usize].socket.as_mut() {
-            Some(Socket::Listener(listener)) => Some(listener),
-            _ => None,
-        }
-    }
-
     // ---- ports
 
     /// The sockets that are bound to a port.
@@ -196,15 +165,14 @@ impl Table {
 
     /// A socket is bound to the port, or a connection comes from it.
     pub fn uses(&self, protocol: Protocol, port: u16) -> bool {
-        let connects = |slot: &Slot| match &slot.socket {
-            Some(Socket::Stream(stream)) => {
+        let connects = |index: u32| {
+            self.stream_seen(index).is_some_and(|stream| {
                 let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
                 stream.tuple.local.port() == port && self.flows.contains_key(&flow)
-            }
-            _ => false,
+            })
         };
         !self.bound(protocol, port).is_empty()
-            || (protocol == Protocol::Tcp && self.slots.iter().any(connects))
+            || (protocol == Protocol::Tcp && (0..self.slots.len() as u32).any(connects))
     }
 
     pub fn bind(&mut self, protocol: Protocol, port: u16, index: u32) {
@@ -252,4 +220,38 @@ impl Table {
         }
         Err(Error::NoPort)
     }
+}
+
+/// A socket of one kind: by its name, by its place, and only to be looked at.
+macro_rules! kinds {
+    ($($kind:ident($state:ty): $by_name:ident, $at:ident, $seen:ident;)*) => {$(
+        impl Table {
+            pub fn $by_name(&mut self, id: SocketId) -> Result<&mut $state> {
+                match self.socket(id)? {
+                    Socket::$kind(socket) => Ok(socket),
+                    _ => Err(Error::NoSocket),
+                }
+            }
+
+            pub fn $at(&mut self, index: u32) -> Option<&mut $state> {
+                match self.slots[index as usize].socket.as_mut()? {
+                    Socket::$kind(socket) => Some(socket),
+                    _ => None,
+                }
+            }
+
+            pub fn $seen(&self, index: u32) -> Option<&$state> {
+                match self.slots[index as usize].socket.as_ref()? {
+                    Socket::$kind(socket) => Some(socket),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+kinds! {
+    Udp(UdpState): udp, udp_at, udp_seen;
+    Listener(ListenerSocket): listener, listener_at, listener_seen;
+    Stream(Stream): stream, stream_at, stream_seen;
 }

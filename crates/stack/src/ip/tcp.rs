@@ -49,18 +49,8 @@ pub struct Segment<'a> {
     pub header: &'a Header,
     /// Sum of pseudo-header and header when the checksum is still to be verified.
     pub head: Option<Sum>,
+    /// Empty where the payload lies in the reader's memory already, behind what was filled before.
     pub payload: &'a [u8],
-    /// Segments on the wire.
-    pub count: u32,
-    /// It carried a congestion mark.
-    pub marked: bool,
-}
-
-/// A segment, or several, whose payload lies in the reader's memory behind what was filled before.
-pub struct Landed<'a> {
-    pub header: &'a Header,
-    /// Sum of pseudo-header and header when the checksum is still to be verified.
-    pub head: Option<Sum>,
     /// Bytes of payload.
     pub len: usize,
     /// Segments on the wire.
@@ -222,12 +212,7 @@ impl Stream {
     }
 
     /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
-    /// called once or twice.
-    pub fn write_with(&mut self, len: usize, fill: impl FnMut(usize, &mut [u8])) -> Result<usize> {
-        self.write_cut(len, Cut::Stream, fill)
-    }
-
-    /// The same; with [`Cut::StreamEnd`] what is written next begins a segment of its own.
+    /// called once or twice. With [`Cut::StreamEnd`] what is written next begins a segment of its own.
     pub fn write_cut(
         &mut self,
         len: usize,
@@ -368,11 +353,10 @@ impl Stream {
         s: &Segment<'_>,
         place: Option<&mut Place<'_>>,
     ) -> Kind {
-        let len = s.payload.len() as u32;
-        let initial = self.tcp.handle_initial(now, s.header, len);
+        let initial = self.tcp.handle_initial(now, s.header, s.len as u32);
         let verdict = match &initial {
             Initial::Drop(cause) => {
-                self.trace.segment(Kind::Dropped(*cause), now, s.header, len);
+                self.trace.segment(Kind::Dropped(*cause), now, s.header, s.len as u32);
                 return Kind::Dropped(*cause);
             }
             Initial::Payload(plan) if !plan.duplicate => self.take(s, plan, place),
@@ -381,25 +365,23 @@ impl Stream {
             }
             _ => Verdict::Reject(DropCause::Checksum),
         };
-        let arrived = Arrived { len: s.payload.len(), count: s.count, marked: s.marked };
-        self.conclude(now, s.header, arrived, &initial, verdict)
+        self.conclude(now, s, &initial, verdict)
     }
 
     /// The final step.
     fn conclude(
         &mut self,
         now: Instant,
-        header: &Header,
-        arrived: Arrived,
+        s: &Segment<'_>,
         initial: &Initial,
         verdict: Verdict,
     ) -> Kind {
         let kind = Kind::of(initial, &verdict);
-        self.trace.segment(kind, now, header, arrived.len as u32);
+        self.trace.segment(kind, now, s.header, s.len as u32);
         let rejected = matches!(verdict, Verdict::Reject(_));
-        self.tcp.handle_final(now, header, initial, verdict, arrived.marked);
-        if arrived.count > 1 && !rejected {
-            self.tcp.note_merged(arrived.count - 1);
+        self.tcp.handle_final(now, s.header, initial, verdict, s.marked);
+        if s.count > 1 && !rejected {
+            self.tcp.note_merged(s.count - 1);
         }
         kind
     }
@@ -416,7 +398,7 @@ impl Stream {
 
     /// As [`Stream::handle_segment`] of a payload that lies where it belongs if it is the next: it is verified
     /// there. False, and nothing was done, when it is not the next.
-    pub fn handle_landed(&mut self, now: Instant, s: &Landed<'_>, place: &mut Place<'_>) -> bool {
+    pub fn handle_landed(&mut self, now: Instant, s: &Segment<'_>, place: &mut Place<'_>) -> bool {
         let initial = self.tcp.handle_initial(now, s.header, s.len as u32);
         match &initial {
             Initial::Payload(plan)
@@ -436,8 +418,7 @@ impl Stream {
             bytes.fill(0);
             Verdict::Reject(DropCause::Checksum)
         };
-        let arrived = Arrived { len: s.len, count: s.count, marked: s.marked };
-        self.conclude(now, s.header, arrived, &initial, verdict);
+        self.conclude(now, s, &initial, verdict);
         true
     }
 
@@ -567,11 +548,4 @@ impl Stream {
         }
         !self.over
     }
-}
-
-/// What the final step is told of a segment besides its header.
-struct Arrived {
-    len: usize,
-    count: u32,
-    marked: bool,
 }

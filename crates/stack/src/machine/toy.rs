@@ -2,7 +2,6 @@
 //! Its header is no TCP's in any respect: a key instead of ports, 64-bit numbers, another length, no pseudo-header.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use fusewire_base::Instant;
 use fusewire_transport::isn::Key;
@@ -195,24 +194,6 @@ impl machine::Listener for Listener {
         _: u32,
     ) -> ListenerAction<Settings> {
         ListenerAction::Accept(Box::new(Connection::new(ends.flow, &self.sizes, Stage::Open)))
-    }
-
-    fn poll_reply(&mut self, _: Instant) -> Option<(SocketAddr, Header)> {
-        None
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn taken(&mut self) {}
-
-    fn half_open(&self) -> usize {
-        0
-    }
-
-    fn cookies_given(&self) -> u64 {
-        0
     }
 }
 

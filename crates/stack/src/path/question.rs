@@ -156,32 +156,15 @@ pub(super) mod tests {
         let question = client.question(Kind::New, 99, X);
         let answer = server.answer(99, &question).expect("an honest question");
         assert!(client.verify(Kind::New, 99, X, &answer));
-        // To another question, of another nonce, at another address.
-        for kind in [Kind::Size, Kind::Old] {
-            let mut other = answer;
-            other[0] = kind as u8;
-            assert!(!client.verify(kind, 99, X, &answer) && !client.verify(kind, 99, X, &other));
-        }
+        // Of another nonce, at another address; `path::tests` forges everything else.
         assert!(!client.verify(Kind::New, 98, X, &answer));
         for other in ["127.0.0.1:8", "127.0.0.2:7", "[::1]:7"] {
             assert!(!client.verify(Kind::New, 99, other.parse().unwrap(), &answer));
         }
         // Mapped or not, an address is one.
         assert!(client.verify(Kind::New, 99, "[::ffff:127.0.0.1]:7".parse().unwrap(), &answer));
-        // Changed, cut off, longer, sent back, and of another session.
-        for bit in 0..8 * ANSWER_LEN {
-            let mut other = answer;
-            other[bit / 8] ^= 1 << (bit % 8);
-            assert!(!client.verify(Kind::New, 99, X, &other), "bit {bit}");
-        }
-        for len in 0..ANSWER_LEN {
-            assert!(!client.verify(Kind::New, 99, X, &answer[..len]));
-        }
-        assert!(!client.verify(Kind::New, 99, X, &[&answer[..], &[0]].concat()));
-        assert!(!server.verify(Kind::New, 99, X, &answer));
-        let echoed = [&question[..2], &question[20..]].concat();
-        assert!(!client.verify(Kind::New, 99, X, &echoed));
-        assert!(!pair(2).0.verify(Kind::New, 99, X, &answer));
+        assert!(!client.verify(Kind::New, 99, X, &[&answer[..], &[0]].concat()), "longer");
+        assert!(!server.verify(Kind::New, 99, X, &answer), "its own");
     }
 
     #[test]

@@ -41,14 +41,9 @@ impl Stack {
     /// [`Error::NoRoom`] when `memory` is too short (the ADU is lost); [`Error::Os`].
     pub fn recv_into(&mut self, id: ConnectionId, memory: &mut [u8]) -> Result<Option<usize>> {
         if let Some((_, buffer)) = self.recv_any(id) {
-            let (len, room) = (buffer.len(), memory.len());
-            if let Some(memory) = memory.get_mut(..len) {
-                memory.copy_from_slice(&buffer);
-            }
-            self.recycle(id, buffer);
-            return if len <= room { Ok(Some(len)) } else { Err(Error::NoRoom { len, room }) };
+            return self.copy_out(id, buffer, memory).map(Some);
         }
-        let mut one = One { id, memory, got: None };
+        let mut one = One::any(id, memory);
         loop {
             let worked = self.receive(&mut one)?;
             if worked {
@@ -58,6 +53,19 @@ impl Stack {
                 return Ok(one.got);
             }
         }
+    }
+
+    /// Copies an ADU out, whose buffer comes back; its length.
+    pub(crate) fn copy_out(
+        &mut self,
+        id: ConnectionId,
+        buffer: Vec<u8>,
+        memory: &mut [u8],
+    ) -> Result<usize> {
+        let (len, room) = (buffer.len(), memory.len());
+        let copied = memory.get_mut(..len).map(|memory| memory.copy_from_slice(&buffer));
+        self.recycle(id, buffer);
+        copied.map(|()| len).ok_or(Error::NoRoom { len, room })
     }
 
     /// Works through the batch at hand, or the next; all of it unless `app` has enough before.
@@ -134,11 +142,11 @@ impl Stack {
 
     fn run_timers(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some((remote, header)) =
+        while let Some((ends, header)) =
             self.listening.as_mut().and_then(|l| l.listener.poll_reply(now))
         {
             any = true;
-            self.send_alone(remote, header);
+            self.send_alone(ends.remote, header);
         }
         self.timers.advance(now);
         while let Some(index) = self.timers.pop_expired() {

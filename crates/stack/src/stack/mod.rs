@@ -24,7 +24,7 @@ use fusewire_transport::timer::Wheel;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Memory, Segment};
+use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Segment};
 use crate::drops::{Cause, Drops};
 use crate::generations::Generations;
 use crate::machine::{Ends, Flow, Header, Listener, ListenerAction, Settings, Transport, settings};
@@ -255,8 +255,9 @@ impl Stack {
     ) -> Result<ConnectionId> {
         let now = self.clock.now();
         let settings = handshaking(&self.settings(remote));
-        let body_len_max = self.body_len_max(client.body_len_max);
-        let handshake = Handshake::client(&ClientConfig { body_len_max, ..client.clone() })?;
+        let mut client = client.clone();
+        client.settings.body_len_max = self.body_len_max(client.settings.body_len_max);
+        let handshake = Handshake::client(&client)?;
         let flow = self.free_flow(remote, port);
         let ends = Ends { local: self.device.local_addr(), remote, flow };
         let machine = settings.connect(&ends, &self.key, now);
@@ -272,7 +273,7 @@ impl Stack {
     pub fn listen(&mut self, port: u16, mut server: ServerConfig, secrets: &Secrets) {
         let local = self.device.local_addr();
         let settings = handshaking(&self.settings(local));
-        server.body_len_max = self.body_len_max(server.body_len_max);
+        server.settings.body_len_max = self.body_len_max(server.settings.body_len_max);
         self.listening = Some(Listening {
             listener: settings.listen(self.config.backlog, secrets),
             port,
@@ -353,12 +354,6 @@ impl Stack {
             return Err(Error::Misuse("too many connections"));
         }
         let sizes = self.settings(ends.remote).sizes();
-        let memory = Memory {
-            send_ring_records: sizes.segments,
-            window_bytes: sizes.recv_window as usize,
-            open_window_bytes: sizes.initial_recv_window,
-            ranges: sizes.ranges,
-        };
         let path = Path::new(self.largest_datagram(ends.remote));
         let ring = self.device.region(self.ring_bytes());
         let connection = Box::new(Connection::new(
@@ -367,7 +362,7 @@ impl Stack {
             handshake,
             path,
             ring,
-            &memory,
+            sizes,
             self.config.level,
         ));
         let index = self.generations.take().unwrap_or_else(|| {
@@ -683,12 +678,7 @@ impl Stack {
             connection.silence.filter(|_| !connection.is_closed()).map(|s| s.due()),
             connection.path.poll_timeout(),
         ];
-        match deadlines.into_iter().flatten().min() {
-            Some(at) => {
-                self.timers.schedule(index, at);
-            }
-            None => self.timers.cancel(index),
-        }
+        self.timers.set(index, deadlines.into_iter().flatten().min());
     }
 }
 

@@ -99,71 +99,64 @@ pub enum CongestionPhase {
     Loss,
 }
 
-/// Counters of a connection. They wrap never in practice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+macro_rules! counters {
+    ($(#[doc = $doc:literal] $name:ident: $of:ty,)*) => {
+        /// Counters of a connection. They wrap never in practice.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $(#[doc = $doc] pub $name: $of,)*
+            /// Dropped segments, by cause.
+            pub drops: Drops,
+        }
+
+        impl Counters {
+            /// Counts what another connection has counted too.
+            pub fn add(&mut self, other: &Counters) {
+                $(self.$name = self.$name.saturating_add(other.$name);)*
+                self.drops.merge(&other.drops);
+            }
+        }
+    };
+}
+
+counters! {
     /// Segments given out by `poll_transmit`.
-    pub segments_sent: u64,
+    segments_sent: u64,
     /// Segments that came to `handle_final` and were not rejected.
-    pub segments_received: u64,
+    segments_received: u64,
     /// Payload bytes accepted.
-    pub bytes_received: u64,
+    bytes_received: u64,
     /// Payload bytes acknowledged by the peer.
-    pub bytes_acked: u64,
+    bytes_acked: u64,
     /// Segments sent again.
-    pub retransmissions: u64,
+    retransmissions: u64,
     /// Retransmission timeouts.
-    pub timeouts: u32,
+    timeouts: u32,
     /// Fast recoveries.
-    pub recoveries: u32,
+    recoveries: u32,
     /// Tail loss probes.
-    pub tail_loss_probes: u32,
+    tail_loss_probes: u32,
     /// Recoveries or timeouts that were undone as spurious.
-    pub spurious: u32,
+    spurious: u32,
     /// DSACKs received.
-    pub dsacks: u32,
+    dsacks: u32,
     /// ECN echoes obeyed.
-    pub ecn_echoes: u32,
+    ecn_echoes: u32,
     /// Received segments that carried a congestion mark.
-    pub ecn_marks: u32,
+    ecn_marks: u32,
     /// Challenge ACKs sent.
-    pub challenge_acks: u32,
+    challenge_acks: u32,
     /// Zero-window and keep-alive probes sent.
-    pub probes: u32,
+    probes: u32,
     /// Payload segments accepted out of order.
-    pub out_of_order: u64,
+    out_of_order: u64,
     /// Segments with payload that came and were not rejected.
-    pub data_segments_received: u64,
+    data_segments_received: u64,
     /// Segments with payload that left, retransmissions included.
-    pub data_segments_sent: u64,
-    /// Dropped segments, by cause.
-    pub drops: Drops,
+    data_segments_sent: u64,
 }
 
 impl Counters {
-    /// Counts what another connection has counted too.
-    pub fn add(&mut self, other: &Counters) {
-        let more = |n: &mut u32, m: u32| *n = n.saturating_add(m);
-        self.segments_sent += other.segments_sent;
-        self.segments_received += other.segments_received;
-        self.bytes_received += other.bytes_received;
-        self.bytes_acked += other.bytes_acked;
-        self.retransmissions += other.retransmissions;
-        more(&mut self.timeouts, other.timeouts);
-        more(&mut self.recoveries, other.recoveries);
-        more(&mut self.tail_loss_probes, other.tail_loss_probes);
-        more(&mut self.spurious, other.spurious);
-        more(&mut self.dsacks, other.dsacks);
-        more(&mut self.ecn_echoes, other.ecn_echoes);
-        more(&mut self.ecn_marks, other.ecn_marks);
-        more(&mut self.challenge_acks, other.challenge_acks);
-        more(&mut self.probes, other.probes);
-        self.out_of_order += other.out_of_order;
-        self.data_segments_received += other.data_segments_received;
-        self.data_segments_sent += other.data_segments_sent;
-        self.drops.merge(&other.drops);
-    }
-
     /// Dropped segments for one cause.
     pub fn dropped(&self, cause: DropCause) -> u64 {
         self.drops.of(cause)

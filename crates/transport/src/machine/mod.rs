@@ -22,7 +22,6 @@ mod settings;
 
 use core::fmt::Debug;
 use core::hash::Hash;
-use core::net::SocketAddr;
 
 use fusewire_base::Instant;
 
@@ -38,6 +37,9 @@ use crate::isn::Key;
 
 /// What names a connection of the protocol `P` between two addresses.
 pub type Flow<P> = <<P as Protocol>::Header as Header>::Flow;
+
+/// An answer of a listener's, and whom it is for.
+pub type Answer<P> = (Ends<Flow<P>>, <P as Protocol>::Header);
 
 /// A protocol's settings, from which its connections are made.
 pub trait Protocol: Clone + Debug {
@@ -207,17 +209,25 @@ pub trait Listener: Debug {
         h: &<Self::Protocol as Protocol>::Header,
         payload_len: u32,
     ) -> ListenerAction<Self::Protocol>;
+
+    // ---- for a listener that keeps something of those that are not open -------------------------
+
     /// An answer that is due again, and whom it is for. Call until `None`.
-    fn poll_reply(
-        &mut self,
-        now: Instant,
-    ) -> Option<(SocketAddr, <Self::Protocol as Protocol>::Header)>;
+    fn poll_reply(&mut self, _now: Instant) -> Option<Answer<Self::Protocol>> {
+        None
+    }
     /// When to call `poll_reply` at the latest.
-    fn poll_timeout(&self) -> Option<Instant>;
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
     /// The application took an accepted connection, or it died before.
-    fn taken(&mut self);
+    fn taken(&mut self) {}
     /// Half-open connections.
-    fn half_open(&self) -> usize;
+    fn half_open(&self) -> usize {
+        0
+    }
     /// Answers for which nothing was kept, because too many connections were half open.
-    fn cookies_given(&self) -> u64;
+    fn cookies_given(&self) -> u64 {
+        0
+    }
 }

@@ -25,11 +25,7 @@ pub struct Secrets {
     pub cookie: Key,
 }
 
-impl core::fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Secrets { .. }")
-    }
-}
+fusewire_base::hidden!(Secrets);
 
 /// Both ends of a connection: addresses of the layer below, and what names it between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

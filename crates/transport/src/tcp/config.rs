@@ -1,8 +1,7 @@
-//! What a connection is told when it is made, and the tuple that names it.
+//! What a connection is told when it is made.
 
 use crate::congestion::Algorithm;
 use crate::machine::KeepAlive;
-use core::net::SocketAddr;
 use core::time::Duration;
 
 /// Settings of a connection. `Default` is right for bulk transfer over UDP on an Ethernet path.
@@ -134,20 +133,6 @@ impl Config {
         let default_mss = if ipv4 { 536 } else { 1220 };
         Config { mss, send_mss: mss, default_mss, ..self.clone() }
     }
-}
-
-/// What names a connection: the addresses of the layer below (UDP's where TCP is encapsulated, else with
-/// the TCP ports or zero) and the TCP ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tuple {
-    /// Our address.
-    pub local: SocketAddr,
-    /// The peer's address.
-    pub remote: SocketAddr,
-    /// Our TCP port.
-    pub local_port: u16,
-    /// The peer's TCP port.
-    pub remote_port: u16,
 }
 
 #[cfg(test)]

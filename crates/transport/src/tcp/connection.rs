@@ -72,7 +72,7 @@ pub struct Connection {
 }
 
 /// The send half.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Send {
     /// Initial sequence number (ISS).
     pub iss: Seq,
@@ -133,8 +133,9 @@ pub(super) struct Send {
 }
 
 /// A segment that a timer asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Probe {
+    #[default]
     None,
     /// An old sequence number without payload: keep-alive and zero-window probe.
     Empty,
@@ -145,7 +146,7 @@ pub(super) enum Probe {
 }
 
 /// Timestamps (RFC 7323).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Timestamps {
     pub enabled: bool,
     /// Each connection's clock starts elsewhere, so that it does not tell how long the host is up.
@@ -296,43 +297,22 @@ impl Connection {
             remote_port: ports.1,
             send: Send {
                 iss: start.iss,
-                una: 0,
-                nxt: 0,
                 end: 1,
                 wnd: 1,
                 wnd_max: 1,
-                wl1: 0,
-                wl2: 0,
                 queue,
-                reserved: 0,
                 max_payload,
                 max_payload_peer: max_payload,
-                urgent: 0,
-                shift: 0,
-                fin_queued: false,
-                window_limited: false,
-                timeouts: 0,
-                duplicate_acks: 0,
                 progress_at: now,
                 sent_at: now,
-                probe: Probe::None,
-                ran_dry: false,
-                probes: 0,
-                cork: Cork::default(),
-                burst: 0,
                 burst_end: u64::MAX,
-                duplicate_bytes: 0,
-                in_flight_max: 0,
-                in_flight_round: 0,
-                pushed: 0,
-                path_from: 0,
+                ..Send::default()
             },
             recv: Receive::new(cfg, now),
             ts: Timestamps {
-                enabled: false,
                 offset: start.timestamp_offset,
-                recent: 0,
                 recent_at: now,
+                ..Timestamps::default()
             },
             ecn: Ecn::default(),
             rtt: Estimator::new(&rtt_config),

@@ -3,7 +3,6 @@
 
 use super::connection::Connection;
 use super::state::State;
-use crate::ecn::Codepoint;
 use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -150,7 +149,7 @@ impl Connection {
     /// Payload was accepted that carried a congestion mark.
     fn count_congestion_mark(&mut self) {
         self.counters.ecn_marks += 1;
-        if self.ecn.on_data(Codepoint::Ce, false) {
+        if self.ecn.on_mark() {
             self.events.send_ack = true;
         }
     }
@@ -257,7 +256,7 @@ impl Connection {
             self.note_urgent(h);
         }
         if self.ecn.is_enabled() && payload_len > 0 && h.flags.has(Flags::CWR) {
-            self.ecn.on_data(Codepoint::NotEct, true);
+            self.ecn.on_cwr();
         }
         if let Some(plan) = plan {
             match verdict {

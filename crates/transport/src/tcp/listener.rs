@@ -3,11 +3,12 @@
 //!
 //! A half-open connection costs one flat entry; a [`Connection`] is made when the handshake is complete.
 
-use super::config::{Config, Tuple};
+use super::config::Config;
 use super::connection::{Connection, Offer, user_timeout_field};
 use super::window::window_shift;
+use super::{ListenerAction, Tuple};
 use crate::isn::{Generator, Start};
-use crate::machine::{DropCause, Secrets};
+use crate::machine::{self, DropCause, Secrets};
 use crate::syn_cookie::{self, Client, Cookies};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -22,21 +23,6 @@ const COOKIE_LIFETIME: Duration = Duration::from_secs(128);
 /// A cookie says no smaller MSS.
 const COOKIE_MSS_MIN: u16 = 536;
 const NEVER: Instant = Instant::from_ns(u64::MAX);
-
-/// What a listener does with a segment.
-#[derive(Debug)]
-pub enum ListenerAction {
-    /// Send this SYN-ACK.
-    SynAck(Header),
-    /// The handshake is complete. Hand the same segment to the connection
-    /// ([`Connection::handle_initial`] and so on): it may carry payload. The application's accept queue
-    /// holds one more; see [`Listener::taken`].
-    Accept(Box<Connection>),
-    /// Send this RST.
-    Reset(Header),
-    /// Nothing to do; it was counted.
-    Drop(DropCause),
-}
 
 #[derive(Clone, Copy, Debug)]
 struct HalfOpen {
@@ -64,7 +50,7 @@ pub struct Listener {
     waiting: usize,
     /// No SYN-ACK is due before this.
     due: Instant,
-    /// Where [`Listener::poll_transmit`] goes on, and when the entries before that are due.
+    /// Where [`poll_reply`](machine::Listener::poll_reply) goes on, and when the entries before that are due.
     cursor: usize,
     due_before_cursor: Instant,
     cookies_until: Instant,
@@ -101,32 +87,6 @@ impl Listener {
         self.cfg = cfg.clone();
     }
 
-    /// A segment came that belongs to no connection. Its checksum was verified.
-    pub fn handle_segment(
-        &mut self,
-        now: Instant,
-        tuple: &Tuple,
-        h: &Header,
-        payload_len: u32,
-    ) -> ListenerAction {
-        let slot = self.find(tuple);
-        if h.flags.has(Flags::RST) {
-            if let Some(slot) = slot
-                && self.table[slot].is_some_and(|e| h.seq == e.offer.irs + 1)
-            {
-                self.remove(slot);
-            }
-            return self.dropped(DropCause::Closed);
-        }
-        if h.flags.has(Flags::ACK) {
-            return self.handle_ack(now, tuple, h, payload_len, slot);
-        }
-        if !h.flags.has(Flags::SYN) {
-            return self.dropped(DropCause::NoAck);
-        }
-        self.handle_syn(now, tuple, h, slot)
-    }
-
     fn handle_syn(
         &mut self,
         now: Instant,
@@ -136,7 +96,7 @@ impl Listener {
     ) -> ListenerAction {
         if let Some(entry) = slot.and_then(|slot| self.table[slot]).filter(|e| e.offer.irs == h.seq)
         {
-            return ListenerAction::SynAck(self.syn_ack(now, &entry, None));
+            return ListenerAction::Reply(self.syn_ack(now, &entry, None));
         }
         if self.waiting >= self.backlog {
             return self.dropped(DropCause::Backlog);
@@ -159,13 +119,13 @@ impl Listener {
             if slot < self.cursor {
                 self.due_before_cursor = self.due_before_cursor.min(entry.due);
             }
-            return ListenerAction::SynAck(self.syn_ack(now, &entry, None));
+            return ListenerAction::Reply(self.syn_ack(now, &entry, None));
         }
         let kept = self.cookie_offer(&offer);
         entry.iss = self.cookies.issue(now, Client { flow: tuple, isn: h.seq }, &kept);
         self.cookies_until = now + COOKIE_LIFETIME;
         self.cookies_issued += 1;
-        ListenerAction::SynAck(self.syn_ack(now, &entry, Some(&kept)))
+        ListenerAction::Reply(self.syn_ack(now, &entry, Some(&kept)))
     }
 
     fn handle_ack(
@@ -177,13 +137,13 @@ impl Listener {
         slot: Option<usize>,
     ) -> ListenerAction {
         let reset = |listener: &mut Self| match reset_for(h, payload_len) {
-            Some(reset) => ListenerAction::Reset(reset),
+            Some(reset) => ListenerAction::Reply(reset),
             None => listener.dropped(DropCause::Closed),
         };
         if h.flags.has(Flags::SYN) {
             return reset(self);
         }
-        let ports = (tuple.local_port, tuple.remote_port);
+        let ports = (tuple.flow.local, tuple.flow.remote);
         if let Some(slot) = slot
             && let Some(entry) = self.table[slot]
         {
@@ -273,8 +233,8 @@ impl Listener {
         };
         let value = cookie.map_or(clock, |kept| Cookies::timestamp(clock, kept));
         Header {
-            src_port: entry.tuple.local_port,
-            dst_port: entry.tuple.remote_port,
+            src_port: entry.tuple.flow.local,
+            dst_port: entry.tuple.flow.remote,
             seq: entry.iss,
             ack: offer.irs + 1,
             flags: if ecn { Flags::SYN | Flags::ACK | Flags::ECE } else { Flags::SYN | Flags::ACK },
@@ -292,51 +252,6 @@ impl Listener {
             },
             ..Header::default()
         }
-    }
-
-    /// A SYN-ACK that is due again, and whom it is for. Call until `None`.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<(Tuple, Header)> {
-        if now < self.due {
-            return None;
-        }
-        // One turn over the table for all that are due, however many.
-        while self.cursor < self.table.len() {
-            let slot = self.cursor;
-            self.cursor += 1;
-            let Some(mut entry) = self.table[slot] else { continue };
-            let due = entry.due <= now;
-            if due && entry.transmissions >= self.cfg.syn_transmissions {
-                self.remove(slot);
-                continue;
-            }
-            if due {
-                entry.due = now + SYN_ACK_TIMEOUT * (1 << entry.transmissions.min(6));
-                entry.transmissions += 1;
-                self.table[slot] = Some(entry);
-            }
-            self.due_before_cursor = self.due_before_cursor.min(entry.due);
-            if due {
-                return Some((entry.tuple, self.syn_ack(now, &entry, None)));
-            }
-        }
-        self.cursor = 0;
-        self.due = core::mem::replace(&mut self.due_before_cursor, NEVER);
-        None
-    }
-
-    /// When to call `poll_transmit` at the latest.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        Some(self.due).filter(|at| *at != NEVER)
-    }
-
-    /// The application took an accepted connection, or it died before: the accept queue has room again.
-    pub fn taken(&mut self) {
-        self.waiting = self.waiting.saturating_sub(1);
-    }
-
-    /// Half-open connections.
-    pub fn half_open(&self) -> usize {
-        self.half_open
     }
 
     /// Cookies given out, and handshakes completed with one.
@@ -381,6 +296,80 @@ impl Listener {
         if self.table[slot].take().is_some() {
             self.half_open -= 1;
         }
+    }
+}
+
+impl machine::Listener for Listener {
+    type Protocol = Config;
+
+    fn handle_stray(
+        &mut self,
+        now: Instant,
+        tuple: &Tuple,
+        h: &Header,
+        payload_len: u32,
+    ) -> ListenerAction {
+        let slot = self.find(tuple);
+        if h.flags.has(Flags::RST) {
+            if let Some(slot) = slot
+                && self.table[slot].is_some_and(|e| h.seq == e.offer.irs + 1)
+            {
+                self.remove(slot);
+            }
+            return self.dropped(DropCause::Closed);
+        }
+        if h.flags.has(Flags::ACK) {
+            return self.handle_ack(now, tuple, h, payload_len, slot);
+        }
+        if !h.flags.has(Flags::SYN) {
+            return self.dropped(DropCause::NoAck);
+        }
+        self.handle_syn(now, tuple, h, slot)
+    }
+
+    fn poll_reply(&mut self, now: Instant) -> Option<(Tuple, Header)> {
+        if now < self.due {
+            return None;
+        }
+        // One turn over the table for all that are due, however many.
+        while self.cursor < self.table.len() {
+            let slot = self.cursor;
+            self.cursor += 1;
+            let Some(mut entry) = self.table[slot] else { continue };
+            let due = entry.due <= now;
+            if due && entry.transmissions >= self.cfg.syn_transmissions {
+                self.remove(slot);
+                continue;
+            }
+            if due {
+                entry.due = now + SYN_ACK_TIMEOUT * (1 << entry.transmissions.min(6));
+                entry.transmissions += 1;
+                self.table[slot] = Some(entry);
+            }
+            self.due_before_cursor = self.due_before_cursor.min(entry.due);
+            if due {
+                return Some((entry.tuple, self.syn_ack(now, &entry, None)));
+            }
+        }
+        self.cursor = 0;
+        self.due = core::mem::replace(&mut self.due_before_cursor, NEVER);
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.due).filter(|at| *at != NEVER)
+    }
+
+    fn taken(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    fn half_open(&self) -> usize {
+        self.half_open
+    }
+
+    fn cookies_given(&self) -> u64 {
+        self.cookies_issued
     }
 }
 

@@ -7,13 +7,12 @@
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN, MIN_HEADER_LEN, TIMESTAMP_HEADER_LEN};
 
-use super::{Config, Connection, Listener, ListenerAction, State, Tuple, reset_for};
+use super::{Config, Connection, Listener, State, reset_for};
 use crate::isn::{Generator, Key};
 use crate::machine::{
     self, Again, Counters, Cut, Ends, Event, Info, Initial, KeepAlive, Note, Probe, Reservation,
     Says, Secrets, Sizes, Stage, Transmit, Verdict,
 };
-use core::net::SocketAddr;
 
 /// The ports of a connection, as one of its ends sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,9 +28,16 @@ fn mss(tpdu_len: usize) -> u16 {
     u16::try_from(tpdu_len.saturating_sub(MIN_HEADER_LEN)).unwrap_or(u16::MAX)
 }
 
-fn tuple(ends: &Ends<Ports>) -> Tuple {
-    let Ends { local, remote, flow } = *ends;
-    Tuple { local, remote, local_port: flow.local, remote_port: flow.remote }
+/// Methods of a trait that are the type's own.
+macro_rules! own {
+    ($type:ident:
+        $(fn $name:ident($this:ident: $of:ty $(, $argument:ident: $is:ty)*) $(-> $gives:ty)?;)*
+    ) => {$(
+        #[inline]
+        fn $name($this: $of, $($argument: $is),*) $(-> $gives)? {
+            $type::$name($this, $($argument),*)
+        }
+    )*};
 }
 
 impl machine::Protocol for Config {
@@ -83,7 +89,7 @@ impl machine::Protocol for Config {
     }
 
     fn connect(&self, ends: &Ends<Ports>, key: &Key, now: Instant) -> Connection {
-        let start = Generator::new(key).start(now, &tuple(ends));
+        let start = Generator::new(key).start(now, ends);
         Connection::connect(self, ends.flow.local, ends.flow.remote, start, now)
     }
 
@@ -107,14 +113,9 @@ impl machine::Header for Header {
         usize::from(self.header_len)
     }
 
-    #[inline]
-    fn emit_len(&self) -> usize {
-        Header::emit_len(self)
-    }
-
-    #[inline]
-    fn emit(&self, out: &mut [u8]) -> usize {
-        Header::emit(self, out)
+    own! { Header:
+        fn emit_len(self: &Header) -> usize;
+        fn emit(self: &Header, out: &mut [u8]) -> usize;
     }
 
     #[inline]
@@ -164,121 +165,38 @@ impl machine::Header for Header {
 impl machine::Connection for Connection {
     type Header = Header;
 
-    #[inline]
-    fn handle_initial(&mut self, now: Instant, h: &Header, payload_len: u32) -> Initial {
-        Connection::handle_initial(self, now, h, payload_len)
-    }
-
-    #[inline]
-    fn handle_final(
-        &mut self,
-        now: Instant,
-        h: &Header,
-        initial: &Initial,
-        verdict: Verdict,
-        marked: bool,
-    ) {
-        Connection::handle_final(self, now, h, initial, verdict, marked);
-    }
-
-    fn could_be_the_peers(&self, now: Instant, h: &Header, payload_len: u32) -> bool {
-        Connection::could_be_the_peers(self, now, h, payload_len)
-    }
-
-    #[inline]
-    fn send_room(&self) -> u32 {
-        Connection::send_room(self)
-    }
-
-    #[inline]
-    fn send_buffer(&self) -> u32 {
-        Connection::send_buffer(self)
-    }
-
-    #[inline]
-    fn max_payload(&self) -> u32 {
-        Connection::max_payload(self)
-    }
-
-    #[inline]
-    fn reserve(&mut self, len: u32) -> Option<Reservation> {
-        Connection::reserve(self, len)
-    }
-
-    #[inline]
-    fn commit(&mut self, reservation: Reservation, cut: Cut) {
-        Connection::commit(self, reservation, cut);
-    }
-
-    fn finish(&mut self) {
-        Connection::finish(self);
-    }
-
-    fn abort(&mut self) {
-        Connection::abort(self);
-    }
-
-    #[inline]
-    fn consumed(&mut self, upto: u64) {
-        Connection::consumed(self, upto);
-    }
-
-    fn widen_window(&mut self, bytes: u32) {
-        Connection::widen_window(self, bytes);
-    }
-
-    #[inline]
-    fn wants_ack(&self) -> bool {
-        Connection::wants_ack(self)
-    }
-
-    #[inline]
-    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<Header>> {
-        Connection::poll_transmit(self, now)
-    }
-
-    fn again(&self) -> Again {
-        Connection::again(self)
-    }
-
-    #[inline]
-    fn poll_event(&mut self) -> Option<Event> {
-        Connection::poll_event(self)
-    }
-
-    #[inline]
-    fn poll_timeout(&self) -> Option<Instant> {
-        Connection::poll_timeout(self)
-    }
-
-    #[inline]
-    fn handle_timeout(&mut self, now: Instant) {
-        Connection::handle_timeout(self, now);
+    own! { Connection:
+        fn handle_initial(self: &mut Connection, now: Instant, h: &Header, len: u32) -> Initial;
+        fn handle_final(
+            self: &mut Connection, now: Instant, h: &Header, initial: &Initial, verdict: Verdict, marked: bool
+        );
+        fn could_be_the_peers(self: &Connection, now: Instant, h: &Header, len: u32) -> bool;
+        fn send_room(self: &Connection) -> u32;
+        fn send_buffer(self: &Connection) -> u32;
+        fn max_payload(self: &Connection) -> u32;
+        fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
+        fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
+        fn finish(self: &mut Connection);
+        fn abort(self: &mut Connection);
+        fn consumed(self: &mut Connection, upto: u64);
+        fn widen_window(self: &mut Connection, bytes: u32);
+        fn wants_ack(self: &Connection) -> bool;
+        fn poll_transmit(self: &mut Connection, now: Instant) -> Option<Transmit<Header>>;
+        fn again(self: &Connection) -> Again;
+        fn poll_event(self: &mut Connection) -> Option<Event>;
+        fn poll_timeout(self: &Connection) -> Option<Instant>;
+        fn handle_timeout(self: &mut Connection, now: Instant);
+        fn path_changed(self: &mut Connection);
+        fn resend_all(self: &mut Connection, now: Instant);
+        fn keep_alive(self: &Connection) -> Option<KeepAlive>;
+        fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
+        fn heard_at(self: &Connection) -> Instant;
+        fn info(self: &Connection) -> Info;
+        fn counters(self: &Connection) -> &Counters;
     }
 
     fn set_tpdu_len(&mut self, bytes: usize) {
         self.set_send_mss(mss(bytes));
-    }
-
-    fn path_changed(&mut self) {
-        Connection::path_changed(self);
-    }
-
-    fn resend_all(&mut self, now: Instant) {
-        Connection::resend_all(self, now);
-    }
-
-    fn keep_alive(&self) -> Option<KeepAlive> {
-        Connection::keep_alive(self)
-    }
-
-    fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
-        Connection::set_keep_alive(self, now, keep_alive);
-    }
-
-    #[inline]
-    fn heard_at(&self) -> Instant {
-        Connection::heard_at(self)
     }
 
     #[inline]
@@ -293,54 +211,6 @@ impl machine::Connection for Connection {
 
     fn state_name(&self) -> &'static str {
         self.state.name()
-    }
-
-    fn info(&self) -> Info {
-        Connection::info(self)
-    }
-
-    fn counters(&self) -> &Counters {
-        Connection::counters(self)
-    }
-}
-
-impl machine::Listener for Listener {
-    type Protocol = Config;
-
-    fn handle_stray(
-        &mut self,
-        now: Instant,
-        ends: &Ends<Ports>,
-        h: &Header,
-        payload_len: u32,
-    ) -> machine::ListenerAction<Config> {
-        match self.handle_segment(now, &tuple(ends), h, payload_len) {
-            ListenerAction::SynAck(reply) | ListenerAction::Reset(reply) => {
-                machine::ListenerAction::Reply(reply)
-            }
-            ListenerAction::Accept(connection) => machine::ListenerAction::Accept(connection),
-            ListenerAction::Drop(cause) => machine::ListenerAction::Drop(cause),
-        }
-    }
-
-    fn poll_reply(&mut self, now: Instant) -> Option<(SocketAddr, Header)> {
-        self.poll_transmit(now).map(|(tuple, header)| (tuple.remote, header))
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        Listener::poll_timeout(self)
-    }
-
-    fn taken(&mut self) {
-        Listener::taken(self);
-    }
-
-    fn half_open(&self) -> usize {
-        Listener::half_open(self)
-    }
-
-    fn cookies_given(&self) -> u64 {
-        self.cookies().0
     }
 }
 

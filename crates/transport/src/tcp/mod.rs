@@ -37,11 +37,18 @@ mod timers;
 mod train;
 mod window;
 
-pub use config::{Config, Tuple};
+pub use config::Config;
 pub use connection::{Connection, MIN_PAYLOAD};
-pub use listener::{Listener, ListenerAction, reset_for};
+pub use listener::{Listener, reset_for};
 pub use machine::Ports;
 pub use state::State;
+
+/// What names a connection: the addresses of the layer below (UDP's where TCP is encapsulated, else with
+/// the TCP ports or zero) and the TCP ports.
+pub type Tuple = crate::machine::Ends<Ports>;
+
+/// What a listener does with a segment.
+pub type ListenerAction = crate::machine::ListenerAction<Config>;
 
 /// A segment to put on the wire.
 pub type Transmit = crate::machine::Transmit<fusewire_wire::tcp::Header>;

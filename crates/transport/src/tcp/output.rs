@@ -538,13 +538,7 @@ impl Connection {
             self.counters.data_segments_sent += 1;
         }
         if s.has(flag::SYN) {
-            return Transmit {
-                header: self.syn_header(now),
-                payload: None,
-                retransmission,
-                kind: TransmitKind::Syn,
-                ecn_capable: false,
-            };
+            return Transmit { retransmission, ..alone(self.syn_header(now), TransmitKind::Syn) };
         }
         let mut flags = Flags::ACK;
         // The end of a burst is pushed when what leaves before it is a part of it.
@@ -604,13 +598,7 @@ impl Connection {
             let irs = self.recv.irs;
             self.recv.ranges.report(&mut header.options, |position| irs + position as u32);
         }
-        Transmit {
-            header,
-            payload: None,
-            retransmission: false,
-            kind: TransmitKind::Ack,
-            ecn_capable: false,
-        }
+        alone(header, TransmitKind::Ack)
     }
 
     /// An old sequence number without payload: the peer must answer (RFC 9293, section 3.8.4).
@@ -619,13 +607,7 @@ impl Connection {
         self.counters.probes += 1;
         let mut header = self.header(now, self.send.una, Flags::ACK);
         header.seq = Seq(header.seq.0.wrapping_sub(1));
-        Transmit {
-            header,
-            payload: None,
-            retransmission: false,
-            kind: TransmitKind::Probe,
-            ecn_capable: false,
-        }
+        alone(header, TransmitKind::Probe)
     }
 
     fn reset(&mut self, now: Instant, seq: Seq, ack: Option<Seq>) -> Transmit {
@@ -641,13 +623,7 @@ impl Connection {
         if self.ts.enabled {
             header.options.timestamps = Some((self.ts_value(now), self.ts.recent));
         }
-        Transmit {
-            header,
-            payload: None,
-            retransmission: false,
-            kind: TransmitKind::Reset,
-            ecn_capable: false,
-        }
+        alone(header, TransmitKind::Reset)
     }
 
     /// SYN, or SYN-ACK after the peer's SYN.
@@ -684,4 +660,9 @@ impl Connection {
             ..Header::default()
         }
     }
+}
+
+/// A segment without payload.
+fn alone(header: Header, kind: TransmitKind) -> Transmit {
+    Transmit { header, payload: None, retransmission: false, kind, ecn_capable: false }
 }

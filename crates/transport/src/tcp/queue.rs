@@ -65,7 +65,7 @@ impl Segment {
 }
 
 /// The ring and its sums.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SendQueue {
     ring: VecDeque<Segment>,
     capacity: usize,
@@ -85,20 +85,8 @@ pub(super) struct SendQueue {
 
 impl SendQueue {
     pub fn new(capacity: usize) -> Self {
-        let capacity = capacity.max(4);
-        SendQueue {
-            // It grows to what the connection needs: most connections of a server wait.
-            ring: VecDeque::new(),
-            capacity,
-            sent: 0,
-            in_flight: 0,
-            sacked: 0,
-            lost: 0,
-            retransmitted: 0,
-            first_lost: 0,
-            seen: [(0, 0); 4],
-            packets: None,
-        }
+        // The ring grows to what the connection needs: most connections of a server wait.
+        SendQueue { capacity: capacity.max(4), ..SendQueue::default() }
     }
 
     /// From now on the congestion controller keeps something of each segment that is sent, or does not; what
@@ -566,7 +554,7 @@ impl SendQueue {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = SendQueue { capacity: self.capacity, ..SendQueue::new(0) };
+        *self = SendQueue { capacity: self.capacity, ..SendQueue::default() };
     }
 
     /// First position and end of what is queued.

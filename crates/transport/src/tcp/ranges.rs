@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const RECENT: usize = 12;
 
 /// Ranges above `rcv_nxt`, in order, disjoint and not touching.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     list: VecDeque<(u64, u64)>,
     capacity: usize,
@@ -24,14 +24,7 @@ pub(super) struct Ranges {
 
 impl Ranges {
     pub fn new(capacity: usize) -> Self {
-        Ranges {
-            list: VecDeque::new(),
-            capacity: capacity.max(1),
-            recent: [0; RECENT],
-            recent_len: 0,
-            unreported: 0,
-            dsack: None,
-        }
+        Ranges { capacity: capacity.max(1), ..Ranges::default() }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -12,7 +12,7 @@ use fusewire_base::{Instant, Seq};
 const WINDOW_MAX: u32 = 1 << 30;
 
 /// The receive half of a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Receive {
     /// Initial receive sequence number (IRS).
     pub irs: Seq,
@@ -70,27 +70,16 @@ impl Receive {
         let window_max =
             if cfg.window_scaling { window_max } else { window_max.min(u32::from(u16::MAX)) };
         Receive {
-            irs: Seq(0),
-            nxt: 0,
-            adv: 0,
-            consumed: 0,
             window: cfg.initial_recv_window.clamp(1, window_max),
             window_max,
-            last_ack: 0,
             ranges: Ranges::new(cfg.max_ranges),
             fin: u64::MAX,
-            urgent: 0,
-            unacked: 0,
-            duplicate_acks: 0,
             shift: window_shift(cfg),
             scaling: cfg.window_scaling,
-            sack: false,
-            segment_len_max: 0,
             quick_acks: cfg.quick_acks,
             heard_at: now,
             data_at: now,
-            round_end: 0,
-            round_consumed: 0,
+            ..Receive::default()
         }
     }
 

@@ -5,8 +5,10 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Random, for_each_seed};
 use fusewire_transport::isn::Start;
-use fusewire_transport::machine::{Cut, DropCause, Initial, KeepAlive, Secrets, Verdict};
-use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, State, Tuple};
+use fusewire_transport::machine::{
+    Cut, DropCause, Initial, KeepAlive, Listener as _, Secrets, Verdict,
+};
+use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Ports, State, Tuple};
 use fusewire_wire::tcp::{Flags, Header};
 
 /// A connection that has been spoken to by nobody honest.
@@ -228,8 +230,7 @@ fn any_header_on_a_listener() {
             let tuple = Tuple {
                 local: ([10, 0, 0, 1], 4433).into(),
                 remote: ([10, 0, 0, 2], random.below(8) as u16).into(),
-                local_port: 7,
-                remote_port: random.below(4) as u16,
+                flow: Ports { local: 7, remote: random.below(4) as u16 },
             };
             let start = Start { iss: Seq(0), timestamp_offset: 0 };
             let conn = Connection::connect(&config, 1, 2, start, now);
@@ -243,16 +244,18 @@ fn any_header_on_a_listener() {
                     Flags::SYN | Flags::ECE | Flags::CWR,
                 ]);
             }
-            match listener.handle_segment(now, &tuple, &header, random.below(1000) as u32) {
-                ListenerAction::SynAck(syn_ack) => edge = Some((syn_ack.ack, syn_ack.seq + 1)),
+            match listener.handle_stray(now, &tuple, &header, random.below(1000) as u32) {
+                ListenerAction::Reply(syn_ack) if syn_ack.flags.has(Flags::SYN) => {
+                    edge = Some((syn_ack.ack, syn_ack.seq + 1))
+                }
                 ListenerAction::Accept(conn) => {
                     let subject = Subject { conn: *conn, now, committed: 0, rcv_nxt: 0, edge };
                     run(subject, random);
                     listener.taken();
                 }
-                ListenerAction::Reset(_) | ListenerAction::Drop(_) => {}
+                ListenerAction::Reply(_) | ListenerAction::Drop(_) => {}
             }
-            while listener.poll_transmit(now).is_some() {}
+            while listener.poll_reply(now).is_some() {}
             assert!(listener.half_open() <= backlog);
             now += random.duration_below(Duration::from_secs(3));
         }

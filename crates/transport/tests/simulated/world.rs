@@ -5,9 +5,9 @@ use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_testkit::{Content, Impairments, Link, Random};
 use fusewire_transport::isn::Start;
-use fusewire_transport::machine::Secrets;
-use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Tuple};
-use fusewire_wire::tcp::Header;
+use fusewire_transport::machine::{Listener as _, Secrets};
+use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Ports, Tuple};
+use fusewire_wire::tcp::{Flags, Header};
 
 use crate::frame::{Frame, Payload};
 use crate::side::{App, Setup, Side};
@@ -99,8 +99,7 @@ impl World {
             tuple: Tuple {
                 local: ([10, 0, 0, 1], 4433).into(),
                 remote: ([10, 0, 0, 2], 5544).into(),
-                local_port: SERVER_PORT,
-                remote_port: CLIENT_PORT,
+                flow: Ports { local: SERVER_PORT, remote: CLIENT_PORT },
             },
             syn: None,
             syn_ack: None,
@@ -185,7 +184,7 @@ impl World {
             side.collect();
             side.check();
         }
-        while let Some((tuple, header)) = self.listener.poll_transmit(now) {
+        while let Some((tuple, header)) = self.listener.poll_reply(now) {
             if tuple == self.tuple {
                 self.answer(&header);
             }
@@ -216,13 +215,13 @@ impl World {
         }
         let Some(header) = frame.header().filter(|_| frame.verifies()) else { return };
         let len = frame.payload_len();
-        match self.listener.handle_segment(self.now, &self.tuple, &header, len) {
-            ListenerAction::SynAck(syn_ack) => {
-                self.syn = Some(header);
-                self.syn_ack = Some(syn_ack);
-                self.answer(&syn_ack);
+        match self.listener.handle_stray(self.now, &self.tuple, &header, len) {
+            ListenerAction::Reply(reply) => {
+                if reply.flags.has(Flags::SYN) {
+                    (self.syn, self.syn_ack) = (Some(header), Some(reply));
+                }
+                self.answer(&reply);
             }
-            ListenerAction::Reset(reset) => self.answer(&reset),
             ListenerAction::Accept(conn) => {
                 let server = self.accept(*conn, &header);
                 self.server.insert(server).receive(frame, self.now);

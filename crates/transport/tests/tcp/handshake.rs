@@ -3,7 +3,7 @@
 use crate::pair::{End, ISS_A, ISS_B, Packet, Pair, start};
 use core::time::Duration;
 use fusewire_base::Seq;
-use fusewire_transport::machine::{Event, ResetCause, TransmitKind};
+use fusewire_transport::machine::{Event, Listener as _, ResetCause, TransmitKind};
 use fusewire_transport::tcp::{Config, Connection, ListenerAction, State};
 use fusewire_wire::tcp::{Flags, Header};
 
@@ -142,8 +142,8 @@ fn a_lost_syn_or_syn_ack_or_ack_is_survived() {
                     b.take(now, &p);
                     continue;
                 }
-                match l.handle_segment(now, &tuple, &p.header, p.len()) {
-                    ListenerAction::SynAck(h) => {
+                match l.handle_stray(now, &tuple, &p.header, p.len()) {
+                    ListenerAction::Reply(h) if h.flags.has(Flags::SYN) => {
                         sent += 1;
                         if sent - 1 != lost {
                             pair.a.take(now, &plain(h));
@@ -157,7 +157,7 @@ fn a_lost_syn_or_syn_ack_or_ack_is_survived() {
                     other => panic!("{other:?}"),
                 }
             }
-            while let Some((_, h)) = l.poll_transmit(now) {
+            while let Some((_, h)) = l.poll_reply(now) {
                 pair.a.take(now, &plain(h));
             }
             pair.sleep(Duration::from_millis(400));
@@ -181,15 +181,15 @@ fn after_a_timeout_of_the_handshake_data_begins_with_three_seconds() {
             pair.a.tcp.handle_timeout(pair.now);
             syn = pair.a.output(pair.now).remove(0);
         }
-        let action = l.handle_segment(pair.now, &tuple, &syn.header, 0);
-        let ListenerAction::SynAck(mut syn_ack) = action else { panic!("{action:?}") };
+        let action = l.handle_stray(pair.now, &tuple, &syn.header, 0);
+        let ListenerAction::Reply(mut syn_ack) = action else { panic!("{action:?}") };
         if syn_ack_is_lost {
             pair.now = l.poll_timeout().expect("the SYN-ACK's");
-            syn_ack = l.poll_transmit(pair.now).expect("a second").1;
+            syn_ack = l.poll_reply(pair.now).expect("a second").1;
         }
         pair.a.take(pair.now, &plain(syn_ack));
         let ack = pair.a.output(pair.now).remove(0);
-        let action = l.handle_segment(pair.now, &tuple, &ack.header, 0);
+        let action = l.handle_stray(pair.now, &tuple, &ack.header, 0);
         let ListenerAction::Accept(accepted) = action else { panic!("{action:?}") };
         let mut b = End::new(*accepted);
         b.take(pair.now, &ack);

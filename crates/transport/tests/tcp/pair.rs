@@ -156,12 +156,13 @@ impl Pair {
     /// After a handshake through a listener.
     pub fn open(cfg_a: &Config, cfg_b: &Config) -> Pair {
         use crate::listener::{accept, listener, tuple};
+        use fusewire_transport::machine::Listener as _;
         let mut pair = Pair::closed(cfg_a, cfg_b);
         let mut listening = listener(cfg_b, 8);
         let syn = pair.a.output(pair.now).remove(0);
         pair.wait();
-        let reply = listening.handle_segment(pair.now, &tuple(1), &syn.header, 0);
-        let fusewire_transport::tcp::ListenerAction::SynAck(syn_ack) = reply else {
+        let reply = listening.handle_stray(pair.now, &tuple(1), &syn.header, 0);
+        let fusewire_transport::tcp::ListenerAction::Reply(syn_ack) = reply else {
             panic!("{reply:?}")
         };
         let syn_ack = Packet::from(Transmit {

@@ -1,6 +1,5 @@
 //! The TCP handle for tasks.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -17,6 +16,7 @@ use super::{Host, Interest};
 ///
 /// `Send` and `Sync`: one task may read while another writes; [`AsyncTcpStream::into_split`] makes two halves that are owned
 /// apart.
+#[derive(Debug)]
 pub struct AsyncTcpStream {
     stream: TcpStream,
 }
@@ -45,7 +45,7 @@ impl AsyncTcpStream {
         how: &Connect,
     ) -> io::Result<AsyncTcpStream> {
         let stream = TcpStream::begin(host, remote, how)?;
-        host.wait((stream.id(), Interest::Write), |inner| stream.connected(inner)).await?;
+        stream.wait(Interest::Write, |inner| stream.connected(inner)).await?;
         Ok(stream.into_async())
     }
 
@@ -64,7 +64,7 @@ impl AsyncTcpStream {
     pub fn poll_read(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
-        stream.host().poll_on(context, (stream.id(), Interest::Read), attempt)
+        stream.poll(context, Interest::Read, attempt)
     }
 
     /// Writes when there is room. One task at a time may poll so: the last one is woken.
@@ -74,7 +74,7 @@ impl AsyncTcpStream {
         }
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_write(inner, bytes);
-        stream.host().poll_on(context, (stream.id(), Interest::Write), attempt)
+        stream.poll(context, Interest::Write, attempt)
     }
 
     /// As [`AsyncTcpStream::send_shared`] when there is room: takes as many bytes as there is room for from the front of
@@ -89,7 +89,7 @@ impl AsyncTcpStream {
         }
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_write_shared(inner, bytes);
-        stream.host().poll_on(context, (stream.id(), Interest::Write), attempt)
+        stream.poll(context, Interest::Write, attempt)
     }
 
     /// Reads what is there, once there is something. 0 is the end of the stream. Dropped before its end, it has taken
@@ -100,7 +100,7 @@ impl AsyncTcpStream {
     pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_read(inner, out, false);
-        stream.host().wait((stream.id(), Interest::Read), attempt).await
+        stream.wait(Interest::Read, attempt).await
     }
 
     /// Writes what there is room for, once there is some; returns how much. Dropped before its end, it has written
@@ -114,7 +114,7 @@ impl AsyncTcpStream {
         }
         let stream = &self.stream;
         let attempt = |inner: &mut _| stream.attempt_write(inner, bytes);
-        stream.host().wait((stream.id(), Interest::Write), attempt).await
+        stream.wait(Interest::Write, attempt).await
     }
 
     /// As [`TcpStream::send_shared`]. When it is dropped before its end, a part may have been taken.
@@ -135,12 +135,6 @@ impl AsyncTcpStream {
     /// The socket is gone.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.stream.shutdown(how)
-    }
-}
-
-impl fmt::Debug for AsyncTcpStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AsyncTcpStream").field(&self.stream.id()).finish()
     }
 }
 

@@ -4,6 +4,7 @@
 mod async_tcp;
 mod halves;
 mod inner;
+mod socket;
 mod tcp;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -22,6 +23,7 @@ use fusewire_view::Observed;
 
 pub use async_tcp::AsyncTcpStream;
 pub use halves::{NotOne, ReadHalf, WriteHalf};
+pub use socket::Socket;
 pub use tcp::{Accept, AcceptAsync, Connect, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 

@@ -1,9 +1,7 @@
 //! TCP handles.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,31 +14,21 @@ use fusewire_transport::tcp::{Config as TcpConfig, State};
 use super::async_tcp::AsyncTcpStream;
 use super::halves::{ReadHalf, WriteHalf, split};
 use super::inner::{Attempt, Inner};
+use super::socket::{Socket, Timeouts};
 use super::{Host, Interest};
-use crate::ip::config::{Error, Marking, SocketId};
+use crate::ip::config::{Error, SocketId};
 use crate::ip::stack::Stack;
 use crate::trace::Entry;
 
 /// A port that takes connections.
-pub struct TcpListener {
-    host: Host,
-    id: SocketId,
-}
+#[derive(Debug)]
+pub struct TcpListener(pub(super) Socket);
 
 /// A connection, for threads that wait: it reads and writes by [`Read`] and [`Write`], and through a reference too, so
 /// that one thread may read while another writes. [`TcpStream::into_split`] makes two halves of it that are owned apart,
 /// [`TcpStream::into_async`] one for tasks. Dropping it closes it.
-pub struct TcpStream {
-    host: Host,
-    id: SocketId,
-    timeouts: Mutex<Timeouts>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Timeouts {
-    read: Option<Duration>,
-    write: Option<Duration>,
-}
+#[derive(Debug)]
+pub struct TcpStream(pub(super) Socket);
 
 /// What [`TcpListener::accept`] gives.
 pub type Accept = (TcpStream, SocketAddr);
@@ -64,33 +52,12 @@ impl TcpListener {
     /// # Errors
     /// As [`Stack::tcp_listen`].
     pub fn bind(host: &Host, local: SocketAddr, backlog: usize) -> io::Result<TcpListener> {
-        let id = host.with(|stack, _| stack.tcp_listen(local, backlog))??;
-        Ok(TcpListener { host: host.clone(), id })
-    }
-
-    /// The address that it is bound to.
-    ///
-    /// # Errors
-    /// The interface is gone.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.look(|stack| stack.local_addr(self.id))?)
-    }
-
-    /// The name of the socket, for the stack's own calls.
-    pub fn id(&self) -> SocketId {
-        self.id
-    }
-
-    /// What the IP headers of its answers say, and those of connections to come.
-    ///
-    /// # Errors
-    /// The socket is gone.
-    pub fn set_marking(&self, marking: Marking) -> io::Result<()> {
-        Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
+        let id = host.with(|stack: &mut Stack, _| stack.tcp_listen(local, backlog))??;
+        Ok(TcpListener(Socket::new(host, id)))
     }
 
     fn attempt(&self, inner: &mut Inner) -> Attempt<(SocketId, SocketAddr)> {
-        Ok(inner.stack.tcp_accept(self.id)?)
+        Ok(inner.stack.tcp_accept(self.id())?)
     }
 
     /// Waits for the next connection.
@@ -106,16 +73,14 @@ impl TcpListener {
     /// # Errors
     /// `TimedOut`; the interface is gone.
     pub fn accept_timeout(&self, timeout: Option<Duration>) -> io::Result<Accept> {
-        let on = (self.id, Interest::Read);
-        let (id, remote) = self.host.block_on(on, timeout, |inner| self.attempt(inner))?;
-        Ok((TcpStream::of(&self.host, id), remote))
+        let (id, remote) = self.block(Interest::Read, timeout, |inner| self.attempt(inner))?;
+        Ok((TcpStream::of(self.host(), id), remote))
     }
 
     /// The next connection, when there is one. One task at a time may poll so: the last one is woken.
     pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<AcceptAsync>> {
-        let on = (self.id, Interest::Read);
-        let polled = self.host.poll_on(context, on, |inner| self.attempt(inner));
-        polled.map_ok(|(id, remote)| (TcpStream::of(&self.host, id).into_async(), remote))
+        let polled = self.poll(context, Interest::Read, |inner| self.attempt(inner));
+        polled.map_ok(|(id, remote)| (TcpStream::of(self.host(), id).into_async(), remote))
     }
 
     /// The next connection. Any number of tasks may wait; dropped before its end, it has taken none.
@@ -123,22 +88,14 @@ impl TcpListener {
     /// # Errors
     /// The interface is gone.
     pub async fn accept_async(&self) -> io::Result<AcceptAsync> {
-        let on = (self.id, Interest::Read);
-        let (id, remote) = self.host.wait(on, |inner| self.attempt(inner)).await?;
-        Ok((TcpStream::of(&self.host, id).into_async(), remote))
-    }
-}
-
-impl Drop for TcpListener {
-    fn drop(&mut self) {
-        // A stack whose interface is gone has nobody to tell.
-        let _ = self.host.with(|stack, now| stack.close(now, self.id));
+        let (id, remote) = self.wait(Interest::Read, |inner| self.attempt(inner)).await?;
+        Ok((TcpStream::of(self.host(), id).into_async(), remote))
     }
 }
 
 impl TcpStream {
     fn of(host: &Host, id: SocketId) -> TcpStream {
-        TcpStream { host: host.clone(), id, timeouts: Mutex::default() }
+        TcpStream(Socket::new(host, id))
     }
 
     /// Connects, and waits until that is done.
@@ -163,8 +120,7 @@ impl TcpStream {
     /// As [`TcpStream::connect`], and `TimedOut`.
     pub fn connect_with(host: &Host, remote: SocketAddr, how: &Connect) -> io::Result<TcpStream> {
         let stream = TcpStream::begin(host, remote, how)?;
-        let on = (stream.id, Interest::Write);
-        host.block_on(on, how.timeout, |inner| stream.connected(inner))?;
+        stream.block(Interest::Write, how.timeout, |inner| stream.connected(inner))?;
         Ok(stream)
     }
 
@@ -180,42 +136,19 @@ impl TcpStream {
     }
 
     pub(super) fn connected(&self, inner: &mut Inner) -> Attempt<()> {
-        match inner.stack.tcp_state(self.id)? {
+        match inner.stack.tcp_state(self.id())? {
             State::SynSent | State::SynReceived => Ok(None),
             State::Closed => {
-                let error = inner.stack.take_error(self.id)?;
+                let error = inner.stack.take_error(self.id())?;
                 Err(error.unwrap_or(Error::NotConnected).into())
             }
             _ => Ok(Some(())),
         }
     }
 
-    fn timeouts(&self) -> Timeouts {
-        *self.timeouts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// How long `read` and `write` wait; `None`: for as long as it takes.
     pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) {
-        let mut timeouts = self.timeouts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *timeouts = Timeouts { read, write };
-    }
-
-    /// The host that it is of.
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// The name of the socket, for the stack's own calls.
-    pub fn id(&self) -> SocketId {
-        self.id
-    }
-
-    /// Our address.
-    ///
-    /// # Errors
-    /// The socket is gone.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.look(|stack| stack.local_addr(self.id))?)
+        self.0.set_timeouts(Timeouts { read, write });
     }
 
     /// The peer's address.
@@ -223,7 +156,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.look(|stack| stack.tcp_tuple(self.id))?.remote)
+        Ok(self.look(|stack, id| stack.tcp_tuple(id))?.remote)
     }
 
     /// Estimates and counters, in the manner of `TCP_INFO`.
@@ -231,7 +164,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn info(&self) -> io::Result<Info> {
-        Ok(self.host.look(|stack| stack.tcp_info(self.id))?)
+        self.look(|stack, id| stack.tcp_info(id))
     }
 
     /// What the connection did last, oldest first.
@@ -239,7 +172,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn trace(&self) -> io::Result<Vec<Entry>> {
-        Ok(self.host.look(|stack| stack.tcp_trace(self.id))?)
+        self.look(|stack, id| stack.tcp_trace(id))
     }
 
     /// Turns Nagle's algorithm off, or on again.
@@ -247,9 +180,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.host
-            .with(|stack, _| stack.tcp_machine(self.id).map(|tcp| tcp.set_nagle(!nodelay)))??;
-        Ok(())
+        self.with(|stack, _, id| stack.tcp_machine(id).map(|tcp| tcp.set_nagle(!nodelay)))
     }
 
     /// Probes on an idle connection (RFC 9293, section 3.8.4), or none.
@@ -257,10 +188,9 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn set_keep_alive(&self, keep_alive: Option<KeepAlive>) -> io::Result<()> {
-        let set = |stack: &mut Stack, now| {
-            stack.tcp_machine(self.id).map(|tcp| tcp.set_keep_alive(now, keep_alive))
-        };
-        Ok(self.host.with(set)??)
+        self.with(|stack, now, id| {
+            stack.tcp_machine(id).map(|tcp| tcp.set_keep_alive(now, keep_alive))
+        })
     }
 
     /// How long what was sent may stay unacknowledged (RFC 5482).
@@ -268,18 +198,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        let set = |stack: &mut Stack, _| {
-            stack.tcp_machine(self.id).map(|tcp| tcp.set_user_timeout(timeout))
-        };
-        Ok(self.host.with(set)??)
-    }
-
-    /// What the IP headers of its packets say from now on: differentiated services, hops.
-    ///
-    /// # Errors
-    /// The socket is gone.
-    pub fn set_marking(&self, marking: Marking) -> io::Result<()> {
-        Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
+        self.with(|stack, _, id| stack.tcp_machine(id).map(|tcp| tcp.set_user_timeout(timeout)))
     }
 
     pub(super) fn attempt_read(
@@ -289,9 +208,9 @@ impl TcpStream {
         receives: bool,
     ) -> Attempt<usize> {
         if receives {
-            return Ok(inner.stack.tcp_read_into(inner.now(), self.id, out)??);
+            return Ok(inner.stack.tcp_read_into(inner.now(), self.id(), out)??);
         }
-        Ok(inner.stack.tcp_read(self.id, out)?)
+        Ok(inner.stack.tcp_read(self.id(), out)?)
     }
 
     /// Reads what is there, waiting for something to be there. 0 is the end of the stream.
@@ -301,10 +220,8 @@ impl TcpStream {
     /// when the interface is gone; `TimedOut` also when nothing came within the stream's timeout, and the connection is
     /// still there.
     pub fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
-        let timeout = self.timeouts().read;
         // When we wait, bytes go straight from the interface to `out`.
-        let attempt = |inner: &mut _, receives| self.attempt_read(inner, out, receives);
-        self.host.receive_on(self.id, timeout, attempt)
+        self.receive(|inner, receives| self.attempt_read(inner, out, receives))
     }
 
     /// Writes what there is room for, waiting for room.
@@ -315,8 +232,7 @@ impl TcpStream {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let on = (self.id, Interest::Write);
-        self.host.block_on(on, self.timeouts().write, |inner| self.attempt_write(inner, bytes))
+        self.block(Interest::Write, self.timeouts().write, |inner| self.attempt_write(inner, bytes))
     }
 
     /// Writes all of `bytes` without a copy: frames are gathered from where they are, and the connection refers to
@@ -327,11 +243,10 @@ impl TcpStream {
     /// # Errors
     /// The errors of [`TcpStream::recv`]. A part may have been taken then.
     pub fn send_shared(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
-        let (on, timeout, mut bytes) =
-            ((self.id, Interest::Write), self.timeouts().write, bytes.into());
+        let (timeout, mut bytes) = (self.timeouts().write, bytes.into());
         while !bytes.is_empty() {
             let attempt = |inner: &mut _| self.attempt_write_shared(inner, &mut bytes);
-            self.host.block_on(on, timeout, attempt)?;
+            self.block(Interest::Write, timeout, attempt)?;
         }
         Ok(())
     }
@@ -341,33 +256,33 @@ impl TcpStream {
         inner: &mut Inner,
         bytes: &mut Bytes,
     ) -> Attempt<usize> {
-        let written = inner.stack.tcp_write_shared(self.id, bytes)?;
+        let written = inner.stack.tcp_write_shared(self.id(), bytes)?;
         bytes.advance(written);
         Ok((written > 0).then_some(written))
     }
 
     pub(super) fn attempt_write(&self, inner: &mut Inner, bytes: &[u8]) -> Attempt<usize> {
-        let written = inner.stack.tcp_write(self.id, bytes)?;
+        let written = inner.stack.tcp_write(self.id(), bytes)?;
         Ok((written > 0).then_some(written))
     }
 
-    /// Writes a whole message through `pipeline`, which runs once over it on its way into the
+    /// Writes a whole message through `pipeline`, which runs once over it on its interest into the
     /// retransmission memory: a byte swap, a cipher. The message is in `units` of bytes that no call splits.
     ///
     /// # Errors
     /// The errors of [`TcpStream::recv`].
     pub fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
-        let (on, timeout) = ((self.id, Interest::Write), self.timeouts().write);
+        let timeout = self.timeouts().write;
         // Pieces keep to whole blocks, so that each is as it would be in the whole.
         let unit = 64;
         let mut done = 0;
         while done < message.len() {
-            done += self.host.block_on(on, timeout, |inner| {
+            done += self.block(Interest::Write, timeout, |inner| {
                 let left = &message[done..];
                 let (stack, level) = (&mut inner.stack, inner.config.stack.level);
-                let (_, room) = stack.tcp_room(self.id)?;
+                let (_, room) = stack.tcp_room(self.id())?;
                 let len = if room >= left.len() { left.len() } else { room - room % unit };
-                let written = stack.tcp_write_with(self.id, len, |at, memory| {
+                let written = stack.tcp_write_with(self.id(), len, |at, memory| {
                     let src = &left[at..at + memory.len()];
                     level.run(Integrated { stage: pipeline, src, dst: memory });
                 })?;
@@ -383,7 +298,7 @@ impl TcpStream {
     /// The socket is gone.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         if how != Shutdown::Read {
-            self.host.with(|stack, _| stack.tcp_finish(self.id))??;
+            self.with(|stack, _, id| stack.tcp_finish(id))?;
         }
         Ok(())
     }
@@ -393,27 +308,7 @@ impl TcpStream {
     /// # Errors
     /// The socket is gone.
     pub fn abort(&self) -> io::Result<()> {
-        self.host.with(|stack, now| stack.abort(now, self.id))??;
-        Ok(())
-    }
-}
-
-impl Drop for TcpStream {
-    fn drop(&mut self) {
-        // A stack whose interface is gone has nobody to tell.
-        let _ = self.host.with(|stack, now| stack.close(now, self.id));
-    }
-}
-
-impl fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TcpListener").field(&self.id).finish()
-    }
-}
-
-impl fmt::Debug for TcpStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TcpStream").field(&self.id).finish()
+        self.with(|stack, now, id| stack.abort(now, id))
     }
 }
 

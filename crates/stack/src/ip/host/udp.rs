@@ -1,10 +1,8 @@
 //! The UDP handle.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,17 +10,14 @@ use fusewire_kernels::stage::AnyStage;
 use fusewire_net::MembershipChange;
 
 use super::inner::{Attempt, Inner};
+use super::socket::{Socket, Timeouts};
 use super::{Host, Interest};
-use crate::ip::config::{Marking, SocketId};
 use crate::ip::stack::Stack;
 use crate::ip::udp::{Messages, Received, Taker, Through, Viewer};
 
 /// A socket for messages. Dropping it closes it.
-pub struct UdpSocket {
-    host: Host,
-    id: SocketId,
-    timeout: Mutex<Option<Duration>>,
-}
+#[derive(Debug)]
+pub struct UdpSocket(pub(super) Socket);
 
 impl UdpSocket {
     /// A socket at `local`.
@@ -30,21 +25,8 @@ impl UdpSocket {
     /// # Errors
     /// As [`Stack::udp_bind`].
     pub fn bind(host: &Host, local: SocketAddr) -> io::Result<UdpSocket> {
-        let id = host.with(|stack, _| stack.udp_bind(local))??;
-        Ok(UdpSocket { host: host.clone(), id, timeout: Mutex::default() })
-    }
-
-    /// The name of the socket, for the stack's own calls.
-    pub fn id(&self) -> SocketId {
-        self.id
-    }
-
-    /// The address that it is bound to.
-    ///
-    /// # Errors
-    /// The socket is gone.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.host.look(|stack: &mut Stack| stack.local_addr(self.id))?)
+        let id = host.with(|stack: &mut Stack, _| stack.udp_bind(local))??;
+        Ok(UdpSocket(Socket::new(host, id)))
     }
 
     /// Takes messages from `remote` alone from now on, and sends to it what names nobody.
@@ -52,7 +34,7 @@ impl UdpSocket {
     /// # Errors
     /// The socket is gone.
     pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
-        Ok(self.host.look(|stack| stack.udp_connect(self.id, Some(remote)))?)
+        self.look(|stack, id| stack.udp_connect(id, Some(remote)))
     }
 
     /// Changes from whom it takes what is sent to `group`.
@@ -60,25 +42,12 @@ impl UdpSocket {
     /// # Errors
     /// As [`Stack::udp_change_membership`].
     pub fn change_membership(&self, group: IpAddr, change: MembershipChange) -> io::Result<()> {
-        self.host.with(|stack, now| stack.udp_change_membership(now, self.id, group, change))??;
-        Ok(())
-    }
-
-    /// What the IP headers of its packets say from now on: differentiated services, ECN, hops.
-    ///
-    /// # Errors
-    /// The socket is gone.
-    pub fn set_marking(&self, marking: Marking) -> io::Result<()> {
-        Ok(self.host.with(|stack, _| stack.set_marking(self.id, marking))??)
+        self.with(|stack, now, id| stack.udp_change_membership(now, id, group, change))
     }
 
     /// How long receiving waits; `None`: for as long as it takes.
     pub fn set_timeout(&self, timeout: Option<Duration>) {
-        *self.timeout.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = timeout;
-    }
-
-    fn timeout(&self) -> Option<Duration> {
-        *self.timeout.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.set_timeouts(Timeouts { read: timeout, write: None });
     }
 
     // ---- sending
@@ -90,14 +59,14 @@ impl UdpSocket {
         to: Option<SocketAddr>,
     ) -> Attempt<usize> {
         let now = inner.now();
-        Ok(inner.stack.udp_send(now, self.id, bytes, to)??.then_some(bytes.len()))
+        Ok(inner.stack.udp_send(now, self.id(), bytes, to)??.then_some(bytes.len()))
     }
 
     fn send_to_or(&self, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
-        self.host.block_on((self.id, Interest::Write), None, |inner| {
+        self.block(Interest::Write, None, |inner| {
             let now = inner.now();
             if let Some(most) = inner.config.udp_gather
-                && inner.stack.udp_gather(now, self.id, bytes, to, most)??
+                && inner.stack.udp_gather(now, self.id(), bytes, to, most)??
             {
                 return Ok(Some(bytes.len()));
             }
@@ -136,9 +105,9 @@ impl UdpSocket {
         let (mut at, mut sent) = (0, 0);
         loop {
             let left = &bytes[at..];
-            let count = self.host.block_on((self.id, Interest::Write), None, |inner| {
+            let count = self.block(Interest::Write, None, |inner| {
                 let now = inner.now();
-                let count = inner.stack.udp_send_batch(now, self.id, left, message_len, to)??;
+                let count = inner.stack.udp_send_batch(now, self.id(), left, message_len, to)??;
                 Ok((count > 0).then_some(count))
             })?;
             sent += count;
@@ -159,9 +128,9 @@ impl UdpSocket {
         message: &[u8],
         to: Option<SocketAddr>,
     ) -> io::Result<()> {
-        self.host.block_on((self.id, Interest::Write), None, |inner| {
+        self.block(Interest::Write, None, |inner| {
             let now = inner.now();
-            let sent = inner.stack.udp_send_with(now, self.id, pipeline, message, to)??;
+            let sent = inner.stack.udp_send_with(now, self.id(), pipeline, message, to)??;
             Ok(sent.then_some(()))
         })
     }
@@ -173,8 +142,8 @@ impl UdpSocket {
     /// # Errors
     /// What ICMP said, once; `TimedOut`.
     pub fn recv_from(&self, out: &mut [u8]) -> io::Result<Received> {
-        let on = (self.id, Interest::Read);
-        self.host.block_on(on, self.timeout(), |inner| Ok(inner.stack.udp_recv(self.id, out)?))
+        let attempt = |inner: &mut Inner| Ok(inner.stack.udp_recv(self.id(), out)?);
+        self.block(Interest::Read, self.timeouts().read, attempt)
     }
 
     /// Shows every message that is there to `view`, a super-frame at a time, where they lie; waits until
@@ -184,9 +153,7 @@ impl UdpSocket {
     /// What ICMP said, once; `TimedOut`.
     pub fn recv_batch(&self, view: impl FnMut(Messages<'_>)) -> io::Result<usize> {
         let mut viewer = Viewer(view);
-        self.host.receive_on(self.id, self.timeout(), |inner, receives| {
-            self.attempt_take(inner, receives, &mut viewer)
-        })
+        self.receive(|inner, receives| self.attempt_take(inner, receives, &mut viewer))
     }
 
     /// Gives `taker` what is there, and the interface's when it `receives`; how many messages.
@@ -197,13 +164,13 @@ impl UdpSocket {
         taker: &mut dyn Taker,
     ) -> Attempt<usize> {
         let count = match receives {
-            true => inner.stack.udp_take(inner.now(), self.id, taker)??,
-            false => inner.stack.udp_take_queue(self.id, taker)?,
+            true => inner.stack.udp_take(inner.now(), self.id(), taker)??,
+            false => inner.stack.udp_take_queue(self.id(), taker)?,
         };
         Ok((count > 0).then_some(count))
     }
 
-    /// Runs `pipeline` over every message that is there, on its way into `memory`; see
+    /// Runs `pipeline` over every message that is there, on its interest into `memory`; see
     /// [`Stack::udp_recv_with`]. Waits until there are some; returns the bytes used.
     ///
     /// # Errors
@@ -215,9 +182,7 @@ impl UdpSocket {
         told: impl FnMut(SocketAddr, Range<usize>),
     ) -> io::Result<usize> {
         let mut through = Through { pipeline, memory, filled: 0, told };
-        self.host.receive_on(self.id, self.timeout(), |inner, receives| {
-            self.attempt_take(inner, receives, &mut through)
-        })?;
+        self.receive(|inner, receives| self.attempt_take(inner, receives, &mut through))?;
         Ok(through.filled)
     }
 
@@ -227,8 +192,7 @@ impl UdpSocket {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<Received>> {
-        let on = (self.id, Interest::Read);
-        self.host.poll_on(context, on, |inner| Ok(inner.stack.udp_recv(self.id, out)?))
+        self.poll(context, Interest::Read, |inner| Ok(inner.stack.udp_recv(self.id(), out)?))
     }
 
     /// The next message. Any number of tasks may wait; dropped before its end, it has taken nothing.
@@ -236,8 +200,7 @@ impl UdpSocket {
     /// # Errors
     /// What ICMP said, once.
     pub async fn recv_from_async(&self, out: &mut [u8]) -> io::Result<Received> {
-        let on = (self.id, Interest::Read);
-        self.host.wait(on, |inner| Ok(inner.stack.udp_recv(self.id, out)?)).await
+        self.wait(Interest::Read, |inner| Ok(inner.stack.udp_recv(self.id(), out)?)).await
     }
 
     /// Sends one message.
@@ -245,20 +208,6 @@ impl UdpSocket {
     /// # Errors
     /// As [`Stack::udp_send`].
     pub async fn send_to_async(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
-        let on = (self.id, Interest::Write);
-        self.host.wait(on, |inner| self.attempt_send(inner, bytes, Some(to))).await
-    }
-}
-
-impl fmt::Debug for UdpSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("UdpSocket").field(&self.id).finish()
-    }
-}
-
-impl Drop for UdpSocket {
-    fn drop(&mut self) {
-        // A stack whose interface is gone has nobody to tell.
-        let _ = self.host.with(|stack, now| stack.close(now, self.id));
+        self.wait(Interest::Write, |inner| self.attempt_send(inner, bytes, Some(to))).await
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::Waker;
-use fusewire_device::interface::{Capabilities, Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_device::interface::{Capabilities, Interface, Link, TxPacket};
 use fusewire_net::{Config as NetConfig, Layer};
 use fusewire_transport::isn::Generator;
 use fusewire_transport::machine::Secrets;
@@ -205,11 +205,8 @@ impl Stack {
 
     /// Connections that are neither over nor in TIME-WAIT.
     pub fn unfinished(&self) -> usize {
-        let slots = self.core.table.slots.iter();
-        let streams = slots.filter_map(|slot| match &slot.socket {
-            Some(Socket::Stream(stream)) => Some(stream),
-            _ => None,
-        });
+        let table = &self.core.table;
+        let streams = (0..table.slots.len() as u32).filter_map(|index| table.stream_seen(index));
         streams.filter(|s| !s.over && s.tcp.state() != State::TimeWait).count()
     }
 
@@ -274,6 +271,14 @@ impl Stack {
         Ok(self.core.counters.sent != before)
     }
 
+    /// Gives packets to the interface; how many it took.
+    pub(super) fn give(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        let taken = self.interface.transmit(packets)?;
+        self.core.counters.sent += taken as u64;
+        self.core.watch.sent(&packets[..taken], |_| ["", ""]);
+        Ok(taken)
+    }
+
     /// Sends the IP layer's own frames: questions for neighbours, answers, errors.
     fn transmit_layer(&mut self, now: Instant) -> io::Result<()> {
         let core = &mut self.core;
@@ -288,12 +293,8 @@ impl Stack {
                 };
                 core.frame_len = len;
             }
-            let packet = TxPacket {
-                header: &core.frame[..core.frame_len],
-                payload: &[],
-                checksum: Checksum::InPlace,
-                segmentation: Segmentation::None,
-            };
+            let header = &core.frame[..core.frame_len];
+            let packet = TxPacket { header, ..TxPacket::default() };
             if self.interface.transmit(&[packet])? == 0 {
                 return Ok(());
             }
@@ -511,11 +512,7 @@ impl Stack {
     /// # Errors
     /// [`Error::NoSocket`].
     pub fn local_addr(&mut self, id: SocketId) -> Result<SocketAddr> {
-        Ok(match self.core.table.socket(id)? {
-            Socket::Udp(udp) => udp.local,
-            Socket::Listener(listener) => listener.local,
-            Socket::Stream(stream) => stream.tuple.local,
-        })
+        Ok(self.core.table.socket(id)?.local())
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use fusewire_base::Instant;
 use fusewire_net::NoPath;
+use fusewire_transport::machine::Listener as _;
 use fusewire_transport::tcp::State;
 
 use super::{CONFIRM, Core, RESOLVE_RETRY, mss};
@@ -120,13 +121,13 @@ impl Core {
                 stream.settle_backlog(now);
             }
             self.settle(index);
-            self.after(now, index);
+            self.after(index);
         }
         all
     }
 
     /// A connection has done what there was to do: when to look at it again, or that it is gone.
-    pub(super) fn after(&mut self, now: Instant, index: u32) {
+    pub(super) fn after(&mut self, index: u32) {
         let id = self.table.id(index);
         let Some(stream) = self.table.stream_at(index) else { return };
         let state = stream.tcp.state();
@@ -146,19 +147,20 @@ impl Core {
             stream.recv.release();
             self.time_wait.push_back(id);
         }
-        match due {
-            Some(at) => {
-                self.timers.schedule(index, at);
-            }
-            None => self.timers.cancel(index),
-        }
-        let _ = now;
+        self.timers.set(index, due);
         while self.time_wait.len() > self.config.max_time_wait {
-            let Some(oldest) = self.time_wait.pop_front() else { break };
-            if self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait) {
-                self.forget_flow(oldest.index);
-            }
+            self.forget_oldest();
         }
+    }
+
+    /// Forgets the connection that came into TIME-WAIT first; false when there is none.
+    fn forget_oldest(&mut self) -> bool {
+        let Some(oldest) = self.time_wait.pop_front() else { return false };
+        // Some of the list are gone already.
+        if self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait) {
+            self.forget_flow(oldest.index);
+        }
+        true
     }
 
     /// A connection's addresses are free again; so is its place, when the application has closed.
@@ -208,17 +210,25 @@ impl Core {
     pub(in crate::ip) fn insert_stream(&mut self, mut stream: Stream) -> Result<u32> {
         stream.sums = (!self.output.offload.checksum).then(Sums::default);
         let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
-        while !self.table.has_room()
-            && let Some(oldest) = self.time_wait.pop_front()
-        {
-            // Some of the list are gone already.
-            if self.table.stream(oldest).is_ok_and(|stream| stream.in_time_wait) {
-                self.forget_flow(oldest.index);
-            }
-        }
+        while !self.table.has_room() && self.forget_oldest() {}
         let index = self.table.insert(Socket::Stream(Box::new(stream)))?;
         self.table.flows.insert(flow, index);
         Ok(index)
+    }
+
+    /// A socket whose port we have.
+    ///
+    /// # Errors
+    /// [`Error::TooManySockets`].
+    pub(in crate::ip) fn insert_bound(
+        &mut self,
+        protocol: Protocol,
+        socket: Socket,
+    ) -> Result<SocketId> {
+        let port = socket.local().port();
+        let index = self.table.insert(socket).inspect_err(|_| self.free_port(protocol, port))?;
+        self.table.bind(protocol, port, index);
+        Ok(self.table.id(index))
     }
 
     pub(super) fn close_stream(&mut self, now: Instant, id: SocketId) -> Result<()> {
@@ -238,12 +248,7 @@ impl Core {
     pub(in crate::ip) fn schedule_listener(&mut self, index: u32) {
         let Some(listener) = self.table.listener_at(index) else { return };
         let due = listener.machines.iter().flatten().filter_map(|m| m.poll_timeout()).min();
-        match due {
-            Some(at) => {
-                self.timers.schedule(index, at);
-            }
-            None => self.timers.cancel(index),
-        }
+        self.timers.set(index, due);
     }
 
     pub(super) fn run_timers(&mut self, now: Instant) -> bool {
@@ -324,7 +329,7 @@ impl Core {
                 .table
                 .listener_at(index)
                 .and_then(|listener| listener.machines[family].as_mut())
-                .and_then(|machine| machine.poll_transmit(now))
+                .and_then(|machine| machine.poll_reply(now))
             {
                 self.reply(now, &tuple, &header, marking);
             }
