@@ -8,12 +8,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use fusewire_base::Instant;
 
-use crate::{Capabilities, Device, Ecn, Event, RxBatch, TxFrame, Waker};
+use crate::{Device, Ecn, RxBatch, TxFrame};
 
 /// What a link does to frames. Probabilities lie in `0.0..=1.0` and are drawn frame by frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -326,13 +325,7 @@ impl<D: Device> Impair<D> {
 }
 
 impl<D: Device> Device for Impair<D> {
-    fn caps(&self) -> &Capabilities {
-        self.inner.caps()
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
+    crate::forward!(self => self.inner; caps local_addr waker as_fd drops poll_event);
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
         if self.outgoing.is_transparent() {
@@ -377,22 +370,6 @@ impl<D: Device> Device for Impair<D> {
         let now = (self.clock)();
         self.pump_out(now)?;
         Ok(ready || sooner.is_some())
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-
-    fn drops(&self) -> Vec<(&'static str, u64)> {
-        self.inner.drops()
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll_event()
     }
 }
 

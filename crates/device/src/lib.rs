@@ -11,6 +11,7 @@
 mod batch;
 pub mod capture;
 pub mod encapsulation;
+mod forward;
 mod frame;
 pub mod impair;
 #[cfg(feature = "interfaces")]
@@ -240,40 +241,6 @@ pub trait Device: Send {
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
-    fn caps(&self) -> &Capabilities {
-        (**self).caps()
-    }
-    fn local_addr(&self) -> SocketAddr {
-        (**self).local_addr()
-    }
-    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        (**self).transmit(frames)
-    }
-    fn transmit_from(&mut self, region: &Region, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        (**self).transmit_from(region, frames)
-    }
-    fn region(&self, len: usize) -> Region {
-        (**self).region(len)
-    }
-    fn takes_memory(&self, peer: SocketAddr) -> bool {
-        (**self).takes_memory(peer)
-    }
-    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
-        (**self).receive(batch)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        (**self).wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        (**self).waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).as_fd()
-    }
-    fn drops(&self) -> Vec<(&'static str, u64)> {
-        (**self).drops()
-    }
-    fn poll_event(&mut self) -> Option<Event> {
-        (**self).poll_event()
-    }
+    crate::forward!(self => (**self); caps local_addr transmit transmit_from region takes_memory receive);
+    crate::forward!(self => (**self); wait waker as_fd drops poll_event);
 }

@@ -5,7 +5,6 @@ mod support;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fusewire_device::udp::Udp;
-use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker};
+use fusewire_device::{Device, RxBatch, TxFrame};
 use fusewire_files::client::{get, put};
 use fusewire_files::net::{Client, Control, Patience, Server, TurnFn, kernel_tcp};
 use fusewire_files::server::Share;
@@ -214,12 +213,8 @@ struct Deaf {
 }
 
 impl Device for Deaf {
-    fn caps(&self) -> &Capabilities {
-        self.inner.caps()
-    }
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
+    fusewire_device::forward!(self => self.inner; caps local_addr wait waker as_fd poll_event);
+
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
         if self.is_deaf.load(Ordering::Relaxed) {
             return Ok(frames.len());
@@ -233,18 +228,6 @@ impl Device for Deaf {
         }
         batch.clear();
         Ok(0)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> std::io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-    fn poll_event(&mut self) -> Option<fusewire_device::Event> {
-        self.inner.poll_event()
     }
 }
 

@@ -5,7 +5,6 @@ mod support;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_device::impair::{Impair, Rules};
-use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, udp};
+use fusewire_device::{Device, RxBatch, udp};
 use fusewire_stack::{Config, Connection, Driver, Endpoint, Error};
 use support::{Pair, content, device, endpoint, join, over, pair};
 
@@ -143,27 +142,14 @@ struct Fails {
 }
 
 impl Device for Fails {
-    fn caps(&self) -> &Capabilities {
-        self.inner.caps()
-    }
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
-    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        self.inner.transmit(frames)
-    }
+    fusewire_device::forward!(self => self.inner; caps local_addr transmit wait waker);
+
     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.broken.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(19));
         }
         self.inner.receive(batch)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> fusewire_device::Waker {
-        self.inner.waker()
     }
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.as_ref().map(AsFd::as_fd).or(self.inner.as_fd())

@@ -1,12 +1,9 @@
 //! Frames that leave without a copy, and are lost or doubled on their way: what was sent arrives.
 
-use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fusewire_device::udp::{self, Udp};
-use fusewire_device::{Capabilities, Device, Event, Region, RxBatch, TxFrame, Waker};
+use fusewire_device::{Device, Region, TxFrame};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Config, Endpoint};
 
@@ -27,15 +24,9 @@ impl Bad {
 }
 
 impl Device for Bad {
-    fn caps(&self) -> &Capabilities {
-        self.inner.caps()
-    }
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
-    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
-        self.inner.transmit(frames)
-    }
+    fusewire_device::forward!(self => self.inner; caps local_addr transmit region takes_memory);
+    fusewire_device::forward!(self => self.inner; receive wait waker as_fd poll_event);
+
     fn transmit_from(&mut self, region: &Region, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
         self.calls += 1;
         let mut start = 0;
@@ -53,27 +44,6 @@ impl Device for Bad {
             }
         }
         Ok(frames.len())
-    }
-    fn region(&self, len: usize) -> Region {
-        self.inner.region(len)
-    }
-    fn takes_memory(&self, peer: SocketAddr) -> bool {
-        self.inner.takes_memory(peer)
-    }
-    fn receive(&mut self, batch: &mut RxBatch) -> std::io::Result<usize> {
-        self.inner.receive(batch)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> std::io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-    fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll_event()
     }
 }
 

@@ -9,13 +9,12 @@ pub mod tpdu;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 pub use crate::pcapng::Direction;
 use crate::pcapng::{self, LINKTYPE_ETHERNET};
-use crate::{Capabilities, Device, Ecn, Event, RxBatch, TxFrame, Waker};
+use crate::{Capabilities, Device, Ecn, RxBatch, TxFrame};
 use tpdu::{Tpdu, Tpdus};
 
 /// Writes TPDUs as pcapng.
@@ -141,12 +140,10 @@ impl<D, W: Write> Drop for Capture<D, W> {
 }
 
 impl<D: Device, W: Write + Send> Device for Capture<D, W> {
+    crate::forward!(self => self.inner; local_addr waker as_fd drops poll_event);
+
     fn caps(&self) -> &Capabilities {
         self.ended.as_ref().unwrap_or_else(|| self.inner.caps())
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
     }
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
@@ -172,21 +169,5 @@ impl<D: Device, W: Write + Send> Device for Capture<D, W> {
             self.end(&e);
         }
         self.inner.wait(timeout, want_write)
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-
-    fn drops(&self) -> Vec<(&'static str, u64)> {
-        self.inner.drops()
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll_event()
     }
 }

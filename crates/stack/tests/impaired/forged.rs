@@ -1,16 +1,13 @@
 //! Beside the frames of both ends come those of somebody who forges the sender's address, and knows ports and
 //! windows: the transfer goes on as if they had never come.
 
-use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use fusewire_base::{Seq, Sum};
 use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_device::memory::{self, Network};
-use fusewire_device::{Capabilities, Device, Ecn, RxBatch, TxFrame, Waker};
+use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{RecordHeader, RecordType};
 use fusewire_stack::Event;
@@ -84,12 +81,8 @@ impl Forging {
 }
 
 impl Device for Forging {
-    fn caps(&self) -> &Capabilities {
-        self.inner.caps()
-    }
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
+    fusewire_device::forward!(self => self.inner; caps local_addr receive wait waker as_fd);
+
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
         for frame in frames {
             for _ in 0..4 {
@@ -100,18 +93,6 @@ impl Device for Forging {
             self.inner.transmit(&[*frame])?;
         }
         Ok(frames.len())
-    }
-    fn receive(&mut self, batch: &mut RxBatch) -> std::io::Result<usize> {
-        self.inner.receive(batch)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> std::io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
     }
 }
 

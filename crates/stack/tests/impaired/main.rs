@@ -6,14 +6,13 @@ mod moves;
 mod strangers;
 mod world;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fusewire_device::impair::Rules;
 use fusewire_device::memory::{self, Network};
-use fusewire_device::{Device, RxBatch, TxFrame, Waker};
+use fusewire_device::{Device, TxFrame};
 use fusewire_session::{ClientConfig, Trust};
 use fusewire_stack::{Clock, Config, Error, Event, Keep, Stack};
 
@@ -83,12 +82,8 @@ struct Drop1 {
 }
 
 impl Device for Drop1 {
-    fn caps(&self) -> &fusewire_device::Capabilities {
-        self.inner.caps()
-    }
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
+    fusewire_device::forward!(self => self.inner; caps local_addr receive wait waker as_fd);
+
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
         for frame in frames {
             if frame.payload.len() > self.over && self.n > 0 {
@@ -100,18 +95,6 @@ impl Device for Drop1 {
             self.inner.transmit(&[*frame])?;
         }
         Ok(frames.len())
-    }
-    fn receive(&mut self, batch: &mut RxBatch) -> std::io::Result<usize> {
-        self.inner.receive(batch)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> std::io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.inner.as_fd()
     }
 }
 

@@ -1,7 +1,6 @@
 //! A peer whose address changes, and those who only say so.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Memory, Network};
-use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker};
+use fusewire_device::{Capabilities, Device, RxBatch, TxFrame};
 use fusewire_stack::Config;
 
 use crate::world::{A, B, C, World, close, small, transfer, transfer_from};
@@ -36,11 +35,10 @@ struct Moving {
 }
 
 impl Device for Moving {
+    fusewire_device::forward!(self => self.here; local_addr wait waker as_fd);
+
     fn caps(&self) -> &Capabilities {
         &self.caps
-    }
-    fn local_addr(&self) -> SocketAddr {
-        self.here.local_addr()
     }
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
         match self.mode.load(Ordering::Relaxed) {
@@ -77,15 +75,6 @@ impl Device for Moving {
                 self.here.receive(batch)
             }
         }
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> std::io::Result<bool> {
-        self.here.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.here.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.here.as_fd()
     }
 }
 
