@@ -43,7 +43,7 @@ impl std::error::Error for Error {}
 /// ASN.1 module is a Rust module there.
 ///
 /// # Errors
-/// As [`write`], or a file cannot be read, or a module is wrong.
+/// As [`write()`], or a file cannot be read, or a module is wrong.
 pub fn compile(files: &[impl AsRef<Path>], name: &str, options: &Options) -> Result<(), Error> {
     write(files, name, || text_of(files, options))
 }

@@ -1,7 +1,7 @@
 //! Neighbour discovery for IPv6 (RFC 4861, section 4) over Ethernet (RFC 2464, section 6).
 //!
 //! Reads and writes whole ICMPv6 messages whose checksum the caller has verified, or will write
-//! ([`crate::icmpv6::emit_checksum`]). That the hop limit was 255 is the caller's to check too.
+//! ([`crate::icmp::emit_checksum`]). That the hop limit was 255 is the caller's to check too.
 
 use core::net::Ipv6Addr;
 

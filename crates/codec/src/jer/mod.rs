@@ -1,6 +1,6 @@
 //! JER (X.697): values as JSON (RFC 8259), without encoding instructions.
 //!
-//! [`Encoder`] writes forwards into a [`Sink`] and adds no space; [`Decoder`] reads from a [`Source`]
+//! [`Encoder`] writes forwards into a [`Sink`](crate::Sink) and adds no space; [`Decoder`] reads from a [`Source`](crate::Source)
 //! that is memory. Components come in any order, each once; what is not known is passed over where an extension marker
 //! lets it be. Whole numbers have any width, but of more than [`number::DECIMAL_BYTES_MAX`] bytes they are no digits.
 //!

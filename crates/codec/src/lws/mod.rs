@@ -3,7 +3,7 @@
 //!
 //! Nothing that the types say already is in the encoding: no tags, no lengths of what has one length. All
 //! begins at a word; bytes that do not fill the last word are followed by zeros. [`Encoder`] writes forwards
-//! into a [`Sink`], [`Decoder`] reads from a [`Source`]; both are generic over the word, so a type implements
+//! into a [`Sink`], [`Decoder`] reads from a [`Source`](crate::Source); both are generic over the word, so a type implements
 //! [`Encode`] and [`Decode`] once.
 //!
 //! The Rust type says which form an INTEGER has: `u8` to `u64` and `i8` to `i32` are of a type that is

@@ -1,6 +1,6 @@
 //! OER and COER (X.696): octet-aligned, without tags but those of a CHOICE.
 //!
-//! [`Encoder`] writes forwards into a [`Sink`], [`Decoder`] reads from a [`Source`]. What is written is COER;
+//! [`Encoder`] writes forwards into a [`Sink`](crate::Sink), [`Decoder`] reads from a [`Source`](crate::Source). What is written is COER;
 //! [`Rules`] says whether what is read must be.
 //!
 //! The Rust type says which form an INTEGER has (clause 10): `u8` to `u64` and `i8` to `i32` are of a type that

@@ -2,7 +2,7 @@
 //! that the kernel fills, with a virtio header before each; those that are sent are gathered by `sendmmsg`.
 //!
 //! A filter in the kernel lets only our flows come, and these are copies: the kernel still sees them, and
-//! answers for a port that nobody holds (see [`super::hold`]). Each process on the interface has a socket of its own
+//! answers for a port that nobody holds (see [`super::reserved_port`]). Each process on the interface has a socket of its own
 //! with a filter of its own; several queues of one process split its flows by hash (`PACKET_FANOUT`).
 
 use std::cell::Cell;
