@@ -10,75 +10,36 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void}
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 
+use fusewire_base::Instant;
 use libc::{epoll_event, iovec, msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
 
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
-use crate::file::Received;
+use crate::file::{Files, Received};
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
-/// `struct packetdrill_interface`.
-#[repr(C)]
-pub struct Interface {
-    userdata: *mut c_void,
-    free: extern "C" fn(*mut c_void),
-    socket: extern "C" fn(*mut c_void, c_int, c_int, c_int) -> c_int,
-    bind: extern "C" fn(*mut c_void, c_int, *const sockaddr, socklen_t) -> c_int,
-    listen: extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
-    accept: extern "C" fn(*mut c_void, c_int, *mut sockaddr, *mut socklen_t) -> c_int,
-    connect: extern "C" fn(*mut c_void, c_int, *const sockaddr, socklen_t) -> c_int,
-    read: extern "C" fn(*mut c_void, c_int, *mut c_void, size_t) -> ssize_t,
-    readv: extern "C" fn(*mut c_void, c_int, *const iovec, c_int) -> ssize_t,
-    recv: extern "C" fn(*mut c_void, c_int, *mut c_void, size_t, c_int) -> ssize_t,
-    recvfrom: extern "C" fn(
-        *mut c_void,
-        c_int,
-        *mut c_void,
-        size_t,
-        c_int,
-        *mut sockaddr,
-        *mut socklen_t,
-    ) -> ssize_t,
-    recvmsg: extern "C" fn(*mut c_void, c_int, *mut msghdr, c_int) -> ssize_t,
-    write: extern "C" fn(*mut c_void, c_int, *const c_void, size_t) -> ssize_t,
-    writev: extern "C" fn(*mut c_void, c_int, *const iovec, c_int) -> ssize_t,
-    send: extern "C" fn(*mut c_void, c_int, *const c_void, size_t, c_int) -> ssize_t,
-    sendto: extern "C" fn(
-        *mut c_void,
-        c_int,
-        *const c_void,
-        size_t,
-        c_int,
-        *const sockaddr,
-        socklen_t,
-    ) -> ssize_t,
-    sendmsg: extern "C" fn(*mut c_void, c_int, *const msghdr, c_int) -> ssize_t,
-    fcntl: extern "C" fn(*mut c_void, c_int, c_int, c_long) -> c_int,
-    ioctl: extern "C" fn(*mut c_void, c_int, c_ulong, *mut c_int) -> c_int,
-    close: extern "C" fn(*mut c_void, c_int) -> c_int,
-    shutdown: extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
-    getsockopt:
-        extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
-    setsockopt: extern "C" fn(*mut c_void, c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
-    poll: extern "C" fn(*mut c_void, *mut pollfd, c_ulong, c_int) -> c_int,
-    netdev_send: extern "C" fn(*mut c_void, *const c_void, size_t) -> c_int,
-    netdev_receive: extern "C" fn(*mut c_void, *mut c_void, *mut size_t, *mut c_longlong) -> c_int,
-    usleep: extern "C" fn(*mut c_void, c_uint) -> c_int,
-    gettimeofday: extern "C" fn(*mut c_void, *mut timeval, *mut c_void) -> c_int,
-    epoll_create: extern "C" fn(*mut c_void, c_int) -> c_int,
-    epoll_ctl: extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut epoll_event) -> c_int,
-    epoll_wait: extern "C" fn(*mut c_void, c_int, *mut epoll_event, c_int, c_int) -> c_int,
-    pipe: extern "C" fn(*mut c_void, *mut c_int) -> c_int,
-    splice: extern "C" fn(
-        *mut c_void,
-        c_int,
-        *mut c_void,
-        c_int,
-        *mut c_void,
-        size_t,
-        c_uint,
-    ) -> ssize_t,
+/// Makes `struct packetdrill_interface` of its functions, in their order. Each is written without packetdrill's own
+/// pointer, which comes first and means nothing here, and gives its answer, or why there is none.
+macro_rules! interface {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $Type:ty),*) -> $Answer:ty $body:block)+) => {
+        /// `struct packetdrill_interface`.
+        #[repr(C)]
+        pub struct Interface {
+            userdata: *mut c_void,
+            free: extern "C" fn(*mut c_void),
+            $($name: extern "C" fn(*mut c_void $(, $Type)*) -> $Answer,)+
+        }
+
+        const TABLE: Interface = Interface { userdata: std::ptr::null_mut(), free, $($name,)+ };
+
+        $(
+            $(#[$about])*
+            extern "C" fn $name(_: *mut c_void $(, $argument: $Type)*) -> $Answer {
+                answer((|| $body)()) as $Answer
+            }
+        )+
+    };
 }
 
 /// Fills packetdrill's table. `flags` is what `--so_flags` says, or null.
@@ -103,67 +64,40 @@ pub unsafe extern "C" fn packetdrill_interface_init(
     // a stack's rings; time is virtual, so nothing is lost.
     unsafe { libc::munlockall() };
     DRIVER.get_or_init(|| Driver::new(&flags));
-    let table = Interface {
-        userdata: std::ptr::null_mut(),
-        free,
-        socket,
-        bind,
-        listen,
-        accept,
-        connect,
-        read,
-        readv,
-        recv,
-        recvfrom,
-        recvmsg,
-        write,
-        writev,
-        send,
-        sendto,
-        sendmsg,
-        fcntl,
-        ioctl,
-        close,
-        shutdown,
-        getsockopt: getsockopt_callback,
-        setsockopt,
-        poll,
-        netdev_send,
-        netdev_receive,
-        usleep,
-        gettimeofday,
-        epoll_create,
-        epoll_ctl,
-        epoll_wait,
-        pipe,
-        splice,
-    };
     // SAFETY: the caller's promise.
-    unsafe { interface.write(table) };
+    unsafe { interface.write(TABLE) };
 }
 
 /// `getsockopt(2)` of the process, when this library is also preloaded: packetdrill reads TCP_INFO through
 /// it and not through its table. Descriptors that are not ours go to the kernel.
-///
-/// # Safety
-/// As for `getsockopt(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
-) -> c_int {
-    if DRIVER.get().is_some_and(|driver| driver.owns(fd)) {
-        return getsockopt_callback(std::ptr::null_mut(), fd, level, name, value, len);
+mod preloaded {
+    use super::{DRIVER, c_int, c_void, socklen_t};
+
+    /// # Safety
+    /// As for `getsockopt(2)`.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn getsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        len: *mut socklen_t,
+    ) -> c_int {
+        if DRIVER.get().is_some_and(|driver| driver.owns(fd)) {
+            return super::getsockopt(std::ptr::null_mut(), fd, level, name, value, len);
+        }
+        // SAFETY: the arguments go to the kernel as they came, which checks them.
+        unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int }
     }
-    // SAFETY: the arguments go to the kernel as they came, which checks them.
-    unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int }
 }
 
 fn driver() -> &'static Driver {
     DRIVER.get().expect("packetdrill calls packetdrill_interface_init first")
+}
+
+/// A call that does not block.
+fn call<T>(f: impl FnOnce(&mut Files, Instant) -> Result<T>) -> Result<T> {
+    driver().call(f)
 }
 
 fn answer<T: TryInto<i64>>(result: Result<T>) -> i64 {
@@ -175,10 +109,6 @@ fn answer<T: TryInto<i64>>(result: Result<T>) -> i64 {
             -1
         }
     }
-}
-
-fn answer_int<T: TryInto<i64>>(result: Result<T>) -> c_int {
-    answer(result) as c_int
 }
 
 /// Memory to read from.
@@ -253,86 +183,6 @@ fn put_address(address: Option<SocketAddr>, at: *mut sockaddr, len: *mut socklen
     Ok(())
 }
 
-extern "C" fn free(_: *mut c_void) {
-    driver().free();
-}
-
-extern "C" fn socket(_: *mut c_void, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    answer_int(driver().socket(domain, kind, protocol))
-}
-
-extern "C" fn bind(_: *mut c_void, fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
-    answer_int(address(at, len).and_then(|address| driver().bind(fd, address)))
-}
-
-extern "C" fn listen(_: *mut c_void, fd: c_int, backlog: c_int) -> c_int {
-    answer_int(driver().listen(fd, backlog))
-}
-
-extern "C" fn accept(_: *mut c_void, fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    answer_int(driver().accept(fd).and_then(|(fd, from)| {
-        put_address(Some(from), at, len)?;
-        Ok(fd)
-    }))
-}
-
-extern "C" fn connect(_: *mut c_void, fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
-    answer_int(address(at, len).and_then(|address| driver().connect(fd, address)))
-}
-
-extern "C" fn read(_: *mut c_void, fd: c_int, at: *mut c_void, len: size_t) -> ssize_t {
-    recv(std::ptr::null_mut(), fd, at, len, 0)
-}
-
-extern "C" fn readv(_: *mut c_void, fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
-    let result = pieces_mut(at, count.max(0) as usize)
-        .and_then(|mut into| driver().receive(fd, &mut into, 0).map(|received| received.len));
-    answer(result) as ssize_t
-}
-
-extern "C" fn recv(
-    _: *mut c_void,
-    fd: c_int,
-    at: *mut c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    let result = bytes_mut(at, len)
-        .and_then(|into| driver().receive(fd, &mut [into], flags).map(|received| received.len));
-    answer(result) as ssize_t
-}
-
-extern "C" fn recvfrom(
-    userdata: *mut c_void,
-    fd: c_int,
-    at: *mut c_void,
-    len: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_len: *mut socklen_t,
-) -> ssize_t {
-    let n = recv(userdata, fd, at, len, flags);
-    match put_address(driver().peer(fd).filter(|_| n >= 0), from, from_len) {
-        Ok(()) => n,
-        error => answer_int(error.map(|()| 0)) as ssize_t,
-    }
-}
-
-extern "C" fn recvmsg(_: *mut c_void, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if message.is_null() {
-        return answer(Err::<i32, _>(Errno(libc::EFAULT))) as ssize_t;
-    }
-    // SAFETY: not null, so packetdrill's promise holds, also for what it points to.
-    let message = unsafe { &mut *message };
-    let result = pieces_mut(message.msg_iov, message.msg_iovlen).and_then(|mut into| {
-        let received = driver().receive(fd, &mut into, flags)?;
-        message.msg_flags = received.flags;
-        put_control(message, &received);
-        Ok(received.len)
-    });
-    answer(result) as ssize_t
-}
-
 /// `TCP_CM_INQ`, the only control message that there is.
 fn put_control(message: &mut msghdr, received: &Received) {
     let needed = size_of::<libc::cmsghdr>() + size_of::<c_int>();
@@ -354,206 +204,250 @@ fn put_control(message: &mut msghdr, received: &Received) {
     }
 }
 
-extern "C" fn write(_: *mut c_void, fd: c_int, at: *const c_void, len: size_t) -> ssize_t {
-    send(std::ptr::null_mut(), fd, at, len, 0)
+extern "C" fn free(_: *mut c_void) {
+    let _ = call(|files, _| {
+        files.forget();
+        Ok(())
+    });
 }
 
-extern "C" fn writev(_: *mut c_void, fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
-    let result =
-        pieces(at, count.max(0) as usize).and_then(|from| driver().send(fd, &from.concat(), 0));
-    answer(result) as ssize_t
+fn receive(fd: c_int, into: &mut [&mut [u8]], flags: c_int) -> Result<Received> {
+    let received = driver().blocking(None, |files, _| files.receive(fd, into, flags))?;
+    received.ok_or(Errno(libc::EAGAIN))
 }
 
-extern "C" fn send(
-    _: *mut c_void,
-    fd: c_int,
-    at: *const c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    answer(bytes(at, len).and_then(|from| driver().send(fd, from, flags))) as ssize_t
+fn transmit(fd: c_int, from: &[u8], flags: c_int) -> Result<usize> {
+    let mut done = 0;
+    let sent = driver().blocking(None, |files, now| files.send(now, fd, from, &mut done, flags))?;
+    sent.ok_or(Errno(libc::EAGAIN))
 }
 
-extern "C" fn sendto(
-    userdata: *mut c_void,
-    fd: c_int,
-    at: *const c_void,
-    len: size_t,
-    flags: c_int,
-    _to: *const sockaddr,
-    _to_len: socklen_t,
-) -> ssize_t {
-    send(userdata, fd, at, len, flags)
-}
-
-extern "C" fn sendmsg(_: *mut c_void, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    if message.is_null() {
-        return answer(Err::<i32, _>(Errno(libc::EFAULT))) as ssize_t;
+interface! {
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        call(|files, _| files.socket(domain, kind, protocol))
     }
-    // SAFETY: not null, so packetdrill's promise holds.
-    let message = unsafe { &*message };
-    let result = pieces(message.msg_iov, message.msg_iovlen)
-        .and_then(|from| driver().send(fd, &from.concat(), flags));
-    answer(result) as ssize_t
-}
 
-/// Variadic in packetdrill's header. On the ABIs of Linux that Rust builds shared libraries for, a named
-/// integer is found where the caller of a variadic function puts it; a caller that gives none leaves
-/// anything there, and the commands that come without do not look.
-extern "C" fn fcntl(_: *mut c_void, fd: c_int, command: c_int, argument: c_long) -> c_int {
-    answer_int(driver().fcntl(fd, command, argument as c_int))
-}
+    fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
+        let local = address(at, len)?;
+        call(|files, _| files.bind(fd, local))
+    }
 
-extern "C" fn ioctl(_: *mut c_void, fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
-    // packetdrill hands the request on as an int: the upper half is its sign.
-    let result = driver().ioctl(fd, request & 0xffff_ffff).map(|value| {
+    fn listen(fd: c_int, backlog: c_int) -> c_int {
+        call(|files, _| files.listen(fd, backlog))
+    }
+
+    fn accept(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        let accepted = driver().blocking(None, |files, now| files.accept(now, fd))?;
+        let (fd, from) = accepted.ok_or(Errno(libc::EAGAIN))?;
+        put_address(Some(from), at, len)?;
+        Ok(fd)
+    }
+
+    fn connect(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
+        let to = address(at, len)?;
+        call(|files, now| files.connect(now, fd, to))?;
+        let connected = driver().blocking(None, |files, _| files.connected(fd))?;
+        connected.ok_or(Errno(libc::EINPROGRESS))
+    }
+
+    fn read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t {
+        Ok(receive(fd, &mut [bytes_mut(at, len)?], 0)?.len)
+    }
+
+    fn readv(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
+        Ok(receive(fd, &mut pieces_mut(at, count.max(0) as usize)?, 0)?.len)
+    }
+
+    fn recv(fd: c_int, at: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+        Ok(receive(fd, &mut [bytes_mut(at, len)?], flags)?.len)
+    }
+
+    fn recvfrom(
+        fd: c_int,
+        at: *mut c_void,
+        len: size_t,
+        flags: c_int,
+        from: *mut sockaddr,
+        from_len: *mut socklen_t
+    ) -> ssize_t {
+        let received = receive(fd, &mut [bytes_mut(at, len)?], flags)?;
+        put_address(call(|files, _| Ok(files.peer(fd)))?, from, from_len)?;
+        Ok(received.len)
+    }
+
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: null, or packetdrill's promise holds, also for what it points to.
+        let message = unsafe { message.as_mut() }.ok_or(Errno(libc::EFAULT))?;
+        let received = receive(fd, &mut pieces_mut(message.msg_iov, message.msg_iovlen)?, flags)?;
+        message.msg_flags = received.flags;
+        put_control(message, &received);
+        Ok(received.len)
+    }
+
+    fn write(fd: c_int, at: *const c_void, len: size_t) -> ssize_t {
+        transmit(fd, bytes(at, len)?, 0)
+    }
+
+    fn writev(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
+        transmit(fd, &pieces(at, count.max(0) as usize)?.concat(), 0)
+    }
+
+    fn send(fd: c_int, at: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        transmit(fd, bytes(at, len)?, flags)
+    }
+
+    fn sendto(
+        fd: c_int,
+        at: *const c_void,
+        len: size_t,
+        flags: c_int,
+        _to: *const sockaddr,
+        _to_len: socklen_t
+    ) -> ssize_t {
+        transmit(fd, bytes(at, len)?, flags)
+    }
+
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: null, or packetdrill's promise holds.
+        let message = unsafe { message.as_ref() }.ok_or(Errno(libc::EFAULT))?;
+        transmit(fd, &pieces(message.msg_iov, message.msg_iovlen)?.concat(), flags)
+    }
+
+    /// Variadic in packetdrill's header. On the ABIs of Linux that Rust builds shared libraries for, a named
+    /// integer is found where the caller of a variadic function puts it; a caller that gives none leaves
+    /// anything there, and the commands that come without do not look.
+    fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+        call(|files, _| files.fcntl(fd, command, argument as c_int))
+    }
+
+    fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
+        // packetdrill hands the request on as an int: the upper half is its sign.
+        let value = call(|files, _| files.ioctl(fd, request & 0xffff_ffff))?;
         // SAFETY: every request that the driver knows comes with an int to write to.
         unsafe { argument.write(value) };
-        0
-    });
-    answer_int(result)
-}
-
-extern "C" fn close(_: *mut c_void, fd: c_int) -> c_int {
-    answer_int(driver().close(fd))
-}
-
-extern "C" fn shutdown(_: *mut c_void, fd: c_int, how: c_int) -> c_int {
-    answer_int(driver().shutdown(fd, how))
-}
-
-extern "C" fn getsockopt_callback(
-    _: *mut c_void,
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
-) -> c_int {
-    if len.is_null() {
-        return answer_int(Err::<i32, _>(Errno(libc::EFAULT)));
-    }
-    // SAFETY: not null, so packetdrill's promise holds.
-    let room = unsafe { *len } as usize;
-    let result = driver().option(fd, level, name).and_then(|option| {
-        let used = option.len().min(room);
-        bytes_mut(value, used)?.copy_from_slice(&option[..used]);
-        // SAFETY: as above.
-        unsafe { *len = used as socklen_t };
         Ok(0)
-    });
-    answer_int(result)
-}
+    }
 
-extern "C" fn setsockopt(
-    _: *mut c_void,
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> c_int {
-    answer_int(
-        bytes(value, len as usize).and_then(|value| driver().set_option(fd, level, name, value)),
-    )
-}
+    fn close(fd: c_int) -> c_int {
+        call(|files, now| files.close(now, fd))
+    }
 
-extern "C" fn poll(_: *mut c_void, at: *mut pollfd, count: c_ulong, timeout_ms: c_int) -> c_int {
-    let list = match count {
-        0 => &mut [],
-        // SAFETY: packetdrill's promise: `count` elements lie there.
-        _ => unsafe { std::slice::from_raw_parts_mut(at, count as usize) },
-    };
-    answer_int(driver().poll(list, timeout_ms))
-}
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        call(|files, _| files.shutdown(fd, how))
+    }
 
-extern "C" fn netdev_send(_: *mut c_void, at: *const c_void, len: size_t) -> c_int {
-    answer_int(bytes(at, len).map(|packet| {
-        driver().inject(packet);
-        0
-    }))
-}
+    fn getsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        len: *mut socklen_t
+    ) -> c_int {
+        // SAFETY: null, or packetdrill's promise holds.
+        let len = unsafe { len.as_mut() }.ok_or(Errno(libc::EFAULT))?;
+        let option = call(|files, now| files.option(now, fd, level, name))?;
+        let used = option.len().min(*len as usize);
+        bytes_mut(value, used)?.copy_from_slice(&option[..used]);
+        *len = used as socklen_t;
+        Ok(0)
+    }
 
-extern "C" fn netdev_receive(
-    _: *mut c_void,
-    at: *mut c_void,
-    len: *mut size_t,
-    time_us: *mut c_longlong,
-) -> c_int {
-    // SAFETY: packetdrill's promise; both are always given.
-    let (len, time_us) = unsafe { (&mut *len, &mut *time_us) };
-    let result = bytes_mut(at, *len).map(|into| {
+    fn setsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *const c_void,
+        len: socklen_t
+    ) -> c_int {
+        let value = bytes(value, len as usize)?;
+        call(|files, now| files.set_option(now, fd, level, name, value))
+    }
+
+    fn poll(at: *mut pollfd, count: c_ulong, timeout_ms: c_int) -> c_int {
+        let list = match count {
+            0 => &mut [],
+            // SAFETY: packetdrill's promise: `count` elements lie there.
+            _ => unsafe { std::slice::from_raw_parts_mut(at, count as usize) },
+        };
+        let ready = driver().blocking(Some(timeout_ms), |files, _| {
+            let mut ready = 0;
+            for entry in &mut *list {
+                entry.revents = files.poll(entry.fd, entry.events);
+                ready += i32::from(entry.revents != 0);
+            }
+            Ok((ready > 0).then_some(ready))
+        })?;
+        Ok(ready.unwrap_or(0))
+    }
+
+    fn netdev_send(at: *const c_void, len: size_t) -> c_int {
+        driver().inject(bytes(at, len)?);
+        Ok(0)
+    }
+
+    fn netdev_receive(at: *mut c_void, len: *mut size_t, time_us: *mut c_longlong) -> c_int {
+        // SAFETY: packetdrill's promise; both are always given.
+        let (len, time_us) = unsafe { (&mut *len, &mut *time_us) };
+        let into = bytes_mut(at, *len)?;
         // Length 0: nothing will ever come, and the script fails at once.
         let (packet, at_us) = driver().departure();
         *len = packet.len().min(into.len());
         into[..*len].copy_from_slice(&packet[..*len]);
         *time_us = at_us as c_longlong;
-        0
-    });
-    answer_int(result)
-}
-
-extern "C" fn usleep(_: *mut c_void, us: c_uint) -> c_int {
-    driver().sleep(us.into());
-    0
-}
-
-extern "C" fn gettimeofday(_: *mut c_void, now: *mut timeval, _zone: *mut c_void) -> c_int {
-    let us = driver().now_us();
-    // SAFETY: packetdrill's promise.
-    unsafe {
-        (*now).tv_sec = (us / 1_000_000) as _;
-        (*now).tv_usec = (us % 1_000_000) as _;
+        Ok(0)
     }
-    0
-}
 
-extern "C" fn epoll_create(_: *mut c_void, _size: c_int) -> c_int {
-    answer_int(driver().epoll_create())
-}
+    fn usleep(us: c_uint) -> c_int {
+        driver().sleep(us.into());
+        Ok(0)
+    }
 
-extern "C" fn epoll_ctl(
-    _: *mut c_void,
-    epoll: c_int,
-    operation: c_int,
-    fd: c_int,
-    event: *mut epoll_event,
-) -> c_int {
-    // SAFETY: null (for EPOLL_CTL_DEL) or packetdrill's promise.
-    let event = unsafe { event.as_ref() }.map_or((0, 0), |e| (e.events, e.u64));
-    answer_int(driver().epoll_control(epoll, operation, fd, event))
-}
+    fn gettimeofday(now: *mut timeval, _zone: *mut c_void) -> c_int {
+        let us = driver().now_us();
+        // SAFETY: packetdrill's promise.
+        unsafe {
+            (*now).tv_sec = (us / 1_000_000) as _;
+            (*now).tv_usec = (us % 1_000_000) as _;
+        }
+        Ok(0)
+    }
 
-extern "C" fn epoll_wait(
-    _: *mut c_void,
-    epoll: c_int,
-    at: *mut epoll_event,
-    most: c_int,
-    timeout_ms: c_int,
-) -> c_int {
-    let result = driver().epoll_wait(epoll, most.max(0) as usize, timeout_ms).map(|events| {
+    fn epoll_create(_size: c_int) -> c_int {
+        call(|files, _| files.epoll_create())
+    }
+
+    fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        // SAFETY: null (for EPOLL_CTL_DEL) or packetdrill's promise.
+        let event = unsafe { event.as_ref() }.map_or((0, 0), |e| (e.events, e.u64));
+        call(|files, _| files.epoll_control(epoll, operation, fd, event))
+    }
+
+    fn epoll_wait(epoll: c_int, at: *mut epoll_event, most: c_int, timeout_ms: c_int) -> c_int {
+        let events = driver().blocking(Some(timeout_ms), |files, _| {
+            let events = files.epoll_events(epoll, most.max(0) as usize)?;
+            Ok((!events.is_empty()).then_some(events))
+        })?;
+        let events = events.unwrap_or_default();
         for (index, (events, data)) in events.iter().enumerate() {
             let event = epoll_event { events: *events, u64: *data };
             // SAFETY: packetdrill's promise: room for `most`, and there are not more.
             unsafe { at.add(index).write_unaligned(event) };
         }
-        events.len() as i64
-    });
-    answer_int(result)
-}
+        Ok(events.len())
+    }
 
-extern "C" fn pipe(_: *mut c_void, _ends: *mut c_int) -> c_int {
-    answer_int(Err::<i32, _>(Errno(libc::ENOSYS)))
-}
+    fn pipe(_ends: *mut c_int) -> c_int {
+        Err::<i32, _>(Errno(libc::ENOSYS))
+    }
 
-extern "C" fn splice(
-    _: *mut c_void,
-    _from: c_int,
-    _from_offset: *mut c_void,
-    _to: c_int,
-    _to_offset: *mut c_void,
-    _len: size_t,
-    _flags: c_uint,
-) -> ssize_t {
-    answer(Err::<i32, _>(Errno(libc::ENOSYS))) as ssize_t
+    fn splice(
+        _from: c_int,
+        _from_offset: *mut c_void,
+        _to: c_int,
+        _to_offset: *mut c_void,
+        _len: size_t,
+        _flags: c_uint
+    ) -> ssize_t {
+        Err::<i32, _>(Errno(libc::ENOSYS))
+    }
 }

@@ -6,17 +6,14 @@
 //! thread and goes on when that sleeps again, or has returned **and** looked at the time: packetdrill takes
 //! the end of a blocking call from the clock after the return.
 
-use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use fusewire_base::Instant;
-use libc::pollfd;
-
-use crate::errno::{Errno, Result};
-use crate::file::{Events, Files, Received};
+use crate::errno::Result;
+use crate::file::Files;
 use crate::settings::Settings;
+use fusewire_base::Instant;
 
 /// The clock's start: any time of a plausible year.
 const EPOCH_US: u64 = 1_700_000_000_000_000;
@@ -130,7 +127,7 @@ impl Driver {
     }
 
     /// A call that does not block.
-    fn call<T>(&self, f: impl FnOnce(&mut Files, Instant) -> Result<T>) -> Result<T> {
+    pub fn call<T>(&self, f: impl FnOnce(&mut Files, Instant) -> Result<T>) -> Result<T> {
         let mut world = self.enter();
         let now = world.now();
         let result = f(&mut world.files, now);
@@ -141,19 +138,21 @@ impl Driver {
         result
     }
 
-    /// A call that may block: `attempt` gives `None` as long as it has to wait.
-    fn blocking<T>(
+    /// A call that may block: `attempt` gives `None` as long as it has to wait. The time to wait is in milliseconds as
+    /// `poll(2)` takes it, negative for ever.
+    pub fn blocking<T>(
         &self,
-        timeout_us: Option<u64>,
-        mut attempt: impl FnMut(&mut Files, Instant) -> Option<Result<T>>,
-    ) -> Option<Result<T>> {
+        timeout_ms: Option<i32>,
+        mut attempt: impl FnMut(&mut Files, Instant) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let mut world = self.enter();
+        let timeout_us = timeout_ms.and_then(|ms| u64::try_from(ms).ok()).map(|ms| ms * 1000);
         let gives_up_us = world.now_us + timeout_us.unwrap_or(PATIENCE_US);
         loop {
             let now = world.now();
             let result = attempt(&mut world.files, now);
             world.files.host.poll(now);
-            if result.is_some() || world.now_us >= gives_up_us {
+            if !matches!(result, Ok(None)) || world.now_us >= gives_up_us {
                 return result;
             }
             if self.is_main() {
@@ -218,129 +217,8 @@ impl Driver {
         }
     }
 
-    // ---- sockets
-
     /// True for a descriptor that this stack gave out.
     pub fn owns(&self, fd: i32) -> bool {
         self.call(|files, _| Ok(files.owns(fd))).unwrap_or(false)
     }
-
-    /// The end of the run.
-    pub fn free(&self) {
-        let _ = self.call(|files, _| {
-            files.forget();
-            Ok(())
-        });
-    }
-
-    /// `socket(2)`.
-    pub fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
-        self.call(|files, _| files.socket(domain, kind, protocol))
-    }
-
-    /// `bind(2)`.
-    pub fn bind(&self, fd: i32, address: SocketAddr) -> Result<i32> {
-        self.call(|files, _| files.bind(fd, address))
-    }
-
-    /// `listen(2)`.
-    pub fn listen(&self, fd: i32, backlog: i32) -> Result<i32> {
-        self.call(|files, _| files.listen(fd, backlog))
-    }
-
-    /// `accept(2)`: the descriptor and the peer.
-    pub fn accept(&self, fd: i32) -> Result<(i32, SocketAddr)> {
-        self.blocking(None, |files, now| files.accept(now, fd)).unwrap_or(Err(Errno(libc::EAGAIN)))
-    }
-
-    /// `connect(2)`.
-    pub fn connect(&self, fd: i32, to: SocketAddr) -> Result<i32> {
-        self.call(|files, now| files.connect(now, fd, to))?;
-        self.blocking(None, |files, _| files.connected(fd)).unwrap_or(Err(Errno(libc::EINPROGRESS)))
-    }
-
-    /// `recvmsg(2)` and all its simpler forms.
-    pub fn receive(&self, fd: i32, into: &mut [&mut [u8]], flags: i32) -> Result<Received> {
-        self.blocking(None, |files, now| files.receive(now, fd, into, flags))
-            .unwrap_or(Err(Errno(libc::EAGAIN)))
-    }
-
-    /// `sendmsg(2)` and all its simpler forms.
-    pub fn send(&self, fd: i32, from: &[u8], flags: i32) -> Result<usize> {
-        let mut done = 0;
-        self.blocking(None, |files, now| files.send(now, fd, from, &mut done, flags))
-            .unwrap_or(Err(Errno(libc::EAGAIN)))
-    }
-
-    /// `fcntl(2)`: F_GETFL and F_SETFL.
-    pub fn fcntl(&self, fd: i32, command: i32, argument: i32) -> Result<i32> {
-        self.call(|files, _| files.fcntl(fd, command, argument))
-    }
-
-    /// `ioctl(2)`: SIOCINQ, SIOCOUTQ, SIOCOUTQNSD; what it writes through its pointer.
-    pub fn ioctl(&self, fd: i32, request: u64) -> Result<i32> {
-        self.call(|files, _| files.ioctl(fd, request))
-    }
-
-    /// `close(2)`. With SO_LINGER and a time it blocks.
-    pub fn close(&self, fd: i32) -> Result<i32> {
-        self.call(|files, now| files.close(now, fd))
-    }
-
-    /// `shutdown(2)`.
-    pub fn shutdown(&self, fd: i32, how: i32) -> Result<i32> {
-        self.call(|files, now| files.shutdown(now, fd, how))
-    }
-
-    /// `getsockopt(2)`: the option's bytes.
-    pub fn option(&self, fd: i32, level: i32, name: i32) -> Result<Vec<u8>> {
-        self.call(|files, now| files.option(now, fd, level, name))
-    }
-
-    /// `setsockopt(2)`.
-    pub fn set_option(&self, fd: i32, level: i32, name: i32, value: &[u8]) -> Result<i32> {
-        self.call(|files, now| files.set_option(now, fd, level, name, value))
-    }
-
-    /// The peer's address.
-    pub fn peer(&self, fd: i32) -> Option<SocketAddr> {
-        self.call(|files, _| Ok(files.peer(fd))).ok().flatten()
-    }
-
-    /// `poll(2)`: how many descriptors have events.
-    pub fn poll(&self, list: &mut [pollfd], timeout_ms: i32) -> Result<i32> {
-        let result = self.blocking(timeout(timeout_ms), |files, _| {
-            let mut ready = 0;
-            for entry in &mut *list {
-                entry.revents = files.poll(entry.fd, entry.events);
-                ready += i32::from(entry.revents != 0);
-            }
-            (ready > 0).then_some(Ok(ready))
-        });
-        result.unwrap_or(Ok(0))
-    }
-
-    /// `epoll_create(2)`.
-    pub fn epoll_create(&self) -> Result<i32> {
-        self.call(|files, _| files.epoll_create())
-    }
-
-    /// `epoll_ctl(2)`.
-    pub fn epoll_control(&self, epoll: i32, operation: i32, fd: i32, event: Events) -> Result<i32> {
-        self.call(|files, _| files.epoll_control(epoll, operation, fd, event))
-    }
-
-    /// `epoll_wait(2)`.
-    pub fn epoll_wait(&self, epoll: i32, most: usize, timeout_ms: i32) -> Result<Vec<Events>> {
-        self.blocking(timeout(timeout_ms), |files, _| match files.epoll_events(epoll, most) {
-            Ok(events) if events.is_empty() => None,
-            result => Some(result),
-        })
-        .unwrap_or(Ok(Vec::new()))
-    }
-}
-
-/// Milliseconds as poll(2) takes them: negative for ever.
-fn timeout(ms: i32) -> Option<u64> {
-    u64::try_from(ms).ok().map(|ms| ms * 1000)
 }

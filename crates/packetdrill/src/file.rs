@@ -34,6 +34,7 @@ pub struct Received {
 }
 
 /// A socket.
+#[derive(Default)]
 pub struct Socket {
     /// IPv6, perhaps with mapped addresses.
     v6: bool,
@@ -47,8 +48,9 @@ pub struct Socket {
 }
 
 /// What a socket has become.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
+    #[default]
     New,
     /// Listens.
     Listener(Id),
@@ -81,6 +83,11 @@ pub struct Files {
 
 fn fail<T>(errno: i32) -> Result<T> {
     Err(Errno(errno))
+}
+
+/// What a call that has to wait gives: an error where it does not block.
+fn would_block<T>(nonblocking: bool, errno: i32) -> Result<Option<T>> {
+    if nonblocking { fail(errno) } else { Ok(None) }
 }
 
 /// A mapped address as the IPv4 address that it is.
@@ -140,16 +147,8 @@ impl Files {
         if kind & 0xf != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
             return fail(libc::EPROTONOSUPPORT);
         }
-        self.open(Entry::Socket(Box::new(Socket {
-            v6,
-            kind: Kind::New,
-            bound: None,
-            nonblocking: kind & libc::SOCK_NONBLOCK != 0,
-            shut_read: false,
-            shut_write: false,
-            error_was_told: false,
-            options: Options::default(),
-        })))
+        let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+        self.open(Entry::Socket(Box::new(Socket { v6, nonblocking, ..Socket::default() })))
     }
 
     /// `bind(2)`.
@@ -175,29 +174,18 @@ impl Files {
     }
 
     /// `accept(2)`.
-    pub fn accept(&mut self, now: Instant, fd: i32) -> Option<Result<(i32, SocketAddr)>> {
-        let listener = match self.get(fd) {
-            Ok(socket) => socket,
-            Err(error) => return Some(Err(error)),
-        };
-        let Kind::Listener(id) = listener.kind else { return Some(fail(libc::EINVAL)) };
+    pub fn accept(&mut self, now: Instant, fd: i32) -> Result<Option<(i32, SocketAddr)>> {
+        let listener = self.get(fd)?;
+        let Kind::Listener(id) = listener.kind else { return fail(libc::EINVAL) };
         let (v6, nonblocking) = (listener.v6, listener.nonblocking);
         let options = listener.options.clone();
-        let Some((id, peer)) = self.host.accept(id) else {
-            return nonblocking.then(|| fail(libc::EAGAIN));
+        let Some((id, peer)) = self.host.stack.tcp_accept(id).ok().flatten() else {
+            return would_block(nonblocking, libc::EAGAIN);
         };
         options.apply(now, &self.settings, &mut self.host, id);
-        let opened = self.open(Entry::Socket(Box::new(Socket {
-            v6,
-            kind: Kind::Stream(id),
-            bound: None,
-            nonblocking: false,
-            shut_read: false,
-            shut_write: false,
-            error_was_told: false,
-            options,
-        })));
-        Some(opened.map(|fd| (fd, outward(v6, peer))))
+        let socket = Socket { v6, kind: Kind::Stream(id), options, ..Socket::default() };
+        let opened = self.open(Entry::Socket(Box::new(socket)));
+        Ok(Some((opened?, outward(v6, peer))))
     }
 
     /// The first half of `connect(2)`: SYN leaves.
@@ -222,20 +210,17 @@ impl Files {
     }
 
     /// The second half of `connect(2)`.
-    pub fn connected(&mut self, fd: i32) -> Option<Result<i32>> {
-        let socket = match self.get(fd) {
-            Ok(socket) => socket,
-            Err(error) => return Some(Err(error)),
-        };
-        let Kind::Stream(id) = socket.kind else { return Some(fail(libc::EINVAL)) };
+    pub fn connected(&mut self, fd: i32) -> Result<Option<i32>> {
+        let socket = self.get(fd)?;
+        let Kind::Stream(id) = socket.kind else { return fail(libc::EINVAL) };
         let nonblocking = socket.nonblocking;
         if let Some(error) = self.take_error(fd, id) {
-            return Some(Err(error));
+            return Err(error);
         }
         if self.host.is_open(id) {
-            return Some(Ok(0));
+            return Ok(Some(0));
         }
-        nonblocking.then(|| fail(libc::EINPROGRESS))
+        would_block(nonblocking, libc::EINPROGRESS)
     }
 
     /// What ended the connection, once (`SO_ERROR`).
@@ -248,16 +233,12 @@ impl Files {
     /// `recvmsg(2)`.
     pub fn receive(
         &mut self,
-        _now: Instant,
         fd: i32,
         into: &mut [&mut [u8]],
         flags: i32,
-    ) -> Option<Result<Received>> {
-        let socket = match self.get(fd) {
-            Ok(socket) => socket,
-            Err(error) => return Some(Err(error)),
-        };
-        let Kind::Stream(id) = socket.kind else { return Some(fail(libc::ENOTCONN)) };
+    ) -> Result<Option<Received>> {
+        let socket = self.get(fd)?;
+        let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
         let wait_all = flags & libc::MSG_WAITALL != 0;
         let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let (shut, inq) = (socket.shut_read, socket.options.inq);
@@ -270,18 +251,18 @@ impl Files {
             let len = into.iter_mut().map(|piece| self.host.read(id, piece, peek)).sum();
             let left = self.host.readable(id) as u32;
             let queued = if left == 0 && finished { 1 } else { left };
-            return Some(Ok(Received { len, flags: 0, queued: inq.then_some(queued) }));
+            return Ok(Some(Received { len, flags: 0, queued: inq.then_some(queued) }));
         }
         if let Some(error) = self.take_error(fd, id) {
-            return Some(Err(error));
+            return Err(error);
         }
         if over || room == 0 {
-            return Some(Ok(Received { len: 0, flags: 0, queued: None }));
+            return Ok(Some(Received { len: 0, flags: 0, queued: None }));
         }
         if self.host.state(id) == State::SynSent {
-            return Some(fail(libc::ENOTCONN));
+            return fail(libc::ENOTCONN);
         }
-        nonblocking.then(|| fail(libc::EAGAIN))
+        would_block(nonblocking, libc::EAGAIN)
     }
 
     /// `sendmsg(2)`; `done` bytes of `from` were taken before it had to wait.
@@ -292,32 +273,28 @@ impl Files {
         from: &[u8],
         done: &mut usize,
         flags: i32,
-    ) -> Option<Result<usize>> {
-        let socket = match self.get(fd) {
-            Ok(socket) => socket,
-            Err(error) => return Some(Err(error)),
-        };
-        let Kind::Stream(id) = socket.kind else { return Some(fail(libc::EPIPE)) };
+    ) -> Result<Option<usize>> {
+        let socket = self.get(fd)?;
+        let Kind::Stream(id) = socket.kind else { return fail(libc::EPIPE) };
         let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let shut = socket.shut_write;
         if let Some(error) = self.take_error(fd, id) {
-            return Some(Err(error));
+            return Err(error);
         }
         if shut || self.host.state(id) == State::Closed {
-            return Some(fail(libc::EPIPE));
+            return fail(libc::EPIPE);
         }
         if *done > 0 && !self.host.is_writable(id) {
-            return None;
+            return Ok(None);
         }
         let flags = SendFlags {
             more: flags & libc::MSG_MORE != 0,
             end_of_record: flags & libc::MSG_EOR != 0,
         };
         while *done < from.len() {
-            match self.host.send(id, &from[*done..], flags) {
-                Ok(0) => break,
-                Ok(taken) => *done += taken,
-                Err(error) => return Some(Err(error)),
+            match self.host.send(id, &from[*done..], flags)? {
+                0 => break,
+                taken => *done += taken,
             }
             // What was taken may leave at once, which makes room for more that is not yet sent.
             if !flags.more || *done < from.len() {
@@ -325,13 +302,12 @@ impl Files {
             }
         }
         if *done == from.len() {
-            return Some(Ok(*done));
+            return Ok(Some(*done));
         }
         self.await_room(fd);
         match nonblocking {
-            true if *done > 0 => Some(Ok(*done)),
-            true => Some(fail(libc::EAGAIN)),
-            false => None,
+            true if *done > 0 => Ok(Some(*done)),
+            _ => would_block(nonblocking, libc::EAGAIN),
         }
     }
 
@@ -376,7 +352,7 @@ impl Files {
                 Kind::New => {}
                 Kind::Listener(id) => self.host.close(now, id),
                 Kind::Stream(id) if socket.options.linger == Some(0) => {
-                    self.host.abort(now, id);
+                    let _ = self.host.stack.abort(now, id);
                     self.host.close(now, id);
                 }
                 Kind::Stream(id) => self.host.close(now, id),
@@ -386,7 +362,7 @@ impl Files {
     }
 
     /// `shutdown(2)`.
-    pub fn shutdown(&mut self, _now: Instant, fd: i32, how: i32) -> Result<i32> {
+    pub fn shutdown(&mut self, fd: i32, how: i32) -> Result<i32> {
         let socket = self.get_mut(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
         let (read, write) = match how {
@@ -398,7 +374,7 @@ impl Files {
         socket.shut_read |= read;
         socket.shut_write |= write;
         if write {
-            self.host.finish(id);
+            let _ = self.host.stack.tcp_finish(id);
         }
         Ok(0)
     }
@@ -408,7 +384,7 @@ impl Files {
         let socket = self.get(fd).ok()?;
         let Kind::Stream(id) = socket.kind else { return None };
         let v6 = socket.v6;
-        self.host.peer(id).map(|peer| outward(v6, peer))
+        self.host.stack.tcp_tuple(id).ok().map(|tuple| outward(v6, tuple.remote))
     }
 
     // ---- readiness
@@ -431,8 +407,10 @@ impl Files {
         let mut events = 0;
         match kind {
             Kind::New => events = libc::EPOLLOUT | libc::EPOLLHUP,
-            Kind::Listener(id) if self.host.is_acceptable(id) => events = libc::EPOLLIN,
-            Kind::Listener(_) => {}
+            Kind::Listener(id) => {
+                let waiting = self.host.stack.tcp_waiting(id).unwrap_or(0);
+                events = if waiting > 0 { libc::EPOLLIN } else { 0 };
+            }
             Kind::Stream(id) => {
                 let state = self.host.state(id);
                 let closed = state == State::Closed;

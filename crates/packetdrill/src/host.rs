@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig, Link as NetLink, Route};
-use fusewire_stack::ip::{
-    Config, Error, Info, SendFlags, SendLimit, SocketId, Stack, State, TcpConfig,
-};
+use fusewire_stack::ip::{Config, Error, Info, SendFlags, SocketId, Stack, State, TcpConfig};
 use fusewire_transport::tcp::Connection;
 
 use crate::errno::{Errno, Result};
@@ -22,7 +20,7 @@ pub type Id = SocketId;
 /// A stack and the other end of its interface.
 pub struct Host {
     settings: Arc<Settings>,
-    stack: Stack,
+    pub stack: Stack,
     queues: Queues,
     out: VecDeque<(Instant, Vec<u8>)>,
 }
@@ -97,21 +95,6 @@ impl Host {
         self.stack.tcp_listen_with(local, backlog, cfg).map_err(errno)
     }
 
-    /// Other settings for the connections that a listener will take.
-    pub fn configure_listener(&mut self, id: Id, cfg: &TcpConfig) {
-        let _ = self.stack.tcp_configure_listener(id, cfg);
-    }
-
-    /// A connection that waits.
-    pub fn accept(&mut self, id: Id) -> Option<(Id, SocketAddr)> {
-        self.stack.tcp_accept(id).ok().flatten()
-    }
-
-    /// One waits.
-    pub fn is_acceptable(&mut self, id: Id) -> bool {
-        self.stack.tcp_waiting(id).is_ok_and(|waiting| waiting > 0)
-    }
-
     /// Begins a connection.
     pub fn connect(
         &mut self,
@@ -127,16 +110,6 @@ impl Host {
     /// The application is done with a socket.
     pub fn close(&mut self, now: Instant, id: Id) {
         let _ = self.stack.close(now, id);
-    }
-
-    /// Ends a connection at once.
-    pub fn abort(&mut self, now: Instant, id: Id) {
-        let _ = self.stack.abort(now, id);
-    }
-
-    /// No more will be written.
-    pub fn finish(&mut self, id: Id) {
-        let _ = self.stack.tcp_finish(id);
     }
 
     /// The machine itself.
@@ -195,23 +168,8 @@ impl Host {
         self.stack.tcp_unsent(id).unwrap_or(0)
     }
 
-    /// Bounds what a writer may queue.
-    pub fn set_send_limit(&mut self, id: Id, limit: SendLimit) {
-        let _ = self.stack.tcp_set_send_limit(id, limit);
-    }
-
     /// Estimates and counters.
     pub fn info(&mut self, id: Id) -> Info {
         self.stack.tcp_info(id).unwrap_or_default()
-    }
-
-    /// For how long the writer's bound alone kept the connection from sending, in microseconds.
-    pub fn starved_us(&mut self, id: Id, now: Instant) -> u64 {
-        self.stack.tcp_starved(id, now).unwrap_or_default().as_micros() as u64
-    }
-
-    /// The peer's address.
-    pub fn peer(&mut self, id: Id) -> Option<SocketAddr> {
-        self.stack.tcp_tuple(id).ok().map(|tuple| tuple.remote)
     }
 }

@@ -107,7 +107,8 @@ pub fn tcp_info(now: Instant, host: &mut Host, id: Id) -> Vec<u8> {
     w.u64(0);
     w.u64(busy.as_micros() as u64);
     w.u64(limited_by_receiver.as_micros() as u64);
-    w.u64(host.starved_us(id, now));
+    let starved = host.stack.tcp_starved(id, now).unwrap_or_default();
+    w.u64(starved.as_micros() as u64);
     w.u32(segments(c.bytes_acked));
     w.u32(0);
     w.u64(c.bytes_acked + i.unacked);

@@ -89,7 +89,7 @@ impl Options {
             n => n.into(),
         };
         let unsent = Some(unsent).filter(|unsent| *unsent < u32::MAX.into());
-        host.set_send_limit(id, SendLimit { bytes, most, unsent });
+        let _ = host.stack.tcp_set_send_limit(id, SendLimit { bytes, most, unsent });
     }
 }
 
@@ -173,7 +173,8 @@ impl Files {
                 }
             }
             Kind::Listener(id) => {
-                self.host.configure_listener(id, &options.config(&self.settings, Role::Server));
+                let cfg = options.config(&self.settings, Role::Server);
+                let _ = self.host.stack.tcp_configure_listener(id, &cfg);
             }
             Kind::New => {}
         }
