@@ -1,18 +1,20 @@
 //! `fusewire demo`: one file, two processes, one pass beside separate passes.
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Source};
+use fusewire_lab::{Scratch, make_file};
 use fusewire_session::{Cipher, Level};
 use fusewire_transport::congestion::Algorithm;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::options;
-use crate::output::{Result, count, json, printable, rate, size};
+use crate::output::{Columns, Result, count, figure, head, json, printable, rate, row, size};
+use crate::progress::Progress;
 
 /// A shorter file is sent several times end to end, so that there is something to measure.
 const ENOUGH_BYTES: u64 = 256 << 20;
@@ -44,37 +46,16 @@ fn some_bytes(text: &str) -> std::result::Result<u64, String> {
     Some(bytes).filter(|bytes| (1..=MOST_BYTES).contains(bytes)).ok_or_else(bound)
 }
 
-/// A folder in memory, where the system has one; removed at the end, also when a signal ends the program.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch> {
-        let base = Path::new("/dev/shm");
-        let base = if base.is_dir() { base.to_path_buf() } else { std::env::temp_dir() };
-        let dir = base.join(format!("fusewire-demo-{}", std::process::id()));
-        std::fs::create_dir(&dir)?;
-        let bench = format!("fusewire-bench-{}-", std::process::id());
-        let own = dir.clone();
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            if let Some(signal) = signals.forever().next() {
-                let _ = std::fs::remove_dir_all(&own);
-                for entry in std::fs::read_dir(&base).into_iter().flatten().flatten() {
-                    if entry.file_name().to_string_lossy().starts_with(&bench) {
-                        let _ = std::fs::remove_dir_all(entry.path());
-                    }
-                }
-                std::process::exit(128 + signal);
-            }
-        })?;
-        Ok(Scratch(dir))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// What is in memory is removed, also when a signal ends the program.
+fn heed_signals() -> Result {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            Scratch::remove_all();
+            std::process::exit(128 + signal);
+        }
+    })?;
+    Ok(())
 }
 
 /// What is sent.
@@ -89,7 +70,7 @@ impl Subject {
     fn make(demo: &Demo, dir: &Path) -> Result<Subject> {
         let path = dir.join("source");
         if let Some(bytes) = demo.bytes {
-            made(&path, bytes)?;
+            make_file(&path, bytes)?;
             return Ok(Subject { path, bytes, is: format!("{} made", size(bytes)) });
         }
         let (file, name) = match &demo.file {
@@ -134,27 +115,11 @@ fn repeat(content: &[u8], times: u64, out: &mut impl Write) -> std::io::Result<(
     Ok(())
 }
 
-/// Bytes without a pattern (xorshift64).
-fn made(path: &Path, bytes: u64) -> Result {
-    let mut out = std::io::BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut left = bytes;
-    while left > 0 {
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        let len = left.min(8) as usize;
-        out.write_all(&word.to_le_bytes()[..len])?;
-        left -= len as u64;
-    }
-    out.flush()?;
-    Ok(())
-}
-
 /// Transfers, compares, and shows.
 pub fn run(demo: &Demo) -> Result {
     let scratch = Scratch::new()?;
-    let subject = Subject::make(demo, &scratch.0)?;
+    heed_signals()?;
+    let subject = Subject::make(demo, scratch.path())?;
     if !demo.json {
         println!("Fusewire: one file between two processes on this machine");
         println!();
@@ -185,30 +150,27 @@ pub fn run(demo: &Demo) -> Result {
         program: std::env::current_exe()?,
         peers: None,
     };
-    let terminal = std::io::stderr().is_terminal();
-    let lines = transfer::run(&plan, &mut |what| {
-        if terminal {
-            eprint!("\r\x1b[K  {what}");
-            let _ = std::io::stderr().flush();
+    let progress = Progress::new();
+    let found = transfer::run(&plan, &mut |what| {
+        if progress.terminal {
+            progress.report(&format!("  {what}"));
         }
     })?;
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
+    progress.clear();
     // Every transfer was compared with the source; one that differs is an error above.
-    let transfers = lines.len() as u64 * u64::from(demo.rounds);
+    let transfers = found.len() as u64 * u64::from(demo.rounds);
     if demo.json {
-        lines.iter().try_for_each(json)?;
+        found.iter().try_for_each(json)?;
         return json(&json!({
             "verified": true,
             "transfers": transfers,
             "bytes": subject.bytes,
-            "integrated_to_sequential": ratio(&lines),
+            "integrated_to_sequential": ratio(&found),
         }));
     }
-    table(&lines)?;
+    table(&found)?;
     println!();
-    if let Some(ratio) = ratio(&lines) {
+    if let Some(ratio) = ratio(&found) {
         println!("One pass over the bytes is {ratio:.2} times as fast as separate passes.");
     }
     println!("{} compared byte by byte: all the same.", count(transfers, "transfer"));
@@ -226,32 +188,27 @@ fn ratio(lines: &[Line]) -> Option<f64> {
 
 fn table(lines: &[Line]) -> Result {
     let base = find(lines, Method::Sequential).map(|l| l.bytes_per_s);
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "  {:<26} {:>10} {:>7} {:>11} {:>12} {:>12}",
-        "", "goodput", "ratio", "CPU s/GiB", "send ns/pkt", "recv ns/pkt"
-    )?;
-    for line in lines {
+    head(COLUMNS)?;
+    lines.iter().try_for_each(|line| row(COLUMNS, &(line.clone(), base)))
+}
+
+/// Beside each line the rate of separate passes.
+const COLUMNS: &Columns<(Line, Option<f64>)> = &[
+    ("", -28, |(line, _)| {
         let name = match line.method {
             Method::Integrated => "integrated, encrypted",
             Method::Sequential => "sequential, encrypted",
             Method::KernelTcp => "kernel TCP, not encrypted",
             other => other.name(),
         };
-        let ns = |n: Option<f64>| n.map_or("–".into(), |n| format!("{n:.0}"));
-        writeln!(
-            out,
-            "  {name:<26} {:>10} {:>7} {:>11.2} {:>12} {:>12}",
-            rate(line.bytes_per_s),
-            base.map_or("–".into(), |b| format!("{:.2}", line.bytes_per_s / b)),
-            line.cpu_s_per_gib,
-            ns(line.send_ns_per_packet),
-            ns(line.receive_ns_per_packet)
-        )?;
-    }
-    Ok(())
-}
+        format!("  {name}")
+    }),
+    ("goodput", 10, |(line, _)| rate(line.bytes_per_s)),
+    ("ratio", 7, |(line, base)| figure(base.map(|base| line.bytes_per_s / base), 2)),
+    ("CPU s/GiB", 11, |(line, _)| format!("{:.2}", line.cpu_s_per_gib)),
+    ("send ns/pkt", 12, |(line, _)| figure(line.send_ns_per_packet, 0)),
+    ("recv ns/pkt", 12, |(line, _)| figure(line.receive_ns_per_packet, 0)),
+];
 
 #[cfg(test)]
 mod tests {

@@ -27,11 +27,11 @@ mod machine;
 mod model;
 mod options;
 mod output;
+mod progress;
 mod put;
 mod report;
 mod serve;
 mod transfer;
-mod transfer_worker;
 mod url;
 mod view;
 #[cfg(feature = "full")]
@@ -91,9 +91,12 @@ enum Command {
     Metrics(view::metrics::Metrics),
     /// Captures packets of running stacks, with comments on what became of them.
     Capture(view::capture::Capture),
-    /// One side of one transfer (what `demo` starts).
+    /// One side of a measurement, in a process of its own: what `demo`, `bench` and `lab` start.
     #[command(hide = true)]
-    TransferWorker(transfer_worker::Worker),
+    Worker {
+        /// What it is to do, as JSON.
+        task: String,
+    },
     #[cfg(feature = "full")]
     /// ASN.1: checks modules, compiles them to Rust, reads and writes values, shows BER.
     #[command(subcommand)]
@@ -142,7 +145,7 @@ fn main() -> ExitCode {
         Command::Top(top) => view::top::run(&top),
         Command::Metrics(metrics) => view::metrics::run(&metrics),
         Command::Capture(capture) => view::capture::run(&capture),
-        Command::TransferWorker(worker) => transfer_worker::work(worker),
+        Command::Worker { task } => fusewire_lab::worker::work(&task).map_err(Into::into),
         #[cfg(feature = "full")]
         Command::Asn1(asn1) => asn1::run(&asn1),
         #[cfg(feature = "full")]

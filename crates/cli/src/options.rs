@@ -30,7 +30,7 @@ pub struct Common {
     #[arg(long, value_enum, default_value_t)]
     execution: ExecutionChoice,
     /// CPU level of the data pass [default: the best of this machine].
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    #[arg(long, value_name = "LEVEL")]
     cpu_level: Option<Level>,
     /// Largest UDP payload to send and to take [default: what the path carries].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65_507))]
@@ -98,13 +98,6 @@ pub fn cipher_names() -> String {
 /// Every congestion control.
 pub fn congestion_names() -> String {
     Algorithm::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ")
-}
-
-fn level(name: &str) -> std::result::Result<Level, String> {
-    Level::from_name(name).ok_or_else(|| {
-        let here: Vec<_> = Level::available().iter().map(|l| l.name()).collect();
-        format!("this machine has {}", here.join(", "))
-    })
 }
 
 /// Bytes a second: a number with k, M or G behind it.

@@ -127,6 +127,57 @@ pub fn json(value: &impl serde::Serialize) -> Result {
     Ok(())
 }
 
+/// Prints a line.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn text(line: impl fmt::Display) -> Result {
+    Ok(writeln!(io::stdout().lock(), "{line}")?)
+}
+
+/// Columns of fixed width, so that lines can be printed as they come: head, width (negative: on the left), and what
+/// stands there.
+pub type Columns<T> = [(&'static str, isize, fn(&T) -> String)];
+
+/// The heads of columns.
+pub fn head<T>(columns: &Columns<T>) -> Result {
+    cells(columns.iter().map(|(head, width, _)| ((*head).to_owned(), *width)))
+}
+
+/// A line of columns.
+pub fn row<T>(columns: &Columns<T>, of: &T) -> Result {
+    cells(columns.iter().map(|(_, width, cell)| (cell(of), *width)))
+}
+
+fn cells(cells: impl Iterator<Item = (String, isize)>) -> Result {
+    let padded = cells.map(|(cell, width)| match (width < 0, width.unsigned_abs()) {
+        (true, width) => format!("{cell:<width$}"),
+        (false, width) => format!("{cell:>width$}"),
+    });
+    text(padded.collect::<Vec<_>>().join(" ").trim_end())
+}
+
+/// Prints lines of JSON, or a table.
+pub fn lines<T: serde::Serialize>(lines: &[T], columns: &Columns<T>, as_json: bool) -> Result {
+    if as_json {
+        return lines.iter().try_for_each(json);
+    }
+    head(columns)?;
+    lines.iter().try_for_each(|line| row(columns, line))
+}
+
+/// A figure, or a dash where there is none.
+pub fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("–".into(), |value| format!("{value:.decimals$}"))
+}
+
+/// For callbacks that cannot fail: prints, unless that has failed before.
+pub fn then(written: &mut Result, print: impl FnOnce() -> Result) {
+    if written.is_ok() {
+        *written = print();
+    }
+}
+
 /// A line of JSON that any terminal shows as it is: what would act on one, or turn the direction of text, is
 /// written as `\uXXXX`, which a parser turns back.
 ///

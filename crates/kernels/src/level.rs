@@ -3,6 +3,7 @@
 
 use crate::arch;
 use core::fmt;
+use core::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
@@ -97,6 +98,18 @@ impl fmt::Debug for Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    /// As [`Level::from_name`]; the error names those that this machine has.
+    fn from_str(name: &str) -> Result<Level, String> {
+        Level::from_name(name).ok_or_else(|| {
+            let here: Vec<_> = Level::available().into_iter().map(Level::name).collect();
+            format!("this machine has {}, not {name:?}", here.join(", "))
+        })
     }
 }
 

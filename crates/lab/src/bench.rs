@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_calibration::{caches, turn};
 use fusewire_kernels::Level;
 
-use crate::record::{At, Machine, Noise, Place, Point};
+use crate::record::{Machine, Noise, Place, Point};
 use crate::{Error, Result};
 
 /// Told how far an experiment is, 0 to 1, and what it does; gives whether to go on.
@@ -129,36 +129,32 @@ impl<'a> Bench<'a> {
 
     /// Rates of one chart, round by round, by those of the same series at `to`: into another chart.
     pub fn ratios(&mut self, from: &str, to: &str, into: &str) {
-        let bases: Vec<(String, Vec<f64>)> = self
-            .samples
-            .iter()
-            .filter(|(place, _)| place.chart == from && place.at == At::Name(to.to_owned()))
-            .map(|(place, samples)| (place.series.clone(), samples.clone()))
-            .collect();
-        let mut found = Vec::new();
-        for (place, samples) in self.samples.iter().filter(|(place, _)| place.chart == from) {
-            let Some((_, base)) = bases.iter().find(|(series, _)| *series == place.series) else {
-                continue;
-            };
-            let place = Place { chart: into.to_owned(), ..place.clone() };
-            found.extend(samples.iter().zip(base).map(|(a, b)| (place.clone(), a / b)));
-        }
-        found.into_iter().for_each(|(place, ratio)| self.sample(place, ratio));
+        self.by(from, |place| {
+            let base = Place { at: to.into(), ..place.clone() };
+            Some((base, Place { chart: into.to_owned(), ..place.clone() }))
+        });
     }
 
     /// How one series compares with another at every place of a chart, round by round: `over` by `under`, into
     /// another chart.
     pub fn compare(&mut self, from: &str, [over, under]: [&str; 2], into: &str, series: &str) {
-        let mut found = Vec::new();
-        let is = |place: &Place, name: &str| place.chart == from && place.series == name;
-        for (place, samples) in self.samples.iter().filter(|(place, _)| is(place, over)) {
-            let alike = |(p, _): &&(Place, Vec<f64>)| {
-                is(p, under) && p.at == place.at && p.second == place.second
+        self.by(from, |place| {
+            let of = |chart: &str, series: &str| {
+                let (chart, series) = (chart.to_owned(), series.to_owned());
+                Place { chart, series, ..place.clone() }
             };
-            let Some((_, others)) = self.samples.iter().find(alike) else { continue };
-            let place =
-                Place { chart: into.to_owned(), series: series.to_owned(), ..place.clone() };
-            found.extend(samples.iter().zip(others).map(|(a, b)| (place.clone(), a / b)));
+            (place.series == over).then(|| (of(from, under), of(into, series)))
+        });
+    }
+
+    /// Samples of a chart, round by round, by those of another place in it: which, and where the ratios go.
+    fn by(&mut self, from: &str, places: impl Fn(&Place) -> Option<(Place, Place)>) {
+        let mut found = Vec::new();
+        for (place, samples) in self.samples.iter().filter(|(place, _)| place.chart == from) {
+            let Some((base, into)) = places(place) else { continue };
+            let others = self.samples.iter().find(|(place, _)| *place == base);
+            let pairs = samples.iter().zip(others.iter().flat_map(|(_, others)| others));
+            found.extend(pairs.map(|(a, b)| (into.clone(), a / b)));
         }
         found.into_iter().for_each(|(place, ratio)| self.sample(place, ratio));
     }

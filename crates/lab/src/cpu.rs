@@ -3,12 +3,19 @@
 use std::fs;
 use std::ops::Range;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// CPU time of the children of this process that have ended, in seconds.
 pub fn children_cpu_seconds() -> f64 {
     seconds("/proc/self/stat", 13..15)
 }
 
-#[cfg(feature = "experiments")]
+/// User and system time of this process so far, in seconds.
+pub fn own_cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
 /// CPU time of the process `pid` and of those of its children that have ended, in seconds; 0 if it is gone.
 pub fn cpu_seconds(pid: u32) -> f64 {
     seconds(&format!("/proc/{pid}/stat"), 11..15)

@@ -149,6 +149,38 @@ pub struct Chart {
     pub paper_axis: PaperAxis,
 }
 
+impl Chart {
+    const fn new(id: &'static str, title: &'static str, kind: Kind, value: Axis) -> Chart {
+        Chart { id, title, kind, value, paper_axis: PaperAxis::Shared }
+    }
+
+    /// Lines over an axis.
+    pub const fn lines(id: &'static str, title: &'static str, x: Axis, value: Axis) -> Chart {
+        Chart::new(id, title, Kind::Lines { x }, value)
+    }
+
+    /// Bars for names.
+    pub const fn bars(id: &'static str, title: &'static str, value: Axis) -> Chart {
+        Chart::new(id, title, Kind::Bars, value)
+    }
+
+    /// Surfaces over two axes.
+    pub const fn surface(
+        id: &'static str,
+        title: &'static str,
+        [x, y]: [Axis; 2],
+        value: Axis,
+    ) -> Chart {
+        Chart::new(id, title, Kind::Surface { x, y }, value)
+    }
+
+    /// The paper's points in a picture of their own.
+    #[must_use]
+    pub const fn own_axis(self) -> Chart {
+        Chart { paper_axis: PaperAxis::Own, ..self }
+    }
+}
+
 /// An experiment of the papers.
 #[derive(Clone, Copy)]
 pub struct Experiment {

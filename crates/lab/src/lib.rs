@@ -31,18 +31,27 @@ pub mod kernels;
 pub mod lab;
 #[cfg(feature = "experiments")]
 pub mod latency;
+mod made;
 #[cfg(feature = "experiments")]
 pub mod memory;
+mod named;
 pub mod namespace;
 #[cfg(feature = "experiments")]
 pub mod parts;
+mod process;
 #[cfg(feature = "experiments")]
 pub mod record;
 #[cfg(feature = "experiments")]
 pub mod report;
 mod scratch;
 #[cfg(feature = "experiments")]
+mod server;
+mod stats;
+#[cfg(feature = "experiments")]
 pub mod trace;
 pub mod transfer;
+pub mod worker;
 
 pub use error::{Error, Result};
+pub use made::make_file;
+pub use scratch::Scratch;

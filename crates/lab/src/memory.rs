@@ -9,13 +9,16 @@ use std::path::Path;
 use std::process::Command;
 
 use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
+use serde::{Deserialize, Serialize};
 
+use crate::worker::{self, by_name};
 use crate::{Error, Result};
 
 /// What a worker does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// Which instructions.
+    #[serde(with = "by_name")]
     pub level: Level,
     /// In one loop, or in passes.
     pub integrated: bool,
@@ -35,7 +38,7 @@ const FILE: usize = 15 * MESSAGE;
 const RING: usize = 64 * MESSAGE;
 
 /// Does it: what valgrind watches.
-pub fn work(task: &Task) {
+pub(crate) fn work(task: &Task) -> Result<()> {
     let execution = if task.integrated { Execution::Integrated } else { Execution::Sequential };
     let cipher = match task.safer {
         true => Cipher::SAFER_SIMPLIFIED,
@@ -56,6 +59,7 @@ pub fn work(task: &Task) {
         from = (from + MESSAGE) % FILE;
         to = (to + MESSAGE) % RING;
     }
+    Ok(())
 }
 
 /// A cache as cachegrind takes it: bytes, ways, bytes of a line.
@@ -134,15 +138,8 @@ fn tail(text: &str) -> String {
 
 fn valgrind(program: &Path, task: &Task, tool: &[&str]) -> Result<String> {
     let mut command = Command::new("valgrind");
-    command.args(tool).arg(program).args(["lab", "worker", "--level", task.level.name()]);
-    command.arg("--messages").arg(task.messages.to_string());
-    for (flag, set) in
-        [("--integrated", task.integrated), ("--send", task.send), ("--safer", task.safer)]
-    {
-        if set {
-            command.arg(flag);
-        }
-    }
+    command.args(tool).arg(program);
+    worker::Task::Memory(*task).pass_to(&mut command)?;
     let output = command.output().map_err(Error::os("starting valgrind"))?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     match output.status.success() {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use fusewire_lab::codec::{self, Agreement, Line, Plan, Target};
+use fusewire_session::Level;
 use serde_json::json;
 
-use super::kernels::level;
-use crate::output::{Result, json};
+use crate::output::{Columns, Result, head, json, row, text};
 
 /// Which values, and how long.
 #[derive(Args)]
@@ -25,7 +25,7 @@ pub struct Options {
     rounds: u32,
     /// CPU level of pipelines and arrays [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
-    level: Option<String>,
+    level: Option<Level>,
     /// Time nothing: compare with the bytes of the other codecs, both ways, for as many seeds of values.
     #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "200", conflicts_with_all = ["values", "rounds", "level"])]
     verify: Option<u64>,
@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> Result {
         peers: peers.as_deref(),
         rounds: if options.smoke { 1 } else { options.rounds as usize },
         round: Duration::from_millis(if options.smoke { 0 } else { 5 }),
-        level: level(options.level.as_deref())?,
+        level: options.level.unwrap_or_else(Level::detect),
     };
     let lines = codec::run(&plan)?;
     let targets = codec::targets(&lines);
@@ -71,58 +71,59 @@ fn verify(peers: Option<&Path>, seeds: u64, as_json: bool) -> Result {
     if as_json {
         return agreements.iter().try_for_each(json);
     }
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "the same for {seeds} seeds\n{:<14} {:<8} {:<7} {:>9} {:>9} {:>11}",
-        "codec", "type", "", "encodings", "elements", "bytes"
-    )?;
-    for Agreement { codec, of, direction, encodings, elements, bytes } in &agreements {
-        writeln!(
-            out,
-            "{codec:<14} {of:<8} {direction:<7} {encodings:>9} {elements:>9} {bytes:>11}"
-        )?;
-    }
+    text(format_args!("the same for {seeds} seeds"))?;
+    head(AGREEMENTS)?;
+    agreements.iter().try_for_each(|agreement| row(AGREEMENTS, agreement))
+}
+
+const AGREEMENTS: &Columns<Agreement> = &[
+    ("codec", -14, |a| a.codec.clone()),
+    ("type", -8, |a| a.of.clone()),
+    ("", -7, |a| a.direction.into()),
+    ("encodings", 9, |a| a.encodings.to_string()),
+    ("elements", 9, |a| a.elements.to_string()),
+    ("bytes", 11, |a| a.bytes.to_string()),
+];
+
+const CASES: &Columns<Line> = &[
+    ("codec", -24, |l| l.codec.clone()),
+    ("type", -8, |l| l.of.clone()),
+    ("", -7, |l| l.direction.into()),
+    ("ns/element", 11, |l| format!("{:.3}", l.ns_per_element)),
+    ("fastest", 11, |l| format!("{:.3}", l.ns_per_element_range[0])),
+    ("slowest", 11, |l| format!("{:.3}", l.ns_per_element_range[1])),
+    ("bytes", 7, |l| l.bytes.to_string()),
+    ("GB/s", 8, |l| format!("{:.2}", l.bytes_per_s / 1e9)),
+];
+
+fn cases(lines: &[Line]) -> Result {
+    head(CASES)?;
+    lines.iter().try_for_each(|line| row(CASES, line))?;
+    let rounds: usize = lines.iter().map(|line| line.rounds).sum();
+    let disturbed: usize = lines.iter().map(|line| line.disturbed).sum();
+    text(format_args!(
+        "\nmedians of {rounds} rounds; {disturbed} more were disturbed and do not count"
+    ))?;
     Ok(())
 }
 
-fn cases(lines: &[Line]) -> Result {
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "{:<24} {:<8} {:<7} {:>11} {:>11} {:>11} {:>7} {:>8}",
-        "codec", "type", "", "ns/element", "fastest", "slowest", "bytes", "GB/s"
-    )?;
-    for line in lines {
-        let [fastest, slowest] = line.ns_per_element_range;
-        writeln!(
-            out,
-            "{:<24} {:<8} {:<7} {:>11.3} {fastest:>11.3} {slowest:>11.3} {:>7} {:>8.2}",
-            line.codec,
-            line.of,
-            line.direction,
-            line.ns_per_element,
-            line.bytes,
-            line.bytes_per_s / 1e9
-        )?;
-    }
-    let rounds: usize = lines.iter().map(|line| line.rounds).sum();
-    let disturbed: usize = lines.iter().map(|line| line.disturbed).sum();
-    writeln!(
-        out,
-        "\nmedians of {rounds} rounds; {disturbed} more were disturbed and do not count"
-    )?;
-    Ok(())
+fn us(line: &Line) -> String {
+    format!("{:.3}", line.ns_per_element * line.elements as f64 / 1e3)
 }
 
 /// Tables 2 and 3 of the paper.
 fn paper(lines: &[Line]) -> Result {
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "\nDabbous, tables 2 and 3, for this machine\n{:<8} {:<6} {:>9} {:>9} {:>7} {:>9}",
-        "type", "", "code µs", "decode µs", "bytes", "Mbit/s"
-    )?;
+    text("\nDabbous, tables 2 and 3, for this machine")?;
+    // Of one codec and type, encoded and decoded.
+    let columns: &Columns<(&Line, &Line)> = &[
+        ("type", -8, |(encode, _)| encode.of.clone()),
+        ("", -6, |(encode, _)| encode.codec.clone()),
+        ("code µs", 9, |(encode, _)| us(encode)),
+        ("decode µs", 9, |(_, decode)| us(decode)),
+        ("bytes", 7, |(_, decode)| decode.bytes.to_string()),
+        ("Mbit/s", 9, |(_, decode)| format!("{:.0}", decode.bytes_per_s * 8.0 / 1e6)),
+    ];
+    head(columns)?;
     for of in ["ints", "ints32", "reals", "strings", "mpdus"] {
         for codec in ["BER", "LWS16", "LWS32", "LWS64"] {
             let find = |direction| {
@@ -131,16 +132,9 @@ fn paper(lines: &[Line]) -> Result {
                 };
                 lines.iter().find(is)
             };
-            let (Some(encode), Some(decode)) = (find("encode"), find("decode")) else { continue };
-            let us = |line: &Line| line.ns_per_element * line.elements as f64 / 1e3;
-            writeln!(
-                out,
-                "{of:<8} {codec:<6} {:>9.3} {:>9.3} {:>7} {:>9.0}",
-                us(encode),
-                us(decode),
-                decode.bytes,
-                decode.bytes_per_s * 8.0 / 1e6
-            )?;
+            if let (Some(encode), Some(decode)) = (find("encode"), find("decode")) {
+                row(columns, &(encode, decode))?;
+            }
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! `fusewire bench files`.
 
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,7 +7,8 @@ use fusewire_lab::Error as LabError;
 use fusewire_lab::files::{self, Case, Line, Method, Plan};
 
 use crate::options;
-use crate::output::{Code, Failure, Result, json, size};
+use crate::output::{Code, Columns, Failure, Result, figure, lines, size};
+use crate::progress::Progress;
 
 /// What to compare, and how.
 #[derive(Args)]
@@ -68,26 +68,17 @@ pub fn run(options: Options) -> Result {
         program: std::env::current_exe()?,
     };
     let stop = crate::transfer::stop_flag()?;
-    let terminal = std::io::stderr().is_terminal();
-    let lines = files::run(&plan, &stop, &mut |what| {
-        if terminal {
-            eprint!("\r\x1b[K{what}");
-        } else {
-            eprintln!("{what}");
-        }
-        let _ = std::io::stderr().flush();
-    });
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
-    let lines = match lines {
+    let progress = Progress::new();
+    let found = files::run(&plan, &stop, &mut |what| progress.report(what));
+    progress.clear();
+    let found = match found {
         Err(LabError::Interrupted) => {
             let why = "interrupted; what was made is removed";
             return Err(Failure::new(Code::Interrupted, why).into());
         }
         other => other?,
     };
-    if options.json { lines.iter().try_for_each(json) } else { table(&lines) }
+    lines(&found, COLUMNS, options.json)
 }
 
 fn default_dirs() -> Vec<PathBuf> {
@@ -97,27 +88,14 @@ fn default_dirs() -> Vec<PathBuf> {
     dirs
 }
 
-fn table(lines: &[Line]) -> Result {
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "{:<10} {:<7} {:<5} {:<20} {:>9} {:>19} {:>7} {:>9}",
-        "on", "case", "", "method", "seconds", "from – to", "CPU s", "to rsync"
-    )?;
-    for line in lines {
-        let range = line.seconds_range.map(|s| format!("{s:.3}")).join(" – ");
-        let ratio = line.ratio_to_rsync.map_or("–".into(), |ratio| format!("{ratio:.2}"));
-        let there = line.bytes_there.map_or(String::new(), |b| format!("  {} there", size(b)));
-        writeln!(
-            out,
-            "{:<10} {:<7} {:<5} {:<20} {:>9.3} {range:>19} {:>7.2} {ratio:>9}{there}",
-            line.filesystem,
-            line.case,
-            line.direction.name(),
-            line.method,
-            line.seconds,
-            line.cpu_seconds
-        )?;
-    }
-    Ok(())
-}
+const COLUMNS: &Columns<Line> = &[
+    ("on", -10, |l| l.filesystem.clone()),
+    ("case", -7, |l| l.case.name().into()),
+    ("", -5, |l| l.direction.name().into()),
+    ("method", -20, |l| l.method.name().into()),
+    ("seconds", 9, |l| format!("{:.3}", l.seconds)),
+    ("from – to", 19, |l| l.seconds_range.map(|s| format!("{s:.3}")).join(" – ")),
+    ("CPU s", 7, |l| format!("{:.2}", l.cpu_seconds)),
+    ("to rsync", 9, |l| figure(l.ratio_to_rsync, 2)),
+    ("", 0, |l| l.bytes_there.map_or(String::new(), |b| format!(" {} there", size(b)))),
+];

@@ -1,13 +1,9 @@
 //! `fusewire bench inca`.
 
-use std::io::Write;
-
 use clap::{Args, ValueEnum};
-use fusewire_lab::inca::{
-    self, Bulk, Line, Messages, Plan, Processing, Protocol, RoundTrip, Task, Unmarshalling,
-};
+use fusewire_lab::inca::{self, Bulk, Direction, Line, Messages, Plan, Protocol, RoundTrip};
 
-use crate::output::{Result, json};
+use crate::output::{Result, figure, json, text, then};
 
 /// Sizes of a smoke test: one that shares super-frames, one that has a packet to itself.
 const QUICK_SIZES: [usize; 2] = [100, 1400];
@@ -18,12 +14,12 @@ pub struct Options {
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
-    /// Protocols.
+    /// Protocols: udp, tcp.
     #[arg(long, value_delimiter = ',', default_value = "udp,tcp")]
-    protocols: Vec<ProtocolName>,
-    /// Directions.
+    protocols: Vec<Protocol>,
+    /// Directions: receive, send, both.
     #[arg(long, value_delimiter = ',', default_value = "receive,send,both")]
-    directions: Vec<DirectionName>,
+    directions: Vec<Direction>,
     /// Sizes of a message, in bytes [default: the paper's].
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     sizes: Vec<u32>,
@@ -43,19 +39,6 @@ pub struct Options {
     /// paces (bbr) has its timers measured too.
     #[arg(long, default_value = "cubic", value_name = "NAME")]
     congestion: String,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ProtocolName {
-    Udp,
-    Tcp,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum DirectionName {
-    Receive,
-    Send,
-    Both,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -79,18 +62,9 @@ pub fn run(options: &Options) -> Result {
     } else {
         options.sizes.iter().map(|s| *s as usize).collect()
     };
-    let protocol = |name: &ProtocolName| match name {
-        ProtocolName::Udp => Protocol::Udp,
-        ProtocolName::Tcp => Protocol::Tcp,
-    };
-    let direction = |name: &DirectionName| match name {
-        DirectionName::Receive => inca::Direction::Receive,
-        DirectionName::Send => inca::Direction::Send,
-        DirectionName::Both => inca::Direction::Both,
-    };
     let plan = Plan {
-        protocols: options.protocols.iter().map(protocol).collect(),
-        directions: options.directions.iter().map(direction).collect(),
+        protocols: options.protocols.clone(),
+        directions: options.directions.clone(),
         sizes,
         messages: options.parts.contains(&Part::Messages),
         bulk: options.parts.contains(&Part::Bulk),
@@ -101,176 +75,110 @@ pub fn run(options: &Options) -> Result {
         congestion: Some(options.congestion.clone()).filter(|name| name != "system"),
         program: std::env::current_exe()?,
     };
-    let mut printed = Ok(());
-    let mut table = Table::default();
-    inca::run(&plan, &mut |line| {
-        if printed.is_err() {
-            return;
-        }
-        match line {
-            Ok(line) if options.json => printed = json(line),
-            Ok(line) => printed = table.line(line),
-            Err(why) => eprintln!("{why}"),
-        }
+    let (mut written, mut heading) = (Ok(()), "");
+    inca::run(&plan, &mut |line| match line {
+        Ok(line) => then(&mut written, || match options.json {
+            true => json(line),
+            false => print(line, &mut heading),
+        }),
+        Err(why) => eprintln!("{why}"),
     })?;
-    printed
+    written
 }
 
-/// Prints lines under the heading of their kind.
-#[derive(Default)]
-struct Table {
-    heading: Option<&'static str>,
-}
+const MESSAGES: &str = "                           messages a second, in 1000                          \
+                        Fusewire by                ns: device, protocol, application\n\
+                        what           bytes     kernel   with GSO        raw   fusewire   a call each |  \
+                        kernel  GSO  raw |            kernel           fusewire";
+const BULK: &str = "bulk over TCP: Gbit/s (processor seconds a GiB of the measured side)";
+const ROUND_TRIP: &str = "64 bytes there and back: µs";
+const PROCESSING: &str = "processing alone, frame in memory to application: ns (cycles) a packet\n\
+                          \u{20}   bytes           one loop     a pass for each    ratio";
+const UNMARSHALLING: &str = "XDR in the receive loop, frame in memory to numbers: ns (cycles) a message\n\
+                             \u{20}           bytes           one loop          two passes    ratio";
 
-impl Table {
-    fn line(&mut self, line: &Line) -> Result {
-        match line {
-            Line::Messages(line) => self.messages(line),
-            Line::Bulk(line) => self.bulk(line),
-            Line::RoundTrip(line) => self.round_trip(line),
-            Line::Processing(line) => self.processing(line),
-            Line::Unmarshalling(line) => self.unmarshalling(line),
+/// Prints a line, under the heading of its kind where the one before was of another.
+fn print(line: &Line, last: &mut &'static str) -> Result {
+    let (heading, line) = match line {
+        Line::Messages(line) => (MESSAGES, messages(line)),
+        Line::Bulk(line) => (BULK, bulk(line)),
+        Line::RoundTrip(line) => (ROUND_TRIP, round_trip(line)),
+        Line::Processing(l) => {
+            let loops = (l.integrated_ns, l.integrated_cycles);
+            let passes = (l.sequential_ns, l.sequential_cycles);
+            (PROCESSING, by_turns(l.protocol.name(), l.size_bytes, [loops, passes], l.ratio))
         }
-    }
-
-    fn heading(&mut self, heading: &'static str) -> Result {
-        if self.heading != Some(heading) {
-            self.heading = Some(heading);
-            writeln!(std::io::stdout(), "{heading}")?;
+        Line::Unmarshalling(l) => {
+            let loops = (l.integrated_ns, l.integrated_cycles);
+            let passes = (l.two_passes_ns, l.two_passes_cycles);
+            let what = format!("{} {}", l.protocol, l.xdr);
+            (UNMARSHALLING, by_turns(&what, l.size_bytes, [loops, passes], l.ratio))
         }
-        Ok(())
+    };
+    if *last != heading {
+        *last = heading;
+        text(heading)?;
     }
-
-    fn messages(&mut self, line: &Messages) -> Result {
-        self.heading(
-            "                           messages a second, in 1000                          Fusewire by       \
-             \u{20}       ns: device, protocol, application\n\
-             what           bytes     kernel   with GSO        raw   fusewire   a call each |  kernel  GSO  \
-             raw |            kernel           fusewire",
-        )?;
-        let rate = |name: &str| thousands(line.rates.get(name).map(|r| r.messages_per_s));
-        let ns = |times: &inca::Times| {
-            [times.device_ns, times.protocol_ns, times.application_ns]
-                .map(|t| t.map_or("–".into(), |t| format!("{t:.0}")))
-                .join(" ")
-        };
-        let (offload, single) = match line.direction {
-            inca::Direction::Both => ("kernel_offload", "fusewire_batch"),
-            _ => ("kernel_offload", "fusewire_single"),
-        };
-        writeln!(
-            std::io::stdout(),
-            "{:<3} {:<8} {:>7} {:>10} {:>10} {:>10} {:>10} {:>13} | {:>7} {:>4} {:>4} | {:>17} {:>18}",
-            line.protocol.name(),
-            line.direction.name(),
-            line.size_bytes,
-            rate("kernel"),
-            rate(offload),
-            rate("raw"),
-            rate("fusewire"),
-            rate(single),
-            ratio(line.ratio),
-            ratio(line.ratio_to_offload),
-            ratio(line.ratio_to_raw),
-            ns(&line.kernel),
-            ns(&line.fusewire)
-        )?;
-        Ok(())
-    }
-
-    fn processing(&mut self, line: &Processing) -> Result {
-        self.heading(
-            "processing alone, frame in memory to application: ns (cycles) a packet\n\
-             \u{20}   bytes           one loop     a pass for each    ratio",
-        )?;
-        let cycles = |c: Option<f64>| c.map_or("–".into(), |c| format!("{c:.0}"));
-        writeln!(
-            std::io::stdout(),
-            "{} {:>5} {:>10.1} ({:>6}) {:>10.1} ({:>6}) {:>8.2}",
-            line.protocol.name(),
-            line.size_bytes,
-            line.integrated_ns,
-            cycles(line.integrated_cycles),
-            line.sequential_ns,
-            cycles(line.sequential_cycles),
-            line.ratio
-        )?;
-        Ok(())
-    }
-
-    fn unmarshalling(&mut self, line: &Unmarshalling) -> Result {
-        self.heading(
-            "XDR in the receive loop, frame in memory to numbers: ns (cycles) a message\n\
-             \u{20}           bytes           one loop          two passes    ratio",
-        )?;
-        let cycles = |c: Option<f64>| c.map_or("–".into(), |c| format!("{c:.0}"));
-        writeln!(
-            std::io::stdout(),
-            "{} {} {:>5} {:>10.1} ({:>6}) {:>10.1} ({:>6}) {:>8.2}",
-            line.protocol.name(),
-            line.xdr,
-            line.size_bytes,
-            line.integrated_ns,
-            cycles(line.integrated_cycles),
-            line.two_passes_ns,
-            cycles(line.two_passes_cycles),
-            line.ratio
-        )?;
-        Ok(())
-    }
-
-    fn bulk(&mut self, line: &Bulk) -> Result {
-        self.heading("bulk over TCP: Gbit/s (processor seconds a GiB of the measured side)")?;
-        let one = |name: &str| {
-            let bits = line.bits_per_s.get(name)? / 1e9;
-            let cpu = line.cpu_s_per_gib.get(name).copied();
-            Some(format!("{name} {} ({})", ratio(Some(bits)), ratio(cpu)))
-        };
-        let names = ["kernel", "iperf3", "iperf3_zero_copy", "raw", line.api.name()];
-        writeln!(
-            std::io::stdout(),
-            "tcp {:<8} {} | Fusewire by the kernel's {}, by zero-copy {}, by raw {}",
-            line.direction.name(),
-            names.into_iter().filter_map(one).collect::<Vec<_>>().join("  "),
-            ratio(line.ratio),
-            ratio(line.ratio_to_zero_copy),
-            ratio(line.ratio_to_raw)
-        )?;
-        Ok(())
-    }
-
-    fn round_trip(&mut self, line: &RoundTrip) -> Result {
-        self.heading("64 bytes there and back: µs")?;
-        let one = |(name, ns): (&&str, &f64)| format!("{name} {:.2}", ns / 1000.0);
-        let all: Vec<_> = line.round_trip_ns.iter().map(one).collect();
-        writeln!(
-            std::io::stdout(),
-            "{} | Fusewire by raw {}",
-            all.join("  "),
-            ratio(line.ratio_to_raw)
-        )?;
-        Ok(())
-    }
+    text(line)
 }
 
-fn thousands(rate: Option<f64>) -> String {
-    rate.map_or("–".into(), |rate| format!("{:.0}", rate / 1000.0))
+fn messages(line: &Messages) -> String {
+    let rate = |name: &str| figure(line.rates.get(name).map(|r| r.messages_per_s / 1000.0), 0);
+    let ns = |times: &inca::Times| {
+        let all = [times.device_ns, times.protocol_ns, times.application_ns];
+        all.map(|ns| figure(ns, 0)).join(" ")
+    };
+    let single = match line.direction {
+        Direction::Both => "fusewire_batch",
+        _ => "fusewire_single",
+    };
+    format!(
+        "{:<3} {:<8} {:>7} {:>10} {:>10} {:>10} {:>10} {:>13} | {:>7} {:>4} {:>4} | {:>17} {:>18}",
+        line.protocol,
+        line.direction,
+        line.size_bytes,
+        rate("kernel"),
+        rate("kernel_offload"),
+        rate("raw"),
+        rate("fusewire"),
+        rate(single),
+        ratio(line.ratio),
+        ratio(line.ratio_to_offload),
+        ratio(line.ratio_to_raw),
+        ns(&line.kernel),
+        ns(&line.fusewire)
+    )
+}
+
+/// Times in ns, with cycles, of one loop and of passes.
+fn by_turns(what: &str, size: usize, times: [(f64, Option<f64>); 2], ratio: f64) -> String {
+    let [one, passes] = times.map(|(ns, cycles)| format!("{ns:>10.1} ({:>6})", figure(cycles, 0)));
+    format!("{what} {size:>5} {one} {passes} {ratio:>8.2}")
+}
+
+fn bulk(line: &Bulk) -> String {
+    let one = |name: &str| {
+        let bits = line.bits_per_s.get(name)? / 1e9;
+        let cpu = line.cpu_s_per_gib.get(name).copied();
+        Some(format!("{name} {} ({})", ratio(Some(bits)), ratio(cpu)))
+    };
+    let names = ["kernel", "iperf3", "iperf3_zero_copy", "raw", line.api.name()];
+    format!(
+        "tcp {:<8} {} | Fusewire by the kernel's {}, by zero-copy {}, by raw {}",
+        line.direction,
+        names.into_iter().filter_map(one).collect::<Vec<_>>().join("  "),
+        ratio(line.ratio),
+        ratio(line.ratio_to_zero_copy),
+        ratio(line.ratio_to_raw)
+    )
+}
+
+fn round_trip(line: &RoundTrip) -> String {
+    let one = |(name, ns): (&&str, &f64)| format!("{name} {:.2}", ns / 1000.0);
+    let all: Vec<_> = line.round_trip_ns.iter().map(one).collect();
+    format!("{} | Fusewire by raw {}", all.join("  "), ratio(line.ratio_to_raw))
 }
 
 fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or("–".into(), |r| if r < 10.0 { format!("{r:.2}") } else { format!("{r:.1}") })
-}
-
-/// One side of one measurement.
-#[derive(Args)]
-pub struct Worker {
-    /// What it is to do, as JSON.
-    task: String,
-}
-
-/// Does one side.
-pub fn work(worker: &Worker) -> Result {
-    let task: Task = serde_json::from_str(&worker.task)?;
-    inca::work(&task)?;
-    Ok(())
+    figure(ratio, if ratio.is_some_and(|r| r < 10.0) { 2 } else { 1 })
 }

@@ -1,14 +1,14 @@
 //! `fusewire bench kernels`.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
 
 use clap::Args;
 use fusewire_lab::kernels::{self, CheckLine, Effort, Line, Plan, SIZES};
 use fusewire_session::Level;
 use serde_json::json;
 
-use crate::output::{Code, Failure, Result, json};
+use crate::output::{Columns, Result, figure, head, json, row, text, then};
+use crate::progress::Progress;
 
 /// Which pipelines, and how long.
 #[derive(Args)]
@@ -24,31 +24,20 @@ pub struct Options {
     pipelines: Vec<String>,
     /// CPU level: portable, avx2-aesni, avx2, avx512 [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
-    level: Option<String>,
+    level: Option<Level>,
     /// A short run whose figures mean nothing.
     #[arg(long, hide = true)]
     smoke: bool,
 }
 
-/// The level of that name, or this machine's best.
-pub(crate) fn level(name: Option<&str>) -> Result<Level> {
-    let Some(name) = name else { return Ok(Level::detect()) };
-    Level::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = Level::available().into_iter().map(Level::name).collect();
-        let message =
-            format!("this machine has no level {name:?}; its levels are {}", names.join(", "));
-        Failure::new(Code::Usage, message).into()
-    })
-}
-
 /// Measures and prints each line as soon as it is there.
 pub fn run(options: &Options) -> Result {
-    let level = level(options.level.as_deref())?;
+    let level = options.level.unwrap_or_else(Level::detect);
     let sizes: Vec<usize> = match options.sizes.is_empty() {
         true => SIZES.to_vec(),
         false => options.sizes.iter().map(|n| *n as usize).collect(),
     };
-    let progress = Progress::new();
+    let (progress, size_told) = (Progress::new(), Cell::new(0));
     let plan = Plan {
         level,
         sizes: &sizes,
@@ -57,68 +46,47 @@ pub fn run(options: &Options) -> Result {
             options.pipelines.is_empty()
                 || options.pipelines.iter().any(|word| name.contains(word.as_str()))
         },
-        begins: &|name, size| progress.report(name, size),
+        begins: &|name, size| match progress.terminal {
+            true => progress.report(&format!("{name}, {size} bytes")),
+            // Elsewhere a line a length.
+            false if size_told.replace(size) != size => progress.report(&format!("{size} bytes")),
+            false => {}
+        },
     };
     if !options.json {
-        heading(level)?;
+        text(format_args!(
+            "GB/s at level {level}; ÷seq and ÷ref: integrated to sequential, to reference"
+        ))?;
+        head(COLUMNS)?;
     }
-    let mut written: Result = Ok(());
+    let mut written = Ok(());
     kernels::pipelines(&plan, &mut |line| {
         progress.clear();
-        if written.is_ok() {
-            written = if options.json { values(line) } else { row(line) };
-        }
+        then(&mut written, || if options.json { values(line) } else { row(COLUMNS, line) });
     });
     written?;
     if !options.json {
-        check_heading()?;
+        text("")?;
+        head(CHECKS)?;
     }
-    let mut written: Result = Ok(());
+    let mut written = Ok(());
     // Of the length at hand: what the other forms of CXOR are compared with.
     let (mut load_only, mut standard) = (0.0, 0.0);
     kernels::checks(&plan, &mut |line| {
         progress.clear();
-        if written.is_ok() {
-            match line.form {
-                "load_only" => (load_only, standard) = (line.rate, 0.0),
-                "standard" => standard = line.rate,
-                _ => {}
-            }
-            let beside =
-                (line.function == "cxor" && standard > 0.0).then_some([standard, load_only]);
-            written = if options.json { json(&check_value(line)) } else { check_row(line, beside) };
+        match line.form {
+            "load_only" => (load_only, standard) = (line.rate, 0.0),
+            "standard" => standard = line.rate,
+            _ => {}
         }
+        let beside = (line.function == "cxor" && standard > 0.0).then_some([standard, load_only]);
+        then(&mut written, || match options.json {
+            true => json(&check_value(line)),
+            false => row(CHECKS, &(line.clone(), beside)),
+        });
     });
     progress.clear();
     written
-}
-
-/// What is being measured, on standard error: in place on a terminal, elsewhere a line a length.
-struct Progress {
-    terminal: bool,
-    size: Cell<usize>,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        Progress { terminal: std::io::stderr().is_terminal(), size: Cell::new(0) }
-    }
-
-    fn report(&self, name: &str, size: usize) {
-        if self.terminal {
-            eprint!("\r\x1b[K{name}, {size} bytes");
-            let _ = std::io::stderr().flush();
-        } else if self.size.replace(size) != size {
-            eprintln!("{size} bytes");
-        }
-    }
-
-    fn clear(&self) {
-        if self.terminal {
-            eprint!("\r\x1b[K");
-            let _ = std::io::stderr().flush();
-        }
-    }
 }
 
 fn values(line: &Line) -> Result {
@@ -145,51 +113,32 @@ fn values(line: &Line) -> Result {
     }))
 }
 
-fn heading(level: Level) -> Result {
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "GB/s at level {}; ÷seq and ÷ref: integrated to sequential, to reference",
-        level.name()
-    )?;
-    writeln!(
-        out,
-        "{:<45} {:<7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
-        "pipeline",
-        "way",
-        "bytes",
-        "integ",
-        "block",
-        "sequ",
-        "pointer",
-        "words",
-        "ref",
-        "÷seq",
-        "÷ref"
-    )?;
-    Ok(())
-}
+const COLUMNS: &Columns<Line> = &[
+    ("pipeline", -45, |l| l.pipeline.into()),
+    ("way", -7, |l| l.direction.name().into()),
+    ("bytes", 9, |l| l.size_bytes.to_string()),
+    ("integ", 7, |l| gb(Some(l.integrated))),
+    ("block", 7, |l| gb(Some(l.blocked))),
+    ("sequ", 7, |l| gb(Some(l.sequential))),
+    ("pointer", 7, |l| gb(l.function_pointers)),
+    ("words", 7, |l| gb(l.word_filters)),
+    ("ref", 7, |l| gb(l.reference)),
+    ("÷seq", 6, |l| format!("{:.2}", l.integrated / l.sequential)),
+    ("÷ref", 6, |l| figure(l.reference.map(|reference| l.integrated / reference), 2)),
+];
 
-fn row(line: &Line) -> Result {
-    let gb = |rate: f64| format!("{:.2}", rate / 1e9);
-    let maybe = |rate: Option<f64>| rate.map_or("–".into(), gb);
-    let ratio = line.reference.map(|reference| 1e9 * line.integrated / reference);
-    writeln!(
-        std::io::stdout().lock(),
-        "{:<45} {:<7} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6.2} {:>6}",
-        line.pipeline,
-        line.direction.name(),
-        line.size_bytes,
-        gb(line.integrated),
-        gb(line.blocked),
-        gb(line.sequential),
-        maybe(line.function_pointers),
-        maybe(line.word_filters),
-        maybe(line.reference),
-        line.integrated / line.sequential,
-        maybe(ratio)
-    )?;
-    Ok(())
+/// Beside those of CXOR the rates of the standard loop and of one that only loads.
+const CHECKS: &Columns<(CheckLine, Option<[f64; 2]>)> = &[
+    ("check function", -22, |(l, _)| format!("{}, {}", l.function, l.form)),
+    ("bytes", 9, |(l, _)| l.size_bytes.to_string()),
+    ("GB/s", 7, |(l, _)| gb(Some(l.rate))),
+    ("÷std", 6, |(l, beside)| beside.map_or(String::new(), |b| format!("{:.2}", l.rate / b[0]))),
+    ("÷load", 6, |(l, beside)| beside.map_or(String::new(), |b| format!("{:.2}", l.rate / b[1]))),
+    (" of CXOR: to the standard loop, to a loop that only loads", 0, |_| String::new()),
+];
+
+fn gb(rate: Option<f64>) -> String {
+    figure(rate.map(|rate| rate / 1e9), 2)
 }
 
 fn check_value(line: &CheckLine) -> serde_json::Value {
@@ -200,31 +149,4 @@ fn check_value(line: &CheckLine) -> serde_json::Value {
         "level": line.level,
         "bytes_per_s": line.rate,
     })
-}
-
-fn check_heading() -> Result {
-    writeln!(
-        std::io::stdout().lock(),
-        "\n{:<22} {:>9} {:>7} {:>6} {:>6}  of CXOR: to the standard loop, to a loop that only loads",
-        "check function",
-        "bytes",
-        "GB/s",
-        "÷std",
-        "÷load"
-    )?;
-    Ok(())
-}
-
-fn check_row(line: &CheckLine, beside: Option<[f64; 2]>) -> Result {
-    let ratios = beside.map_or_else(String::new, |[standard, load_only]| {
-        format!(" {:>6.2} {:>6.2}", line.rate / standard, line.rate / load_only)
-    });
-    writeln!(
-        std::io::stdout().lock(),
-        "{:<22} {:>9} {:>7.2}{ratios}",
-        format!("{}, {}", line.function, line.form),
-        line.size_bytes,
-        line.rate / 1e9,
-    )?;
-    Ok(())
 }

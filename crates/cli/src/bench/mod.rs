@@ -4,7 +4,7 @@ mod codec;
 mod connections;
 mod files;
 mod inca;
-pub(crate) mod kernels;
+mod kernels;
 mod latency;
 mod parts;
 mod trace;
@@ -25,18 +25,12 @@ pub enum Bench {
     Files(files::Options),
     /// Round trips of 64 bytes, alone and beside idle connections; beside kernel UDP, `ip::Host` and quinn.
     Latency(latency::Options),
-    /// One side of one case (what `bench latency` starts).
-    #[command(hide = true)]
-    LatencyWorker(latency::Worker),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
     Kernels(kernels::Options),
     /// A message whose length is in its encrypted part, beside one whose length is known first.
     Parts(parts::Options),
     /// User-level UDP and TCP beside the kernel's, over one wire. Needs root.
     Inca(inca::Options),
-    /// One side of one measurement (what `bench inca` starts).
-    #[command(hide = true)]
-    IncaWorker(inca::Worker),
     /// What the trace of each connection costs.
     Trace(trace::Options),
     /// Each encoding of the performance object, beside other codecs.
@@ -50,11 +44,9 @@ pub fn run(bench: Bench) -> Result {
         Bench::Connections(options) => connections::run(&options),
         Bench::Files(options) => files::run(options),
         Bench::Latency(options) => latency::run(&options),
-        Bench::LatencyWorker(worker) => latency::work(&worker),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),
-        Bench::IncaWorker(worker) => inca::work(&worker),
         Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
     }

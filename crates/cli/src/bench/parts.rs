@@ -1,14 +1,11 @@
 //! `fusewire bench parts`.
 
-use std::io::Write;
-
 use clap::Args;
 use fusewire_lab::kernels::Effort;
 use fusewire_lab::parts::{self, Line, Plan};
-use fusewire_session::Cipher;
+use fusewire_session::{Cipher, Level};
 
-use super::kernels::level;
-use crate::output::{Result, json};
+use crate::output::{Columns, Result, head, json, row, text, then};
 
 /// Which messages.
 #[derive(Args)]
@@ -27,7 +24,7 @@ pub struct Options {
     cipher: Cipher,
     /// CPU level [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
-    level: Option<String>,
+    level: Option<Level>,
     /// A short run whose figures mean nothing.
     #[arg(long, hide = true)]
     smoke: bool,
@@ -35,53 +32,40 @@ pub struct Options {
 
 /// Measures and prints each line as soon as it is there.
 pub fn run(options: &Options) -> Result {
-    let level = level(options.level.as_deref())?;
     let sizes: Vec<usize> = options.sizes.iter().map(|n| *n as usize).collect();
     let plan = Plan {
-        level,
+        level: options.level.unwrap_or_else(Level::detect),
         cipher: options.cipher,
         sizes: &sizes,
         piece_bytes: options.piece_bytes as usize,
         effort: if options.smoke { Effort::SMOKE } else { Effort::FULL },
     };
     if !options.json {
-        writeln!(
-            std::io::stdout().lock(),
-            "GB/s of {} at level {}; pieces of {} bytes\n{:>9} {:>9} {:>12} {:>6} {:>12} {:>12} {:>6} {:>9}",
-            options.cipher,
-            level.name(),
-            plan.piece_bytes,
-            "bytes",
-            "B, C, A",
-            "length first",
-            "ratio",
-            "pieces B,C,A",
-            "length first",
-            "ratio",
-            "open"
-        )?;
+        let (cipher, level) = (options.cipher, plan.level.name());
+        text(format_args!(
+            "GB/s of {cipher} at level {level}; pieces of {} bytes",
+            plan.piece_bytes
+        ))?;
+        head(COLUMNS)?;
     }
-    let mut written: Result = Ok(());
+    let mut written = Ok(());
     parts::run(&plan, &mut |line| {
-        if written.is_ok() {
-            written = if options.json { json(line) } else { row(line) };
-        }
+        then(&mut written, || if options.json { json(line) } else { row(COLUMNS, line) });
     })?;
     written
 }
 
-fn row(line: &Line) -> Result {
-    writeln!(
-        std::io::stdout().lock(),
-        "{:>9} {:>9.2} {:>12.2} {:>6.2} {:>12.2} {:>12.2} {:>6.2} {:>9.2}",
-        line.size_bytes,
-        line.parts / 1e9,
-        line.length_first / 1e9,
-        line.parts / line.length_first,
-        line.parts_pieces / 1e9,
-        line.length_first_pieces / 1e9,
-        line.parts_pieces / line.length_first_pieces,
-        line.open / 1e9
-    )?;
-    Ok(())
+const COLUMNS: &Columns<Line> = &[
+    ("bytes", 9, |l| l.size_bytes.to_string()),
+    ("B, C, A", 9, |l| gb(l.parts)),
+    ("length first", 12, |l| gb(l.length_first)),
+    ("ratio", 6, |l| format!("{:.2}", l.parts / l.length_first)),
+    ("pieces B,C,A", 12, |l| gb(l.parts_pieces)),
+    ("length first", 12, |l| gb(l.length_first_pieces)),
+    ("ratio", 6, |l| format!("{:.2}", l.parts_pieces / l.length_first_pieces)),
+    ("open", 9, |l| gb(l.open)),
+];
+
+fn gb(rate: f64) -> String {
+    format!("{:.2}", rate / 1e9)
 }

@@ -1,12 +1,11 @@
 //! `fusewire bench trace`.
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
 use fusewire_lab::trace::{self, Line, Plan};
 
-use crate::output::{Result, json};
+use crate::output::{Columns, Result, head, json, row, text, then};
 
 /// How much is measured.
 #[derive(Args)]
@@ -32,39 +31,25 @@ pub fn run(options: &Options) -> Result {
         false => Plan { turns: options.turns, turn: Duration::from_millis(20) },
     };
     if !options.json {
-        writeln!(
-            std::io::stdout().lock(),
-            "the trace of each connection: with it and without, by turns\n{:>8} {:>12} {:>9} {:>9} {:>7} {:>15}",
-            "segment",
-            "entries/s",
-            "with ns",
-            "without",
-            "ratio",
-            "half of them in"
-        )?;
+        text("the trace of each connection: with it and without, by turns")?;
+        head(COLUMNS)?;
     }
     let sizes: Vec<_> = options.sizes.iter().map(|n| usize::from(*n)).collect();
-    let mut written: Result = Ok(());
+    let mut written = Ok(());
     trace::run(&plan, &sizes, &mut |line| {
-        if written.is_ok() {
-            written = if options.json { json(line) } else { row(line) };
-        }
+        then(&mut written, || if options.json { json(line) } else { row(COLUMNS, line) });
     })?;
     written
 }
 
-fn row(line: &Line) -> Result {
-    let size =
-        if line.segment_bytes == 0 { "super".into() } else { line.segment_bytes.to_string() };
-    writeln!(
-        std::io::stdout().lock(),
-        "{size:>8} {:>12.0} {:>9.1} {:>9.1} {:>7.4} {:>7.4} {:>7.4}",
-        line.entries_per_s,
-        line.with_ns,
-        line.without_ns,
-        line.ratio,
-        line.ratio_low,
-        line.ratio_high
-    )?;
-    Ok(())
-}
+const COLUMNS: &Columns<Line> = &[
+    ("segment", 8, |l| match l.segment_bytes {
+        0 => "super".into(),
+        bytes => bytes.to_string(),
+    }),
+    ("entries/s", 12, |l| format!("{:.0}", l.entries_per_s)),
+    ("with ns", 9, |l| format!("{:.1}", l.with_ns)),
+    ("without", 9, |l| format!("{:.1}", l.without_ns)),
+    ("ratio", 7, |l| format!("{:.4}", l.ratio)),
+    ("half of them in", 15, |l| format!("{:>7.4} {:>7.4}", l.ratio_low, l.ratio_high)),
+];

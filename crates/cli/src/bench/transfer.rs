@@ -1,6 +1,5 @@
 //! `fusewire bench transfer`.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,7 +8,8 @@ use fusewire_session::Cipher;
 use fusewire_transport::congestion::Algorithm;
 
 use crate::options::{cipher_names, congestion_names};
-use crate::output::{Result, json, rate};
+use crate::output::{Columns, Result, figure, lines, rate};
+use crate::progress::Progress;
 
 /// What to compare, and how.
 #[derive(Args)]
@@ -91,7 +91,7 @@ pub fn run(options: Options) -> Result {
         false => None,
     };
     let plan = Plan {
-        methods: if options.methods.is_empty() { Method::ALL.to_vec() } else { options.methods },
+        methods: if options.methods.is_empty() { Method::USUAL.to_vec() } else { options.methods },
         carrier: options.device,
         manipulation: Manipulation { ahead: options.ahead, early: options.early },
         congestion: options.congestion,
@@ -107,46 +107,25 @@ pub fn run(options: Options) -> Result {
         program: std::env::current_exe()?,
         peers: peers(),
     };
-    let terminal = std::io::stderr().is_terminal();
-    let lines = transfer::run(&plan, &mut |what| {
-        if terminal {
-            eprint!("\r\x1b[K{what}");
-        } else {
-            eprintln!("{what}");
-        }
-        let _ = std::io::stderr().flush();
-    })?;
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
-    if options.json { lines.iter().try_for_each(json) } else { table(&lines) }
+    let progress = Progress::new();
+    let found = transfer::run(&plan, &mut |what| progress.round(what))?;
+    progress.clear();
+    lines(&found, COLUMNS, options.json)
 }
 
-fn table(lines: &[Line]) -> Result {
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "{:<24} {:>8} {:>9} {:>12} {:>17} {:>10} {:>9} {:>9}",
-        "method", "ADU B", "datagram", "goodput", "from – to", "CPU s/GiB", "send ns", "recv ns"
-    )?;
-    let number = |n: Option<usize>| n.map_or("–".into(), |n| n.to_string());
-    let ns = |n: Option<f64>| n.map_or("–".into(), |n| format!("{n:.0}"));
-    for line in lines {
-        let range = line.bytes_per_s_range.map(|r| format!("{:.2}", r / 1e9)).join(" – ");
-        writeln!(
-            out,
-            "{:<24} {:>8} {:>9} {:>12} {:>17} {:>10.2} {:>9} {:>9}",
-            name(line),
-            number(line.adu_bytes),
-            number(line.datagram_bytes),
-            rate(line.bytes_per_s),
-            range,
-            line.cpu_s_per_gib,
-            ns(line.send_ns_per_packet),
-            ns(line.receive_ns_per_packet)
-        )?;
-    }
-    Ok(())
+const COLUMNS: &Columns<Line> = &[
+    ("method", -24, name),
+    ("ADU B", 8, |l| number(l.adu_bytes)),
+    ("datagram", 9, |l| number(l.datagram_bytes)),
+    ("goodput", 12, |l| rate(l.bytes_per_s)),
+    ("from – to", 17, |l| l.bytes_per_s_range.map(|r| format!("{:.2}", r / 1e9)).join(" – ")),
+    ("CPU s/GiB", 10, |l| format!("{:.2}", l.cpu_s_per_gib)),
+    ("send ns", 9, |l| figure(l.send_ns_per_packet, 0)),
+    ("recv ns", 9, |l| figure(l.receive_ns_per_packet, 0)),
+];
+
+fn number(n: Option<usize>) -> String {
+    n.map_or("–".into(), |n| n.to_string())
 }
 
 fn name(line: &Line) -> String {

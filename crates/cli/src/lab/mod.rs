@@ -3,7 +3,6 @@
 mod list;
 mod report;
 mod run;
-mod worker;
 
 use std::path::PathBuf;
 
@@ -21,9 +20,6 @@ pub enum Lab {
     Run(run::Run),
     /// Makes a page of all that was found, theirs beside ours.
     Report(report::Report),
-    /// What valgrind watches.
-    #[command(hide = true)]
-    Worker(worker::Worker),
 }
 
 /// Does it.
@@ -32,7 +28,6 @@ pub fn run(lab: Lab) -> Result {
         Lab::List(list) => list::run(&list),
         Lab::Run(run) => run::run(&run),
         Lab::Report(report) => report::run(&report),
-        Lab::Worker(worker) => worker::run(&worker),
     }
 }
 

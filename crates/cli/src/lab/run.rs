@@ -1,6 +1,6 @@
 //! `fusewire lab run`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,11 +11,12 @@ use fusewire_lab::experiment::Experiment;
 use fusewire_lab::experiments::ALL;
 use fusewire_lab::lab::{self, Outcome, Plan, Progress};
 use fusewire_lab::record::Record;
+use fusewire_session::Level;
 use serde_json::json;
 
 use super::records;
-use crate::bench::kernels::level;
-use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable};
+use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable, then};
+use crate::progress::Progress as Shown;
 
 /// Which experiments.
 #[derive(Args)]
@@ -38,7 +39,7 @@ pub struct Run {
     records: Option<PathBuf>,
     /// CPU level of the loops [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
-    level: Option<String>,
+    level: Option<Level>,
 }
 
 /// Runs them. Ctrl-C ends after the step at hand, and keeps the records that are there.
@@ -53,29 +54,27 @@ pub fn run(options: &Run) -> Result {
     let records = records(options.records.as_ref())?;
     let plan = Plan {
         quick: options.quick,
-        level: level(options.level.as_deref())?,
+        level: options.level.unwrap_or_else(Level::detect),
         program: std::env::current_exe()?,
         command: command(),
     };
     let stop = crate::transfer::stop_flag()?;
-    let mut bar = Bar { terminal: std::io::stderr().is_terminal(), said: None };
+    let mut bar = Bar { shown: Shown::new(), said: None };
     let mut report = |progress: &Progress<'_>| {
         bar.report(progress);
         !stop.load(Ordering::Relaxed)
     };
     let (mut done, mut failed, mut written) = (0u64, 0u64, Ok(()));
     let ended = lab::run(&chosen, &plan, &records, &mut report, &mut |experiment, outcome| {
-        clear();
+        Shown::new().clear();
         match &outcome {
             Outcome::Done { .. } => done += 1,
             Outcome::Failed(_) => failed += 1,
             Outcome::Left(_) => {}
         }
-        if written.is_ok() {
-            written = print(experiment, &outcome, options.json);
-        }
+        then(&mut written, || print(experiment, &outcome, options.json));
     });
-    clear();
+    Shown::new().clear();
     written?;
     match ended {
         Err(fusewire_lab::Error::Interrupted) => {
@@ -108,24 +107,17 @@ fn command() -> String {
     text.chars().take(400).collect()
 }
 
-fn clear() {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
-        let _ = std::io::stderr().flush();
-    }
-}
-
 /// How far it is, on standard error: in place on a terminal, elsewhere a line now and then.
 struct Bar {
-    terminal: bool,
+    shown: Shown,
     said: Option<(Instant, usize)>,
 }
 
 impl Bar {
     fn report(&mut self, progress: &Progress<'_>) {
-        let pause = Duration::from_millis(if self.terminal { 100 } else { 15_000 });
+        let pause = Duration::from_millis(if self.shown.terminal { 100 } else { 15_000 });
         let soon = self.said.is_some_and(|(at, index)| {
-            at.elapsed() < pause && (self.terminal || index == progress.index)
+            at.elapsed() < pause && (self.shown.terminal || index == progress.index)
         });
         if soon {
             return;
@@ -142,13 +134,8 @@ impl Bar {
             progress.experiment,
             progress.what
         );
-        if self.terminal {
-            let line: String = line.chars().take(100).collect();
-            eprint!("\r\x1b[K{line}");
-            let _ = std::io::stderr().flush();
-        } else {
-            eprintln!("{line}");
-        }
+        let most = if self.shown.terminal { 100 } else { usize::MAX };
+        self.shown.report(&line.chars().take(most).collect::<String>());
     }
 }
 

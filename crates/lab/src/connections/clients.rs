@@ -15,7 +15,7 @@ use fusewire_files::net::{BODY_LEN_MAX, Client};
 use fusewire_session::{ClientConfig, Identity, Trust};
 use fusewire_stack::{Config, Event as StackEvent, Keep, PORT, Stack};
 
-use super::server::Server;
+use crate::server::Server;
 use crate::{Error, Result};
 
 /// The file that is served.

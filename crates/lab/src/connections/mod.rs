@@ -5,21 +5,20 @@
 //! forget them. Connections that only stay open share the stack and socket of one more thread.
 
 mod clients;
-mod server;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fusewire_session::Identity;
 use serde::Serialize;
 
+use crate::made::{hash_file, make_file};
 use crate::scratch::Scratch;
+use crate::server::Server;
+use crate::stats::{median, range};
 use crate::{Error, Result};
 use clients::{Clients, Transfer};
-use server::Server;
 
 /// Rest after connections were made, before CPU time at rest is measured.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -90,29 +89,36 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Outcome> {
         return Err(Error::Unsupported(text.into()));
     }
     let scratch = Scratch::new()?;
-    let hash = make_file(&scratch.path().join("served"), plan.bytes)?;
-    let mut server = Server::start(&plan.program, scratch.path())?;
-    let identity = Arc::new(Identity::load_or_create(&server.identity)?);
+    let (served, state) = (scratch.path().join("served"), scratch.path().join("state"));
+    std::fs::create_dir(&served).map_err(Error::os("making the folder to serve"))?;
+    let file = served.join(clients::NAME);
+    make_file(&file, plan.bytes)?;
+    let hash = hash_file(&file)?;
+    let server = Server::fusewire(&plan.program, &served, &state, &["--no-kernel-tcp"])?;
+    // The server has made its key by now: its own user's clients have it too.
+    let identity = state.join("fusewire").join("identity.pem");
+    let identity = Arc::new(Identity::load_or_create(&identity)?);
 
     progress("the server at rest, without connections");
     std::thread::sleep(SETTLE);
-    let server_idle_percent = server.cpu_percent(plan.idle)?;
+    let server_idle_percent = cpu_percent(&server, plan.idle)?;
 
     progress(&format!("opening {} connections", plan.open));
-    let (began, cpu) = (Instant::now(), server.cpu_s()?);
+    let (began, cpu) = (Instant::now(), server.threads_cpu_s()?);
     let clients = Clients::open(&server, identity, plan.open, plan.transferring)?;
-    let (open_s, server_open_cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s()? - cpu);
+    let (open_s, server_open_cpu_s) =
+        (began.elapsed().as_secs_f64(), server.threads_cpu_s()? - cpu);
 
     progress("the server at rest, with all of them open");
     std::thread::sleep(SETTLE);
-    let server_idle_open_percent = server.cpu_percent(plan.idle)?;
+    let server_idle_open_percent = cpu_percent(&server, plan.idle)?;
     let server_memory_idle_bytes = server.peak_memory()?;
 
     progress(&format!("{} transfers of {} bytes", plan.transferring, plan.bytes));
-    let (began, cpu) = (Instant::now(), server.cpu_s()?);
+    let (began, cpu) = (Instant::now(), server.threads_cpu_s()?);
     let (transfers, mut failures) = clients.transfer();
     let transfer_s = began.elapsed().as_secs_f64();
-    let server_transfer_cpu_s = server.cpu_s()? - cpu;
+    let server_transfer_cpu_s = server.threads_cpu_s()? - cpu;
     let server_memory_bytes = server.peak_memory()?;
     server.stop()?;
 
@@ -123,9 +129,8 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Outcome> {
             Err(why) => failures.push(why),
         }
     }
-    rates.sort_by(f64::total_cmp);
-    let (min, max) = (rates.first().copied().unwrap_or(0.0), rates.last().copied().unwrap_or(0.0));
-    let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+    let [min, max] = range(rates.iter().copied()).unwrap_or_default();
+    let median = median(rates.iter().copied()).unwrap_or_default();
     Ok(Outcome {
         open: plan.open,
         transferring: plan.transferring,
@@ -148,6 +153,14 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Outcome> {
     })
 }
 
+/// CPU time of the server over a while, in per cent of a core.
+fn cpu_percent(server: &Server, over: Duration) -> Result<f64> {
+    let (cpu, began) = (server.threads_cpu_s()?, Instant::now());
+    std::thread::sleep(over);
+    let used = server.threads_cpu_s()? - cpu;
+    Ok(used / began.elapsed().as_secs_f64().max(1e-9) * 100.0)
+}
+
 /// The rate of a transfer that got what it should.
 fn check(transfer: &Transfer, hash: &blake3::Hash, bytes: u64) -> std::result::Result<f64, String> {
     match transfer.hash {
@@ -156,27 +169,4 @@ fn check(transfer: &Transfer, hash: &blake3::Hash, bytes: u64) -> std::result::R
         None => return Err("a transfer ended without a file".into()),
     }
     Ok(bytes as f64 / transfer.took.as_secs_f64().max(1e-9))
-}
-
-/// Bytes without a pattern in the folder that is served; their hash.
-fn make_file(dir: &Path, bytes: u64) -> Result<blake3::Hash> {
-    std::fs::create_dir(dir).map_err(Error::os("making the folder to serve"))?;
-    let mut file =
-        File::create(dir.join(clients::NAME)).map_err(Error::os("making the file to serve"))?;
-    let mut hasher = blake3::Hasher::new();
-    let (mut left, mut word) = (bytes, 0x9e37_79b9_7f4a_7c15_u64);
-    let mut chunk = vec![0; 1 << 20];
-    while left > 0 {
-        for piece in chunk.chunks_exact_mut(8) {
-            word ^= word << 13;
-            word ^= word >> 7;
-            word ^= word << 17;
-            piece.copy_from_slice(&word.to_le_bytes());
-        }
-        let part = &chunk[..left.min(chunk.len() as u64) as usize];
-        file.write_all(part).map_err(Error::os("making the file to serve"))?;
-        hasher.update(part);
-        left -= part.len() as u64;
-    }
-    Ok(hasher.finalize())
 }

@@ -1,6 +1,6 @@
 //! Experiments whose part of the system is not there yet. They say so, and never run.
 
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 use crate::{Error, Result};
 
@@ -15,13 +15,13 @@ pub(super) const XTP: Experiment = Experiment {
     question: "How much goes through a user-level XTP by size of the ADU?",
     method: "Not there yet: it will run as the throughput of UDP and TCP does.",
     differs: "Nothing was measured here; the points are the paper's.",
-    charts: &[Chart {
-        id: "throughput",
-        title: "Table 9",
-        kind: Kind::Lines { x: Axis::logarithmic("ADU", "bytes") },
-        value: Axis::linear("throughput", "Mbit/s"),
-        paper_axis: PaperAxis::Own,
-    }],
+    charts: &[Chart::lines(
+        "throughput",
+        "Table 9",
+        Axis::logarithmic("ADU", "bytes"),
+        Axis::linear("throughput", "Mbit/s"),
+    )
+    .own_axis()],
     published: || {
         let rows = [
             (2000.0, 9.62, 18.01),

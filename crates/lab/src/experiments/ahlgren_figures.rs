@@ -7,12 +7,13 @@ use fusewire_synthetic::{Function, Lanes, Passes, WORDS_MAX};
 use super::synthetic::{function, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 
 const STATE: Axis = Axis::linear("state of each function", "words");
 const MODELLED: Axis = Axis::linear("modelled cost", "clocks/B");
 const MEASURED: Axis = Axis::linear("measured time", "ns/B");
+const MEASURED_RATIO: &str = "Integrated by sequential, measured: one loop loses above 1 (orange)";
 const RATIO: Axis = Axis::linear("integrated ÷ sequential", "");
 
 const METHOD: &str = "The surfaces of the model are computed from the paper's equations with its parameters. On \
@@ -28,19 +29,10 @@ const DIFFERS: &str = "The paper has a knee where the state of all functions tog
                        beyond it one loop may win again. The paper's figures are pictures without numbers; what stands beside \
                        the measured surface is the paper's own model, computed.";
 
-const fn chart(id: &'static str, title: &'static str, kind: Kind, value: Axis) -> Chart {
-    Chart { id, title, kind, value, paper_axis: PaperAxis::Shared }
-}
-
-const fn surface(y: Axis) -> Kind {
-    Kind::Surface { x: STATE, y }
-}
-
 const FUNCTIONS: Axis = Axis::linear("functions", "");
 const BLOCK: Axis = Axis::linear("block", "B");
 const MEMORY: Axis = Axis::linear("memory access", "clocks/word");
 const MESSAGE: Axis = Axis::logarithmic("message", "bytes");
-const OVER_STATE: Kind = Kind::Lines { x: STATE };
 
 fn none() -> Vec<Point> {
     Vec::new()
@@ -55,9 +47,9 @@ pub(super) const FIGURE_3: Experiment = Experiment {
     method: METHOD,
     differs: DIFFERS,
     charts: &[
-        chart("modelled", "The paper's model of the HP 9000-735/99, warm", OVER_STATE, MODELLED),
-        chart("measured", "Measured here, warm", OVER_STATE, MEASURED),
-        chart("ratio", "Integrated by sequential: one loop loses above 1", OVER_STATE, RATIO),
+        Chart::lines("modelled", "The paper's model of the HP 9000-735/99, warm", STATE, MODELLED),
+        Chart::lines("measured", "Measured here, warm", STATE, MEASURED),
+        Chart::lines("ratio", "Integrated by sequential: one loop loses above 1", STATE, RATIO),
     ],
     published: none,
     needs: Needs::Nothing,
@@ -74,15 +66,15 @@ pub(super) const FIGURE_5: Experiment = Experiment {
     method: METHOD,
     differs: DIFFERS,
     charts: &[
-        chart("modelled", "The paper's model, warm", surface(FUNCTIONS), MODELLED),
-        chart("modelled-cold", "The paper's model, from memory", surface(FUNCTIONS), MODELLED),
-        chart("measured", "Measured here, warm", surface(FUNCTIONS), MEASURED),
-        chart(
-            "ratio",
-            "Integrated by sequential, measured: one loop loses above 1 (orange)",
-            surface(FUNCTIONS),
-            RATIO,
+        Chart::surface("modelled", "The paper's model, warm", [STATE, FUNCTIONS], MODELLED),
+        Chart::surface(
+            "modelled-cold",
+            "The paper's model, from memory",
+            [STATE, FUNCTIONS],
+            MODELLED,
         ),
+        Chart::surface("measured", "Measured here, warm", [STATE, FUNCTIONS], MEASURED),
+        Chart::surface("ratio", MEASURED_RATIO, [STATE, FUNCTIONS], RATIO),
     ],
     published: none,
     needs: Needs::Nothing,
@@ -99,14 +91,9 @@ pub(super) const FIGURE_6: Experiment = Experiment {
     method: METHOD,
     differs: DIFFERS,
     charts: &[
-        chart("modelled", "The paper's model, warm", surface(BLOCK), MODELLED),
-        chart("measured", "Measured here, warm", surface(BLOCK), MEASURED),
-        chart(
-            "ratio",
-            "Integrated by sequential, measured: one loop loses above 1 (orange)",
-            surface(BLOCK),
-            RATIO,
-        ),
+        Chart::surface("modelled", "The paper's model, warm", [STATE, BLOCK], MODELLED),
+        Chart::surface("measured", "Measured here, warm", [STATE, BLOCK], MEASURED),
+        Chart::surface("ratio", MEASURED_RATIO, [STATE, BLOCK], RATIO),
     ],
     published: none,
     needs: Needs::Nothing,
@@ -126,14 +113,14 @@ pub(super) const FIGURE_7: Experiment = Experiment {
               In the paper's model slow memory wins over state in memory; where the prefetchers of today hide \
               memory behind the loop, it does so less.",
     charts: &[
-        chart("modelled", "The paper's model, from memory", surface(MEMORY), MODELLED),
-        chart("measured", "Measured here, by place of the message", surface(MESSAGE), MEASURED),
-        chart(
-            "ratio",
-            "Integrated by sequential, measured: one loop loses above 1 (orange)",
-            surface(MESSAGE),
-            RATIO,
+        Chart::surface("modelled", "The paper's model, from memory", [STATE, MEMORY], MODELLED),
+        Chart::surface(
+            "measured",
+            "Measured here, by place of the message",
+            [STATE, MESSAGE],
+            MEASURED,
         ),
+        Chart::surface("ratio", MEASURED_RATIO, [STATE, MESSAGE], RATIO),
     ],
     published: none,
     needs: Needs::Nothing,
@@ -263,20 +250,12 @@ pub(super) const WORD_FILTERS: Experiment = Experiment {
               the compiler can make vectors of the loop, which it cannot of word filters: that is the third method, and \
               as much again.",
     charts: &[
-        Chart {
-            id: "gain",
-            title: "Time of word filters by that of units of the least common multiple",
-            kind: Kind::Bars,
-            value: Axis::linear("word filters ÷ whole units", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "time",
-            title: "Time here",
-            kind: Kind::Bars,
-            value: Axis::linear("time", "ns/B"),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars(
+            "gain",
+            "Time of word filters by that of units of the least common multiple",
+            Axis::linear("word filters ÷ whole units", ""),
+        ),
+        Chart::bars("time", "Time here", Axis::linear("time", "ns/B")),
     ],
     published: || {
         vec![

@@ -12,7 +12,7 @@ use fusewire_synthetic::{Lanes, Program};
 use super::synthetic::{function, reader, whole};
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 
 const NS: Axis = Axis::linear("time", "ns/B");
@@ -34,27 +34,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               cache overlap, which the paper's sum of both does not know. Synthetic functions are assembled, with blocks of one \
               word for the swap and the sum and two for the cipher, as in Table 4.",
     charts: &[
-        Chart {
-            id: "modelled",
-            title: "Computed from the model, and as the paper prints it",
-            kind: Kind::Bars,
-            value: NS,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "measured",
-            title: "Measured: in the paper, and here",
-            kind: Kind::Bars,
-            value: NS,
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "gain",
-            title: "Sequential by integrated: what one loop gains",
-            kind: Kind::Bars,
-            value: Axis::linear("sequential ÷ integrated", ""),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars("modelled", "Computed from the model, and as the paper prints it", NS),
+        Chart::bars("measured", "Measured: in the paper, and here", NS).own_axis(),
+        Chart::bars(
+            "gain",
+            "Sequential by integrated: what one loop gains",
+            Axis::linear("sequential ÷ integrated", ""),
+        ),
     ],
     published,
     needs: Needs::Nothing,

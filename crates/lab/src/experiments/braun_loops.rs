@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::kernels::{Direction, Effort, Plan, pipelines};
 use crate::record::{Place, Point};
 
@@ -31,41 +31,36 @@ pub(super) const LOOPS: Experiment = Experiment {
               ChaCha20-Poly1305 cipher and tag both have much state and fill the same ports, and passes of their own suit them \
               better. Short messages pay for the start of a longer loop.",
     charts: &[
-        Chart {
-            id: "gain-send",
-            title: "Sending: sequential time by integrated",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("sequential ÷ integrated", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "gain-receive",
-            title: "Receiving: sequential time by integrated",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("sequential ÷ integrated", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "blocked",
-            title: "Sending: time in strips by integrated",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("blocked ÷ integrated", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "rate",
-            title: "Sending: throughput of one loop, and of a plain copy",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::logarithmic("throughput", "GB/s"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "library",
-            title: "Sending: one loop by the best library with passes around it",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("library's time ÷ integrated", ""),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::lines(
+            "gain-send",
+            "Sending: sequential time by integrated",
+            BYTES,
+            Axis::linear("sequential ÷ integrated", ""),
+        ),
+        Chart::lines(
+            "gain-receive",
+            "Receiving: sequential time by integrated",
+            BYTES,
+            Axis::linear("sequential ÷ integrated", ""),
+        ),
+        Chart::lines(
+            "blocked",
+            "Sending: time in strips by integrated",
+            BYTES,
+            Axis::linear("blocked ÷ integrated", ""),
+        ),
+        Chart::lines(
+            "rate",
+            "Sending: throughput of one loop, and of a plain copy",
+            BYTES,
+            Axis::logarithmic("throughput", "GB/s"),
+        ),
+        Chart::lines(
+            "library",
+            "Sending: one loop by the best library with passes around it",
+            BYTES,
+            Axis::linear("library's time ÷ integrated", ""),
+        ),
     ],
     published: || {
         // Section 1: 70 Mbit/s of XDR and sum one after the other, 100 in one loop.
@@ -91,13 +86,11 @@ pub(super) const POINTERS: Experiment = Experiment {
              unit; beside them a pass for each stage.",
     differs: "The paper gives no numbers: function calls lose all benefits, as they do here where pointers reach passes. A call is cheap today, but a unit that \
               passes through a pointer passes through memory, and the compiler sees one stage at a time.",
-    charts: &[Chart {
-        id: "pointers",
-        title: "Time through pointers by that of the inlined loop, 4 KiB",
-        kind: Kind::Bars,
-        value: Axis::linear("÷ time of the inlined loop", ""),
-        paper_axis: PaperAxis::Shared,
-    }],
+    charts: &[Chart::bars(
+        "pointers",
+        "Time through pointers by that of the inlined loop, 4 KiB",
+        Axis::linear("÷ time of the inlined loop", ""),
+    )],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,
     seconds: [0.5, 5.0],

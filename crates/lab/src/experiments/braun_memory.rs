@@ -4,7 +4,7 @@ use fusewire_kernels::Level;
 
 use crate::Result;
 use crate::bench::{Bench, machine};
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::memory::{Cache, Caches, MESSAGE, Misses, Task, accesses, misses};
 use crate::record::{Place, Point};
 
@@ -33,76 +33,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               It lays part of the Alpha's smaller gain to more misses of instructions in one loop, which are in the last chart. \
               The protocol's own accesses are not counted here.",
     charts: &[
-        Chart {
-            id: "accesses",
-            title: "Figure 13: accesses a byte of message",
-            kind: Kind::Bars,
-            value: PER_BYTE,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "saved",
-            title: "Figure 13: bytes that ILP saves, in copies of the message (read and written)",
-            kind: Kind::Bars,
-            value: Axis::linear("copies saved", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "widths-portable",
-            title: "Figure 13: by width, portable, sending",
-            kind: Kind::Bars,
-            value: PER_BYTE,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "widths-portable-receive",
-            title: "Figure 13: by width, portable, receiving",
-            kind: Kind::Bars,
-            value: PER_BYTE,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "widths-avx2",
-            title: "Figure 13: by width, AVX2, sending",
-            kind: Kind::Bars,
-            value: PER_BYTE,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "widths-avx2-receive",
-            title: "Figure 13: by width, AVX2, receiving",
-            kind: Kind::Bars,
-            value: PER_BYTE,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "misses",
-            title: "Figure 14: first-level misses by access",
-            kind: Kind::Bars,
-            value: Axis::linear("misses", "%"),
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "misses-line",
-            title: "Figure 14: first-level misses a KiB of message, portable",
-            kind: Kind::Bars,
-            value: PER_KIB,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "misses-simple",
-            title: "The same with the simple cipher",
-            kind: Kind::Bars,
-            value: PER_KIB,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "misses-instructions",
-            title: "Section 4.2: first-level misses of instructions a KiB of message",
-            kind: Kind::Bars,
-            value: PER_KIB,
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars("accesses", "Figure 13: accesses a byte of message", PER_BYTE),
+        Chart::bars(
+            "saved",
+            "Figure 13: bytes that ILP saves, in copies of the message (read and written)",
+            Axis::linear("copies saved", ""),
+        ),
+        Chart::bars("widths-portable", "Figure 13: by width, portable, sending", PER_BYTE),
+        Chart::bars(
+            "widths-portable-receive",
+            "Figure 13: by width, portable, receiving",
+            PER_BYTE,
+        ),
+        Chart::bars("widths-avx2", "Figure 13: by width, AVX2, sending", PER_BYTE),
+        Chart::bars("widths-avx2-receive", "Figure 13: by width, AVX2, receiving", PER_BYTE),
+        Chart::bars(
+            "misses",
+            "Figure 14: first-level misses by access",
+            Axis::linear("misses", "%"),
+        )
+        .own_axis(),
+        Chart::bars(
+            "misses-line",
+            "Figure 14: first-level misses a KiB of message, portable",
+            PER_KIB,
+        ),
+        Chart::bars("misses-simple", "The same with the simple cipher", PER_KIB),
+        Chart::bars(
+            "misses-instructions",
+            "Section 4.2: first-level misses of instructions a KiB of message",
+            PER_KIB,
+        ),
     ],
     published,
     needs: Needs::Valgrind,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::kernels::Effort;
 use crate::parts::{self, Plan};
 use crate::record::{Place, Point};
@@ -27,27 +27,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               gains where that pass costs more than the starts do, which is with long pieces and beyond the caches, and \
               loses with short ones that stay near.",
     charts: &[
-        Chart {
-            id: "pieces",
-            title: "Data in pieces of 256 bytes",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("throughput", "GB/s"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "pieces-4096",
-            title: "Data in pieces of 4 KiB",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("throughput", "GB/s"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "whole",
-            title: "Data whole",
-            kind: Kind::Lines { x: BYTES },
-            value: Axis::linear("throughput", "GB/s"),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::lines(
+            "pieces",
+            "Data in pieces of 256 bytes",
+            BYTES,
+            Axis::linear("throughput", "GB/s"),
+        ),
+        Chart::lines(
+            "pieces-4096",
+            "Data in pieces of 4 KiB",
+            BYTES,
+            Axis::linear("throughput", "GB/s"),
+        ),
+        Chart::lines("whole", "Data whole", BYTES, Axis::linear("throughput", "GB/s")),
     ],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,

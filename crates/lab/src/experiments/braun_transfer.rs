@@ -5,12 +5,11 @@ use fusewire_stack::Congestion;
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 use crate::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
 
 const BYTES: Axis = Axis::linear("packet", "bytes");
-const LINES: Kind = Kind::Lines { x: BYTES };
 const RATIO: Axis = Axis::linear("non-ILP ÷ ILP", "");
 const NS: Axis = Axis::linear("time a packet", "ns");
 const US: Axis = Axis::linear("time a packet", "µs");
@@ -29,48 +28,23 @@ pub(super) const PACKETS: Experiment = Experiment {
               loop have XDR in them, one stage more that integration gains from. The cipher's table look-ups are done in vectors here, and an ADU of 1 KiB never leaves the first-level cache between \
               passes. Between the two processes lies the kernel's loopback, which takes its time with either.",
     charts: &[
-        Chart {
-            id: "gain-send",
-            title: "Figure 7: sending, non-ILP time by ILP time",
-            kind: LINES,
-            value: RATIO,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "gain-receive",
-            title: "Figure 6: receiving, non-ILP time by ILP time",
-            kind: LINES,
-            value: RATIO,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "gain-throughput",
-            title: "Figures 8, 9: throughput, ILP by non-ILP",
-            kind: LINES,
-            value: Axis::linear("ILP ÷ non-ILP", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "send-time",
-            title: "Figure 7: sending a packet",
-            kind: LINES,
-            value: US,
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "receive-time",
-            title: "Figure 6: receiving a packet",
-            kind: LINES,
-            value: US,
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "throughput",
-            title: "Figures 8, 9: throughput",
-            kind: LINES,
-            value: Axis::linear("throughput", "Mbit/s"),
-            paper_axis: PaperAxis::Own,
-        },
+        Chart::lines("gain-send", "Figure 7: sending, non-ILP time by ILP time", BYTES, RATIO),
+        Chart::lines("gain-receive", "Figure 6: receiving, non-ILP time by ILP time", BYTES, RATIO),
+        Chart::lines(
+            "gain-throughput",
+            "Figures 8, 9: throughput, ILP by non-ILP",
+            BYTES,
+            Axis::linear("ILP ÷ non-ILP", ""),
+        ),
+        Chart::lines("send-time", "Figure 7: sending a packet", BYTES, US).own_axis(),
+        Chart::lines("receive-time", "Figure 6: receiving a packet", BYTES, US).own_axis(),
+        Chart::lines(
+            "throughput",
+            "Figures 8, 9: throughput",
+            BYTES,
+            Axis::linear("throughput", "Mbit/s"),
+        )
+        .own_axis(),
     ],
     published,
     needs: Needs::Nothing,
@@ -268,27 +242,13 @@ pub(super) const CIPHERS: Experiment = Experiment {
               user-level TCP sends a packet for each ADU of 1 KiB: its distance from the kernel is that of many small \
               packets. `fusewire bench transfer` has larger ones.",
     charts: &[
-        Chart {
-            id: "gain",
-            title: "Figure 11: non-ILP by ILP, packets of 1 KiB",
-            kind: Kind::Bars,
-            value: RATIO,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "time",
-            title: "Figure 11: time of a packet here",
-            kind: Kind::Bars,
-            value: NS,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "throughput",
-            title: "Figure 12: throughput here",
-            kind: Kind::Bars,
-            value: Axis::linear("throughput", "Mbit/s"),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars("gain", "Figure 11: non-ILP by ILP, packets of 1 KiB", RATIO),
+        Chart::bars("time", "Figure 11: time of a packet here", NS),
+        Chart::bars(
+            "throughput",
+            "Figure 12: throughput here",
+            Axis::linear("throughput", "Mbit/s"),
+        ),
     ],
     published: || {
         let gain = |at, value| Place::new("gain", "SPARCstation 10-30", at).is(value);
@@ -348,27 +308,13 @@ pub(super) const WHEN: Experiment = Experiment {
               acknowledgements; here late saves a copy into the application's own memory. For sending ahead the paper \
               expects nothing that shows beside a network's latency (about 100 µs of milliseconds).",
     charts: &[
-        Chart {
-            id: "throughput",
-            title: "Throughput",
-            kind: Kind::Bars,
-            value: Axis::linear("throughput", "Mbit/s"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "time",
-            title: "User-level time of a packet of 1 KiB",
-            kind: Kind::Bars,
-            value: NS,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "gain",
-            title: "Time of a packet of 1 KiB by that of this system's way",
-            kind: Kind::Bars,
-            value: Axis::linear("÷ time of late, when there is room", ""),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars("throughput", "Throughput", Axis::linear("throughput", "Mbit/s")),
+        Chart::bars("time", "User-level time of a packet of 1 KiB", NS),
+        Chart::bars(
+            "gain",
+            "Time of a packet of 1 KiB by that of this system's way",
+            Axis::linear("÷ time of late, when there is room", ""),
+        ),
     ],
     published: || {
         // Table 1 was measured early: 300 µs to receive; late was 5 µs less (section 3.2.3).

@@ -5,7 +5,7 @@ use fusewire_synthetic::{Lanes, Passes, WORDS_MAX};
 use super::synthetic::{function, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -20,13 +20,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     differs: "The paper says that the unit should be the least common multiple of the functions' blocks and of the \
               width of memory's bus, without numbers. The bus of today is the vector; more words in a turn save \
               loop overhead until registers end.",
-    charts: &[Chart {
-        id: "unit",
-        title: "Time by unit",
-        kind: Kind::Lines { x: Axis::logarithmic("unit", "bytes") },
-        value: Axis::logarithmic("time", "ns/B"),
-        paper_axis: PaperAxis::Shared,
-    }],
+    charts: &[Chart::lines(
+        "unit",
+        "Time by unit",
+        Axis::logarithmic("unit", "bytes"),
+        Axis::logarithmic("time", "ns/B"),
+    )],
     published: Vec::<Point>::new,
     needs: Needs::Nothing,
     seconds: [0.2, 1.0],

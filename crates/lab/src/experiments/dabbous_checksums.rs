@@ -7,7 +7,7 @@ use fusewire_kernels::execution::Scan;
 use fusewire_kernels::stages::CxorSum;
 
 use crate::bench::{Bench, Method};
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 use crate::{Error, Result};
 
@@ -32,34 +32,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               bits here, those of the paper's machines had 32. Table 5 counts a \
               loop around each operation, here too.",
     charts: &[
-        Chart {
-            id: "table-4",
-            title: "Table 4: three checksums",
-            kind: Kind::Bars,
-            value: RATE,
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "table-5",
-            title: "Table 5: basic operations in a loop",
-            kind: Kind::Bars,
-            value: Axis::logarithmic("time", "ns"),
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "table-6",
-            title: "Table 6: steps of the XTP checksum, to the standard loop",
-            kind: Kind::Bars,
-            value: Axis::logarithmic("throughput ÷ that of the standard loop", ""),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "table-6-rates",
-            title: "Table 6: throughput",
-            kind: Kind::Bars,
-            value: RATE,
-            paper_axis: PaperAxis::Own,
-        },
+        Chart::bars("table-4", "Table 4: three checksums", RATE).own_axis(),
+        Chart::bars(
+            "table-5",
+            "Table 5: basic operations in a loop",
+            Axis::logarithmic("time", "ns"),
+        )
+        .own_axis(),
+        Chart::bars(
+            "table-6",
+            "Table 6: steps of the XTP checksum, to the standard loop",
+            Axis::logarithmic("throughput ÷ that of the standard loop", ""),
+        ),
+        Chart::bars("table-6-rates", "Table 6: throughput", RATE).own_axis(),
     ],
     published,
     needs: Needs::Nothing,

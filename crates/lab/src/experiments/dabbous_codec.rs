@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::bench::Bench;
 use crate::codec::{self, Plan};
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 
 const RATIO: Axis = Axis::logarithmic("BER's time ÷ LWS's", "");
@@ -24,41 +24,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               with what Table 3's rows did and more. Sizes differ from Table 3 where values are made alike \
               and not the same.",
     charts: &[
-        Chart {
-            id: "table-2",
-            title: "Table 2: encoding, BER by LWS",
-            kind: Kind::Bars,
-            value: RATIO,
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "table-2-times",
-            title: "Table 2: encoding an element",
-            kind: Kind::Bars,
-            value: ELEMENT,
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "table-3",
-            title: "Table 3: an envelope (MPDU), encoded and decoded",
-            kind: Kind::Bars,
-            value: ELEMENT,
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "table-3-rate",
-            title: "Table 3: decoding envelopes",
-            kind: Kind::Bars,
-            value: Axis::logarithmic("throughput", "Mbit/s"),
-            paper_axis: PaperAxis::Own,
-        },
-        Chart {
-            id: "table-3-size",
-            title: "Table 3: bytes of an envelope",
-            kind: Kind::Bars,
-            value: Axis::linear("size", "B"),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars("table-2", "Table 2: encoding, BER by LWS", RATIO),
+        Chart::bars("table-2-times", "Table 2: encoding an element", ELEMENT).own_axis(),
+        Chart::bars("table-3", "Table 3: an envelope (MPDU), encoded and decoded", ELEMENT)
+            .own_axis(),
+        Chart::bars(
+            "table-3-rate",
+            "Table 3: decoding envelopes",
+            Axis::logarithmic("throughput", "Mbit/s"),
+        )
+        .own_axis(),
+        Chart::bars("table-3-size", "Table 3: bytes of an envelope", Axis::linear("size", "B")),
     ],
     published,
     needs: Needs::Nothing,

@@ -3,24 +3,13 @@
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::inca::{self, Direction, Line, Plan, Protocol};
 use crate::record::{Place, Point};
 
 const BYTES: Axis = Axis::logarithmic("message", "bytes");
-const LINES: Kind = Kind::Lines { x: BYTES };
 const MBITS: Axis = Axis::logarithmic("throughput", "Mbit/s");
 const TIME: Axis = Axis::logarithmic("time", "ns");
-
-const fn chart(
-    id: &'static str,
-    title: &'static str,
-    kind: Kind,
-    value: Axis,
-    paper_axis: PaperAxis,
-) -> Chart {
-    Chart { id, title, kind, value, paper_axis }
-}
 
 pub(super) const PROCESSING: Experiment = Experiment {
     name: "inca-processing",
@@ -36,14 +25,13 @@ pub(super) const PROCESSING: Experiment = Experiment {
               this system's stack, and only the passes over the data differ. What the kernel of today takes is in the \
               experiment on messages. With XDR the paper's whole gain at the application rises from 587 to 613 %.",
     charts: &[
-        chart(
+        Chart::lines(
             "gain",
             "Passes by one loop",
-            LINES,
+            BYTES,
             Axis::logarithmic("passes ÷ one loop", ""),
-            PaperAxis::Shared,
         ),
-        chart("time", "Table 3: processing a UDP packet", LINES, TIME, PaperAxis::Own),
+        Chart::lines("time", "Table 3: processing a UDP packet", BYTES, TIME).own_axis(),
     ],
     published: || {
         let mut points = Vec::new();
@@ -76,41 +64,25 @@ pub(super) const MESSAGES: Experiment = Experiment {
               A UDP message beyond the MTU comes in fragments, and a lost one costs them all. The kernel's columns of Table 3 are \
               differences of processor times, ours are timed.",
     charts: &[
-        chart(
+        Chart::lines(
             "gain",
             "Tables 2, 3: user-level by kernel",
-            LINES,
+            BYTES,
             Axis::logarithmic("user level ÷ kernel", ""),
-            PaperAxis::Shared,
         ),
-        chart(
+        Chart::lines(
             "throughput",
             "Figures 2, 3: throughput at the application, UDP",
-            LINES,
+            BYTES,
             MBITS,
-            PaperAxis::Own,
-        ),
-        chart(
-            "throughput-tcp",
-            "Table 2: throughput at the application, TCP",
-            LINES,
-            MBITS,
-            PaperAxis::Own,
-        ),
-        chart(
-            "device",
-            "Table 3: a UDP message from the device to memory",
-            LINES,
-            TIME,
-            PaperAxis::Own,
-        ),
-        chart(
-            "protocol",
-            "Table 3: a UDP message's protocol processing",
-            LINES,
-            TIME,
-            PaperAxis::Own,
-        ),
+        )
+        .own_axis(),
+        Chart::lines("throughput-tcp", "Table 2: throughput at the application, TCP", BYTES, MBITS)
+            .own_axis(),
+        Chart::lines("device", "Table 3: a UDP message from the device to memory", BYTES, TIME)
+            .own_axis(),
+        Chart::lines("protocol", "Table 3: a UDP message's protocol processing", BYTES, TIME)
+            .own_axis(),
     ],
     published: || {
         let mut points = Vec::new();
@@ -157,20 +129,13 @@ pub(super) const OVERHEAD: Experiment = Experiment {
               is real; the latency here is that of a device in memory whose ends \
               spin. The kernel sleeps until a message comes, as it is used, or spins too.",
     charts: &[
-        chart(
+        Chart::bars(
             "cost",
             "Table 1: cost with overhead by cost of latency alone",
-            Kind::Bars,
             Axis::logarithmic("with overhead ÷ latency alone", ""),
-            PaperAxis::Own,
-        ),
-        chart(
-            "round-trip",
-            "A round trip of 64 bytes here",
-            Kind::Bars,
-            Axis::linear("time", "µs"),
-            PaperAxis::Shared,
-        ),
+        )
+        .own_axis(),
+        Chart::bars("round-trip", "A round trip of 64 bytes here", Axis::linear("time", "µs")),
     ],
     published: || {
         [("Ethernet", 3.536 / 0.985), ("FDDI", 30.95), ("ATM", 59.43), ("Myrinet", 182.39)]
@@ -190,7 +155,7 @@ pub(super) const DABBOUS_UDP: Experiment = Experiment {
     question: "How much goes through UDP by size of the packet?",
     method: "As INCA's messages, both ends measured: the kernel's sockets at both, or the user-level stack at both.",
     differs: DABBOUS_DIFFERS,
-    charts: &[chart("throughput", "Table 7", LINES, MBITS, PaperAxis::Own)],
+    charts: &[Chart::lines("throughput", "Table 7", BYTES, MBITS).own_axis()],
     published: || throughput(&TABLE_7),
     needs: Needs::Root,
     seconds: [6.0, 75.0],
@@ -205,7 +170,7 @@ pub(super) const DABBOUS_TCP: Experiment = Experiment {
     question: "How much goes through TCP by size of the application's writes?",
     method: "As INCA's messages, both ends measured: the kernel's sockets at both, or the user-level stack at both.",
     differs: DABBOUS_DIFFERS,
-    charts: &[chart("throughput", "Table 8", LINES, MBITS, PaperAxis::Own)],
+    charts: &[Chart::lines("throughput", "Table 8", BYTES, MBITS).own_axis()],
     published: || throughput(&TABLE_8),
     needs: Needs::Root,
     seconds: [5.0, 60.0],

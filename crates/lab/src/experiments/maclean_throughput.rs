@@ -3,7 +3,7 @@
 use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis, Scale};
+use crate::experiment::{Axis, Chart, Experiment, Needs, Paper, Scale};
 use crate::record::{Place, Point};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -24,48 +24,41 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
               costs however short the message is not among them: 110 µs are our guess, and shape Figures 6 and 7 \
               at their left ends only.",
     charts: &[
-        Chart {
-            id: "figure-4",
-            title: "Figure 4: a packet of 54 words, from what time",
-            kind: Kind::Bars,
-            value: Axis::linear("time", "µs"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "figure-5-packets",
-            title: "Figure 5: packets by payload",
-            kind: Kind::Lines { x: PAYLOAD },
-            value: Axis::linear("packets", "1/s"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "figure-5-payload",
-            title: "Figure 5: throughput by payload",
-            kind: Kind::Lines { x: PAYLOAD },
-            value: Axis::linear("throughput", "Mbit/s"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "figure-6-time",
-            title: "Figure 6: UNIX's time by message (110 µs of each guessed by us)",
-            kind: Kind::Lines { x: MESSAGE },
-            value: Axis::linear("time a message", "µs"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "figure-6",
-            title: "Figure 6: part of the time that is UNIX's (110 µs of a message guessed by us)",
-            kind: Kind::Lines { x: MESSAGE },
-            value: Axis::linear("part of the time", "%"),
-            paper_axis: PaperAxis::Shared,
-        },
-        Chart {
-            id: "figure-7",
-            title: "Figure 7: packets by message, with and without UNIX (110 µs of a message guessed by us)",
-            kind: Kind::Lines { x: MESSAGE },
-            value: Axis::linear("packets", "1/s"),
-            paper_axis: PaperAxis::Shared,
-        },
+        Chart::bars(
+            "figure-4",
+            "Figure 4: a packet of 54 words, from what time",
+            Axis::linear("time", "µs"),
+        ),
+        Chart::lines(
+            "figure-5-packets",
+            "Figure 5: packets by payload",
+            PAYLOAD,
+            Axis::linear("packets", "1/s"),
+        ),
+        Chart::lines(
+            "figure-5-payload",
+            "Figure 5: throughput by payload",
+            PAYLOAD,
+            Axis::linear("throughput", "Mbit/s"),
+        ),
+        Chart::lines(
+            "figure-6-time",
+            "Figure 6: UNIX's time by message (110 µs of each guessed by us)",
+            MESSAGE,
+            Axis::linear("time a message", "µs"),
+        ),
+        Chart::lines(
+            "figure-6",
+            "Figure 6: part of the time that is UNIX's (110 µs of a message guessed by us)",
+            MESSAGE,
+            Axis::linear("part of the time", "%"),
+        ),
+        Chart::lines(
+            "figure-7",
+            "Figure 7: packets by message, with and without UNIX (110 µs of a message guessed by us)",
+            MESSAGE,
+            Axis::linear("packets", "1/s"),
+        ),
     ],
     published,
     needs: Needs::Nothing,

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::server::Server;
 use super::{Case, Direction, Method};
+use crate::process::said;
+use crate::server::Server;
 use crate::{Error, Result};
 
 /// Longest that one transfer may take before it counts as stalled.
@@ -95,12 +96,7 @@ impl World<'_> {
         if status.success() {
             return Ok(seconds);
         }
-        let mut said = String::new();
-        if let Some(stderr) = &mut child.stderr {
-            let _ = std::io::Read::read_to_string(stderr, &mut said);
-        }
-        let said = said.trim();
-        let message = if said.is_empty() { status.to_string() } else { said.to_owned() };
+        let message = said(&mut child, &status.to_string());
         Err(Error::Worker { method: transfer.method.name().into(), role: "client", message })
     }
 

@@ -8,110 +8,65 @@
 
 mod client;
 mod run;
-mod server;
 mod tree;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::named::named;
 pub use run::{Plan, run};
 
-/// What is transferred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Case {
-    /// A tree of small files.
-    Small,
-    /// The same tree to the same place, where nothing has changed.
-    Again,
-    /// One large file.
-    Large,
-    /// A large file of which about half is there.
-    Resume,
+named! {
+    /// What is transferred, in the order of a report.
+    Case {
+        /// A tree of small files.
+        Small = "small",
+        /// The same tree to the same place, where nothing has changed.
+        Again = "again",
+        /// One large file.
+        Large = "large",
+        /// A large file of which about half is there.
+        Resume = "resume",
+    }
 }
 
 impl Case {
-    /// All, in the order of a report.
-    pub const ALL: [Case; 4] = [Case::Small, Case::Again, Case::Large, Case::Resume];
-
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Case::Small => "small",
-            Case::Again => "again",
-            Case::Large => "large",
-            Case::Resume => "resume",
-        }
-    }
-
     /// It is about the tree, not about the large file.
     const fn is_tree(self) -> bool {
         matches!(self, Case::Small | Case::Again)
     }
 }
 
-/// Who asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// The client gets it from the server.
-    Get,
-    /// The client puts it on the server.
-    Put,
-    /// There is no server.
-    Copy,
-}
-
-impl Direction {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Get => "get",
-            Direction::Put => "put",
-            Direction::Copy => "copy",
-        }
+named! {
+    /// Who asks for it.
+    Direction {
+        /// The client gets it from the server.
+        Get = "get",
+        /// The client puts it on the server.
+        Put = "put",
+        /// There is no server.
+        Copy = "copy",
     }
 }
 
-/// How.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum Method {
-    /// `fusewire`, over our TCP in UDP datagrams.
-    #[serde(rename = "fusewire")]
-    Udp,
-    /// `fusewire --device kernel-tcp`.
-    #[serde(rename = "fusewire-kernel-tcp")]
-    KernelTcp,
-    /// `fusewire --device shm`.
-    #[serde(rename = "fusewire-shm")]
-    Shm,
-    /// `rsync` with a daemon over loopback, which does not encrypt.
-    #[serde(rename = "rsync")]
-    Rsync,
-    /// `cp`.
-    #[serde(rename = "cp")]
-    Cp,
+named! {
+    /// How, in the order of a report.
+    Method {
+        /// `fusewire`, over our TCP in UDP datagrams.
+        Udp = "fusewire",
+        /// `fusewire --device kernel-tcp`.
+        KernelTcp = "fusewire-kernel-tcp",
+        /// `fusewire --device shm`.
+        Shm = "fusewire-shm",
+        /// `rsync` with a daemon over loopback, which does not encrypt.
+        Rsync = "rsync",
+        /// `cp`.
+        Cp = "cp",
+    }
 }
 
 impl Method {
-    /// All, in the order of a report.
-    pub const ALL: [Method; 5] =
-        [Method::Udp, Method::KernelTcp, Method::Shm, Method::Rsync, Method::Cp];
-
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Method::Udp => "fusewire",
-            Method::KernelTcp => "fusewire-kernel-tcp",
-            Method::Shm => "fusewire-shm",
-            Method::Rsync => "rsync",
-            Method::Cp => "cp",
-        }
-    }
-
     /// What `--device` is told, where it is our program.
     const fn device(self) -> Option<&'static str> {
         match self {
@@ -129,29 +84,6 @@ impl Method {
         }
     }
 }
-
-macro_rules! named {
-    ($name:ident) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-            fn from_str(text: &str) -> Result<$name, String> {
-                $name::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-                    let names: Vec<_> = $name::ALL.into_iter().map($name::name).collect();
-                    format!("expected one of {}, found {text:?}", names.join(", "))
-                })
-            }
-        }
-    };
-}
-
-named!(Case);
-named!(Method);
 
 /// One line of the result: medians over the rounds.
 #[derive(Clone, Debug, Serialize)]

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::client::{Transfer, World, bytes_of_part};
-use super::server::Server;
 use super::{Case, Direction, Line, Method, tree};
 use crate::cpu::children_cpu_seconds;
 use crate::scratch::Scratch;
-use crate::transfer::median;
+use crate::server::Server;
+use crate::stats::{median, range};
 use crate::{Error, Result};
 
 /// What the servers' CPU time is waited for after a transfer: their children are counted when they have ended.
@@ -125,14 +125,14 @@ fn in_dir(
     }
     let program = &plan.program;
     let has = |method| runs.iter().any(|run| run.method == method);
-    let fusewire = Server::fusewire(program, &area, &state)?;
+    let fusewire = Server::fusewire(program, &area, &state, &["--writable"])?;
     let rsync = has(Method::Rsync).then(|| Server::rsync(&area, &state)).transpose()?;
     let world = World { program, area, state, fusewire, rsync, stop };
     let bench = Bench { plan, world, expected: RefCell::default(), filesystem: &filesystem };
     bench.make()?;
     let mut samples: HashMap<Run, Vec<Sample>> = HashMap::new();
     for round in 0..plan.rounds {
-        for case in Case::ALL {
+        for &case in Case::ALL {
             let mut of_case: Vec<Run> = runs.iter().filter(|r| r.case == case).copied().collect();
             if round % 2 == 1 {
                 of_case.reverse();
@@ -272,16 +272,14 @@ impl Bench<'_> {
 
     fn line(&self, dir: &Path, run: Run, samples: &HashMap<Run, Vec<Sample>>) -> Option<Line> {
         let own = samples.get(&run)?;
-        let seconds: Vec<f64> = own.iter().map(|s| s.seconds).collect();
+        let seconds = || own.iter().map(|s| s.seconds);
         // The copy has no direction: it is set beside what is got.
         let direction = if run.method == Method::Cp { Direction::Get } else { run.direction };
         let rsync = samples.get(&Run { method: Method::Rsync, direction, ..run });
-        let ratio = rsync.map(|rsync| {
-            median(own.iter().zip(rsync).map(|(a, b)| a.seconds / b.seconds).collect())
-        });
+        let ratios =
+            |rsync| own.iter().zip::<&Vec<Sample>>(rsync).map(|(a, b)| a.seconds / b.seconds);
         let is_tree = run.case.is_tree();
-        let there: Vec<f64> =
-            own.iter().filter_map(|s| s.bytes_there).map(|bytes| bytes as f64).collect();
+        let there = own.iter().filter_map(|s| s.bytes_there).map(|bytes| bytes as f64);
         Some(Line {
             case: run.case,
             direction: run.direction,
@@ -290,15 +288,12 @@ impl Bench<'_> {
             dir: dir.to_path_buf(),
             files: if is_tree { self.plan.files as u64 } else { 1 },
             bytes: if is_tree { self.plan.bytes } else { self.plan.large_bytes },
-            bytes_there: (!there.is_empty()).then(|| median(there) as u64),
-            seconds_range: [
-                seconds.iter().copied().fold(f64::INFINITY, f64::min),
-                seconds.iter().copied().fold(0.0, f64::max),
-            ],
-            rounds: seconds.len(),
-            seconds: median(seconds),
-            cpu_seconds: median(own.iter().map(|s| s.cpu_seconds).collect()),
-            ratio_to_rsync: ratio,
+            bytes_there: median(there).map(|bytes| bytes as u64),
+            seconds_range: range(seconds())?,
+            rounds: own.len(),
+            seconds: median(seconds())?,
+            cpu_seconds: median(own.iter().map(|s| s.cpu_seconds))?,
+            ratio_to_rsync: rsync.and_then(|rsync| median(ratios(rsync))),
         })
     }
 }

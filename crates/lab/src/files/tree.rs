@@ -1,12 +1,13 @@
 //! What is transferred, made from a seed, and what is there, as one hash.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::made::{self, Random};
 use crate::{Error, Result};
 
 /// Files in one folder.
@@ -15,28 +16,6 @@ const FOLDER_FILES: usize = 100;
 const SIZE_OCTAVES: f64 = 8.7;
 /// 2020: an mtime that no copy has by chance.
 const MADE: Duration = Duration::from_secs(1_577_836_800);
-
-/// xorshift64*.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
-        }
-    }
-}
 
 /// Sizes of `files` files that are `bytes` bytes together.
 fn sizes(files: usize, bytes: u64, random: &mut Random) -> Vec<u64> {
@@ -79,16 +58,8 @@ pub fn make(root: &Path, files: usize, bytes: u64) -> Result<()> {
 /// Makes a file of `bytes` bytes.
 pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let os = || Error::os("making the large file");
-    let mut to = BufWriter::with_capacity(1 << 20, File::create(path).map_err(os())?);
-    let (mut random, mut left) = (Random::new(2), bytes);
-    let mut chunk = vec![0; 64 << 10];
-    while left > 0 {
-        random.fill(&mut chunk);
-        let len = left.min(chunk.len() as u64) as usize;
-        to.write_all(&chunk[..len]).map_err(os())?;
-        left -= len as u64;
-    }
-    let file = to.into_inner().map_err(|e| os()(e.into_error()))?;
+    made::make_file(path, bytes)?;
+    let file = File::options().write(true).open(path).map_err(os())?;
     file.set_permissions(Permissions::from_mode(0o644)).map_err(os())?;
     file.set_modified(SystemTime::UNIX_EPOCH + MADE).map_err(os())
 }

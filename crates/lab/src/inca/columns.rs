@@ -2,9 +2,10 @@
 //! nowhere, of what crosses the wire and is thrown away, and of what arrives.
 
 use super::pair::{Between, Far, Pair, Runner};
-use super::run::{Rounds, median};
+use super::run::Rounds;
 use super::task::{Means, Protocol, Role};
 use super::{Direction, Messages};
+use crate::stats::median;
 
 /// Bytes of the messages whose super-frames tell what it costs one to cross: as long as a stream's are.
 const CROSSING_BYTES: usize = 1000;
@@ -33,14 +34,13 @@ impl Columns<'_, '_> {
     /// Processor time of a message that is sent to nobody, in ns.
     fn sent(&mut self, means: Means, size: usize, far: Far) -> Option<f64> {
         let one = |_| self.runner.send_to_nobody(means, size, far).ok().map(|r| r.cpu_ns());
-        median(&(0..self.rounds).filter_map(one).collect::<Vec<_>>())
+        median((0..self.rounds).filter_map(one))
     }
 
     /// Processor time of both ends of the kernel's own pair, in ns a message.
     fn both_ends(&self, results: &Rounds) -> Option<f64> {
         let both = results.get("kernel")?.iter().flatten();
-        let both = both.map(|(_, r)| r.subject.cpu_ns() + self.peer_ns(r.peer.cpu_ns()));
-        median(&both.collect::<Vec<_>>())
+        median(both.map(|(_, r)| r.subject.cpu_ns() + self.peer_ns(r.peer.cpu_ns())))
     }
 
     /// A peer of a stream counts bytes.
@@ -63,8 +63,7 @@ impl Columns<'_, '_> {
         let device = crosses - stays;
         let ends = || {
             let all = results.get("kernel")?.iter().flatten();
-            let all = all.map(|(_, r)| r.subject.cpu_ns() + r.peer.cpu_ns());
-            median(&all.collect::<Vec<_>>())
+            median(all.map(|(_, r)| r.subject.cpu_ns() + r.peer.cpu_ns()))
         };
         let protocol = match direction {
             // The softirq half of receiving runs on the sender's processor.
@@ -90,8 +89,7 @@ impl Columns<'_, '_> {
             // Without what a sender spends that has a TAP before it, where nothing of receiving is its own.
             Direction::Receive => {
                 let raw = results.get("raw").into_iter().flatten().flatten();
-                let sending = raw.map(|(_, r)| self.peer_ns(r.peer.cpu_ns()));
-                let sending = median(&sending.collect::<Vec<_>>());
+                let sending = median(raw.map(|(_, r)| self.peer_ns(r.peer.cpu_ns())));
                 let both = self.both_ends(results);
                 both.zip(sending).map(|(both, sending)| both - sending - device)
             }
@@ -113,6 +111,6 @@ impl Columns<'_, '_> {
             peer_bulk: false,
         };
         let one = |_| self.runner.run(&pair).ok().map(|r| r.peer.cpu_ns());
-        median(&(0..self.rounds).filter_map(one).collect::<Vec<_>>())
+        median((0..self.rounds).filter_map(one))
     }
 }

@@ -9,9 +9,10 @@ use fusewire_stack::ip::{Bytes, Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
     MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW, ask, look,
-    ready, settle, stream_byte,
+    settle, stream_byte,
 };
 use super::timed::{Spent, Timed};
+use crate::process::listens;
 use crate::{Error, Result};
 
 /// Bytes of writes after which they are sent, though there is room for more: several super-frames, so that
@@ -86,7 +87,7 @@ impl<'a> Subject<'a> {
 
     fn udp_receive(&mut self) -> Result<Report> {
         let id = self.bind()?;
-        ready()?;
+        listens(self.task.local)?;
         let mut meter = Meter::new(self.task).with_device(&self.spent);
         let size = self.task.size;
         if self.task.means == Means::Fusewire {
@@ -214,7 +215,7 @@ impl<'a> Subject<'a> {
 
     fn udp_answer(&mut self) -> Result<Report> {
         let id = self.bind()?;
-        ready()?;
+        listens(self.task.local)?;
         let mut bytes = vec![0; 1 << 16];
         // It is killed when the asker is done.
         loop {
@@ -239,7 +240,7 @@ impl<'a> Subject<'a> {
     fn tcp_receive(&mut self) -> Result<Report> {
         let config = self.tcp_config();
         let listener = self.stack.tcp_listen_with(self.task.local, 1, &config).map_err(failed)?;
-        ready()?;
+        listens(self.task.local)?;
         let id = loop {
             if let Some((id, _)) = self.stack.tcp_accept(listener).map_err(failed)? {
                 break id;

@@ -8,9 +8,10 @@ use fusewire_device::kernel_udp;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::task::{
-    BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, Vain, ask, look, ready,
+    BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, Vain, ask, look,
     stream_byte,
 };
+use crate::process::listens;
 use crate::{Error, Result};
 
 /// Receive buffer of a UDP socket, in bytes.
@@ -77,7 +78,7 @@ fn udp_receive(task: &Task) -> Result<Report> {
     if task.means == Means::KernelOffload {
         kernel_udp::coalesce_receives(&socket).map_err(Error::os("asking for UDP_GRO"))?;
     }
-    ready()?;
+    listens(task.local)?;
     let mut meter = Meter::new(task);
     let mut bytes = vec![0; 1 << 16];
     loop {
@@ -115,7 +116,7 @@ fn take(
 
 fn udp_answer(task: &Task) -> Result<Report> {
     let socket = udp_socket(task)?;
-    ready()?;
+    listens(task.local)?;
     let mut bytes = vec![0; 1 << 16];
     // It is killed when the asker is done.
     loop {
@@ -139,7 +140,7 @@ fn udp_ask(task: &Task) -> Result<Report> {
 
 fn tcp_receive(task: &Task) -> Result<Report> {
     let listener = TcpListener::bind(task.local).map_err(Error::os("listening"))?;
-    ready()?;
+    listens(task.local)?;
     let (mut stream, _) = listener.accept().map_err(Error::os("accepting"))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(Error::os("setting up a stream"))?;
     let mut meter = Meter::new(task);

@@ -9,6 +9,7 @@
 //! | protocol processing | frame in memory to application buffer, alone | the rest of the processor time up to the application's buffer, the system call with it |
 //! | application | time between two messages | the same |
 
+mod alone;
 mod columns;
 mod fusewire;
 mod iperf;
@@ -24,33 +25,24 @@ mod wires;
 
 use serde::Serialize;
 
+use crate::named::named;
 pub use run::{Plan, run};
-pub use task::{Protocol, Task, work};
+pub use task::Protocol;
+pub(crate) use task::{Task, work};
 
 /// Sizes of a message in the paper's table 3, with table 2's in between.
 pub const SIZES: [usize; 12] =
     [10, 50, 100, 200, 500, 1000, 1400, 1500, 2000, 4000, 10_000, 65_000];
 
-/// What the measured side does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// It sends to a kernel.
-    Send,
-    /// It receives from a kernel.
-    Receive,
-    /// Both ends are what is measured.
-    Both,
-}
-
-impl Direction {
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Send => "send",
-            Direction::Receive => "receive",
-            Direction::Both => "both",
-        }
+named! {
+    /// What the measured side does.
+    Direction {
+        /// It sends to a kernel.
+        Send = "send",
+        /// It receives from a kernel.
+        Receive = "receive",
+        /// Both ends are what is measured.
+        Both = "both",
     }
 }
 
@@ -198,6 +190,21 @@ pub struct Processing {
     pub sequential_cycles: Option<f64>,
     /// Sequential by integrated.
     pub ratio: f64,
+}
+
+impl Processing {
+    fn new(protocol: Protocol, size_bytes: usize, found: &alone::Found) -> Processing {
+        let alone::Found { ns, cycles, ratio } = *found;
+        Processing {
+            protocol,
+            size_bytes,
+            integrated_ns: ns[0],
+            sequential_ns: ns[1],
+            integrated_cycles: cycles[0],
+            sequential_cycles: cycles[1],
+            ratio,
+        }
+    }
 }
 
 /// See [`Line::Unmarshalling`]: an array of XDR doubles in a UDP message, from the frame in memory to the numbers of

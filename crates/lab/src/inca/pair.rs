@@ -1,20 +1,15 @@
 //! Two processes that measure together, each on its processor.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use super::run::Plan;
 use super::task::{Means, Protocol, Report, Role, Task};
 use super::wires::{self, Wires, at};
 use crate::namespace::Namespace;
+use crate::process::Process;
+use crate::worker;
 use crate::{Error, Result};
-
-/// Longest that one measurement may take before its processes are killed.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a pair of processes sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,14 +151,14 @@ impl<'a> Runner<'a> {
             ((&two, &peer), (&one, &subject))
         };
         let mut listens = start(first.0, first.1)?;
-        listens.ready()?;
+        listens.address()?;
         let mut starts = start(second.0, second.1)?;
         if pair.role == Role::Ask {
-            return Ok(Reports { subject: starts.report()?, peer: Report::default() });
+            return Ok(Reports { subject: report(&mut starts)?, peer: Report::default() });
         }
         // The reader first: when it fails it has the better reason.
-        let listened = listens.report();
-        let started = starts.report();
+        let listened = report(&mut listens);
+        let started = report(&mut starts);
         let (listened, started) = (listened?, started?);
         Ok(if subject_is_first {
             Reports { subject: listened, peer: started }
@@ -197,7 +192,7 @@ impl<'a> Runner<'a> {
             tap: String::new(),
             congestion: None,
         };
-        self.start(&task, namespace)?.report()
+        report(&mut self.start(&task, namespace)?)
     }
 
     fn addresses(&self, between: Between, port: u16) -> (Place<'a>, Place<'a>) {
@@ -223,18 +218,9 @@ impl<'a> Runner<'a> {
     }
 
     fn start(&self, task: &Task, namespace: &Namespace) -> Result<Process> {
-        let text = serde_json::to_string(task)
-            .map_err(|e| Error::Os { action: "writing a task", source: e.into() })?;
         let mut command = namespace.command(&self.program);
-        command.args(["bench", "inca-worker"]).arg(text);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(Error::os("starting a process"))?;
-        let output = child
-            .stdout
-            .take()
-            .map(lines)
-            .ok_or_else(|| Error::Unsupported("no output of a process".into()))?;
-        Ok(Process { what: format!("{:?} {:?}", task.means, task.role), child, output })
+        worker::Task::Inca(task.clone()).pass_to(&mut command)?;
+        Process::spawn(task.means.name(), task.role.name(), command)
     }
 }
 
@@ -244,68 +230,14 @@ struct Place<'a> {
     tap: &'static str,
 }
 
-/// Lines as they come, from a thread of their own so that waiting for them can end.
-fn lines(output: ChildStdout) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut lines = BufReader::new(output).lines();
-        while let Some(Ok(line)) = lines.next()
-            && sender.send(line).is_ok()
-        {}
-    });
-    receiver
-}
-
-/// A process at work; killed when it is dropped.
-struct Process {
-    what: String,
-    child: Child,
-    output: mpsc::Receiver<String>,
-}
-
-impl Process {
-    fn line(&mut self) -> Result<String> {
-        self.output.recv_timeout(PATIENCE).map_err(|_| self.failed("ended without a word"))
-    }
-
-    fn ready(&mut self) -> Result<()> {
-        match self.line()?.as_str() {
-            "READY" => Ok(()),
-            other => Err(self.failed(other)),
-        }
-    }
-
-    fn report(&mut self) -> Result<Report> {
-        loop {
-            let line = self.line()?;
-            if line == "READY" {
-                continue;
-            }
-            let report: Report = serde_json::from_str(&line).map_err(|_| self.failed(&line))?;
-            if report.wrong > 0 {
-                return Err(Error::Wrong {
-                    method: self.what.clone(),
-                    what: format!("{} messages are not what was sent", report.wrong),
-                });
-            }
-            return Ok(report);
-        }
-    }
-
-    fn failed(&mut self, message: &str) -> Error {
-        let _ = self.child.kill();
-        let mut said = String::new();
-        if let Some(stderr) = &mut self.child.stderr {
-            let _ = stderr.read_to_string(&mut said);
-        }
-        let said = if said.trim().is_empty() { message } else { said.trim() };
-        Error::Unsupported(format!("{}: {said}", self.what))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// What a process reports at its end, all of whose messages were what was sent.
+fn report(process: &mut Process) -> Result<Report> {
+    let report: Report = process.report()?;
+    match report.wrong {
+        0 => Ok(report),
+        wrong => Err(Error::Wrong {
+            method: "messages".into(),
+            what: format!("{wrong} are not what was sent"),
+        }),
     }
 }

@@ -12,9 +12,10 @@ use fusewire_wire::tcp::{self, Flags};
 use fusewire_wire::{ethernet, ipv4, udp};
 
 use super::task::{
-    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, Vain, WINDOW, ask, ready, settle,
+    MARK, Meter, NAP, PATIENCE, Protocol, Report, Role, Task, Vain, WINDOW, ask, settle,
     stream_byte,
 };
+use crate::process::listens;
 use crate::{Error, Result};
 
 /// Ethernet and IPv4.
@@ -63,6 +64,13 @@ struct Prepared {
     payload: Vec<u8>,
     checksum: Checksum,
     segmentation: Segmentation,
+}
+
+impl Prepared {
+    fn packet<'p>(&'p self, payload: &'p [IoSlice<'p>]) -> TxPacket<'p> {
+        let Prepared { header, checksum, segmentation, .. } = self;
+        TxPacket { header, payload, checksum: *checksum, segmentation: *segmentation }
+    }
 }
 
 impl Wire<'_> {
@@ -154,16 +162,8 @@ impl Wire<'_> {
         };
         let pieces: Vec<[IoSlice<'_>; 1]> =
             frames.iter().map(|f| [IoSlice::new(&f.payload)]).collect();
-        let packets: Vec<TxPacket<'_>> = frames
-            .iter()
-            .zip(&pieces)
-            .map(|(f, payload)| TxPacket {
-                header: &f.header,
-                payload,
-                checksum: f.checksum,
-                segmentation: f.segmentation,
-            })
-            .collect();
+        let packets: Vec<TxPacket<'_>> =
+            frames.iter().zip(&pieces).map(|(frame, payload)| frame.packet(payload)).collect();
         let mut meter = Meter::new(self.task);
         loop {
             let started = Instant::now();
@@ -176,7 +176,7 @@ impl Wire<'_> {
     }
 
     fn udp_receive(mut self) -> Result<Report> {
-        ready()?;
+        listens(self.task.local)?;
         let mut meter = Meter::new(self.task);
         let mut bytes_over = 0;
         let mut vain = Vain::default();
@@ -211,13 +211,7 @@ impl Wire<'_> {
         let reply = task.local.port().to_be_bytes();
         ask(task, || {
             let payload = [IoSlice::new(&frame.payload)];
-            let packet = TxPacket {
-                header: &frame.header,
-                payload: &payload,
-                checksum: frame.checksum,
-                segmentation: frame.segmentation,
-            };
-            send_all(&mut self.tap, &[packet])?;
+            send_all(&mut self.tap, &[frame.packet(&payload)])?;
             let started = Instant::now();
             loop {
                 let count = self.tap.receive().map_err(Error::os("receiving"))?;
@@ -255,39 +249,29 @@ impl Wire<'_> {
     fn send_segment(&mut self, header: &tcp::Header, payload: &[u8]) -> Result<()> {
         let frame = self.segment(header, payload);
         let pieces = [IoSlice::new(payload)];
-        let packet = TxPacket {
-            header: &frame.header,
-            payload: &pieces,
-            checksum: frame.checksum,
-            segmentation: frame.segmentation,
-        };
         let started = Instant::now();
-        let sent = send_all(&mut self.tap, &[packet]);
+        let sent = send_all(&mut self.tap, &[frame.packet(&pieces)]);
         self.spent += started.elapsed();
         sent
     }
 
     fn tcp_header(&self, port: u16, flags: Flags, seq: Seq, ack: Seq) -> tcp::Header {
-        let mut options = tcp::Options::default();
-        let mut window = (WINDOW >> WINDOW_SCALE) as u16;
-        if flags.has(Flags::SYN) {
-            options.mss = Some(MSS as u16);
-            options.window_scale = Some(WINDOW_SCALE);
-            // Not scaled there.
-            window = u16::MAX;
-        }
-        tcp::Header {
+        let mut header = tcp::Header {
             src_port: self.task.local.port(),
             dst_port: port,
             seq,
             ack,
             flags,
-            header_len: 0,
-            window,
-            checksum: 0,
-            urgent: 0,
-            options,
+            window: (WINDOW >> WINDOW_SCALE) as u16,
+            ..tcp::Header::default()
+        };
+        if flags.has(Flags::SYN) {
+            header.options.mss = Some(MSS as u16);
+            header.options.window_scale = Some(WINDOW_SCALE);
+            // Not scaled there.
+            header.window = u16::MAX;
         }
+        header
     }
 
     /// The next TCP segments for our port: their headers and payload lengths, without their payload.
@@ -323,7 +307,7 @@ impl Wire<'_> {
 
     /// Accepts, and acknowledges whatever comes; nothing is lost on a TAP.
     fn tcp_receive(mut self) -> Result<Report> {
-        ready()?;
+        listens(self.task.local)?;
         let mut meter = Meter::new(self.task);
         let mut next = Seq(0);
         let mut taken = Vec::new();

@@ -11,6 +11,7 @@ use super::{
     segments,
 };
 use crate::Result;
+use crate::stats::{median, range};
 
 /// Bytes of a message that goes there and back.
 const ROUND_TRIP_BYTES: usize = 64;
@@ -144,18 +145,18 @@ impl Bench<'_> {
         let rates: BTreeMap<_, _> =
             rounds.iter().filter_map(|(n, r)| Some((*n, rates(r)?))).collect();
         let rate = |name: &str| rates.get(name).map(|r: &Rates| r.messages_per_s);
-        let ratios = ratios(&rounds, "fusewire", "kernel");
+        let ratio_to = |name: &str, other: &str| median(ratios(&rounds, name, other));
         let mut line = Messages {
             protocol,
             direction,
             size_bytes: size,
             kernel_messages_per_s: rate("kernel"),
             fusewire_messages_per_s: rate("fusewire"),
-            ratio: median(&ratios),
-            ratio_range: range(&ratios),
-            ratio_to_offload: median(&self::ratios(&rounds, "fusewire", "kernel_offload")),
-            ratio_of_single: median(&self::ratios(&rounds, "fusewire_single", "kernel")),
-            ratio_to_raw: median(&self::ratios(&rounds, "fusewire", "raw")),
+            ratio: ratio_to("fusewire", "kernel"),
+            ratio_range: range(ratios(&rounds, "fusewire", "kernel")),
+            ratio_to_offload: ratio_to("fusewire", "kernel_offload"),
+            ratio_of_single: ratio_to("fusewire_single", "kernel"),
+            ratio_to_raw: ratio_to("fusewire", "raw"),
             kernel: Times::default(),
             fusewire: Times::default(),
             rates,
@@ -224,13 +225,11 @@ impl Bench<'_> {
             ("fusewire", pair(Between::KernelAndTap, Means::Fusewire, spinning)),
         ];
         let rounds = self.rounds(&pairs, "round trip");
-        let of = |r: &[Round]| {
-            let ns = r.iter().flatten().filter_map(|(_, r)| r.subject.round_trip_ns);
-            median(&ns.collect::<Vec<_>>())
-        };
+        let of =
+            |r: &[Round]| median(r.iter().flatten().filter_map(|(_, r)| r.subject.round_trip_ns));
         let round_trip_ns = rounds.iter().filter_map(|(n, r)| Some((*n, of(r)?))).collect();
         // Rates, so the other way round.
-        let ratio_to_raw = median(&ratios(&rounds, "raw", "fusewire"));
+        let ratio_to_raw = median(ratios(&rounds, "raw", "fusewire"));
         let line = RoundTrip {
             protocol: Protocol::Udp,
             size_bytes: ROUND_TRIP_BYTES,
@@ -255,9 +254,7 @@ fn bulk_line(direction: Direction, api: Api, rounds: &Rounds, iperf: &IperfRound
         }
     }
     for (name, rounds) in iperf {
-        let of = |what: fn(&iperf::Iperf) -> f64| {
-            median(&rounds.iter().flatten().map(what).collect::<Vec<_>>())
-        };
+        let of = |what: fn(&iperf::Iperf) -> f64| median(rounds.iter().flatten().map(what));
         bits_per_s.extend(of(|i| i.bits_per_s).map(|bits| (*name, bits)));
         cpu_s_per_gib.extend(of(|i| i.cpu_s_per_gib).map(|cpu| (*name, cpu)));
     }
@@ -280,10 +277,10 @@ fn bulk_line(direction: Direction, api: Api, rounds: &Rounds, iperf: &IperfRound
         api,
         bits_per_s,
         cpu_s_per_gib,
-        ratio: median(&to_theirs),
-        ratio_range: range(&to_theirs),
-        ratio_to_zero_copy: median(&to_iperf("iperf3_zero_copy")),
-        ratio_to_raw: median(&ratios(rounds, api.name(), "raw")),
+        ratio: median(to_theirs.iter().copied()),
+        ratio_range: range(to_theirs),
+        ratio_to_zero_copy: median(to_iperf("iperf3_zero_copy")),
+        ratio_to_raw: median(ratios(rounds, api.name(), "raw")),
     }
 }
 
@@ -330,16 +327,16 @@ fn device_ns(rounds: &Rounds, protocol: Protocol, size: usize) -> Option<f64> {
     let each = |r: &Report| r.device_s.map(|s| s * 1e9 / r.messages.max(1) as f64);
     ["fusewire", "raw"].into_iter().find_map(|name| {
         let reports = rounds.get(name)?.iter().flatten().map(|(_, r)| r);
-        let ns =
-            reports.filter_map(|r| Some(each(&r.subject)? + each(&r.peer).unwrap_or(0.0) * unit));
-        median(&ns.collect::<Vec<_>>())
+        median(
+            reports.filter_map(|r| Some(each(&r.subject)? + each(&r.peer).unwrap_or(0.0) * unit)),
+        )
     })
 }
 
 fn rates(rounds: &[Round]) -> Option<Rates> {
-    let rates: Vec<f64> = rounds.iter().flatten().map(|(rate, _)| *rate).collect();
-    let cpu: Vec<f64> = rounds.iter().flatten().map(|(_, r)| r.subject.cpu_ns()).collect();
-    Some(Rates { messages_per_s: median(&rates)?, range: range(&rates)?, cpu_ns: median(&cpu)? })
+    let rates = || rounds.iter().flatten().map(|(rate, _)| *rate);
+    let cpu_ns = median(rounds.iter().flatten().map(|(_, r)| r.subject.cpu_ns()))?;
+    Some(Rates { messages_per_s: median(rates())?, range: range(rates())?, cpu_ns })
 }
 
 /// Rates of `a` by those of `b` in the same round.
@@ -347,22 +344,6 @@ fn ratios(rounds: &Rounds, a: &str, b: &str) -> Vec<f64> {
     let (Some(a), Some(b)) = (rounds.get(a), rounds.get(b)) else { return Vec::new() };
     let ratio = |(a, b): (&Round, &Round)| Some(a.as_ref()?.0 / b.as_ref()?.0);
     a.iter().zip(b).filter_map(ratio).filter(|r| r.is_finite()).collect()
-}
-
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    match n {
-        0 => None,
-        n if n % 2 == 1 => Some(values[n / 2]),
-        _ => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
-    }
-}
-
-fn range(values: &[f64]) -> Option<[f64; 2]> {
-    let least = values.iter().copied().reduce(f64::min)?;
-    Some([least, values.iter().copied().reduce(f64::max)?])
 }
 
 #[cfg(test)]
@@ -380,9 +361,6 @@ mod tests {
         let theirs = vec![round(5.0), round(7.0), round(30.0)];
         let rounds = Rounds::from([("fusewire", ours), ("kernel", theirs)]);
         assert_eq!(ratios(&rounds, "fusewire", "kernel"), [2.0, 3.0]);
-        assert_eq!(median(&[2.0, 3.0]), Some(2.5));
-        assert_eq!(range(&[2.0, 3.0, 1.0]), Some([1.0, 3.0]));
-        assert_eq!((median(&[]), range(&[])), (None, None));
         assert!(ratios(&rounds, "fusewire", "raw").is_empty());
     }
 
@@ -402,7 +380,7 @@ mod tests {
     #[test]
     fn every_direction_has_a_kernel_and_us() {
         for protocol in [Protocol::Udp, Protocol::Tcp] {
-            for direction in [Direction::Send, Direction::Receive, Direction::Both] {
+            for &direction in Direction::ALL {
                 let pairs = pairs(protocol, direction, 100);
                 let has = |name| pairs.iter().any(|(n, _)| *n == name);
                 assert!(has("kernel") && has("fusewire"), "{protocol:?} {direction:?}");

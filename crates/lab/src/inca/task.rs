@@ -1,15 +1,17 @@
 //! One side of one measurement, in a process of its own: what it is to do, and what it reports.
 
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::timed::Spent;
+use crate::cpu::own_cpu_seconds;
+use crate::named::named;
+use crate::process;
+use crate::stats::median;
 use crate::{Error, Result};
 
 /// Time at the beginning that does not count.
@@ -41,57 +43,47 @@ const CLOCK_EVERY: u64 = 32;
 /// Round trips of one measurement at the most.
 const ROUND_TRIPS: usize = 200_000;
 
-/// Which machinery a process uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Means {
-    /// The kernel's sockets, a call a message; it sleeps when there is nothing.
-    Kernel,
-    /// The kernel's sockets, many messages a call (`UDP_SEGMENT`, `UDP_GRO`).
-    KernelOffload,
-    /// The kernel's sockets, a call a message; it asks again when there is nothing.
-    KernelSpinning,
-    /// The interface alone: prepared frames out, frames in and away.
-    Raw,
-    /// Fusewire, a call a message.
-    Fusewire,
-    /// Fusewire, many messages a call.
-    FusewireBatch,
-    /// Fusewire, a stream whose bytes stay with the application until they are acknowledged.
-    FusewireShared,
+named! {
+    /// Which machinery a process uses.
+    Means {
+        /// The kernel's sockets, a call a message; it sleeps when there is nothing.
+        Kernel = "kernel",
+        /// The kernel's sockets, many messages a call (`UDP_SEGMENT`, `UDP_GRO`).
+        KernelOffload = "kernel_offload",
+        /// The kernel's sockets, a call a message; it asks again when there is nothing.
+        KernelSpinning = "kernel_spinning",
+        /// The interface alone: prepared frames out, frames in and away.
+        Raw = "raw",
+        /// Fusewire, a call a message.
+        Fusewire = "fusewire",
+        /// Fusewire, many messages a call.
+        FusewireBatch = "fusewire_batch",
+        /// Fusewire, a stream whose bytes stay with the application until they are acknowledged.
+        FusewireShared = "fusewire_shared",
+    }
 }
 
-/// What a process does with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Sends messages until the time is up.
-    Send,
-    /// Reads messages until the time is up.
-    Receive,
-    /// Sends a message, waits for it to come back, and so on.
-    Ask,
-    /// Sends back what comes, until it is killed.
-    Answer,
+named! {
+    /// What a process does with it.
+    Role {
+        /// Sends messages until the time is up.
+        Send = "send",
+        /// Reads messages until the time is up.
+        Receive = "receive",
+        /// Sends a message, waits for it to come back, and so on.
+        Ask = "ask",
+        /// Sends back what comes, until it is killed.
+        Answer = "answer",
+    }
 }
 
-/// UDP or TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// A message is a datagram.
-    Udp,
-    /// A message is so many bytes of the stream.
-    Tcp,
-}
-
-impl Protocol {
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Udp => "udp",
-            Protocol::Tcp => "tcp",
-        }
+named! {
+    /// UDP or TCP.
+    Protocol {
+        /// A message is a datagram.
+        Udp = "udp",
+        /// A message is so many bytes of the stream.
+        Tcp = "tcp",
     }
 }
 
@@ -192,19 +184,11 @@ pub fn work(task: &Task) -> Result<()> {
             super::fusewire::work(task)?
         }
     };
-    let text = serde_json::to_string(&report)
-        .map_err(|e| Error::Os { action: "printing a report", source: e.into() })?;
-    println!("{text}");
-    Ok(())
-}
-
-/// Tells the parent that the peer may start.
-pub fn ready() -> Result<()> {
-    println!("READY");
-    std::io::stdout().flush().map_err(Error::os("telling that all is ready"))
+    process::report(&report)
 }
 
 /// Counts messages in the time that counts.
+#[derive(Default)]
 pub struct Meter {
     seconds: Duration,
     started: Option<Instant>,
@@ -227,19 +211,7 @@ pub struct Meter {
 impl Meter {
     /// Starts with the first message.
     pub fn new(task: &Task) -> Self {
-        Meter {
-            seconds: Duration::from_secs_f64(task.seconds),
-            started: None,
-            counted_from: None,
-            ends: None,
-            last: None,
-            messages: 0,
-            pending: 0,
-            device: Duration::ZERO,
-            spent: None,
-            wrong: 0,
-            report: None,
-        }
+        Meter { seconds: Duration::from_secs_f64(task.seconds), ..Meter::default() }
     }
 
     /// `spent` tells the time inside the interface.
@@ -264,7 +236,7 @@ impl Meter {
                 self.ends = Some(now);
             }
         } else if now - started >= WARM {
-            self.counted_from = Some((now, cpu_seconds(), self.messages, self.device));
+            self.counted_from = Some((now, own_cpu_seconds(), self.messages, self.device));
         }
         self.report.is_none()
     }
@@ -300,7 +272,7 @@ impl Meter {
         Report {
             messages: self.messages - before,
             seconds: elapsed.as_secs_f64(),
-            cpu_s: cpu_seconds() - cpu,
+            cpu_s: own_cpu_seconds() - cpu,
             device_s: Some((self.device - device).as_secs_f64()).filter(|s| *s > 0.0),
             round_trip_ns: None,
             wrong: 0,
@@ -372,12 +344,6 @@ pub fn settle(tap: &str) -> Result<()> {
     Ok(())
 }
 
-/// User and system time of this process so far, in seconds.
-fn cpu_seconds() -> f64 {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
-}
-
 /// Measures round trips until the time is up.
 pub fn ask(task: &Task, mut once: impl FnMut() -> Result<()>) -> Result<Report> {
     let mut ns = Vec::with_capacity(ROUND_TRIPS);
@@ -397,8 +363,7 @@ pub fn ask(task: &Task, mut once: impl FnMut() -> Result<()>) -> Result<Report> 
     }
     let messages = ns.len() as u64;
     let seconds = ns.iter().sum::<f64>() * 1e-9;
-    ns.sort_by(f64::total_cmp);
-    let round_trip_ns = Some(ns[ns.len() / 2]);
+    let round_trip_ns = median(ns);
     Ok(Report { messages, seconds, round_trip_ns, ..Report::default() })
 }
 

@@ -1,6 +1,7 @@
 //! Methods that do the same to the same buffers, checked against each other and timed in turns.
 
 use super::Effort;
+use crate::stats::median;
 use core::hint::black_box;
 use fusewire_base::Sum;
 use std::ops::{Deref, DerefMut};
@@ -146,7 +147,7 @@ pub fn alternate(
             break;
         }
     }
-    seconds.into_iter().map(|s| (len * turns) as f64 / median(s)).collect()
+    seconds.into_iter().map(|s| (len * turns) as f64 / median(s).unwrap_or(f64::NAN)).collect()
 }
 
 /// What a contest compares.
@@ -156,9 +157,4 @@ pub(super) enum Check {
     All,
     /// Nothing: the method does only a part, for comparison.
     Nothing,
-}
-
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }

@@ -13,6 +13,7 @@ pub use checks::checks;
 pub use contest::alternate;
 pub use pipelines::pipelines;
 
+use crate::named::named;
 use fusewire_kernels::Level;
 use std::time::Duration;
 
@@ -20,22 +21,13 @@ use std::time::Duration;
 pub const SIZES: [usize; 10] =
     [256, 512, 1024, 1280, 1408, 4096, 16_384, 65_536, 1_048_576, 67_108_864];
 
-/// Which way a pipeline ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// swap ▸ encipher ▸ sum ▸ store.
-    Send,
-    /// load ▸ sum ▸ decipher ▸ swap.
-    Receive,
-}
-
-impl Direction {
-    /// `send` or `receive`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Send => "send",
-            Direction::Receive => "receive",
-        }
+named! {
+    /// Which way a pipeline ran.
+    Direction {
+        /// swap ▸ encipher ▸ sum ▸ store.
+        Send = "send",
+        /// load ▸ sum ▸ decipher ▸ swap.
+        Receive = "receive",
     }
 }
 

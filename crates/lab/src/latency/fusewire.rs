@@ -9,10 +9,11 @@ use fusewire_stack::{Connection, Endpoint};
 
 use super::kernel::park;
 use super::talk::{
-    Message, Talk, TalkAsync, announce, ask, ask_async, echo, echo_async, thread, wait, wait_async,
+    Message, Talk, TalkAsync, ask, ask_async, echo, echo_async, thread, wait, wait_async,
 };
 use super::{Api, BYTES, Side, Task, tasks};
 use crate::Result;
+use crate::process::listens;
 
 impl Talk for Connection {
     fn send(&mut self, message: &Message) -> Result<()> {
@@ -70,7 +71,7 @@ fn one(task: impl Future<Output = Result<Vec<tasks::Task>>> + 'static) -> Result
 
 fn serve(task: &Task, endpoint: &Endpoint, identity: Arc<Identity>) -> Result<()> {
     let listener = endpoint.listen(ServerConfig::new(identity))?;
-    announce(endpoint.local_addr())?;
+    listens(endpoint.local_addr())?;
     for _ in 0..=task.idle {
         let connection = listener.accept()?;
         thread(move || echo(connection))?;
@@ -88,7 +89,7 @@ async fn serve_async(
     identity: Arc<Identity>,
 ) -> Result<Vec<tasks::Task>> {
     let listener = endpoint.listen(ServerConfig::new(identity))?;
-    announce(endpoint.local_addr())?;
+    listens(endpoint.local_addr())?;
     let mut all: Vec<tasks::Task> = vec![Box::pin(std::future::pending())];
     for _ in 0..=task.idle {
         all.push(Box::pin(echo_async(listener.accept_async().await?)));

@@ -5,8 +5,9 @@ use fusewire_stack::ip::net::{self, Cidr};
 use fusewire_stack::ip::{AsyncTcpStream, Host, HostConfig, Stack, TcpListener, TcpStream};
 
 use super::kernel::park;
-use super::talk::{Message, Talk, TalkAsync, announce, echo, echo_async, thread};
+use super::talk::{Message, Talk, TalkAsync, echo, echo_async, thread};
 use super::{Api, BYTES, TAP, Task, tasks};
+use crate::process::listens;
 use crate::{Error, Result};
 
 /// Our address, with the kernel's network.
@@ -71,7 +72,7 @@ pub fn serve(task: &Task) -> Result<()> {
     let host = host.map_err(Error::os("making a host"))?;
     let at = (cidr.address(), PORT).into();
     let listener = host.tcp_listen(at, task.idle + 1).map_err(Error::os("listening"))?;
-    announce(at)?;
+    listens(at)?;
     match task.api {
         Api::Blocking => serve_blocking(task, listener),
         Api::Async => serve_in_tasks(task, listener),

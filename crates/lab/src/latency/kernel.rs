@@ -2,8 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 
-use super::talk::{announce, ask, thread, wait};
+use super::talk::{ask, thread, wait};
 use super::{BYTES, Side, Task};
+use crate::process::listens;
 use crate::{Error, Result};
 
 fn bind() -> Result<UdpSocket> {
@@ -18,7 +19,7 @@ pub fn udp(task: &Task) -> Result<()> {
     let socket = bind()?;
     match task.side {
         Side::Serve => {
-            announce(socket.local_addr().map_err(Error::os("asking for the address"))?)?;
+            listens(socket.local_addr().map_err(Error::os("asking for the address"))?)?;
             let answering = move || {
                 let mut message = [0; BYTES];
                 loop {

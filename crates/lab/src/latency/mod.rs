@@ -10,55 +10,41 @@ mod kernel;
 mod talk;
 mod tasks;
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::namespace::{self, Killed, Namespace};
+use crate::named::named;
+use crate::namespace::{self, Namespace};
+use crate::process::Process;
 use crate::scratch::Scratch;
+use crate::stats::median;
+use crate::worker;
 use crate::{Error, Result};
 
 /// Bytes of a message, either way.
 pub const BYTES: usize = 64;
-/// A process that says nothing for so long is ended.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The link of the user-level host, and the addresses on it.
 const TAP: &str = "fwlatency";
 const TAP_KERNEL: &str = "10.77.8.1/24";
 
-/// What carries the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stack {
-    /// An `Endpoint` of ours at both ends, encrypted, over UDP.
-    Fusewire,
-    /// The kernel's UDP sockets, not encrypted, a socket a connection.
-    KernelUdp,
-    /// `ip::Host` on a TAP, TCP, not encrypted; the kernel's TCP asks.
-    IpHost,
-    /// quinn at both ends, encrypted, a stream a connection.
-    Quinn,
+named! {
+    /// What carries the messages.
+    Stack {
+        /// An `Endpoint` of ours at both ends, encrypted, over UDP.
+        Fusewire = "fusewire",
+        /// The kernel's UDP sockets, not encrypted, a socket a connection.
+        KernelUdp = "kernel_udp",
+        /// `ip::Host` on a TAP, TCP, not encrypted; the kernel's TCP asks.
+        IpHost = "ip_host",
+        /// quinn at both ends, encrypted, a stream a connection.
+        Quinn = "quinn",
+    }
 }
 
 impl Stack {
-    /// All of them.
-    pub const ALL: [Stack; 4] = [Stack::Fusewire, Stack::KernelUdp, Stack::IpHost, Stack::Quinn];
-
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Stack::Fusewire => "fusewire",
-            Stack::KernelUdp => "kernel_udp",
-            Stack::IpHost => "ip_host",
-            Stack::Quinn => "quinn",
-        }
-    }
-
     const fn has(self, api: Api) -> bool {
         match self {
             Stack::Fusewire | Stack::IpHost => true,
@@ -68,26 +54,13 @@ impl Stack {
     }
 }
 
-/// How a connection is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Api {
-    /// A thread a connection, in a call that blocks.
-    Blocking,
-    /// A task a connection, all of them in one thread.
-    Async,
-}
-
-impl Api {
-    /// Both.
-    pub const ALL: [Api; 2] = [Api::Blocking, Api::Async];
-
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Api::Blocking => "blocking",
-            Api::Async => "async",
-        }
+named! {
+    /// How a connection is waited for.
+    Api {
+        /// A thread a connection, in a call that blocks.
+        Blocking = "blocking",
+        /// A task a connection, all of them in one thread.
+        Async = "async",
     }
 }
 
@@ -128,7 +101,7 @@ pub struct Line {
 }
 
 /// Which side a worker is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Side {
     /// Answers until it is killed.
     Serve,
@@ -137,7 +110,7 @@ pub enum Side {
 }
 
 /// What a worker is to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// Which side.
     pub side: Side,
@@ -234,7 +207,7 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
             progress(&format!("{} is left out: {why}", stack.name()));
             continue;
         }
-        for api in Api::ALL.into_iter().filter(|api| stack.has(*api)) {
+        for api in Api::ALL.iter().copied().filter(|api| stack.has(*api)) {
             for &idle in &plan.idle {
                 cases.push(Case { stack, api, idle, accepting: false });
                 if idle == 0 && stack != Stack::KernelUdp {
@@ -247,11 +220,7 @@ fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
 }
 
 fn lines(cases: &[Case], reports: &[Vec<Report>]) -> Vec<Line> {
-    let median = |reports: &[Report], of: fn(&Report) -> f64| {
-        let mut all: Vec<f64> = reports.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
-    };
+    let median = |reports: &[Report], of: fn(&Report) -> f64| median(reports.iter().map(of));
     let mut lines: Vec<Line> = Vec::new();
     for (case, reports) in cases.iter().zip(reports) {
         let (Some(p50), Some(p99)) = (median(reports, |r| r.p50_us), median(reports, |r| r.p99_us))
@@ -279,81 +248,51 @@ fn lines(cases: &[Case], reports: &[Vec<Report>]) -> Vec<Line> {
 /// One case: two processes.
 fn one(plan: &Plan, case: &Case, dir: &Path) -> Result<Report> {
     let network = (case.stack == Stack::IpHost).then(Namespace::new).transpose()?;
-    let own = |side: &str| {
-        let mut command = match &network {
-            Some(network) => network.command(&plan.program),
-            None => Command::new(&plan.program),
-        };
-        command.args(["bench", "latency-worker", side, "--stack", case.stack.name()]);
-        command.args(["--api", case.api.name()]).arg("--identity").arg(dir.join("key"));
-        command
-    };
-    let command = |side: &str| match (&plan.peers, case.stack) {
-        (Some(peers), Stack::Quinn) => {
-            let mut command = Command::new(peers);
-            command.arg(format!("latency-{side}"));
-            command.arg("--certificate").arg(dir.join("peer.pem"));
-            command
+    let Case { stack, api, idle, accepting } = *case;
+    let start = |side: Side| {
+        let (mut command, role) = (program(plan, stack, network.as_ref()), side.role());
+        match stack {
+            Stack::Quinn => {
+                command.arg(format!("latency-{role}"));
+                command.arg("--certificate").arg(dir.join("peer.pem"));
+                command.args(["--idle", &idle.to_string()]);
+                command.args(accepting.then_some("--accepting"));
+                if let Side::Ask(to) = side {
+                    command.args(["--connect", &to.to_string()]);
+                    command.args(["--seconds", &plan.seconds.to_string()]);
+                }
+            }
+            _ => {
+                let (seconds, identity) = (plan.seconds, dir.join("key"));
+                let task = Task { side, stack, api, idle, accepting, seconds, identity };
+                worker::Task::Latency(task).pass_to(&mut command)?;
+            }
         }
-        _ => own(side),
+        Process::spawn(stack.name(), role, command)
     };
-    let with = |mut command: Command| {
-        command.args(["--idle", &case.idle.to_string()]);
-        if case.accepting {
-            command.arg("--accepting");
-        }
-        command
-    };
-    let mut server = Worker::spawn(case.stack, "serve", with(command("serve")))?;
-    let line = server.line()?;
-    let Some(address) = line.trim().strip_prefix("LISTEN ") else {
-        return Err(server.failed(&line));
-    };
+    let mut server = start(Side::Serve)?;
+    let address = server.address()?;
     if let Some(network) = &network {
         network.ip(&format!("address add {TAP_KERNEL} dev {TAP}"))?;
     }
-    let mut ask = with(command("ask"));
-    ask.args(["--connect", address, "--seconds", &plan.seconds.to_string()]);
-    let mut asking = Worker::spawn(case.stack, "ask", ask)?;
-    let line = asking.line()?;
-    serde_json::from_str(&line).map_err(|_| asking.failed(&line))
+    start(Side::Ask(address))?.report()
 }
 
-/// A process that prints lines, and is killed when it is dropped.
-struct Worker {
-    stack: Stack,
-    role: &'static str,
-    child: Killed,
-    output: BufReader<ChildStdout>,
+/// The program that runs one side.
+fn program(plan: &Plan, stack: Stack, network: Option<&Namespace>) -> Command {
+    match (network, &plan.peers) {
+        (Some(network), _) => network.command(&plan.program),
+        (None, Some(peers)) if stack == Stack::Quinn => Command::new(peers),
+        _ => Command::new(&plan.program),
+    }
 }
 
-impl Worker {
-    fn spawn(stack: Stack, role: &'static str, mut command: Command) -> Result<Worker> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = Killed(command.spawn().map_err(Error::os("starting a worker"))?);
-        let out = child.0.stdout.take().ok_or_else(|| Error::Unsupported("no output".into()))?;
-        Ok(Worker { stack, role, child, output: BufReader::new(out) })
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut fds = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
-        let is_there = fusewire_device::sleep(&mut fds, Some(PATIENCE)).is_ok_and(|n| n > 0);
-        let mut line = String::new();
-        match is_there.then(|| self.output.read_line(&mut line)) {
-            Some(Ok(n)) if n > 0 => Ok(line),
-            Some(_) => Err(self.failed("ended without a word")),
-            None => Err(self.failed("said nothing for too long")),
+impl Side {
+    const fn role(self) -> &'static str {
+        match self {
+            Side::Serve => "serve",
+            Side::Ask(_) => "ask",
         }
-    }
-
-    fn failed(&mut self, message: &str) -> Error {
-        let _ = self.child.0.kill();
-        let mut said = String::new();
-        if let Some(error) = &mut self.child.0.stderr {
-            let _ = error.read_to_string(&mut said);
-        }
-        let said = if said.trim().is_empty() { message.trim() } else { said.trim() };
-        Error::Worker { method: self.stack.name().into(), role: self.role, message: said.into() }
     }
 }
 

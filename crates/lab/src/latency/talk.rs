@@ -1,10 +1,11 @@
 //! Connections that carry messages of one length both ways, and who asks and answers over them.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::{BYTES, Report};
+use crate::process;
 use crate::{Error, Result};
 
 /// A message.
@@ -89,12 +90,6 @@ pub async fn wait_async(mut talk: impl TalkAsync) -> Result<()> {
     talk.recv(&mut [0; BYTES]).await.map(drop)
 }
 
-/// Tells the parent where we listen.
-pub fn announce(addr: SocketAddr) -> Result<()> {
-    println!("LISTEN {addr}");
-    std::io::stdout().flush().map_err(Error::os("printing the address"))
-}
-
 /// Asks, one message after the other, and prints how long answers took.
 pub fn ask(mut talk: impl Talk, seconds: f64) -> Result<()> {
     let mut meter = Meter::new(seconds);
@@ -173,10 +168,7 @@ impl Meter {
     }
 
     fn print(mut self) -> Result<()> {
-        let line = serde_json::to_string(&self.report())
-            .map_err(|e| Error::Os { action: "report", source: e.into() })?;
-        println!("{line}");
-        std::io::stdout().flush().map_err(Error::os("printing the report"))
+        process::report(&self.report())
     }
 }
 

@@ -10,8 +10,9 @@ use fusewire_session::{ClientConfig, DataPass, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::{Config, Endpoint};
 
-use super::worker::{Report, Role, Task, announce, receive, send};
+use super::worker::{Report, Role, Task, receive, send};
 use super::{Carrier, Method};
+use crate::process::listens;
 use crate::{Error, Result};
 
 /// Runs one side.
@@ -25,7 +26,7 @@ pub fn work(task: &Task) -> Result<Report> {
     let mut report = match &task.role {
         Role::Send(source) => {
             let listener = endpoint.listen(server_config(task)?)?;
-            announce(endpoint.local_addr())?;
+            listens(endpoint.local_addr())?;
             let mut connection = listener.accept()?;
             measure();
             send(&mut connection, task, source)?

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use super::worker::Report;
+use crate::cpu::cpu_seconds;
+use crate::process::{comes_to_listen, free_address};
 use crate::{Error, Result};
 
 /// True if all three programs are there.
@@ -45,17 +45,8 @@ impl Server {
         let key = dir.join("https.key");
         let certificate = dir.join("https.pem");
         let made = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-days",
-                "2",
-            ])
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
+            .args(["-nodes", "-days", "2"])
             .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
             .arg("-keyout")
             .arg(&key)
@@ -66,10 +57,8 @@ impl Server {
         if !made.is_ok_and(|s| s.success()) {
             return Err(failed("openssl made no certificate".into()));
         }
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .map_err(Error::os("looking for a free port"))?;
-        let port = free.local_addr().map_err(Error::os("looking for a free port"))?.port();
-        drop(free);
+        let address = free_address()?;
+        let port = address.port();
         let config = dir.join("nginx.conf");
         fs::write(&config, configuration(root, dir, port))
             .map_err(Error::os("writing nginx.conf"))?;
@@ -82,15 +71,11 @@ impl Server {
             .stdin(Stdio::null())
             .spawn()
             .map_err(Error::os("starting nginx"))?;
-        let server = Server { child, port, dir: dir.into() };
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            if Instant::now() > deadline {
-                return Err(failed("nginx does not listen".into()));
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        let mut server = Server { child, port, dir: dir.into() };
+        match comes_to_listen(&mut server.child, address) {
+            true => Ok(server),
+            false => Err(failed("nginx does not listen".into())),
         }
-        Ok(server)
     }
 
     /// User and system seconds of nginx's worker so far.
@@ -98,7 +83,7 @@ impl Server {
         let pid = self.child.id();
         let children =
             fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        children.split_whitespace().filter_map(|pid| process_cpu_seconds(pid.parse().ok()?)).sum()
+        children.split_whitespace().filter_map(|pid| Some(cpu_seconds(pid.parse().ok()?))).sum()
     }
 
     /// curl fetches `name` to `sink`; both sides' reports.
@@ -126,27 +111,10 @@ impl Server {
         let figures: Vec<f64> = text.split_whitespace().filter_map(|f| f.parse().ok()).collect();
         let [bytes, total, before_transfer] = figures[..] else { return Err(failed(text)) };
         let seconds = total - before_transfer;
-        let receive =
-            Report { role: "receive".into(), bytes: bytes as u64, seconds, ..Report::default() };
-        let cpu_s = self.cpu_seconds() - before;
-        let send = Report {
-            role: "send".into(),
-            bytes: bytes as u64,
-            seconds,
-            cpu_s,
-            ..Report::default()
-        };
+        let receive = Report { bytes: bytes as u64, seconds, ..Report::default() };
+        let send = Report { cpu_s: self.cpu_seconds() - before, ..receive.clone() };
         Ok((send, receive))
     }
-}
-
-/// From `/proc/PID/stat`: fields 14 and 15, in clock ticks.
-fn process_cpu_seconds(pid: u32) -> Option<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let after_name = stat.rsplit_once(')')?.1;
-    let fields: Vec<_> = after_name.split_whitespace().collect();
-    let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
-    Some(ticks / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn configuration(root: &Path, dir: &Path, port: u16) -> String {

@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use fusewire_stack::kernel_tcp::Connection;
 
 use super::fusewire::{client_config, server_config};
-use super::worker::{Reader, Report, Role, Stopwatch, Task, Writer, announce, receive, send};
+use super::worker::{Reader, Report, Role, Stopwatch, Task, Writer, receive, send};
+use crate::process::listens;
 use crate::{Error, Result};
 
 /// What one write or read of the plain transfer carries.
@@ -15,7 +16,7 @@ const WRITE: usize = 64 << 10;
 fn listen() -> Result<TcpStream> {
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         .map_err(Error::os("binding the TCP socket"))?;
-    announce(listener.local_addr().map_err(Error::os("asking for the address"))?)?;
+    listens(listener.local_addr().map_err(Error::os("asking for the address"))?)?;
     Ok(listener.accept().map_err(Error::os("accepting"))?.0)
 }
 
@@ -38,7 +39,7 @@ pub fn work_plain(task: &Task) -> Result<Report> {
             stream.shutdown(std::net::Shutdown::Write).map_err(Error::os("ending the stream"))?;
             // Until the receiver has everything and closes.
             stream.read(&mut [0]).map_err(Error::os("waiting for the receiver"))?;
-            Ok(watch.report("send", bytes, reader.hash()))
+            Ok(watch.report(bytes, reader.hash()))
         }
         Role::Receive { connect, sink } => {
             let mut stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
@@ -52,7 +53,7 @@ pub fn work_plain(task: &Task) -> Result<Report> {
                 writer.placed(len);
             }
             writer.flush()?;
-            Ok(watch.report("receive", writer.bytes, writer.hash()))
+            Ok(watch.report(writer.bytes, writer.hash()))
         }
     }
 }

@@ -18,68 +18,42 @@ use std::str::FromStr;
 
 use fusewire_device::sockets::{self, Entry};
 use fusewire_stack::on_interface::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "experiments")]
-pub(crate) use run::median;
+use crate::named::named;
 pub use run::{Plan, run};
-pub use worker::{Role, Task, work};
+pub(crate) use worker::{Task, work};
 
-/// How the bytes travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Method {
-    /// Fusewire, one loop.
-    Integrated,
-    /// Fusewire, each stage over strips that stay in the first-level cache.
-    Blocked,
-    /// Fusewire, each stage over the whole ADU: aws-lc-rs and our best separate passes.
-    Sequential,
-    /// Kernel TCP, 64 KiB writes, blocking receiver, no cipher.
-    KernelTcp,
-    /// Our records over kernel TCP (the paper's Figure 12).
-    KernelTcpRecords,
-    /// The same with a pass for each stage, as the paper's kernel TCP had it.
-    KernelTcpPasses,
-    /// nginx and curl.
-    Https,
-    /// s2n-quic.
-    QuicS2n,
-    /// quinn.
-    QuicQuinn,
-    /// Fusewire, in the way of the three that the model takes for the cipher and the ADU.
-    Auto,
+named! {
+    /// How the bytes travel.
+    Method {
+        /// Fusewire, one loop.
+        Integrated = "integrated",
+        /// Fusewire, each stage over strips that stay in the first-level cache.
+        Blocked = "blocked",
+        /// Fusewire, each stage over the whole ADU: aws-lc-rs and our best separate passes.
+        Sequential = "sequential",
+        /// Kernel TCP, 64 KiB writes, blocking receiver, no cipher.
+        KernelTcp = "kernel_tcp",
+        /// Our records over kernel TCP (the paper's Figure 12).
+        KernelTcpRecords = "kernel_tcp_records",
+        /// nginx and curl.
+        Https = "https",
+        /// s2n-quic.
+        QuicS2n = "quic_s2n",
+        /// quinn.
+        QuicQuinn = "quic_quinn",
+        /// [`Method::KernelTcpRecords`] with a pass for each stage, as the paper's kernel TCP had it.
+        KernelTcpPasses = "kernel_tcp_passes",
+        /// Fusewire, in the way of the three that the model takes for the cipher and the ADU.
+        Auto = "auto",
+    }
 }
 
 impl Method {
     /// All that are alike nothing else, in the order of a report: [`Method::Auto`] is one of the first three, and
     /// [`Method::KernelTcpPasses`] is for who asks for it.
-    pub const ALL: [Method; 8] = [
-        Method::Integrated,
-        Method::Blocked,
-        Method::Sequential,
-        Method::KernelTcp,
-        Method::KernelTcpRecords,
-        Method::Https,
-        Method::QuicS2n,
-        Method::QuicQuinn,
-    ];
-
-    /// The name in JSON and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Method::Integrated => "integrated",
-            Method::Blocked => "blocked",
-            Method::Sequential => "sequential",
-            Method::KernelTcp => "kernel_tcp",
-            Method::KernelTcpRecords => "kernel_tcp_records",
-            Method::KernelTcpPasses => "kernel_tcp_passes",
-            Method::Https => "https",
-            Method::QuicS2n => "quic_s2n",
-            Method::QuicQuinn => "quic_quinn",
-            Method::Auto => "auto",
-        }
-    }
+    pub const USUAL: &'static [Method] = Method::ALL.first_chunk::<8>().unwrap();
 
     /// Over the transport of ours.
     pub const fn is_ours(self) -> bool {
@@ -94,23 +68,6 @@ impl Method {
     /// The size of a datagram can be chosen.
     pub const fn has_datagrams(self) -> bool {
         self.is_ours() || matches!(self, Method::QuicS2n | Method::QuicQuinn)
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Method {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Method, String> {
-        let all = || Method::ALL.into_iter().chain([Method::KernelTcpPasses, Method::Auto]);
-        all().find(|m| m.name() == text).ok_or_else(|| {
-            let names: Vec<_> = all().map(Method::name).collect();
-            format!("expected one of {}, found {text:?}", names.join(", "))
-        })
     }
 }
 
@@ -130,7 +87,7 @@ impl Carrier {
     pub const UDP: Carrier = Carrier::Socket(&sockets::ALL[0]);
 
     /// All that can be measured.
-    fn all() -> impl Iterator<Item = Carrier> {
+    fn all() -> impl Iterator<Item = Carrier> + Clone {
         let others =
             [Carrier::Shm, Carrier::Interface(Kind::Packet), Carrier::Interface(Kind::Xdp)];
         sockets::ALL.iter().map(Carrier::Socket).chain(others)
@@ -146,18 +103,21 @@ impl Carrier {
     }
 }
 
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl FromStr for Carrier {
     type Err = String;
     fn from_str(text: &str) -> Result<Carrier, String> {
-        Carrier::all().find(|c| c.name() == text).ok_or_else(|| {
-            let names: Vec<_> = Carrier::all().map(Carrier::name).collect();
-            format!("expected one of {}, found {text:?}", names.join(", "))
-        })
+        crate::named::find(Carrier::all(), Carrier::name, text)
     }
 }
 
 /// When the data pass runs, over the transport of ours: the papers' alternatives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manipulation {
     /// The sender seals ahead into its retransmission memory, and not only what can leave at once.
     pub ahead: bool,
@@ -167,7 +127,7 @@ pub struct Manipulation {
 }
 
 /// Where the sender's bytes come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// Made bytes in a buffer of 256 KiB that stays in the cache.
     Memory,
@@ -176,7 +136,7 @@ pub enum Source {
 }
 
 /// Where the receiver's bytes go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sink {
     /// Deciphered and stored into an application buffer, then forgotten.
     Null,

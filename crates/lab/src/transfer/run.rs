@@ -1,27 +1,26 @@
 //! Running the plan: every method in turn, round after round; medians at the end.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use fusewire_files::net::ADU_LEN;
 use fusewire_kernels::Level;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::veth::{self, Ends, Veth};
-use super::worker::Report;
-use super::{Carrier, Line, Manipulation, Method, Source, https};
+use super::worker::{Report, Role, Task};
+use super::{Carrier, Line, Manipulation, Method, Sink, Source, https};
 use crate::cpu::children_cpu_seconds;
+use crate::made::{hash_file, make_file};
+use crate::process::Process;
 use crate::scratch::Scratch;
+use crate::stats::{median, range};
+use crate::worker;
 use crate::{Error, Result};
 
-/// Longest that one transfer may take before it counts as stalled.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that a TPDU adds to a record: TCP header with timestamps.
 const TPDU_HEADER: usize = 32;
 /// Bytes that a record adds to an ADU: header and tag.
@@ -220,27 +219,12 @@ fn source_file(plan: &Plan, cases: &[Case], dir: &Path) -> Result<Option<PathBuf
         return Ok(None);
     }
     let path = dir.join("source");
-    let file = fs::File::create(&path).map_err(Error::os("making a source"))?;
-    let chunk: Vec<u8> = (0..1 << 20).map(|i: u32| (i.wrapping_mul(31) % 251) as u8).collect();
-    let mut left = plan.bytes;
-    while left > 0 {
-        let len = left.min(chunk.len() as u64) as usize;
-        std::io::Write::write_all(&mut &file, &chunk[..len])
-            .map_err(Error::os("making a source"))?;
-        left -= len as u64;
-    }
+    make_file(&path, plan.bytes)?;
     Ok(Some(path))
 }
 
 fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
-    let rates: Vec<f64> = samples.iter().map(|s| s.bytes_per_s).collect();
-    let optional = |pick: fn(&Sample) -> Option<f64>| {
-        let all: Vec<f64> = samples.iter().filter_map(pick).collect();
-        (!all.is_empty()).then(|| median(all))
-    };
-    if rates.is_empty() {
-        return None;
-    }
+    let rates = || samples.iter().map(|s| s.bytes_per_s);
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
     Some(Line {
         method: case.method,
@@ -262,22 +246,12 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         datagram_bytes: case.datagram,
         ahead: (case.method.is_ours() && plan.manipulation.ahead).then_some(true),
         early: (case.method.is_ours() && plan.manipulation.early).then_some(true),
-        bytes_per_s_range: [
-            rates.iter().copied().fold(f64::INFINITY, f64::min),
-            rates.iter().copied().fold(0.0, f64::max),
-        ],
-        bytes_per_s: median(rates),
-        cpu_s_per_gib: median(samples.iter().map(|s| s.cpu_s_per_gib).collect()),
-        send_ns_per_packet: optional(|s| s.send_ns),
-        receive_ns_per_packet: optional(|s| s.receive_ns),
+        bytes_per_s_range: range(rates())?,
+        bytes_per_s: median(rates())?,
+        cpu_s_per_gib: median(samples.iter().map(|s| s.cpu_s_per_gib))?,
+        send_ns_per_packet: median(samples.iter().filter_map(|s| s.send_ns)),
+        receive_ns_per_packet: median(samples.iter().filter_map(|s| s.receive_ns)),
     })
-}
-
-/// The middle one, or the mean of the two in the middle.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    if n % 2 == 1 { values[n / 2] } else { (values[n / 2 - 1] + values[n / 2]) / 2.0 }
 }
 
 struct Bench<'a> {
@@ -331,7 +305,7 @@ impl Bench<'_> {
         }
         if let (Some(sink), Some(source), true) =
             (sink, self.file, matches!(self.plan.source, Source::File(_)))
-            && !same(source, sink)?
+            && hash_file(source)? != hash_file(sink)?
         {
             return Err(wrong("the file is not what was sent".into()));
         }
@@ -351,160 +325,95 @@ impl Bench<'_> {
 
     /// Two processes of one program.
     fn pair(&self, case: &Case, sink: Option<&Path>) -> Result<(Report, Report)> {
+        let source = match (&self.plan.source, self.file) {
+            (Source::File(_), Some(file)) => Source::File(file.into()),
+            _ => Source::Memory,
+        };
+        let hash = sink.is_some();
+        let mut sender = self.start(case, Role::Send(source), hash)?;
+        let connect = sender.address()?;
+        let sink = sink.map_or(Sink::Null, |sink| Sink::File(sink.into()));
+        let mut receiver = self.start(case, Role::Receive { connect, sink }, hash)?;
+        let received = receiver.last_report()?;
+        Ok((sender.last_report()?, received))
+    }
+
+    fn start(&self, case: &Case, role: Role, hash: bool) -> Result<Process> {
+        let (method, name) = (case.method.name(), role.name());
         let is_peer = !case.method.is_ours() && case.method.has_datagrams();
-        let mut send = if is_peer { self.peer(case, "send")? } else { self.own(case, "send") };
-        if let (Source::File(_), Some(file)) = (&self.plan.source, self.file) {
-            send.arg("--file").arg(file);
-            if sink.is_some() {
-                send.arg("--hash");
-            }
-        }
-        send.arg("--bytes").arg(self.plan.bytes.to_string());
-        let mut sender = Worker::spawn(case.method, "send", send)?;
-        let address = sender.address()?;
-        let mut receive =
-            if is_peer { self.peer(case, "receive")? } else { self.own(case, "receive") };
-        receive.arg("--connect").arg(address);
-        if let Some(sink) = sink {
-            receive.arg("--file").arg(sink);
-        }
-        let mut receiver = Worker::spawn(case.method, "receive", receive)?;
-        let received = receiver.report()?;
-        Ok((sender.report()?, received))
+        let command =
+            if is_peer { self.peer(case, &role, hash)? } else { self.own(case, role, hash)? };
+        Process::spawn(method, name, command)
     }
 
-    fn own(&self, case: &Case, role: &str) -> Command {
-        let (mut command, told) = match &self.veth {
-            Some(veth) => {
-                let (command, told) = veth.command(&self.plan.program, role);
-                (command, told.to_vec())
-            }
-            None => (Command::new(&self.plan.program), Vec::new()),
+    fn own(&self, case: &Case, role: Role, hash: bool) -> Result<Command> {
+        let (plan, ends) = (self.plan, case.ends);
+        let own_end = ends.map(|ends| match role {
+            Role::Send(_) => ends.sender,
+            Role::Receive { .. } => ends.receiver,
+        });
+        let (mut command, at) = match &self.veth {
+            Some(veth) => veth.command(&plan.program, &role),
+            None => (Command::new(&plan.program), None),
         };
-        let method = case.worker(self.plan).name();
-        command.args(["transfer-worker", role, "--method", method]).args(told);
-        let carrier = match case.ends {
-            Some(ends) if role == "send" => ends.sender,
-            Some(ends) => ends.receiver,
-            None => self.plan.carrier,
+        let (interface, bind) = at.unzip();
+        let task = Task {
+            method: case.worker(plan),
+            carrier: own_end.unwrap_or(plan.carrier),
+            interface,
+            bind,
+            manipulation: plan.manipulation,
+            congestion: plan.congestion,
+            role,
+            bytes: plan.bytes,
+            adu_bytes: case.adu.unwrap_or(ADU_LEN),
+            datagram_bytes: case.datagram.unwrap_or(DATAGRAM_MAX),
+            cipher: plan.cipher,
+            identity: self.dir.join("key"),
+            measure: plan.measure,
+            hash,
         };
-        command.args(["--device", carrier.name()]);
-        command.arg("--adu-bytes").arg(case.adu.unwrap_or(ADU_LEN).to_string());
-        command.arg("--datagram-bytes").arg(case.datagram.unwrap_or(DATAGRAM_MAX).to_string());
-        command.arg("--cipher").arg(self.plan.cipher.to_string());
-        command.arg("--identity").arg(self.dir.join("key"));
-        command.arg("--congestion").arg(self.plan.congestion.name());
-        let Manipulation { ahead, early } = self.plan.manipulation;
-        let flags = [("--measure", self.plan.measure), ("--ahead", ahead), ("--early", early)];
-        command.args(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag));
-        command
-    }
-
-    fn peer(&self, case: &Case, role: &str) -> Result<Command> {
-        let program = self
-            .plan
-            .peers
-            .as_ref()
-            .ok_or_else(|| Error::Unsupported("the peers are not built".into()))?;
-        let mut command = Command::new(program);
-        command.args([role, if case.method == Method::QuicS2n { "s2n" } else { "quinn" }]);
-        command.arg("--datagram").arg(case.datagram.unwrap_or(1452).to_string());
-        command.arg("--certificate").arg(self.dir.join("peer.pem"));
+        worker::Task::Transfer(task).pass_to(&mut command)?;
         Ok(command)
     }
-}
 
-/// A process that prints where it listens and one JSON line.
-struct Worker {
-    method: Method,
-    role: &'static str,
-    child: Child,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Worker {
-    fn spawn(method: Method, role: &'static str, mut command: Command) -> Result<Worker> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(Error::os("starting a worker"))?;
-        let output = BufReader::new(
-            child.stdout.take().ok_or_else(|| Error::Unsupported("no output".into()))?,
-        );
-        Ok(Worker { method, role, child, output })
-    }
-
-    fn failed(&mut self, message: &str) -> Error {
-        let _ = self.child.kill();
-        let mut said = String::new();
-        if let Some(stderr) = &mut self.child.stderr {
-            let _ = stderr.read_to_string(&mut said);
-        }
-        let said = said.trim();
-        let message = if said.is_empty() { message.to_string() } else { said.to_string() };
-        Error::Worker { method: self.method.to_string(), role: self.role, message }
-    }
-
-    /// One line of output; a process that says nothing for too long is ended.
-    fn line(&mut self) -> Result<String> {
-        let pid = Pid::from_child(&self.child);
-        let (done, waiting) = std::sync::mpsc::channel::<()>();
-        let watchdog = std::thread::spawn(move || {
-            let started = Instant::now();
-            if waiting.recv_timeout(PATIENCE).is_err() && started.elapsed() >= PATIENCE {
-                let _ = kill_process(pid, Signal::KILL);
+    fn peer(&self, case: &Case, role: &Role, hash: bool) -> Result<Command> {
+        let program = self.plan.peers.as_ref();
+        let program =
+            program.ok_or_else(|| Error::Unsupported("the peers are not built".into()))?;
+        let mut command = Command::new(program);
+        let peer = if case.method == Method::QuicS2n { "s2n" } else { "quinn" };
+        command.args([role.name(), peer]);
+        command.arg("--datagram").arg(case.datagram.unwrap_or(1452).to_string());
+        command.arg("--certificate").arg(self.dir.join("peer.pem"));
+        let file = match role {
+            Role::Send(source) => {
+                command.arg("--bytes").arg(self.plan.bytes.to_string());
+                let from_file = matches!(source, Source::File(_));
+                command.args((hash && from_file).then_some("--hash"));
+                match source {
+                    Source::File(path) => Some(path),
+                    Source::Memory => None,
+                }
             }
-        });
-        let mut line = String::new();
-        let read = self.output.read_line(&mut line);
-        let _ = done.send(());
-        let _ = watchdog.join();
-        match read {
-            Ok(n) if n > 0 => Ok(line),
-            _ => Err(self.failed("ended without a word (or stalled)")),
+            Role::Receive { connect, sink } => {
+                command.arg("--connect").arg(connect.to_string());
+                match sink {
+                    Sink::File(path) => Some(path),
+                    Sink::Null => None,
+                }
+            }
+        };
+        if let Some(file) = file {
+            command.arg("--file").arg(file);
         }
+        Ok(command)
     }
-
-    fn address(&mut self) -> Result<String> {
-        let line = self.line()?;
-        match line.trim().strip_prefix("LISTEN ") {
-            Some(address) => Ok(address.to_string()),
-            None => Err(self.failed(&line)),
-        }
-    }
-
-    fn report(&mut self) -> Result<Report> {
-        let line = self.line()?;
-        let report = serde_json::from_str(&line).map_err(|_| self.failed(&line))?;
-        let status = self.child.wait().map_err(Error::os("waiting for a worker"))?;
-        if status.success() { Ok(report) } else { Err(self.failed("failed after its report")) }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn same(a: &Path, b: &Path) -> Result<bool> {
-    let hash = |path: &Path| -> Result<blake3::Hash> {
-        let mut file = fs::File::open(path).map_err(Error::os("reading back"))?;
-        let mut hasher = blake3::Hasher::new();
-        std::io::copy(&mut file, &mut hasher).map_err(Error::os("reading back"))?;
-        Ok(hasher.finalize())
-    };
-    Ok(hash(a)? == hash(b)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-    }
 
     #[test]
     fn sizes_follow_from_each_other() {

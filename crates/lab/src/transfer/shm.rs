@@ -3,8 +3,9 @@
 use fusewire_stack::shm;
 
 use super::fusewire::{client_config, endpoint, server_config};
-use super::worker::{Report, Role, Task, announce, receive, send};
+use super::worker::{Report, Role, Task, receive, send};
 use crate::Result;
+use crate::process::listens;
 
 /// Runs one side.
 pub fn work(task: &Task) -> Result<Report> {
@@ -15,7 +16,7 @@ pub fn work(task: &Task) -> Result<Report> {
             config.shared_memory = Some(shared.name().to_vec());
             let endpoint = endpoint(task)?;
             let listener = endpoint.listen(config)?;
-            announce(endpoint.local_addr())?;
+            listens(endpoint.local_addr())?;
             send(&mut shared.go_on(listener.accept()?)?, task, source)
         }
         Role::Receive { connect, sink } => {

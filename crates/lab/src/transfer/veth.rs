@@ -1,8 +1,11 @@
 //! The wire of transfers over a network interface: two namespaces joined by veth. They go when the bench does.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::process::Command;
 
 use super::Carrier;
+use super::worker::Role;
 use crate::Result;
 use crate::namespace::Namespace;
 
@@ -32,7 +35,8 @@ pub struct Veth {
 }
 
 const LINKS: [&str; 2] = ["fwsend", "fwreceive"];
-const ADDRESSES: [&str; 2] = ["10.77.9.1", "10.77.9.2"];
+const ADDRESSES: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 77, 9, 1)), IpAddr::V4(Ipv4Addr::new(10, 77, 9, 2))];
 
 impl Veth {
     /// Makes them.
@@ -48,11 +52,12 @@ impl Veth {
         Ok(Veth { sender, receiver })
     }
 
-    /// A command that will run in the namespace of this side, and what it has to be told.
-    pub fn command(&self, program: &std::path::Path, role: &str) -> (Command, [String; 4]) {
-        let at = usize::from(role != "send");
-        let namespace = if at == 0 { &self.sender } else { &self.receiver };
-        let told = ["--interface", LINKS[at], "--bind", ADDRESSES[at]].map(String::from);
-        (namespace.command(program), told)
+    /// A command that will run in the namespace of this side, and its interface and address there.
+    pub fn command(&self, program: &Path, role: &Role) -> (Command, Option<(String, IpAddr)>) {
+        let (at, namespace) = match role {
+            Role::Send(_) => (0, &self.sender),
+            Role::Receive { .. } => (1, &self.receiver),
+        };
+        (namespace.command(program), Some((LINKS[at].into(), ADDRESSES[at])))
     }
 }

@@ -9,17 +9,19 @@ use std::time::Instant;
 
 use fusewire_session::Cipher;
 use fusewire_stack::{Adu, Application, Congestion, ConnectionId, Link};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::{Carrier, Manipulation, Method, Sink, Source, fusewire, kernel_tcp, shm};
+use crate::cpu::own_cpu_seconds;
+use crate::process;
+use crate::worker::by_name;
 use crate::{Error, Result};
 
 /// Bytes that the sender reads at once, and the receiver writes at once: stays in the second-level cache.
 pub const CHUNK: usize = 256 << 10;
 
 /// Which side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Listens, and sends to the first that connects.
     Send(Source),
@@ -33,11 +35,12 @@ pub enum Role {
 }
 
 /// What a worker is to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// How.
     pub method: Method,
     /// What carries it, where it is ours.
+    #[serde(with = "by_name")]
     pub carrier: Carrier,
     /// The interface that carries it, where it is one.
     pub interface: Option<String>,
@@ -46,6 +49,7 @@ pub struct Task {
     /// When the data pass runs.
     pub manipulation: Manipulation,
     /// Congestion control, where it is ours.
+    #[serde(with = "by_name")]
     pub congestion: Congestion,
     /// Which side.
     pub role: Role,
@@ -56,6 +60,7 @@ pub struct Task {
     /// Most bytes of a datagram.
     pub datagram_bytes: usize,
     /// The cipher.
+    #[serde(with = "by_name")]
     pub cipher: Cipher,
     /// The key file that both sides share.
     pub identity: PathBuf,
@@ -63,6 +68,16 @@ pub struct Task {
     pub measure: bool,
     /// Hash the content of a file that is sent: its receiver stores it and compares.
     pub hash: bool,
+}
+
+impl Role {
+    /// The name of it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Role::Send(_) => "send",
+            Role::Receive { .. } => "receive",
+        }
+    }
 }
 
 impl Task {
@@ -75,8 +90,6 @@ impl Task {
 /// What a worker prints at its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// `send` or `receive`.
-    pub role: String,
     /// Bytes of content.
     pub bytes: u64,
     /// From the completed handshake to the last byte.
@@ -105,22 +118,7 @@ pub fn work(task: &Task) -> Result<()> {
             return Err(Error::Unsupported(format!("{} is not a worker of ours", task.method)));
         }
     };
-    let line = serde_json::to_string(&report)
-        .map_err(|e| Error::Os { action: "report", source: e.into() })?;
-    println!("{line}");
-    Ok(())
-}
-
-/// Tells the parent where we listen.
-pub fn announce(addr: SocketAddr) -> Result<()> {
-    println!("LISTEN {addr}");
-    std::io::stdout().flush().map_err(Error::os("printing the address"))
-}
-
-/// User and system time of this process so far, in seconds.
-pub fn cpu_seconds() -> f64 {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+    process::report(&report)
 }
 
 /// Wall and CPU time since the start.
@@ -131,15 +129,14 @@ pub struct Stopwatch {
 
 impl Stopwatch {
     pub fn start() -> Self {
-        Stopwatch { wall: Instant::now(), cpu: cpu_seconds() }
+        Stopwatch { wall: Instant::now(), cpu: own_cpu_seconds() }
     }
 
-    pub fn report(&self, role: &str, bytes: u64, hash: Option<blake3::Hash>) -> Report {
+    pub fn report(&self, bytes: u64, hash: Option<blake3::Hash>) -> Report {
         Report {
-            role: role.into(),
             bytes,
             seconds: self.wall.elapsed().as_secs_f64(),
-            cpu_s: cpu_seconds() - self.cpu,
+            cpu_s: own_cpu_seconds() - self.cpu,
             ns_per_packet: None,
             hash: hash.map(|h| h.to_hex().to_string()),
         }
@@ -198,7 +195,7 @@ pub fn send(link: &mut impl Link, task: &Task, source: &Source) -> Result<Report
         link.send_batch(chunk.chunks(task.adu_bytes))?;
     }
     link.finish()?;
-    Ok(watch.report("send", bytes, reader.hash()))
+    Ok(watch.report(bytes, reader.hash()))
 }
 
 /// Receives until the sender's authenticated end.
@@ -217,7 +214,7 @@ pub fn receive(link: &mut impl Link, task: &Task, sink: &Sink) -> Result<Report>
         link.recv_with(&mut drain, |_| false)?;
     }
     drain.writer.flush()?;
-    let report = watch.report("receive", drain.writer.bytes, drain.writer.hash());
+    let report = watch.report(drain.writer.bytes, drain.writer.hash());
     link.finish()?;
     Ok(report)
 }
