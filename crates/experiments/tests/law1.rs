@@ -1,69 +1,19 @@
 //! Law 1 for what is here: each gives the bytes and sums of a slow, obvious oracle, at every level and length.
 
+#[path = "../../kernels/tests/oracle/mod.rs"]
+mod oracle;
+
 use fusewire_base::Sum;
 use fusewire_experiments::word_filter::{WordFilter, whole_blocks, word_filters};
 use fusewire_experiments::{ByPointer, Fletcher, FletcherSum};
 use fusewire_kernels::Level;
-use fusewire_kernels::execution::{Blocked, Integrated, Scan, Sequential};
-use fusewire_kernels::stage::{AnyStage, Stage, then};
+use fusewire_kernels::execution::Scan;
+use fusewire_kernels::stage::{Stage, then};
 use fusewire_kernels::stages::{
     Copy, Cxor, CxorSum, InternetSum, PesDecrypt, PesEncrypt, PesKey, Swap,
 };
+use oracle::{check, lengths, noise, slow_pes, slow_swap};
 use std::fmt::Debug;
-
-fn lengths() -> impl Iterator<Item = usize> {
-    (0..600).chain([1023, 1024, 1408, 4095, 4096, 4097, 4104, 9000, 65_536 + 24, 300_001])
-}
-
-fn noise(len: usize) -> Vec<u8> {
-    // Long runs of 0xff and 0x00 between noise: carries and their absence.
-    let byte = |i: u32| match i >> 7 & 7 {
-        0 => 0xff,
-        1 => 0,
-        _ => (i.wrapping_mul(2_654_435_761) >> 19) as u8,
-    };
-    (0..len as u32).map(byte).collect()
-}
-
-fn slow_swap<const BYTES: usize>(bytes: &mut [u8]) {
-    bytes.chunks_exact_mut(BYTES).for_each(<[u8]>::reverse);
-}
-
-fn slow_pes(key: [u32; 2], bytes: &mut [u8], encrypt: bool) {
-    for (i, word) in bytes.chunks_exact_mut(4).enumerate() {
-        let (add, xor) = (key[i % 2], key[(i + 1) % 2]);
-        let x = u32::from_le_bytes(word.try_into().unwrap());
-        let y = if encrypt { x.wrapping_add(add) ^ xor } else { (x ^ xor).wrapping_sub(add) };
-        word.copy_from_slice(&y.to_le_bytes());
-    }
-}
-
-/// Runs a pipeline in every way and compares.
-fn check<S: AnyStage>(name: &str, stage: S, oracle: impl Fn(&mut [u8]) -> S::Output)
-where
-    S::Output: PartialEq + Debug,
-{
-    let stage = &stage;
-    for level in Level::available() {
-        for len in lengths().filter(|len| !S::WHOLE_BLOCKS || len.is_multiple_of(S::BLOCK)) {
-            let src = &noise(len + 1)[1..];
-            let mut want = src.to_vec();
-            let found = oracle(&mut want);
-            let (mut dst, mut work) = (vec![0; len], vec![0; len]);
-            let same = |how: &str, got: S::Output, dst: &mut Vec<u8>| {
-                assert_eq!(got, found, "{name}, {how}, {level}, {len} bytes");
-                assert!(*dst == want, "bytes of {name}, {how}, {level}, {len} bytes");
-                dst.fill(0);
-            };
-            let got = level.run(Integrated { stage, src, dst: &mut dst });
-            same("integrated", got, &mut dst);
-            let got = level.run(Blocked { stage, src, dst: &mut dst });
-            same("blocked", got, &mut dst);
-            let got = level.run(Sequential { stage, src, work: &mut work, dst: &mut dst });
-            same("sequential", got, &mut dst);
-        }
-    }
-}
 
 fn check_words<S: WordFilter>(name: &str, stage: S, oracle: impl Fn(&mut [u8]) -> S::Output)
 where
@@ -148,16 +98,4 @@ fn scans_find_what_pipelines_find() {
             assert_eq!(level.run(Scan { stage: &FletcherSum, src }), Fletcher::of(src), "{level}");
         }
     }
-}
-
-/// Fails when a level of this machine was left out: what the CPU says is asked for here once more.
-#[test]
-fn every_level_of_this_machine_is_covered() {
-    let covered: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
-    println!("levels covered: {}", covered.join(", "));
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
-    assert!(covered.contains(&"portable"));
-    assert!(!has("avx2") || covered.contains(&"avx2"));
-    assert!(!has("avx512vbmi") || !has("gfni") || covered.contains(&"avx512"));
 }
