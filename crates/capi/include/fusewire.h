@@ -109,7 +109,7 @@ int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
  * (the last two before fw_connect and fw_listen), SO_KEEPALIVE, SO_LINGER (off, or zero seconds, which resets),
  * SO_REUSEADDR, SO_BROADCAST (both kept, and without effect).
  * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_CONGESTION
- * (an unknown name is ENOENT), TCP_MAXSEG (read only), and TCP_INFO, which is Linux's struct tcp_info up to tcpi_data_segs_out; what is not known is 0.
+ * (an unknown name is ENOENT), TCP_MAXSEG (read only), and TCP_INFO, which is Linux's struct tcp_info; what is not known is 0.
  * IPPROTO_IP and IPPROTO_IPV6: IP_TOS and IPV6_TCLASS, IP_TTL and IPV6_UNICAST_HOPS, each pair one thing whichever
  * version is spoken. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
  * MCAST_LEAVE_GROUP), of any but some (IP_BLOCK_SOURCE, IP_UNBLOCK_SOURCE, MCAST_BLOCK_SOURCE, MCAST_UNBLOCK_SOURCE) or of some alone

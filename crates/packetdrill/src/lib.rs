@@ -8,7 +8,6 @@
 //! | `driver` | the virtual clock, blocking calls, who waits for whom |
 //! | `file` | what a descriptor stands for: sockets, epoll |
 //! | `option` | socket options |
-//! | `info` | `struct tcp_info` |
 //! | `host`, `tape` | `stack::ip::Stack` on an interface in memory |
 //! | `settings` | `--so_flags`, and the kernel's `net.ipv4.tcp_*` as our configuration |
 #![deny(unsafe_code)]
@@ -18,7 +17,6 @@ mod driver;
 mod errno;
 mod file;
 mod host;
-mod info;
 mod option;
 mod settings;
 mod tape;

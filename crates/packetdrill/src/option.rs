@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::SendLimit;
+use fusewire_stack::ip::{SendLimit, unconnected_tcp_info};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::Config;
@@ -12,7 +12,6 @@ use fusewire_transport::tcp::Config;
 use crate::errno::{Errno, Result};
 use crate::file::{Files, Kind, TCP_INQ};
 use crate::host::{Host, Id};
-use crate::info;
 use crate::settings::{Role, Settings};
 
 const TCP_USER_TIMEOUT: i32 = 18;
@@ -188,7 +187,8 @@ impl Files {
         if let Kind::Stream(id) = kind {
             match (level, name) {
                 (libc::SOL_TCP, libc::TCP_INFO) => {
-                    return Ok(info::tcp_info(now, &mut self.host, id));
+                    let info = self.host.stack.linux_tcp_info(now, id);
+                    return Ok(info.unwrap_or_else(|_| unconnected_tcp_info(false)));
                 }
                 (libc::SOL_SOCKET, libc::SO_ERROR) => {
                     let error = self.take_error(fd, id).map_or(0, |error| error.0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fusewire_stack::Congestion;
 use fusewire_stack::ip::net::MembershipChange;
-use fusewire_stack::ip::{Info, KeepAlive, Marking, State as TcpState, TcpConfig};
+use fusewire_stack::ip::{KeepAlive, Marking, State as TcpState, TcpConfig, unconnected_tcp_info};
 
 use super::{Flags, Kind, Socket, State};
 use crate::address::{Family, Named};
@@ -416,94 +416,22 @@ impl Socket {
                 drop(inner);
                 return Ok(self.config(&options)?.congestion.to_option().to_vec());
             }
-            libc::TCP_INFO | libc::TCP_MAXSEG => {
+            libc::TCP_INFO => {
                 let State::Stream { id, .. } = inner.state else {
-                    let state = match inner.state {
-                        State::Listening(_) => LISTEN,
-                        _ => tcp_state(TcpState::Closed),
-                    };
-                    let info = tcp_info(state, &Info::default());
-                    return Ok(if name == libc::TCP_INFO { info } else { vec![0; 4] });
+                    return Ok(unconnected_tcp_info(matches!(inner.state, State::Listening(_))));
                 };
-                let (state, info) =
-                    self.with_stack(|stack, _| Ok((stack.tcp_state(id)?, stack.tcp_info(id)?)))?;
-                if name == libc::TCP_INFO {
-                    return Ok(tcp_info(tcp_state(state), &info));
-                }
-                info.max_payload as i32
+                return self.with_stack(|stack, now| stack.linux_tcp_info(now, id));
             }
+            libc::TCP_MAXSEG => match inner.state {
+                State::Stream { id, .. } => {
+                    self.with_stack(|stack, _| stack.tcp_info(id))?.max_payload as i32
+                }
+                _ => 0,
+            },
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         };
         Ok(int.to_ne_bytes().to_vec())
     }
-}
-
-/// `TCP_LISTEN`.
-const LISTEN: u8 = 10;
-
-/// Linux's numbers of states.
-fn tcp_state(state: TcpState) -> u8 {
-    match state {
-        TcpState::Established => 1,
-        TcpState::SynSent => 2,
-        TcpState::SynReceived => 3,
-        TcpState::FinWait1 => 4,
-        TcpState::FinWait2 => 5,
-        TcpState::TimeWait => 6,
-        TcpState::Closed => 7,
-        TcpState::CloseWait => 8,
-        TcpState::LastAck => 9,
-        TcpState::Closing => 11,
-    }
-}
-
-/// Linux's `struct tcp_info` as far as `tcpi_delivered` (`linux/tcp.h`); what we do not know is 0.
-fn tcp_info(state: u8, info: &Info) -> Vec<u8> {
-    let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
-    let mss = u64::from(info.max_payload.max(1));
-    let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX);
-    let counters = &info.counters;
-    let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-    let mut bytes = vec![state, 0, 0, 0, 0, 0, 0, 0];
-    let words = [
-        us(info.rto),
-        0, // ato
-        info.max_payload,
-        0, // rcv_mss
-        segments(info.unacked),
-        0, // sacked
-        0, // lost
-        0, // retrans: now in flight
-        0, // fackets
-        0, // last_data_sent
-        0, // last_ack_sent
-        0, // last_data_recv
-        0, // last_ack_recv
-        0, // pmtu
-        0, // rcv_ssthresh
-        us(info.srtt),
-        us(info.rttvar),
-        segments(info.ssthresh),
-        segments(info.cwnd),
-        0,                // advmss
-        0,                // reordering
-        0,                // rcv_rtt
-        info.recv_window, // rcv_space
-        count(counters.retransmissions),
-    ];
-    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_ne_bytes()));
-    let longs = [u64::MAX, u64::MAX, counters.bytes_acked, counters.bytes_received];
-    longs.iter().for_each(|long| bytes.extend_from_slice(&long.to_ne_bytes()));
-    let words = [
-        count(counters.segments_sent),
-        count(counters.segments_received),
-        count(info.unacked.saturating_sub(info.in_flight)), // notsent_bytes
-        us(info.min_rtt),
-        0, // data_segs_in
-        0, // data_segs_out
-    ];
-    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_ne_bytes()));
-    bytes
 }
 
 #[cfg(test)]
@@ -549,17 +477,5 @@ mod tests {
         assert_eq!(short, EINVAL);
         let unknown = membership(libc::IPPROTO_IPV6, libc::IP_ADD_SOURCE_MEMBERSHIP, &mreq);
         assert_eq!(unknown, Err(Errno(libc::ENOPROTOOPT)));
-    }
-
-    #[test]
-    fn tcp_info_lies_as_linux_lays_it_out() {
-        let mut info =
-            Info { srtt: Duration::from_micros(77), max_payload: 1000, ..Info::default() };
-        info.cwnd = 10_000;
-        info.counters.bytes_received = 99;
-        let bytes = tcp_info(1, &info);
-        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        // Offsets of tcpi_snd_mss, tcpi_rtt, tcpi_snd_cwnd, tcpi_bytes_received in linux/tcp.h.
-        assert_eq!((bytes[0], word(16), word(68), word(80), word(128)), (1, 1000, 77, 10, 99));
     }
 }

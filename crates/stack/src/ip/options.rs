@@ -1,9 +1,6 @@
 //! What socket options of other stacks ask of a connection or a listener, beside the machine's own calls
 //! ([`Stack::tcp_machine`]).
 
-use std::time::Duration;
-
-use fusewire_base::Instant;
 use fusewire_transport::machine::Cut;
 use fusewire_transport::tcp::{self, State};
 
@@ -92,14 +89,6 @@ impl Stack {
     /// [`Error::NoSocket`].
     pub fn tcp_unsent(&mut self, id: SocketId) -> Result<u64> {
         Ok(self.core.table.stream(id)?.unsent())
-    }
-
-    /// For how long up to `now` the writer's bound alone kept the connection from sending.
-    ///
-    /// # Errors
-    /// [`Error::NoSocket`].
-    pub fn tcp_starved(&mut self, id: SocketId, now: Instant) -> Result<Duration> {
-        Ok(self.core.table.stream(id)?.backlog.starved(now))
     }
 
     /// Connections that wait to be accepted.
