@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use libc::{mmsghdr, msghdr, ssize_t, timespec};
 
-use super::{destination, guard, guard_int, memory};
+use super::{destination, memory};
 use crate::errno::{Errno, Result};
 use crate::socket::{Flags, Incoming, Kind, Outgoing, Socket};
 use crate::table;
@@ -50,9 +50,8 @@ unsafe fn fill_header(
     Ok(if flags.truncated { whole } else { whole.min(room) })
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_sendmsg(fd: c_int, header: *const msghdr, flags: c_int) -> ssize_t {
-    guard(|| {
+exported! {
+    fn fw_sendmsg(fd: c_int, header: *const msghdr, flags: c_int) -> ssize_t {
         let socket = table::socket(fd)?;
         // SAFETY: null, or a header whose pointers point to what it says: the header file's contract.
         let message = unsafe {
@@ -61,17 +60,14 @@ pub unsafe extern "C" fn fw_sendmsg(fd: c_int, header: *const msghdr, flags: c_i
         };
         let flags = Flags::of(flags)?;
         if socket.kind == Kind::Stream {
-            return Ok(socket.send_stream(&message.bytes, flags)? as isize);
+            return socket.send_stream(&message.bytes, flags);
         }
         let len = message.bytes.len();
         socket.send_messages(&[message], flags)?;
-        Ok(len as isize)
-    })
-}
+        Ok(len)
+    }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int) -> ssize_t {
-    guard(|| {
+    fn fw_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int) -> ssize_t {
         let socket = table::socket(fd)?;
         // SAFETY: null, or one header: the header file's contract.
         let headers = unsafe { memory::array_mut(header, 1, 1) }?;
@@ -86,22 +82,14 @@ pub unsafe extern "C" fn fw_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int
                 Err(error) => (0, Err(error)),
             })?;
             (header.msg_namelen, header.msg_controllen, header.msg_flags) = (0, 0, 0);
-            return Ok(received as isize);
+            return Ok(received);
         }
         socket.recv_messages(&mut incoming, flags, None)?;
         // SAFETY: its name points to what it says: the header file's contract.
-        unsafe { fill_header(&socket, header, &incoming[0], flags) }.map(|len| len as isize)
-    })
-}
+        unsafe { fill_header(&socket, header, &incoming[0], flags) }
+    }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_sendmmsg(
-    fd: c_int,
-    headers: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-) -> c_int {
-    guard_int(|| {
+    fn fw_sendmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         let socket = table::socket(fd)?;
         // SAFETY: null, or `count` headers: the header file's contract.
         let headers = unsafe { memory::array_mut(headers, count as usize, memory::PIECES_MAX) }?;
@@ -136,19 +124,10 @@ pub unsafe extern "C" fn fw_sendmmsg(
                 header.msg_len = message.bytes.len() as c_uint;
             }
         }
-        Ok(sent as i32)
-    })
-}
+        Ok(sent)
+    }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_recvmmsg(
-    fd: c_int,
-    headers: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-    timeout: *mut timespec,
-) -> c_int {
-    guard_int(|| {
+    fn fw_recvmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
         let socket = table::socket(fd)?;
         if socket.kind == Kind::Stream {
             return Err(Errno(libc::EOPNOTSUPP));
@@ -172,6 +151,6 @@ pub unsafe extern "C" fn fw_recvmmsg(
             let len = unsafe { fill_header(&socket, &mut header.msg_hdr, incoming, flags) }?;
             header.msg_len = len as c_uint;
         }
-        Ok(received as i32)
-    })
+        Ok(received)
+    }
 }

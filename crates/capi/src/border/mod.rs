@@ -7,7 +7,6 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and stands above")]
 
 mod memory;
-mod messages;
 
 use std::ffi::{c_char, c_int, c_short, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +22,21 @@ use crate::poll::{self, Asked};
 use crate::socket::{Flags, Incoming, Kind, Outgoing, Place, Socket};
 use crate::table::{self, Entry};
 
+/// Makes the functions that C sees: the body's result, or -1 and `errno`.
+macro_rules! exported {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $Type:ty),* $(,)?) -> $Answer:ty $body:block)+) => {
+        $(
+            $(#[$about])*
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $Type),*) -> $Answer {
+                $crate::border::guard(|| $body) as $Answer
+            }
+        )+
+    };
+}
+
+mod messages;
+
 /// `struct fw_config`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -34,26 +48,40 @@ pub struct Config {
     mtu: c_uint,
 }
 
+/// What a function gives C where nothing failed.
+trait Answer {
+    fn answer(self) -> isize;
+}
+
+impl Answer for () {
+    fn answer(self) -> isize {
+        0
+    }
+}
+
+macro_rules! answers {
+    ($($Number:ty)*) => {
+        $(impl Answer for $Number {
+            fn answer(self) -> isize {
+                self as isize
+            }
+        })*
+    };
+}
+
+answers!(i32 isize usize);
+
 /// Runs `call`; its result, or -1 and `errno`.
-fn guard(call: impl FnOnce() -> Result<isize>) -> isize {
+fn guard<T: Answer>(call: impl FnOnce() -> Result<T>) -> isize {
     let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Errno(libc::EIO)));
-    result.unwrap_or_else(|errno| {
+    result.map(T::answer).unwrap_or_else(|errno| {
         memory::set_errno(errno);
         -1
     })
 }
 
-fn guard_int(call: impl FnOnce() -> Result<i32>) -> c_int {
-    guard(|| call().map(|value| value as isize)) as c_int
-}
-
-fn done(result: Result<()>) -> Result<i32> {
-    result.map(|()| 0)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_open(config: *const Config) -> c_int {
-    guard_int(|| {
+exported! {
+    fn fw_open(config: *const Config) -> c_int {
         // SAFETY: null, or it begins with its size: the header's contract.
         let size = unsafe { memory::value(config.cast::<size_t>()) };
         match size {
@@ -72,7 +100,185 @@ pub unsafe extern "C" fn fw_open(config: *const Config) -> c_int {
             }
         };
         table::insert(Entry::Stack(open::open(&settings)?))
-    })
+    }
+
+    fn fw_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        socket_on(open::default, domain, kind, protocol)
+    }
+
+    fn fw_socket_on(stack: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        let opened = || match table::entry(stack)? {
+            Entry::Stack(opened) => Ok(opened),
+            Entry::Socket(_) => Err(Errno(libc::EINVAL)),
+        };
+        socket_on(opened, domain, kind, protocol)
+    }
+
+    fn fw_close(fd: c_int) -> c_int {
+        match table::remove(fd)? {
+            Entry::Socket(socket) => socket.close(),
+            Entry::Stack(opened) => open::close(&opened),
+        }
+        Ok(0)
+    }
+
+    fn fw_bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or `len` bytes: the header's contract.
+        let addr = unsafe { memory::address(addr, len) }?.ok_or(Errno(libc::EFAULT))?;
+        socket.bind(addr)
+    }
+
+    fn fw_connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or `len` bytes: the header's contract.
+        let addr = unsafe { memory::address(addr, len) }?.ok_or(Errno(libc::EFAULT))?;
+        socket.connect(addr)
+    }
+
+    fn fw_listen(fd: c_int, backlog: c_int) -> c_int {
+        table::socket(fd)?.listen(backlog)
+    }
+
+    fn fw_accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        // SAFETY: the header's contract is the same.
+        Ok(unsafe { fw_accept4(fd, addr, len, 0) })
+    }
+
+    fn fw_accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+        if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let listener = table::socket(fd)?;
+        if !addr.is_null() && len.is_null() {
+            return Err(Errno(libc::EFAULT));
+        }
+        let (socket, remote) = listener.accept(flags & libc::SOCK_NONBLOCK != 0)?;
+        // SAFETY: null, or `*len` bytes: the header's contract.
+        unsafe { memory::put_address(addr, len, || listener.family.emit(remote)) }?;
+        table::insert(Entry::Socket(Arc::new(socket)))
+    }
+
+    fn fw_shutdown(fd: c_int, how: c_int) -> c_int {
+        table::socket(fd)?.shutdown(how)
+    }
+
+    fn fw_getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        // SAFETY: the header's contract is the same.
+        unsafe { name(fd, addr, len, Socket::local) }
+    }
+
+    fn fw_getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        // SAFETY: the header's contract is the same.
+        unsafe { name(fd, addr, len, Socket::peer) }
+    }
+
+    fn fw_setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or `len` bytes: the header's contract.
+        let value = unsafe { memory::bytes(value, len as usize) }?;
+        socket.set_option(level, name, value)
+    }
+
+    fn fw_getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
+        let socket = table::socket(fd)?;
+        if value.is_null() || len.is_null() {
+            return Err(Errno(libc::EFAULT));
+        }
+        let option = socket.option(level, name)?;
+        // SAFETY: `*len` bytes: the header's contract.
+        unsafe { memory::put_option(value, len, &option) }
+    }
+
+    fn fw_fcntl(fd: c_int, command: c_int, argument: c_int) -> c_int {
+        let socket = table::socket(fd)?;
+        match command {
+            libc::F_GETFL if socket.is_nonblocking() => Ok(libc::O_RDWR | libc::O_NONBLOCK),
+            libc::F_GETFL => Ok(libc::O_RDWR),
+            libc::F_SETFL => {
+                socket.set_nonblocking(argument & libc::O_NONBLOCK != 0);
+                Ok(0)
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    fn fw_send(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        // SAFETY: the header's contract is the same; there is no address.
+        Ok(unsafe { fw_sendto(fd, bytes, len, flags, std::ptr::null(), 0) })
+    }
+
+    fn fw_sendto(
+        fd: c_int,
+        bytes: *const c_void,
+        len: size_t,
+        flags: c_int,
+        addr: *const sockaddr,
+        addr_len: socklen_t,
+    ) -> ssize_t {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or as many bytes as their lengths say: the header's contract.
+        let (bytes, addr) =
+            unsafe { (memory::bytes(bytes, len)?, memory::address(addr, addr_len)?) };
+        let flags = Flags::of(flags)?;
+        if socket.kind == Kind::Stream {
+            // A connection knows its peer: as on Linux the address is not looked at.
+            return socket.send_stream(bytes, flags);
+        }
+        let to = destination(&socket, addr)?;
+        socket.send_messages(&[Outgoing { to, bytes: bytes.into() }], flags)?;
+        Ok(len)
+    }
+
+    fn fw_recv(fd: c_int, out: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+        // SAFETY: the header's contract is the same; no address is asked for.
+        Ok(unsafe { fw_recvfrom(fd, out, len, flags, std::ptr::null_mut(), std::ptr::null_mut()) })
+    }
+
+    fn fw_recvfrom(
+        fd: c_int,
+        out: *mut c_void,
+        len: size_t,
+        flags: c_int,
+        addr: *mut sockaddr,
+        addr_len: *mut socklen_t,
+    ) -> ssize_t {
+        let socket = table::socket(fd)?;
+        // SAFETY: null, or `len` bytes: the header's contract.
+        let out = unsafe { memory::bytes_mut(out, len) }?;
+        if !addr.is_null() && addr_len.is_null() {
+            return Err(Errno(libc::EFAULT));
+        }
+        let flags = Flags::of(flags)?;
+        if socket.kind == Kind::Stream {
+            let received = socket.recv_stream(out, flags)?;
+            // SAFETY: null, or `*addr_len` bytes: the header's contract. A connection's peer is not told.
+            unsafe { memory::put_address(addr, addr_len, Vec::new) }?;
+            return Ok(received);
+        }
+        let mut incoming = [Incoming { place: Place::One(out), got: None }];
+        socket.recv_messages(&mut incoming, flags, None)?;
+        let Some((from, whole)) = incoming[0].got else { return Ok(0) };
+        // SAFETY: as above.
+        unsafe { memory::put_address(addr, addr_len, || socket.family.emit(from)) }?;
+        Ok(if flags.truncated { whole } else { whole.min(len) })
+    }
+
+    fn fw_poll(fds: *mut libc::pollfd, count: nfds_t, timeout: c_int) -> c_int {
+        if count > MAX_POLLED {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: null, or `count` of them: the header's contract.
+        let fds = unsafe { memory::array_mut(fds, count as usize, MAX_POLLED as usize) }?;
+        let asked = |fd: &libc::pollfd| Asked { fd: fd.fd, events: fd.events, revents: 0 };
+        let mut all: Vec<Asked> = fds.iter().map(asked).collect();
+        let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+        let ready = poll::poll(&mut all, timeout)?;
+        for (fd, one) in fds.iter_mut().zip(&all) {
+            fd.revents = one.revents as c_short;
+        }
+        Ok(ready)
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -86,7 +292,7 @@ pub unsafe extern "C" fn fw_reason(out: *mut c_char, len: size_t) -> size_t {
             out[..taken].copy_from_slice(&reason.as_bytes()[..taken]);
             out[taken] = 0;
         }
-        Ok(reason.len() as isize)
+        Ok(reason.len())
     });
     usize::try_from(written).unwrap_or(0)
 }
@@ -103,89 +309,6 @@ fn socket_on(
     table::insert(Entry::Socket(Arc::new(socket)))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    guard_int(|| socket_on(open::default, domain, kind, protocol))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_socket_on(stack: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    let opened = || match table::entry(stack)? {
-        Entry::Stack(opened) => Ok(opened),
-        Entry::Socket(_) => Err(Errno(libc::EINVAL)),
-    };
-    guard_int(|| socket_on(opened, domain, kind, protocol))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_close(fd: c_int) -> c_int {
-    guard_int(|| {
-        match table::remove(fd)? {
-            Entry::Socket(socket) => socket.close(),
-            Entry::Stack(opened) => open::close(&opened),
-        }
-        Ok(0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        // SAFETY: null, or `len` bytes: the header's contract.
-        let addr = unsafe { memory::address(addr, len) }?.ok_or(Errno(libc::EFAULT))?;
-        done(socket.bind(addr))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        // SAFETY: null, or `len` bytes: the header's contract.
-        let addr = unsafe { memory::address(addr, len) }?.ok_or(Errno(libc::EFAULT))?;
-        done(socket.connect(addr))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_listen(fd: c_int, backlog: c_int) -> c_int {
-    guard_int(|| done(table::socket(fd)?.listen(backlog)))
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    // SAFETY: the header's contract is the same.
-    unsafe { fw_accept4(fd, addr, len, 0) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_accept4(
-    fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
-    flags: c_int,
-) -> c_int {
-    guard_int(|| {
-        if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
-            return Err(Errno(libc::EINVAL));
-        }
-        let listener = table::socket(fd)?;
-        if !addr.is_null() && len.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        let (socket, remote) = listener.accept(flags & libc::SOCK_NONBLOCK != 0)?;
-        // SAFETY: null, or `*len` bytes: the header's contract.
-        unsafe { memory::put_address(addr, len, || listener.family.emit(remote)) }?;
-        table::insert(Entry::Socket(Arc::new(socket)))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_shutdown(fd: c_int, how: c_int) -> c_int {
-    guard_int(|| done(table::socket(fd)?.shutdown(how)))
-}
-
 /// Tells an address of a socket.
 ///
 /// # Safety
@@ -195,123 +318,14 @@ unsafe fn name(
     addr: *mut sockaddr,
     len: *mut socklen_t,
     of: impl FnOnce(&Socket) -> Result<std::net::SocketAddr>,
-) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        let name = of(&socket)?;
-        if addr.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        // SAFETY: as this function's.
-        done(unsafe { memory::put_address(addr, len, || socket.family.emit(name)) })
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_getsockname(
-    fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
-) -> c_int {
-    // SAFETY: the header's contract is the same.
-    unsafe { name(fd, addr, len, Socket::local) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_getpeername(
-    fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
-) -> c_int {
-    // SAFETY: the header's contract is the same.
-    unsafe { name(fd, addr, len, Socket::peer) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_setsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        // SAFETY: null, or `len` bytes: the header's contract.
-        let value = unsafe { memory::bytes(value, len as usize) }?;
-        done(socket.set_option(level, name, value))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_getsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
-) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        if value.is_null() || len.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        let option = socket.option(level, name)?;
-        // SAFETY: `*len` bytes: the header's contract.
-        done(unsafe { memory::put_option(value, len, &option) })
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn fw_fcntl(fd: c_int, command: c_int, argument: c_int) -> c_int {
-    guard_int(|| {
-        let socket = table::socket(fd)?;
-        match command {
-            libc::F_GETFL if socket.is_nonblocking() => Ok(libc::O_RDWR | libc::O_NONBLOCK),
-            libc::F_GETFL => Ok(libc::O_RDWR),
-            libc::F_SETFL => {
-                socket.set_nonblocking(argument & libc::O_NONBLOCK != 0);
-                Ok(0)
-            }
-            _ => Err(Errno(libc::EINVAL)),
-        }
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_send(
-    fd: c_int,
-    bytes: *const c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the header's contract is the same; there is no address.
-    unsafe { fw_sendto(fd, bytes, len, flags, std::ptr::null(), 0) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_sendto(
-    fd: c_int,
-    bytes: *const c_void,
-    len: size_t,
-    flags: c_int,
-    addr: *const sockaddr,
-    addr_len: socklen_t,
-) -> ssize_t {
-    guard(|| {
-        let socket = table::socket(fd)?;
-        // SAFETY: null, or as many bytes as their lengths say: the header's contract.
-        let (bytes, addr) =
-            unsafe { (memory::bytes(bytes, len)?, memory::address(addr, addr_len)?) };
-        let flags = Flags::of(flags)?;
-        if socket.kind == Kind::Stream {
-            // A connection knows its peer: as on Linux the address is not looked at.
-            return Ok(socket.send_stream(bytes, flags)? as isize);
-        }
-        let to = destination(&socket, addr)?;
-        socket.send_messages(&[Outgoing { to, bytes: bytes.into() }], flags)?;
-        Ok(len as isize)
-    })
+) -> Result<()> {
+    let socket = table::socket(fd)?;
+    let name = of(&socket)?;
+    if addr.is_null() {
+        return Err(Errno(libc::EFAULT));
+    }
+    // SAFETY: as this function's.
+    unsafe { memory::put_address(addr, len, || socket.family.emit(name)) }
 }
 
 /// Whom a message goes to, by the address that came with it.
@@ -323,68 +337,6 @@ fn destination(socket: &Socket, addr: Option<&[u8]>) -> Result<Option<std::net::
     }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_recv(
-    fd: c_int,
-    out: *mut c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the header's contract is the same; no address is asked for.
-    unsafe { fw_recvfrom(fd, out, len, flags, std::ptr::null_mut(), std::ptr::null_mut()) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_recvfrom(
-    fd: c_int,
-    out: *mut c_void,
-    len: size_t,
-    flags: c_int,
-    addr: *mut sockaddr,
-    addr_len: *mut socklen_t,
-) -> ssize_t {
-    guard(|| {
-        let socket = table::socket(fd)?;
-        // SAFETY: null, or `len` bytes: the header's contract.
-        let out = unsafe { memory::bytes_mut(out, len) }?;
-        if !addr.is_null() && addr_len.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        let flags = Flags::of(flags)?;
-        if socket.kind == Kind::Stream {
-            let received = socket.recv_stream(out, flags)?;
-            // SAFETY: null, or `*addr_len` bytes: the header's contract. A connection's peer is not told.
-            unsafe { memory::put_address(addr, addr_len, Vec::new) }?;
-            return Ok(received as isize);
-        }
-        let mut incoming = [Incoming { place: Place::One(out), got: None }];
-        socket.recv_messages(&mut incoming, flags, None)?;
-        let Some((from, whole)) = incoming[0].got else { return Ok(0) };
-        // SAFETY: as above.
-        unsafe { memory::put_address(addr, addr_len, || socket.family.emit(from)) }?;
-        Ok(if flags.truncated { whole } else { whole.min(len) } as isize)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fw_poll(fds: *mut libc::pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    guard_int(|| {
-        if count > MAX_POLLED {
-            return Err(Errno(libc::EINVAL));
-        }
-        // SAFETY: null, or `count` of them: the header's contract.
-        let fds = unsafe { memory::array_mut(fds, count as usize, MAX_POLLED as usize) }?;
-        let asked = |fd: &libc::pollfd| Asked { fd: fd.fd, events: fd.events, revents: 0 };
-        let mut all: Vec<Asked> = fds.iter().map(asked).collect();
-        let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-        let ready = poll::poll(&mut all, timeout)?;
-        for (fd, one) in fds.iter_mut().zip(&all) {
-            fd.revents = one.revents as c_short;
-        }
-        Ok(ready as i32)
-    })
-}
-
 /// Descriptors of one `fw_poll`.
 const MAX_POLLED: nfds_t = 1 << 16;
 
@@ -394,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_panic_goes_no_further_than_the_border() {
-        let told = guard(|| panic!("on purpose"));
+        let told = guard::<()>(|| panic!("on purpose"));
         assert_eq!((told, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EIO)));
     }
 }

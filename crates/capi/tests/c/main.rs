@@ -166,8 +166,8 @@ fn the_header_declares_what_the_library_exports() {
         (read("include/fusewire.h"), read("src/border/mod.rs"), read("src/border/messages.rs"));
     let exported: Vec<_> = [&calls, &messages]
         .into_iter()
-        .flat_map(|text| text.split("extern \"C\" fn ").skip(1))
-        .map(|rest| rest.split('(').next().unwrap())
+        .flat_map(|text| text.match_indices("fn fw_").map(|(at, _)| &text[at + 3..]))
+        .filter_map(|rest| rest.split('(').next())
         .collect();
     let declared: Vec<_> = functions(&header).into_iter().collect();
     let exported: Vec<_> = std::collections::BTreeSet::from_iter(exported).into_iter().collect();
