@@ -61,15 +61,7 @@ pub fn parse(text: &str, level: &str) -> Result<Pipeline, ParseError> {
 }
 
 fn function(words: &str, text: &str) -> Result<Function, String> {
-    let mut function = Function {
-        words: words.to_owned(),
-        state_words: 0,
-        instructions: 0,
-        block_words: 1,
-        writes: true,
-        lookups: 0,
-        table_bytes: 0,
-    };
+    let mut function = Function::new(words, 0, 0, 1);
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (key, value) = match item.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),

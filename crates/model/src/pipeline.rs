@@ -24,6 +24,19 @@ pub struct Function {
 }
 
 impl Function {
+    /// One that writes and looks nothing up.
+    pub fn new(words: &str, state_words: u32, instructions: u32, block_words: u32) -> Function {
+        Function {
+            words: words.to_owned(),
+            state_words,
+            instructions,
+            block_words,
+            writes: true,
+            lookups: 0,
+            table_bytes: 0,
+        }
+    }
+
     /// Instructions on a block: each word of state takes one.
     pub(crate) fn steps(&self) -> u32 {
         self.instructions.max(self.state_words)

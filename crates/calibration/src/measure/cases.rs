@@ -34,15 +34,7 @@ pub(crate) fn cases(seed: Option<u64>) -> Result<Vec<Case>, Error> {
 /// registers for, and all together have not; tables that each fit the first-level cache alone.
 fn shapes(lanes: Lanes) -> Vec<Vec<Function>> {
     let r = lanes.registers() as u32;
-    let f = |state_words, instructions, block_words| Function {
-        words: lanes.name().to_owned(),
-        state_words,
-        instructions,
-        block_words,
-        writes: true,
-        lookups: 0,
-        table_bytes: 0,
-    };
+    let f = |state, instructions, block| Function::new(lanes.name(), state, instructions, block);
     let reads =
         |state, instructions, block| Function { writes: false, ..f(state, instructions, block) };
     let most = r - 3;

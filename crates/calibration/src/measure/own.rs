@@ -1,13 +1,13 @@
 //! A stage that somebody else wrote: what it costs alone, and beside stages that are known.
 
 use fusewire_kernels::Level;
-use fusewire_kernels::stage::{AnyStage, Output, Stage, then};
+use fusewire_kernels::stage::{Output, Stage, then};
 use fusewire_kernels::stages::{InternetSum, PesEncrypt, Swap};
 use fusewire_model::machine::{self, Machine};
 
 use crate::Error;
 use crate::measure::plan::Plan;
-use crate::measure::stages::{ByLength, LENGTHS, PES, cycles, fused, scanned};
+use crate::measure::stages::{ByLength, LENGTHS, Measured, PES, cycles, fused, scanned};
 
 /// What is measured of it.
 pub(crate) struct Planned {
@@ -35,18 +35,18 @@ pub(crate) fn check<S: Stage>(machine: &Machine) -> Result<(), Error> {
 }
 
 /// One that puts out bytes.
-pub(crate) fn writing<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> Planned {
+pub(crate) fn writing<S: Measured>(plan: &mut Plan, stage: S) -> Planned {
     let alone = fused(plan, stage, Level::detect());
     tasks(plan, stage, alone)
 }
 
 /// One that only reads.
-pub(crate) fn reading<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S) -> Planned {
+pub(crate) fn reading<S: Measured>(plan: &mut Plan, stage: S) -> Planned {
     let alone = scanned(plan, stage, Level::detect());
     tasks(plan, stage, alone)
 }
 
-fn tasks<S: AnyStage + Copy + 'static>(plan: &mut Plan, stage: S, alone: ByLength) -> Planned {
+fn tasks<S: Measured>(plan: &mut Plan, stage: S, alone: ByLength) -> Planned {
     let level = Level::detect();
     let pairs = vec![
         (<Swap<4> as Stage>::NAME, fused(plan, then(Swap::<4>, stage), level)),

@@ -1,10 +1,10 @@
-//! Stages of `kernels`: what each costs in a loop of its own, and what it adds to one.
+//! Stages of the kernels: what each costs in a loop of its own, and what it adds to one.
 
 use fusewire_experiments::FletcherSum;
 use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Blocked, Integrated, Scan, Sequential};
 use fusewire_kernels::stage::{AnyStage, Output, Stage, then};
-use fusewire_kernels::stages::{Copy, CxorSum, InternetSum, PesEncrypt, PesKey, Swap};
+use fusewire_kernels::stages::{Copy as CopyStage, CxorSum, InternetSum, PesEncrypt, PesKey, Swap};
 use fusewire_model::machine;
 use fusewire_model::{Implementation, Pipeline};
 
@@ -25,8 +25,13 @@ const FAR: [usize; 6] = [512, 1024, 2048, 4096, 32 << 10, 256 << 10];
 /// How many of [`LENGTHS`] are one strip.
 const STRIPS: usize = 4;
 
+/// A stage that can be measured again and again.
+pub(crate) trait Measured: AnyStage + Copy + 'static {}
+
+impl<S: AnyStage + Copy + 'static> Measured for S {}
+
 /// A pipeline of `kernels` that is run as the model says.
-#[derive(Clone, core::marker::Copy)]
+#[derive(Clone, Copy)]
 struct Real<S> {
     stage: S,
     level: Level,
@@ -94,7 +99,7 @@ struct PlannedFar {
 }
 
 /// One loop that reads and stores.
-#[derive(Clone, core::marker::Copy)]
+#[derive(Clone, Copy)]
 struct Fused<S>(S, Level);
 impl<S: AnyStage> Runner for Fused<S> {
     fn run(&mut self, src: &[u8], dst: &mut [u8], _: &mut [u8], _: Implementation) {
@@ -103,7 +108,7 @@ impl<S: AnyStage> Runner for Fused<S> {
 }
 
 /// One loop that only reads.
-#[derive(Clone, core::marker::Copy)]
+#[derive(Clone, Copy)]
 struct Reads<S>(S, Level);
 impl<S: AnyStage> Runner for Reads<S> {
     fn run(&mut self, src: &[u8], _: &mut [u8], _: &mut [u8], _: Implementation) {
@@ -114,7 +119,7 @@ impl<S: AnyStage> Runner for Reads<S> {
 /// Runs it over messages near, as whole pipelines are run: behind a pointer.
 fn near(
     plan: &mut Plan,
-    runner: impl Runner + core::marker::Copy + 'static,
+    runner: impl Runner + Copy + 'static,
     implementation: Implementation,
 ) -> ByLength {
     LENGTHS.map(|bytes| one_near(plan, runner, implementation, bytes))
@@ -122,7 +127,7 @@ fn near(
 
 fn one_near(
     plan: &mut Plan,
-    runner: impl Runner + core::marker::Copy + 'static,
+    runner: impl Runner + Copy + 'static,
     implementation: Implementation,
     bytes: usize,
 ) -> Task {
@@ -136,7 +141,7 @@ fn one_near(
 /// Runs it from memory to memory.
 fn far(
     plan: &mut Plan,
-    runner: impl Runner + core::marker::Copy + 'static,
+    runner: impl Runner + Copy + 'static,
     implementation: Implementation,
     bytes: usize,
 ) -> Task {
@@ -149,20 +154,12 @@ fn far(
 }
 
 /// A loop that stores.
-pub(crate) fn fused<S: AnyStage + core::marker::Copy + 'static>(
-    plan: &mut Plan,
-    stage: S,
-    level: Level,
-) -> ByLength {
+pub(crate) fn fused<S: Measured>(plan: &mut Plan, stage: S, level: Level) -> ByLength {
     near(plan, Fused(stage, level), Implementation::Integrated)
 }
 
 /// A loop that only reads.
-pub(crate) fn scanned<S: AnyStage + core::marker::Copy + 'static>(
-    plan: &mut Plan,
-    stage: S,
-    level: Level,
-) -> ByLength {
+pub(crate) fn scanned<S: Measured>(plan: &mut Plan, stage: S, level: Level) -> ByLength {
     near(plan, Reads(stage, level), Implementation::Integrated)
 }
 
@@ -172,30 +169,22 @@ impl AtLevel {
         self.alone.push(One { name: S::NAME, writes, state_bytes, tasks });
     }
 
-    fn writing<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
+    fn writing<S: Measured>(&mut self, plan: &mut Plan, stage: S) {
         self.alone::<S>(fused(plan, stage, self.level));
     }
 
-    fn reading<S: AnyStage + core::marker::Copy + 'static>(&mut self, plan: &mut Plan, stage: S) {
+    fn reading<S: Measured>(&mut self, plan: &mut Plan, stage: S) {
         self.alone::<S>(scanned(plan, stage, self.level));
     }
 
-    fn pair<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
-    where
-        A: AnyStage + core::marker::Copy + 'static,
-        B: AnyStage + core::marker::Copy + 'static,
-    {
+    fn pair<A: Measured, B: Measured>(&mut self, plan: &mut Plan, a: A, b: B) {
         let tasks = fused(plan, then(a, b), self.level);
         if let Some(of) = self.indices::<A, B>() {
             self.pairs.push(Two { of, tasks });
         }
     }
 
-    fn apart<A, B>(&mut self, plan: &mut Plan, a: A, b: B)
-    where
-        A: AnyStage + core::marker::Copy + 'static,
-        B: AnyStage + core::marker::Copy + 'static,
-    {
+    fn apart<A: Measured, B: Measured>(&mut self, plan: &mut Plan, a: A, b: B) {
         let real = Real { stage: then(a, b), level: self.level };
         let blocked = near(plan, real, Implementation::Blocked);
         let sequential = near(plan, real, Implementation::Sequential);
@@ -205,12 +194,7 @@ impl AtLevel {
     }
 
     /// A pipeline with so many stages that write.
-    fn far(
-        &mut self,
-        plan: &mut Plan,
-        writes: usize,
-        stage: impl AnyStage + core::marker::Copy + 'static,
-    ) {
+    fn far(&mut self, plan: &mut Plan, writes: usize, stage: impl Measured) {
         let real = Real { stage, level: self.level };
         for implementation in Implementation::ALL {
             for bytes in FAR {
@@ -234,7 +218,7 @@ impl AtLevel {
 
     /// With each stage of a list: it alone, and in a loop with each that was there before.
     fn all(&mut self, plan: &mut Plan) {
-        self.writing(plan, Copy);
+        self.writing(plan, CopyStage);
         self.writing(plan, Swap::<4>);
         self.writing(plan, Swap::<8>);
         self.writing(plan, PES);
@@ -377,20 +361,16 @@ fn case<S: AnyStage + 'static>(names: &[&str], stage: S, level: Level) -> Case {
     (pipeline, Box::new(Real { stage, level }))
 }
 
-fn name<S: Stage>() -> &'static str {
-    S::NAME
-}
-
 /// Pipelines of `kernels` to check the model with, at one level.
 pub(crate) fn cases(level: Level) -> Vec<Case> {
     let names = [
-        name::<Copy>(),
-        name::<Swap<4>>(),
-        name::<Swap<8>>(),
-        name::<PesEncrypt>(),
-        name::<InternetSum>(),
-        name::<CxorSum>(),
-        name::<FletcherSum>(),
+        CopyStage::NAME,
+        <Swap<4> as Stage>::NAME,
+        <Swap<8> as Stage>::NAME,
+        PesEncrypt::NAME,
+        InternetSum::NAME,
+        CxorSum::NAME,
+        FletcherSum::NAME,
     ];
     let [copy, swap4, swap8, pes, internet, cxor, iso] = names;
     let sums = || then(CxorSum, InternetSum);
@@ -399,7 +379,7 @@ pub(crate) fn cases(level: Level) -> Vec<Case> {
         case(&[internet, pes, swap4], then(InternetSum, then(PES, Swap::<4>)), level),
         case(&[swap8, cxor, internet], then(Swap::<8>, sums()), level),
         case(&[pes, swap8, iso], then(PES, then(Swap::<8>, FletcherSum)), level),
-        case(&[copy, iso, internet], then(Copy, then(FletcherSum, InternetSum)), level),
+        case(&[copy, iso, internet], then(CopyStage, then(FletcherSum, InternetSum)), level),
         case(&[cxor, pes, swap8], then(CxorSum, then(PES, Swap::<8>)), level),
         case(&[swap4, iso, cxor], then(Swap::<4>, then(FletcherSum, CxorSum)), level),
         case(&[swap4, pes, cxor, internet], then(Swap::<4>, then(PES, sums())), level),

@@ -17,21 +17,9 @@ use crate::measure::timing::turn;
 /// first-level cache.
 const SIZES: [usize; 3] = [512, 1024, 6144];
 
-fn function(words: &str, state: u32, instructions: u32, block: u32) -> Function {
-    Function {
-        words: words.to_owned(),
-        state_words: state,
-        instructions,
-        block_words: block,
-        writes: true,
-        lookups: 0,
-        table_bytes: 0,
-    }
-}
-
 /// Programs that each ask for one thing more than for others.
 fn shapes(words: &str, registers: u32) -> Vec<Vec<Function>> {
-    let f = |state, instructions, block| function(words, state, instructions, block);
+    let f = |state, instructions, block| Function::new(words, state, instructions, block);
     let reads =
         |state, instructions, block| Function { writes: false, ..f(state, instructions, block) };
     let r = registers;
@@ -126,7 +114,7 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
         let mut spills = Vec::new();
         for count in SPILLED {
             let state = state_registers(lanes) + count;
-            let shape = [function(lanes.name(), state, 0, 1)];
+            let shape = [Function::new(lanes.name(), state, 0, 1)];
             let [short, long] = SPILL_BYTES;
             let both = [planned(plan, lanes, &shape, short)?, planned(plan, lanes, &shape, long)?];
             spills.push((count, both));
@@ -135,7 +123,7 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
         if lanes.is_scalar() {
             for table_bytes in TABLES {
                 let shape = |state, instructions, block, lookups| {
-                    let function = function(lanes.name(), state, instructions, block);
+                    let function = Function::new(lanes.name(), state, instructions, block);
                     [Function { lookups, table_bytes, ..function }]
                 };
                 // Something follows from most look-ups.

@@ -1,15 +1,15 @@
 //! `fusewire model calibrate`.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use fusewire_calibration::{Effort, calibrate};
 use fusewire_model::Machine;
-use indicatif::{ProgressBar, ProgressStyle};
+use fusewire_model::machine::{Level, Place, Transform, Words};
 
+use super::Bar;
 use crate::machine::kept;
-use crate::output::{LOCAL_EXIT_CODES, Result, json};
+use crate::output::{Columns, LOCAL_EXIT_CODES, Result, head, json, row, text};
 
 /// Measures this machine.
 #[derive(Args)]
@@ -28,27 +28,17 @@ pub struct Calibrate {
 
 /// Does it.
 pub fn run(options: &Calibrate) -> Result {
-    let path = match &options.machine {
-        Some(path) => path.clone(),
-        None => kept()?,
-    };
-    let bar = if std::io::stderr().is_terminal() {
-        ProgressBar::new(1000)
-    } else {
-        ProgressBar::hidden()
-    };
-    let style = ProgressStyle::with_template("{wide_bar} {elapsed}, {eta} left")?;
-    bar.set_style(style);
+    let path = options.machine.clone().map_or_else(kept, Ok)?;
     let effort = if options.quick { Effort::SMOKE } else { Effort::FULL };
-    let machine = calibrate(effort, &mut |part| bar.set_position((part * 1000.0) as u64))?;
-    bar.finish_and_clear();
+    let bar = Bar::new()?;
+    let machine = calibrate(effort, &mut |part| bar.says(part))?;
+    bar.clear();
     keep(&path, &machine)?;
     if options.json {
         return json(&machine);
     }
     print(&machine)?;
-    println!("\nkept in {}", path.display());
-    Ok(())
+    text(format_args!("\nkept in {}", path.display()))
 }
 
 /// Whole or not at all.
@@ -63,99 +53,81 @@ fn keep(path: &std::path::Path, machine: &Machine) -> Result {
 }
 
 fn print(machine: &Machine) -> Result {
-    let mut out = std::io::stdout().lock();
     let ghz = 1.0 / machine.ns_per_cycle;
-    writeln!(out, "{}, {ghz:.2} GHz when measured", machine.processor)?;
+    text(format_args!("{}, {ghz:.2} GHz when measured", machine.processor))?;
     if machine.disturbed > 0.1 {
         let part = machine.disturbed * 100.0;
-        writeln!(
-            out,
+        text(format_args!(
             "the core was shared during {part:.0} % of the measurements: they may be off"
-        )?;
+        ))?;
     }
-    writeln!(
-        out,
-        "\n{:10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "words", "registers", "issue", "compute", "copied", "spill 1", "spill 32", "window", "pass"
-    )?;
-    writeln!(
-        out,
-        "{:10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "", "", "a cycle", "a cycle", "a cycle", "cycles", "cycles", "", "cycles"
-    )?;
-    for words in &machine.words {
-        let spill =
-            |count| words.spills.iter().find(|at| at.0 == count).map_or(f64::NAN, |at| at.1);
-        writeln!(
-            out,
-            "{:10} {:>9} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>9.1} {:>9.0} {:>9.0}",
-            words.name,
-            words.registers,
-            words.issue_per_cycle,
-            words.compute_per_cycle,
-            words.copied_per_cycle,
-            spill(1),
-            spill(32),
-            words.window,
-            words.pass_cycles
-        )?;
-    }
-    writeln!(
-        out,
-        "\n{:10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}   cycles a byte, latency in cycles",
-        "place", "KiB", "read", "write", "copy", "update", "latency"
-    )?;
-    for place in &machine.places {
-        let kib = place.bytes / 1024.0;
-        let kib = if kib < 1e9 { format!("{kib:.0}") } else { String::new() };
-        writeln!(
-            out,
-            "{:10} {kib:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.0}   {}",
-            place.name,
-            place.read_cycles_per_byte,
-            place.write_cycles_per_byte,
-            place.copy_cycles_per_byte,
-            place.update_cycles_per_byte,
-            place.latency_cycles,
-            // Bytes a cycle that are copied, as a bar.
-            "▇".repeat((1.0 / place.copy_cycles_per_byte.max(0.02)).round() as usize)
-        )?;
-    }
-    stages(machine, &mut out)?;
-    transforms(machine, &mut out)
+    text("")?;
+    head(WORDS)?;
+    text(UNITS)?;
+    machine.words.iter().try_for_each(|words| row(WORDS, words))?;
+    text("")?;
+    head(PLACES)?;
+    machine.places.iter().try_for_each(|place| row(PLACES, place))?;
+    machine.levels.iter().try_for_each(stages)?;
+    text("")?;
+    head(TRANSFORMS)?;
+    machine.transforms.iter().try_for_each(|one| row(TRANSFORMS, one))
 }
+
+const WORDS: &Columns<Words> = &[
+    ("words", -10, |w| w.name.clone()),
+    ("registers", 9, |w| w.registers.to_string()),
+    ("issue", 9, |w| format!("{:.2}", w.issue_per_cycle)),
+    ("compute", 9, |w| format!("{:.2}", w.compute_per_cycle)),
+    ("copied", 9, |w| format!("{:.2}", w.copied_per_cycle)),
+    ("spill 1", 9, |w| spill(w, 1)),
+    ("spill 32", 9, |w| spill(w, 32)),
+    ("window", 9, |w| format!("{:.0}", w.window)),
+    ("pass", 9, |w| format!("{:.0}", w.pass_cycles)),
+];
+/// Under the heads of [`WORDS`].
+const UNITS: &str =
+    "                       a cycle   a cycle   a cycle    cycles    cycles              cycles";
+
+fn spill(words: &Words, count: u32) -> String {
+    let found = words.spills.iter().find(|at| at.0 == count);
+    format!("{:.1}", found.map_or(f64::NAN, |at| at.1))
+}
+
+const PLACES: &Columns<Place> = &[
+    ("place", -10, |p| p.name.clone()),
+    ("KiB", 10, |p| match p.bytes / 1024.0 {
+        kib if kib < 1e9 => format!("{kib:.0}"),
+        _ => String::new(),
+    }),
+    ("read", 9, |p| format!("{:.3}", p.read_cycles_per_byte)),
+    ("write", 9, |p| format!("{:.3}", p.write_cycles_per_byte)),
+    ("copy", 9, |p| format!("{:.3}", p.copy_cycles_per_byte)),
+    ("update", 9, |p| format!("{:.3}", p.update_cycles_per_byte)),
+    ("latency", 9, |p| format!("{:.0}", p.latency_cycles)),
+    // Bytes a cycle that are copied, as a bar.
+    ("  cycles a byte, latency in cycles", 0, |p| {
+        format!("  {}", "▇".repeat((1.0 / p.copy_cycles_per_byte.max(0.02)).round() as usize))
+    }),
+];
 
 /// Each in a loop of its own.
-fn stages(machine: &Machine, out: &mut impl Write) -> Result {
-    for level in &machine.levels {
-        let row = |cells: &[f64]| cells.iter().map(|cell| format!(" {cell:>8.0}")).collect();
-        let heads: String = row(&level.lengths);
-        writeln!(out, "\n{:24}{heads}   bytes: cycles of the message", level.name)?;
-        for stage in &level.stages {
-            let cells: String = row(&stage.alone_cycles);
-            writeln!(out, "{:24}{cells}", stage.name)?;
-        }
-    }
-    Ok(())
+fn stages(level: &Level) -> Result {
+    let cells = |cells: &[f64]| cells.iter().map(|cell| format!(" {cell:>8.0}")).collect();
+    let heads: String = cells(&level.lengths);
+    text(format_args!("\n{:24}{heads}   bytes: cycles of the message", level.name))?;
+    level.stages.iter().try_for_each(|stage| {
+        let cells: String = cells(&stage.alone_cycles);
+        text(format_args!("{:24}{cells}", stage.name))
+    })
 }
 
-fn transforms(machine: &Machine, out: &mut impl Write) -> Result {
-    writeln!(
-        out,
-        "\n{:18} {:>4} {:12} {:>9} {:>9} {:>9}   cycles a byte, a message",
-        "data pass", "swap", "", "near", "memory", "start"
-    )?;
-    for one in &machine.transforms {
-        writeln!(
-            out,
-            "{:18} {:>4} {:12} {:>9.3} {:>9.3} {:>9.0}",
-            one.cipher,
-            one.swap_bytes,
-            one.implementation.name(),
-            one.cycles_per_byte,
-            one.cold_cycles_per_byte,
-            one.start_cycles
-        )?;
-    }
-    Ok(())
-}
+const TRANSFORMS: &Columns<Transform> = &[
+    ("data pass", -18, |t| t.cipher.clone()),
+    ("swap", 4, |t| t.swap_bytes.to_string()),
+    ("", -12, |t| t.implementation.name().into()),
+    ("near", 9, |t| format!("{:.3}", t.cycles_per_byte)),
+    ("memory", 9, |t| format!("{:.3}", t.cold_cycles_per_byte)),
+    ("start", 9, |t| format!("{:.0}", t.start_cycles)),
+    ("  cycles a byte, a message", 0, |_| String::new()),
+];

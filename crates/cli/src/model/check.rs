@@ -1,14 +1,14 @@
 //! `fusewire model check`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use fusewire_calibration::{Checked, Effort, check, score};
 use fusewire_model::Pipeline;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
+use super::Bar;
 use crate::output::{LOCAL_EXIT_CODES, Result, json};
 
 /// Measures pipelines that calibration did not, and compares.
@@ -33,15 +33,9 @@ pub struct Check {
 pub fn run(options: &Check) -> Result {
     let machine = crate::machine::machine(options.machine.as_ref())?;
     let effort = if options.quick { Effort::SMOKE } else { Effort::CHECK };
-    let bar = if std::io::stderr().is_terminal() {
-        ProgressBar::new(1000)
-    } else {
-        ProgressBar::hidden()
-    };
-    bar.set_style(ProgressStyle::with_template("{wide_bar} {elapsed}, {eta} left")?);
-    let mut says = |part| bar.set_position((part * 1000.0) as u64);
-    let all = check(&machine, options.seed, effort, &mut says)?;
-    bar.finish_and_clear();
+    let bar = Bar::new()?;
+    let all = check(&machine, options.seed, effort, &mut |part| bar.says(part))?;
+    bar.clear();
     let score = score(&all);
     let [integrated, blocked, sequential] = score.right_always;
     if options.json {

@@ -5,7 +5,10 @@ mod check;
 mod paper;
 mod predict;
 
+use std::io::IsTerminal;
+
 use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::Result;
 
@@ -29,5 +32,28 @@ pub fn run(model: &Model) -> Result {
         Model::Predict(predict) => predict::run(predict),
         Model::Check(check) => check::run(check),
         Model::Paper(paper) => paper::run(paper),
+    }
+}
+
+/// On a terminal, how much of the measuring is done.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Result<Bar> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(1000),
+            false => ProgressBar::hidden(),
+        };
+        bar.set_style(ProgressStyle::with_template("{wide_bar} {elapsed}, {eta} left")?);
+        Ok(Bar(bar))
+    }
+
+    /// A part of all, 0 to 1.
+    fn says(&self, part: f64) {
+        self.0.set_position((part * 1000.0) as u64);
+    }
+
+    fn clear(&self) {
+        self.0.finish_and_clear();
     }
 }

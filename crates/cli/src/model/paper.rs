@@ -2,10 +2,8 @@
 
 use std::io::Write;
 
-use clap::{Args, ValueEnum};
-use fusewire_model::paper::{
-    BSWAP_PES_CKSUM, Cache, Figure, Implementation, MACHINES, Machine, TABLE_2, time,
-};
+use clap::Args;
+use fusewire_model::paper::{BSWAP_PES_CKSUM, Figure, MACHINES, Machine, TABLE_2, time};
 use serde_json::{Value, json};
 
 use crate::output::{LOCAL_EXIT_CODES, Result, json};
@@ -14,63 +12,27 @@ use crate::output::{LOCAL_EXIT_CODES, Result, json};
 #[derive(Args)]
 #[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Paper {
-    /// The points of a figure in place of Table 2: clocks a byte over state size and a second parameter.
-    #[arg(long, value_name = "NUMBER")]
-    figure: Option<Number>,
+    /// The points of a figure (3, 5, 6 or 7) in place of Table 2: clocks a byte over state size and a second parameter.
+    #[arg(long, value_name = "NUMBER", value_parser = figure)]
+    figure: Option<Figure>,
     /// Print a line of JSON for each value.
     #[arg(long)]
     json: bool,
 }
 
-/// A figure's number.
-#[derive(Clone, Copy, ValueEnum)]
-enum Number {
-    /// State on the HP 9000-735/99.
-    #[value(name = "3")]
-    Three,
-    /// State and number of functions.
-    #[value(name = "5")]
-    Five,
-    /// State and block size.
-    #[value(name = "6")]
-    Six,
-    /// State and memory access time.
-    #[value(name = "7")]
-    Seven,
-}
-
-impl Number {
-    fn figure(self) -> Figure {
-        match self {
-            Number::Three => Figure::Three,
-            Number::Five => Figure::Five,
-            Number::Six => Figure::Six,
-            Number::Seven => Figure::Seven,
-        }
-    }
+/// A figure of the paper by its number.
+fn figure(number: &str) -> std::result::Result<Figure, String> {
+    let known = Figure::ALL.into_iter().find(|figure| figure.number().to_string() == number);
+    known.ok_or_else(|| "expected 3, 5, 6 or 7".to_owned())
 }
 
 /// Prints it.
 pub fn run(paper: &Paper) -> Result {
     match (paper.figure, paper.json) {
-        (Some(number), true) => points(number.figure())?.iter().try_for_each(json),
-        (Some(number), false) => print_figure(number.figure()),
+        (Some(figure), true) => points(figure)?.iter().try_for_each(json),
+        (Some(figure), false) => print_figure(figure),
         (None, true) => table_2()?.iter().try_for_each(json),
         (None, false) => print_table_2(),
-    }
-}
-
-fn cache_name(cache: Cache) -> &'static str {
-    match cache {
-        Cache::Cold => "cold",
-        Cache::Warm => "warm",
-    }
-}
-
-fn implementation_name(implementation: Implementation) -> &'static str {
-    match implementation {
-        Implementation::Integrated => "integrated",
-        Implementation::Sequential => "sequential",
     }
 }
 
@@ -79,8 +41,8 @@ fn table_2() -> Result<Vec<Value>> {
         let ns = time(row.machine, &BSWAP_PES_CKSUM, row.cache, row.implementation)?;
         Ok(json!({
             "machine": row.machine.name,
-            "cache": cache_name(row.cache),
-            "implementation": implementation_name(row.implementation),
+            "cache": row.cache.name(),
+            "implementation": row.implementation.name(),
             "ns_per_byte": ns.0,
             "published_ns_per_byte": row.modelled,
             "measured_real_ns_per_byte": row.real,
@@ -94,8 +56,8 @@ fn points(figure: Figure) -> Result<Vec<Value>> {
     let line = |point: &fusewire_model::paper::Point| {
         let mut line = json!({
             "figure": figure.number(),
-            "cache": cache_name(point.cache),
-            "implementation": implementation_name(point.implementation),
+            "cache": point.cache.name(),
+            "implementation": point.implementation.name(),
             "state_words": point.state_words,
             "clocks_per_byte": point.clocks.0,
         });
@@ -138,8 +100,7 @@ fn print_figure(figure: Figure) -> Result {
     for point in &points {
         if title != Some((point.cache, point.implementation)) {
             title = Some((point.cache, point.implementation));
-            let (cache, implementation) =
-                (cache_name(point.cache), implementation_name(point.implementation));
+            let (cache, implementation) = (point.cache.name(), point.implementation.name());
             let axis = figure.axis().name();
             let number = figure.number();
             writeln!(out, "\n\nFigure {number}, {implementation}, {cache}: clocks a byte")?;

@@ -14,8 +14,8 @@ pub use machines::{BSWAP_PES_CKSUM, MACHINES, Published, SPARCSTATION_2, TABLE_2
 pub use machines::{HP_9000_735, SPARCSTATION_20};
 pub use surfaces::{Axis, Figure, Point};
 
+pub use crate::pipeline::Cache;
 use crate::{ClocksPerByte, NsPerByte};
-use std::fmt;
 
 /// A computer, as Table 1's architecture parameters describe it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,15 +53,6 @@ pub struct Function {
     pub writes: bool,
 }
 
-/// Where the message lies before the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cache {
-    /// In memory.
-    Cold,
-    /// In the first-level cache.
-    Warm,
-}
-
 /// How the functions are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Implementation {
@@ -71,12 +62,24 @@ pub enum Implementation {
     Integrated,
 }
 
+impl Implementation {
+    /// As tables and JSON name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Implementation::Sequential => "sequential",
+            Implementation::Integrated => "integrated",
+        }
+    }
+}
+
 /// A machine or a list of functions that there cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no function.
+    #[error("the model wants one function at least")]
     NoFunctions,
     /// A parameter is not a number, is negative, or is zero where that means nothing.
+    #[error("{of}: {parameter} cannot be what it is")]
     Absurd {
         /// Whose it is.
         of: String,
@@ -84,17 +87,6 @@ pub enum Error {
         parameter: &'static str,
     },
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::NoFunctions => f.write_str("the model wants one function at least"),
-            Error::Absurd { of, parameter } => write!(f, "{of}: {parameter} cannot be what it is"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl Machine {
     fn check(&self) -> Result<(), Error> {
