@@ -10,7 +10,7 @@ use fusewire_base::Instant;
 use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::net::Client;
-use fusewire_files::{Channel, Element, Error, Scratch, Turn};
+use fusewire_files::{Channel, Error, Scratch, Turn};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -86,49 +86,38 @@ pub trait Plan: Sync {
 type Step<'a> =
     &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> std::result::Result<Turn, Error>;
 
-impl Plan for Arc<get::Plan> {
-    fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error> {
-        let mut worker = self.worker(element(link));
-        let step: Step<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
-        link.run(stop, step)
-    }
-    fn totals(&self) -> Totals {
-        get::Plan::totals(self)
-    }
-    fn is_finished(&self) -> bool {
-        get::Plan::is_finished(self)
-    }
-    fn take_error(&self) -> Option<Error> {
-        get::Plan::take_error(self)
-    }
-    fn keeps(&self) -> bool {
-        get::Plan::keeps(self)
-    }
+macro_rules! plan {
+    ($Plan:ty, |$plan:ident| $keeps:expr) => {
+        impl Plan for Arc<$Plan> {
+            fn work(
+                &self,
+                link: &mut Client,
+                stop: &AtomicBool,
+            ) -> std::result::Result<bool, Error> {
+                let mut worker = self.worker(link.element());
+                let step: Step<'_> =
+                    &mut |channel, scratch, now| worker.turn(channel, scratch, now);
+                link.run(stop, step)
+            }
+            fn totals(&self) -> Totals {
+                <$Plan>::totals(self)
+            }
+            fn is_finished(&self) -> bool {
+                <$Plan>::is_finished(self)
+            }
+            fn take_error(&self) -> Option<Error> {
+                <$Plan>::take_error(self)
+            }
+            fn keeps(&self) -> bool {
+                let $plan: &$Plan = self;
+                $keeps
+            }
+        }
+    };
 }
 
-impl Plan for Arc<put::Plan> {
-    fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error> {
-        let mut worker = self.worker(element(link));
-        let step: Step<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
-        link.run(stop, step)
-    }
-    fn totals(&self) -> Totals {
-        put::Plan::totals(self)
-    }
-    fn is_finished(&self) -> bool {
-        put::Plan::is_finished(self)
-    }
-    fn take_error(&self) -> Option<Error> {
-        put::Plan::take_error(self)
-    }
-    fn keeps(&self) -> bool {
-        true
-    }
-}
-
-fn element(link: &Client) -> Element {
-    link.element()
-}
+plan!(get::Plan, |plan| plan.keeps());
+plan!(put::Plan, |_plan| true);
 
 /// Nobody reads any more what is written.
 pub fn is_broken_pipe(error: &Error) -> bool {

@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result {
         }
         let beside = (line.function == "cxor" && standard > 0.0).then_some([standard, load_only]);
         then(&mut written, || match options.json {
-            true => json(&check_value(line)),
+            true => json(line),
             false => row(CHECKS, &(line.clone(), beside)),
         });
     });
@@ -90,17 +90,7 @@ pub fn run(options: &Options) -> Result {
 }
 
 fn values(line: &Line) -> Result {
-    json(&json!({
-        "pipeline": line.pipeline,
-        "direction": line.direction.name(),
-        "size_bytes": line.size_bytes,
-        "level": line.level,
-        "integrated": line.integrated,
-        "blocked": line.blocked,
-        "sequential": line.sequential,
-        "function_pointers": line.function_pointers,
-        "reference": line.reference,
-    }))?;
+    json(line)?;
     let Some(word_filters) = line.word_filters else { return Ok(()) };
     json(&json!({
         "function": line.pipeline,
@@ -139,14 +129,4 @@ const CHECKS: &Columns<(CheckLine, Option<[f64; 2]>)> = &[
 
 fn gb(rate: Option<f64>) -> String {
     figure(rate.map(|rate| rate / 1e9), 2)
-}
-
-fn check_value(line: &CheckLine) -> serde_json::Value {
-    json!({
-        "function": line.function,
-        "form": line.form,
-        "size_bytes": line.size_bytes,
-        "level": line.level,
-        "bytes_per_s": line.rate,
-    })
 }

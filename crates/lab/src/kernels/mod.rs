@@ -15,6 +15,7 @@ pub use pipelines::pipelines;
 
 use crate::named::named;
 use fusewire_kernels::Level;
+use serde::Serialize;
 use std::time::Duration;
 
 /// The sizes that the experiments ask for, in bytes.
@@ -76,7 +77,7 @@ impl Plan<'_> {
 }
 
 /// What was measured of one pipeline, direction and size. Rates are bytes of message a second.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// The stages, joined with ` ▸ `.
     pub pipeline: &'static str,
@@ -95,6 +96,7 @@ pub struct Line {
     /// One loop, each stage called through a function pointer a unit.
     pub function_pointers: Option<f64>,
     /// One 32-bit word at a time through each stage, as Abbott and Peterson have it, in one loop.
+    #[serde(skip)]
     pub word_filters: Option<f64>,
     /// The best that others have: for an AEAD aws-lc-rs, or libaegis, which works in the message's place, with a
     /// pass of ours before and after it; for a copy the C library's.
@@ -102,7 +104,7 @@ pub struct Line {
 }
 
 /// What was measured of one form of a check function that only reads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CheckLine {
     /// `cxor`, `internet`, `iso-tp4` or `crc32c`.
     pub function: &'static str,
@@ -113,6 +115,7 @@ pub struct CheckLine {
     /// The CPU level; scalar forms do not use it.
     pub level: &'static str,
     /// Bytes a second.
+    #[serde(rename = "bytes_per_s")]
     pub rate: f64,
 }
 

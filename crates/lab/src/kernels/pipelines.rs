@@ -87,42 +87,42 @@ fn copies(level: Level, go: &mut Go<'_>) {
 
 fn block_ciphers(level: Level, go: &mut Go<'_>) {
     use Direction::{Receive, Send};
-    type Sent = ((), ((), Sum));
-    type Received = (Sum, ((), ()));
-    let sent = |((), ((), sum)): Sent| sum;
-    let received = |(sum, _): Received| sum;
-    let swap = SwapStage::<4>;
-
     let name = "swap32 ▸ pes ▸ internet ▸ store";
-    let (key, owned) = (PesKey::new(SHORT_KEY), Cipher::PES);
-    let send = || then(swap, then(PesEncrypt(key), InternetSum));
-    let subject = Subject::cipher(level, Send, owned).pointers(level, each(send()), sent);
-    go(name, Send, subject.words(send, sent));
-    let receive = || then(InternetSum, then(PesDecrypt(key), swap));
-    let subject = Subject::cipher(level, Receive, owned).pointers(level, each(receive()), received);
-    go(name, Receive, subject.words(receive, received));
+    let key = PesKey::new(SHORT_KEY);
+    let [send, receive] = own(level, Cipher::PES, PesEncrypt(key), PesDecrypt(key));
+    let words = || then(SwapStage::<4>, then(PesEncrypt(key), InternetSum));
+    go(name, Send, send.words(words, |((), ((), sum))| sum));
+    let words = || then(InternetSum, then(PesDecrypt(key), SwapStage::<4>));
+    go(name, Receive, receive.words(words, |(sum, _)| sum));
 
     let name = "swap32 ▸ safer-simplified ▸ internet ▸ store";
-    let (key, owned) = (&SaferSimplifiedKey::new(SHORT_KEY), Cipher::SAFER_SIMPLIFIED);
-    let send = || then(swap, then(SaferSimplifiedEncrypt(key), InternetSum));
-    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, each(send()), sent));
-    let receive = || then(InternetSum, then(SaferSimplifiedDecrypt(key), swap));
-    go(
-        name,
-        Receive,
-        Subject::cipher(level, Receive, owned).pointers(level, each(receive()), received),
-    );
+    let key = &SaferSimplifiedKey::new(SHORT_KEY);
+    let (encrypt, decrypt) = (SaferSimplifiedEncrypt(key), SaferSimplifiedDecrypt(key));
+    let [send, receive] = own(level, Cipher::SAFER_SIMPLIFIED, encrypt, decrypt);
+    go(name, Send, send);
+    go(name, Receive, receive);
 
     let name = "swap32 ▸ safer-k64:6 ▸ internet ▸ store";
-    let (key, owned) = (&SaferKey::k64(SHORT_KEY, 6), Cipher::SAFER_K64);
-    let send = || then(swap, then(SaferEncrypt(key), InternetSum));
-    go(name, Send, Subject::cipher(level, Send, owned).pointers(level, each(send()), sent));
-    let receive = || then(InternetSum, then(SaferDecrypt(key), swap));
-    go(
-        name,
-        Receive,
-        Subject::cipher(level, Receive, owned).pointers(level, each(receive()), received),
-    );
+    let key = &SaferKey::k64(SHORT_KEY, 6);
+    let [send, receive] = own(level, Cipher::SAFER_K64, SaferEncrypt(key), SaferDecrypt(key));
+    go(name, Send, send);
+    go(name, Receive, receive);
+}
+
+/// A cipher of ours, both ways, by pointers too.
+fn own<'a, E, D>(level: Level, cipher: Cipher, encrypt: E, decrypt: D) -> [Subject<'a>; 2]
+where
+    E: AnyStage + Stage<Output = ()> + 'a,
+    D: AnyStage + Stage<Output = ()> + 'a,
+{
+    let swap = SwapStage::<4>;
+    let send = each(then(swap, then(encrypt, InternetSum)));
+    let receive = each(then(InternetSum, then(decrypt, swap)));
+    let subject = |direction| Subject::cipher(level, direction, cipher);
+    [
+        subject(Direction::Send).pointers(level, send, |((), ((), sum))| sum),
+        subject(Direction::Receive).pointers(level, receive, |(sum, _)| sum),
+    ]
 }
 
 /// What is done to the buffers once, before anything is timed.
