@@ -94,18 +94,6 @@ pub struct Axis {
     pub scale: Scale,
 }
 
-impl Axis {
-    /// An axis of even steps.
-    pub const fn linear(label: &'static str, unit: &'static str) -> Axis {
-        Axis { label, unit, scale: Scale::Linear }
-    }
-
-    /// An axis of even factors.
-    pub const fn logarithmic(label: &'static str, unit: &'static str) -> Axis {
-        Axis { label, unit, scale: Scale::Logarithmic }
-    }
-}
-
 /// What a chart looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -149,40 +137,10 @@ pub struct Chart {
     pub paper_axis: PaperAxis,
 }
 
-impl Chart {
-    const fn new(id: &'static str, title: &'static str, kind: Kind, value: Axis) -> Chart {
-        Chart { id, title, kind, value, paper_axis: PaperAxis::Shared }
-    }
-
-    /// Lines over an axis.
-    pub const fn lines(id: &'static str, title: &'static str, x: Axis, value: Axis) -> Chart {
-        Chart::new(id, title, Kind::Lines { x }, value)
-    }
-
-    /// Bars for names.
-    pub const fn bars(id: &'static str, title: &'static str, value: Axis) -> Chart {
-        Chart::new(id, title, Kind::Bars, value)
-    }
-
-    /// Surfaces over two axes.
-    pub const fn surface(
-        id: &'static str,
-        title: &'static str,
-        [x, y]: [Axis; 2],
-        value: Axis,
-    ) -> Chart {
-        Chart::new(id, title, Kind::Surface { x, y }, value)
-    }
-
-    /// The paper's points in a picture of their own.
-    #[must_use]
-    pub const fn own_axis(self) -> Chart {
-        Chart { paper_axis: PaperAxis::Own, ..self }
-    }
-}
+/// What runs an experiment.
+pub type Run = fn(&mut Bench<'_>) -> Result<()>;
 
 /// An experiment of the papers.
-#[derive(Clone, Copy)]
 pub struct Experiment {
     /// Its name: the paper's, and what it is about.
     pub name: &'static str,
@@ -199,20 +157,20 @@ pub struct Experiment {
     /// What is other than in the paper, and why.
     pub differs: &'static str,
     /// How the answer is shown.
-    pub charts: &'static [Chart],
+    pub charts: Vec<Chart>,
     /// The paper's points, with the places that they come from in `series`.
-    pub published: fn() -> Vec<Point>,
+    pub published: Vec<Point>,
     /// What must be there.
     pub needs: Needs,
     /// Seconds that it takes, quick and full: where the time left comes from until it is known better.
     pub seconds: [f64; 2],
     /// Runs it.
-    pub run: fn(&mut Bench<'_>) -> Result<()>,
+    pub run: Run,
 }
 
 impl Experiment {
     /// The chart of that name.
-    pub fn chart(&self, id: &str) -> Option<&'static Chart> {
+    pub fn chart(&self, id: &str) -> Option<&Chart> {
         self.charts.iter().find(|chart| chart.id == id)
     }
 

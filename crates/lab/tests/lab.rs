@@ -99,7 +99,7 @@ fn the_report_needs_nothing_else() {
         let page = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!page.contains(outside), "{outside}");
     }
-    for experiment in ALL {
+    for experiment in ALL.iter() {
         assert!(page.contains(&format!("<section class=\"page\" id=\"{}\">", experiment.name)));
     }
     assert_eq!(findings(&entries).len(), 10);
@@ -202,7 +202,7 @@ fn the_first_page_answers_case_by_case() {
 
 #[test]
 fn code_in_texts_is_code() {
-    for experiment in ALL {
+    for experiment in ALL.iter() {
         for text in [experiment.method, experiment.differs] {
             assert!(text.matches('`').count() % 2 == 0, "{}", experiment.name);
         }

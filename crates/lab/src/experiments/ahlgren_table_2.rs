@@ -6,67 +6,20 @@ use fusewire_kernels::Level;
 use fusewire_kernels::execution::{InPlace, Integrated, Scan};
 use fusewire_kernels::stage::then;
 use fusewire_kernels::stages::{InternetSum, PesEncrypt, PesKey, Swap};
-use fusewire_model::paper::{BSWAP_PES_CKSUM, Cache, Implementation, TABLE_2, time};
+use fusewire_model::paper::{BSWAP_PES_CKSUM, Implementation, TABLE_2, time};
 use fusewire_synthetic::{Lanes, Program};
 
 use super::synthetic::{function, reader, whole};
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::record::{Place, Point};
 
-const NS: Axis = Axis::linear("time", "ns/B");
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "ahlgren-table-2",
-    paper: Paper::Ahlgren,
-    shows: "Table 2, with the parameters of Tables 3 and 4",
-    title: "The model beside real and synthetic loops",
-    question: "Does the published model say how long byte swap, pseudo-encryption and checksum take, in one \
-               loop and in three?",
-    method: "The model's equations 1 to 11 are computed here for the paper's machines; the bars beside them are \
-             what the paper prints. On this machine the same three functions run as this system's stages at the \
-             portable level, which has the paper's word size, and as synthetic functions of 32-bit words. Sequential is three \
-             passes, one from the source to its place, one there, one that only reads there: five accesses a word, as in \
-             equation 2. Warm is a message of 8 KiB; cold is 64 KiB that lie at another place in 256 MiB for each pass, so \
-             that the second and the third find in no cache what the one before them touched, as in equation 10.",
-    differs: "The computed values are the published ones to the nanosecond. On this machine instructions and accesses to the first-level \
-              cache overlap, which the paper's sum of both does not know. Synthetic functions are assembled, with blocks of one \
-              word for the swap and the sum and two for the cipher, as in Table 4.",
-    charts: &[
-        Chart::bars("modelled", "Computed from the model, and as the paper prints it", NS),
-        Chart::bars("measured", "Measured: in the paper, and here", NS).own_axis(),
-        Chart::bars(
-            "gain",
-            "Sequential by integrated: what one loop gains",
-            Axis::linear("sequential ÷ integrated", ""),
-        ),
-    ],
-    published,
-    needs: Needs::Nothing,
-    seconds: [0.5, 1.0],
-    run,
-};
-
-fn cache(cache: Cache) -> &'static str {
-    match cache {
-        Cache::Cold => "cold",
-        Cache::Warm => "warm",
-    }
-}
-
-fn way(implementation: Implementation) -> &'static str {
-    match implementation {
-        Implementation::Integrated => "integrated",
-        Implementation::Sequential => "sequential",
-    }
-}
-
-fn published() -> Vec<Point> {
+/// The paper's points.
+pub(super) fn published() -> Vec<Point> {
     let mut points = Vec::new();
     for row in &TABLE_2 {
-        let at = format!("{}, {}", row.machine.name, cache(row.cache));
-        let series = way(row.implementation);
+        let at = format!("{}, {}", row.machine.name, row.cache.name());
+        let series = row.implementation.name();
         points.push(Place::new("modelled", series, at.clone()).is(row.modelled));
         points.push(Place::new("measured", series, format!("{at}, real")).is(row.real));
         points.push(Place::new("measured", series, format!("{at}, synthetic")).is(row.synthetic));
@@ -88,11 +41,11 @@ const WARM: usize = 8192;
 const COLD: usize = 64 << 10;
 const FAR: usize = 256 << 20;
 
-fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     for row in &TABLE_2 {
-        let at = format!("{}, {}", row.machine.name, cache(row.cache));
+        let at = format!("{}, {}", row.machine.name, row.cache.name());
         let ns = time(row.machine, &BSWAP_PES_CKSUM, row.cache, row.implementation)?;
-        bench.computed(Place::new("modelled", way(row.implementation), at), ns.0);
+        bench.computed(Place::new("modelled", row.implementation.name(), at), ns.0);
     }
     let far = bench.choose(FAR / 2, FAR);
     // Each page touched, or all would be the one page of zeros.

@@ -4,83 +4,8 @@ use fusewire_kernels::Level;
 
 use crate::Result;
 use crate::bench::{Bench, machine};
-use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::memory::{Cache, Caches, MESSAGE, Misses, Task, accesses, misses};
-use crate::record::{Place, Point};
-
-const PER_BYTE: Axis = Axis::linear("accesses a byte of message", "");
-const PER_KIB: Axis = Axis::linear("misses a KiB", "");
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "braun-memory",
-    paper: Paper::BraunDiot,
-    shows: "Figures 13 and 14",
-    title: "Memory accesses and cache misses",
-    question: "Does integration save accesses to memory, or misses of the cache?",
-    method: "valgrind counts (lackey: loads and stores by width; cachegrind: misses of simulated first-level caches) while \
-             messages of 1 KiB pass byte swap, cipher and checksum in one loop and in passes, at the portable level and at \
-             AVX2 (valgrind knows no AVX-512); from a file of 15 KiB into a ring of 64 KiB, as in the paper's transfer. A run \
-             without messages is taken off. Caches, data and instructions: this machine's, the paper's SuperSPARC (16 KiB, 4 \
-             ways, lines of 32 bytes; 20 KiB, 5 ways, lines of 64) and Alpha 21064 (8 KiB each, 1 way, lines of 32). The \
-             cipher is the simplified SAFER; where it says so, the simple one (pseudo-encryption).",
-    differs: "For 10.7 Mbyte the paper's ILP saves 13.7 million reads and 12.0 million writes of 4 bytes when sending, 8.4 and 8.3 \
-              when receiving; its Figures 13 and 14 are pictures, so that differences and the two ratios of its text stand beside \
-              ours. Its cipher writes single bytes and its tables were pushed out of the cache in one loop: more misses (4.7 to \
-              18.7 % of accesses when receiving). At the portable level ours reads tables too, but they and the message stay in \
-              the cache, and each byte is read and written so often for the cipher's sake that what misses is small beside it; \
-              at AVX2 there are no tables in memory and nothing is written byte by byte, so that the same misses are a larger \
-              part of fewer accesses. With the simple cipher the paper finds half the misses when sending and slightly fewer when receiving. \
-              It lays part of the Alpha's smaller gain to more misses of instructions in one loop, which are in the last chart. \
-              The protocol's own accesses are not counted here.",
-    charts: &[
-        Chart::bars("accesses", "Figure 13: accesses a byte of message", PER_BYTE),
-        Chart::bars(
-            "saved",
-            "Figure 13: bytes that ILP saves, in copies of the message (read and written)",
-            Axis::linear("copies saved", ""),
-        ),
-        Chart::bars("widths-portable", "Figure 13: by width, portable, sending", PER_BYTE),
-        Chart::bars(
-            "widths-portable-receive",
-            "Figure 13: by width, portable, receiving",
-            PER_BYTE,
-        ),
-        Chart::bars("widths-avx2", "Figure 13: by width, AVX2, sending", PER_BYTE),
-        Chart::bars("widths-avx2-receive", "Figure 13: by width, AVX2, receiving", PER_BYTE),
-        Chart::bars(
-            "misses",
-            "Figure 14: first-level misses by access",
-            Axis::linear("misses", "%"),
-        )
-        .own_axis(),
-        Chart::bars(
-            "misses-line",
-            "Figure 14: first-level misses a KiB of message, portable",
-            PER_KIB,
-        ),
-        Chart::bars("misses-simple", "The same with the simple cipher", PER_KIB),
-        Chart::bars(
-            "misses-instructions",
-            "Section 4.2: first-level misses of instructions a KiB of message",
-            PER_KIB,
-        ),
-    ],
-    published,
-    needs: Needs::Valgrind,
-    seconds: [30.0, 90.0],
-    run,
-};
-
-fn published() -> Vec<Point> {
-    // Section 4.2: of 10.7 Mbyte; reads and writes of 4 bytes that ILP saves. A copy reads and writes each byte.
-    let copies = |accesses: f64| accesses * 1e6 * 4.0 / (2.0 * 10.7e6);
-    vec![
-        Place::new("saved", "SPARCstation", "send").is(copies(25.7)),
-        Place::new("saved", "SPARCstation", "receive").is(copies(8.3 + 8.4)),
-        Place::new("misses", "non-ILP", "SPARCstation, receive").is(4.7),
-        Place::new("misses", "ILP", "SPARCstation, receive").is(18.7),
-    ]
-}
+use crate::record::Place;
 
 const SUPERSPARC: Caches = Caches {
     data: Cache { bytes: 16 << 10, ways: 4, line: 32 },
@@ -115,7 +40,7 @@ struct Counting<'c> {
     total: f64,
 }
 
-fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     // valgrind knows these two.
     let levels = [("portable", "portable"), ("avx2", "AVX2")];
     let levels: Vec<_> = levels

@@ -5,49 +5,11 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Needs, Paper};
 use crate::kernels::Effort;
 use crate::parts::{self, Plan};
-use crate::record::{Place, Point};
+use crate::record::Place;
 
-const BYTES: Axis = Axis::logarithmic("data", "bytes");
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "braun-parts",
-    paper: Paper::BraunDiot,
-    shows: "section 3.2.2 and Figure 4",
-    title: "Parts B, C, A, or the length first",
-    question: "A length that is encrypted and known last: what does taking the message in the order B, C, A cost, and \
-               what does it save?",
-    method: "Messages of the paper's format (length, data, alignment) under the pseudo-encryption, with data whole and \
-             in pieces of 256 bytes and of 4 KiB, as marshalling makes it: part by part, or in order, for which pieces must be \
-             collected until the length is known. All ways must make the same message.",
-    differs: "The paper describes the order and gives no numbers for it. Whole, the two orders do the same work. In pieces, \
-              the order B, C, A saves the pass that collects them and pays with a start of the loop for each piece: it \
-              gains where that pass costs more than the starts do, which is with long pieces and beyond the caches, and \
-              loses with short ones that stay near.",
-    charts: &[
-        Chart::lines(
-            "pieces",
-            "Data in pieces of 256 bytes",
-            BYTES,
-            Axis::linear("throughput", "GB/s"),
-        ),
-        Chart::lines(
-            "pieces-4096",
-            "Data in pieces of 4 KiB",
-            BYTES,
-            Axis::linear("throughput", "GB/s"),
-        ),
-        Chart::lines("whole", "Data whole", BYTES, Axis::linear("throughput", "GB/s")),
-    ],
-    published: Vec::<Point>::new,
-    needs: Needs::Nothing,
-    seconds: [0.5, 3.0],
-    run,
-};
-
-fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let effort = Effort {
         rounds: 7,
         bytes_a_turn: bench.choose(64 << 10, 256 << 10),

@@ -1,73 +1,8 @@
 //! MacLean and Barvick, Figures 4 to 7: the outboard processor's throughput from its timing model.
 
-use super::PLACED;
 use crate::Result;
 use crate::bench::Bench;
-use crate::experiment::{Axis, Chart, Experiment, Needs, Paper, Scale};
-use crate::record::{Place, Point};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "maclean-throughput",
-    paper: Paper::MacLeanBarvick,
-    shows: "Figures 4 to 7, from the timing model of section 4",
-    title: "An outboard processor's throughput, computed",
-    question: "What bounds a transport that runs on processors of its own: the protocol, or memory?",
-    method: "The paper's timing model, computed: a packet takes the larger of the time for the transport (66 µs) \
-             and the time for its header (13 µs) with its payload, a 32-bit word at a time at 120 ns (memory of \
-             the board) or 660 ns (memory of the host). UNIX adds an overhead that falls to a quarter for long \
-             messages.",
-    differs: "Computed and not measured: the outboard transport of this system is not there yet. The paper's \
-              Figures 5 to 7 are pictures without numbers, so the points beside ours are the numbers of its \
-              text: more than 15,000 packets a second between network and application, more than 11,000 with \
-              UNIX, 54 words a packet, above 250 and below 50 Mbit/s at most for the two memories. At which payload and message those bounds hold the \
-              text does not say: where it says so, we placed them at the far end, 8192 bytes and 64 packets. What a call to UNIX \
-              costs however short the message is not among them: 110 µs are our guess, and shape Figures 6 and 7 \
-              at their left ends only.",
-    charts: &[
-        Chart::bars(
-            "figure-4",
-            "Figure 4: a packet of 54 words, from what time",
-            Axis::linear("time", "µs"),
-        ),
-        Chart::lines(
-            "figure-5-packets",
-            "Figure 5: packets by payload",
-            PAYLOAD,
-            Axis::linear("packets", "1/s"),
-        ),
-        Chart::lines(
-            "figure-5-payload",
-            "Figure 5: throughput by payload",
-            PAYLOAD,
-            Axis::linear("throughput", "Mbit/s"),
-        ),
-        Chart::lines(
-            "figure-6-time",
-            "Figure 6: UNIX's time by message (110 µs of each guessed by us)",
-            MESSAGE,
-            Axis::linear("time a message", "µs"),
-        ),
-        Chart::lines(
-            "figure-6",
-            "Figure 6: part of the time that is UNIX's (110 µs of a message guessed by us)",
-            MESSAGE,
-            Axis::linear("part of the time", "%"),
-        ),
-        Chart::lines(
-            "figure-7",
-            "Figure 7: packets by message, with and without UNIX (110 µs of a message guessed by us)",
-            MESSAGE,
-            Axis::linear("packets", "1/s"),
-        ),
-    ],
-    published,
-    needs: Needs::Nothing,
-    seconds: [0.1, 0.1],
-    run,
-};
-
-const PAYLOAD: Axis = Axis { label: "payload", unit: "bytes", scale: Scale::Logarithmic };
-const MESSAGE: Axis = Axis { label: "message", unit: "bytes", scale: Scale::Logarithmic };
+use crate::record::Place;
 
 /// Time for a header, in µs.
 const HEADER_US: f64 = 13.0;
@@ -99,22 +34,7 @@ fn unix_part(packets: f64) -> f64 {
     unix / (unix + board)
 }
 
-fn published() -> Vec<Point> {
-    let payload = WORDS * 4.0;
-    let placed = |text: &str| format!("{text}{PLACED}");
-    vec![
-        Place::new("figure-4", "section 4.2", "header").is(HEADER_US),
-        Place::new("figure-4", "section 4.2", "transport, header with it").is(TRANSPORT_US),
-        Place::new("figure-5-packets", "section 5: more than", payload).is(15_000.0),
-        Place::new("figure-5-payload", placed("120 ns a word: at most above"), 8192.0).is(250.0),
-        Place::new("figure-5-payload", placed("660 ns a word: at most below"), 8192.0).is(50.0),
-        Place::new("figure-6", placed("section 4.3: approaches"), 64.0 * payload).is(25.0),
-        Place::new("figure-7", placed("without UNIX, more than"), 64.0 * payload).is(15_000.0),
-        Place::new("figure-7", placed("with UNIX, more than"), 64.0 * payload).is(11_000.0),
-    ]
-}
-
-fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     bench.computed(Place::new("figure-4", "computed", "header"), HEADER_US);
     bench.computed(Place::new("figure-4", "computed", "transport, header with it"), TRANSPORT_US);
     for (memory, word_us) in MEMORIES {
@@ -163,10 +83,11 @@ mod tests {
 
     #[test]
     fn points_without_a_size_say_so() {
-        for point in published() {
+        const PLACED: &str = ", size placed by us";
+        for point in &crate::experiments::named("maclean-throughput").unwrap().published {
             // The only size that the text gives.
-            let given = match point.place.at {
-                At::Number(at) => at == WORDS * 4.0,
+            let given = match &point.place.at {
+                At::Number(at) => *at == WORDS * 4.0,
                 At::Name(_) => true,
             };
             assert_eq!(point.place.series.ends_with(PLACED), !given, "{:?}", point.place);

@@ -109,13 +109,12 @@ fn experiment(out: &mut String, entry: &Entry) {
         let _ = writeln!(out, "<h2>{heading}</h2>\n<p>{}</p>", with_code(text));
     }
     *out += "<div class=\"charts\">\n";
-    let published = (experiment.published)();
-    for chart in experiment.charts {
+    for chart in &experiment.charts {
         let of = |points: &[Point]| -> Vec<Point> {
             points.iter().filter(|p| p.place.chart == chart.id && fits(chart, p)).cloned().collect()
         };
         let ours = record.as_ref().map_or_else(Vec::new, |record| of(&record.points));
-        let theirs = of(&published);
+        let theirs = of(&experiment.published);
         if ours.is_empty() && theirs.is_empty() {
             continue;
         }
