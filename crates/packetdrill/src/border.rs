@@ -36,7 +36,8 @@ macro_rules! interface {
         $(
             $(#[$about])*
             extern "C" fn $name(_: *mut c_void $(, $argument: $Type)*) -> $Answer {
-                answer((|| $body)()) as $Answer
+                let attempt = || $body;
+                answer(attempt()) as $Answer
             }
         )+
     };
