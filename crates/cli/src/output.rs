@@ -158,6 +158,7 @@ fn cells(cells: impl Iterator<Item = (String, isize)>) -> Result {
 }
 
 /// Prints lines of JSON, or a table.
+#[cfg(feature = "full")]
 pub fn lines<T: serde::Serialize>(lines: &[T], columns: &Columns<T>, as_json: bool) -> Result {
     if as_json {
         return lines.iter().try_for_each(json);
@@ -172,6 +173,7 @@ pub fn figure(value: Option<f64>, decimals: usize) -> String {
 }
 
 /// For callbacks that cannot fail: prints, unless that has failed before.
+#[cfg(feature = "full")]
 pub fn then(written: &mut Result, print: impl FnOnce() -> Result) {
     if written.is_ok() {
         *written = print();

@@ -22,6 +22,7 @@ impl Progress {
     }
 
     /// The same of a round; what is no round stays.
+    #[cfg(feature = "full")]
     pub fn round(&self, what: &str) {
         self.report(what);
         if self.terminal && !what.starts_with("round ") {
