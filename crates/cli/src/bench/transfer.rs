@@ -18,7 +18,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     /// Methods to compare [default: all that are here]. Ours run cipher, checksum or tag, and the store, in one loop or a
-    /// pass each; contents are octets, of which nothing is marshalled or byte-swapped. `kernel_tcp_passes` is
+    /// pass each; contents are octets, of which nothing is marshalled (but see `--swap`). `kernel_tcp_passes` is
     /// `kernel_tcp_records` with a pass for each; auto is the one of integrated, blocked and sequential that
     /// `fusewire model calibrate` found to be fastest here with the cipher, and says which.
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
@@ -52,6 +52,9 @@ pub struct Options {
     /// Open each ADU right after its frame came, and copy it when the application asks.
     #[arg(long)]
     early: bool,
+    /// The content is 32-bit words: swap their bytes as the first stage, in all that carries our records.
+    #[arg(long)]
+    swap: bool,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -93,7 +96,11 @@ pub fn run(options: Options) -> Result {
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::USUAL.to_vec() } else { options.methods },
         carrier: options.device,
-        manipulation: Manipulation { ahead: options.ahead, early: options.early },
+        manipulation: Manipulation {
+            ahead: options.ahead,
+            early: options.early,
+            swap: options.swap,
+        },
         congestion: options.congestion,
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),

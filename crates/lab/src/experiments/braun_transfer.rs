@@ -15,7 +15,7 @@ fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher
         methods,
         carrier: Carrier::UDP,
         congestion: Congestion::default(),
-        manipulation: Manipulation::default(),
+        manipulation: Manipulation { swap: true, ..Manipulation::default() },
         bytes: bench.choose(8 << 20, 64 << 20),
         adu_bytes: sizes.iter().map(|size| Some(*size)).collect(),
         datagram_bytes: vec![None],
@@ -45,6 +45,7 @@ fn name(line: &Line) -> &'static str {
         Method::Blocked => "in strips",
         Method::Sequential => "non-ILP",
         Method::KernelTcp => "kernel TCP, no cipher",
+        Method::KernelTcpRecords => "kernel TCP, the same records, ILP",
         Method::KernelTcpPasses => "kernel TCP, the same records, non-ILP",
         other => other.name(),
     }
@@ -86,7 +87,12 @@ pub(super) fn ciphers(bench: &mut Bench<'_>) -> Result<()> {
         for (cipher, words) in
             [(Cipher::SAFER_SIMPLIFIED, "simplified SAFER"), (Cipher::PES, "pseudo-encryption")]
         {
-            let mut methods = vec![Method::Integrated, Method::Sequential, Method::KernelTcpPasses];
+            let mut methods = vec![
+                Method::Integrated,
+                Method::Sequential,
+                Method::KernelTcpRecords,
+                Method::KernelTcpPasses,
+            ];
             if cipher == Cipher::PES {
                 methods.push(Method::KernelTcp);
             }
@@ -113,16 +119,16 @@ pub(super) fn ciphers(bench: &mut Bench<'_>) -> Result<()> {
 
 pub(super) fn when(bench: &mut Bench<'_>) -> Result<()> {
     let ways = [
-        ("late, when there is room", Manipulation { ahead: false, early: false }),
-        ("early, when there is room", Manipulation { ahead: false, early: true }),
-        ("late, ahead", Manipulation { ahead: true, early: false }),
+        ("late, when there is room", [false, false]),
+        ("early, when there is room", [false, true]),
+        ("late, ahead", [true, false]),
     ];
     bench.rounds(bench.choose(3, 15), |bench, round| {
         for i in 0..ways.len() {
-            let (series, manipulation) = ways[(i + round) % ways.len()];
+            let (series, [ahead, early]) = ways[(i + round) % ways.len()];
             let mut plan =
                 plan(bench, vec![Method::Integrated], &[1024, 16_384], Cipher::SAFER_SIMPLIFIED);
-            plan.manipulation = manipulation;
+            plan.manipulation = Manipulation { ahead, early, ..plan.manipulation };
             for line in lines(bench, &plan)? {
                 let small = line.adu_bytes == Some(1024);
                 let at = if small { "ADUs of 1 KiB" } else { "ADUs of 16 KiB" };

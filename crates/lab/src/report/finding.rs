@@ -233,8 +233,8 @@ fn packets(record: &Record) -> Option<Words> {
     Some((
         format!("In a whole transfer one loop takes {send} time to send and {receive} to receive."),
         format!(
-            "That is user-level time of packets of {} on loopback, enciphered and summed and not marshalled; {} as much goes \
-             through. Braun and Diot, with XDR, on a SPARCstation 20-60: {paper}.",
+            "That is user-level time of packets of {} on loopback: words put into network order, enciphered and summed; {} as \
+             much goes through. Braun and Diot, with XDR, on a SPARCstation 20-60: {paper}.",
             bytes(size),
             times(here("gain-throughput")?)
         ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
-use fusewire_kernels::{Execution, Level};
+use fusewire_kernels::{Execution, Level, Swap};
 use fusewire_session::{ClientConfig, DataPass, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::{Config, Endpoint};
@@ -93,11 +93,12 @@ pub fn server_config(task: &Task) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// The client's side: the same key.
+/// The client's side: the same key, and the element that both agree on.
 pub fn client_config(task: &Task) -> Result<ClientConfig> {
     let identity = Arc::new(Identity::load_or_create(&task.identity)?);
     let trust = Trust::Pinned(identity.fingerprint());
     let mut config = ClientConfig::new(identity, trust);
+    config.element = if task.manipulation.swap { Swap::Bytes32 } else { Swap::None };
     config.settings.ciphers = vec![task.cipher];
     config.settings.allow_insecure = task.cipher.is_insecure();
     config.settings.data_pass = data_pass(task.method);

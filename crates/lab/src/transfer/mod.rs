@@ -60,8 +60,8 @@ impl Method {
         matches!(self, Method::Integrated | Method::Blocked | Method::Sequential | Method::Auto)
     }
 
-    /// The size of an ADU means something to it.
-    pub const fn has_adus(self) -> bool {
+    /// It carries records of ours, so that the size of an ADU and the stages of a pipeline mean something to it.
+    pub const fn has_records(self) -> bool {
         self.is_ours() || matches!(self, Method::KernelTcpRecords | Method::KernelTcpPasses)
     }
 
@@ -116,7 +116,8 @@ impl FromStr for Carrier {
     }
 }
 
-/// When the data pass runs, over the transport of ours: the papers' alternatives.
+/// What the data pass begins with, in whatever carries our records, and when it runs, over the transport of ours: the
+/// papers' alternatives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manipulation {
     /// The sender seals ahead into its retransmission memory, and not only what can leave at once.
@@ -124,6 +125,9 @@ pub struct Manipulation {
     /// The receiver opens each ADU right after its frame came, into memory of the stack, and copies it
     /// when the application asks; and not only then, into the application's own.
     pub early: bool,
+    /// The content is 32-bit words, which the pipeline's first stage puts into network order, as XDR has them, and
+    /// its last brings back.
+    pub swap: bool,
 }
 
 /// Where the sender's bytes come from.
@@ -173,6 +177,9 @@ pub struct Line {
     /// The receiver opened early; absent where it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early: Option<bool>,
+    /// Words were swapped; absent where they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<bool>,
     /// Bytes of content a second.
     pub bytes_per_s: f64,
     /// Smallest and largest of the rounds.

@@ -177,7 +177,7 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
             progress(&format!("{method} is left out: {why}"));
             continue;
         }
-        let adus = if method.has_adus() { &plan.adu_bytes[..] } else { &[None] };
+        let adus = if method.has_records() { &plan.adu_bytes[..] } else { &[None] };
         let shares_memory = method.is_ours() && plan.carrier == Carrier::Shm;
         let has_datagrams = method.has_datagrams() && !shares_memory;
         let datagrams = if has_datagrams { &plan.datagram_bytes[..] } else { &[None] };
@@ -195,7 +195,7 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
                     // QUIC has no use for more than fits a 16-bit MTU with its headers.
                     Case { datagram: Some(datagram.unwrap_or(1452).min(65_000)), ..nothing }
                 } else {
-                    let adu = method.has_adus().then(|| adu.unwrap_or(DATAGRAM_MAX - overhead));
+                    let adu = method.has_records().then(|| adu.unwrap_or(DATAGRAM_MAX - overhead));
                     Case { adu, ..nothing }
                 };
                 let same = |c: &Case| {
@@ -246,6 +246,7 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         datagram_bytes: case.datagram,
         ahead: (case.method.is_ours() && plan.manipulation.ahead).then_some(true),
         early: (case.method.is_ours() && plan.manipulation.early).then_some(true),
+        swap: (case.method.has_records() && plan.manipulation.swap).then_some(true),
         bytes_per_s_range: range(rates())?,
         bytes_per_s: median(rates())?,
         cpu_s_per_gib: median(samples.iter().map(|s| s.cpu_s_per_gib))?,
