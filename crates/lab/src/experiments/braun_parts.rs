@@ -20,22 +20,31 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
         &[256, 1024, 4096, 16_384, 65_536],
         &[256, 1024, 4096, 16_384, 65_536, 1 << 20, 8 << 20],
     );
+    // The paper's, and one that leaves more to gain.
+    let ciphers = [(Cipher::SAFER_SIMPLIFIED, "safer"), (Cipher::PES, "pes")];
     bench.rounds(bench.choose(3, 31), |bench, _| {
-        for (piece_bytes, pieces) in [(256, "pieces"), (4096, "pieces-4096")] {
-            let plan = Plan { level, cipher: Cipher::PES, sizes, piece_bytes, effort };
-            parts::run(&plan, &mut |line| {
-                let size = line.size_bytes;
-                // Shorter data is one piece.
-                if size > piece_bytes {
-                    bench.sample(Place::new(pieces, ORDER, size), line.parts_pieces / 1e9);
-                    bench.sample(Place::new(pieces, FIRST, size), line.length_first_pieces / 1e9);
-                }
-                if piece_bytes == 256 {
-                    bench.sample(Place::new("whole", ORDER, size), line.parts / 1e9);
-                    bench.sample(Place::new("whole", FIRST, size), line.length_first / 1e9);
-                    bench.sample(Place::new("whole", "taking it apart", size), line.open / 1e9);
-                }
-            })?;
+        for (cipher, name) in ciphers {
+            let whole = format!("whole-{name}");
+            for piece_bytes in [256, 4096] {
+                let pieces = format!("pieces-{piece_bytes}-{name}");
+                let plan = Plan { level, cipher, sizes, piece_bytes, effort };
+                parts::run(&plan, &mut |line| {
+                    let size = line.size_bytes;
+                    let mut add = |chart: &str, series: &str, rate: f64| {
+                        bench.sample(Place::new(chart, series, size), rate / 1e9);
+                    };
+                    // Shorter data is one piece.
+                    if size > piece_bytes {
+                        add(&pieces, ORDER, line.parts_pieces);
+                        add(&pieces, FIRST, line.length_first_pieces);
+                    }
+                    if piece_bytes == 256 {
+                        add(&whole, ORDER, line.parts);
+                        add(&whole, FIRST, line.length_first);
+                        add(&whole, "taking it apart", line.open);
+                    }
+                })?;
+            }
         }
         Ok(())
     })
