@@ -27,6 +27,7 @@ const RUNS: &[(&str, Run)] = &[
     ("braun-packets", braun_transfer::packets),
     ("braun-ciphers", braun_transfer::ciphers),
     ("braun-memory", braun_memory::run),
+    ("braun-memory-time", braun_memory::time),
     ("braun-loops", |bench| braun_loops::run(bench, false)),
     ("braun-pointers", |bench| braun_loops::run(bench, true)),
     ("braun-parts", braun_parts::run),
