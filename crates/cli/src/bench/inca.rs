@@ -91,7 +91,7 @@ const MESSAGES: &str = "                           messages a second, in 1000   
                         what           bytes     kernel   with GSO        raw   fusewire   a call each |  \
                         kernel  GSO  raw |            kernel           fusewire";
 const BULK: &str = "bulk over TCP: Gbit/s (processor seconds a GiB of the measured side)";
-const ROUND_TRIP: &str = "64 bytes there and back: µs";
+const ROUND_TRIP: &str = "there and back: µs";
 const PROCESSING: &str = "processing alone, frame in memory to application: ns (cycles) a packet\n\
                           \u{20}   bytes           one loop     a pass for each    ratio";
 const UNMARSHALLING: &str = "XDR in the receive loop, frame in memory to numbers: ns (cycles) a message\n\
@@ -176,7 +176,8 @@ fn bulk(line: &Bulk) -> String {
 fn round_trip(line: &RoundTrip) -> String {
     let one = |(name, ns): (&&str, &f64)| format!("{name} {:.2}", ns / 1000.0);
     let all: Vec<_> = line.round_trip_ns.iter().map(one).collect();
-    format!("{} | Fusewire by raw {}", all.join("  "), ratio(line.ratio_to_raw))
+    let (size, raw) = (line.size_bytes, ratio(line.ratio_to_raw));
+    format!("{size:>5} B  {} | Fusewire by raw {raw}", all.join("  "))
 }
 
 fn ratio(ratio: Option<f64>) -> String {

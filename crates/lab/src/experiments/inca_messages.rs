@@ -85,6 +85,8 @@ fn message(bench: &mut Bench<'_>, size: usize, line: &inca::Messages) {
         ("kernel, many a call", "kernel_offload"),
         ("user level", "fusewire"),
         ("user level, a message a call", "fusewire_single"),
+        ("kernel, then XDR", "kernel_xdr"),
+        ("user level, XDR in its loop", "fusewire_xdr"),
     ] {
         let Some(rates) = line.rates.get(name) else { continue };
         let mbits = rates.messages_per_s * size as f64 * 8e-6;
@@ -97,6 +99,10 @@ fn message(bench: &mut Bench<'_>, size: usize, line: &inca::Messages) {
     ] {
         let Some(ratio) = ratio else { continue };
         bench.sample(Place::new("gain", format!("{protocol}, this machine{series}"), size), ratio);
+    }
+    for (at, ratio) in [("without XDR", line.ratio), ("with XDR", line.ratio_of_xdr)] {
+        let Some(ratio) = ratio.filter(|_| udp && line.ratio_of_xdr.is_some()) else { continue };
+        bench.sample(Place::new("gain-xdr", format!("this machine, {size} bytes"), at), ratio);
     }
     for (series, times) in [("kernel", &line.kernel), ("user level", &line.fusewire)] {
         for (chart, ns) in [("device", times.device_ns), ("protocol", times.protocol_ns)] {
@@ -112,21 +118,25 @@ pub(super) fn overhead(bench: &mut Bench<'_>) -> Result<()> {
         let plan = Plan { round_trip: true, ..plan(bench) };
         for line in lines(bench, &plan)? {
             let Line::RoundTrip(line) = line else { continue };
+            let series = format!("{} bytes", line.size_bytes);
             for (name, ns) in &line.round_trip_ns {
-                bench.sample(
-                    Place::new("round-trip", "this machine", name.replace('_', ", ")),
-                    ns / 1e3,
-                );
+                let at = name.replace('_', ", ");
+                bench.sample(Place::new("round-trip", series.clone(), at), ns / 1e3);
             }
             let Some(raw) = line.round_trip_ns.get("raw") else { continue };
+            let here = format!("TAP and veth, {series}");
+            // One way, as a message each time: the table's throughput.
+            let mbits = |ns: f64| line.size_bytes as f64 * 8e3 / (ns / 2.0);
+            bench.sample(Place::new("table-1", "latency alone", here.clone()), mbits(*raw));
             for (name, series) in [
                 ("kernel", "kernel"),
                 ("kernel_spinning", "kernel, spinning"),
                 ("fusewire", "user level"),
             ] {
                 let Some(ns) = line.round_trip_ns.get(name) else { continue };
-                let place = Place::new("cost", series, "TAP and veth, 64 bytes");
-                bench.sample(place, ns / raw);
+                bench.sample(Place::new("cost", series, here.clone()), ns / raw);
+                let series = format!("with overhead, {series}");
+                bench.sample(Place::new("table-1", series, here.clone()), mbits(*ns));
             }
         }
         Ok(())

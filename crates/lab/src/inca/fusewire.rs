@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
-use fusewire_stack::ip::{Bytes, Config, SocketId, Stack, State, TcpConfig};
+use fusewire_stack::ip::{Array, Bytes, Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
-    MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW, ask, look,
-    settle, stream_byte,
+    DOUBLE_BYTES, MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW,
+    ask, look, settle, stream_byte,
 };
 use super::timed::{Spent, Timed};
 use crate::process::listens;
@@ -105,6 +105,9 @@ impl<'a> Subject<'a> {
                 }
             }
         }
+        if self.task.means == Means::FusewireXdr {
+            return self.udp_receive_numbers(id, meter);
+        }
         loop {
             let mut seen = (0, 0);
             let now = self.clock.now();
@@ -117,6 +120,28 @@ impl<'a> Subject<'a> {
             if seen.0 > 0 {
                 self.quiet.is_over(true);
                 if !meter.count(seen.0) {
+                    return meter.report();
+                }
+            } else if !self.turn()? {
+                return meter.report();
+            }
+        }
+    }
+
+    /// Messages that are arrays of XDR doubles, into the application's own.
+    fn udp_receive_numbers(&mut self, id: SocketId, mut meter: Meter) -> Result<Report> {
+        let each = self.task.size / DOUBLE_BYTES;
+        let mut numbers = vec![0.0f64; each * self.task.messages_per_super_frame()];
+        let mark = f64::from_be_bytes([MARK; DOUBLE_BYTES]);
+        loop {
+            let now = self.clock.now();
+            let taken = self.stack.udp_recv_numbers(now, id, Array::Fixed, &mut numbers, |_, _| {});
+            let messages = taken.map_err(Error::os("receiving"))?.map_err(failed)? / each;
+            let first = numbers.iter().step_by(each).take(messages);
+            meter.wrong += first.filter(|number| **number != mark).count() as u64;
+            if messages > 0 {
+                self.quiet.is_over(true);
+                if !meter.count(messages as u64) {
                     return meter.report();
                 }
             } else if !self.turn()? {

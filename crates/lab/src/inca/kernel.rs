@@ -1,15 +1,17 @@
 //! The kernel's sockets, as an ordinary program uses them.
 
+use std::hint::black_box;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Instant;
 
+use fusewire_codec::{SliceSource, Source};
 use fusewire_device::kernel_udp;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::task::{
-    BULK_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, Vain, ask, look,
-    stream_byte,
+    BULK_BYTES, DOUBLE_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, Vain,
+    ask, look, stream_byte,
 };
 use crate::process::listens;
 use crate::{Error, Result};
@@ -81,12 +83,18 @@ fn udp_receive(task: &Task) -> Result<Report> {
     listens(task.local)?;
     let mut meter = Meter::new(task);
     let mut bytes = vec![0; 1 << 16];
+    let mut numbers = vec![0.0f64; task.size / DOUBLE_BYTES];
     loop {
         let len = match take(&socket, &mut bytes, false) {
             Ok((len, _)) => len,
             Err(_) => return meter.report(),
         };
-        let (messages, wrong) = look(&bytes[..len], task.size);
+        let (messages, mut wrong) = look(&bytes[..len], task.size);
+        if task.means == Means::KernelXdr {
+            let elements = bytemuck::cast_slice_mut(black_box(&mut numbers));
+            let mut source = SliceSource::new(&bytes[..len]);
+            wrong += u64::from(source.take_elements(elements, DOUBLE_BYTES).is_err());
+        }
         meter.wrong += wrong;
         if !meter.count(messages) {
             return meter.report();

@@ -105,6 +105,9 @@ pub struct Messages {
     pub ratio_to_offload: Option<f64>,
     /// Fusewire by kernel, a message a call on both sides: over UDP, where [`Messages::ratio`] is of many a call.
     pub ratio_of_single: Option<f64>,
+    /// Fusewire by kernel, each message an array of XDR doubles that is unmarshalled: in the loop that sums, and from
+    /// where the kernel has put it.
+    pub ratio_of_xdr: Option<f64>,
     /// Fusewire by raw device.
     pub ratio_to_raw: Option<f64>,
     /// Three times of the kernel.

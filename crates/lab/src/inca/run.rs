@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::pair::{Between, Pair, Reports, Runner};
-use super::task::{Means, Protocol, Report, Role};
+use super::task::{DOUBLE_BYTES, Means, Protocol, Report, Role};
 use super::wires::Wires;
 use super::{
     Api, Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, iperf, processing,
@@ -13,8 +13,8 @@ use super::{
 use crate::Result;
 use crate::stats::{median, range};
 
-/// Bytes of a message that goes there and back.
-const ROUND_TRIP_BYTES: usize = 64;
+/// Bytes of messages that go there and back: a short one, and that of INCA's Table 1.
+const ROUND_TRIP_BYTES: [usize; 2] = [64, 1000];
 /// Rounds of a bulk transfer last longer than those of messages: slow start is to be over.
 const BULK_FACTOR: f64 = 4.0;
 
@@ -71,8 +71,8 @@ pub fn run(plan: &Plan, report: &mut dyn FnMut(std::result::Result<&Line, &str>)
             bench.bulk(direction);
         }
     }
-    if plan.round_trip {
-        bench.round_trip();
+    for size in ROUND_TRIP_BYTES.into_iter().filter(|_| plan.round_trip) {
+        bench.round_trip(size);
     }
     Ok(())
 }
@@ -156,6 +156,7 @@ impl Bench<'_> {
             ratio_range: range(ratios(&rounds, "fusewire", "kernel")),
             ratio_to_offload: ratio_to("fusewire", "kernel_offload"),
             ratio_of_single: ratio_to("fusewire_single", "kernel"),
+            ratio_of_xdr: ratio_to("fusewire_xdr", "kernel_xdr"),
             ratio_to_raw: ratio_to("fusewire", "raw"),
             kernel: Times::default(),
             fusewire: Times::default(),
@@ -206,14 +207,14 @@ impl Bench<'_> {
         }
     }
 
-    fn round_trip(&mut self) {
+    fn round_trip(&mut self, size: usize) {
         let pair = |between, subject, peer| Pair {
             between,
             protocol: Protocol::Udp,
             role: Role::Ask,
             subject,
             peer,
-            size: ROUND_TRIP_BYTES,
+            size,
             bulk: false,
             peer_bulk: false,
         };
@@ -224,18 +225,14 @@ impl Bench<'_> {
             ("raw", pair(Between::KernelAndTap, Means::Raw, spinning)),
             ("fusewire", pair(Between::KernelAndTap, Means::Fusewire, spinning)),
         ];
-        let rounds = self.rounds(&pairs, "round trip");
+        let rounds = self.rounds(&pairs, &format!("round trip of {size} bytes"));
         let of =
             |r: &[Round]| median(r.iter().flatten().filter_map(|(_, r)| r.subject.round_trip_ns));
         let round_trip_ns = rounds.iter().filter_map(|(n, r)| Some((*n, of(r)?))).collect();
         // Rates, so the other way round.
         let ratio_to_raw = median(ratios(&rounds, "raw", "fusewire"));
-        let line = RoundTrip {
-            protocol: Protocol::Udp,
-            size_bytes: ROUND_TRIP_BYTES,
-            round_trip_ns,
-            ratio_to_raw,
-        };
+        let line =
+            RoundTrip { protocol: Protocol::Udp, size_bytes: size, round_trip_ns, ratio_to_raw };
         (self.report)(Ok(&Line::RoundTrip(line)));
     }
 }
@@ -287,7 +284,7 @@ fn bulk_line(direction: Direction, api: Api, rounds: &Rounds, iperf: &IperfRound
 /// Who competes.
 fn pairs(protocol: Protocol, direction: Direction, size: usize) -> Vec<(&'static str, Pair)> {
     use Between::{BridgedKernels, BridgedTaps, KernelAndTap, Kernels};
-    use Means::{Fusewire, FusewireBatch, Kernel, KernelOffload, Raw};
+    use Means::{Fusewire, FusewireBatch, FusewireXdr, Kernel, KernelOffload, KernelXdr, Raw};
     let role = if direction == Direction::Receive { Role::Receive } else { Role::Send };
     let pair = |between, subject, peer| {
         let (bulk, peer_bulk) = (false, true);
@@ -300,13 +297,20 @@ fn pairs(protocol: Protocol, direction: Direction, size: usize) -> Vec<(&'static
             ("fusewire", pair(BridgedTaps, Fusewire, Fusewire)),
             ("fusewire_batch", pair(BridgedTaps, FusewireBatch, FusewireBatch)),
         ],
-        (Protocol::Udp, _) => vec![
-            ("kernel", pair(Kernels, Kernel, KernelOffload)),
-            ("kernel_offload", pair(Kernels, KernelOffload, KernelOffload)),
-            ("raw", pair(KernelAndTap, Raw, KernelOffload)),
-            ("fusewire", pair(KernelAndTap, FusewireBatch, KernelOffload)),
-            ("fusewire_single", pair(KernelAndTap, Fusewire, KernelOffload)),
-        ],
+        (Protocol::Udp, _) => {
+            let mut all = vec![
+                ("kernel", pair(Kernels, Kernel, KernelOffload)),
+                ("kernel_offload", pair(Kernels, KernelOffload, KernelOffload)),
+                ("raw", pair(KernelAndTap, Raw, KernelOffload)),
+                ("fusewire", pair(KernelAndTap, FusewireBatch, KernelOffload)),
+                ("fusewire_single", pair(KernelAndTap, Fusewire, KernelOffload)),
+            ];
+            if direction == Direction::Receive && size.is_multiple_of(DOUBLE_BYTES) {
+                all.push(("kernel_xdr", pair(Kernels, KernelXdr, KernelOffload)));
+                all.push(("fusewire_xdr", pair(KernelAndTap, FusewireXdr, KernelOffload)));
+            }
+            all
+        }
         (Protocol::Tcp, Direction::Both) => vec![
             ("kernel", pair(BridgedKernels, Kernel, Kernel)),
             ("fusewire", pair(BridgedTaps, Fusewire, Fusewire)),

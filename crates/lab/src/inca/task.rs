@@ -58,6 +58,10 @@ named! {
         Fusewire = "fusewire",
         /// Fusewire, many messages a call.
         FusewireBatch = "fusewire_batch",
+        /// The kernel's sockets, a call a message, whose XDR doubles are unmarshalled from there.
+        KernelXdr = "kernel_xdr",
+        /// Fusewire, many messages a call, whose XDR doubles are unmarshalled in the loop that sums.
+        FusewireXdr = "fusewire_xdr",
         /// Fusewire, a stream whose bytes stay with the application until they are acknowledged.
         FusewireShared = "fusewire_shared",
     }
@@ -178,9 +182,11 @@ pub fn work(task: &Task) -> Result<()> {
     set.set(task.core);
     sched_setaffinity(None, &set).map_err(|e| Error::os("choosing a processor")(e.into()))?;
     let report = match task.means {
-        Means::Kernel | Means::KernelOffload | Means::KernelSpinning => super::kernel::work(task)?,
+        Means::Kernel | Means::KernelOffload | Means::KernelSpinning | Means::KernelXdr => {
+            super::kernel::work(task)?
+        }
         Means::Raw => super::raw::work(task)?,
-        Means::Fusewire | Means::FusewireBatch | Means::FusewireShared => {
+        Means::Fusewire | Means::FusewireBatch | Means::FusewireShared | Means::FusewireXdr => {
             super::fusewire::work(task)?
         }
     };
@@ -374,6 +380,9 @@ pub const MARK: u8 = 0x5a;
 pub fn stream_byte(at: u64) -> u8 {
     (at % 251) as u8
 }
+
+/// What a datagram is as XDR: a fixed array of doubles, of as many as are in it.
+pub const DOUBLE_BYTES: usize = 8;
 
 /// Looks at the first byte of each datagram of `size` in `bytes`, as an application would; returns how
 /// many there are, and how many are wrong.
