@@ -173,7 +173,8 @@ impl Simulated {
         self.accesses.entry(width).or_default()[kind] += 1.0;
         for Hierarchy { data, second, misses, .. } in &mut self.hierarchies {
             let missed = Hierarchy::look(data, second, at, size, write);
-            for (widths, missed) in [&mut misses.first, &mut misses.second].into_iter().zip(missed) {
+            for (widths, missed) in [&mut misses.first, &mut misses.second].into_iter().zip(missed)
+            {
                 if missed {
                     widths.entry(width).or_default()[kind] += 1.0;
                 }

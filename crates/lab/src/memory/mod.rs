@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub use caches::{Cache, Caches, Counted, Widths, kinds};
 use caches::Simulated;
+pub use caches::{Cache, Caches, Counted, Widths, kinds};
 
 use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,8 @@ fn take(line: &[u8], to: &mut Simulated) -> Option<()> {
     let line = line.trim_ascii_end();
     let (kind, rest) = line.split_at_checked(3)?;
     let comma = rest.iter().rposition(|byte| *byte == b',')?;
-    let number = |digits: &[u8], radix| u64::from_str_radix(str::from_utf8(digits).ok()?, radix).ok();
+    let number =
+        |digits: &[u8], radix| u64::from_str_radix(str::from_utf8(digits).ok()?, radix).ok();
     let at = number(&rest[..comma], 16)?;
     let size = number(&rest[comma + 1..], 10).filter(|size| (1..=512).contains(size))?;
     at.checked_add(size)?;
@@ -153,12 +154,19 @@ mod tests {
         let caches = Caches { data: cache, instructions: cache, second: cache };
         let mut simulated = Simulated::new(&[caches]);
         let mut take = |line: &[u8]| take(line, &mut simulated).is_some();
-        for line in ["I  04001090,3\n", " L 1ffefff6b0,8\n", " S 1ffefff6b0,4\n", " M 0421c7cc,4\n"] {
+        for line in ["I  04001090,3\n", " L 1ffefff6b0,8\n", " S 1ffefff6b0,4\n", " M 0421c7cc,4\n"]
+        {
             assert!(take(line.as_bytes()), "{line}");
         }
-        for line in
-            ["==7== Lackey", " L zz,8", " L 10", " L 10,0", " L 10,999", "X  10,4", " L ffffffffffffffff,8"]
-        {
+        for line in [
+            "==7== Lackey",
+            " L zz,8",
+            " L 10",
+            " L 10,0",
+            " L 10,999",
+            "X  10,4",
+            " L ffffffffffffffff,8",
+        ] {
             assert!(!take(line.as_bytes()), "{line}");
         }
         let counted = simulated.counted();
