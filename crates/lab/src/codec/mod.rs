@@ -5,6 +5,7 @@
 
 mod differential;
 mod fused;
+pub mod object;
 mod ours;
 mod peers;
 mod schedule;

@@ -11,24 +11,24 @@ use fusewire_codec::{Error, SliceSink, oer, xdr};
 use std::hint::black_box;
 
 /// Bytes that each encoding has room for.
-const ROOM: usize = 1 << 17;
+pub(super) const ROOM: usize = 1 << 17;
 
 /// What is measured of one value: its name, how many elements it has, and itself.
-struct Of<'v, T> {
-    name: &'static str,
-    elements: usize,
-    value: &'v T,
+pub(super) struct Of<'v, T> {
+    pub(super) name: &'static str,
+    pub(super) elements: usize,
+    pub(super) value: &'v T,
 }
 
 /// What decodes and lets the value go again.
-type Decode = fn(&[u8]) -> std::result::Result<(), Error>;
+pub(super) type Decode = fn(&[u8]) -> std::result::Result<(), Error>;
 
 /// Our cases, as they come.
-struct Ours<'c, 'v>(&'c mut Vec<Case<'v>>);
+pub(super) struct Ours<'c, 'v>(pub(super) &'c mut Vec<Case<'v>>);
 
 impl<'v> Ours<'_, 'v> {
     /// The case of one codec and type, in both directions. `encode` gives where in the room the encoding is.
-    fn both<T>(
+    pub(super) fn both<T>(
         &mut self,
         codec: &str,
         of: &Of<'v, T>,
@@ -66,7 +66,12 @@ impl<'v> Ours<'_, 'v> {
         Ok(())
     }
 
-    fn ber<T: ber::Encode>(&mut self, rules: Rules, of: &Of<'v, T>, decode: Decode) -> Result<()> {
+    pub(super) fn ber<T: ber::Encode>(
+        &mut self,
+        rules: Rules,
+        of: &Of<'v, T>,
+        decode: Decode,
+    ) -> Result<()> {
         let codec = if rules == Rules::Ber { "BER" } else { "DER" };
         let encode = move |value: &T, room: &mut [u8]| {
             let end = room.len();
@@ -88,7 +93,11 @@ impl<'v> Ours<'_, 'v> {
         self.both("BER indefinite", of, encode, decode)
     }
 
-    fn lws<W: Word, T: lws::Encode>(&mut self, of: &Of<'v, T>, decode: Decode) -> Result<()> {
+    pub(super) fn lws<W: Word, T: lws::Encode>(
+        &mut self,
+        of: &Of<'v, T>,
+        decode: Decode,
+    ) -> Result<()> {
         let encode = |value: &T, room: &mut [u8]| {
             let mut encoder = lws::Encoder::<_, W>::new(SliceSink::new(room));
             value.encode(&mut encoder)?;
@@ -131,6 +140,8 @@ macro_rules! all {
         $ours.lws::<u64, _>($of, |b| lws::from_bytes::<u64, $type>(b).map(drop))?;
     }};
 }
+
+pub(super) use all;
 
 macro_rules! oer {
     ($ours:expr, $of:expr, $type:ty) => {
