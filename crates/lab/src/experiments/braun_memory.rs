@@ -74,7 +74,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let nothing = |level| Task { level, integrated: true, send: true, safer: true, messages: 0 };
     let base = counted(&program, &nothing(Level::available()[0]), &caches)?;
     let runs = 1 + 4 * (levels.len() - 1 + ciphers.len());
-    let (messages, total) = (bench.choose(64, 256), runs as f64);
+    let (messages, total) = (bench.choose(64, 128), runs as f64);
     let mut counting = Counting { program, caches, messages, base, done: 1.0, total };
     for &(name, words) in levels {
         let Some(level) = Level::from_name(name) else { continue };
