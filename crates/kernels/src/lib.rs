@@ -20,6 +20,7 @@ pub mod execution;
 pub mod gcm;
 mod level;
 mod library;
+mod mask;
 pub mod message;
 mod scratch;
 pub mod stage;
@@ -32,6 +33,7 @@ mod transform;
 pub use arch::{stream_copy, stream_fence};
 pub use execution::Execution;
 pub use level::Level;
+pub use mask::Mask;
 pub use suites::Cipher;
 pub use transform::{Opened, Swap, Transform};
 

@@ -127,8 +127,8 @@ fn joined(own: Swap, width: usize) -> Option<Swap> {
 }
 
 impl Transform {
-    /// What [`Transform::send`] makes of the message's bytes, which pass as they are marshalled. `dst` has room
-    /// for the message, filled up with zeros to whole blocks of [`Transform::block_len`].
+    /// What [`Transform::send`] makes of the message's bytes, which pass as they are marshalled, filled up with zeros
+    /// to the length of `dst`: the message's at least, and whole blocks of [`Transform::block_len`].
     ///
     /// `None`: the message gave more or fewer bytes than it had said; `dst` has been wiped.
     ///
@@ -143,8 +143,7 @@ impl Transform {
         tag: &mut [u8],
     ) -> Option<Sum> {
         let len = message.marshalled_len();
-        let block = self.block_len();
-        assert_eq!(dst.len(), len.next_multiple_of(block), "room for the message");
+        assert!(self.has_room(dst.len(), len), "room for the message");
         let Some(pieces) = self.pipeline.pieces() else {
             return self.send_gathered(nonce, aad, message, dst, tag);
         };
@@ -153,7 +152,7 @@ impl Transform {
         let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
         let mut sealing = Sealing::new(Some(pass), self.swap, gather, dst, len);
         message.marshal(&mut sealing);
-        let sum = sealing.finish(block, tag);
+        let sum = sealing.finish(tag);
         if sum.is_none() {
             dst.zeroize();
         }
@@ -183,13 +182,17 @@ impl Transform {
         sum
     }
 
+    fn has_room(&self, filled: usize, len: usize) -> bool {
+        filled >= len && filled.is_multiple_of(self.block_len())
+    }
+
     /// What [`Transform::receive`] does with a message that `into` unmarshals as it passes, `len` bytes of it;
     /// what is left of `src` is padding. If it is not authentic `into` has been wiped.
     ///
     /// The sum may still have to be judged by the caller, and nothing of `into` be shown before.
     ///
     /// # Panics
-    /// When `src` is not the message filled up to whole blocks of [`Transform::block_len`].
+    /// When `src` is not as long as the message at least, and whole blocks of [`Transform::block_len`].
     pub fn receive_message<U: Unmarshal + ?Sized>(
         &mut self,
         nonce: &[u8],
@@ -198,7 +201,7 @@ impl Transform {
         tag: &[u8],
         into: &mut U,
     ) -> Opened {
-        assert_eq!(src.len(), len.next_multiple_of(self.block_len()), "a whole message");
+        assert!(self.has_room(src.len(), len), "a whole message");
         let Some(pieces) = self.pipeline.pieces() else {
             return self.receive_gathered(nonce, aad, (src, len), tag, into);
         };

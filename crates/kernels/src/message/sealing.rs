@@ -158,14 +158,21 @@ impl<'t> Sealing<'t> {
         !self.refused && self.taken() == self.len
     }
 
-    /// The last pass, filled up with zeros to a whole `block`. The sum of the ciphertext; the tag, if there
+    /// The last pass, filled up with zeros to the end of `dst`. The sum of the ciphertext; the tag, if there
     /// is one, goes to `tag`.
-    pub(super) fn finish(mut self, block: usize, tag: &mut [u8]) -> Option<Sum> {
+    pub(super) fn finish(mut self, tag: &mut [u8]) -> Option<Sum> {
         if !self.is_whole() {
             return None;
         }
-        let end = self.waiting.next_multiple_of(block);
-        self.gather[self.waiting..end].fill(0);
+        while self.taken() < self.dst.len() {
+            if self.waiting == self.gather.len() {
+                self.pass_gathered();
+            }
+            let room = (self.gather.len() - self.waiting).min(self.dst.len() - self.taken());
+            self.gather[self.waiting..self.waiting + room].fill(0);
+            self.waiting += room;
+        }
+        let end = self.waiting;
         let mut pass = self.pass.take()?;
         if end > 0 {
             let dst = &mut self.dst[self.passed..];

@@ -3,6 +3,7 @@
 
 use super::{Cipher, Standing, Suite};
 use crate::arch::aegis::{AegisLanes, State};
+use crate::mask::Mask;
 use crate::stage::{Output, Run, Stage};
 use crate::staged::{Pass, Staged, Tagged};
 use crate::transform::{Pipeline, Plan, Public};
@@ -43,6 +44,7 @@ const AEGIS: Suite = Suite {
     integrity_limit: 1 << 52,
     standing: Standing::Draft,
     source: "draft-irtf-cfrg-aegis-aead",
+    mask: Some(Mask::aes),
     library: None,
     bind: bind::<Long, 16, 16>,
 };

@@ -5,6 +5,7 @@ use super::{Cipher, Standing, Suite};
 use crate::arch::gcm::Fused;
 use crate::gcm::{GcmKey, Progress};
 use crate::library::LibraryLoops;
+use crate::mask::Mask;
 use crate::message::{Piece, Pieces};
 use crate::transform::{Opened, Pipeline, Plan, Public};
 use crate::{Execution, Swap};
@@ -42,6 +43,7 @@ const GCM: Suite = Suite {
     integrity_limit: 1 << 52,
     standing: Standing::Standard,
     source: "NIST SP 800-38D",
+    mask: Some(Mask::aes),
     library: None,
     bind: |plan, key| bind(plan, &aead::AES_256_GCM, key),
 };

@@ -60,6 +60,7 @@ const BLOCKS: Suite = Suite {
     integrity_limit: 1 << 52,
     standing: Standing::Insecure,
     source: "Massey",
+    mask: None,
     library: None,
     bind: |plan, key| tagless::bind(plan, PesKey::new(exactly(key))),
 };

@@ -4,6 +4,7 @@
 use super::{Cipher, Standing, Suite};
 use crate::Execution;
 use crate::library::LibraryLoops;
+use crate::mask::Mask;
 use crate::staged::{Pass, Staged, Tagged};
 use crate::stages::ChaChaKey;
 use crate::transform::{Pipeline, Plan, Public};
@@ -22,6 +23,7 @@ static CHACHA20_POLY1305: Suite = Suite {
     integrity_limit: 1 << 36,
     standing: Standing::Standard,
     source: "RFC 8439",
+    mask: Some(Mask::chacha),
     library: Some(&aead::CHACHA20_POLY1305),
     bind,
 };
