@@ -5,6 +5,7 @@ use crate::error::Misuse;
 use crate::fingerprint::Fingerprint;
 use crate::identity::Identity;
 use crate::key_log::KeyLogFile;
+use crate::record::HeaderProtection;
 use fusewire_kernels::{Cipher, Execution, Level, Swap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -104,6 +105,9 @@ pub struct Settings {
     /// the smaller counts, for both; an idle connection asks after its peer at a third of it. `None`: this
     /// side never gives up for that.
     pub idle_timeout: Option<Duration>,
+    /// Have headers of records protected, and bodies filled up, or do without the connection. A server protects them
+    /// for each client that asks, also where this is `None`; of two paddings the larger counts, for both.
+    pub protection: Option<HeaderProtection>,
     /// Code of the data pass.
     pub data_pass: DataPass,
     /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
@@ -122,6 +126,7 @@ impl Settings {
             allow_insecure: false,
             body_len_max: BODY_LEN_MAX_DEFAULT,
             idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
+            protection: None,
             data_pass: DataPass::detect(),
             executions: Executions::default(),
             key_log: None,
@@ -136,6 +141,11 @@ impl Settings {
         if !self.allow_insecure && self.ciphers.iter().any(|c| c.is_insecure()) {
             return Err(Misuse::Config(
                 "an insecure cipher is listed but insecure ciphers are not allowed",
+            ));
+        }
+        if self.protection.is_some() && self.ciphers.iter().all(|c| c.mask.is_none()) {
+            return Err(Misuse::Config(
+                "header protection needs a cipher that authenticates what it enciphers",
             ));
         }
         if self.body_len_max == 0 || self.body_len_max > BODY_LEN_MAX {

@@ -20,7 +20,7 @@ use crate::fingerprint::Fingerprint;
 use crate::hello::{self, Answer, Choice, Hello, Refusal};
 use crate::key_log::KeyLogFile;
 use crate::keys::{EXPORTER_LABEL, TrafficSecret};
-use crate::record::{RecordParams, RecordReceiver, RecordSender};
+use crate::record::{HeaderProtection, RecordParams, RecordReceiver, RecordSender};
 use crate::rendezvous::Rendezvous;
 use crate::tls::{self, Seen};
 use fusewire_kernels::{Cipher, Swap};
@@ -68,6 +68,8 @@ pub struct Options {
     pub receive_body_len_max: u32,
     /// A connection of which nothing was heard for so long is given up by both sides.
     pub idle_timeout: Option<Duration>,
+    /// Headers of records are protected, both ways.
+    pub protection: Option<HeaderProtection>,
 }
 
 /// What a finished handshake leaves.
@@ -148,6 +150,7 @@ impl Handshake {
             ciphers: settings.ciphers.clone(),
             shared_memory: *shared_memory,
             idle_timeout: settings.idle_timeout,
+            protection: settings.protection,
         };
         let role = Role::Client { hello, trust: *trust };
         Ok(Handshake::new(tls.into(), role, seen, settings))
@@ -470,7 +473,9 @@ impl Handshake {
         if let Some(known) = self.executions.of(options.cipher, options.element) {
             data_pass.execution = known;
         }
-        RecordParams::new(options.cipher, options.element, body_len_max, data_pass)
+        let Options { cipher, element, protection, .. } = *options;
+        let params = RecordParams::new(cipher, element, body_len_max, data_pass);
+        RecordParams { protection, ..params }
     }
 
     /// The traffic secret of what `sender` sends. Context: who sends where, both keys, both messages of
@@ -544,6 +549,13 @@ fn agree_as_client(
     if choice.shared_memory.is_some() && !hello.shared_memory {
         return Err(HandshakeError::Message { expected });
     }
+    match (hello.protection, choice.protection) {
+        (Some(asked), given) if given < Some(asked) || choice.cipher.mask.is_none() => {
+            return Err(HandshakeError::RefusedByUs(Refusal::HeaderProtection));
+        }
+        (None, Some(_)) => return Err(HandshakeError::Message { expected }),
+        _ => {}
+    }
     let options = Options {
         version: choice.version,
         cipher: choice.cipher,
@@ -551,6 +563,7 @@ fn agree_as_client(
         send_body_len_max: choice.body_len_max.min(config::BODY_LEN_MAX),
         receive_body_len_max: hello.body_len_max,
         idle_timeout: smaller(choice.idle_timeout, hello.idle_timeout),
+        protection: choice.protection,
     };
     Ok((options, choice.shared_memory))
 }
@@ -569,12 +582,17 @@ fn answer_as_server(
         return Err(Refusal::Version);
     }
     let settings = &config.settings;
+    if settings.protection.is_some() && hello.protection.is_none() {
+        return Err(Refusal::HeaderProtection);
+    }
+    let protection = hello.protection.max(settings.protection);
     let cipher = hello::choose(&hello, &settings.ciphers, settings.allow_insecure)?;
     let version = hello::VERSION;
     let element = hello.element;
     let shared_memory = config.shared_memory.clone().filter(|_| hello.shared_memory);
     let (body_len_max, idle_timeout) = (settings.body_len_max, settings.idle_timeout);
-    let choice = Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout };
+    let choice =
+        Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout, protection };
     let options = Options {
         version,
         cipher,
@@ -582,6 +600,7 @@ fn answer_as_server(
         send_body_len_max: hello.body_len_max.min(config::BODY_LEN_MAX),
         receive_body_len_max: body_len_max,
         idle_timeout: smaller(idle_timeout, hello.idle_timeout),
+        protection,
     };
     Ok((choice, options))
 }
@@ -601,5 +620,49 @@ impl core::fmt::Debug for Handshake {
             .field("read_len", &self.read_len)
             .field("written_len", &self.written_len)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+
+    /// What a server says that has never heard of header protection, or knows better than the client.
+    #[test]
+    fn a_client_that_asked_does_without_a_server_that_does_not_protect_headers() {
+        let identity = Arc::new(Identity::ephemeral().unwrap());
+        let padded = HeaderProtection::with_padding;
+        let agree = |asked: Option<HeaderProtection>, given, cipher| {
+            let mut config = ClientConfig::new(identity.clone(), Trust::Ask);
+            config.settings.protection = asked;
+            config.settings.allow_insecure = true;
+            config.settings.ciphers = vec![Cipher::AES_256_GCM, Cipher::PES];
+            let Role::Client { hello, .. } = Handshake::client(&config).unwrap().role else {
+                unreachable!()
+            };
+            let (version, element, body_len_max) = (hello::VERSION, Swap::None, 1000);
+            let choice = Choice {
+                version,
+                cipher,
+                element,
+                body_len_max,
+                shared_memory: None,
+                idle_timeout: None,
+                protection: given,
+            };
+            let mut message = Vec::new();
+            choice.emit(&mut message);
+            agree_as_client(&hello, &message).map(|(options, _)| options.protection)
+        };
+        let gcm = Cipher::AES_256_GCM;
+        assert_eq!(agree(padded(64), padded(64), gcm), Ok(padded(64)));
+        assert_eq!(agree(padded(64), padded(128), gcm), Ok(padded(128)));
+        let refused = Err(HandshakeError::RefusedByUs(Refusal::HeaderProtection));
+        assert_eq!(agree(padded(64), None, gcm), refused);
+        assert_eq!(agree(padded(64), padded(32), gcm), refused);
+        assert_eq!(agree(padded(1), padded(1), Cipher::PES), refused);
+        let unasked = Err(HandshakeError::Message { expected: "Choice" });
+        assert_eq!(agree(None, padded(1), gcm), unasked);
     }
 }

@@ -5,6 +5,7 @@
 //! Specified in `docs/records.md`, section 3. Numbers are big-endian.
 
 use crate::error::Error;
+use crate::record::HeaderProtection;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use fusewire_kernels::{Cipher, Swap};
@@ -24,6 +25,8 @@ const FLAG_INSECURE: u8 = 1;
 const SHARED_MEMORY: u16 = 1;
 /// Type of the extension that says how long a connection may be silent.
 const IDLE_TIMEOUT: u16 = 2;
+/// Type of the extension that asks for header protection and agrees to it.
+const HEADER_PROTECTION: u16 = 3;
 /// The longest name of a Unix socket in the abstract namespace, in bytes.
 pub const SOCKET_NAME_LEN_MAX: usize = 107;
 
@@ -44,6 +47,8 @@ pub struct Hello {
     pub shared_memory: bool,
     /// The client gives a connection up of which nothing was heard for so long: whole milliseconds, from 1.
     pub idle_timeout: Option<Duration>,
+    /// The client wants headers protected, with so much padding at least, and does without a server that does not.
+    pub protection: Option<HeaderProtection>,
 }
 
 /// What a server chose.
@@ -62,6 +67,8 @@ pub struct Choice {
     pub shared_memory: Option<Vec<u8>>,
     /// The server gives a connection up of which nothing was heard for so long: whole milliseconds, from 1.
     pub idle_timeout: Option<Duration>,
+    /// Headers are protected, both ways, if that was asked for: with the padding that was, or more.
+    pub protection: Option<HeaderProtection>,
 }
 
 /// Why a server refused a Hello.
@@ -83,6 +90,9 @@ pub enum Refusal {
     /// The Hello breaks its rules.
     #[error("malformed Hello")]
     Malformed,
+    /// One side wants headers of records protected, and the other does not.
+    #[error("header protection must be asked for on both sides")]
+    HeaderProtection,
     /// A reason that this version does not know.
     #[error("reason {0}")]
     Other(u8),
@@ -96,6 +106,7 @@ impl Refusal {
             Refusal::Insecure => 3,
             Refusal::Version => 4,
             Refusal::Malformed => 5,
+            Refusal::HeaderProtection => 6,
             Refusal::Other(code) => code,
         }
     }
@@ -107,6 +118,7 @@ impl Refusal {
             3 => Refusal::Insecure,
             4 => Refusal::Version,
             5 => Refusal::Malformed,
+            6 => Refusal::HeaderProtection,
             code => Refusal::Other(code),
         }
     }
@@ -139,7 +151,9 @@ impl Hello {
         out.extend(self.body_len_max.to_be_bytes());
         out.push(self.ciphers.len() as u8);
         self.ciphers.iter().for_each(|c| out.extend(c.code()));
-        emit_extensions(out, self.shared_memory.then_some(&[]), self.idle_timeout);
+        let Hello { idle_timeout, protection, .. } = *self;
+        let shared_memory = self.shared_memory.then_some(&[][..]);
+        Extensions { shared_memory, idle_timeout, protection }.emit(out);
     }
 
     /// Reads a whole message.
@@ -160,7 +174,7 @@ impl Hello {
             // A cipher of a later version is skipped: what it is called here is nobody's business yet.
             ciphers.extend(Cipher::from_code(reader.array()?));
         }
-        let Extensions { shared_memory, idle_timeout } = reader.extensions(0..=0)?;
+        let Extensions { shared_memory, idle_timeout, protection } = reader.extensions(0..=0)?;
         Ok(Hello {
             version,
             allow_insecure: flags & FLAG_INSECURE != 0,
@@ -169,6 +183,7 @@ impl Hello {
             ciphers,
             shared_memory: shared_memory.is_some(),
             idle_timeout,
+            protection,
         })
     }
 }
@@ -180,7 +195,9 @@ impl Choice {
         out.extend(self.cipher.code());
         out.push(element_code(self.element));
         out.extend(self.body_len_max.to_be_bytes());
-        emit_extensions(out, self.shared_memory.as_deref(), self.idle_timeout);
+        let Choice { idle_timeout, protection, .. } = *self;
+        let shared_memory = self.shared_memory.as_deref();
+        Extensions { shared_memory, idle_timeout, protection }.emit(out);
     }
 }
 
@@ -223,7 +240,7 @@ impl Answer {
         })?;
         let element = reader.element()?;
         let body_len_max = reader.body_len_max()?;
-        let Extensions { shared_memory, idle_timeout } =
+        let Extensions { shared_memory, idle_timeout, protection } =
             reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
         Ok(Answer::Choice(Choice {
             version,
@@ -232,18 +249,21 @@ impl Answer {
             body_len_max,
             shared_memory: shared_memory.map(<[u8]>::to_vec),
             idle_timeout,
+            protection,
         }))
     }
 }
 
-/// A server's rule: the first cipher of the client's list that the server's list has and both allow.
+/// A server's rule: the first cipher of the client's list that the server's list has and both allow; one that can protect
+/// headers, if that is asked for.
 ///
 /// # Errors
 /// The reason to refuse.
 pub fn choose(hello: &Hello, ciphers: &[Cipher], allow_insecure: bool) -> Result<Cipher, Refusal> {
     let both_allow = hello.allow_insecure && allow_insecure;
     let mut reason = Refusal::NoCommonCipher;
-    for &cipher in hello.ciphers.iter().filter(|c| ciphers.contains(c)) {
+    let can = |c: &&Cipher| hello.protection.is_none() || c.mask.is_some();
+    for &cipher in hello.ciphers.iter().filter(|c| ciphers.contains(c)).filter(can) {
         if both_allow || !cipher.is_insecure() {
             return Ok(cipher);
         }
@@ -255,34 +275,36 @@ pub fn choose(hello: &Hello, ciphers: &[Cipher], allow_insecure: bool) -> Result
     Err(reason)
 }
 
-fn emit_extensions(
-    out: &mut Vec<u8>,
-    shared_memory: Option<&[u8]>,
-    idle_timeout: Option<Duration>,
-) {
-    let at = out.len();
-    out.extend([0, 0]);
-    let mut emit = |kind: u16, value: &[u8]| {
-        out.extend(kind.to_be_bytes());
-        out.extend((value.len() as u16).to_be_bytes());
-        out.extend(value);
-    };
-    if let Some(value) = shared_memory {
-        emit(SHARED_MEMORY, value);
-    }
-    if let Some(timeout) = idle_timeout {
-        let ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1);
-        emit(IDLE_TIMEOUT, &ms.to_be_bytes());
-    }
-    let len = (out.len() - at - 2) as u16;
-    out[at..at + 2].copy_from_slice(&len.to_be_bytes());
-}
-
 /// What stands behind a message's fixed fields.
 #[derive(Default)]
 struct Extensions<'a> {
     shared_memory: Option<&'a [u8]>,
     idle_timeout: Option<Duration>,
+    protection: Option<HeaderProtection>,
+}
+
+impl Extensions<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        let at = out.len();
+        out.extend([0, 0]);
+        let mut emit = |kind: u16, value: &[u8]| {
+            out.extend(kind.to_be_bytes());
+            out.extend((value.len() as u16).to_be_bytes());
+            out.extend(value);
+        };
+        if let Some(value) = self.shared_memory {
+            emit(SHARED_MEMORY, value);
+        }
+        if let Some(timeout) = self.idle_timeout {
+            let ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1);
+            emit(IDLE_TIMEOUT, &ms.to_be_bytes());
+        }
+        if let Some(protection) = self.protection {
+            emit(HEADER_PROTECTION, &[protection.exponent()]);
+        }
+        let len = (out.len() - at - 2) as u16;
+        out[at..at + 2].copy_from_slice(&len.to_be_bytes());
+    }
 }
 
 struct Reader<'a> {
@@ -363,6 +385,15 @@ impl<'a> Reader<'a> {
                     }
                     found.idle_timeout = Some(Duration::from_millis(u64::from(ms)));
                 }
+                HEADER_PROTECTION => {
+                    let exponent = <[u8; 1]>::try_from(value).ok();
+                    let asked = exponent.and_then(|[e]| HeaderProtection::from_exponent(e));
+                    if asked.is_none() || found.protection.is_some() {
+                        let expected = "one header protection of 1 byte, at most 10";
+                        return Err(self.malformed(expected, len as u64, self.at - 2));
+                    }
+                    found.protection = asked;
+                }
                 _ => {}
             }
             self.at += len;
@@ -392,6 +423,7 @@ mod tests {
             ciphers: vec![Cipher::SAFER_K64.with(3).unwrap(), Cipher::AES_256_GCM, Cipher::NONE],
             shared_memory: false,
             idle_timeout: None,
+            protection: None,
         }
     }
 
@@ -403,6 +435,7 @@ mod tests {
             body_len_max: 9,
             shared_memory: None,
             idle_timeout: None,
+            protection: None,
         }
     }
 
@@ -473,6 +506,31 @@ mod tests {
         {
             let asking = Hello { idle_timeout: Some(said), ..hello() };
             assert_eq!(Hello::parse(&emitted(|o| asking.emit(o))).unwrap().idle_timeout, heard);
+        }
+    }
+
+    #[test]
+    fn header_protection_is_said_once_in_one_byte() {
+        let with = |extensions: &[u8]| {
+            let mut bytes = emitted(|o| choice().emit(o));
+            bytes.truncate(bytes.len() - 2);
+            bytes.extend((extensions.len() as u16).to_be_bytes());
+            bytes.extend(extensions);
+            Answer::parse(&bytes)
+        };
+        for exponent in 0..=10 {
+            let protection = HeaderProtection::with_padding(1 << exponent);
+            let agreed = Choice { protection, ..choice() };
+            assert_eq!(with(&[0, 3, 0, 1, exponent]).unwrap(), Answer::Choice(agreed.clone()));
+            let answer = Answer::Choice(agreed);
+            assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+            let asking = Hello { protection, ..hello() };
+            assert_eq!(Hello::parse(&emitted(|o| asking.emit(o))).unwrap(), asking);
+        }
+        for wrong in
+            [&[0, 3, 0, 0][..], &[0, 3, 0, 1, 11], &[0, 3, 0, 2, 0, 0], &[0, 3, 0, 1, 0].repeat(2)]
+        {
+            assert!(with(wrong).is_err(), "{wrong:?}");
         }
     }
 

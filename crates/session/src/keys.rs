@@ -9,13 +9,14 @@
 //! iv[e]       = Expand-Label(secret[e], "iv",  "", nonce length of the cipher)
 //! secret[e+1] = Expand-Label(secret[e], "ku",  "", 32)
 //! token       = Expand-Label(secret[0], "token", "", 32)
+//! header key  = Expand-Label(secret[0], "hp", "", key length of the cipher)
 //! ```
 //! A secret that no traffic is keyed from makes what the session exports (`exporter`).
 //! All key bytes are wiped when they are dropped.
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use fusewire_kernels::suites::{Cipher, KEY_LEN_MAX, NONCE_LEN_MAX};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Label of the TLS exporter. `EXPERIMENTAL` marks a label that IANA need not know (RFC 5705, section 4).
 pub const EXPORTER_LABEL: &[u8] = b"EXPERIMENTAL fusewire records v1";
@@ -91,6 +92,13 @@ impl TrafficSecret {
         let mut token = [0; 32];
         expand_label(&self.0, b"token", &mut token);
         token
+    }
+
+    /// The key of a direction's headers, filled to the cipher's length, then zero (RFC 9001, section 5.4).
+    pub(crate) fn header_key(&self, cipher: Cipher) -> Zeroizing<[u8; KEY_LEN_MAX]> {
+        let mut key = Zeroizing::new([0; KEY_LEN_MAX]);
+        expand_label(&self.0, b"hp", &mut key[..cipher.key_len]);
+        key
     }
 
     pub(crate) fn epoch_key(&self, cipher: Cipher) -> EpochKey {

@@ -44,5 +44,7 @@ pub use identity::Identity;
 pub use key_log::KeyLogFile;
 pub use known_hosts::{Known, KnownHosts};
 pub use paths::{Paths, paths};
-pub use record::{OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType};
+pub use record::{
+    HeaderProtection, OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType,
+};
 pub use rendezvous::Rendezvous;

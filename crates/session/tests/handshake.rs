@@ -4,8 +4,8 @@ mod common;
 
 use common::{Direction, Link, Sides, error};
 use fusewire_session::{
-    Allow, Cipher, Error, Established, Execution, Executions, Handshake, HandshakeError, Identity,
-    RecordType, Refusal, Swap, Trust,
+    Allow, Cipher, Error, Established, Execution, Executions, Handshake, HandshakeError,
+    HeaderProtection, Identity, RecordType, Refusal, Swap, Trust,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +110,58 @@ fn the_smaller_idle_timeout_counts_on_both_sides() {
         assert_eq!(client.options.idle_timeout, seconds(agreed));
         assert_eq!(server.options.idle_timeout, seconds(agreed));
     }
+}
+
+/// A server protects headers for who asks; of two paddings the larger counts. Who asks does not do without.
+#[test]
+fn header_protection_is_agreed_on_or_there_is_no_connection() {
+    let padded = |bytes: usize| HeaderProtection::with_padding(bytes);
+    let cases = [
+        (None, None, Ok(None)),
+        (padded(1), None, Ok(padded(1))),
+        (padded(64), padded(1), Ok(padded(64))),
+        (padded(64), padded(256), Ok(padded(256))),
+        (None, padded(1), Err(Refusal::HeaderProtection)),
+    ];
+    for (asked, server, agreed) in cases {
+        let mut sides = Sides::new();
+        sides.client.settings.protection = asked;
+        sides.server.settings.protection = server;
+        let (client, server) = sides.run(usize::MAX);
+        match agreed {
+            Ok(agreed) => {
+                let (mut client, mut server) = (client.unwrap(), server.unwrap());
+                let options = [client.options.protection, server.options.protection];
+                assert_eq!(options, [agreed; 2]);
+                let record = exchange(&mut client, &mut server, b"from the client");
+                assert_eq!(record[..4] == [1, 0, 0, 0], agreed.is_none());
+                exchange(&mut server, &mut client, b"from the server");
+            }
+            Err(refusal) => {
+                let (client, server) = (error(client), error(server));
+                assert!(client.to_string().contains(&refusal.to_string()), "{client}");
+                assert!(server.to_string().contains(&refusal.to_string()), "{server}");
+            }
+        }
+    }
+}
+
+/// Of the common ciphers one is taken that can protect headers.
+#[test]
+fn header_protection_wants_a_cipher_that_authenticates() {
+    let mut sides = Sides::new();
+    sides.client.settings.protection = Some(HeaderProtection::default());
+    for settings in [&mut sides.client.settings, &mut sides.server.settings] {
+        settings.allow_insecure = true;
+        settings.ciphers = vec![Cipher::SAFER_K64, Cipher::NONE, Cipher::CHACHA20_POLY1305];
+    }
+    assert_eq!(sides.established().0.options.cipher, Cipher::CHACHA20_POLY1305);
+    sides.server.settings.ciphers.pop();
+    let (client, _) = sides.run(usize::MAX);
+    assert!(error(client).to_string().contains("no common cipher"));
+    sides.client.settings.ciphers.pop();
+    let refused = Handshake::client(&sides.client).err().unwrap().to_string();
+    assert!(refused.contains("a cipher that authenticates"), "{refused}");
 }
 
 #[test]

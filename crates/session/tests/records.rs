@@ -228,11 +228,11 @@ fn a_record_is_bound_to_its_offset_and_its_length() {
 fn a_header_that_announces_too_much_is_malformed() {
     let (_, receiver) = pair(params(Cipher::AES_256_GCM, Swap::None), 0);
     let mut header = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(receiver.record_len(&receiver.header(&header).unwrap()), (1 << 16) + 32);
+    assert_eq!(receiver.record_len(&receiver.header(0, &header).unwrap()), (1 << 16) + 32);
     header[7] = 1;
-    assert!(matches!(receiver.header(&header), Err(Error::Malformed { offset: 4, .. })));
+    assert!(matches!(receiver.header(0, &header), Err(Error::Malformed { offset: 4, .. })));
     header[..8].copy_from_slice(&[2, 0, 0, 0, 0, 0, 0, 1]);
-    assert!(matches!(receiver.header(&header), Err(Error::Malformed { offset: 4, .. })));
+    assert!(matches!(receiver.header(0, &header), Err(Error::Malformed { offset: 4, .. })));
 }
 
 #[test]

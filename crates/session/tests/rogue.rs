@@ -147,6 +147,7 @@ fn hello() -> Vec<u8> {
         ciphers,
         shared_memory: false,
         idle_timeout: None,
+        protection: None,
     }
     .emit(&mut out);
     out

@@ -4,9 +4,11 @@
 
 use fusewire_session::hello::{Choice, Hello, VERSION};
 use fusewire_session::keys::{TrafficSecret, expand_label};
-use fusewire_session::record::RecordParams;
+use fusewire_session::record::{HEADER_LEN, RecordParams};
 use fusewire_session::suites::{Parameter, Standing, Suite};
-use fusewire_session::{Cipher, DataPass, RecordReceiver, RecordSender, RecordType, Swap};
+use fusewire_session::{
+    Cipher, DataPass, HeaderProtection, RecordReceiver, RecordSender, RecordType, Swap,
+};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -51,7 +53,7 @@ fn record(
     let mut out = vec![0; body.len()];
     receiver.open(offset, &record, &mut out).unwrap();
     assert_eq!(out, body);
-    let tag_len = sender.overhead() - 16;
+    let tag_len = sender.overhead() - HEADER_LEN;
     let (head, rest) = record.split_at(16);
     let (ciphertext, tag) = rest.split_at(rest.len() - tag_len);
     let mut text = format!("at offset {offset}\n  header     {}\n", hex(head));
@@ -68,6 +70,26 @@ fn records(cipher: Cipher, element: Swap, offset: u64, bodies: &[(RecordType, &[
     let secret = TrafficSecret::from_bytes(secret());
     let mut receiver = RecordReceiver::new(params(cipher, element), secret, offset).unwrap();
     bodies.iter().map(|(kind, body)| record(&mut sender, &mut receiver, *kind, body)).collect()
+}
+
+/// With header protection.
+fn protected() -> String {
+    let kinds = [(RecordType::Adu, BODY), (RecordType::EndOfStream, &[][..])];
+    let mut text = String::new();
+    for cipher in [Cipher::AES_256_GCM, Cipher::CHACHA20_POLY1305, Cipher::AEGIS_128L] {
+        for padding in [1, 32] {
+            let protection = HeaderProtection::with_padding(padding);
+            let params = RecordParams { protection, ..params(cipher, Swap::None) };
+            let secret = || TrafficSecret::from_bytes(secret());
+            let mut sender = RecordSender::new(params, secret(), START).unwrap();
+            let mut receiver = RecordReceiver::new(params, secret(), START).unwrap();
+            writeln!(text, "{cipher}, padding {padding}").unwrap();
+            for (kind, body) in kinds {
+                text += &record(&mut sender, &mut receiver, kind, body);
+            }
+        }
+    }
+    text
 }
 
 fn keys() -> String {
@@ -129,6 +151,7 @@ fn hello() -> String {
         ciphers,
         shared_memory: false,
         idle_timeout: None,
+        protection: None,
     };
     hello.emit(&mut out);
     assert_eq!(Hello::parse(&out).unwrap(), hello);
@@ -145,6 +168,7 @@ fn choice() -> String {
         body_len_max: 1 << 16,
         shared_memory: None,
         idle_timeout: None,
+        protection: None,
     }
     .emit(&mut out);
     hex(&out) + "\n"
@@ -184,6 +208,7 @@ fn examples() -> Vec<(&'static str, String)> {
             ),
         ),
         ("others", others.concat()),
+        ("protection", protected()),
     ]
 }
 

@@ -375,7 +375,7 @@ impl Connection {
         app: &mut dyn Application,
     ) -> Verdict {
         if let (Phase::Open(open), true) = (&self.phase, plan.is_whole()) {
-            let header = open.receiver.header(segment.payload);
+            let header = open.receiver.header(plan.offset, segment.payload);
             let at_record = plan.offset >= self.next;
             if let Ok(header) = header
                 && at_record
@@ -566,7 +566,7 @@ impl Connection {
         }
         let mut first = [0; HEADER_LEN];
         self.assembly.copy(self.next, &mut first);
-        let header = match open.receiver.header(&first) {
+        let header = match open.receiver.header(self.next, &first) {
             Ok(header) => header,
             Err(error) => {
                 self.fail(error.into());
@@ -671,7 +671,8 @@ impl Connection {
     /// The application took an ADU of `len` bytes out of the inbox.
     pub fn took(&mut self, len: usize) {
         if let Phase::Open(open) = &self.phase {
-            self.consumed += open.sender.record_len(len) as u64;
+            let header = RecordHeader { kind: RecordType::Adu, body_len: len as u32, index: 0 };
+            self.consumed += open.receiver.record_len(&header) as u64;
             // Before the next transmission, so that it tells the peer of the larger window.
             self.machine.consumed(self.consumed);
         }
@@ -728,7 +729,7 @@ fn open_message(
 /// The longest body that our own memory can hold, and the peer takes.
 fn body_len_max(open: &Open, ring: &SendRing, machine: &Transport) -> usize {
     let longest = ring.longest().min(machine.send_buffer() as usize);
-    open.sender.body_len_max().min(longest.saturating_sub(open.sender.overhead()))
+    open.sender.body_len_fitting(longest).unwrap_or(0)
 }
 
 /// Sum over all of the segment is right.

@@ -115,7 +115,7 @@ impl Connection {
         // The kernel forgets it with the connection, and it is wanted then.
         let remote = stream.stream.peer_addr().map_err(Error::os("asking for the peer"))?;
         let Established { peer, trusted, options, sender, receiver, .. } = established;
-        let longest = receiver.overhead() + receiver.body_len_max() + 16;
+        let longest = receiver.record_len_max();
         if input.len() < longest + RECEIVE_BYTES {
             input.resize(longest + RECEIVE_BYTES, 0);
         }
@@ -190,7 +190,7 @@ impl Connection {
             && self
                 .records
                 .receiver
-                .header(input)
+                .header(self.records.offset, input)
                 .map_or(true, |header| self.records.receiver.record_len(&header) <= input.len())
     }
 }
@@ -250,7 +250,7 @@ impl InOrder for Connection {
         if self.records.peer_has_ended() || input.len() < HEADER_LEN {
             return Ok(None);
         }
-        let header = self.records.receiver.header(input)?;
+        let header = self.records.receiver.header(self.records.offset, input)?;
         let len = self.records.receiver.record_len(&header);
         let Some(record) = input.get(..len) else { return Ok(None) };
         let opened = self.records.open(&header, len, app, |receiver, offset, to| {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_device::Device;
-use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+use fusewire_session::{ClientConfig, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::single::{Opening, Single};
 use fusewire_stack::{
     Adu, Application, Config, Connection, ConnectionId, Error, Keep, Link, Stack, kernel_tcp, shm,
@@ -20,27 +20,33 @@ use support::{content, device, identity, pair};
 const SOON: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(20);
 
-fn client(identity: &Arc<Identity>) -> ClientConfig {
-    ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()))
+/// What the client asks for.
+type Protection = Option<HeaderProtection>;
+
+fn client(identity: &Arc<Identity>, protection: Protection) -> ClientConfig {
+    let trust = Trust::Pinned(identity.fingerprint());
+    let mut config = ClientConfig::new(identity.clone(), trust);
+    config.settings.protection = protection;
+    config
 }
 
-fn over_kernel_tcp() -> (kernel_tcp::Connection, kernel_tcp::Connection) {
+fn over_kernel_tcp(protection: Protection) -> (kernel_tcp::Connection, kernel_tcp::Connection) {
     let (identity, listener) = (identity(), TcpListener::bind("127.0.0.1:0").unwrap());
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let config = client(&identity);
+    let config = client(&identity, protection);
     let connect = thread::spawn(move || kernel_tcp::Connection::connect(stream, &config).unwrap());
     let (stream, _) = listener.accept().unwrap();
     let server = kernel_tcp::Connection::accept(stream, &ServerConfig::new(identity)).unwrap();
     (connect.join().unwrap(), server)
 }
 
-fn over_shared_memory() -> (shm::Connection, shm::Connection) {
+fn over_shared_memory(protection: Protection) -> (shm::Connection, shm::Connection) {
     let (identity, mut shared) = (identity(), shm::Listener::bind().unwrap());
     let [here, there] = [(); 2].map(|()| support::endpoint(Config::default()));
     let mut config = ServerConfig::new(identity.clone());
     config.shared_memory = Some(shared.name().to_vec());
     let listener = there.listen(config).unwrap();
-    let mut config = client(&identity);
+    let mut config = client(&identity, protection);
     config.shared_memory = true;
     let address = there.local_addr();
     let connect =
@@ -49,15 +55,17 @@ fn over_shared_memory() -> (shm::Connection, shm::Connection) {
     (connect.join().unwrap(), server)
 }
 
-fn over_an_endpoint() -> (Connection, Connection) {
-    pair(&Config::default()).connect()
+fn over_an_endpoint(protection: Protection) -> (Connection, Connection) {
+    let pair = pair(&Config::default());
+    pair.connect_as(&client(&pair.identity, protection))
 }
 
 /// A client that drives its own stack.
-fn over_a_stack() -> (Single, Connection) {
+fn over_a_stack(protection: Protection) -> (Single, Connection) {
     let pair = pair(&Config::default());
     let stack = Stack::new(Box::new(device()) as Box<dyn Device>, Config::default(), &[5; 32]);
-    let opening = Opening::new(stack, pair.server.local_addr(), &pair.config()).unwrap();
+    let config = client(&pair.identity, protection);
+    let opening = Opening::new(stack, pair.server.local_addr(), &config).unwrap();
     let connect = thread::spawn(move || opening.connect(|_| unreachable!("it is pinned")).unwrap());
     let server = pair.listener.accept().unwrap();
     (connect.join().unwrap(), server)
@@ -69,14 +77,18 @@ trait Test {
 }
 
 fn everywhere(test: &impl Test) {
-    let (client, server) = over_an_endpoint();
-    test.run("endpoint", client, server);
-    let (client, server) = over_kernel_tcp();
-    test.run("kernel-tcp", client, server);
-    let (client, server) = over_shared_memory();
-    test.run("shm", client, server);
-    let (client, server) = over_a_stack();
-    test.run("single", client, server);
+    for padding in [None, Some(1), Some(512)] {
+        let protection = padding.and_then(HeaderProtection::with_padding);
+        let (client, server) = over_an_endpoint(protection);
+        assert_eq!(client.session().options.protection, protection);
+        test.run("endpoint", client, server);
+        let (client, server) = over_kernel_tcp(protection);
+        test.run("kernel-tcp", client, server);
+        let (client, server) = over_shared_memory(protection);
+        test.run("shm", client, server);
+        let (client, server) = over_a_stack(protection);
+        test.run("single", client, server);
+    }
 }
 
 /// Waits for what is not there at once.
@@ -351,8 +363,8 @@ impl Test for Full {
 
 #[test]
 fn a_reason_is_told_when_there_is_room_for_it() {
-    let (client, server) = over_kernel_tcp();
+    let (client, server) = over_kernel_tcp(None);
     Full.run("kernel-tcp", client, server);
-    let (client, server) = over_shared_memory();
+    let (client, server) = over_shared_memory(None);
     Full.run("shm", client, server);
 }

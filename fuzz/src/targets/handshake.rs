@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 use crate::Choices;
 use fusewire_session::hello::{Answer, Choice, Hello, Refusal};
 use fusewire_session::{
-    Allow, Cipher, ClientConfig, Established, Handshake, Identity, ServerConfig, Trust,
+    Allow, Cipher, ClientConfig, Established, Handshake, HeaderProtection, Identity, ServerConfig,
+    Trust,
 };
 
 /// More than an honest flight has, and what a side may keep of a dishonest one.
@@ -49,9 +50,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ciphers,
         shared_memory: true,
         idle_timeout,
+        protection: HeaderProtection::with_padding(256),
     };
     let (cipher, shared_memory) = (Cipher::AES_256_GCM, Some(b"0123a".to_vec()));
-    let choice = Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout };
+    let protection = hello.protection;
+    let choice =
+        Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout, protection };
     let mut seeds = vec![
         message(&|out| hello.emit(out)),
         message(&|out| choice.emit(out)),

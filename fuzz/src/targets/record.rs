@@ -5,7 +5,8 @@ use fusewire_base::Sum;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{HEADER_LEN, RecordParams};
 use fusewire_session::{
-    Cipher, DataPass, Error, Execution, Level, RecordReceiver, RecordSender, RecordType, Swap,
+    Cipher, DataPass, Error, Execution, HeaderProtection, Level, RecordReceiver, RecordSender,
+    RecordType, Swap,
 };
 
 const CIPHERS: [Cipher; Cipher::ALL.len()] = Cipher::ALL;
@@ -38,6 +39,9 @@ pub fn run(data: &[u8]) {
     // Epochs of four kilobytes: keys change within an input.
     params.epoch_exponent = 12;
     params.integrity_limit = 16;
+    if form & 0x80 != 0 && cipher.mask.is_some() {
+        params.protection = HeaderProtection::with_padding(1 << (form >> 4 & 7));
+    }
     let begin = u64::from(choices.u16());
     let secret = || TrafficSecret::from_bytes([0x5a; 32]);
     let mut sender = RecordSender::new(params, secret(), begin).expect("an epoch holds a record");
@@ -134,7 +138,7 @@ fn open(
     offset: u64,
     record: &[u8],
 ) {
-    if let Ok(header) = receiver.header(record) {
+    if let Ok(header) = receiver.header(offset, record) {
         assert!(header.body_len <= BODY_LEN_MAX);
         assert!(receiver.record_len(&header) >= HEADER_LEN + header.body_len as usize);
     }

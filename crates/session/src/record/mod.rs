@@ -13,7 +13,9 @@
 //! | tag: 16 or 32 bytes, or none                                  |
 //! +---------------------------------------------------------------+
 //! ```
-//! The 16 header bytes are the associated data. The nonce is the epoch's IV xor the record's stream
+//! With header protection ([`HeaderProtection`]) the header is enciphered too, and the body filled up.
+//!
+//! The 16 header bytes, as they stand above, are the associated data. The nonce is the epoch's IV xor the record's stream
 //! offset. An offset is sealed once: [`RecordSender::seal`] takes only the offset where the last record
 //! ended. [`RecordReceiver::open`] takes records in any order and as often as they come: that a byte
 //! range is accepted once is the transport's to see to.
@@ -62,10 +64,12 @@
 
 mod epochs;
 mod header;
+mod protection;
 mod receiver;
 mod sender;
 
 pub use header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType};
+pub use protection::HeaderProtection;
 pub use receiver::{OpenError, Opened, RecordReceiver};
 pub use sender::RecordSender;
 
@@ -85,6 +89,8 @@ pub struct RecordParams {
     pub element: Swap,
     /// Longest body of this direction, bytes.
     pub body_len_max: u32,
+    /// Headers are enciphered, and bodies filled up.
+    pub protection: Option<HeaderProtection>,
     /// log2 of the bytes of stream that one key is used for.
     pub epoch_exponent: u32,
     /// Records that may fail authentication before the connection must end.
@@ -94,7 +100,7 @@ pub struct RecordParams {
 }
 
 impl RecordParams {
-    /// The protocol's own values for `cipher`.
+    /// The protocol's own values for `cipher`, without header protection.
     pub fn new(
         cipher: Cipher,
         element: Swap,
@@ -105,6 +111,7 @@ impl RecordParams {
             cipher,
             element,
             body_len_max,
+            protection: None,
             epoch_exponent: EPOCH_EXPONENT,
             integrity_limit: cipher.integrity_limit,
             data_pass,
@@ -119,16 +126,53 @@ impl RecordParams {
                 "a key epoch must hold the longest record and at most 2^36 bytes",
             ));
         }
+        if self.protection.is_some() && self.cipher.mask.is_none() {
+            return Err(Misuse::Config(
+                "header protection needs a cipher that authenticates what it enciphers",
+            ));
+        }
         Ok(())
+    }
+
+    /// Bytes that a record adds to a body that needs no padding.
+    #[inline]
+    fn overhead(&self) -> usize {
+        HEADER_LEN + self.cipher.tag_len
+    }
+
+    /// The longest body whose record fits into `record_len` bytes.
+    #[inline]
+    fn body_len_fitting(&self, record_len: usize) -> Option<usize> {
+        let room = record_len.checked_sub(self.overhead())?;
+        let longest = self.body_len_max as usize;
+        if room >= self.ciphertext_len(longest) {
+            return Some(longest);
+        }
+        let multiple = match self.padding() {
+            Some(padding) if room < padding => return None,
+            Some(padding) => padding,
+            None => self.cipher.block_len,
+        };
+        Some((room / multiple * multiple).min(longest))
+    }
+
+    /// Bytes of which bodies are filled up to a multiple, if they are.
+    #[inline]
+    fn padding(&self) -> Option<usize> {
+        self.protection.map(HeaderProtection::padding).filter(|bytes| *bytes > 1)
     }
 
     /// Bytes of a record with a body of `body_len` bytes.
     #[inline]
     pub fn record_len(&self, body_len: usize) -> usize {
-        HEADER_LEN + self.ciphertext_len(body_len) + self.cipher.tag_len
+        self.overhead() + self.ciphertext_len(body_len)
     }
 
     fn ciphertext_len(&self, body_len: usize) -> usize {
-        body_len.next_multiple_of(self.cipher.block_len)
+        let len = match self.protection {
+            Some(protection) => protection.padded(body_len, self.body_len_max as usize),
+            None => body_len,
+        };
+        len.next_multiple_of(self.cipher.block_len)
     }
 }

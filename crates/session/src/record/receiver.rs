@@ -2,7 +2,8 @@
 
 use super::RecordParams;
 use super::epochs::{self, Epoch};
-use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
+use super::header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
+use super::protection::Protector;
 use crate::error::{Error, Misuse, Violation};
 use crate::keys::TrafficSecret;
 use core::fmt;
@@ -58,6 +59,7 @@ pub struct RecordReceiver {
     params: RecordParams,
     current: u64,
     current_keys: Epoch,
+    protector: Protector,
     next_secret: TrafficSecret,
     previous_keys: Option<Epoch>,
     next_keys: Option<Epoch>,
@@ -80,11 +82,13 @@ impl RecordReceiver {
     ) -> Result<RecordReceiver, Error> {
         params.check()?;
         let current = offset >> params.epoch_exponent;
+        let protector = Protector::new(&params, &secret);
         let (current_keys, next_secret) = epochs::at(&params, secret, current);
         Ok(RecordReceiver {
             params,
             current,
             current_keys,
+            protector,
             next_secret,
             previous_keys: None,
             next_keys: None,
@@ -103,12 +107,17 @@ impl RecordReceiver {
     /// Bytes that a record adds to a body that needs no padding.
     #[inline]
     pub fn overhead(&self) -> usize {
-        self.params.record_len(0)
+        self.params.overhead()
     }
 
     /// The longest body that this side takes, bytes.
     pub fn body_len_max(&self) -> usize {
         self.params.body_len_max as usize
+    }
+
+    /// Bytes of the longest record.
+    pub fn record_len_max(&self) -> usize {
+        self.params.record_len(self.body_len_max().max(CLOSE_BODY_LEN))
     }
 
     /// The whole length of the record with this header.
@@ -122,14 +131,17 @@ impl RecordReceiver {
         self.failed
     }
 
-    /// Reads and checks the header at the start of `bytes`: of a whole record, or of a piece of one. Not
-    /// yet authentic: good for finding where the record ends, and for nothing else.
+    /// Reads and checks the header at the start of `bytes`, which lie at stream offset `offset`: of a whole record, or
+    /// of a piece of one. Not yet authentic: good for finding where the record ends, and for nothing else.
     ///
     /// # Errors
     /// [`Error::Malformed`].
     #[inline]
-    pub fn header(&self, bytes: &[u8]) -> Result<RecordHeader, Error> {
-        let header = RecordHeader::parse(bytes)?;
+    pub fn header(&self, offset: u64, bytes: &[u8]) -> Result<RecordHeader, Error> {
+        let header = match bytes.first_chunk() {
+            Some(head) => RecordHeader::parse(&self.protector.apply(offset, head))?,
+            None => RecordHeader::parse(bytes)?,
+        };
         let fits = header.body_len <= self.params.body_len_max || header.kind == RecordType::Close;
         if !fits || !header.kind.has_body_len(header.body_len as usize) {
             return Err(too_long(&header));
@@ -201,13 +213,17 @@ impl RecordReceiver {
         dst: &mut [u8],
     ) -> Result<Opened, OpenError> {
         let body = &mut dst[..header.body_len as usize];
+        if self.params.padding().is_some() {
+            return self.open_message_fields(offset, header, fields, body, |_| true);
+        }
         let Fields { head, ciphertext, tag } = *fields;
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
         let (sum, authentic) = if tag.is_empty() {
             (open_without_tag(keys, ciphertext, body), true)
         } else {
-            let opened = keys.transform.receive(nonce.as_bytes(), head, ciphertext, tag, body);
+            let aad = header.to_bytes();
+            let opened = keys.transform.receive(nonce.as_bytes(), &aad, ciphertext, tag, body);
             (opened.sum.then(ciphertext.len(), sum_tag(tag)), opened.authentic)
         };
         let sum = sum_16(head) + sum;
@@ -281,7 +297,8 @@ impl RecordReceiver {
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
         let src = (ciphertext, header.body_len as usize);
-        let opened = keys.transform.receive_message(nonce.as_bytes(), head, src, tag, into);
+        let aad = header.to_bytes();
+        let opened = keys.transform.receive_message(nonce.as_bytes(), &aad, src, tag, into);
         let sum = sum_16(head) + opened.sum.then(ciphertext.len(), sum_tag(tag));
         if !opened.authentic {
             return Err(OpenError { sum, error: self.count_failed(offset) });
@@ -330,7 +347,7 @@ impl RecordReceiver {
         len: usize,
         dst_len: usize,
     ) -> Result<RecordHeader, Error> {
-        let header = self.header(head)?;
+        let header = self.header(offset, head)?;
         let record_len = self.params.record_len(header.body_len as usize);
         let epoch = offset >> self.params.epoch_exponent;
         let epoch_held = match epoch.wrapping_sub(self.current) {

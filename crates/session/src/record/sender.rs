@@ -3,6 +3,7 @@
 use super::RecordParams;
 use super::epochs::{self, Epoch, Nonce};
 use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
+use super::protection::Protector;
 use crate::error::{Error, Misuse};
 use crate::keys::TrafficSecret;
 use core::fmt;
@@ -17,6 +18,7 @@ use fusewire_kernels::message::Marshal;
 pub struct RecordSender {
     params: RecordParams,
     epoch: Epoch,
+    protector: Protector,
     next_secret: TrafficSecret,
     /// First offset of the next epoch; `u64::MAX` when there is none.
     epoch_end: u64,
@@ -37,10 +39,12 @@ impl RecordSender {
         offset: u64,
     ) -> Result<RecordSender, Error> {
         params.check()?;
+        let protector = Protector::new(&params, &secret);
         let (epoch, next_secret) = epochs::at(&params, secret, offset >> params.epoch_exponent);
         Ok(RecordSender {
             params,
             epoch,
+            protector,
             next_secret,
             epoch_end: epoch_end(offset, params.epoch_exponent),
             next_offset: offset,
@@ -64,7 +68,7 @@ impl RecordSender {
     /// Bytes that a record adds to a body that needs no padding.
     #[inline]
     pub fn overhead(&self) -> usize {
-        self.params.record_len(0)
+        self.params.overhead()
     }
 
     /// Bytes of a record with a body of `body_len` bytes.
@@ -76,9 +80,7 @@ impl RecordSender {
     /// The longest body whose record fits into `record_len` bytes; `None` when not even an empty one does.
     #[inline]
     pub fn body_len_fitting(&self, record_len: usize) -> Option<usize> {
-        let room = record_len.checked_sub(self.overhead())?;
-        let block = self.params.cipher.block_len;
-        Some((room / block * block).min(self.params.body_len_max as usize))
+        self.params.body_len_fitting(record_len)
     }
 
     /// The longest body that the peer takes, bytes.
@@ -117,19 +119,20 @@ impl RecordSender {
         body: &[u8],
         dst: &mut [u8],
     ) -> Result<Sum, Error> {
+        if self.params.padding().is_some() {
+            return self.seal_pieces(offset, kind, body, dst);
+        }
         let (header, nonce) = self.begin(offset, kind, body.len(), dst.len())?;
         let ciphertext_len = self.params.ciphertext_len(body.len());
         let (head, rest) = dst.split_at_mut(HEADER_LEN);
         let (ciphertext, tag) = rest.split_at_mut(ciphertext_len);
-        head.copy_from_slice(&header);
-        let mut sum = sum_16(&header);
-        if tag.is_empty() {
-            sum += self.seal_without_tag(body, ciphertext);
+        let mut sum = if tag.is_empty() {
+            self.seal_without_tag(body, ciphertext)
         } else {
-            let transform = &mut self.epoch.transform;
-            sum += transform.send(nonce.as_bytes(), &header, body, ciphertext, tag);
-            sum = sum.then(ciphertext_len, sum_tag(tag));
-        }
+            self.epoch.transform.send(nonce.as_bytes(), &header, body, ciphertext, tag)
+        };
+        sum += self.put_header(offset, &header, head);
+        sum = sum.then(ciphertext_len, sum_tag(tag));
         self.end(kind, dst.len());
         Ok(sum)
     }
@@ -145,7 +148,18 @@ impl RecordSender {
         body: &M,
         dst: &mut [u8],
     ) -> Result<Sum, Error> {
-        let (kind, len) = (RecordType::Adu, body.marshalled_len());
+        self.seal_pieces(offset, RecordType::Adu, body, dst)
+    }
+
+    /// The body passes in pieces: what is marshalled, and what is filled up.
+    fn seal_pieces<M: Marshal + ?Sized>(
+        &mut self,
+        offset: u64,
+        kind: RecordType,
+        body: &M,
+        dst: &mut [u8],
+    ) -> Result<Sum, Error> {
+        let len = body.marshalled_len();
         let (header, nonce) = self.begin(offset, kind, len, dst.len())?;
         let ciphertext_len = self.params.ciphertext_len(len);
         let (head, rest) = dst.split_at_mut(HEADER_LEN);
@@ -153,10 +167,18 @@ impl RecordSender {
         let transform = &mut self.epoch.transform;
         let sent = transform.send_message(nonce.as_bytes(), &header, body, ciphertext, tag);
         let Some(body_sum) = sent else { return Err(Misuse::Unfinished.into()) };
-        head.copy_from_slice(&header);
-        let sum = (sum_16(&header) + body_sum).then(ciphertext_len, sum_tag(tag));
+        let sum = self.put_header(offset, &header, head) + body_sum;
+        let sum = sum.then(ciphertext_len, sum_tag(tag));
         self.end(kind, dst.len());
         Ok(sum)
+    }
+
+    /// Part A: the header goes last, behind B and C of the body. Gives its sum.
+    #[inline]
+    fn put_header(&self, offset: u64, header: &[u8; HEADER_LEN], to: &mut [u8]) -> Sum {
+        let header = self.protector.apply(offset, header);
+        to.copy_from_slice(&header);
+        sum_16(&header)
     }
 
     /// Header and nonce of the next record. Until [`end`](Self::end) no other can begin.

@@ -118,7 +118,7 @@ impl Connection {
         let Some(&head) = record.first_chunk::<HEADER_LEN>() else {
             return Err(self.protocol("a frame that is shorter than a record's header"));
         };
-        let header = self.records.receiver.header(&head)?;
+        let header = self.records.receiver.header(self.records.offset, &head)?;
         if self.records.receiver.record_len(&header) != record.len() {
             return Err(self.protocol("a frame that is not one whole record"));
         }

@@ -4,6 +4,7 @@
 mod forged;
 mod moves;
 mod strangers;
+mod watched;
 mod world;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use fusewire_device::impair::Rules;
 use fusewire_device::memory::{self, Network};
 use fusewire_device::{Device, TxFrame};
-use fusewire_session::{ClientConfig, Trust};
+use fusewire_session::{ClientConfig, HeaderProtection, Trust};
 use fusewire_stack::{Clock, Config, Error, Event, Keep, Stack};
 
 use crate::world::{A, B, C, PORT, World, carry, close, identity, small, transfer, transfer_from};
@@ -34,6 +35,26 @@ fn every_impairment_at_once() {
         let mut world = World::new(rules, seed, &small());
         world.connect();
         transfer(&mut world, 1500);
+        close(&mut world);
+    }
+}
+
+/// A record behind a hole tells its own length, whatever is missing before it.
+#[test]
+fn protected_headers_bear_every_impairment() {
+    for (seed, padding) in [(1, 1), (2, 64), (3, 1024)] {
+        let rules = Rules {
+            loss: 0.02,
+            duplicate: 0.02,
+            corrupt: 0.02,
+            reorder: 0.05,
+            reorder_delay: Duration::from_millis(2),
+            ..Rules::default()
+        };
+        let protection = HeaderProtection::with_padding(padding);
+        let mut world = World::protecting(protection, rules, seed, &small());
+        world.connect();
+        transfer(&mut world, 1000);
         close(&mut world);
     }
 }
@@ -100,11 +121,16 @@ impl Device for Drop1 {
 
 #[test]
 fn what_follows_a_lost_tpdu_is_delivered_before_it_is_sent_again() {
+    lost_tpdu(None);
+    lost_tpdu(Some(HeaderProtection::default()));
+}
+
+fn lost_tpdu(protection: Option<HeaderProtection>) {
     let network = Network::new(memory::Config::default());
     let a = Drop1 { inner: network.attach(A.parse().unwrap()).unwrap(), over: 1300, n: 3 };
     let b = network.attach(B.parse().unwrap()).unwrap();
     let ns = Arc::new(AtomicU64::new(1));
-    let mut world = World::with(Box::new(a), Box::new(b), ns, &small());
+    let mut world = World::asking(protection, Box::new(a), Box::new(b), ns, &small());
     world.connect();
     let body = |n: u8| vec![n; 1380];
     for n in 0..5 {

@@ -8,7 +8,7 @@ use fusewire_base::Instant;
 use fusewire_device::Device;
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Network};
-use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+use fusewire_session::{ClientConfig, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
 use fusewire_transport::machine::Secrets;
 
@@ -41,6 +41,16 @@ pub struct World {
 
 impl World {
     pub fn new(rules: Rules, seed: u64, config: &Config) -> World {
+        World::protecting(None, rules, seed, config)
+    }
+
+    /// The client asks for header protection.
+    pub fn protecting(
+        protection: Option<HeaderProtection>,
+        rules: Rules,
+        seed: u64,
+        config: &Config,
+    ) -> World {
         let network = Network::new(memory::Config { coalesce: true, ..memory::Config::default() });
         let a = network.attach(A.parse().unwrap()).unwrap();
         let b = network.attach(B.parse().unwrap()).unwrap();
@@ -49,10 +59,20 @@ impl World {
         let device = Impair::new(a, rules, rules_back, seed, move || {
             Instant::from_ns(t.load(Ordering::Relaxed))
         });
-        World::with(Box::new(device), Box::new(b), ns, config)
+        World::asking(protection, Box::new(device), Box::new(b), ns, config)
     }
 
     pub fn with(
+        a: Box<dyn Device>,
+        b: Box<dyn Device>,
+        ns: Arc<AtomicU64>,
+        config: &Config,
+    ) -> World {
+        World::asking(None, a, b, ns, config)
+    }
+
+    pub fn asking(
+        protection: Option<HeaderProtection>,
         a: Box<dyn Device>,
         b: Box<dyn Device>,
         ns: Arc<AtomicU64>,
@@ -68,8 +88,9 @@ impl World {
             &Secrets { isn: [3; 16], cookie: [4; 16] },
         );
         let trust = Trust::Pinned(identity.fingerprint());
-        let id =
-            client.connect(B.parse().unwrap(), PORT, &ClientConfig::new(identity, trust)).unwrap();
+        let mut asking = ClientConfig::new(identity, trust);
+        asking.settings.protection = protection;
+        let id = client.connect(B.parse().unwrap(), PORT, &asking).unwrap();
         World { ns, client, server, id, served: None, client_events: vec![], server_events: vec![] }
     }
 
