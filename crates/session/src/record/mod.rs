@@ -162,6 +162,12 @@ impl RecordParams {
         self.protection.map(HeaderProtection::padding).filter(|bytes| *bytes > 1)
     }
 
+    /// A body of `len` bytes is filled up, by header protection.
+    #[inline]
+    fn fills(&self, len: usize) -> bool {
+        self.protection.is_some() && self.ciphertext_len(len) != len
+    }
+
     /// Bytes of a record with a body of `body_len` bytes.
     #[inline]
     pub fn record_len(&self, body_len: usize) -> usize {

@@ -213,7 +213,7 @@ impl RecordReceiver {
         dst: &mut [u8],
     ) -> Result<Opened, OpenError> {
         let body = &mut dst[..header.body_len as usize];
-        if self.params.padding().is_some() {
+        if self.params.fills(body.len()) {
             return self.open_message_fields(offset, header, fields, body, |_| true);
         }
         let Fields { head, ciphertext, tag } = *fields;

@@ -119,7 +119,7 @@ impl RecordSender {
         body: &[u8],
         dst: &mut [u8],
     ) -> Result<Sum, Error> {
-        if self.params.padding().is_some() {
+        if self.params.fills(body.len()) {
             return self.seal_pieces(offset, kind, body, dst);
         }
         let (header, nonce) = self.begin(offset, kind, body.len(), dst.len())?;
