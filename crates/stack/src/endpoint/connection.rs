@@ -165,6 +165,14 @@ impl Connection {
         self.sending(adu).block()
     }
 
+    /// [`Connection::send`], for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send`]; [`Error::Elapsed`] when there was no room in time.
+    pub fn send_timeout(&self, adu: &[u8], timeout: Duration) -> Result<()> {
+        self.sending(adu).block_until(after(timeout))
+    }
+
     /// [`Connection::send`] if there is room now.
     ///
     /// # Errors
@@ -442,6 +450,14 @@ impl Connection {
     /// The errors of [`Connection::closed`].
     pub fn finish(&self) -> Result<()> {
         self.finishing().block()
+    }
+
+    /// [`Connection::finish`], for at most so long. Our side has ended, and it may be called again.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::finish`]; [`Error::Elapsed`] when the peer has not ended in time.
+    pub fn finish_timeout(&self, timeout: Duration) -> Result<()> {
+        self.finishing().block_until(after(timeout))
     }
 
     /// [`Connection::finish`] for tasks. Cancelled, our side has ended, and it may be called again.
