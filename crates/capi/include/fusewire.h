@@ -1,4 +1,4 @@
-/* libfusewire: sockets over a user-level IP stack.
+/* libfusewire: sockets over a user-level IP stack; and, below, ADUs on encrypted connections.
  *
  * The calls have the names of the kernel's with fw_ before them, the same arguments, and the meaning that POSIX
  * gives them: -1 and errno on failure. What differs is said here.
@@ -21,6 +21,7 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -56,7 +57,7 @@ struct fw_config {
  * environment other processes of the user may look at the stack: fusewire ss, top, metrics and capture. */
 int fw_open(const struct fw_config *config);
 
-/* Why fw_open or fw_socket last could not open a stack on this thread, as a sentence, cut to len bytes and
+/* Why fw_open or fw_socket last could not open a stack, or a call fw_adu_ last failed, on this thread, as a sentence, cut to len bytes and
  * ended by a zero byte. Returns how long it is without being cut. */
 size_t fw_reason(char *out, size_t len);
 
@@ -121,6 +122,99 @@ int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 
 /* F_GETFL and F_SETFL with O_NONBLOCK. */
 int fw_fcntl(int fd, int command, int argument);
+
+/* ADUs on an encrypted connection: messages of the application's, each whole, in order, once, and authentic before a
+ * byte of it is shown. They travel over the library's own TCP in UDP datagrams of the kernel's sockets (no stack is needed), and are
+ * swapped, enciphered, summed and stored in one loop. Both ends prove who they are by a key; a fingerprint names it.
+ *
+ * Descriptors are of the same numbers as sockets'. fw_close, fw_shutdown (SHUT_WR: our side has ended, and the peer may
+ * go on), fw_getsockname and fw_getpeername take them; the calls for bytes, fw_poll and the options do not (ENOTSOCK,
+ * POLLNVAL). One thread may send while another receives.
+ *
+ * timeout_ms is poll's: below 0 it waits as long as it takes, 0 does not wait, and when time is up it is EAGAIN.
+ *
+ * errno: EINVAL the configuration, EACCES one side refused the other (its key, cipher or options), ECONNREFUSED nobody listens,
+ * ETIMEDOUT no answer, or silence, ECONNRESET, EPROTO something came that is not the peer's, ECONNABORTED the peer gave up,
+ * EPIPE our side has ended or given up, EPERM the file of the key is open to others. fw_reason says it in words. */
+enum fw_execution {
+    FW_INTEGRATED = 0, /* one loop */
+    FW_BLOCKED = 1,    /* each stage over strips that stay in the first-level cache */
+    FW_SEQUENTIAL = 2  /* each stage over the whole message */
+};
+
+/* What a listener or a connection is made of. Zeros are the usual choice. */
+struct fw_adu_config {
+    /* sizeof(struct fw_adu_config). */
+    size_t size;
+    /* The file of this side's key, which is made there when it is not. */
+    const char *identity;
+    /* Connecting: the fingerprint of the server. Listening: those of the clients that may connect, with commas between, or
+     * "any". Null or empty: who has the same key. */
+    const char *peer;
+    /* Ciphers, best first, with commas between: those of docs/records.md. The client's order decides. Null or empty:
+     * aes-256-gcm, chacha20-poly1305, aes-128-gcm. What is insecure must be named on both sides. */
+    const char *ciphers;
+    /* enum fw_execution; each side chooses for itself, and the bytes are the same. */
+    int execution;
+    /* Bytes of the elements that an ADU is a row of: 2, 4 or 8, swapped to network byte order and back; 0: octets. The
+     * client says it for both. */
+    unsigned int element;
+    /* The longest ADU that this side takes, in bytes; 0: as its memory allows. */
+    unsigned int max_adu;
+    /* A connection of which nothing is heard for so long is over (ETIMEDOUT); the smaller of both sides' counts. 0: 30 s. */
+    unsigned int idle_ms;
+    /* 0: headers of records are in the clear, unless the client asks. 1: they are enciphered. More, a power of two up to 1024: and
+     * ADUs are filled up to multiples of so many bytes, so that datagrams do not tell their lengths. Who asks does
+     * without a peer that does not agree. */
+    unsigned int header_protection;
+};
+
+/* Writes the fingerprint of the key in a file, which is made there when it is not, with a zero behind it: 57 bytes in
+ * all, or ERANGE. */
+int fw_adu_identity(const char *identity, char *out, size_t len);
+
+/* Listens at an address, of which 0 lets the kernel choose the port. Returns a descriptor for fw_adu_accept. */
+int fw_adu_listen(const struct fw_adu_config *config, const struct sockaddr *addr, socklen_t len);
+
+/* The next connection, whose peer has proven its key and may connect. */
+int fw_adu_accept(int fd, int timeout_ms);
+
+/* Connects, and waits until both ends have proven their keys. */
+int fw_adu_connect(const struct fw_adu_config *config, const struct sockaddr *addr, socklen_t len);
+
+/* Sends one ADU, all of it or nothing; returns its length. The memory is free again then. EMSGSIZE: longer than fw_adu_info's
+ * adu_len_max. EAGAIN: there is no room yet. */
+ssize_t fw_adu_send(int fd, const void *adu, size_t len, int timeout_ms);
+
+/* Receives the next ADU; returns its length, which may be 0. ENODATA: the peer has ended, and that was all. EMSGSIZE: it is
+ * longer than len; it is lost, and the next call has the one behind it. */
+ssize_t fw_adu_recv(int fd, void *out, size_t len, int timeout_ms);
+
+/* Ends our side, and waits until the peer has everything and has ended too; what it still sends is lost. A connection that
+ * is closed without is reset. After EAGAIN it may be called again. */
+int fw_adu_finish(int fd, int timeout_ms);
+
+/* Gives the connection up, with a number for the peer's application, which it is told after all that was sent before. */
+int fw_adu_give_up(int fd, uint64_t code);
+
+/* What two ends agreed on. */
+struct fw_adu_info {
+    /* sizeof(struct fw_adu_info), before the call. */
+    size_t size;
+    /* The fingerprint of the peer's key. */
+    char peer[64];
+    char cipher[32];
+    /* enum fw_execution, of this side. */
+    int execution;
+    unsigned int element;
+    /* As in struct fw_adu_config. */
+    unsigned int header_protection;
+    /* The longest ADU that travels in one piece now, and the longest that can be sent. */
+    size_t adu_len;
+    size_t adu_len_max;
+};
+
+int fw_adu_describe(int fd, struct fw_adu_info *info);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use fusewire_stack::ip;
+use fusewire_session::Error as SessionError;
+use fusewire_stack::{Error as StackError, ip};
 
 /// A value of `errno`, never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,51 @@ impl From<ip::Error> for Errno {
             Interface => libc::ENETDOWN,
             _ => libc::EIO,
         })
+    }
+}
+
+impl From<StackError> for Errno {
+    fn from(error: StackError) -> Errno {
+        use StackError::*;
+        Errno(match error {
+            Os { source, .. } => return system(&source),
+            Session(error) => return error.into(),
+            Untrusted(_) => libc::EACCES,
+            TimedOut(_) | Silent { .. } => libc::ETIMEDOUT,
+            Unreachable(_) | Refused(_) => libc::ECONNREFUSED,
+            Reset(_) => libc::ECONNRESET,
+            Protocol { .. } => libc::EPROTO,
+            Closed => libc::EPIPE,
+            TooLong { .. } | NoRoom { .. } => libc::EMSGSIZE,
+            Elapsed => libc::EAGAIN,
+            PeerClosed { .. } => libc::ECONNABORTED,
+            MaxAdu { .. } | Misuse(_) => libc::EINVAL,
+            _ => libc::EIO,
+        })
+    }
+}
+
+impl From<SessionError> for Errno {
+    fn from(error: SessionError) -> Errno {
+        use SessionError::*;
+        Errno(match error {
+            Os { source, .. } => return system(&source),
+            Handshake(_) => libc::EACCES,
+            KeyFileMode { .. } | Owner { .. } => libc::EPERM,
+            Misuse(_) | Text { .. } => libc::EINVAL,
+            Malformed { .. } | Violation(_) | NotAuthentic { .. } | Truncated { .. } => {
+                libc::EPROTO
+            }
+            _ => libc::EIO,
+        })
+    }
+}
+
+/// What the kernel says, or what of it is known.
+fn system(error: &io::Error) -> Errno {
+    match error.raw_os_error() {
+        Some(number) => Errno(number),
+        None => io::Error::from(error.kind()).into(),
     }
 }
 

@@ -6,6 +6,7 @@
 //!   table      descriptors: small integers of ours
 //!   open       a stack from words: device, addresses, gateway; the default one from the environment
 //!   socket     what a descriptor stands for, in the meaning of POSIX
+//!   adu        ADUs on an encrypted connection
 //!   poll       waiting for several
 //!   address    sockaddr and back
 //!   errno      why, as a number
@@ -14,6 +15,7 @@
 //! Beyond `border` nothing sees a pointer.
 
 mod address;
+mod adu;
 mod border;
 mod errno;
 mod open;

@@ -43,9 +43,14 @@ thread_local! {
     static REASON: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Why opening a stack last failed on this thread, as a sentence.
+/// Why opening a stack, or a call for ADUs, last failed on this thread, as a sentence.
 pub fn reason() -> String {
     REASON.with_borrow(String::clone)
+}
+
+/// Keeps that sentence.
+pub fn tell(reason: String) {
+    REASON.set(reason);
 }
 
 fn invalid(what: String) -> io::Error {

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::adu::Adus;
 use crate::errno::{Errno, Result};
 use crate::open::Opened;
 use crate::socket::Socket;
@@ -18,6 +19,7 @@ const MAX: usize = 1 << 16;
 pub enum Entry {
     Stack(Arc<Opened>),
     Socket(Arc<Socket>),
+    Adus(Arc<Adus>),
 }
 
 static TABLE: RwLock<Vec<Option<Entry>>> = RwLock::new(Vec::new());
@@ -56,11 +58,22 @@ pub fn entry(fd: i32) -> Result<Entry> {
 /// The socket of a descriptor.
 ///
 /// # Errors
-/// `EBADF`; `ENOTSOCK` for a stack.
+/// `EBADF`; `ENOTSOCK` for what is none.
 pub fn socket(fd: i32) -> Result<Arc<Socket>> {
     match entry(fd)? {
         Entry::Socket(socket) => Ok(socket),
-        Entry::Stack(_) => Err(Errno(libc::ENOTSOCK)),
+        Entry::Stack(_) | Entry::Adus(_) => Err(Errno(libc::ENOTSOCK)),
+    }
+}
+
+/// What carries ADUs, of a descriptor.
+///
+/// # Errors
+/// `EBADF`; `ENOTSOCK` for what carries none.
+pub fn adus(fd: i32) -> Result<Arc<Adus>> {
+    match entry(fd)? {
+        Entry::Adus(adus) => Ok(adus),
+        Entry::Stack(_) | Entry::Socket(_) => Err(Errno(libc::ENOTSOCK)),
     }
 }
 

@@ -77,6 +77,37 @@ pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
     (!at.is_null()).then(|| unsafe { at.read_unaligned() })
 }
 
+/// A struct that begins with its size, by which a later library knows what an earlier program knew.
+///
+/// # Safety
+/// `at` is null or points to a size, and to as many bytes as that says.
+pub unsafe fn sized<T: Copy>(at: *const T) -> Result<T> {
+    // SAFETY: null, or it begins with its size: the caller's obligation.
+    match unsafe { value(at.cast::<usize>()) } {
+        None => Err(FAULT),
+        Some(size) if size < size_of::<T>() => Err(Errno(libc::EINVAL)),
+        // SAFETY: not null, and it says that it is as long as we read.
+        Some(_) => Ok(unsafe { at.read_unaligned() }),
+    }
+}
+
+/// Writes such a struct, which `make` makes of its size. What it held but for that is not read.
+///
+/// # Safety
+/// `at` is null or points to a size, and to as many bytes as that says, which nobody else uses.
+pub unsafe fn put_sized<T>(at: *mut T, make: impl FnOnce(usize) -> T) -> Result<()> {
+    // SAFETY: null, or it begins with its size: the caller's obligation.
+    match unsafe { value(at.cast_const().cast::<usize>()) } {
+        None => Err(FAULT),
+        Some(size) if size < size_of::<T>() => Err(Errno(libc::EINVAL)),
+        Some(size) => {
+            // SAFETY: not null, and it says that it is as long as we write.
+            unsafe { at.write_unaligned(make(size)) };
+            Ok(())
+        }
+    }
+}
+
 /// A text; null is empty.
 ///
 /// # Safety

@@ -9,6 +9,7 @@
 mod memory;
 
 use std::ffi::{c_char, c_int, c_short, c_uint, c_void};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use libc::{nfds_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use crate::address::{Family, Named};
+use crate::adu::Adus;
 use crate::errno::{Errno, Result};
 use crate::open::{self, Opened, Settings};
 use crate::poll::{self, Asked};
@@ -35,6 +37,7 @@ macro_rules! exported {
     };
 }
 
+mod adus;
 mod messages;
 
 /// `struct fw_config`.
@@ -82,16 +85,9 @@ fn guard<T: Answer>(call: impl FnOnce() -> Result<T>) -> isize {
 
 exported! {
     fn fw_open(config: *const Config) -> c_int {
-        // SAFETY: null, or it begins with its size: the header's contract.
-        let size = unsafe { memory::value(config.cast::<size_t>()) };
-        match size {
-            None => return Err(Errno(libc::EFAULT)),
-            Some(size) if size < size_of::<Config>() => return Err(Errno(libc::EINVAL)),
-            Some(_) => {}
-        }
-        // SAFETY: not null, and it says that it is as long as we read; the texts are the header's contract.
+        // SAFETY: null, or a configuration as long as it says, with texts: the header's contract.
         let settings = unsafe {
-            let config = config.read_unaligned();
+            let config = memory::sized(config)?;
             Settings {
                 device: memory::text(config.device)?,
                 addresses: memory::text(config.addresses)?,
@@ -109,7 +105,7 @@ exported! {
     fn fw_socket_on(stack: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let opened = || match table::entry(stack)? {
             Entry::Stack(opened) => Ok(opened),
-            Entry::Socket(_) => Err(Errno(libc::EINVAL)),
+            Entry::Socket(_) | Entry::Adus(_) => Err(Errno(libc::EINVAL)),
         };
         socket_on(opened, domain, kind, protocol)
     }
@@ -118,6 +114,7 @@ exported! {
         match table::remove(fd)? {
             Entry::Socket(socket) => socket.close(),
             Entry::Stack(opened) => open::close(&opened),
+            Entry::Adus(adus) => adus.close(),
         }
         Ok(0)
     }
@@ -160,17 +157,20 @@ exported! {
     }
 
     fn fw_shutdown(fd: c_int, how: c_int) -> c_int {
-        table::socket(fd)?.shutdown(how)
+        match table::entry(fd)? {
+            Entry::Adus(adus) => adus.shutdown(how),
+            _ => table::socket(fd)?.shutdown(how),
+        }
     }
 
     fn fw_getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
         // SAFETY: the header's contract is the same.
-        unsafe { name(fd, addr, len, Socket::local) }
+        unsafe { name(fd, addr, len, Socket::local, |adus| Ok(adus.local())) }
     }
 
     fn fw_getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
         // SAFETY: the header's contract is the same.
-        unsafe { name(fd, addr, len, Socket::peer) }
+        unsafe { name(fd, addr, len, Socket::peer, Adus::peer) }
     }
 
     fn fw_setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -288,9 +288,7 @@ pub unsafe extern "C" fn fw_reason(out: *mut c_char, len: size_t) -> size_t {
         if len > 0 {
             // SAFETY: null, or `len` bytes: the header's contract.
             let out = unsafe { memory::bytes_mut(out.cast(), len) }?;
-            let taken = reason.len().min(len - 1);
-            out[..taken].copy_from_slice(&reason.as_bytes()[..taken]);
-            out[taken] = 0;
+            cut(&reason, out);
         }
         Ok(reason.len())
     });
@@ -309,7 +307,15 @@ fn socket_on(
     table::insert(Entry::Socket(Arc::new(socket)))
 }
 
-/// Tells an address of a socket.
+/// A text, cut to the memory that is there and ended by a zero.
+fn cut(text: &str, out: &mut [u8]) {
+    let Some(room) = out.len().checked_sub(1) else { return };
+    let taken = text.len().min(room);
+    out[..taken].copy_from_slice(&text.as_bytes()[..taken]);
+    out[taken] = 0;
+}
+
+/// Tells an address of a socket, or of what carries ADUs.
 ///
 /// # Safety
 /// The header's contract: null, or `*len` bytes.
@@ -317,19 +323,25 @@ unsafe fn name(
     fd: c_int,
     addr: *mut sockaddr,
     len: *mut socklen_t,
-    of: impl FnOnce(&Socket) -> Result<std::net::SocketAddr>,
+    of: impl FnOnce(&Socket) -> Result<SocketAddr>,
+    of_adus: impl FnOnce(&Adus) -> Result<SocketAddr>,
 ) -> Result<()> {
-    let socket = table::socket(fd)?;
-    let name = of(&socket)?;
+    let (family, name) = if let Entry::Adus(adus) = table::entry(fd)? {
+        let name = of_adus(&adus)?;
+        (if name.is_ipv4() { Family::V4 } else { Family::V6 }, name)
+    } else {
+        let socket = table::socket(fd)?;
+        (socket.family, of(&socket)?)
+    };
     if addr.is_null() {
         return Err(Errno(libc::EFAULT));
     }
     // SAFETY: as this function's.
-    unsafe { memory::put_address(addr, len, || socket.family.emit(name)) }
+    unsafe { memory::put_address(addr, len, || family.emit(name)) }
 }
 
 /// Whom a message goes to, by the address that came with it.
-fn destination(socket: &Socket, addr: Option<&[u8]>) -> Result<Option<std::net::SocketAddr>> {
+fn destination(socket: &Socket, addr: Option<&[u8]>) -> Result<Option<SocketAddr>> {
     match addr.map(|addr| socket.family.parse(addr)).transpose()? {
         None => Ok(None),
         Some(Named::Somebody(to)) => Ok(Some(to)),

@@ -162,10 +162,10 @@ fn functions(text: &str) -> std::collections::BTreeSet<&str> {
 #[test]
 fn the_header_declares_what_the_library_exports() {
     let read = |path: &str| std::fs::read_to_string(here(path)).unwrap();
-    let (header, calls, messages) =
-        (read("include/fusewire.h"), read("src/border/mod.rs"), read("src/border/messages.rs"));
-    let exported: Vec<_> = [&calls, &messages]
-        .into_iter()
+    let header = read("include/fusewire.h");
+    let calls = ["mod", "messages", "adus"].map(|room| read(&format!("src/border/{room}.rs")));
+    let exported: Vec<_> = calls
+        .iter()
         .flat_map(|text| text.match_indices("fn fw_").map(|(at, _)| &text[at + 3..]))
         .filter_map(|rest| rest.split('(').next())
         .collect();
@@ -235,6 +235,17 @@ fn every_call_does_what_posix_says() {
         running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
         running.succeeds();
     });
+}
+
+#[test]
+fn adus_travel_on_encrypted_connections() {
+    let Some(program) = Program::new("tests/adu.c") else { return };
+    let keys = std::env::temp_dir().join(format!("fusewire-keys-{}", std::process::id()));
+    std::fs::create_dir(&keys).unwrap();
+    let mut command = Command::new(&program.0);
+    command.arg(&keys).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running(command.spawn().unwrap()).succeeds();
+    std::fs::remove_dir_all(&keys).unwrap();
 }
 
 #[test]
