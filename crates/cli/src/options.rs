@@ -12,7 +12,8 @@ use fusewire_files::net::BODY_LEN_MAX;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
 use fusewire_session::{
-    Cipher, DataPass, Execution, Executions, Identity, KeyLogFile, Level, Settings, Swap,
+    Cipher, DataPass, Execution, Executions, HeaderProtection, Identity, KeyLogFile, Level,
+    Settings, Swap,
 };
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::congestion::Algorithm;
@@ -25,6 +26,8 @@ use crate::output::{Code, Failure, Result};
 pub struct Common {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = format!("Ciphers, best first: {}", cipher_names()))]
     cipher: Vec<Cipher>,
+    #[command(flatten)]
+    protecting: Protecting,
     /// How the data pass runs: one loop, strip by strip, or stage by stage; auto is what
     /// `fusewire model calibrate` found to be fastest here with the cipher, and one loop where it has not run.
     #[arg(long, value_enum, default_value_t)]
@@ -43,6 +46,33 @@ pub struct Common {
     /// Append session keys to a file, for debugging: who reads it reads everything.
     #[arg(long, value_name = "FILE")]
     key_log: Option<PathBuf>,
+}
+
+/// What is not to be seen of records: both sides have these.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Protecting {
+    /// Encipher what records are, too: type, length, index (as RFC 9001, section 5.4). A server agrees with a client that
+    /// asks; one that asks itself refuses who does not.
+    #[arg(long)]
+    header_protection: bool,
+    /// The same, and fill records up to multiples of so many bytes, a power of two up to 1024: a TPDU with one
+    /// record tells its length by its own.
+    #[arg(long, value_name = "BYTES", value_parser = padding)]
+    record_padding: Option<HeaderProtection>,
+}
+
+impl Protecting {
+    /// What was asked for.
+    pub fn asked(self) -> Option<HeaderProtection> {
+        self.record_padding.or_else(|| self.header_protection.then(HeaderProtection::default))
+    }
+}
+
+fn padding(text: &str) -> std::result::Result<HeaderProtection, String> {
+    let found = text.parse().ok().and_then(HeaderProtection::with_padding);
+    found.ok_or_else(|| {
+        format!("expected a power of two from 1 to {}", HeaderProtection::PADDING_MAX)
+    })
 }
 
 /// The record of a datagram on a path without fragments, for which the model is asked.
@@ -146,6 +176,7 @@ impl Common {
             ciphers,
             allow_insecure,
             body_len_max: BODY_LEN_MAX,
+            protection: self.protecting.asked(),
             data_pass: self.data_pass(),
             executions: self.executions(),
             key_log: self.key_log()?,

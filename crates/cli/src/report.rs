@@ -185,6 +185,8 @@ pub struct End<'a> {
     pub broken: Option<&'a str>,
     /// Cipher of the connections.
     pub cipher: &'a str,
+    /// Bytes of which bodies are filled up to a multiple; `None` where headers are in the clear.
+    pub record_padding: Option<usize>,
 }
 
 impl Reporter {
@@ -212,6 +214,7 @@ impl Reporter {
                 "seconds": seconds,
                 "bytes_per_s": bytes_per_s,
                 "cipher": end.cipher,
+                "record_padding": end.record_padding,
                 "interrupted": end.interrupted,
                 "error": end.broken,
             }))?;

@@ -11,6 +11,7 @@ use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::net::Client;
 use fusewire_files::{Channel, Error, Scratch, Turn};
+use fusewire_session::HeaderProtection;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -192,7 +193,9 @@ pub fn run(
 ) -> Result {
     moving.connect.carrying.check_jobs(moving.jobs)?;
     let watch = Watch::start();
-    let cipher = first.options().cipher.to_string();
+    let options = first.options();
+    let cipher = options.cipher.to_string();
+    let record_padding = options.protection.map(HeaderProtection::padding);
     let mut links = vec![first];
     for _ in 1..moving.jobs {
         links.push(connector.open()?);
@@ -228,7 +231,8 @@ pub fn run(
     let interrupted = stop.load(Ordering::Relaxed) && !finished;
     let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| !finished);
     let totals = plan.totals();
-    let end = End { verb, took, interrupted, broken: broken.as_deref(), cipher: &cipher };
+    let broken_by = broken.as_deref();
+    let end = End { verb, took, interrupted, broken: broken_by, cipher: &cipher, record_padding };
     reporter.summary(&totals, &end)?;
     if interrupted {
         let text = match plan.keeps() {

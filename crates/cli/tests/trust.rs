@@ -138,3 +138,30 @@ fn insecure_ciphers_are_asked_for_on_both_sides() {
     assert_eq!(done.summary()["cipher"], "none");
     assert!(done.err.contains("insecure"), "{done:?}");
 }
+
+#[test]
+fn headers_are_protected_where_it_is_asked_for_or_nothing_is_moved() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    let server = world.serve(&[]);
+    let url = server.url("a");
+    let got = |options: &[&str]| {
+        let done = world.run("alice", &[&["get", &url, "--json"][..], options].concat()).ok();
+        done.summary()["record_padding"].clone()
+    };
+    assert!(got(&[]).is_null());
+    for device in ["udp", "kernel-tcp", "shm"] {
+        let options = ["--device", device, "--header-protection"];
+        assert_eq!(got(&options), 1, "{device}");
+        assert_eq!(got(&["--device", device, "--record-padding", "256"]), 256, "{device}");
+        assert_eq!(fs::read_to_string(world.here("a")).unwrap(), "content");
+    }
+    let bad = ["get", &url, "--record-padding", "100"];
+    world.run("alice", &bad).failed(2, "a power of two");
+    let none = ["get", &url, "--header-protection", "--cipher", "none"];
+    world.run("alice", &none).failed(1, "a cipher that authenticates");
+    let server = world.serve(&["--header-protection"]);
+    let url = server.url("a");
+    world.run("alice", &["get", &url]).failed(3, "header protection");
+    world.run("alice", &["get", &url, "--header-protection"]).ok();
+}

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fusewire_lab::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
-use fusewire_session::Cipher;
+use fusewire_session::{Cipher, HeaderProtection};
 use fusewire_transport::congestion::Algorithm;
 
-use crate::options::{cipher_names, congestion_names};
+use crate::options::{Protecting, cipher_names, congestion_names};
 use crate::output::{Columns, Result, figure, lines, rate};
 use crate::progress::Progress;
 
@@ -55,6 +55,8 @@ pub struct Options {
     /// The content is 32-bit words: swap their bytes as the first stage, in all that carries our records.
     #[arg(long)]
     swap: bool,
+    #[command(flatten)]
+    protecting: Protecting,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -100,6 +102,7 @@ pub fn run(options: Options) -> Result {
             ahead: options.ahead,
             early: options.early,
             swap: options.swap,
+            record_padding: options.protecting.asked().map(HeaderProtection::padding),
         },
         congestion: options.congestion,
         bytes: options.bytes,

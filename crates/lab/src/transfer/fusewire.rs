@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level, Swap};
-use fusewire_session::{ClientConfig, DataPass, Identity, ServerConfig, Trust};
+use fusewire_session::{ClientConfig, DataPass, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::{Config, Endpoint};
 
@@ -83,6 +83,10 @@ pub fn data_pass(method: Method) -> DataPass {
     DataPass { level: Level::detect(), execution }
 }
 
+fn protection(task: &Task) -> Option<HeaderProtection> {
+    task.manipulation.record_padding.and_then(HeaderProtection::with_padding)
+}
+
 /// The server's side of the session: our own key only.
 pub fn server_config(task: &Task) -> Result<ServerConfig> {
     let identity = Arc::new(Identity::load_or_create(&task.identity)?);
@@ -90,6 +94,7 @@ pub fn server_config(task: &Task) -> Result<ServerConfig> {
     config.settings.ciphers = vec![task.cipher];
     config.settings.allow_insecure = task.cipher.is_insecure();
     config.settings.data_pass = data_pass(task.method);
+    config.settings.protection = protection(task);
     Ok(config)
 }
 
@@ -102,6 +107,7 @@ pub fn client_config(task: &Task) -> Result<ClientConfig> {
     config.settings.ciphers = vec![task.cipher];
     config.settings.allow_insecure = task.cipher.is_insecure();
     config.settings.data_pass = data_pass(task.method);
+    config.settings.protection = protection(task);
     Ok(config)
 }
 

@@ -128,6 +128,9 @@ pub struct Manipulation {
     /// The content is 32-bit words, which the pipeline's first stage puts into network order, as XDR has them, and
     /// its last brings back.
     pub swap: bool,
+    /// Headers are protected, and bodies filled up to a multiple of so many bytes: a power of two up to 1024, 1 for as
+    /// they are.
+    pub record_padding: Option<usize>,
 }
 
 /// Where the sender's bytes come from.
@@ -180,6 +183,10 @@ pub struct Line {
     /// Words were swapped; absent where they were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<bool>,
+    /// Headers were protected, and bodies filled up to a multiple of so many bytes; absent where headers were in the
+    /// clear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record_padding: Option<usize>,
     /// Bytes of content a second.
     pub bytes_per_s: f64,
     /// Smallest and largest of the rounds.

@@ -184,12 +184,15 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
         for &adu in adus {
             for &datagram in datagrams {
                 let overhead = TPDU_HEADER + RECORD_OVERHEAD;
+                let padding = plan.manipulation.record_padding.unwrap_or(1);
                 let nothing = Case { method, adu: None, datagram: None, ends: None };
                 let case = if shares_memory {
                     Case { adu: Some(adu.unwrap_or(ADU_LEN)), ..nothing }
                 } else if method.is_ours() {
-                    let adu = adu.unwrap_or(datagram.unwrap_or(datagram_max) - overhead);
-                    let datagram = datagram.unwrap_or(adu + overhead).clamp(1200, datagram_max);
+                    let room = datagram.unwrap_or(datagram_max) - overhead;
+                    let adu = adu.unwrap_or(room / padding * padding);
+                    let needed = adu.next_multiple_of(padding) + overhead;
+                    let datagram = datagram.unwrap_or(needed).clamp(1200, datagram_max);
                     Case { adu: Some(adu), datagram: Some(datagram), ..nothing }
                 } else if method.has_datagrams() {
                     // QUIC has no use for more than fits a 16-bit MTU with its headers.
@@ -247,6 +250,7 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         ahead: (case.method.is_ours() && plan.manipulation.ahead).then_some(true),
         early: (case.method.is_ours() && plan.manipulation.early).then_some(true),
         swap: (case.method.has_records() && plan.manipulation.swap).then_some(true),
+        record_padding: plan.manipulation.record_padding.filter(|_| case.method.has_records()),
         bytes_per_s_range: range(rates())?,
         bytes_per_s: median(rates())?,
         cpu_s_per_gib: median(samples.iter().map(|s| s.cpu_s_per_gib))?,
