@@ -126,6 +126,9 @@ pub struct Transform {
     pub(crate) pipeline: Box<dyn Pipeline>,
     pub(crate) cipher: Cipher,
     pub(crate) swap: Swap,
+    pub(crate) level: Level,
+    /// What is received is only summed: it is unmarshalled from where it lies.
+    pub(crate) lends: bool,
     /// Memory of messages that are marshalled on their way (`message`).
     pub(crate) gather: Scratch,
 }
@@ -145,7 +148,9 @@ impl Transform {
         let plan = Plan { level, execution, swap, parameter: cipher.code()[1] };
         assert_eq!(key.len(), cipher.key_len, "bytes of a key for {cipher}");
         let (pipeline, gather) = ((cipher.bind)(plan, key), Scratch::default());
-        Transform { pipeline, cipher, swap, gather }
+        let is_plain = cipher == Cipher::NONE && swap == Swap::None;
+        let lends = is_plain && execution == Execution::Integrated;
+        Transform { pipeline, cipher, swap, level, lends, gather }
     }
 
     /// With the cipher of the library (aws-lc-rs), whatever the execution: a reference. `None` if it has none.
@@ -161,7 +166,8 @@ impl Transform {
     ) -> Option<Transform> {
         let plan = Plan { level, execution, swap, parameter: 0 };
         let pipeline = Box::new(LibraryLoops::new(plan, cipher.library?, key));
-        Some(Transform { pipeline, cipher, swap, gather: Scratch::default() })
+        let (lends, gather) = (false, Scratch::default());
+        Some(Transform { pipeline, cipher, swap, level, lends, gather })
     }
 
     /// Bytes of nonce.

@@ -2,7 +2,7 @@
 //! message has in passes of their own, for every level, execution, cipher, swap and split into pieces.
 
 use fusewire_base::Sum;
-use fusewire_kernels::message::{GATHER, Marshal, Opening, Sealing, Unmarshal};
+use fusewire_kernels::message::{GATHER, Marshal, Opening, Sealing, Segments, Unmarshal};
 use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
 /// Bytes of the machine's order in elements of a width.
@@ -125,6 +125,28 @@ const EXECUTIONS: [Execution; 3] =
     [Execution::Integrated, Execution::Blocked, Execution::Sequential];
 const SWAPS: [Swap; 4] = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
 
+/// Segments of so many bytes, and the lengths and sums that they hear of.
+struct Cut {
+    each: usize,
+    sums: Vec<(usize, Sum)>,
+}
+
+impl Segments for Cut {
+    fn end(&self, at: usize) -> usize {
+        (at / self.each + 1) * self.each
+    }
+
+    fn add(&mut self, at: usize, len: usize, sum: Sum) {
+        assert!(at % self.each + len <= self.each, "of one segment");
+        match self.sums.last_mut() {
+            Some((before, all)) if !at.is_multiple_of(self.each) => {
+                (*all, *before) = (all.then(*before, sum), *before + len);
+            }
+            _ => self.sums.push((len, sum)),
+        }
+    }
+}
+
 /// A message through one transform both ways, and through the passes of their own.
 fn walk(level: Level, execution: Execution, swap: Swap, cipher: Cipher, message: &Pieces) {
     let (nonce, aad) = (&[3; 32][..cipher.nonce_len], [5; 16]);
@@ -141,6 +163,16 @@ fn walk(level: Level, execution: Execution, swap: Swap, cipher: Cipher, message:
     let sum = one.send_message(nonce, &aad, message, &mut sealed, &mut tag).expect("all was given");
     assert!(sealed == expected, "{execution:?} {swap:?}: other bytes");
     assert_eq!((&tag, sum), (&expected_tag, expected_sum));
+    if cipher.nonce_len == 0 && cipher.tag_len == 0 {
+        let each = [1, 15, 16, 33, 1448][message.len % 5];
+        let mut cut = Cut { each, sums: Vec::new() };
+        sealed.fill(0xaa);
+        assert!(one.send_segments(message, &mut sealed, &mut cut), "all was given");
+        assert!(sealed == expected, "{execution:?} {swap:?}: other bytes in segments");
+        let sums: Vec<Sum> = expected.chunks(each).map(Sum::of).collect();
+        let found: Vec<Sum> = cut.sums.iter().map(|(_, sum)| *sum).collect();
+        assert_eq!(found, sums, "{execution:?} {swap:?}: segments of {each}");
+    }
     // The transform is what it was.
     let again = one.send(nonce, &aad, &plain, &mut sealed, &mut tag);
     assert_eq!((&sealed, &tag, again), (&expected, &expected_tag, expected_sum));

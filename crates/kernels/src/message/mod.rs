@@ -20,6 +20,7 @@ mod sealing;
 pub use opening::Opening;
 pub use sealing::Sealing;
 
+use crate::Level;
 use crate::arch::gcm::Direction;
 use crate::suites::TAG_LEN_MAX;
 use crate::transform::{Opened, Public, Swap, Transform};
@@ -79,9 +80,42 @@ impl Unmarshal for [u8] {
 }
 
 /// Unmarshals a message that has been opened before, and is genuine.
-pub fn unmarshal<U: Unmarshal + ?Sized>(bytes: &mut [u8], into: &mut U) {
-    let len = bytes.len();
-    into.unmarshal(&mut Opening::whole(bytes, len));
+pub fn unmarshal<U: Unmarshal + ?Sized>(bytes: &[u8], into: &mut U) {
+    unmarshal_at(Level::PORTABLE, bytes, false, into);
+}
+
+/// Unmarshals a message that nobody has enciphered from where it lies, with the loops of a level, and sums it on the way if
+/// `sums`. Whoever calls judges the sum before anything of `into` is shown, and wipes it if it is wrong (Law 3).
+#[inline]
+pub fn unmarshal_at<U: Unmarshal + ?Sized>(
+    level: Level,
+    bytes: &[u8],
+    sums: bool,
+    into: &mut U,
+) -> Sum {
+    lent(level, (bytes, bytes.len()), sums, into)
+}
+
+/// The same of the first `len` bytes; all are summed.
+#[inline]
+fn lent<U: Unmarshal + ?Sized>(
+    level: Level,
+    (bytes, len): (&[u8], usize),
+    sums: bool,
+    into: &mut U,
+) -> Sum {
+    let mut opening = Opening::lent(level, (bytes, len), sums);
+    into.unmarshal(&mut opening);
+    opening.finish(&mut [])
+}
+
+/// Where the segments end that a message is cut into as it leaves, each of which has a sum of its own.
+pub trait Segments {
+    /// The offset in the message, beyond `at`, where the segment with the byte at `at` ends; perhaps beyond the message.
+    fn end(&self, at: usize) -> usize;
+
+    /// So many bytes at `at`, all of one segment, have this sum. They follow one another.
+    fn add(&mut self, at: usize, len: usize, sum: Sum);
 }
 
 /// What the pieces of one message have in common.
@@ -113,6 +147,43 @@ impl Pass<'_> {
     fn run(&mut self, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
         self.pieces.pass(&self.piece, swap, src, dst)
     }
+
+    /// As [`Pass::run`] of bytes at `at` in the message, whose segments hear of their sums. A block that lies across the
+    /// end of one is summed once it is stored.
+    fn run_segments(
+        &mut self,
+        segments: &mut dyn Segments,
+        at: usize,
+        swap: Swap,
+        src: &[u8],
+        dst: &mut [u8],
+    ) {
+        let mut done = 0;
+        while done < src.len() {
+            let (from, left) = (at + done, src.len() - done);
+            let room = segments.end(from) - from;
+            let whole = if room >= left { left } else { room / BLOCK * BLOCK };
+            let len = if whole == 0 { left.min(BLOCK) } else { whole };
+            let dst = &mut dst[done..done + len];
+            let sum = self.run(swap, &src[done..done + len], dst);
+            match whole {
+                0 => add_each(segments, from, dst),
+                _ => segments.add(from, len, sum),
+            }
+            done += len;
+        }
+    }
+}
+
+/// Tells each segment the sum of its share of `bytes`, which lie at `at` in the message.
+fn add_each(segments: &mut dyn Segments, at: usize, mut bytes: &[u8]) {
+    let mut from = at;
+    while !bytes.is_empty() {
+        let share = bytes.len().min(segments.end(from) - from);
+        let (here, rest) = bytes.split_at(share);
+        segments.add(from, share, crate::arrays::sum_of_few(here));
+        (from, bytes) = (from + share, rest);
+    }
 }
 
 /// The swap that makes of words of `own`, which the pipeline swaps anyway, and of elements of `width` bytes in the
@@ -142,15 +213,51 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8],
     ) -> Option<Sum> {
+        self.send_in(nonce, aad, message, dst, tag, None)
+    }
+
+    /// As [`Transform::send_message`] without a cipher, for a message that will be cut: each segment hears of its sum.
+    /// False: the message gave more or fewer bytes than it had said; `dst` has been wiped, and what the segments heard means
+    /// nothing.
+    ///
+    /// # Panics
+    /// As [`Transform::send_message`]; with a cipher that has a nonce, or a tag.
+    pub fn send_segments<M: Marshal + ?Sized>(
+        &mut self,
+        message: &M,
+        dst: &mut [u8],
+        segments: &mut dyn Segments,
+    ) -> bool {
+        self.send_in(&[], &[], message, dst, &mut [], Some(segments)).is_some()
+    }
+
+    fn send_in<M: Marshal + ?Sized>(
+        &mut self,
+        nonce: &[u8],
+        aad: &[u8],
+        message: &M,
+        dst: &mut [u8],
+        tag: &mut [u8],
+        segments: Option<&mut dyn Segments>,
+    ) -> Option<Sum> {
         let len = message.marshalled_len();
         assert!(self.has_room(dst.len(), len), "room for the message");
         let Some(pieces) = self.pipeline.pieces() else {
-            return self.send_gathered(nonce, aad, message, dst, tag);
+            let sum = self.send_gathered(nonce, aad, message, dst, tag)?;
+            if let Some(segments) = segments {
+                add_each(segments, 0, dst);
+            }
+            return Some(sum);
         };
         let public = Public { nonce, aad };
         let piece = Piece { direction: Direction::Seal, public, len: dst.len() };
         let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
         let mut sealing = Sealing::new(Some(pass), self.swap, gather, dst, len);
+        // For as long as the message passes.
+        sealing.segments = match segments {
+            Some(segments) => Some(segments),
+            None => None,
+        };
         message.marshal(&mut sealing);
         let sum = sealing.finish(tag);
         if sum.is_none() {
@@ -202,6 +309,9 @@ impl Transform {
         into: &mut U,
     ) -> Opened {
         assert!(self.has_room(src.len(), len), "a whole message");
+        if self.lends {
+            return Opened { sum: lent(self.level, (src, len), true, into), authentic: true };
+        }
         let Some(pieces) = self.pipeline.pieces() else {
             return self.receive_gathered(nonce, aad, (src, len), tag, into);
         };
@@ -234,7 +344,7 @@ impl Transform {
         let whole = gather.room(src.len());
         let opened = self.receive(nonce, aad, src, tag, whole);
         if opened.authentic {
-            into.unmarshal(&mut Opening::whole(whole, len));
+            unmarshal_at(Level::PORTABLE, &whole[..len], false, into);
         } else {
             into.wipe();
         }

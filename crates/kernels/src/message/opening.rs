@@ -3,20 +3,31 @@
 
 use super::sealing::copy_swapped;
 use super::{BLOCK, DIRECT, Pass, joined};
+use crate::Level;
+use crate::arrays::{sum_of_few, swap, swap_sum};
 use crate::transform::Swap;
 use fusewire_base::Sum;
 
 /// Bytes that pass ahead of those that are asked for: a unit of the widest level.
 const AHEAD: usize = 512;
+/// Fewer bytes are summed with what lies around them.
+const SUMMED: usize = 32;
 
 /// Gives the pieces of one message, in order, as they come out of load ▸ sum ▸ decipher ▸ swap. Not yet known to be
 /// genuine: see [`Unmarshal`](super::Unmarshal).
 ///
 /// Invariant: `passed` bytes of `src` have passed, a multiple of [`BLOCK`] or all; the last of them, `from..to` of
 /// the gather, were not taken yet.
+///
+/// Bytes that nothing is to be done to but to sum them are taken from where they lie: `passed` of them then, `summed` of
+/// which are in the sum. Arrays are summed as they are taken; scalars, which are in registers or next to it, together.
 pub struct Opening<'t> {
-    /// `None`: all has passed.
+    /// `None`: the bytes are taken from where they lie.
     pass: Option<Pass<'t>>,
+    level: Level,
+    /// Of what is taken from where it lies, if somebody wants to know.
+    sums: bool,
+    summed: usize,
     swap: Swap,
     src: &'t [u8],
     passed: usize,
@@ -28,6 +39,7 @@ pub struct Opening<'t> {
 }
 
 impl<'t> Opening<'t> {
+    #[inline]
     pub(super) fn new(
         pass: Option<Pass<'t>>,
         swap: Swap,
@@ -35,14 +47,15 @@ impl<'t> Opening<'t> {
         gather: &'t mut [u8],
         len: usize,
     ) -> Opening<'t> {
-        Opening { pass, swap, src, passed: 0, gather, from: 0, to: 0, len, sum: Sum::ZERO }
+        let (level, sums, summed) = (Level::PORTABLE, false, 0);
+        let (passed, from, to, sum) = (0, 0, 0, Sum::ZERO);
+        Opening { pass, level, sums, summed, swap, src, passed, gather, from, to, len, sum }
     }
 
-    /// Of a message that has passed.
-    pub(super) fn whole(bytes: &'t mut [u8], len: usize) -> Opening<'t> {
-        let (from, passed, sum) = (0, len, Sum::ZERO);
-        let (pass, swap, src) = (None, Swap::None, &[]);
-        Opening { pass, swap, src, passed, gather: bytes, from, to: len, len, sum }
+    /// Of `len` bytes that are taken from where they lie; they, and what is behind them, are summed if `sums`.
+    #[inline]
+    pub(super) fn lent(level: Level, (src, len): (&'t [u8], usize), sums: bool) -> Opening<'t> {
+        Opening { level, sums, ..Opening::new(None, Swap::None, src, &mut [], len) }
     }
 
     /// Bytes given so far.
@@ -60,6 +73,13 @@ impl<'t> Opening<'t> {
     /// Fills `into`. False: fewer bytes are left, and none were given.
     #[inline(always)]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
+        if self.pass.is_none() {
+            let left = self.src.get(self.passed..self.len).unwrap_or_default();
+            let Some(bytes) = left.get(..into.len()) else { return false };
+            into.copy_from_slice(bytes);
+            self.passed += into.len();
+            return true;
+        }
         match self.gather[self.from..self.to].get(..into.len()) {
             Some(bytes) => {
                 into.copy_from_slice(bytes);
@@ -78,6 +98,10 @@ impl<'t> Opening<'t> {
     pub fn take_elements(&mut self, into: &mut [u8], width: usize) -> bool {
         if into.len() > self.left() {
             return false;
+        }
+        if self.pass.is_none() {
+            self.take_lent(into, width);
+            return true;
         }
         let ready = (self.to - self.from).min(into.len());
         if !ready.is_multiple_of(width) {
@@ -113,6 +137,35 @@ impl<'t> Opening<'t> {
         true
     }
 
+    /// Elements from where they lie, all of which are there.
+    #[inline]
+    fn take_lent(&mut self, into: &mut [u8], width: usize) {
+        assert!(matches!(width, 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes");
+        let from = &self.src[self.passed..self.passed + into.len()];
+        if self.sums && into.len() >= SUMMED {
+            self.sum_taken();
+            let sum = swap_sum(self.level, from, into, width);
+            self.sum = self.sum.then(self.summed, sum);
+            self.summed += into.len();
+        } else {
+            swap(self.level, from, into, width);
+        }
+        self.passed += into.len();
+    }
+
+    /// Sums what was taken from where it lies, and is not in the sum.
+    #[inline]
+    fn sum_taken(&mut self) {
+        let bytes = &self.src[self.summed..self.passed];
+        let sum = match bytes.len() {
+            0 => return,
+            1..SUMMED => sum_of_few(bytes),
+            _ => crate::sum(self.level, bytes),
+        };
+        self.sum = self.sum.then(self.summed, sum);
+        self.summed = self.passed;
+    }
+
     /// Elements that lie across the ends of what passes at a time.
     fn take_across(&mut self, into: &mut [u8], width: usize) -> bool {
         let mut rest = &mut *into;
@@ -143,7 +196,15 @@ impl<'t> Opening<'t> {
     }
 
     /// What nobody took passes, too. The sum of the ciphertext; the tag that it should have goes to `tag`.
+    #[inline]
     pub(super) fn finish(mut self, tag: &mut [u8]) -> Sum {
+        if self.pass.is_none() {
+            self.passed = self.src.len();
+            if self.sums {
+                self.sum_taken();
+            }
+            return self.sum;
+        }
         while self.passed < self.src.len() {
             self.pass_ahead();
         }

@@ -1,7 +1,7 @@
 //! The way of a message's pieces from the application through the pipeline.
 #![forbid(unsafe_code)]
 
-use super::{BLOCK, DIRECT, Pass, joined};
+use super::{BLOCK, DIRECT, Pass, Segments, joined};
 use crate::arrays::reverse_each;
 use crate::transform::Swap;
 use fusewire_base::Sum;
@@ -19,7 +19,9 @@ pub struct Sealing<'t> {
     dst: &'t mut [u8],
     passed: usize,
     len: usize,
+    /// Of all, if nobody wants to know those of segments.
     sum: Sum,
+    pub(super) segments: Option<&'t mut dyn Segments>,
     refused: bool,
 }
 
@@ -31,8 +33,8 @@ impl<'t> Sealing<'t> {
         dst: &'t mut [u8],
         len: usize,
     ) -> Sealing<'t> {
-        let (waiting, passed, sum) = (0, 0, Sum::ZERO);
-        Sealing { pass, swap, gather, waiting, dst, passed, len, sum, refused: false }
+        let (waiting, passed, sum, segments) = (0, 0, Sum::ZERO, None);
+        Sealing { pass, swap, gather, waiting, dst, passed, len, sum, segments, refused: false }
     }
 
     /// Bytes taken so far.
@@ -84,7 +86,10 @@ impl<'t> Sealing<'t> {
         let (blocks, rest) = rest.split_at(whole);
         let dst = &mut self.dst[self.passed..self.passed + whole];
         if let Some(pass) = &mut self.pass {
-            self.sum += pass.run(swap, blocks, dst);
+            match &mut self.segments {
+                None => self.sum += pass.run(swap, blocks, dst),
+                Some(segments) => pass.run_segments(*segments, self.passed, swap, blocks, dst),
+            }
         }
         self.passed += whole;
         self.collect(rest, width);
@@ -141,16 +146,24 @@ impl<'t> Sealing<'t> {
 
     /// Whole blocks of what waits pass.
     fn pass_gathered(&mut self) {
-        let Some(pass) = &mut self.pass else { return };
         let whole = self.waiting / BLOCK * BLOCK;
-        if whole == 0 {
+        if whole == 0 || self.pass.is_none() {
             return;
         }
-        let dst = &mut self.dst[self.passed..self.passed + whole];
-        self.sum += pass.run(self.swap, &self.gather[..whole], dst);
+        self.pass_waiting(whole);
         self.gather.copy_within(whole..self.waiting, 0);
         self.passed += whole;
         self.waiting -= whole;
+    }
+
+    /// The first `len` bytes of what waits pass.
+    fn pass_waiting(&mut self, len: usize) {
+        let Some(pass) = self.pass.as_mut().filter(|_| len > 0) else { return };
+        let (src, dst) = (&self.gather[..len], &mut self.dst[self.passed..self.passed + len]);
+        match &mut self.segments {
+            None => self.sum += pass.run(self.swap, src, dst),
+            Some(segments) => pass.run_segments(*segments, self.passed, self.swap, src, dst),
+        }
     }
 
     /// All of the message was given, and no more.
@@ -172,12 +185,8 @@ impl<'t> Sealing<'t> {
             self.gather[self.waiting..self.waiting + room].fill(0);
             self.waiting += room;
         }
-        let end = self.waiting;
-        let mut pass = self.pass.take()?;
-        if end > 0 {
-            let dst = &mut self.dst[self.passed..];
-            self.sum += pass.run(self.swap, &self.gather[..end], dst);
-        }
+        self.pass_waiting(self.waiting);
+        let pass = self.pass.take()?;
         pass.pieces.finish(&pass.piece, tag);
         Some(self.sum)
     }

@@ -533,8 +533,8 @@ fn recv_message(
     id: ConnectionId,
     into: &mut dyn Unmarshal,
 ) -> Poll<Result<Option<usize>>> {
-    let Some((_, mut buffer)) = state.next(id) else { return state.end_or_pending(id) };
-    unmarshal(&mut buffer, into);
+    let Some((_, buffer)) = state.next(id) else { return state.end_or_pending(id) };
+    unmarshal(&buffer, into);
     let len = buffer.len();
     state.stack.recycle(id, buffer);
     Poll::Ready(Ok(Some(len)))
