@@ -35,6 +35,7 @@
 use crate::lws::{self, Word};
 use crate::{Cursor, Error, Length, Limits, Problem, Sink, Source, oer, xdr};
 use core::marker::PhantomData;
+use core::ops::Range;
 pub use fusewire_kernels::message::{Marshal, Opening, Sealing, Unmarshal};
 
 impl Sink for Sealing<'_> {
@@ -361,6 +362,69 @@ impl<E: Syntax, T: Packed<E>> Place<E> for [T] {
     }
 }
 
+/// Memory for a fixed-length array of XDR's (RFC 4506, section 4.12): as many elements, and nothing in front of them.
+#[derive(Debug)]
+pub struct Fixed<'m, T>(
+    /// All of the elements.
+    pub &'m mut [T],
+);
+
+impl<T: Packed<Xdr>> Place<Xdr> for Fixed<'_, T> {
+    #[inline]
+    fn place<S: Source<'static>>(&mut self, from: &mut xdr::Decoder<S>) -> Result<(), Error> {
+        from.source.take_elements(bytemuck::cast_slice_mut(self.0), size_of::<T>())
+    }
+
+    fn wipe(&mut self) {
+        self.0.fill(T::zeroed());
+    }
+}
+
+/// Memory for the arrays of many messages, each behind those that were kept, of as many numbers as it has. A message whose
+/// array it has no room for is none of this shape.
+#[derive(Debug)]
+pub struct Arrays<'m, T> {
+    memory: &'m mut [T],
+    /// Elements that are kept, and where the last array ends.
+    kept: usize,
+    filled: usize,
+}
+
+impl<'m, T> Arrays<'m, T> {
+    /// In `memory`, of which nothing is used yet.
+    pub fn new(memory: &'m mut [T]) -> Arrays<'m, T> {
+        Arrays { memory, kept: 0, filled: 0 }
+    }
+
+    /// Keeps the array that was placed last; where it lies in the memory.
+    pub fn keep(&mut self) -> Range<usize> {
+        let range = self.kept..self.filled;
+        self.kept = self.filled;
+        range
+    }
+}
+
+impl<E: Syntax, T: Packed<E>> Place<E> for Arrays<'_, T> {
+    #[inline]
+    fn place<S: Source<'static>>(&mut self, from: &mut Cursor<S, E::Rules>) -> Result<(), Error> {
+        let count = E::count(from)?;
+        let room = &mut self.memory[self.kept..];
+        let bound = room.len() as u64;
+        let Some(array) = room.get_mut(..count) else {
+            return Err(from.error(Problem::TooLong { found: count as u64, bound }));
+        };
+        from.source.take_elements(bytemuck::cast_slice_mut(array), size_of::<T>())?;
+        self.filled = self.kept + count;
+        E::fill(from, count * size_of::<T>())
+    }
+
+    /// But for what is kept.
+    fn wipe(&mut self) {
+        self.memory[self.kept..self.filled].fill(T::zeroed());
+        self.filled = self.kept;
+    }
+}
+
 /// A value of any shape.
 impl<T, E: Decoding<T>> Place<E> for Option<T> {
     fn place<S: Source<'static>>(&mut self, from: &mut Cursor<S, E::Rules>) -> Result<(), Error> {
@@ -431,12 +495,23 @@ impl<'v, E: Syntax, P: Place<E> + ?Sized> Placed<'v, P, E> {
     ///
     /// # Errors
     /// It was not, or none came; the memory holds nothing of it.
-    pub fn finish(self) -> Result<(), Error> {
-        let result = self.result.unwrap_or_else(|| Err(Problem::Missing.at(0)));
-        if result.is_err() {
-            self.into.wipe();
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.placed().map(drop)
+    }
+
+    /// As [`Placed::finish`], before the next message comes into the same memory, which is given.
+    ///
+    /// # Errors
+    /// As [`Placed::finish`].
+    #[inline]
+    pub fn placed(&mut self) -> Result<&mut P, Error> {
+        match self.result.take().unwrap_or_else(|| Err(Problem::Missing.at(0))) {
+            Ok(()) => Ok(self.into),
+            Err(error) => {
+                self.into.wipe();
+                Err(error)
+            }
         }
-        result
     }
 }
 
