@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use fusewire_codec::pipeline::{Fixed, Placed};
 use fusewire_device::interface::tap::{self, Tap};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
-use fusewire_stack::ip::{Array, Bytes, Config, SocketId, Stack, State, TcpConfig};
+use fusewire_stack::ip::{Bytes, Config, SocketId, Stack, State, TcpConfig};
 
 use super::task::{
     DOUBLE_BYTES, MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW,
@@ -130,15 +131,19 @@ impl<'a> Subject<'a> {
 
     /// Messages that are arrays of XDR doubles, into the application's own.
     fn udp_receive_numbers(&mut self, id: SocketId, mut meter: Meter) -> Result<Report> {
-        let each = self.task.size / DOUBLE_BYTES;
-        let mut numbers = vec![0.0f64; each * self.task.messages_per_super_frame()];
+        let mut numbers = vec![0.0f64; self.task.size / DOUBLE_BYTES];
         let mark = f64::from_be_bytes([MARK; DOUBLE_BYTES]);
         loop {
-            let now = self.clock.now();
-            let taken = self.stack.udp_recv_numbers(now, id, Array::Fixed, &mut numbers, |_, _| {});
-            let messages = taken.map_err(Error::os("receiving"))?.map_err(failed)? / each;
-            let first = numbers.iter().step_by(each).take(messages);
-            meter.wrong += first.filter(|number| **number != mark).count() as u64;
+            let (now, mut wrong) = (self.clock.now(), 0);
+            let mut fixed = Fixed(&mut numbers);
+            let mut placed = Placed::xdr(&mut fixed);
+            let taken = self.stack.udp_recv_messages(now, id, &mut placed, |_, placed| {
+                let is_right = placed.placed().is_ok_and(|Fixed(numbers)| numbers[0] == mark);
+                wrong += u64::from(!is_right);
+                true
+            });
+            let messages = taken.map_err(Error::os("receiving"))?.map_err(failed)?;
+            meter.wrong += wrong;
             if messages > 0 {
                 self.quiet.is_over(true);
                 if !meter.count(messages as u64) {

@@ -4,13 +4,14 @@
 use std::io;
 
 use fusewire_base::Sum;
+use fusewire_codec::pipeline::{Arrays, Placed};
 use fusewire_codec::{SliceSource, Source};
 use fusewire_device::interface::{Checksum, RxPacket, Segmentation};
 use fusewire_kernels::Level;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Clock;
-use fusewire_stack::ip::{Array, SocketId, Stack};
+use fusewire_stack::ip::{SocketId, Stack};
 use fusewire_wire::{ethernet, ipv4, udp};
 
 use super::alone::{self, AT, BATCH, Found, OURS, PORT, THEIRS, by_turns, differ, failed};
@@ -152,9 +153,14 @@ pub fn unmarshalling(size: usize, rounds: usize) -> Result<Option<Unmarshalling>
     let mut once = |way: usize| {
         let (now, [one, two]) = (alone.clock.now(), &mut numbers);
         if way == 0 {
-            let array = Array::Variable { max: u32::MAX };
-            let taken = alone.stack.udp_recv_numbers(now, alone.id, array, one, |_, _| {});
-            return Ok(taken_of(taken)? / each);
+            let mut arrays = Arrays::new(one);
+            let mut placed = Placed::xdr(&mut arrays);
+            let mut count = 0;
+            taken_of(alone.stack.udp_recv_messages(now, alone.id, &mut placed, |_, placed| {
+                count += placed.placed().map_or(0, |arrays| arrays.keep().len() / each);
+                true
+            }))?;
+            return Ok(count);
         }
         let (mut rest, mut count) = (&mut two[..], 0);
         taken_of(alone.stack.udp_recv_batch(now, alone.id, |messages| {

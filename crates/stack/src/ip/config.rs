@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fusewire_kernels::Level;
+use fusewire_kernels::{Execution, Level};
 use fusewire_net::NoPath;
 use fusewire_transport::tcp;
 
@@ -18,6 +18,8 @@ use crate::generations;
 pub struct Config {
     /// CPU level of sums and copies.
     pub level: Level,
+    /// How messages are marshalled and unmarshalled: in the loop that sums them, or in passes.
+    pub execution: Execution,
     /// TCP settings of connections that bring none of their own. `mss` and `send_mss` are what the
     /// interface and the path allow, whatever stands here.
     pub tcp: tcp::Config,
@@ -39,6 +41,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             level: Level::detect(),
+            execution: Execution::Integrated,
             tcp: tcp::Config { pacing: false, nagle: true, ..tcp::Config::default() },
             max_sockets: 4096,
             max_time_wait: 1024,
@@ -194,6 +197,9 @@ pub enum Error {
     /// Nobody answered in time.
     #[error("timed out")]
     TimedOut,
+    /// The stream ended within a message, or within a block of a pipeline.
+    #[error("the stream ended within a message")]
+    CutShort,
     /// The interface is broken or gone.
     #[error("the interface is gone")]
     Interface,

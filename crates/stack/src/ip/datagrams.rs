@@ -100,12 +100,16 @@ impl Stack {
         let udp = self.core.table.udp(id)?;
         let mut taken = 0;
         while let Some(messages) = udp.queue.front() {
-            let count = messages.count();
-            if taker.take(level, &Incoming { messages, head: None }) == Taken::NoRoom {
-                return Ok(taken);
+            let (count, each) = (messages.count(), messages.message_len);
+            match taker.take(level, &Incoming { messages, head: None }) {
+                Taken::NoRoom => return Ok(taken),
+                Taken::Part(len) => {
+                    udp.queue.skip(len);
+                    return Ok(taken + len.div_ceil(each));
+                }
+                _ => udp.queue.drop_front(),
             }
             taken += count;
-            udp.queue.drop_front();
         }
         match taken {
             0 => udp.error.take().map_or(Ok(0), Err),

@@ -11,9 +11,10 @@ use fusewire_wire::tcp::{Flags, Header};
 use fusewire_wire::{tcp, udp};
 
 use super::config::{Error, Event};
+use super::reader::Reader;
 use super::stack::Core;
 use super::table::{Flow, Protocol, bits};
-use super::tcp::{Place, Segment, Stream};
+use super::tcp::{Segment, Stream};
 use super::udp::{Incoming, Messages, Taken, Taker};
 use crate::drops::Cause;
 
@@ -24,7 +25,7 @@ pub enum Direct<'a> {
     /// Datagrams of a socket.
     Udp { index: u32, taker: &'a mut dyn Taker, taken: usize },
     /// The stream of a connection.
-    Stream { index: u32, place: Place<'a> },
+    Stream { index: u32, reader: &'a mut dyn Reader },
 }
 
 impl Direct<'_> {
@@ -32,9 +33,7 @@ impl Direct<'_> {
     /// to its place without a stop in the ring.
     pub fn is_full_for(&self, packet: &RxPacket<'_>) -> bool {
         match self {
-            Direct::Stream { place, .. } => {
-                place.filled > 0 && packet.bytes.len() > place.memory.len() - place.filled
-            }
+            Direct::Stream { reader, .. } => reader.is_full_for(packet.bytes.len()),
             Direct::Udp { taker, .. } => taker.is_full_for(packet.bytes.len()),
             Direct::None => false,
         }
@@ -316,9 +315,23 @@ impl Core {
                 None => Taken::NoRoom,
             };
         }
+        let mut taken = count;
+        if let Taken::Part(len) = result {
+            let Messages { bytes, message_len, .. } = incoming.messages;
+            let rest = Messages { bytes: &bytes[len..], ..incoming.messages };
+            let (got, waits) = (len.div_ceil(message_len), rest.count());
+            if let Direct::Udp { taken, .. } = direct {
+                *taken += got;
+            }
+            if udp.queue.push(level, &Incoming { messages: rest, head: None }).is_none() {
+                udp.overflow += waits as u64;
+                self.counters.drops.add(Cause::UdpOverflow, waits as u64);
+                taken = got;
+            }
+        }
         match result {
-            Taken::Verified => {
-                self.counters.udp_messages_received += count as u64;
+            Taken::Verified | Taken::Part(_) => {
+                self.counters.udp_messages_received += taken as u64;
                 self.notify(index, Event::Readable);
             }
             Taken::Wrong => self.dropped(Cause::Checksum),
@@ -386,8 +399,10 @@ impl Core {
             Some(index) => {
                 self.last = Some((flow, index));
                 if let Some(stream) = self.table.stream_at(index) {
-                    let place = match direct {
-                        Direct::Stream { index: wanted, place } if *wanted == index => Some(place),
+                    let reader: Option<&mut dyn Reader> = match direct {
+                        Direct::Stream { index: wanted, reader } if *wanted == index => {
+                            Some(&mut **reader)
+                        }
                         _ => None,
                     };
                     if !segment.payload.is_empty() {
@@ -395,7 +410,7 @@ impl Core {
                         let head_len = start + usize::from(header.header_len);
                         stream.head_len = if start > 0 { head_len } else { 0 };
                     }
-                    let kind = stream.handle_segment(now, &segment, place);
+                    let kind = stream.handle_segment(now, &segment, reader);
                     self.watch.became(kind);
                     self.mark(index);
                 }

@@ -19,11 +19,14 @@ mod datagrams;
 mod gather;
 mod host;
 mod input;
+mod messages;
 mod mover;
 mod observe;
 mod options;
 mod output;
+mod pieces;
 mod placed;
+mod reader;
 mod readiness;
 mod replies;
 mod ring;
@@ -38,7 +41,6 @@ mod tcp;
 mod tcp_info;
 mod udp;
 mod watch;
-mod xdr;
 
 pub use backlog::SendLimit;
 pub use bytes::Bytes;
@@ -50,6 +52,7 @@ pub use host::{
     Accept, AcceptAsync, AsyncTcpStream, Connect, Host, HostConfig, Interest, NotOne, ReadHalf,
     Socket, TcpListener, TcpStream, UdpSocket, WriteHalf,
 };
+pub use messages::Framing;
 pub use options::SendFlags;
 pub use readiness::Readiness;
 pub use snapshot::{Snapshot, SocketKind, SocketView};
@@ -57,4 +60,3 @@ pub use stack::Stack;
 pub use tcp_info::unconnected_tcp_info;
 pub use udp::{Failure, Messages, Received};
 pub(crate) use udp::{Incoming, Taken, Taker};
-pub use xdr::{Array, Number};

@@ -18,6 +18,13 @@ pub struct SendFlags {
     pub end_of_record: bool,
 }
 
+impl SendFlags {
+    /// How segments are cut behind such a write.
+    pub(super) fn cut(self) -> Cut {
+        if self.end_of_record { Cut::StreamEnd } else { Cut::Stream }
+    }
+}
+
 impl Stack {
     /// As [`Stack::tcp_write`], with flags.
     ///
@@ -26,12 +33,7 @@ impl Stack {
     pub fn tcp_send(&mut self, id: SocketId, bytes: &[u8], flags: SendFlags) -> Result<usize> {
         self.write_by(id, |stream| {
             stream.tcp.set_more(flags.more);
-            match flags.end_of_record {
-                false => stream.write(bytes),
-                true => stream.write_cut(bytes.len(), Cut::StreamEnd, |offset, memory| {
-                    memory.copy_from_slice(&bytes[offset..offset + memory.len()]);
-                }),
-            }
+            stream.write(bytes, flags.cut())
         })
     }
 

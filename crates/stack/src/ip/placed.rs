@@ -16,8 +16,9 @@ use fusewire_device::interface::{Checksum, RxPacket, Segmentation, Split};
 use fusewire_wire::tcp::{Flags, Header};
 
 use super::input::Direct;
+use super::reader::Place;
 use super::stack::{Core, Stack};
-use super::tcp::{Place, Segment};
+use super::tcp::Segment;
 
 /// Packets that one call takes at most.
 const PACKETS: usize = 64;
@@ -65,12 +66,8 @@ impl Stack {
             let astray = &mut place.memory[place.filled..][..payload_len];
             self.interface.rejoin(astray);
             astray.fill(0);
-            let rest = Place { memory: &mut *place.memory, filled: place.filled };
-            let mut direct = Direct::Stream { index, place: rest };
+            let mut direct = Direct::Stream { index, reader: place };
             self.core.input(now, &self.interface.packet(0), &mut direct);
-            if let Direct::Stream { place: rest, .. } = direct {
-                place.filled = rest.filled;
-            }
         }
         Ok((packets > 0).then(|| self.settle_placed(packets)))
     }

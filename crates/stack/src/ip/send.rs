@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::{Checksum, Segmentation, TxPacket};
+use fusewire_kernels::Level;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::{AnyStage, then};
 use fusewire_kernels::stages::InternetSum;
@@ -187,7 +188,7 @@ impl Stack {
         if message_len > whole {
             let mut sent = 0;
             for message in bytes.chunks(message_len) {
-                if !self.udp_fragments(&via, packet, message)? {
+                if !self.udp_fragments(&via, packet, message, None)? {
                     break;
                 }
                 sent += 1;
@@ -198,7 +199,13 @@ impl Stack {
         let message_len = message_len.max(1);
         if bytes.len() <= message_len {
             // The way of a message by itself is short: somebody may wait for the answer.
-            return Ok(Ok(usize::from(self.udp_super_frame(&via, packet, bytes, message_len)?)));
+            return Ok(Ok(usize::from(self.udp_super_frame(
+                &via,
+                packet,
+                bytes,
+                message_len,
+                None,
+            )?)));
         }
         let offload = self.core.offload();
         if !offload.udp {
@@ -208,7 +215,7 @@ impl Stack {
         let run = most.clamp(1, offload.udp_segments) * message_len;
         let mut sent = 0;
         for run in bytes.chunks(run) {
-            if !self.udp_super_frame(&via, packet, run, message_len)? {
+            if !self.udp_super_frame(&via, packet, run, message_len, None)? {
                 break;
             }
             sent += run.len().div_ceil(message_len);
@@ -216,16 +223,18 @@ impl Stack {
         Ok(Ok(sent))
     }
 
+    /// The sum of the bytes is made here unless it is there already.
     fn udp_super_frame(
         &mut self,
         via: &Via,
         packet: UdpPacket,
         bytes: &[u8],
         message_len: usize,
+        sum: Option<Sum>,
     ) -> io::Result<bool> {
         let core = &mut self.core;
         let mut header = [0; HEADER_ROOM];
-        let sum = || fusewire_kernels::sum(core.config.level, bytes);
+        let sum = || sum.unwrap_or_else(|| fusewire_kernels::sum(core.config.level, bytes));
         let (len, checksum) = core.output.udp_header(via, packet, bytes.len(), sum, &mut header);
         let payload = [IoSlice::new(bytes)];
         let segmentation = if bytes.len() > message_len {
@@ -243,7 +252,13 @@ impl Stack {
 
     /// A message that is longer than the path takes, in fragments. False: the interface is full, and the
     /// message is lost as a whole when that happens under way.
-    fn udp_fragments(&mut self, via: &Via, packet: UdpPacket, message: &[u8]) -> io::Result<bool> {
+    fn udp_fragments(
+        &mut self,
+        via: &Via,
+        packet: UdpPacket,
+        message: &[u8],
+        sum: Option<Sum>,
+    ) -> io::Result<bool> {
         let core = &mut self.core;
         let len = udp::HEADER_LEN + message.len();
         let mut head = [0; udp::HEADER_LEN];
@@ -256,7 +271,7 @@ impl Stack {
         header.emit(&mut head);
         let sum = via.pseudo_header_sum(udp::NUMBER, len)
             + Sum::of(&head)
-            + fusewire_kernels::sum(core.config.level, message);
+            + sum.unwrap_or_else(|| fusewire_kernels::sum(core.config.level, message));
         header.checksum = udp_checksum(sum);
         header.emit(&mut head);
         let identification = core.layer.identification(via);
@@ -288,10 +303,10 @@ impl Stack {
     }
 
     /// Sends one message of which `pipeline` makes the bytes on the wire, in the loop that sums and stores
-    /// them. False: the interface is full.
+    /// them. False: the interface is full. What is longer than a packet goes in fragments.
     ///
     /// # Errors
-    /// As [`Stack::udp_send`]; [`Error::TooLong`] when it does not fit one packet.
+    /// As [`Stack::udp_send`].
     pub fn udp_send_with<S: AnyStage>(
         &mut self,
         now: Instant,
@@ -300,51 +315,60 @@ impl Stack {
         message: &[u8],
         to: Option<SocketAddr>,
     ) -> io::Result<Result<bool, Error>> {
+        self.udp_send_made(now, id, message.len(), to, |level, sums, dst| {
+            if !sums {
+                level.run(Integrated { stage: pipeline, src: message, dst });
+                return Some(Sum::ZERO);
+            }
+            let stage = then(pipeline, InternetSum);
+            Some(level.run(Integrated { stage: &stage, src: message, dst }).1)
+        })
+    }
+
+    /// Sends one message of `len` bytes that `make` writes, and sums if it is asked to; `None` when it cannot.
+    pub(super) fn udp_send_made(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        len: usize,
+        to: Option<SocketAddr>,
+        make: impl FnOnce(Level, bool, &mut [u8]) -> Option<Sum>,
+    ) -> io::Result<Result<bool, Error>> {
+        const LIES: Error = Error::Misuse("the message gave more or fewer bytes than it had said");
         let (packet, via) = match self.core.udp_way(now, id, to) {
+            Ok((_, Ok(_) | Err(NoPath::Resolving))) if len > MESSAGE_MAX => {
+                return Ok(Err(Error::TooLong { len, max: MESSAGE_MAX }));
+            }
             Ok((packet, Ok(via))) => (packet, via),
-            Ok((packet, Err(NoPath::Resolving))) => {
-                let max = self.core.message_fitting(packet.dst);
-                if message.len() > max {
-                    return Ok(Err(Error::TooLong { len: message.len(), max }));
-                }
-                // Nothing was manipulated yet; the plain way keeps what the pipeline makes of it.
-                let mut bytes = vec![0; message.len()];
-                let level = self.core.config.level;
-                level.run(Integrated { stage: pipeline, src: message, dst: &mut bytes });
-                return self.udp_send(now, id, &bytes, to);
+            Ok((_, Err(NoPath::Resolving))) => {
+                // The plain way keeps what is made of it.
+                let mut bytes = vec![0; len];
+                return match make(self.core.config.level, false, &mut bytes) {
+                    Some(_) => self.udp_send(now, id, &bytes, to),
+                    None => Ok(Err(LIES)),
+                };
             }
             Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
-        let max = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
-        if message.len() > max {
-            return Ok(Err(Error::TooLong { len: message.len(), max }));
-        }
         let core = &mut self.core;
         let mut bytes = std::mem::take(&mut core.message);
-        if bytes.len() < message.len() {
-            bytes.resize(message.len(), 0);
-        }
-        let (level, dst) = (core.config.level, &mut bytes[..message.len()]);
-        let sum = if core.output.offload.checksum {
-            level.run(Integrated { stage: pipeline, src: message, dst });
-            Sum::ZERO
-        } else {
-            let stage = then(pipeline, InternetSum);
-            level.run(Integrated { stage: &stage, src: message, dst }).1
+        bytes.resize(bytes.len().max(len), 0);
+        let is_whole = len <= via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
+        let sums = !core.output.offload.checksum || !is_whole;
+        let made = make(core.config.level, sums, &mut bytes[..len]);
+        let sent = match made {
+            Some(sum) if is_whole => {
+                self.udp_super_frame(&via, packet, &bytes[..len], len.max(1), Some(sum))
+            }
+            Some(sum) => self.udp_fragments(&via, packet, &bytes[..len], Some(sum)),
+            None => Ok(false),
         };
-        let mut header = [0; HEADER_ROOM];
-        let payload = &bytes[..message.len()];
-        let (len, checksum) =
-            core.output.udp_header(&via, packet, payload.len(), || sum, &mut header);
-        let pieces = [IoSlice::new(payload)];
-        let segmentation = Segmentation::None;
-        let frame = TxPacket { header: &header[..len], payload: &pieces, checksum, segmentation };
-        let taken = self.give(&[frame]);
         self.core.message = bytes;
-        let taken = taken?;
-        self.core.counters.udp_messages_sent += taken as u64;
-        Ok(Ok(taken > 0))
+        if made.is_none() {
+            return Ok(Err(LIES));
+        }
+        sent.map(Ok)
     }
 
     /// A packet a message, a call of the interface for [`BATCH`] of them.

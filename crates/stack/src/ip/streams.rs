@@ -6,14 +6,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 use fusewire_base::Instant;
+use fusewire_kernels::stage::AnyStage;
 use fusewire_transport::machine::{Cut, Info, Listener as _};
 use fusewire_transport::tcp::{self, Connection, Listener, Ports, State, Tuple};
 
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
+use super::reader::{Piped, Place};
 use super::stack::{Stack, mss};
 use super::table::{Flow, Protocol, Socket, Table};
-use super::tcp::{ListenerSocket, Place, Stream};
+use super::tcp::{ListenerSocket, Stream};
 use crate::trace::Entry;
 
 impl Stack {
@@ -142,7 +144,7 @@ impl Stack {
     /// # Errors
     /// What ended the connection; [`Error::Finished`] after [`Stack::tcp_finish`].
     pub fn tcp_write(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize> {
-        self.write_by(id, |stream| stream.write(bytes))
+        self.write_by(id, |stream| stream.write(bytes, Cut::Stream))
     }
 
     /// As [`Stack::tcp_write`], without a copy: the connection refers to the bytes where they are until the peer has
@@ -159,18 +161,19 @@ impl Stack {
         self.write_by(id, |stream| stream.write_shared(bytes))
     }
 
-    /// As [`Stack::tcp_write`], of a message of `len` bytes that `fill` writes straight into the
-    /// retransmission memory: it is given the offset in the message and the memory, once or twice.
+    /// As [`Stack::tcp_write`] of what `pipeline` makes of a message: it stores its bytes in the retransmission memory, and
+    /// sums them where the interface does not, in one loop. Takes whole blocks of the pipeline, or all that is left, so that
+    /// what it makes of the message is the same in however many calls it is written.
     ///
     /// # Errors
     /// As [`Stack::tcp_write`].
-    pub fn tcp_write_with(
+    pub fn tcp_write_with<S: AnyStage>(
         &mut self,
         id: SocketId,
-        len: usize,
-        fill: impl FnMut(usize, &mut [u8]),
+        pipeline: &S,
+        message: &[u8],
     ) -> Result<usize> {
-        self.write_by(id, |stream| stream.write_cut(len, Cut::Stream, fill))
+        self.write_by(id, |stream| stream.write_with(pipeline, message))
     }
 
     /// Writes, and sees to it that what was written leaves.
@@ -215,7 +218,7 @@ impl Stack {
         Self::end_of(stream)
     }
 
-    fn end_of(stream: &Stream) -> Result<Option<usize>> {
+    pub(super) fn end_of(stream: &Stream) -> Result<Option<usize>> {
         if let Some(error) = stream.error {
             return Err(error);
         }
@@ -237,23 +240,75 @@ impl Stack {
             Ok(None) => {}
             done => return Ok(done),
         }
-        let mut place = Place { memory: out, filled: 0 };
+        let mut place = Place::new(out);
         if self.receive_placed(now, id.index, &mut place)?.is_none() {
-            let mut direct = Direct::Stream { index: id.index, place };
-            self.receive(now, &mut direct)?;
-            place = match direct {
-                Direct::Stream { place, .. } => place,
-                _ => Place { memory: &mut [], filled: 0 },
-            };
+            self.receive(now, &mut Direct::Stream { index: id.index, reader: &mut place })?;
         }
         let (filled, out) = (place.filled, place.memory);
         if filled > 0 {
-            if let Ok(stream) = self.core.table.stream(id) {
-                stream.consume(0);
-            }
-            return Ok(Ok(Some(filled)));
+            return Ok(Ok(self.was_read(id, filled)));
         }
         Ok(self.tcp_read(id, out))
+    }
+
+    /// So many bytes went from the interface to their reader.
+    pub(super) fn was_read(&mut self, id: SocketId, len: usize) -> Option<usize> {
+        if let Ok(stream) = self.core.table.stream(id) {
+            stream.consume(0);
+        }
+        Some(len)
+    }
+
+    /// As [`Stack::tcp_read`] of what `pipeline` makes of the bytes: whole blocks of it, and what is left of one at the end of
+    /// the stream. It is a pass of its own over what was received before; [`Stack::tcp_recv_with`] needs none.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_read`]; [`Error::CutShort`] when the stream ends within a block, of a pipeline that takes whole ones
+    /// alone.
+    pub fn tcp_read_with<S: AnyStage>(
+        &mut self,
+        id: SocketId,
+        pipeline: &S,
+        out: &mut [u8],
+    ) -> Result<Option<usize>> {
+        let stream = self.core.table.stream(id)?;
+        let len = stream.read_with(pipeline, out)?;
+        if len == 0 {
+            return Self::end_of(stream);
+        }
+        if stream.tcp.wants_ack() {
+            self.core.mark(id.index);
+        }
+        Ok(Some(len))
+    }
+
+    /// As [`Stack::tcp_read_with`], and when nothing is there receives a batch of packets: `pipeline` runs over the next bytes
+    /// of this stream in the loop that verifies and stores them. What is left of a block at the end of a segment waits for the
+    /// next: those few bytes alone are read again.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_read_into`] and [`Stack::tcp_read_with`]; [`Error::Misuse`] when `out` has no room for a block.
+    pub fn tcp_recv_with<S: AnyStage>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        pipeline: &S,
+        out: &mut [u8],
+    ) -> io::Result<Result<Option<usize>, Error>> {
+        if out.len() < S::BLOCK {
+            return Ok(Err(Error::Misuse("there is no room for a block of the pipeline")));
+        }
+        match self.tcp_read_with(id, pipeline, out) {
+            Ok(None) => {}
+            done => return Ok(done),
+        }
+        let mut piped = Piped { pipeline, place: Place::new(out) };
+        self.receive(now, &mut Direct::Stream { index: id.index, reader: &mut piped })?;
+        let Place { filled, memory, .. } = piped.place;
+        if filled > 0 {
+            return Ok(Ok(self.was_read(id, filled)));
+        }
+        Ok(self.tcp_read_with(id, pipeline, memory))
     }
 
     /// What was received and not read, in one piece or two.

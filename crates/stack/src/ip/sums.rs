@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use fusewire_base::Sum;
+use fusewire_kernels::message::Segments;
 
 /// See the module's text. Entries follow one another in stream offset.
 #[derive(Debug, Default)]
@@ -46,6 +47,25 @@ impl Cuts {
     }
 }
 
+/// A message that is being written.
+pub struct Written<'a> {
+    sums: &'a mut Sums,
+    start: u64,
+    front: usize,
+    cuts: Cuts,
+}
+
+impl Segments for Written<'_> {
+    fn end(&self, at: usize) -> usize {
+        at + self.cuts.at(self.front + at).0
+    }
+
+    fn add(&mut self, at: usize, len: usize, sum: Sum) {
+        let at = self.front + at;
+        self.sums.push(self.start + at as u64, len, sum, self.cuts.at(at).1);
+    }
+}
+
 /// Entries at most: more than a connection has segments.
 const ENTRIES_MAX: usize = 1 << 14;
 
@@ -81,6 +101,19 @@ impl Sums {
                 }
                 self.entries.push_back(Entry { start, len: len as u32, sum });
             }
+        }
+    }
+
+    /// For a message of `front` bytes and more behind them, which are written at `start` in the stream: the sums of what
+    /// lies behind.
+    pub fn segments(&mut self, start: u64, front: usize, cuts: Cuts) -> Written<'_> {
+        Written { sums: self, start, front, cuts }
+    }
+
+    /// What lies from `start` on was not written.
+    pub fn forget(&mut self, start: u64) {
+        while self.entries.back().is_some_and(|last| last.end() > start) {
+            self.entries.pop_back();
         }
     }
 

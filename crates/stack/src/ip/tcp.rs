@@ -11,13 +11,16 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use bytes::Bytes;
 use fusewire_base::{Instant, Sum};
-use fusewire_kernels::{Level, sum};
+use fusewire_kernels::message::Marshal;
+use fusewire_kernels::stage::AnyStage;
+use fusewire_kernels::{Level, Transform, sum};
 use fusewire_net::Via;
 use fusewire_transport::machine::{
-    self, Cut, DropCause, Initial, PayloadPlan, Reservation, ResetCause, Verdict,
+    self, Cut, DropCause, Initial, PayloadPlan, ResetCause, Verdict,
 };
 use fusewire_transport::tcp::{self, Connection, State, Tuple};
 use fusewire_wire::tcp::Header;
@@ -25,6 +28,8 @@ use fusewire_wire::tcp::Header;
 use super::backlog::Backlog;
 use super::config::{Error, Event, Events, Marking, Result, SocketId};
 use super::mover::Mover;
+use super::pieces::{BLOCK_MAX, Way, pass_in, pass_out};
+use super::reader::{Place, Reader};
 use super::ring::Ring;
 use super::send_memory::SendMemory;
 use super::sums::{Cuts, Sums};
@@ -59,13 +64,6 @@ pub struct Segment<'a> {
     pub marked: bool,
 }
 
-/// The reader's memory, while it waits.
-pub struct Place<'a> {
-    pub memory: &'a mut [u8],
-    /// Bytes that are there, verified and in order.
-    pub filled: usize,
-}
-
 /// A connection.
 pub struct Stream {
     pub tuple: Tuple,
@@ -76,6 +74,8 @@ pub struct Stream {
     pub read_offset: u64,
     /// One past the last byte in the ring.
     recv_end: u64,
+    /// Bytes of the longest message that is sent whole, and that is received whole.
+    message_max: [usize; 2],
     /// Bytes before the payload in the frame of the last segment that brought some; 0 when there was none.
     pub head_len: usize,
     /// One past the last byte that was written.
@@ -132,6 +132,7 @@ impl Stream {
             recv: Ring::new(config.recv_window as usize),
             read_offset: 0,
             recv_end: 0,
+            message_max: [config.send_buffer as usize, config.recv_window as usize],
             head_len: 0,
             send_end: 0,
             parent: None,
@@ -157,36 +158,98 @@ impl Stream {
 
     // ---- sending
 
-    /// Takes what there is room for.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        let Some(reservation) = self.reserve(bytes.len())? else { return Ok(0) };
-        let len = reservation.len() as usize;
-        self.copy_in(&reservation, &bytes[..len]);
-        self.tcp.commit(reservation, Cut::Stream);
+    /// Takes what there is room for. With [`Cut::StreamEnd`] what is written next begins a segment of its own.
+    pub fn write(&mut self, bytes: &[u8], cut: Cut) -> Result<usize> {
+        let Some(range) = self.place(bytes.len(), 1)? else { return Ok(0) };
+        let len = (range.end - range.start) as usize;
+        self.copy_in(range.start, &bytes[..len]);
+        self.commit(&range, if len == bytes.len() { cut } else { Cut::Stream });
         Ok(len)
+    }
+
+    /// Takes whole blocks of what `pipeline` makes of a message, as far as there is room: it stores them, and sums each
+    /// segment if somebody wants to know, in one loop.
+    pub fn write_with<S: AnyStage>(&mut self, pipeline: &S, message: &[u8]) -> Result<usize> {
+        let Some(range) = self.place(message.len(), S::BLOCK)? else { return Ok(0) };
+        let src = &message[..(range.end - range.start) as usize];
+        let (cuts, way) = (self.cuts(), Way { level: self.level, pipeline });
+        let dst = self.send.slices_mut(range.clone());
+        let segments = self.sums.as_mut().map(|sums| sums.segments(range.start, 0, cuts));
+        pass_in(&way, src, dst, segments);
+        self.commit(&range, Cut::Stream);
+        Ok(src.len())
+    }
+
+    /// Takes all of a message, behind its record mark if it has one, or nothing: it is marshalled in the loop that stores
+    /// it and sums each segment. Where it lies across the end of the ring it is copied there from `work`.
+    ///
+    /// # Errors
+    /// As [`Stream::write`]; it is longer than the buffer, or gave more or fewer bytes than it had said.
+    pub fn write_message<M: Marshal + ?Sized>(
+        &mut self,
+        passes: &mut Transform,
+        work: &mut Vec<u8>,
+        (mark, message): (&[u8], &M),
+        cut: Cut,
+    ) -> Result<bool> {
+        let len = mark.len() + message.marshalled_len();
+        let max = self.message_max[0];
+        if len > max {
+            return Err(Error::TooLong { len, max });
+        }
+        let Some(range) = self.place(len, len)? else { return Ok(len == 0) };
+        let (start, cuts) = (range.start, self.cuts());
+        let (a, b) = self.send.slices_mut(range.clone());
+        let dst = if b.is_empty() {
+            &mut *a
+        } else {
+            work.resize(work.len().max(len), 0);
+            &mut work[..len]
+        };
+        let (front, rest) = dst.split_at_mut(mark.len());
+        front.copy_from_slice(mark);
+        let is_whole = match &mut self.sums {
+            None => passes.send_message(&[], &[], message, rest, &mut []).is_some(),
+            Some(sums) => {
+                sums.add(start, cuts, mark.len(), |range| Sum::of(&mark[range]));
+                let mut segments = sums.segments(start, mark.len(), cuts);
+                passes.send_segments(message, rest, &mut segments)
+            }
+        };
+        if !b.is_empty() {
+            a.copy_from_slice(&work[..a.len()]);
+            b.copy_from_slice(&work[a.len()..len]);
+        }
+        if !is_whole {
+            if let Some(sums) = &mut self.sums {
+                sums.forget(start);
+            }
+            return Err(Error::Misuse("the message gave more or fewer bytes than it had said"));
+        }
+        self.commit(&range, cut);
+        Ok(true)
     }
 
     /// Takes what there is room for, and leaves it where it is until it is acknowledged; copies what is not worth
     /// that.
     pub fn write_shared(&mut self, bytes: &Bytes) -> Result<usize> {
-        let Some(reservation) = self.reserve(bytes.len())? else { return Ok(0) };
-        let len = reservation.len() as usize;
+        let Some(range) = self.place(bytes.len(), 1)? else { return Ok(0) };
+        let len = (range.end - range.start) as usize;
         if self.send.is_shareable(len) {
             let cuts = self.cuts();
             if let Some(sums) = &mut self.sums {
-                sums.add(reservation.offset(), cuts, len, |range| sum(self.level, &bytes[range]));
+                sums.add(range.start, cuts, len, |range| sum(self.level, &bytes[range]));
             }
-            self.send.share(reservation.offset(), bytes.slice(..len));
+            self.send.share(range.start, bytes.slice(..len));
         } else {
-            self.copy_in(&reservation, &bytes[..len]);
+            self.copy_in(range.start, &bytes[..len]);
         }
-        self.tcp.commit(reservation, Cut::Stream);
+        self.commit(&range, Cut::Stream);
         Ok(len)
     }
 
-    /// Copies to where the reserved bytes belong, and sums them in the same pass if somebody wants to know.
-    fn copy_in(&mut self, reservation: &Reservation, bytes: &[u8]) {
-        let start = reservation.offset();
+    /// Copies to where the bytes from `start` on belong, and sums them in the same pass if somebody wants to know.
+    fn copy_in(&mut self, start: u64, bytes: &[u8]) {
         let (cuts, level) = (self.cuts(), self.level);
         let (mut a, mut b) = self.send.slices_mut(start..start + bytes.len() as u64);
         let Some(sums) = &mut self.sums else {
@@ -211,32 +274,9 @@ impl Stream {
         Cuts { join: self.tcp.join_room() as usize, each: self.tcp.max_payload() as usize }
     }
 
-    /// Takes up to `len` bytes that `fill` writes into the ring, given their offset in the message;
-    /// called once or twice. With [`Cut::StreamEnd`] what is written next begins a segment of its own.
-    pub fn write_cut(
-        &mut self,
-        len: usize,
-        cut: Cut,
-        mut fill: impl FnMut(usize, &mut [u8]),
-    ) -> Result<usize> {
-        let Some(reservation) = self.reserve(len)? else { return Ok(0) };
-        let room = reservation.len() as usize;
-        let (a, b) = self.send.slices_mut(reservation.offset()..self.send_end);
-        let first = a.len();
-        fill(0, a);
-        if !b.is_empty() {
-            fill(first, b);
-        }
-        let whole = room == len;
-        self.tcp.commit(reservation, if whole { cut } else { Cut::Stream });
-        if whole && cut == Cut::StreamEnd {
-            self.backlog.close_piece();
-        }
-        Ok(room)
-    }
-
-    /// Room for up to `len` bytes that are written now; none when there is no room, or nothing to write.
-    fn reserve(&mut self, len: usize) -> Result<Option<Reservation>> {
+    /// Where up to `len` bytes that are written now belong, all or a multiple of `unit` of them; `None` when there is no
+    /// room, or nothing to write. They count as written when they are committed.
+    fn place(&mut self, len: usize, unit: usize) -> Result<Option<Range<u64>>> {
         if len == 0 {
             return Ok(None);
         }
@@ -250,28 +290,45 @@ impl Stream {
             _ => return Err(Error::Finished),
         }
         let una = self.tcp.snd_una_offset();
-        let free = self.send.capacity() - (self.send_end - una) as usize;
-        let room = free.min(self.tcp.send_room() as usize).min(len);
-        let room = self.backlog.room(&self.tcp, self.send_end.max(una), room);
+        let most = self.room().min(len);
+        let room = match self.backlog.room(&self.tcp, self.send_end.max(una), most) {
+            // What is not cut goes whole where a part of it would.
+            1.. if unit > 1 => most,
+            room => room,
+        };
+        let room = if room < len { room - room % unit } else { len };
         self.wants_room |= room < len;
-        let Some(reservation) = self.tcp.reserve(room as u32) else { return Ok(None) };
-        if una == reservation.offset() {
+        if room == 0 {
+            return Ok(None);
+        }
+        if una == self.send_end {
             self.send.restart(una);
         }
         if let Some(sums) = &mut self.sums {
             sums.free(una);
         }
-        self.send_end = reservation.offset() + room as u64;
-        Ok(Some(reservation))
+        Ok(Some(self.send_end..self.send_end + room as u64))
+    }
+
+    /// The bytes of a range that was given for them are written. All of what was to be is, if `cut` is
+    /// [`Cut::StreamEnd`].
+    fn commit(&mut self, range: &Range<u64>, cut: Cut) {
+        let Some(reservation) = self.tcp.reserve((range.end - range.start) as u32) else { return };
+        debug_assert_eq!(reservation.offset(), range.start);
+        self.send_end = range.end;
+        self.tcp.commit(reservation, cut);
+        if cut == Cut::StreamEnd {
+            self.backlog.close_piece();
+        }
     }
 
     /// These bytes may still be sent: they are there, and the peer has not acknowledged all of them.
-    pub fn needs(&self, range: &std::ops::Range<u64>) -> bool {
+    pub fn needs(&self, range: &Range<u64>) -> bool {
         !self.over && range.end > self.tcp.snd_una_offset()
     }
 
     /// The sum of what waits to be acknowledged: ready, or made now.
-    pub fn payload_sum(&mut self, range: &std::ops::Range<u64>) -> Sum {
+    pub fn payload_sum(&mut self, range: &Range<u64>) -> Sum {
         if let Some(sum) = self.sums.as_mut().and_then(|sums| sums.of(range)) {
             return sum;
         }
@@ -310,6 +367,26 @@ impl Stream {
 
     // ---- receiving
 
+    /// As [`Stream::read`] through `pipeline`: whole blocks, and what is left of one at the end of the stream.
+    pub fn read_with<S: AnyStage>(&mut self, pipeline: &S, out: &mut [u8]) -> Result<usize> {
+        let (readable, is_last) = (self.readable(), self.peer_has_finished());
+        let mut len = readable.min(out.len());
+        if S::WHOLE_BLOCKS || !is_last || len < readable {
+            len -= len % S::BLOCK;
+        }
+        if len == 0 && is_last && 0 < readable && readable < S::BLOCK {
+            return Err(Error::CutShort);
+        }
+        pass_out(&Way { level: self.level, pipeline }, self.peek(), &mut out[..len]);
+        self.consume(len);
+        Ok(len)
+    }
+
+    /// Bytes of the longest message that can wait to be whole.
+    pub fn message_max(&self) -> usize {
+        self.message_max[1]
+    }
+
     /// Bytes that may be read.
     pub fn readable(&self) -> usize {
         (self.tcp.rcv_nxt_offset() - self.read_offset.min(self.tcp.rcv_nxt_offset())) as usize
@@ -337,13 +414,17 @@ impl Stream {
         self.tcp.consumed(self.read_offset);
     }
 
-    /// The peer has finished, and all was read.
-    pub fn at_end(&self) -> bool {
-        let finished = matches!(
+    /// Nothing follows what is there.
+    pub fn peer_has_finished(&self) -> bool {
+        matches!(
             self.tcp.state(),
             State::CloseWait | State::Closing | State::LastAck | State::TimeWait | State::Closed
-        );
-        finished && self.readable() == 0
+        )
+    }
+
+    /// The peer has finished, and all was read.
+    pub fn at_end(&self) -> bool {
+        self.peer_has_finished() && self.readable() == 0
     }
 
     /// Initial, integrated and final step of a segment.
@@ -351,7 +432,7 @@ impl Stream {
         &mut self,
         now: Instant,
         s: &Segment<'_>,
-        place: Option<&mut Place<'_>>,
+        reader: Option<&mut dyn Reader>,
     ) -> Kind {
         let initial = self.tcp.handle_initial(now, s.header, s.len as u32);
         let verdict = match &initial {
@@ -359,7 +440,7 @@ impl Stream {
                 self.trace.segment(Kind::Dropped(*cause), now, s.header, s.len as u32);
                 return Kind::Dropped(*cause);
             }
-            Initial::Payload(plan) if !plan.duplicate => self.take(s, plan, place),
+            Initial::Payload(plan) if !plan.duplicate => self.take(s, plan, reader),
             _ if s.head.is_none_or(|head| (head + sum(self.level, s.payload)).verifies()) => {
                 Verdict::Control
             }
@@ -427,7 +508,7 @@ impl Stream {
         &mut self,
         s: &Segment<'_>,
         plan: &PayloadPlan,
-        place: Option<&mut Place<'_>>,
+        reader: Option<&mut dyn Reader>,
     ) -> Verdict {
         if self.orphaned.is_some() {
             // Nobody will read it (RFC 2525, section 2.17; RFC 9293, section 3.6.1).
@@ -444,15 +525,15 @@ impl Stream {
         if plan.in_order && self.recv_end <= self.read_offset && plan.offset == self.read_offset {
             self.recv.restart(plan.offset);
         }
-        let direct = place.filter(|_| plan.in_order && plan.offset == self.read_offset);
-        let (mut here, mut place_at) = (0, 0);
-        let mut mover = Mover::new(self.level, s.head);
+        // What was read up to the last block, and waits for the rest of the next.
+        let kept = (plan.offset - self.read_offset) as usize;
+        let mut reader = reader.filter(|reader| plan.in_order && kept < reader.block());
+        let (mut here, mut mover) = (0, Mover::new(self.level, s.head));
         mover.pass(skipped);
-        let mut direct = direct;
-        if let Some(place) = direct.as_deref_mut() {
-            place_at = place.filled;
-            here = bytes.len().min(place.memory.len() - place.filled);
-            mover.copy(&bytes[..here], &mut place.memory[place_at..place_at + here]);
+        if let Some(reader) = reader.as_deref_mut() {
+            let mut memory = [0; BLOCK_MAX];
+            self.recv.copy_to(self.read_offset, &mut memory[..kept]);
+            here = reader.take(&memory[..kept], bytes, &mut mover);
         }
         if here < bytes.len() {
             let (a, b) = self.recv.slices_mut(plan.offset + here as u64..end);
@@ -461,15 +542,15 @@ impl Stream {
             mover.copy(y, b);
         }
         mover.pass(behind);
-        if mover.sum.is_some_and(|sum| !sum.verifies()) {
-            if let Some(place) = direct {
-                place.memory[place_at..place_at + here].fill(0);
-            }
+        let is_right = mover.sum.is_none_or(Sum::verifies);
+        if let Some(reader) = reader {
+            reader.judge(is_right);
+        }
+        if !is_right {
             return Verdict::Reject(DropCause::Checksum);
         }
-        if let Some(place) = direct {
-            place.filled += here;
-            self.read_offset += here as u64;
+        if here > 0 {
+            self.read_offset = plan.offset + here as u64;
         }
         self.recv_end = self.recv_end.max(end);
         Verdict::Accept { len: plan.len }

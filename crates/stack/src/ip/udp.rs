@@ -68,6 +68,8 @@ pub struct Incoming<'a> {
 pub enum Taken {
     /// It was delivered.
     Verified,
+    /// It is right, and its first messages were delivered, of so many bytes. The others wait in the queue.
+    Part(usize),
     /// Its checksum is wrong: as though it had never come.
     Wrong,
     /// There is no room for it here.

@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{Interface, Link};
 use fusewire_kernels::stages::Swap;
-use fusewire_stack::ip::{Host, HostConfig, UdpSocket};
+use fusewire_stack::ip::{AsyncTcpStream, Framing, Host, HostConfig, UdpSocket};
 use fusewire_testkit::namespace::{Need, in_namespace};
 
+use crate::messages::Reading;
 use crate::net::{addr, net_config};
 
 const SECONDS: Duration = Duration::from_secs(20);
@@ -395,4 +397,41 @@ fn batches_are_received_by_who_waits() {
             assert_eq!(&memory, b"dcbahgfe");
         });
     }
+}
+
+#[test]
+fn tasks_send_and_receive_values() {
+    let [a, b] = hosts();
+    let (client, server) = (udp(&a, 0, 9), udp(&b, 1, 7));
+    let listener = b.tcp_listen(at(1, 80), 1).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let stream = AsyncTcpStream::connect(&a, at(1, 80)).await.unwrap();
+        let (peer, _) = listener.accept_async().await.unwrap();
+        for (seed, len) in (1..).zip([0, 100, 1000, 20_000]) {
+            let value = Reading::of(len, seed);
+            let message = Message::xdr(&value).unwrap();
+            let mut found = None::<Reading>;
+            let mut placed = Placed::xdr(&mut found);
+            client.send_message_async(&message, Some(at(1, 7))).await.unwrap();
+            let got = server.recv_message_async(&mut placed).await.unwrap();
+            assert_eq!((got.len, got.from), (message.len(), at(0, 9)));
+            placed.finish().unwrap();
+            assert_eq!(found.as_ref(), Some(&value));
+            let framing = Framing::Each(message.len());
+            stream.send_message(framing, &message).await.unwrap();
+            let mut placed = Placed::xdr(&mut found);
+            let got = peer.recv_message(framing, &mut placed).await.unwrap();
+            assert_eq!(got, Some(message.len()));
+            placed.finish().unwrap();
+            assert_eq!(found.as_ref(), Some(&value));
+            let bytes = value.bytes();
+            stream.send_with(&Swap::<4>, &bytes).await.unwrap();
+            let (mut memory, mut filled) = (vec![0; bytes.len()], 0);
+            while filled < bytes.len() {
+                filled += peer.recv_with(&Swap::<4>, &mut memory[filled..]).await.unwrap();
+            }
+            assert!(memory == bytes, "{len}");
+        }
+    });
 }

@@ -4,16 +4,19 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_device::interface::Interface;
 use fusewire_device::interface::packet::{self, Packet};
 use fusewire_device::interface::tap::{Config as TapConfig, Tap};
 use fusewire_device::interface::xdp::{self, Xdp};
+use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
 use fusewire_stack::ip::net::Cidr;
 use fusewire_stack::ip::net::MembershipChange::{Block, Join, JoinSource, Leave, LeaveSource};
-use fusewire_stack::ip::{Bytes, Host, HostConfig, Stack};
+use fusewire_stack::ip::{Bytes, Framing, Host, HostConfig, Stack};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 
+use crate::messages::Reading;
 use crate::net::pattern;
 
 const SECONDS: Duration = Duration::from_secs(10);
@@ -79,6 +82,82 @@ fn udp_both_ways() {
                 let error = kernel.recv(&mut [0; 10]).unwrap_err();
                 assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
             }
+        }
+    });
+}
+
+/// XDR that the kernel's sockets send is unmarshalled as it comes, and what we marshal is what they receive.
+#[test]
+fn values_to_and_from_the_kernels_sockets() {
+    in_namespace("kernel::values_to_and_from_the_kernels_sockets", Need::Tap, "", || {
+        for (offload, mtu) in [(true, 1500), (false, 1500), (false, 9000)] {
+            let host = host(offload, mtu, HostConfig::default());
+            for (ours, theirs) in ENDS {
+                let socket = host.udp_bind(at(ours, 7)).unwrap();
+                socket.set_timeout(Some(SECONDS));
+                let kernel = UdpSocket::bind(at(theirs, 0)).unwrap();
+                kernel.set_read_timeout(Some(SECONDS)).unwrap();
+                let to = kernel.local_addr().unwrap();
+                let listener = host.tcp_listen(at(ours, 80), 8).unwrap();
+                let mut peer = TcpStream::connect(at(ours, 80)).unwrap();
+                peer.set_read_timeout(Some(SECONDS)).unwrap();
+                let (stream, _) = listener.accept_timeout(Some(SECONDS)).unwrap();
+                stream.set_timeouts(Some(SECONDS), Some(SECONDS));
+                // In one packet, in fragments and in many segments.
+                for (seed, len) in (1..).zip([0, 40, 1000, 1400, 5000, 60_000]) {
+                    let value = Reading::of(len, seed);
+                    let bytes = value.bytes();
+                    let mut marked = (1 << 31 | bytes.len() as u32).to_be_bytes().to_vec();
+                    marked.extend(&bytes);
+                    let mut found = None::<Reading>;
+
+                    kernel.send_to(&bytes, at(ours, 7)).unwrap();
+                    let mut placed = Placed::xdr(&mut found);
+                    let got = socket.recv_message(&mut placed).unwrap();
+                    assert_eq!((got.len, got.from), (bytes.len(), to));
+                    placed.finish().unwrap();
+                    assert_eq!(found.as_ref(), Some(&value), "datagram of {len}");
+                    let message = Message::xdr(&value).unwrap();
+                    socket.send_message(&message, Some(to)).unwrap();
+                    let mut out = vec![0; 65_536];
+                    let (n, from) = kernel.recv_from(&mut out).unwrap();
+                    assert_eq!(from, at(ours, 7));
+                    assert!(out[..n] == bytes, "datagram of {len}");
+
+                    peer.write_all(&marked).unwrap();
+                    let mut placed = Placed::xdr(&mut found);
+                    let got = stream.recv_message(Framing::Marked, &mut placed).unwrap();
+                    assert_eq!(got, Some(bytes.len()));
+                    placed.finish().unwrap();
+                    assert_eq!(found.as_ref(), Some(&value), "stream, {len}");
+                    stream.send_message(Framing::Marked, &message).unwrap();
+                    check(&mut peer, &marked);
+
+                    // Through a pipeline, there and back: so many words.
+                    let words = pattern(3, 0, len / 4 * 4);
+                    peer.write_all(&words).unwrap();
+                    let mut swapped = vec![0; words.len()];
+                    let mut filled = 0;
+                    while filled < words.len() {
+                        let room = &mut swapped[filled..];
+                        filled += stream.recv_with(&Swap::<4>, room).unwrap();
+                    }
+                    stream.send_with(&Swap::<4>, &swapped).unwrap();
+                    check(&mut peer, &words);
+                    assert!(
+                        words
+                            .chunks(4)
+                            .zip(swapped.chunks(4))
+                            .all(|(a, b)| a.iter().eq(b.iter().rev()))
+                    );
+                }
+                drop(peer);
+                let mut placed = None::<Reading>;
+                let mut placed = Placed::xdr(&mut placed);
+                assert_eq!(stream.recv_message(Framing::Marked, &mut placed).unwrap(), None);
+            }
+            let drops = host.snapshot().counters.drops;
+            assert_eq!((drops.of(Cause::Checksum), drops.of(Cause::BadOffload)), (0, 0));
         }
     });
 }

@@ -6,10 +6,13 @@ use std::net::{Shutdown, SocketAddr};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use fusewire_kernels::message::{Marshal, Unmarshal};
+use fusewire_kernels::stage::AnyStage;
 
 use super::halves::{ReadHalf, WriteHalf, split};
 use super::tcp::{Connect, TcpStream};
-use super::{Host, Interest};
+use super::{Host, Inner, Interest};
+use crate::ip::messages::Framing;
 
 /// A connection, for tasks: with the feature `tokio` it is `AsyncRead` and `AsyncWrite`, and nothing of it blocks. Settings
 /// and figures are those of the handle inside ([`AsRef`]); its calls that wait do block. Dropping it closes it.
@@ -127,6 +130,64 @@ impl AsyncTcpStream {
             poll_fn(|context| self.poll_write_shared(context, &mut bytes)).await?;
         }
         Ok(())
+    }
+
+    /// As [`TcpStream::send_with`]. When it is dropped before its end, a part may have been taken.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::recv`]; nothing times out but the connection.
+    pub async fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
+        let (stream, mut left) = (&self.stream, message);
+        while !left.is_empty() {
+            let attempt = |inner: &mut _| stream.attempt_write_with(inner, pipeline, left);
+            left = &left[stream.wait(Interest::Write, attempt).await?..];
+        }
+        Ok(())
+    }
+
+    /// As [`TcpStream::recv_with`], of what the host has received: that is a pass of its own. Dropped before its end, it has
+    /// taken nothing.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::recv_with`]; nothing times out but the connection.
+    pub async fn recv_with<S: AnyStage>(
+        &self,
+        pipeline: &S,
+        memory: &mut [u8],
+    ) -> io::Result<usize> {
+        let stream = &self.stream;
+        let attempt =
+            |inner: &mut Inner| Ok(inner.stack.tcp_read_with(stream.id(), pipeline, memory)?);
+        stream.wait(Interest::Read, attempt).await
+    }
+
+    /// As [`TcpStream::send_message`]. Dropped before its end, it has written nothing.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::send_message`]; nothing times out but the connection.
+    pub async fn send_message<M: Marshal + ?Sized>(
+        &self,
+        framing: Framing,
+        message: &M,
+    ) -> io::Result<()> {
+        let stream = &self.stream;
+        let attempt = |inner: &mut _| stream.attempt_send_message(inner, framing, message);
+        stream.wait(Interest::Write, attempt).await
+    }
+
+    /// As [`TcpStream::recv_message`], of what the host has received: that is a pass of its own. Dropped before its end, it
+    /// has taken nothing.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::recv_message`]; nothing times out but the connection.
+    pub async fn recv_message(
+        &self,
+        framing: Framing,
+        into: &mut (dyn Unmarshal + Send),
+    ) -> io::Result<Option<usize>> {
+        let stream = &self.stream;
+        let attempt = |inner: &mut _| stream.attempt_recv_message(inner, framing, into, false);
+        stream.wait(Interest::Read, attempt).await
     }
 
     /// Ends our stream; what was written arrives, then its end. Reading goes on unless `how` says otherwise.

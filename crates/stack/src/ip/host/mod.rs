@@ -230,6 +230,7 @@ impl From<Error> for io::Error {
             Error::Reset => io::ErrorKind::ConnectionReset,
             Error::Aborted => io::ErrorKind::ConnectionAborted,
             Error::TimedOut => io::ErrorKind::TimedOut,
+            Error::CutShort => io::ErrorKind::UnexpectedEof,
             Error::Interface => io::ErrorKind::NetworkDown,
         };
         io::Error::new(kind, error)

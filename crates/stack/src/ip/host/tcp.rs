@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use fusewire_kernels::execution::Integrated;
+use fusewire_kernels::message::{Marshal, Unmarshal};
 use fusewire_kernels::stage::AnyStage;
 use fusewire_transport::machine::{Info, KeepAlive};
 use fusewire_transport::tcp::{Config as TcpConfig, State};
@@ -17,6 +17,8 @@ use super::inner::{Attempt, Inner};
 use super::socket::{Socket, Timeouts};
 use super::{Host, Interest};
 use crate::ip::config::{Error, SocketId};
+use crate::ip::messages::Framing;
+use crate::ip::options::SendFlags;
 use crate::ip::stack::Stack;
 use crate::trace::Entry;
 
@@ -266,30 +268,98 @@ impl TcpStream {
         Ok((written > 0).then_some(written))
     }
 
-    /// Writes a whole message through `pipeline`, which runs once over it on its interest into the
-    /// retransmission memory: a byte swap, a cipher. The message is in `units` of bytes that no call splits.
+    pub(super) fn attempt_write_with<S: AnyStage>(
+        &self,
+        inner: &mut Inner,
+        pipeline: &S,
+        message: &[u8],
+    ) -> Attempt<usize> {
+        let written = inner.stack.tcp_write_with(self.id(), pipeline, message)?;
+        Ok((written > 0).then_some(written))
+    }
+
+    /// Writes a whole message through `pipeline`, which runs once over it on its way into the retransmission memory, in the
+    /// loop that sums it where the interface does not: a byte swap, a cipher.
     ///
     /// # Errors
     /// The errors of [`TcpStream::recv`].
     pub fn send_with<S: AnyStage>(&self, pipeline: &S, message: &[u8]) -> io::Result<()> {
         let timeout = self.timeouts().write;
-        // Pieces keep to whole blocks, so that each is as it would be in the whole.
-        let unit = 64;
-        let mut done = 0;
-        while done < message.len() {
-            done += self.block(Interest::Write, timeout, |inner| {
-                let left = &message[done..];
-                let (stack, level) = (&mut inner.stack, inner.config.stack.level);
-                let (_, room) = stack.tcp_room(self.id())?;
-                let len = if room >= left.len() { left.len() } else { room - room % unit };
-                let written = stack.tcp_write_with(self.id(), len, |at, memory| {
-                    let src = &left[at..at + memory.len()];
-                    level.run(Integrated { stage: pipeline, src, dst: memory });
-                })?;
-                Ok((written > 0).then_some(written))
-            })?;
+        let mut left = message;
+        while !left.is_empty() {
+            let attempt = |inner: &mut Inner| self.attempt_write_with(inner, pipeline, left);
+            left = &left[self.block(Interest::Write, timeout, attempt)?..];
         }
         Ok(())
+    }
+
+    /// Reads what `pipeline` makes of the stream, waiting for something to be there: it runs in the loop that verifies and
+    /// stores the bytes; see [`Stack::tcp_recv_with`]. Returns how many, whole blocks of the pipeline; 0 is the end of the
+    /// stream.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::recv`], and those of [`Stack::tcp_recv_with`].
+    pub fn recv_with<S: AnyStage>(&self, pipeline: &S, memory: &mut [u8]) -> io::Result<usize> {
+        self.receive(|inner, receives| match receives {
+            true => Ok(inner.stack.tcp_recv_with(inner.now(), self.id(), pipeline, memory)??),
+            false => Ok(inner.stack.tcp_read_with(self.id(), pipeline, memory)?),
+        })
+    }
+
+    pub(super) fn attempt_send_message<M: Marshal + ?Sized>(
+        &self,
+        inner: &mut Inner,
+        framing: Framing,
+        message: &M,
+    ) -> Attempt<()> {
+        let flags = SendFlags::default();
+        Ok(inner.stack.tcp_send_message(self.id(), framing, message, flags)?.then_some(()))
+    }
+
+    /// Writes a whole message, which is marshalled in the loop that stores it in the retransmission memory; see
+    /// [`Stack::tcp_send_message`]. Waits until there is room for all of it.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::recv`], and those of [`Stack::tcp_send_message`].
+    pub fn send_message<M: Marshal + ?Sized>(
+        &self,
+        framing: Framing,
+        message: &M,
+    ) -> io::Result<()> {
+        let attempt = |inner: &mut Inner| self.attempt_send_message(inner, framing, message);
+        self.block(Interest::Write, self.timeouts().write, attempt)
+    }
+
+    pub(super) fn attempt_recv_message(
+        &self,
+        inner: &mut Inner,
+        framing: Framing,
+        into: &mut dyn Unmarshal,
+        receives: bool,
+    ) -> Attempt<Option<usize>> {
+        let (now, stack) = (inner.now(), &mut inner.stack);
+        let polled = match receives {
+            true => stack.tcp_recv_message(now, self.id(), framing, into)??,
+            false => stack.tcp_read_message(self.id(), framing, into)?,
+        };
+        Ok(match polled {
+            Poll::Ready(got) => Some(got),
+            Poll::Pending => None,
+        })
+    }
+
+    /// The next message and its length in bytes; `None` at the end of the stream. It is unmarshalled in the loop that verifies
+    /// it where one segment brings all of it; see [`Stack::tcp_recv_message`]. `codec::pipeline::Placed` says whether it was a
+    /// value of the type.
+    ///
+    /// # Errors
+    /// The errors of [`TcpStream::recv`], and those of [`Stack::tcp_read_message`].
+    pub fn recv_message(
+        &self,
+        framing: Framing,
+        into: &mut dyn Unmarshal,
+    ) -> io::Result<Option<usize>> {
+        self.receive(|inner, receives| self.attempt_recv_message(inner, framing, into, receives))
     }
 
     /// Ends our stream; what was written arrives, then its end. Reading goes on unless `how` says otherwise.

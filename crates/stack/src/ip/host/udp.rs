@@ -6,12 +6,14 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fusewire_kernels::message::{Marshal, Unmarshal};
 use fusewire_kernels::stage::AnyStage;
 use fusewire_net::MembershipChange;
 
 use super::inner::{Attempt, Inner};
 use super::socket::{Socket, Timeouts};
 use super::{Host, Interest};
+use crate::ip::config::Error;
 use crate::ip::stack::Stack;
 use crate::ip::udp::{Messages, Received, Taker, Through, Viewer};
 
@@ -135,6 +137,42 @@ impl UdpSocket {
         })
     }
 
+    fn attempt_send_message<M: Marshal + ?Sized>(
+        &self,
+        inner: &mut Inner,
+        message: &M,
+        to: Option<SocketAddr>,
+    ) -> Attempt<()> {
+        let now = inner.now();
+        Ok(inner.stack.udp_send_message(now, self.id(), message, to)??.then_some(()))
+    }
+
+    /// Sends one message, which is marshalled in the loop that sums and stores it; see [`Stack::udp_send_message`]. `None`: to
+    /// whom it is connected.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send_message`].
+    pub fn send_message<M: Marshal + ?Sized>(
+        &self,
+        message: &M,
+        to: Option<SocketAddr>,
+    ) -> io::Result<()> {
+        let attempt = |inner: &mut Inner| self.attempt_send_message(inner, message, to);
+        self.block(Interest::Write, None, attempt)
+    }
+
+    /// [`UdpSocket::send_message`] for tasks.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send_message`].
+    pub async fn send_message_async<M: Marshal + ?Sized>(
+        &self,
+        message: &M,
+        to: Option<SocketAddr>,
+    ) -> io::Result<()> {
+        self.wait(Interest::Write, |inner| self.attempt_send_message(inner, message, to)).await
+    }
+
     // ---- receiving
 
     /// The next message. Of one that is longer than `out` the rest is lost.
@@ -184,6 +222,59 @@ impl UdpSocket {
         let mut through = Through { pipeline, memory, filled: 0, told };
         self.receive(|inner, receives| self.attempt_take(inner, receives, &mut through))?;
         Ok(through.filled)
+    }
+
+    /// Unmarshals every message that is there into `into`, in the loop that verifies it, and tells of each; see
+    /// [`Stack::udp_recv_messages`]. Waits until there are some; returns how many. `told` must not call this host.
+    ///
+    /// # Errors
+    /// What ICMP said, once; `TimedOut`.
+    pub fn recv_messages<U: Unmarshal + ?Sized>(
+        &self,
+        into: &mut U,
+        mut told: impl FnMut(Received, &mut U) -> bool,
+    ) -> io::Result<usize> {
+        self.receive(|inner, receives| {
+            let (now, stack) = (inner.now(), &mut inner.stack);
+            let count = match receives {
+                true => stack.udp_recv_messages(now, self.id(), into, &mut told)??,
+                false => stack.udp_read_messages(self.id(), into, &mut told)?,
+            };
+            Ok((count > 0).then_some(count))
+        })
+    }
+
+    /// The next message, unmarshalled in the loop that verifies it, or from the queue if it came before it was asked for.
+    /// `codec::pipeline::Placed` says whether it was a value of the type.
+    ///
+    /// # Errors
+    /// What ICMP said, once; `TimedOut`.
+    pub fn recv_message(&self, into: &mut dyn Unmarshal) -> io::Result<Received> {
+        let mut got = None;
+        self.recv_messages(into, |received, _| {
+            got = Some(received);
+            false
+        })?;
+        got.ok_or_else(|| Error::TimedOut.into())
+    }
+
+    /// [`UdpSocket::recv_message`] for tasks: from the queue. Dropped before its end, it has taken nothing.
+    ///
+    /// # Errors
+    /// What ICMP said, once.
+    pub async fn recv_message_async(
+        &self,
+        into: &mut (dyn Unmarshal + Send),
+    ) -> io::Result<Received> {
+        self.wait(Interest::Read, |inner| {
+            let mut got = None;
+            inner.stack.udp_read_messages(self.id(), into, |received, _| {
+                got = Some(received);
+                false
+            })?;
+            Ok(got)
+        })
+        .await
     }
 
     /// The next message, when there is one. One task at a time may poll so: the last one is woken.

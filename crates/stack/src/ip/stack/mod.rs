@@ -9,6 +9,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::Waker;
 use fusewire_device::interface::{Capabilities, Interface, Link, TxPacket};
+use fusewire_kernels::Transform;
 use fusewire_net::{Config as NetConfig, Layer};
 use fusewire_transport::isn::Generator;
 use fusewire_transport::machine::Secrets;
@@ -93,6 +94,8 @@ pub(super) struct Core {
     pub scratch: Vec<u8>,
     /// What a pipeline makes of a message.
     pub message: Vec<u8>,
+    /// Those of messages that are marshalled; `None` before the first, and while it is in use.
+    pub passes: Option<Transform>,
     /// A frame of the IP layer's own, and how long it is while the device has no room for it.
     frame: Vec<u8>,
     frame_len: usize,
@@ -149,6 +152,7 @@ impl Stack {
             gathered_at: Instant::ZERO,
             scratch: Vec::new(),
             message: Vec::new(),
+            passes: None,
             frame: vec![0; caps.max_packet_bytes.clamp(1600, 65_600)],
             frame_len: 0,
             layer_speaks: true,
