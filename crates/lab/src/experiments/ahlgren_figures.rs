@@ -1,10 +1,12 @@
 //! Ahlgren, Figures 3, 5, 6 and 7: state against registers, modelled with the paper's parameters and measured
 //! with synthetic functions.
 
-use fusewire_model::paper::{Axis as Second, Figure, Implementation};
+use fusewire_model::paper::{
+    Axis as Second, Cache, Figure, Function as Described, Implementation, time,
+};
 use fusewire_synthetic::{Function, Lanes, Passes, WORDS_MAX};
 
-use super::synthetic::{function, whole};
+use super::synthetic::{Apart, COLD, Far, function, here, whole};
 use crate::Result;
 use crate::bench::{Bench, Method};
 use crate::record::Place;
@@ -15,7 +17,7 @@ const LEN: usize = 8 << 10;
 
 pub(super) fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
     for point in figure.points()? {
-        let cold = point.cache == fusewire_model::paper::Cache::Cold;
+        let cold = point.cache == Cache::Cold;
         let chart = if cold && figure != Figure::Seven { "modelled-cold" } else { "modelled" };
         let (x, series) = (f64::from(point.state_words), point.implementation.name());
         let place = match figure {
@@ -24,6 +26,9 @@ pub(super) fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
             _ => Place::surface(chart, series, x, point.other.into()),
         };
         bench.computed(place, point.clocks.0);
+    }
+    if figure == Figure::Three {
+        modelled_here(bench)?;
     }
     let cases = cases(bench, figure);
     let longest = cases.iter().map(|case| case.len).max().unwrap_or(LEN);
@@ -61,6 +66,52 @@ pub(super) fn run(bench: &mut Bench<'_>, figure: Figure) -> Result<()> {
         Ok(())
     })?;
     bench.compare("measured", ["integrated", "sequential"], "ratio", "this machine");
+    if figure == Figure::Five { from_memory(bench, &cases) } else { Ok(()) }
+}
+
+/// Figure 3 by the model with this machine's parameters.
+fn modelled_here(bench: &mut Bench<'_>) -> Result<()> {
+    let machine = here(bench, None)?;
+    for state in 0..=16u32 {
+        let (name, instructions) = ("synthetic", 10.0);
+        let one =
+            Described { name, state_words: state, instructions, block_bytes: 4, writes: true };
+        for implementation in [Implementation::Integrated, Implementation::Sequential] {
+            let ns = time(&machine, &[one; 3], Cache::Warm, implementation)?;
+            let place = Place::new("modelled-here", implementation.name(), f64::from(state));
+            bench.sample(place, ns.0);
+        }
+    }
+    Ok(())
+}
+
+/// Figure 5b: each loop finds its message in no cache.
+fn from_memory(bench: &mut Bench<'_>, cases: &[Case]) -> Result<()> {
+    let mut far = Far::new(bench);
+    let mut loops = Vec::new();
+    for case in cases {
+        loops.push(Apart::new(&case.functions)?);
+    }
+    let length = std::time::Duration::from_micros(bench.choose(60, 400));
+    bench.rounds(bench.choose(3, 31), |bench, round| {
+        for (i, (case, loops)) in cases.iter().zip(&mut loops).enumerate() {
+            for integrated in [round % 2 == 0, round % 2 != 0] {
+                let implementation = if integrated {
+                    Implementation::Integrated
+                } else {
+                    Implementation::Sequential
+                };
+                let mut call = || loops.cold(integrated, &mut far);
+                let ns = fusewire_calibration::turn(length, &mut call) / COLD as f64;
+                bench.sample(case.place("measured-cold", implementation.name()), ns);
+            }
+            if i % 24 == 23 {
+                bench.step(i as f64 / cases.len() as f64, "from memory")?;
+            }
+        }
+        Ok(())
+    })?;
+    bench.compare("measured-cold", ["integrated", "sequential"], "ratio-cold", "this machine");
     Ok(())
 }
 

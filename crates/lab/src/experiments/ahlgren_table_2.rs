@@ -6,10 +6,11 @@ use fusewire_kernels::Level;
 use fusewire_kernels::execution::{InPlace, Integrated, Scan};
 use fusewire_kernels::stage::then;
 use fusewire_kernels::stages::{InternetSum, PesEncrypt, PesKey, Swap};
-use fusewire_model::paper::{BSWAP_PES_CKSUM, Implementation, TABLE_2, time};
-use fusewire_synthetic::{Lanes, Program};
+use fusewire_model::paper::{
+    BSWAP_PES_CKSUM, Cache, Implementation, MACHINES, Machine, TABLE_2, time,
+};
 
-use super::synthetic::{function, reader, whole};
+use super::synthetic::{Apart, COLD, Far, function, here, reader, whole};
 use crate::Result;
 use crate::bench::Bench;
 use crate::record::{Place, Point};
@@ -34,12 +35,25 @@ pub(super) fn published() -> Vec<Point> {
             points.push(Place::new("gain", "synthetic", at).is(row.synthetic / other.synthetic));
         }
     }
+    points.extend(MACHINES.iter().flat_map(parameters).map(|(place, value)| place.is(value)));
     points
 }
 
+/// Table 3 of one machine.
+fn parameters(machine: &Machine) -> [(Place, f64); 7] {
+    [
+        ("R (words)", f64::from(machine.registers)),
+        ("A_C (clocks/word)", machine.cache_clocks_per_word),
+        ("A_M (clocks/word)", machine.memory_clocks_per_word),
+        ("CPI (clocks)", machine.clocks_per_instruction),
+        ("L (instructions)", machine.loop_instructions),
+        ("C (MHz)", machine.clock_mhz),
+        ("W (bytes)", f64::from(machine.word_bytes)),
+    ]
+    .map(|(parameter, value)| (Place::new("table-3", machine.name, parameter), value))
+}
+
 const WARM: usize = 8192;
-const COLD: usize = 64 << 10;
-const FAR: usize = 256 << 20;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     for row in &TABLE_2 {
@@ -47,13 +61,21 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
         let ns = time(row.machine, &BSWAP_PES_CKSUM, row.cache, row.implementation)?;
         bench.computed(Place::new("modelled", row.implementation.name(), at), ns.0);
     }
-    let far = bench.choose(FAR / 2, FAR);
-    // Each page touched, or all would be the one page of zeros.
-    let src: Vec<u8> = (0..far).map(|i| (i / 4096) as u8 | 1).collect();
-    let mut dst = vec![1; far];
-    let mut loops = Synthetic::new()?;
+    let mut far = Far::new(bench);
+    let machine = here(bench, Some(&mut far))?;
+    for (place, value) in parameters(&machine) {
+        bench.sample(place, value);
+    }
+    for (place, cache) in [("warm", Cache::Warm), ("cold", Cache::Cold)] {
+        for implementation in [Implementation::Integrated, Implementation::Sequential] {
+            let ns = time(&machine, &BSWAP_PES_CKSUM, cache, implementation)?;
+            let at = format!("this machine, {place}");
+            bench.sample(Place::new("modelled", implementation.name(), at), ns.0);
+        }
+    }
+    // Table 4: a function of five instructions, one of six on two words, one that only reads.
+    let mut loops = Apart::new(&[function(0, 5, 1), function(0, 6, 2), reader(1, 4, 1)])?;
     let mut medians = Vec::new();
-    let mut cold = Places { next: 0, far };
     bench.rounds(bench.choose(9, 41), |bench, _| {
         for (place, len) in [("warm", WARM), ("cold", COLD)] {
             for (kind, series) in [
@@ -65,8 +87,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
                 let mut call = || {
                     let passes = if series == "integrated" { 1 } else { PASSES };
                     for pass in 0..passes {
-                        let at = if place == "cold" { cold.next() } else { 0 };
-                        let (src, dst) = (&src[at..at + len], &mut dst[at..at + len]);
+                        let (src, dst) = if place == "cold" { far.next() } else { far.near(len) };
                         match (kind, series) {
                             ("real", "integrated") => real_in_one(src, dst),
                             ("real", _) => real_pass(pass, src, dst),
@@ -99,44 +120,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
 
 /// Passes of the sequential implementation.
 const PASSES: usize = 3;
-
-/// Places that are cold: none comes again before all of the memory was run over, and none lies beside the last.
-struct Places {
-    next: usize,
-    far: usize,
-}
-
-impl Places {
-    fn next(&mut self) -> usize {
-        // Odd, and the places are a power of two many.
-        let step = self.far / COLD * 5 / 8 + 1;
-        self.next = (self.next + step * COLD) % self.far;
-        self.next
-    }
-}
-
-/// Table 4: a function of five instructions, one of six on two words, one that only reads; in one loop, and a loop each.
-struct Synthetic {
-    one: Program,
-    apart: Vec<Program>,
-}
-
-impl Synthetic {
-    fn new() -> Result<Synthetic> {
-        let functions = [function(0, 5, 1), function(0, 6, 2), reader(1, 4, 1)];
-        let one = Program::new(Lanes::Scalar32, &functions)?;
-        Ok(Synthetic { one, apart: Program::passes(Lanes::Scalar32, &functions)? })
-    }
-
-    fn pass(&mut self, pass: usize, src: &[u8], dst: &mut [u8]) {
-        let program = &mut self.apart[pass];
-        whole(match (pass, program.writes()) {
-            (0, _) => program.run(src, dst),
-            (_, true) => program.run_in_place(dst),
-            (_, false) => program.read(dst),
-        });
-    }
-}
 
 const KEY: PesKey = PesKey::new(*b"fusewire");
 
@@ -173,24 +156,5 @@ mod tests {
             real_pass(pass, &src, &mut apart);
         }
         assert!(one == apart && one != src);
-        // Five accesses a word: one pass moves, one works in place, one only reads.
-        let loops = Synthetic::new().unwrap();
-        assert_eq!(
-            loops.apart.iter().map(Program::writes).collect::<Vec<_>>(),
-            [true, true, false]
-        );
-    }
-
-    #[test]
-    fn no_place_comes_again_while_it_may_be_in_a_cache() {
-        for far in [FAR / 2, FAR] {
-            let mut places = Places { next: 0, far };
-            let mut seen = std::collections::BTreeSet::new();
-            for _ in 0..far / COLD {
-                let at = places.next();
-                assert!(at.is_multiple_of(COLD) && at + COLD <= far);
-                assert!(seen.insert(at), "{at} after {} places", seen.len());
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! The experiments of the five papers, a file each, or each kind.
 
+mod ahlgren_figure_4;
 mod ahlgren_figures;
 mod ahlgren_table_2;
 mod braun_loops;
@@ -35,6 +36,7 @@ const RUNS: &[(&str, Run)] = &[
     ("braun-when", braun_transfer::when),
     ("ahlgren-table-2", ahlgren_table_2::run),
     ("ahlgren-figure-3", |bench| ahlgren_figures::run(bench, Figure::Three)),
+    ("ahlgren-figure-4", ahlgren_figure_4::run),
     ("ahlgren-figure-5", |bench| ahlgren_figures::run(bench, Figure::Five)),
     ("ahlgren-figure-6", |bench| ahlgren_figures::run(bench, Figure::Six)),
     ("ahlgren-figure-7", |bench| ahlgren_figures::run(bench, Figure::Seven)),
@@ -56,8 +58,13 @@ pub static ALL: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
         run(name).unwrap_or(|_| Err(Error::Unsupported("not there yet".to_owned())))
     });
     // What the model has already.
-    let with_table = all.iter_mut().find(|experiment| experiment.name == "ahlgren-table-2");
-    with_table.into_iter().for_each(|e| e.published.extend(ahlgren_table_2::published()));
+    for (name, points) in [
+        ("ahlgren-table-2", ahlgren_table_2::published()),
+        ("ahlgren-figure-4", ahlgren_figure_4::published()),
+    ] {
+        let known = all.iter_mut().find(|experiment| experiment.name == name);
+        known.into_iter().for_each(|experiment| experiment.published.extend(points.clone()));
+    }
     all
 });
 
