@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::inca::{self, Direction, Line, Plan, Protocol};
+use crate::inca::{self, Direction, Line, Plan, Protocol, numbered};
 use crate::record::Place;
 
 fn plan(bench: &Bench<'_>) -> Plan {
@@ -150,8 +150,10 @@ pub(super) fn dabbous(bench: &mut Bench<'_>, protocol: Protocol) -> Result<()> {
         Protocol::Tcp => [1023, 1024, 1400, 2000, 3000, 4000, 5000],
     };
     let sizes = bench.choose(vec![sizes[1], sizes[4], sizes[6]], sizes.to_vec());
+    let packets: &[u32] = bench.choose(&[20, 500], &[15, 20, 100, 500]);
     let rounds = bench.choose(1, 5);
     bench.rounds(rounds, |bench, round| {
+        runs(bench, protocol, &sizes, packets)?;
         for (i, size) in sizes.iter().enumerate() {
             let plan = Plan {
                 messages: true,
@@ -164,10 +166,10 @@ pub(super) fn dabbous(bench: &mut Bench<'_>, protocol: Protocol) -> Result<()> {
                 let Line::Messages(line) = line else { continue };
                 for (name, rates) in &line.rates {
                     let series = match *name {
-                        "kernel" => "kernel sockets",
-                        "kernel_offload" => "kernel sockets with segmentation offload",
-                        "fusewire" => "user level",
-                        "fusewire_batch" => "user level, many a call",
+                        "kernel" => "kernel sockets, without end",
+                        "kernel_offload" => "kernel sockets with segmentation offload, without end",
+                        "fusewire" => "user level, without end",
+                        "fusewire_batch" => "user level, many a call, without end",
                         other => other,
                     };
                     let mbits = rates.messages_per_s * *size as f64 * 8e-6;
@@ -179,4 +181,26 @@ pub(super) fn dabbous(bench: &mut Bench<'_>, protocol: Protocol) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// By the paper's method: numbered messages, from the first to the last.
+fn runs(bench: &mut Bench<'_>, protocol: Protocol, sizes: &[usize], packets: &[u32]) -> Result<()> {
+    let plan = Plan { sizes: sizes.to_vec(), ..plan(bench) };
+    let mut wrong = Vec::new();
+    let found = numbered::measure(&plan, protocol, packets, &mut |why| wrong.push(why.to_owned()))?;
+    wrong.into_iter().for_each(|why| bench.remark(why));
+    for found in found {
+        let whose = if found.means == "kernel" { "kernel sockets" } else { "user level" };
+        let series = format!("{whose}, runs of {}", found.packets);
+        for rate in &found.messages_per_s {
+            let mbits = rate * found.size_bytes as f64 * 8e-6;
+            bench.sample(Place::new("throughput", series.clone(), found.size_bytes), mbits);
+        }
+        if protocol == Protocol::Udp {
+            let runs = f64::from(found.lost) + found.messages_per_s.len() as f64;
+            let part = f64::from(found.lost) / runs.max(1.0) * 100.0;
+            bench.sample(Place::new("lost", series, found.size_bytes), part);
+        }
+    }
+    Ok(())
 }

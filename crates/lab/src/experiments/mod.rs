@@ -6,6 +6,7 @@ mod ahlgren_table_2;
 mod braun_loops;
 mod braun_memory;
 mod braun_parts;
+mod braun_sum;
 mod braun_transfer;
 mod braun_units;
 mod dabbous_checksums;
@@ -30,6 +31,7 @@ const RUNS: &[(&str, Run)] = &[
     ("braun-memory", braun_memory::run),
     ("braun-memory-time", braun_memory::time),
     ("braun-loops", |bench| braun_loops::run(bench, false)),
+    ("braun-sum", braun_sum::run),
     ("braun-pointers", |bench| braun_loops::run(bench, true)),
     ("braun-parts", braun_parts::run),
     ("braun-units", braun_units::run),

@@ -109,6 +109,7 @@ impl Columns<'_, '_> {
             size: self.size,
             bulk: false,
             peer_bulk: false,
+            packets: 0,
         };
         let one = |_| self.runner.run(&pair).ok().map(|r| r.peer.cpu_ns());
         median((0..self.rounds).filter_map(one))

@@ -1,5 +1,6 @@
 //! Fusewire over a TAP: an IP stack in this process, asked again and again (it never sleeps).
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 
 use fusewire_codec::pipeline::{Fixed, Placed};
@@ -8,6 +9,7 @@ use fusewire_stack::Clock;
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{Bytes, Config, SocketId, Stack, State, TcpConfig};
 
+use super::numbered;
 use super::task::{
     DOUBLE_BYTES, MARK, Means, Meter, NAP, Protocol, Report, Role, SEND_BUFFER, Task, Vain, WINDOW,
     ask, look, settle, stream_byte,
@@ -89,6 +91,17 @@ impl<'a> Subject<'a> {
     fn udp_receive(&mut self) -> Result<Report> {
         let id = self.bind()?;
         listens(self.task.local)?;
+        if self.task.packets > 0 {
+            return numbered::receive(self.task, |message| {
+                loop {
+                    match self.stack.udp_recv(id, message).map_err(failed)? {
+                        Some(received) => return Ok(Some(received.len)),
+                        None if !self.turn()? => return Ok(None),
+                        None => {}
+                    }
+                }
+            });
+        }
         let mut meter = Meter::new(self.task).with_device(&self.spent);
         let size = self.task.size;
         if self.task.means == Means::Fusewire {
@@ -160,6 +173,13 @@ impl<'a> Subject<'a> {
         let size = self.task.size;
         let peer = Some(self.task.peer);
         self.find_peer(id)?;
+        if self.task.packets > 0 {
+            return self.send_runs(|subject, message| {
+                let staged = subject.stack.udp_stage(subject.clock.now(), id, message, peer);
+                let taken = staged.map_err(Error::os("sending"))?.map_err(failed)?;
+                Ok(if taken { message.len() } else { 0 })
+            });
+        }
         let mut meter = Meter::new(self.task).with_device(&self.spent);
         if self.task.means == Means::Fusewire {
             let bytes = vec![MARK; size];
@@ -194,6 +214,34 @@ impl<'a> Subject<'a> {
             }
         }
         meter.report()
+    }
+
+    /// Runs of numbered messages: `some` takes a part of one, or nothing where there is no room.
+    fn send_runs(
+        &mut self,
+        mut some: impl FnMut(&mut Self, &[u8]) -> Result<usize>,
+    ) -> Result<Report> {
+        let task = self.task;
+        let subject = RefCell::new(self);
+        let send = |message: &[u8]| {
+            let (mut subject, mut sent) = (subject.borrow_mut(), 0);
+            while sent < message.len() {
+                let len = some(&mut subject, &message[sent..])?;
+                sent += len;
+                if len == 0 && !subject.turn()? {
+                    return Err(Error::Unsupported("there is no way to the peer".into()));
+                }
+            }
+            Ok(())
+        };
+        let pause = |pause| {
+            let end = std::time::Instant::now() + pause;
+            while std::time::Instant::now() < end {
+                subject.borrow_mut().turn_of_sender(true)?;
+            }
+            Ok(())
+        };
+        numbered::send(task, send, pause)
     }
 
     /// Sends one message, and waits until it has left: until the peer's MAC address is known.
@@ -279,6 +327,20 @@ impl<'a> Subject<'a> {
                 return Err(Error::Unsupported("nobody connected".into()));
             }
         };
+        if self.task.packets > 0 {
+            let size = self.task.size;
+            return numbered::receive(self.task, |message| {
+                let mut filled = 0;
+                while filled < size {
+                    match self.stack.tcp_read(id, &mut message[filled..size]) {
+                        Ok(Some(len)) if len > 0 => filled += len,
+                        Ok(None) if self.turn()? => {}
+                        _ => return Ok(None),
+                    }
+                }
+                Ok(Some(size))
+            });
+        }
         let mut meter = Meter::new(self.task).with_device(&self.spent);
         let mut bytes = vec![0; self.task.stride()];
         let (mut at, mut filled) = (0u64, 0);
@@ -337,6 +399,10 @@ impl<'a> Subject<'a> {
             if !self.turn()? {
                 return Err(Error::Unsupported("nobody accepted".into()));
             }
+        }
+        if self.task.packets > 0 {
+            return self
+                .send_runs(|subject, bytes| subject.stack.tcp_write(id, bytes).map_err(failed));
         }
         let stride = self.task.stride();
         // From any place below 251, as many bytes as one write takes.

@@ -3,12 +3,13 @@
 use std::hint::black_box;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fusewire_codec::{SliceSource, Source};
 use fusewire_device::kernel_udp;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use super::numbered;
 use super::task::{
     BULK_BYTES, DOUBLE_BYTES, MARK, Means, Meter, PATIENCE, Protocol, Report, Role, Task, Vain,
     ask, look, stream_byte,
@@ -45,6 +46,13 @@ fn udp_socket(task: &Task) -> Result<UdpSocket> {
 
 fn udp_send(task: &Task) -> Result<Report> {
     let socket = udp_socket(task)?;
+    if task.packets > 0 {
+        let send = |message: &[u8]| match socket.send_to(message, task.peer) {
+            Err(e) if !is_lost(&e) => Err(Error::os("sending a datagram")(e)),
+            _ => Ok(()),
+        };
+        return numbered::send(task, send, sleep);
+    }
     let offload = task.means == Means::KernelOffload;
     let messages = if offload { task.messages_per_super_frame() } else { 1 };
     let bytes = vec![MARK; messages * task.size];
@@ -70,6 +78,12 @@ fn udp_send(task: &Task) -> Result<Report> {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "others drive a stack meanwhile, which can fail")]
+fn sleep(pause: Duration) -> Result<()> {
+    std::thread::sleep(pause);
+    Ok(())
+}
+
 fn is_lost(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock)
         || error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
@@ -81,6 +95,10 @@ fn udp_receive(task: &Task) -> Result<Report> {
         kernel_udp::coalesce_receives(&socket).map_err(Error::os("asking for UDP_GRO"))?;
     }
     listens(task.local)?;
+    if task.packets > 0 {
+        let next = |message: &mut [u8]| Ok(take(&socket, message, false).ok().map(|(len, _)| len));
+        return numbered::receive(task, next);
+    }
     let mut meter = Meter::new(task);
     let mut bytes = vec![0; 1 << 16];
     let mut numbers = vec![0.0f64; task.size / DOUBLE_BYTES];
@@ -151,6 +169,12 @@ fn tcp_receive(task: &Task) -> Result<Report> {
     listens(task.local)?;
     let (mut stream, _) = listener.accept().map_err(Error::os("accepting"))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(Error::os("setting up a stream"))?;
+    if task.packets > 0 {
+        return numbered::receive(task, |message| {
+            let taken = take_message(&mut stream, &mut message[..task.size], false);
+            Ok(taken.ok().filter(|len| *len > 0))
+        });
+    }
     let mut meter = Meter::new(task);
     let mut bytes = vec![0; task.stride()];
     let mut at = 0u64;
@@ -206,6 +230,10 @@ fn tcp_connect(task: &Task) -> Result<TcpStream> {
 fn tcp_send(task: &Task) -> Result<Report> {
     let mut stream = tcp_connect(task)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(Error::os("setting up a stream"))?;
+    if task.packets > 0 {
+        let send = |message: &[u8]| stream.write_all(message).map_err(Error::os("writing"));
+        return numbered::send(task, send, sleep);
+    }
     let stride = task.stride();
     // From any place below 251, as many bytes as one write takes.
     let bytes: Vec<u8> = (0..(stride + 251) as u64).map(stream_byte).collect();

@@ -14,6 +14,7 @@ mod columns;
 mod fusewire;
 mod iperf;
 mod kernel;
+pub mod numbered;
 mod pair;
 mod processing;
 mod raw;

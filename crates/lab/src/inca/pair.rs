@@ -43,6 +43,8 @@ pub struct Pair {
     pub bulk: bool,
     /// So does its peer, over TCP.
     pub peer_bulk: bool,
+    /// See [`Task::packets`].
+    pub packets: u32,
 }
 
 /// How far a message goes that is sent to nobody.
@@ -133,6 +135,7 @@ impl<'a> Runner<'a> {
             peer_mac: wires::KERNEL_MAC,
             tap: me.tap.to_string(),
             congestion: self.congestion.clone(),
+            packets: pair.packets,
         };
         let peer_bulk = pair.protocol == Protocol::Tcp && pair.peer_bulk;
         let counterpart = match pair.role {
@@ -191,6 +194,7 @@ impl<'a> Runner<'a> {
             peer_mac: [0; 6],
             tap: String::new(),
             congestion: None,
+            packets: 0,
         };
         report(&mut self.start(&task, namespace)?)
     }

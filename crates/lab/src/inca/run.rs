@@ -217,6 +217,7 @@ impl Bench<'_> {
             size,
             bulk: false,
             peer_bulk: false,
+            packets: 0,
         };
         let spinning = Means::KernelSpinning;
         let pairs = [
@@ -288,7 +289,7 @@ fn pairs(protocol: Protocol, direction: Direction, size: usize) -> Vec<(&'static
     let role = if direction == Direction::Receive { Role::Receive } else { Role::Send };
     let pair = |between, subject, peer| {
         let (bulk, peer_bulk) = (false, true);
-        Pair { between, protocol, role, subject, peer, size, bulk, peer_bulk }
+        Pair { between, protocol, role, subject, peer, size, bulk, peer_bulk, packets: 0 }
     };
     match (protocol, direction) {
         (Protocol::Udp, Direction::Both) => vec![

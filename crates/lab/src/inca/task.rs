@@ -118,6 +118,8 @@ pub struct Task {
     pub tap: String,
     /// Congestion control of a stream that the kernel sends; the system's own when there is none.
     pub congestion: Option<String>,
+    /// Messages of a run, all of them numbered; 0 where the time decides when it is over.
+    pub packets: u32,
 }
 
 impl Task {
@@ -159,6 +161,9 @@ pub struct Report {
     pub round_trip_ns: Option<f64>,
     /// Messages that were not what was sent.
     pub wrong: u64,
+    /// Messages a second of each run of numbered ones.
+    #[serde(default)]
+    pub runs: Vec<f64>,
 }
 
 impl Report {
@@ -280,8 +285,7 @@ impl Meter {
             seconds: elapsed.as_secs_f64(),
             cpu_s: own_cpu_seconds() - cpu,
             device_s: Some((self.device - device).as_secs_f64()).filter(|s| *s > 0.0),
-            round_trip_ns: None,
-            wrong: 0,
+            ..Report::default()
         }
     }
 
