@@ -7,6 +7,7 @@
 mod by_pointer;
 pub mod cxor;
 mod fletcher;
+pub mod md5;
 pub mod parts;
 pub mod textbook;
 pub mod word_filter;

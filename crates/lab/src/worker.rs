@@ -11,6 +11,8 @@ use crate::{Error, Result};
 pub(crate) enum Task {
     Transfer(crate::transfer::Task),
     #[cfg(feature = "experiments")]
+    Requested(Box<crate::transfer::requested::Task>),
+    #[cfg(feature = "experiments")]
     Latency(crate::latency::Task),
     #[cfg(feature = "experiments")]
     Inca(crate::inca::Task),
@@ -36,6 +38,8 @@ pub fn work(task: &str) -> Result<()> {
     let task = serde_json::from_str(task).map_err(|e| Error::Unsupported(format!("task: {e}")))?;
     match task {
         Task::Transfer(task) => crate::transfer::work(&task),
+        #[cfg(feature = "experiments")]
+        Task::Requested(task) => crate::transfer::requested::work(&task),
         #[cfg(feature = "experiments")]
         Task::Latency(task) => crate::latency::work(&task),
         #[cfg(feature = "experiments")]

@@ -10,7 +10,7 @@ use fusewire_model::paper::{
     BSWAP_PES_CKSUM, Cache, Implementation, MACHINES, Machine, TABLE_2, time,
 };
 
-use super::synthetic::{Apart, COLD, Far, function, here, reader, whole};
+use super::synthetic::{Apart, COLD, Far, function, here, reader};
 use crate::Result;
 use crate::bench::Bench;
 use crate::record::{Place, Point};
@@ -91,7 +91,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
                         match (kind, series) {
                             ("real", "integrated") => real_in_one(src, dst),
                             ("real", _) => real_pass(pass, src, dst),
-                            (_, "integrated") => whole(loops.one.run(src, dst)),
+                            (_, "integrated") => loops.all(src, dst),
                             _ => loops.pass(pass, src, dst),
                         }
                     }

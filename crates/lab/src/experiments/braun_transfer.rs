@@ -6,7 +6,7 @@ use fusewire_stack::Congestion;
 use crate::Result;
 use crate::bench::Bench;
 use crate::record::Place;
-use crate::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
+use crate::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source, requested};
 
 /// What a plan of ours has, but for its methods and sizes.
 fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher) -> Plan {
@@ -79,6 +79,59 @@ pub(super) fn packets(bench: &mut Bench<'_>) -> Result<()> {
     bench.compare("send-time", ["non-ILP", "ILP"], "gain-send", "this machine");
     bench.compare("receive-time", ["non-ILP", "ILP"], "gain-receive", "this machine");
     bench.compare("throughput", ["ILP", "non-ILP"], "gain-throughput", "this machine");
+    Ok(())
+}
+
+/// The paper's application: a request, and replies; beside the same packets in bulk.
+pub(super) fn file(bench: &mut Bench<'_>) -> Result<()> {
+    let sizes: &[usize] = bench.choose(&[256, 1024], &[256, 512, 768, 1024, 1280]);
+    let rounds = bench.choose(2, 15);
+    bench.rounds(rounds, |bench, round| {
+        for (i, size) in sizes.iter().enumerate() {
+            for turn in 0..2 {
+                let method = [Method::Integrated, Method::Sequential][(turn + round) % 2];
+                let bulk = plan(bench, vec![method], &[*size], Cipher::SAFER_SIMPLIFIED);
+                for line in lines(bench, &bulk)? {
+                    let series = format!("bulk, {}", name(&line));
+                    let place = Place::new("throughput", series, *size);
+                    bench.sample(place, line.bytes_per_s * 8e-6);
+                }
+                for each in [false, true] {
+                    asked(bench, method, *size, each)?;
+                }
+            }
+            let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
+            bench.step(part, &format!("round {}, replies of {size} bytes", round + 1))?;
+        }
+        Ok(())
+    })?;
+    bench.compare("send-time", ["non-ILP", "ILP"], "gain", "sending");
+    bench.compare("receive-time", ["non-ILP", "ILP"], "gain", "receiving");
+    for what in ["bulk", "one request", "a request a copy"] {
+        let [one, passes] = ["ILP", "non-ILP"].map(|how| format!("{what}, {how}"));
+        bench.compare("throughput", [&one, &passes], "gain-throughput", what);
+    }
+    Ok(())
+}
+
+fn asked(bench: &mut Bench<'_>, method: Method, reply_bytes: usize, each: bool) -> Result<()> {
+    let how = if method == Method::Integrated { "ILP" } else { "non-ILP" };
+    let found = requested::run(&requested::Plan {
+        method,
+        cipher: Cipher::SAFER_SIMPLIFIED,
+        reply_bytes,
+        copies: bench.choose(200, 2000),
+        each,
+        program: bench.program.clone(),
+    })?;
+    let what = if each { "a request a copy" } else { "one request" };
+    let place = Place::new("throughput", format!("{what}, {how}"), reply_bytes);
+    bench.sample(place, found.bytes_per_s * 8e-6);
+    for (chart, ns) in [("send-time", found.send_ns), ("receive-time", found.receive_ns)] {
+        if let Some(ns) = ns.filter(|_| !each) {
+            bench.sample(Place::new(chart, how, reply_bytes), ns / 1e3);
+        }
+    }
     Ok(())
 }
 

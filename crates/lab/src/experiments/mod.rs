@@ -2,6 +2,7 @@
 
 mod ahlgren_figure_4;
 mod ahlgren_figures;
+mod ahlgren_future;
 mod ahlgren_table_2;
 mod braun_loops;
 mod braun_memory;
@@ -27,6 +28,7 @@ use crate::inca::Protocol;
 /// What runs each of them; those that are not here wait for a part of the system that is not there yet.
 const RUNS: &[(&str, Run)] = &[
     ("braun-packets", braun_transfer::packets),
+    ("braun-file", braun_transfer::file),
     ("braun-ciphers", braun_transfer::ciphers),
     ("braun-memory", braun_memory::run),
     ("braun-memory-time", braun_memory::time),
@@ -42,6 +44,7 @@ const RUNS: &[(&str, Run)] = &[
     ("ahlgren-figure-5", |bench| ahlgren_figures::run(bench, Figure::Five)),
     ("ahlgren-figure-6", |bench| ahlgren_figures::run(bench, Figure::Six)),
     ("ahlgren-figure-7", |bench| ahlgren_figures::run(bench, Figure::Seven)),
+    ("ahlgren-future", ahlgren_future::run),
     ("ahlgren-word-filters", ahlgren_figures::word_filters),
     ("dabbous-codec", dabbous_codec::run),
     ("dabbous-checksums", dabbous_checksums::run),

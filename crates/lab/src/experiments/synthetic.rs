@@ -77,7 +77,7 @@ impl Far {
 
 /// Functions in one loop, and a loop each: the first moves the message, others work where it is.
 pub(super) struct Apart {
-    pub(super) one: Program,
+    one: Program,
     apart: Vec<Program>,
 }
 
@@ -87,8 +87,9 @@ impl Apart {
         Ok(Apart { one, apart: Program::passes(Lanes::Scalar32, functions)? })
     }
 
-    pub(super) fn passes(&self) -> usize {
-        self.apart.len()
+    /// In one loop.
+    pub(super) fn all(&mut self, src: &[u8], dst: &mut [u8]) {
+        whole(self.one.run(src, dst));
     }
 
     pub(super) fn pass(&mut self, pass: usize, src: &[u8], dst: &mut [u8]) {
@@ -104,9 +105,9 @@ impl Apart {
     pub(super) fn cold(&mut self, integrated: bool, far: &mut Far) {
         if integrated {
             let (src, dst) = far.next();
-            return whole(self.one.run(src, dst));
+            return self.all(src, dst);
         }
-        for pass in 0..self.passes() {
+        for pass in 0..self.apart.len() {
             let (src, dst) = far.next();
             self.pass(pass, src, dst);
         }

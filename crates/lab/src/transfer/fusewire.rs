@@ -23,7 +23,7 @@ pub fn work(task: &Task) -> Result<Report> {
             endpoint.with_stack(|s| s.measure());
         }
     };
-    let mut report = match &task.role {
+    let report = match &task.role {
         Role::Send(source) => {
             let listener = endpoint.listen(server_config(task)?)?;
             listens(endpoint.local_addr())?;
@@ -37,12 +37,17 @@ pub fn work(task: &Task) -> Result<Report> {
             receive(&mut connection, task, sink)?
         }
     };
+    Ok(profiled(&endpoint, task, report))
+}
+
+/// With the time of a packet, where it was measured.
+pub fn profiled(endpoint: &Endpoint, task: &Task, report: Report) -> Report {
     let profile = endpoint.with_stack(|s| s.profile());
-    report.ns_per_packet = profile.map(|p| match task.role {
+    let ns_per_packet = profile.map(|p| match task.role {
         Role::Send(_) => per_packet(p.send_s, p.segments_sent),
         Role::Receive { .. } => per_packet(p.receive_s, p.segments_received),
     });
-    Ok(report)
+    Report { ns_per_packet, ..report }
 }
 
 /// Over UDP, the kernel's or our own on an interface.

@@ -7,6 +7,8 @@
 mod fusewire;
 mod https;
 mod kernel_tcp;
+#[cfg(feature = "experiments")]
+pub mod requested;
 mod run;
 mod shm;
 mod veth;
