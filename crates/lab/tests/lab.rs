@@ -1,8 +1,9 @@
 //! Records are data that anybody may have written; the report shows what they say and runs nothing of it.
 
-use fusewire_lab::experiment::Needs;
+use fusewire_lab::bench::Bench;
+use fusewire_lab::experiment::{Kind, Needs};
 use fusewire_lab::experiments::{ALL, named};
-use fusewire_lab::record::{Machine, Noise, Place, Point, Record, Records, SCHEMA, date};
+use fusewire_lab::record::{At, Machine, Noise, Place, Point, Record, Records, SCHEMA, date};
 use fusewire_lab::report::{Entry, entries, findings, html};
 
 fn record(experiment: &str) -> Record {
@@ -114,6 +115,52 @@ fn what_is_not_there_is_not_shown_as_done() {
         assert!(experiment.obstacle().unwrap().contains("not there yet"));
         let page = html(&[Entry { experiment, record: None, change: None }]);
         assert!(page.contains("not there yet") && !page.contains("<h2>Record</h2>"));
+    }
+}
+
+/// Those of which a short run is shorter than a second, and that need neither processes of their own nor rights.
+const SHORT: [&str; 9] = [
+    "braun-sum",
+    "braun-memory-time",
+    "braun-parts",
+    "ahlgren-table-2",
+    "ahlgren-figure-3",
+    "ahlgren-figure-4",
+    "ahlgren-figure-5",
+    "ahlgren-future",
+    "inca-cold",
+];
+
+#[test]
+fn every_chart_of_a_short_experiment_has_points() {
+    for name in SHORT {
+        let experiment = named(name).unwrap();
+        let mut watch = |_: f64, _: &str| true;
+        let level = fusewire_kernels::Level::detect();
+        let mut bench = Bench::new(true, level, "no program".into(), &mut watch);
+        (experiment.run)(&mut bench).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (points, remarks, _) = bench.finish();
+        assert!(remarks.is_empty(), "{name}: {remarks:?}");
+        for chart in &experiment.charts {
+            // What is the paper's alone is drawn beside nothing of ours.
+            let papers = experiment.published.iter().any(|point| point.place.chart == chart.id);
+            let ours: Vec<_> = points.iter().filter(|p| p.place.chart == chart.id).collect();
+            assert!(papers || !ours.is_empty(), "{name}: nothing for {}", chart.id);
+            for point in ours {
+                let fits = match chart.kind {
+                    Kind::Bars => matches!(point.place.at, At::Name(_)),
+                    Kind::Lines { .. } => matches!(point.place.at, At::Number(_)),
+                    Kind::Surface { .. } => point.place.second.is_some(),
+                };
+                assert!(fits && point.value.is_finite() && point.value >= 0.0, "{name}: {point:?}");
+            }
+        }
+        for point in &points {
+            assert!(
+                experiment.chart(&point.place.chart).is_some(),
+                "{name}: {point:?} in no chart"
+            );
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::bench::Bench;
+use crate::inca::cold::Cold;
 use crate::inca::{self, Direction, Line, Plan, Protocol, numbered};
 use crate::record::Place;
 
@@ -54,6 +55,26 @@ pub(super) fn processing(bench: &mut Bench<'_>) -> Result<()> {
             }
             let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
             bench.step(part, &format!("round {}, {size} bytes", round + 1))?;
+        }
+        Ok(())
+    })
+}
+
+/// Section 2.4: what the caches forget between two packets.
+pub(super) fn cold(bench: &mut Bench<'_>) -> Result<()> {
+    let sizes = bench.choose(vec![10, 200, 1000, 1500], vec![10, 100, 200, 500, 1000, 1500, 4000]);
+    let packets = bench.choose(30, 100);
+    bench.rounds(bench.choose(2, 11), |bench, _| {
+        for size in &sizes {
+            for what in Cold::ALL {
+                let found = inca::cold::measure(*size, what, packets)?;
+                for (way, ns) in ["one loop", "passes"].into_iter().zip(found) {
+                    let series = format!("{way}, {}", what.words());
+                    bench.sample(Place::new("time", series, *size), ns);
+                }
+                let [one, passes] = found;
+                bench.sample(Place::new("gain", what.words(), *size), passes / one.max(1.0));
+            }
         }
         Ok(())
     })

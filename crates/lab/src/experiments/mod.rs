@@ -54,6 +54,7 @@ const RUNS: &[(&str, Run)] = &[
     ("inca-overhead", inca_messages::overhead),
     ("inca-messages", inca_messages::messages),
     ("inca-processing", inca_messages::processing),
+    ("inca-cold", inca_messages::cold),
 ];
 
 /// All of them, in the order of the papers.

@@ -10,6 +10,7 @@
 //! | application | time between two messages | the same |
 
 mod alone;
+pub mod cold;
 mod columns;
 mod fusewire;
 mod iperf;

@@ -22,16 +22,17 @@ use crate::{Error, Result};
 const HEADERS: usize = ethernet::HEADER_LEN + ipv4::MIN_HEADER_LEN + udp::HEADER_LEN;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// Gives one frame again and again.
+/// Gives one frame again and again, so many at a time.
 struct Same {
     frame: Vec<u8>,
+    count: usize,
     gives: bool,
 }
 
 impl alone::Giver for Same {
     fn give(&mut self) -> usize {
         self.gives = !self.gives;
-        if self.gives { BATCH } else { 0 }
+        if self.gives { self.count } else { 0 }
     }
     fn packet(&self, _: usize) -> RxPacket<'_> {
         RxPacket {
@@ -70,7 +71,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-struct Alone {
+pub(super) struct Alone {
     stack: Stack,
     id: SocketId,
     clock: Clock,
@@ -81,18 +82,19 @@ struct Alone {
 }
 
 impl Alone {
-    fn new(message: &[u8]) -> Result<Self> {
+    /// So many packets at a time carry the message.
+    pub(super) fn new(message: &[u8], count: usize) -> Result<Self> {
         let (size, clock) = (message.len(), Clock::new());
-        let same = Same { frame: frame(message), gives: false };
+        let same = Same { frame: frame(message), count, gives: false };
         let mut stack = alone::stack(Some(MAC), same, &clock)?;
         let (id, level) = (stack.udp_bind(AT).map_err(failed)?, stack.config().level);
-        let memory = vec![0; BATCH * size];
+        let memory = vec![0; count * size];
         Ok(Alone { stack, id, clock, level, memory, work: vec![0; size], size })
     }
 
     /// Header, sum, byte order and store in one loop; or a pass for the sum, one for the copy, one for the byte order.
     /// Returns how many messages.
-    fn once(&mut self, way: usize) -> Result<usize> {
+    pub(super) fn once(&mut self, way: usize) -> Result<usize> {
         let Alone { stack, id, clock, level, memory, work, size } = self;
         let (mut at, now) = (0, clock.now());
         if way == 0 {
@@ -129,7 +131,7 @@ fn taken_of<T, E: std::fmt::Display>(taken: io::Result<std::result::Result<T, E>
 /// # Errors
 /// What the stack says, or that the two ways do not agree.
 pub fn measure(size: usize, rounds: usize) -> Result<Processing> {
-    let mut alone = Alone::new(&alone::message(size))?;
+    let mut alone = Alone::new(&alone::message(size), BATCH)?;
     if alone.hash(0)? != alone.hash(1)? {
         return Err(differ("processing", "one loop and a pass for each"));
     }
@@ -148,7 +150,7 @@ pub fn unmarshalling(size: usize, rounds: usize) -> Result<Option<Unmarshalling>
     if each == 0 {
         return Ok(None);
     }
-    let mut alone = Alone::new(&message)?;
+    let mut alone = Alone::new(&message, BATCH)?;
     let mut numbers = [vec![0.0f64; BATCH * each], vec![0.0f64; BATCH * each]];
     let mut once = |way: usize| {
         let (now, [one, two]) = (alone.clock.now(), &mut numbers);
