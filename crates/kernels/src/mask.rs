@@ -8,6 +8,8 @@
 //! Numbers are big-endian. RFC 9001 makes its masks from a sample of the ciphertext instead.
 #![forbid(unsafe_code)]
 
+use crate::Level;
+use crate::arch::aes::AesKey;
 use aws_lc_rs::cipher::{AES_128, AES_256, EncryptingKey, UnboundCipherKey};
 use zeroize::Zeroizing;
 
@@ -15,7 +17,9 @@ use zeroize::Zeroizing;
 pub struct Mask(Key);
 
 enum Key {
-    Aes(EncryptingKey),
+    Aes(Box<AesKey>),
+    /// Where the level has no AES.
+    Library(Box<EncryptingKey>),
     ChaCha(Zeroizing<[u32; 8]>),
 }
 
@@ -24,21 +28,24 @@ impl Mask {
     ///
     /// # Panics
     /// With a key of another length.
-    pub(crate) fn aes(key: &[u8]) -> Mask {
+    pub(crate) fn aes(level: Level, key: &[u8]) -> Mask {
+        if let Some(key) = AesKey::new(level, key) {
+            return Mask(Key::Aes(Box::new(key)));
+        }
         let algorithm = match key.len() {
             16 => &AES_128,
             32 => &AES_256,
             other => panic!("an AES key of {other} bytes"),
         };
         let key = UnboundCipherKey::new(algorithm, key).and_then(EncryptingKey::ecb);
-        Mask(Key::Aes(key.expect("the key's length is the algorithm's")))
+        Mask(Key::Library(Box::new(key.expect("the key's length is the algorithm's"))))
     }
 
     /// By ChaCha20.
     ///
     /// # Panics
     /// Unless the key has 32 bytes.
-    pub(crate) fn chacha(key: &[u8]) -> Mask {
+    pub(crate) fn chacha(_: Level, key: &[u8]) -> Mask {
         let (words, rest) = key.as_chunks();
         assert!(rest.is_empty() && words.len() == 8, "a ChaCha20 key of 32 bytes");
         Mask(Key::ChaCha(Zeroizing::new(core::array::from_fn(|i| u32::from_le_bytes(words[i])))))
@@ -48,7 +55,8 @@ impl Mask {
     #[inline]
     pub fn of(&self, number: u64) -> [u8; 16] {
         match &self.0 {
-            Key::Aes(key) => {
+            Key::Aes(key) => key.encipher(u128::from(number).to_be_bytes()),
+            Key::Library(key) => {
                 let mut block = u128::from(number).to_be_bytes();
                 key.encrypt(&mut block).expect("one block");
                 block
@@ -108,7 +116,7 @@ fn turn([_, b, c, d]: &mut [[u32; 4]; 4], by: [usize; 3]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cipher, Execution, Level, Swap, Transform};
+    use crate::{Cipher, Execution, Swap, Transform};
 
     fn key(len: usize) -> Vec<u8> {
         (0..len as u8).map(|i| i * 7 + 3).collect()
@@ -125,7 +133,9 @@ mod tests {
             0x38, 0x59,
         ]);
         let expected = 0x6d25_1e69_44b0_51e0_4eaa_6fb4_dbf7_8465_u128;
-        assert_eq!(u128::from_be_bytes(Mask::aes(&key).of(0)), expected);
+        for level in Level::available() {
+            assert_eq!(u128::from_be_bytes(Mask::aes(level, &key).of(0)), expected, "{level}");
+        }
     }
 
     /// AES-GCM with a nonce of 96 bits enciphers its first block with AES(key, nonce | 2) (NIST SP 800-38D, section
@@ -134,11 +144,14 @@ mod tests {
     fn aes_is_that_of_gcm() {
         for cipher in [Cipher::AES_128_GCM, Cipher::AES_256_GCM] {
             let key = key(cipher.key_len);
-            let mask = cipher.mask.unwrap()(&key);
-            for high in [0u32, 1, 0x0506_0708] {
-                let mut nonce = [0; 12];
-                nonce[8..].copy_from_slice(&high.to_be_bytes());
-                assert_eq!(mask.of(u64::from(high) << 32 | 2), keystream(cipher, &key, &nonce));
+            for level in Level::available() {
+                let mask = cipher.mask.unwrap()(level, &key);
+                for high in [0u32, 1, 0x0506_0708] {
+                    let mut nonce = [0; 12];
+                    nonce[8..].copy_from_slice(&high.to_be_bytes());
+                    let expected = keystream(cipher, &key, &nonce);
+                    assert_eq!(mask.of(u64::from(high) << 32 | 2), expected, "{cipher} {level}");
+                }
             }
         }
     }
@@ -151,13 +164,13 @@ mod tests {
             0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90, 0x40, 0x5d, 0x6a, 0xe5, 0x53, 0x86,
             0xbd, 0x28,
         ];
-        assert_eq!(Mask::chacha(&[0; 32]).of(0), expected);
+        assert_eq!(Mask::chacha(Level::PORTABLE, &[0; 32]).of(0), expected);
         // Test vector 5: a nonce whose last byte is 2.
         let expected = [
             0xc2, 0xc6, 0x4d, 0x37, 0x8c, 0xd5, 0x36, 0x37, 0x4a, 0xe2, 0x04, 0xb9, 0xef, 0x93,
             0x3f, 0xcd,
         ];
-        assert_eq!(Mask::chacha(&[0; 32]).of(2), expected);
+        assert_eq!(Mask::chacha(Level::PORTABLE, &[0; 32]).of(2), expected);
     }
 
     #[test]
@@ -167,7 +180,8 @@ mod tests {
             let Some(make) = cipher.mask else { continue };
             let mut other = key(cipher.key_len);
             other[cipher.key_len - 1] ^= 1;
-            let both = [make(&key(cipher.key_len)), make(&other)];
+            let level = Level::detect();
+            let both = [make(level, &key(cipher.key_len)), make(level, &other)];
             let mut masks: Vec<_> =
                 NUMBERS.iter().flat_map(|n| both.iter().map(|m| m.of(*n))).collect();
             assert_eq!(masks[0], both[0].of(NUMBERS[0]), "the same again");

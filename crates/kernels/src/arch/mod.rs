@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod aegis;
+pub(crate) mod aes;
 mod bound;
 pub mod chacha;
 pub(crate) mod gcm;

@@ -11,6 +11,7 @@ mod aes_gcm;
 mod blocks;
 mod chacha20_poly1305;
 
+use crate::Level;
 use crate::mask::Mask;
 use crate::transform::{Pipeline, Plan};
 use aws_lc_rs::aead::Algorithm;
@@ -74,7 +75,7 @@ pub struct Suite {
     /// Where it is specified.
     pub source: &'static str,
     /// Makes masks of a key that has [`Suite::key_len`] bytes; `None` for what makes no tag.
-    pub mask: Option<fn(&[u8]) -> Mask>,
+    pub mask: Option<fn(Level, &[u8]) -> Mask>,
     /// The library's, if it has it.
     pub(crate) library: Option<&'static Algorithm>,
     /// Makes one direction's state, of a key that has [`Suite::key_len`] bytes.

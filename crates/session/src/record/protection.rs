@@ -67,8 +67,10 @@ impl Protector {
     /// Of the direction's first secret: there is one key for all epochs.
     pub(super) fn new(params: &RecordParams, secret: &TrafficSecret) -> Protector {
         let make = params.protection.and(params.cipher.mask);
-        let mask =
-            make.map(|make| make(&secret.header_key(params.cipher)[..params.cipher.key_len]));
+        let mask = make.map(|make| {
+            let key = secret.header_key(params.cipher);
+            make(params.data_pass.level, &key[..params.cipher.key_len])
+        });
         // No record begins there.
         Protector { mask, last: Cell::new((u64::MAX, [0; HEADER_LEN])) }
     }

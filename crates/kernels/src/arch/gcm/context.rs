@@ -56,11 +56,7 @@ impl Context {
     #[target_feature(enable = "aes,pclmulqdq,ssse3,sse4.1")]
     pub(super) fn expand(&mut self, key: &[u8], blocks: usize) {
         let mut keys = [_mm_setzero_si128(); KEYS];
-        self.rounds = match key.len() {
-            16 => expand_128(key, &mut keys),
-            32 => expand_256(key, &mut keys),
-            other => unreachable!("an AES key of {other} bytes"),
-        };
+        self.rounds = expand(key, &mut keys);
         for (i, &round_key) in keys.iter().enumerate() {
             for lane in 0..blocks {
                 let at = 16 * (i * blocks + lane);
@@ -105,6 +101,31 @@ impl Context {
             self.middles[i][..8].copy_from_slice(&near);
             self.middles[i][8..].copy_from_slice(&far);
         }
+    }
+}
+
+/// Round keys of AES-128 or AES-256, as a key of 16 or 32 bytes says, and how many rounds there are.
+///
+/// # Safety
+/// The CPU must have AES-NI and SSSE3.
+#[target_feature(enable = "aes,ssse3")]
+pub(in crate::arch) fn round_keys(key: &[u8], to: &mut [[u8; 16]; KEYS]) -> usize {
+    let mut keys = [_mm_setzero_si128(); KEYS];
+    let rounds = expand(key, &mut keys);
+    for (to, key) in to.iter_mut().zip(keys) {
+        *to = bytes(key);
+    }
+    // SAFETY: plain vectors on the stack, written once more and never read again.
+    unsafe { core::ptr::write_volatile(&mut keys, [_mm_setzero_si128(); KEYS]) };
+    rounds
+}
+
+#[target_feature(enable = "aes")]
+fn expand(key: &[u8], keys: &mut [__m128i; KEYS]) -> usize {
+    match key.len() {
+        16 => expand_128(key, keys),
+        32 => expand_256(key, keys),
+        other => unreachable!("an AES key of {other} bytes"),
     }
 }
 

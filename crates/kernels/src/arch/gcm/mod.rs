@@ -11,6 +11,7 @@ mod tests;
 
 use super::{AesLoopBody, Vector};
 use crate::Level;
+pub(super) use context::round_keys;
 use context::{Context, REVERSE};
 use core::arch::x86_64::*;
 pub(crate) use fused::HashStart;
