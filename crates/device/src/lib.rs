@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod caches;
 pub mod capture;
 pub mod encapsulation;
 mod forward;
@@ -37,6 +38,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 pub use batch::{RxBatch, SLOT_BYTES, SuperPacket};
+pub use caches::shares_last_cache;
 pub use frame::{Ecn, Event, TxFrame};
 pub use random::random;
 pub use sys::region::Region;

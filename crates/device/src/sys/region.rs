@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::caches::shares_last_cache;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -54,7 +55,13 @@ impl RegionFile {
         let offset = self.0.take(len)?;
         match Pages::map(self.0.clone(), offset, len) {
             Ok(pages) => {
-                Ok(Region { memory: Memory::Pages(pages), is_lent: true, is_written: false })
+                let is_far = !shares_last_cache();
+                Ok(Region {
+                    memory: Memory::Pages(pages),
+                    is_lent: true,
+                    is_far,
+                    is_written: false,
+                })
             }
             Err(error) => {
                 self.0.give(offset, len);
@@ -213,6 +220,7 @@ impl Drop for Anonymous {
 pub struct Region {
     memory: Memory,
     pub(super) is_lent: bool,
+    pub(super) is_far: bool,
     /// It was borrowed to be written since it was made or released.
     is_written: bool,
 }
@@ -221,13 +229,19 @@ impl Region {
     /// Memory of this process only: frames from it are copied.
     pub fn private(len: usize) -> Region {
         let memory = Memory::Private(Anonymous::map(len));
-        Region { memory, is_lent: false, is_written: false }
+        Region { memory, is_lent: false, is_far: false, is_written: false }
     }
 
     /// The device can take this memory itself: the kernel may hold pages of it in frames on their way, also
     /// after their peer has said that it has them.
     pub fn is_lent(&self) -> bool {
         self.is_lent
+    }
+
+    /// Whoever takes it without a copy may be a processor with which this one has no cache in common
+    /// ([`shares_last_cache`]): what is written here is better written past the caches.
+    pub fn is_far(&self) -> bool {
+        self.is_far
     }
 
     /// Gives the pages back to the system until they are written again. What was in them is lost.

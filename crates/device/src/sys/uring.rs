@@ -350,7 +350,7 @@ impl Region {
     /// The same, where the kernel may read frames from it after they were given to it.
     pub(crate) fn lent(len: usize) -> Region {
         let mut region = Region::private(len);
-        region.is_lent = true;
+        (region.is_lent, region.is_far) = (true, !crate::caches::shares_last_cache());
         region
     }
 }

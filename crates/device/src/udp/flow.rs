@@ -161,8 +161,12 @@ impl Flows {
         let Some(flow) = &mut self.flows[at] else { return Ok(0) };
         flow.last_used = self.runs;
         let fd = flow.socket.as_fd();
-        if flow.segment_len != run.segment_len {
-            // Also for a run of one: with it the kernel leaves the checksum for later.
+        // Also for a run of one: with it the kernel leaves the checksum for later. One frame may be shorter than is said.
+        let is_said = match run.len == run.segment_len {
+            true => flow.segment_len >= run.len,
+            false => flow.segment_len == run.segment_len,
+        };
+        if !is_said {
             option::set(fd, libc::SOL_UDP, libc::UDP_SEGMENT, run.segment_len as i32)?;
             flow.segment_len = run.segment_len;
         }
