@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-/// Bytes of the stream from `base` up, with holes.
+/// Bytes of the stream from `base` up, with holes. By default it has room for nothing.
 ///
 /// Invariants: `base ≤ r.start < r.end ≤ base + capacity` for each range; ranges are sorted and do
 /// not touch. The byte at offset `o` lies at `o % memory.len()`, and no range reaches `base + memory.len()`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Assembly {
     memory: Vec<u8>,
     /// Most bytes that `memory` may grow to: the receive window.
@@ -34,25 +34,33 @@ impl Assembly {
         self.capacity = self.capacity.max(capacity);
     }
 
-    /// Stores bytes at `offset`. False, and nothing stored, when they lie outside of
+    /// The memory of bytes that may be [added](Self::add), in one piece or two. `None` when they lie outside of
     /// `base..base + capacity` or would make one range too many.
-    pub fn insert(&mut self, offset: u64, bytes: &[u8]) -> bool {
-        let end = offset + bytes.len() as u64;
-        if bytes.is_empty() || offset < self.base || end > self.base + self.capacity as u64 {
-            return false;
+    pub fn room(&mut self, range: &Range<u64>) -> Option<(&mut [u8], &mut [u8])> {
+        let is_inside = self.base <= range.start && range.end <= self.base + self.capacity as u64;
+        if range.is_empty() || !is_inside {
+            return None;
         }
-        let first = self.ranges.partition_point(|r| r.end < offset);
-        let last = self.ranges.partition_point(|r| r.start <= end);
-        if first == last && self.ranges.len() >= self.max_ranges {
-            return false;
+        if self.touching(range).is_empty() && self.ranges.len() >= self.max_ranges {
+            return None;
         }
-        self.grow((end - self.base) as usize);
-        put(&mut self.memory, offset, bytes);
-        let joined = self.ranges[first..last]
+        self.grow((range.end - self.base) as usize);
+        Some(pieces_mut(&mut self.memory, range))
+    }
+
+    /// The bytes of this range were written to their [room](Self::room).
+    pub fn add(&mut self, range: Range<u64>) {
+        let touching = self.touching(&range);
+        let joined = self.ranges[touching.clone()]
             .iter()
-            .fold(offset..end, |j, r| j.start.min(r.start)..j.end.max(r.end));
-        self.ranges.splice(first..last, [joined]);
-        true
+            .fold(range, |j, r| j.start.min(r.start)..j.end.max(r.end));
+        self.ranges.splice(touching, [joined]);
+    }
+
+    /// The ranges that overlap or touch this one.
+    fn touching(&self, range: &Range<u64>) -> Range<usize> {
+        let first = self.ranges.partition_point(|r| r.end < range.start);
+        first..self.ranges.partition_point(|r| r.start <= range.end)
     }
 
     /// Makes room for `need` bytes from `base` up, at most `capacity`.
@@ -73,6 +81,14 @@ impl Assembly {
     pub fn available(&self, offset: u64) -> usize {
         let holds = self.ranges.iter().find(|r| r.contains(&offset));
         holds.map_or(0, |r| (r.end - offset) as usize)
+    }
+
+    /// Bytes that are available, if they lie in one piece.
+    pub fn piece(&self, range: &Range<u64>) -> Option<&[u8]> {
+        match pieces(&self.memory, range) {
+            (all, []) => Some(all),
+            _ => None,
+        }
     }
 
     /// Copies bytes that are available.
@@ -116,20 +132,39 @@ fn pieces<'a>(ring: &'a [u8], range: &Range<u64>) -> (&'a [u8], &'a [u8]) {
     (&ring[at..at + until_wrap], &ring[..len - until_wrap])
 }
 
+/// As [`pieces`], to be written.
+fn pieces_mut<'a>(ring: &'a mut [u8], range: &Range<u64>) -> (&'a mut [u8], &'a mut [u8]) {
+    let len = (range.end - range.start) as usize;
+    let at = (range.start.checked_rem(ring.len() as u64).unwrap_or(0)) as usize;
+    let (front, back) = ring.split_at_mut(at);
+    let until_wrap = len.min(back.len());
+    (&mut back[..until_wrap], &mut front[..len - until_wrap])
+}
+
 /// Writes `bytes` of the stream from `offset` up into a ring.
 fn put(ring: &mut [u8], offset: u64, bytes: &[u8]) {
-    if bytes.is_empty() {
-        return;
-    }
-    let at = (offset % ring.len() as u64) as usize;
-    let until_wrap = bytes.len().min(ring.len() - at);
-    ring[at..at + until_wrap].copy_from_slice(&bytes[..until_wrap]);
-    ring[..bytes.len() - until_wrap].copy_from_slice(&bytes[until_wrap..]);
+    let (first, second) = pieces_mut(ring, &(offset..offset + bytes.len() as u64));
+    let (front, back) = bytes.split_at(first.len());
+    first.copy_from_slice(front);
+    second.copy_from_slice(back);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Assembly {
+        /// False, and nothing stored, when there is no room.
+        fn insert(&mut self, offset: u64, bytes: &[u8]) -> bool {
+            let range = offset..offset + bytes.len() as u64;
+            let Some((first, second)) = self.room(&range) else { return false };
+            let (front, back) = bytes.split_at(first.len());
+            first.copy_from_slice(front);
+            second.copy_from_slice(back);
+            self.add(range);
+            true
+        }
+    }
 
     #[test]
     fn pieces_in_any_order_come_out_in_order() {

@@ -28,6 +28,8 @@ pub struct Config {
     pub driver: Driver,
     /// Largest UDP payload to send and to take, in bytes; `None`: what the device and the path carry.
     pub datagram_bytes: Option<usize>,
+    /// Short ADUs that wait share a segment. None waits for another in any case.
+    pub packs: bool,
     /// How long to look for frames without sleeping after there was work.
     pub spin: Duration,
     /// Connections at once; further ones are refused.
@@ -55,12 +57,14 @@ impl Default for Config {
             tcp: tcp::Config {
                 pacing: false,
                 reserve_within_window: true,
+                stretch_acks: true,
                 ..tcp::Config::default()
             },
             send_ring_bytes: 2 << 20,
             max_adu: None,
             driver: Driver::default(),
             datagram_bytes: None,
+            packs: true,
             spin: Duration::from_micros(50),
             max_connections: 4096,
             backlog: 256,

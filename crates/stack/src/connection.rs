@@ -6,10 +6,12 @@
 //!                          └──▶ piece ──sum──▶ Assembly ──final──▶ machine; open when whole
 //! ```
 //! A record that came as one segment is opened where it lies in the device's buffer, before the
-//! transport accepts it: if sum or tag fail, the segment never came. A piece of a record is stored as
+//! transport accepts it: if sum or tag fail, the segment never came. Several in one segment: `packed`. A piece of a record is stored as
 //! ciphertext and acknowledged; if the record put together fails, the connection ends (Law 3).
 
 mod ending;
+mod packed;
+mod sending;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,10 +33,10 @@ use fusewire_transport::machine::{
 use crate::application::{Application, Destination};
 use crate::assembly::Assembly;
 use crate::inbox::{Inbox, Opened};
-use crate::machine::{Ends, Header, Transport};
+use crate::machine::{Ends, HEADROOM, Header, Transport};
 use crate::path::Path;
 use crate::path::question::Keys;
-use crate::send_ring::SendRing;
+use crate::send_ring::{Place, SendRing};
 use crate::silence::Silence;
 use crate::trace::{Kind, Trace};
 use crate::{ConnectionId, Error, Fingerprint, Result};
@@ -44,6 +46,9 @@ const HANDSHAKE_PIECE: usize = 1024;
 /// How far an ADU may be ahead of the first that is missing: bounds the inbox against a peer whose
 /// indices jump.
 const INDEX_WINDOW: u64 = 1 << 16;
+/// The longest record that joins others in a segment that holds it whole. A longer one has a segment of its own: its
+/// header costs less than the pass for the sum that a segment of many records takes.
+const PACKED_RECORD_BYTES: usize = 4 << 10;
 /// A connection from which nothing has come for so long is at rest.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
@@ -107,6 +112,8 @@ pub(crate) struct Connection {
     ahead: VecDeque<Range<u64>>,
     sizes: Sizes,
     pub inbox: Inbox,
+    /// Records that were opened from a segment when the application had enough, before the segment was accepted.
+    opened_before: Range<u64>,
     /// The record being put together, when it does not lie in one piece.
     joined: Vec<u8>,
     handshake_out: Vec<u8>,
@@ -132,8 +139,16 @@ pub(crate) struct Connection {
     pub is_eventful: bool,
     /// In the list of connections in TIME-WAIT.
     pub is_waiting: bool,
-    /// Bytes sealed since the last transmission.
-    pub unflushed: u32,
+    /// Records that wait share segments.
+    pub packs: bool,
+    /// In the list of connections that owe acknowledgements.
+    pub is_owing: bool,
+    /// The device takes the ring's memory itself.
+    pub is_taken: bool,
+    /// Bytes sealed since the last transmission, with room for headers.
+    unflushed: u32,
+    /// Bytes of the record that was sealed last.
+    last_record: u32,
     /// The handshake must be complete by then.
     pub handshake_deadline: Option<Instant>,
     /// How long the peer may be silent, once that is agreed on.
@@ -153,6 +168,8 @@ pub(crate) struct Segment<'a> {
     pub header_sum: Sum,
     pub payload: &'a [u8],
     pub marked: bool,
+    /// It is the one that came last, of which the application did not want all.
+    pub again: bool,
 }
 
 impl Connection {
@@ -177,6 +194,7 @@ impl Connection {
             ahead: VecDeque::new(),
             sizes,
             inbox: Inbox::default(),
+            opened_before: 0..0,
             joined: Vec::new(),
             handshake_out: Vec::new(),
             consumed: 0,
@@ -190,7 +208,11 @@ impl Connection {
             is_dirty: false,
             is_eventful: false,
             is_waiting: false,
+            packs: true,
+            is_owing: false,
+            is_taken: false,
             unflushed: 0,
+            last_record: 0,
             handshake_deadline: None,
             silence: None,
             closed: false,
@@ -200,157 +222,28 @@ impl Connection {
         }
     }
 
-    // ---- send ------------------------------------------------------------------------------
-
-    /// Seals `body` into the ring, in one pass. False: no room now.
-    pub fn send(&mut self, body: &[u8], stage: bool) -> Result<bool> {
-        Ok(self.may_send()? && self.seal(RecordType::Adu, body, stage)?)
-    }
-
-    /// As `send`, of a body that is marshalled in that pass.
-    pub fn send_message<M: Marshal + ?Sized>(&mut self, body: &M, stage: bool) -> Result<bool> {
-        let seal = |sender: &mut RecordSender, offset, dst: &mut [u8]| {
-            sender.seal_message(offset, body, dst)
-        };
-        Ok(self.may_send()? && self.seal_with(body.marshalled_len(), stage, seal)?)
-    }
-
-    /// False: not yet.
-    fn may_send(&mut self) -> Result<bool> {
-        if self.closed {
-            return Err(Error::Closed);
-        }
-        let Phase::Open(open) = &self.phase else { return Ok(self.no_room()) };
-        if !open.trusted {
-            return Err(Error::Untrusted(open.peer));
-        }
-        if self.finishing {
-            return Err(Error::Misuse("an ADU after the end of the stream"));
-        }
-        Ok(true)
-    }
-
-    /// Bytes of records that may be sealed now.
-    pub fn room(&self) -> usize {
-        match &self.phase {
-            Phase::Open(open) if open.trusted && !self.finishing => {
-                self.ring.room().min(self.machine.send_room() as usize)
-            }
-            _ => 0,
-        }
-    }
-
-    /// Bytes of records that may be sealed now; zero if that is less than `len` and room will come.
-    pub fn room_for(&mut self, len: usize) -> usize {
-        let room = self.room();
-        if room < len && self.machine.info().unacked > 0 {
-            self.wants_room = true;
-            return 0;
-        }
-        room.max(len)
-    }
-
-    fn seal(&mut self, kind: RecordType, body: &[u8], stage: bool) -> Result<bool> {
-        self.seal_with(body.len(), stage, |sender, offset, dst| {
-            sender.seal(offset, kind, body, dst)
-        })
-    }
-
-    fn seal_with(
-        &mut self,
-        body_len: usize,
-        stage: bool,
-        seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> std::result::Result<Sum, SessionError>,
-    ) -> Result<bool> {
-        let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
-        let len = open.sender.record_len(body_len);
-        let max = body_len_max(open, &self.ring, &self.machine);
-        if body_len > max.max(CLOSE_BODY_LEN) {
-            return Err(Error::TooLong { len: body_len, max });
-        }
-        if !self.ring.has_room(len) || self.machine.send_room() < len as u32 {
-            return Ok(self.no_room());
-        }
-        let Some(reservation) = self.machine.reserve(len as u32) else { return Ok(self.no_room()) };
-        let offset = reservation.offset();
-        let stage = self.ring.stages(stage, open.sender.stores_once());
-        let sealed = self.ring.push(offset, len, stage, |dst| seal(&mut open.sender, offset, dst));
-        // A reservation that was begun is committed, or the connection ends.
-        if let Err(error) = sealed {
-            self.machine.abort();
-            return Err(error.into());
-        }
-        self.machine.commit(reservation, Cut::Record);
-        Ok(true)
-    }
-
-    fn no_room(&mut self) -> bool {
-        self.wants_room = true;
-        false
-    }
-
-    /// Ends the stream: an authenticated record, then FIN. Repeated by `flush_session` until there is room.
-    pub fn finish(&mut self) {
-        self.finishing = true;
-        self.flush_session();
-    }
-
-    /// Moves what the session wants to send into the ring.
-    pub fn flush_session(&mut self) {
-        if let Phase::Handshake(handshake) = &mut self.phase {
-            handshake.write(&mut self.handshake_out);
-        }
-        let mut done = 0;
-        while done < self.handshake_out.len() {
-            let piece = &self.handshake_out[done..];
-            let piece = &piece[..piece.len().min(HANDSHAKE_PIECE)];
-            if !self.ring.has_room(piece.len()) {
-                break;
-            }
-            let Some(reservation) = self.machine.reserve(piece.len() as u32) else { break };
-            let pushed: std::result::Result<(), ()> =
-                self.ring.push(reservation.offset(), piece.len(), false, |dst| {
-                    dst.copy_from_slice(piece);
-                    Ok(Sum::of(dst))
-                });
-            debug_assert!(pushed.is_ok());
-            self.machine.commit(reservation, Cut::Record);
-            done += piece.len();
-        }
-        self.handshake_out.drain(..done);
-        let may_end = matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
-        if !may_end || !self.handshake_out.is_empty() {
-            return;
-        }
-        let sealed = match self.closing {
-            Some(code) => self.seal(RecordType::Close, &code.to_be_bytes(), false),
-            None if self.finishing => self.seal(RecordType::EndOfStream, &[], false),
-            None => return,
-        };
-        if matches!(sealed, Ok(true)) {
-            self.machine.finish();
-        }
-    }
-
     // ---- receive ---------------------------------------------------------------------------
 
-    /// Initial, integrated and final step for one segment.
+    /// Initial, integrated and final step for one segment. `None`: it holds several records, `app` has enough before the
+    /// last, and the segment is to come again.
     pub fn handle_segment(
         &mut self,
         now: Instant,
         id: ConnectionId,
         segment: &Segment<'_>,
         app: &mut dyn Application,
-    ) -> Kind {
+    ) -> Option<Kind> {
         self.now = now;
         let len = segment.payload.len() as u32;
         let initial = self.machine.handle_initial(now, segment.header, len);
         let verdict = match &initial {
             Initial::Drop(cause) => {
                 self.trace.segment(Kind::Dropped(*cause), now, segment.header, len);
-                return Kind::Dropped(*cause);
+                return Some(Kind::Dropped(*cause));
             }
-            Initial::Payload(plan) if !plan.duplicate => self.take_payload(id, segment, plan, app),
+            Initial::Payload(plan) if !plan.duplicate => {
+                self.take_payload(id, segment, plan, app)?
+            }
             _ => {
                 let sum = fusewire_kernels::sum(self.level, segment.payload);
                 if verifies(segment, sum) {
@@ -363,28 +256,31 @@ impl Connection {
         let kind = Kind::of(&initial, &verdict);
         self.trace.segment(kind, now, segment.header, len);
         self.machine.handle_final(now, segment.header, &initial, verdict, segment.marked);
-        kind
+        Some(kind)
     }
 
-    /// The integrated step: opens a whole record, or stores a piece.
+    /// The integrated step: opens a whole record or several, or stores a piece.
     fn take_payload(
         &mut self,
         id: ConnectionId,
         segment: &Segment<'_>,
         plan: &PayloadPlan,
         app: &mut dyn Application,
-    ) -> Verdict {
-        if let (Phase::Open(open), true) = (&self.phase, plan.is_whole()) {
-            let header = open.receiver.header(plan.offset, segment.payload);
-            let at_record = plan.offset >= self.next;
-            if let Ok(header) = header
-                && at_record
-                && open.receiver.record_len(&header) == segment.payload.len()
-            {
-                return self.take_record(id, segment, plan.offset, header, app);
+    ) -> Option<Verdict> {
+        if let (Phase::Open(open), true) = (&self.phase, plan.is_whole())
+            && plan.offset >= self.next
+        {
+            match packed::whole_record(&open.receiver, plan.offset, segment.payload) {
+                Some(packed::Whole::One(header)) => {
+                    return Some(self.take_record(id, segment, plan.offset, header, app));
+                }
+                Some(packed::Whole::Many) => {
+                    return self.take_records(id, segment, plan.offset, app);
+                }
+                None => {}
             }
         }
-        self.take_piece(id, segment, plan, app)
+        Some(self.take_piece(id, segment, plan, app))
     }
 
     /// One segment is one record: the fast path. It may lie beyond a hole: that it opens at this
@@ -397,8 +293,7 @@ impl Connection {
         header: RecordHeader,
         app: &mut dyn Application,
     ) -> Verdict {
-        let in_order = offset == self.next;
-        if !in_order && self.ahead.len() >= self.sizes.ranges {
+        if !self.has_range_for(offset) {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
@@ -407,17 +302,26 @@ impl Connection {
         if let Err(cause) = opened {
             return Verdict::Reject(cause);
         }
-        let end = offset + len as u64;
-        if in_order {
-            self.next = end;
-            if !self.ahead.is_empty() || !self.assembly.is_empty() {
-                self.advance(id, app);
-            }
-        } else {
-            let at = self.ahead.partition_point(|r| r.start < offset);
-            self.ahead.insert(at, offset..end);
-        }
+        self.opened(id, offset..offset + len as u64, app);
         Verdict::Accept { len: len as u32 }
+    }
+
+    /// What begins at `offset` comes in order, or there is memory for that it was opened.
+    fn has_range_for(&self, offset: u64) -> bool {
+        offset == self.next || self.ahead.len() < self.sizes.ranges
+    }
+
+    /// The records of this range were opened.
+    fn opened(&mut self, id: ConnectionId, range: Range<u64>, app: &mut dyn Application) {
+        if range.start != self.next {
+            let at = self.ahead.partition_point(|r| r.start < range.start);
+            self.ahead.insert(at, range);
+            return;
+        }
+        self.next = range.end;
+        if !self.ahead.is_empty() || !self.assembly.is_empty() {
+            self.advance(id, app);
+        }
     }
 
     /// Opens a whole record into the application's memory or the inbox.
@@ -431,6 +335,11 @@ impl Connection {
         sum_is_right: impl FnOnce(Sum) -> bool,
     ) -> std::result::Result<(), DropCause> {
         let Phase::Open(open) = &mut self.phase else { return Err(DropCause::Closed) };
+        if self.opened_before.contains(&offset) {
+            // The application has it, though the transport has not.
+            let is_right = sum_is_right(fusewire_kernels::sum(self.level, record));
+            return if is_right { Ok(()) } else { Err(DropCause::Checksum) };
+        }
         if self.inbox.distance(header.index) > INDEX_WINDOW {
             return Err(DropCause::NoMemory);
         }
@@ -470,17 +379,27 @@ impl Connection {
         plan: &PayloadPlan,
         app: &mut dyn Application,
     ) -> Verdict {
-        let sum = fusewire_kernels::sum(self.level, segment.payload);
+        let (front, rest) = segment.payload.split_at(plan.trim_front as usize);
+        let (piece, back) = rest.split_at(plan.len as usize);
+        // Records that came whole went by without it.
+        self.assembly.advance(self.next);
+        let range = plan.offset..plan.offset + u64::from(plan.len);
+        let Some((first, second)) = self.assembly.room(&range) else {
+            return Verdict::Reject(DropCause::NoMemory);
+        };
+        // Nobody looks at what lies there before it is added.
+        let (to_first, to_second) = piece.split_at(first.len());
+        let sum = fusewire_kernels::sum(self.level, front)
+            .then(front.len(), fusewire_kernels::copy_sum(self.level, to_first, first))
+            .then(
+                front.len() + to_first.len(),
+                fusewire_kernels::copy_sum(self.level, to_second, second),
+            )
+            .then(front.len() + piece.len(), fusewire_kernels::sum(self.level, back));
         if !verifies(segment, sum) {
             return Verdict::Reject(DropCause::Checksum);
         }
-        let start = plan.trim_front as usize;
-        let piece = &segment.payload[start..start + plan.len as usize];
-        // Records that came whole went by without it.
-        self.assembly.advance(self.next);
-        if !self.assembly.insert(plan.offset, piece) {
-            return Verdict::Reject(DropCause::NoMemory);
-        }
+        self.assembly.add(range);
         self.advance(id, app);
         Verdict::Accept { len: plan.len }
     }
@@ -577,12 +496,21 @@ impl Connection {
         if available < len {
             return false;
         }
-        let mut record = std::mem::take(&mut self.joined);
-        record.resize(len, 0);
-        self.assembly.copy(self.next, &mut record);
+        let range = self.next..self.next + len as u64;
         // Each piece's sum was verified when it came.
-        let opened = self.open(id, self.next, &record, header, app, |_| true);
-        self.joined = record;
+        let assembly = std::mem::take(&mut self.assembly);
+        let opened = match assembly.piece(&range) {
+            Some(record) => self.open(id, range.start, record, header, app, |_| true),
+            None => {
+                let mut record = std::mem::take(&mut self.joined);
+                record.resize(len, 0);
+                assembly.copy(range.start, &mut record);
+                let opened = self.open(id, range.start, &record, header, app, |_| true);
+                self.joined = record;
+                opened
+            }
+        };
+        self.assembly = assembly;
         match opened {
             Ok(()) => {
                 self.next += len as u64;

@@ -8,12 +8,14 @@
 //!   ──────┴────────┴──────────┴────────┴─────────┴───────
 //! ```
 //! The one pass writes a record here, and the frame is sent from here: room for a header lies before
-//! each record, so header and payload leave as one piece, and so do neighbours. A record never
+//! each record that begins a segment, so header and payload leave as one piece, and so do neighbours; one
+//! that joins a segment follows the record before ([`SendRing::joins`]). A record never
 //! wraps; what is left at the end is skipped. Bytes that were committed are not written again: a
 //! retransmission is the same bytes.
 //!
 //! Where the device takes this memory itself ([`Device::takes_memory`](fusewire_device::Device::takes_memory))
-//! the next reader of the bytes is another processor. Then records and headers are written to a staging
+//! the next reader of the bytes is another processor. Unless it shares the last cache
+//! ([`Region::is_far`]), records and headers are written to a staging
 //! buffer, which stays in the cache, and a whole super-packet goes from there past the caches. In bulk it
 //! begins a page: the kernel takes sixteen pages at once, and a super-packet touches no more.
 
@@ -33,7 +35,7 @@ const PAGE_BYTES: usize = 4 << 10;
 /// From so many bytes on a super-packet is worth the rest of a page.
 const BULK_BYTES: usize = 32 << 10;
 
-/// One committed record.
+/// One committed record, with those that joined it.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// Stream offset of the first byte.
@@ -41,8 +43,17 @@ struct Entry {
     len: u32,
     /// Where the record's first byte lies; `HEADROOM` bytes before it are the header's.
     pos: u32,
-    /// Sum over the whole record.
+    /// Sum over all of it.
     sum: Sum,
+}
+
+/// Where a record goes; by default to the ring itself, as a segment of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes are staged, until [`SendRing::unstage`].
+    pub staged: bool,
+    /// Behind the record before, without room for a header; [`SendRing::joins`] has said that it may.
+    pub joins: bool,
 }
 
 /// Where a payload lies, and its sum if the pass that sealed it made it.
@@ -50,9 +61,9 @@ struct Entry {
 pub struct Located {
     /// Payload bytes in [`SendRing::memory`].
     pub payload: Range<usize>,
-    /// The sum when the payload is a whole record; otherwise it has to be made.
+    /// The sum when the payload is a record and all that joined it; otherwise it has to be made.
     pub sum: Option<Sum>,
-    /// The `HEADROOM` bytes before the payload may be written: it begins a record.
+    /// The `HEADROOM` bytes before the payload may be written: it begins with a record that joined none.
     pub headroom: bool,
 }
 
@@ -152,17 +163,28 @@ impl SendRing {
         free.saturating_sub(HEADROOM)
     }
 
-    /// Whether the next record is to be staged: the device takes this memory itself now (`is_taken`), or it can
-    /// and the pass that seals writes more there than the ciphertext, once (`stores_once`). The kernel may still
+    /// Whether the next record is to be staged: the device takes this memory itself now (`is_taken`) and its next
+    /// reader shares no cache with this processor, or the device can take it and the pass that seals writes more there than the ciphertext, once (`stores_once`). The kernel may still
     /// send pages that were acknowledged long ago, and no plaintext may be in them at any time.
     pub fn stages(&mut self, is_taken: bool, stores_once: bool) -> bool {
         self.is_taken |= is_taken;
-        is_taken || (self.memory.is_lent() && !stores_once)
+        is_taken && self.memory.is_far() || self.memory.is_lent() && !stores_once
+    }
+
+    /// A record of `len` bytes has room right behind the last, on the same side of [`Place::staged`].
+    pub fn joins(&self, len: usize, staged: bool) -> bool {
+        let (Some(front), Some(last)) = (self.entries.front(), self.entries.back()) else {
+            return false;
+        };
+        let (tail, end) = (front.pos as usize - HEADROOM, self.head + len);
+        let is_staged = self.staged.contains(&(last.pos as usize));
+        let has_room = if self.head > tail { end <= self.memory.len() } else { end < tail };
+        let fits = !staged || end - self.staged.start <= STAGING_BYTES;
+        has_room && is_staged == staged && fits
     }
 
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
-    /// returns its sum. Nothing is committed when `write` fails. With `stage` it is staging memory,
-    /// until [`Self::unstage`].
+    /// returns its sum. Nothing is committed when `write` fails.
     ///
     /// # Errors
     /// What `write` returns.
@@ -173,11 +195,41 @@ impl SendRing {
         &mut self,
         offset: u64,
         len: usize,
-        stage: bool,
+        place: Place,
         write: impl FnOnce(&mut [u8]) -> Result<Sum, E>,
     ) -> Result<(), E> {
-        let mut start = self.slot(len).expect("the caller asked for room");
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
+        let start = if place.joins { self.head } else { self.begin(len, place.staged) };
+        let headroom = if place.joins { 0 } else { HEADROOM };
+        let (pos, end) = (start + headroom, start + headroom + len);
+        let sum = if place.staged {
+            let from = self.staged.start;
+            if self.staging.len() < end - from {
+                self.staging.resize((end - from).max(STAGING_BYTES), 0);
+            }
+            write(&mut self.staging[pos - from..end - from])?
+        } else {
+            write(&mut self.memory[pos..end])?
+        };
+        if place.staged {
+            self.staged.end = end;
+        }
+        match self.entries.back_mut().filter(|_| place.joins) {
+            Some(entry) => {
+                entry.sum = entry.sum.then(entry.len as usize, sum);
+                entry.len += len as u32;
+            }
+            None => {
+                self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, sum });
+            }
+        }
+        self.head = end;
+        Ok(())
+    }
+
+    /// Where the header and record go that begin a segment, `len` bytes without the header.
+    fn begin(&mut self, len: usize, stage: bool) -> usize {
+        let mut start = self.slot(len).expect("the caller asked for room");
         let need = HEADROOM + len;
         let goes_on = stage
             && start == self.staged.end
@@ -189,26 +241,11 @@ impl SendRing {
             }
             self.staged = if stage { start..start } else { 0..0 };
         }
-        let (pos, end) = (start + HEADROOM, start + need);
-        let sum = if stage {
-            let from = self.staged.start;
-            if self.is_taken && !std::mem::replace(&mut self.is_huge, true) {
-                // The first bulk on this connection.
-                self.memory.make_huge();
-            }
-            if self.staging.len() < end - from {
-                self.staging.resize((end - from).max(STAGING_BYTES), 0);
-            }
-            write(&mut self.staging[pos - from..end - from])?
-        } else {
-            write(&mut self.memory[pos..end])?
-        };
-        if stage {
-            self.staged.end = end;
+        if self.is_taken && !std::mem::replace(&mut self.is_huge, true) {
+            // The first bulk on this connection.
+            self.memory.make_huge();
         }
-        self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, sum });
-        self.head = end;
-        Ok(())
+        start
     }
 
     /// Brings what is staged into the memory that frames are sent from.
@@ -225,7 +262,7 @@ impl SendRing {
     /// Where the payload `range` of the stream lies.
     ///
     /// # Panics
-    /// When the range is not in one committed record: transport gives out only such.
+    /// When the range is not in one committed record and what joined it: transport gives out only such.
     pub fn locate(&mut self, range: &Range<u64>) -> Located {
         let holds = |e: &Entry| e.offset <= range.start && range.end <= e.offset + u64::from(e.len);
         let near = [self.hint, self.hint + 1]
@@ -304,6 +341,8 @@ impl SendRing {
 mod tests {
     use super::*;
 
+    const STAGED: Place = Place { staged: true, joins: false };
+
     fn fill_with(memory: &mut [u8], offset: u64) -> Sum {
         for (i, b) in memory.iter_mut().enumerate() {
             *b = (offset + i as u64) as u8;
@@ -312,8 +351,9 @@ mod tests {
     }
 
     fn fill(ring: &mut SendRing, offset: u64, len: usize) {
-        let stage = offset % 5 < 3;
-        ring.push(offset, len, stage, |m| Ok::<_, ()>(fill_with(m, offset))).unwrap();
+        let staged = offset % 5 < 3;
+        let place = Place { staged, joins: false };
+        ring.push(offset, len, place, |m| Ok::<_, ()>(fill_with(m, offset))).unwrap();
     }
 
     #[test]
@@ -345,6 +385,47 @@ mod tests {
             }
         }
         assert!(next > 100_000);
+    }
+
+    /// Records of odd lengths, with and without neighbours in their segment, staged and not, over many turns of the ring.
+    #[test]
+    fn records_that_join_a_segment_are_one_piece_with_it() {
+        let mut ring = SendRing::new(Region::private(2000), 16);
+        let (mut next, mut acked, mut joined) = (0u64, 0u64, 0);
+        let mut segments: VecDeque<Range<u64>> = VecDeque::new();
+        for turn in 0..10_000u64 {
+            let len = 1 + (turn * 37 % 90) as usize;
+            if ring.has_room(len) {
+                let staged = turn % 50 < 30;
+                let wants = turn % 4 != 0 && segments.back().is_some_and(|s| s.end - s.start < 300);
+                let joins = wants && ring.joins(len, staged);
+                let place = Place { staged, joins };
+                ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
+                joined += usize::from(joins);
+                let end = next + len as u64;
+                match segments.back_mut().filter(|_| joins) {
+                    Some(segment) => segment.end = end,
+                    None => segments.push_back(next..end),
+                }
+                next = end;
+            } else {
+                acked = segments.pop_front().unwrap().end;
+                ring.acknowledge(acked);
+            }
+            if turn % 7 == 0 {
+                ring.unstage();
+            }
+            for segment in &segments {
+                let located = ring.locate(segment);
+                assert!(located.headroom);
+                let bytes = ring.bytes(located.payload);
+                assert!(bytes.iter().zip(segment.clone()).all(|(b, at)| *b == at as u8));
+                assert_eq!(located.sum, Some(Sum::of(bytes)), "{segment:?}");
+                let inner = segment.start + 1..segment.end;
+                assert!(inner.is_empty() || ring.locate(&inner).sum.is_none());
+            }
+        }
+        assert!(acked > 100_000 && joined > 3000, "{acked} {joined}");
     }
 
     #[test]
@@ -385,14 +466,14 @@ mod tests {
             let memory = if is_lent { device.region(1 << 16) } else { Region::private(1 << 16) };
             let is_lent = memory.is_lent();
             let mut ring = SendRing::new(memory, 16);
-            let stage = ring.stages(false, stores_once);
+            let place = Place { staged: ring.stages(false, stores_once), joins: false };
             let mut at = 0;
             let write = |dst: &mut [u8]| {
                 at = dst.as_ptr() as usize;
                 dst.fill(7);
                 Ok::<_, ()>(Sum::of(dst))
             };
-            ring.push(0, 1000, stage, write).unwrap();
+            ring.push(0, 1000, place, write).unwrap();
             let begin = ring.memory.as_ptr() as usize;
             let is_in_place = (begin..begin + ring.memory.len()).contains(&at);
             assert_eq!(is_in_place, stores_once || !is_lent);
@@ -405,7 +486,7 @@ mod tests {
     #[test]
     fn a_failed_write_commits_nothing() {
         let mut ring = SendRing::new(Region::private(400), 16);
-        assert_eq!(ring.push(0, 10, true, |_| Err("no")), Err("no"));
+        assert_eq!(ring.push(0, 10, STAGED, |_| Err("no")), Err("no"));
         assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);
@@ -421,7 +502,7 @@ mod tests {
             if ring.has_room(len) {
                 let bulk = len + HEADROOM >= BULK_BYTES;
                 let roomy = ring.room() >= len + HEADROOM + PAGE_BYTES;
-                ring.push(next, len, true, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
+                ring.push(next, len, STAGED, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
                 let at = ring.locate(&(next..next + len as u64)).payload.start - HEADROOM;
                 assert!(!bulk || !roomy || at.is_multiple_of(PAGE_BYTES), "{len} at {at}");
                 ring.unstage();

@@ -192,10 +192,17 @@ impl<M: Machine> Shared<M> {
             // Who was woken will come for the lead: spinning would only be in its way.
             if worked || inner.machine.wants_spin() && !for_others {
                 inner.busy_sleeps = BUSY_SLEEPS;
-                if !wakes_others && !self.is_contended() {
+                if worked && !wakes_others && !self.is_contended() {
                     continue;
                 }
+                let nap = if worked { None } else { inner.machine.nap() };
                 drop(inner);
+                match nap {
+                    Some(nap) => std::thread::sleep(nap),
+                    // The peer may be a process on this very processor.
+                    None if !worked => std::thread::yield_now(),
+                    None => {}
+                }
                 inner = self.lock_after_others();
             } else if !inner.spread() {
                 // Nor has the attempt changed anything.
@@ -238,6 +245,7 @@ impl<M: Machine> Shared<M> {
             inner.is_nudged = false;
             self.nudge.drain();
         }
+        inner.machine.rest();
         let mut timeout = inner.machine.next_timeout();
         if inner.busy_sleeps > 0 {
             inner.busy_sleeps -= 1;

@@ -96,6 +96,12 @@ pub(crate) trait Machine: Send + 'static {
     fn dispatch(&mut self, wakes: &mut Wakes) -> bool;
     /// True when looking again is cheaper than sleeping.
     fn wants_spin(&self) -> bool;
+    /// Who leads is about to sleep: what has waited for more to come waits no longer.
+    fn rest(&mut self) {}
+    /// For how long nobody need look, when looking again is cheaper than sleeping until something comes.
+    fn nap(&mut self) -> Option<Duration> {
+        None
+    }
     /// Time until the next timer.
     fn next_timeout(&self) -> Option<Duration>;
     /// Time until a timer that may not be late, as others may: what a call has promised.

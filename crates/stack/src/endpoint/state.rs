@@ -287,6 +287,14 @@ impl Machine for State {
         self.stack.wants_spin()
     }
 
+    fn rest(&mut self) {
+        self.stack.rest();
+    }
+
+    fn nap(&mut self) -> Option<Duration> {
+        self.stack.nap()
+    }
+
     fn next_timeout(&self) -> Option<Duration> {
         self.stack.next_timeout()
     }

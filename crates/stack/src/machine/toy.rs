@@ -284,7 +284,7 @@ impl machine::Connection for Connection {
     fn handle_final(&mut self, now: Instant, h: &Header, _: &Initial, v: Verdict, _: bool) {
         match v {
             Verdict::Reject(cause) => return self.counters.drop(cause),
-            Verdict::Accept { len } => self.nxt += u64::from(len),
+            Verdict::Accept { len } | Verdict::Part { len, .. } => self.nxt += u64::from(len),
             Verdict::Control => {}
         }
         self.heard_at = now;

@@ -24,6 +24,9 @@ impl Stack {
         let received = self.receive(app)?;
         self.answer();
         let now = self.clock.now();
+        if !received && !self.owing.is_empty() && self.is_quiet(now) {
+            self.acknowledge();
+        }
         let timed = self.run_timers(now);
         let sent = self.transmit();
         let worked = received || timed || sent > 0;
@@ -31,6 +34,11 @@ impl Stack {
             self.last_work = now;
         }
         Ok(worked)
+    }
+
+    /// Nothing has come for a while, or nobody will look for a while.
+    fn is_quiet(&self, now: Instant) -> bool {
+        now.saturating_since(self.last_work) >= ACK_WAIT.min(self.config.spin)
     }
 
     /// The next ADU of a connection, straight into `memory`: works through received frames only as far
@@ -82,6 +90,7 @@ impl Stack {
             }
             self.cursor.now = self.clock.now();
             self.watch.now = self.cursor.now;
+            self.streamed += batch.iter().map(|packet| packet.bytes.len() as u64).sum::<u64>();
         }
         let start = self.profile.is_some().then(|| self.clock.now());
         let segments = self.take_frames(&batch, app);
@@ -106,6 +115,27 @@ impl Stack {
         unread || self.clock.now().saturating_since(self.last_work) < self.config.spin
     }
 
+    /// A stream comes, all of it that is here was taken, and more is about to come: for how long nobody need look.
+    ///
+    /// Who looks all the time takes every frame by itself, and burns what time is left between two; who sleeps until one
+    /// comes is woken by its sender, at the sender's cost. A sleep for a time costs neither, and what comes meanwhile is
+    /// taken at once.
+    pub(crate) fn nap(&mut self) -> Option<Duration> {
+        let unread = self.batch.as_ref().is_some_and(|b| self.cursor.packet < b.len());
+        if self.streamed < STREAM_BYTES || unread || self.has_events() {
+            return None;
+        }
+        let brought = self.streamed - self.napped_at;
+        self.napped_at = self.streamed;
+        if brought < NAP_BYTES {
+            // It has paused, and begins anew.
+            (self.streamed, self.napped_at) = (0, 0);
+            return None;
+        }
+        self.rest();
+        Some(NAP)
+    }
+
     /// Time until the next timer is due.
     pub fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
@@ -124,7 +154,11 @@ impl Stack {
     /// [`Error::Os`] when the device is broken.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         if self.wants_spin() {
-            std::hint::spin_loop();
+            match self.nap() {
+                Some(nap) => std::thread::sleep(nap),
+                // The peer may be a process on this very processor.
+                None => std::thread::yield_now(),
+            }
             return Ok(());
         }
         // What a call took from the device for another connection, or besides an ADU, is known here alone:
@@ -132,6 +166,7 @@ impl Stack {
         if self.has_events() {
             return Ok(());
         }
+        self.rest();
         let timeout = match (timeout, self.next_timeout()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -182,8 +217,15 @@ impl Stack {
             while self.cursor.at < packet.bytes.len() {
                 let end = (self.cursor.at + packet.segment_len).min(packet.bytes.len());
                 let frame = &packet.bytes[self.cursor.at..end];
+                let marked = packet.ecn == Ecn::Ce;
+                let Some(payloads) = self.take_frame(packet.peer, marked, frame, app) else {
+                    // The rest of this one is for the next call.
+                    self.cursor.again = true;
+                    return segments;
+                };
+                self.cursor.again = false;
+                segments += payloads;
                 self.cursor.at = end;
-                segments += self.take_frame(packet.peer, packet.ecn == Ecn::Ce, frame, app);
                 self.watch.received_tpdu(packet.peer, packet.ecn, frame);
                 if !app.wants_more() {
                     return segments;
@@ -195,7 +237,7 @@ impl Stack {
         segments
     }
 
-    /// One frame; 1 if it had payload.
+    /// One frame; 1 if it had payload, and `None` if it is to come again ([`Connection::handle_segment`]).
     #[inline]
     fn take_frame(
         &mut self,
@@ -203,18 +245,19 @@ impl Stack {
         marked: bool,
         frame: &[u8],
         app: &mut dyn Application,
-    ) -> u64 {
+    ) -> Option<u64> {
         let settings = settings(&self.config);
         let Ok(header) = settings.parse(frame) else {
             self.drop_frame(Cause::Malformed);
-            return 0;
+            return Some(0);
         };
         let (head, payload) = frame.split_at(header.header_len().min(frame.len()));
         let header_sum = header_sum(settings, head, frame.len());
-        let segment = Segment { header: &header, header_sum, payload, marked };
+        let again = self.cursor.again;
+        let segment = Segment { header: &header, header_sum, payload, marked, again };
         if let Some(probe) = header.probe() {
             self.take_probe(peer, probe, &segment);
-            return 0;
+            return Some(0);
         }
         let key = Key { remote: peer, flow: header.flow() };
         let index = match self.cursor.last {
@@ -224,7 +267,7 @@ impl Stack {
         let now = self.cursor.now;
         let Some(index) = index else {
             self.take_stray(now, peer, &segment);
-            return 0;
+            return Some(0);
         };
         if self.cursor.last.is_none_or(|(_, last)| last != index)
             && let Some((_, previous)) = self.cursor.last.replace((key, index))
@@ -233,10 +276,10 @@ impl Stack {
         }
         let id = self.id(index);
         if let Some(connection) = &mut self.connections[index as usize] {
-            let kind = connection.handle_segment(now, id, &segment, app);
+            let kind = connection.handle_segment(now, id, &segment, app)?;
             self.watch.became(kind);
         }
-        u64::from(!payload.is_empty())
+        Some(u64::from(!payload.is_empty()))
     }
 
     /// A segment for no connection: the listener's, or answered with a reset.

@@ -38,14 +38,23 @@ use observe::Asked;
 const RECEIVE_SLOTS: usize = 8;
 /// Frames given to the device in one call.
 const TRANSMIT_FRAMES: usize = 128;
-/// Bytes queued by `send` before they leave without being asked for: one super-packet.
-const FLUSH_BYTES: u32 = 60 << 10;
+/// Bytes queued by `send` before they leave without being asked for, where no super-packet is longer.
+const FLUSH_BYTES: usize = 60 << 10;
 /// Bytes of a datagram before the path is known (RFC 8899, section 5.1.2).
 const BASE_DATAGRAM: usize = 1200;
 /// Connections in TIME-WAIT of which one is forgotten for a new one, if nothing is to be done for it.
 const WAITING_LOOKED_AT: usize = 8;
 /// Connections that are looked at to find a handshake that can be given up for a new one.
 const EVICT_LOOKS: usize = 256;
+/// How long acknowledgements of bulk wait for what comes with it, while frames are looked for.
+const ACK_WAIT: Duration = Duration::from_micros(20);
+/// Bytes that come without payload of ours in between before frames are waited for with naps.
+const STREAM_BYTES: u64 = 1 << 20;
+/// What a nap must bring for another one.
+const NAP_BYTES: u64 = 32 << 10;
+/// How long a nap is, to which the kernel adds its own slack (50 µs, unless it is told otherwise). Twice that fits well
+/// into a window at any rate that is seen here.
+const NAP: Duration = Duration::from_micros(30);
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -99,6 +108,8 @@ struct Cursor {
     packet: usize,
     /// Bytes of it that are done.
     at: usize,
+    /// The next frame has come before: somebody wanted only some of its records.
+    again: bool,
     /// When the batch came.
     now: Instant,
     /// The connection of the last frame: a super-packet's frames have one sender.
@@ -124,6 +135,8 @@ pub struct Stack {
     unreachable: Vec<u32>,
     nonces: Nonces,
     dirty: Vec<u32>,
+    /// Connections that owed acknowledgements when they last had their turn.
+    owing: Vec<u32>,
     /// Connections whose events were not all taken.
     eventful: VecDeque<u32>,
     /// Connections that came into TIME-WAIT, and perhaps have ended since, first in front.
@@ -140,6 +153,9 @@ pub struct Stack {
     cookies: u64,
     profile: Option<Profile>,
     last_work: Instant,
+    /// Bytes that have come since payload of ours left, and how many they were at the last nap.
+    streamed: u64,
+    napped_at: u64,
     /// Connections in TIME-WAIT.
     in_time_wait: usize,
     /// Where [`Stack::evict`] looks first.
@@ -174,6 +190,7 @@ impl Stack {
             unreachable: Vec::new(),
             nonces: Nonces::new(seed),
             dirty: Vec::new(),
+            owing: Vec::new(),
             eventful: VecDeque::new(),
             waiting: VecDeque::new(),
             timers: Wheel::new(now, TICK, max),
@@ -186,6 +203,8 @@ impl Stack {
             cookies: 0,
             profile: None,
             last_work: now,
+            streamed: 0,
+            napped_at: 0,
             in_time_wait: 0,
             evict_from: 0,
             watch: Watch::default(),
@@ -356,15 +375,10 @@ impl Stack {
         let sizes = self.settings(ends.remote).sizes();
         let path = Path::new(self.largest_datagram(ends.remote));
         let ring = self.device.region(self.ring_bytes());
-        let connection = Box::new(Connection::new(
-            ends,
-            machine,
-            handshake,
-            path,
-            ring,
-            sizes,
-            self.config.level,
-        ));
+        let level = self.config.level;
+        let mut connection =
+            Box::new(Connection::new(ends, machine, handshake, path, ring, sizes, level));
+        connection.packs = self.config.packs;
         let index = self.generations.take().unwrap_or_else(|| {
             self.connections.push(None);
             self.generations.add()
@@ -408,7 +422,7 @@ impl Stack {
     /// # Errors
     /// [`Error::TooLong`], [`Error::Closed`], [`Error::Untrusted`].
     pub fn send(&mut self, id: ConnectionId, adu: &[u8]) -> Result<bool> {
-        self.send_by(id, adu.len(), |connection, stage| connection.send(adu, stage))
+        self.send_by(id, |connection| connection.send(adu))
     }
 
     /// As [`Stack::send`], of an ADU that is marshalled in the one pass that seals it: `codec::pipeline::Message`
@@ -418,25 +432,19 @@ impl Stack {
     /// The errors of [`Stack::send`]; and [`Error::Session`] when the message is not as long as it says, which ends the
     /// connection.
     pub fn send_message<M: Marshal + ?Sized>(&mut self, id: ConnectionId, adu: &M) -> Result<bool> {
-        let len = adu.marshalled_len();
-        self.send_by(id, len, |connection, stage| connection.send_message(adu, stage))
+        self.send_by(id, |connection| connection.send_message(adu))
     }
 
     fn send_by(
         &mut self,
         id: ConnectionId,
-        len: usize,
-        send: impl FnOnce(&mut Connection, bool) -> Result<bool>,
+        send: impl FnOnce(&mut Connection) -> Result<bool>,
     ) -> Result<bool> {
         let start = self.profile.is_some().then(std::time::Instant::now);
-        let remote = self.get(id).ok_or(Error::Closed)?.ends.remote;
-        let stage = self.device.takes_memory(remote);
+        let super_packet = self.device.caps().max_batch_bytes.max(FLUSH_BYTES);
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
-        let taken = send(connection, stage)?;
-        if taken {
-            connection.unflushed += len as u32;
-        }
-        let full = connection.unflushed >= FLUSH_BYTES;
+        let taken = send(connection)?;
+        let full = taken && connection.fills(super_packet);
         if let (Some(start), Some(profile)) = (start, &mut self.profile) {
             profile.send_s += start.elapsed().as_secs_f64();
         }

@@ -26,8 +26,13 @@ impl Stack {
             }
             if let Some(connection) = &mut self.connections[index as usize] {
                 connection.is_dirty = false;
-                connection.unflushed = 0;
+                connection.flushed();
                 let to = connection.ends.remote;
+                if connection.machine.owes_ack()
+                    && !std::mem::replace(&mut connection.is_owing, true)
+                {
+                    self.owing.push(index);
+                }
                 if let Some(probe) = connection.path.poll_probe(now, to, &mut self.nonces) {
                     self.send_probe(index, probe);
                 }
@@ -106,6 +111,9 @@ impl Stack {
             };
             self.planned.push(planned);
         }
+        if data_segments > 0 {
+            (self.streamed, self.napped_at) = (0, 0);
+        }
         if !self.planned.is_empty() {
             connection.ring.unstage();
         }
@@ -116,10 +124,22 @@ impl Stack {
         if self.planned.is_empty() {
             return 0;
         }
+        // What is made room for is written: an acknowledgement alone needs little.
+        if self.planned.len() <= FEW_FRAMES {
+            self.give::<FEW_FRAMES>(index);
+        } else {
+            self.give::<TRANSMIT_FRAMES>(index);
+        }
+        self.planned.len()
+    }
+
+    /// Gives the device what is planned for a connection: at most `N` frames.
+    fn give<const N: usize>(&mut self, index: u32) {
+        let Some(connection) = &self.connections[index as usize] else { return };
         let memory = connection.ring.memory();
         let peer = connection.ends.remote;
         let nothing = TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct };
-        let mut frames = [nothing; TRANSMIT_FRAMES];
+        let mut frames = [nothing; N];
         for (frame, planned) in frames.iter_mut().zip(&self.planned) {
             frame.header = match planned.header {
                 HeaderAt::Ring(at) => &memory[at..at + planned.header_len],
@@ -131,7 +151,30 @@ impl Stack {
         let (frames, planned) = (&frames[..self.planned.len()], &self.planned);
         self.watch.sent_tpdus(frames, |at| planned[at].kind.words());
         hand_over(&mut *self.device, memory, frames);
-        self.planned.len()
+        let is_taken = self.device.takes_memory(peer);
+        if let Some(connection) = &mut self.connections[index as usize] {
+            connection.is_taken = is_taken;
+        }
+    }
+
+    /// Acknowledgements that waited for what comes with the segments that they are for leave: nothing does.
+    pub(crate) fn rest(&mut self) {
+        if !self.owing.is_empty() {
+            self.acknowledge();
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self) {
+        let mut owing = std::mem::take(&mut self.owing);
+        for index in owing.drain(..) {
+            if let Some(connection) = &mut self.connections[index as usize] {
+                connection.is_owing = false;
+                connection.machine.acknowledge();
+            }
+            self.mark_dirty(index);
+        }
+        self.owing = owing;
+        self.transmit();
     }
 
     pub(super) fn send_alone(&mut self, remote: SocketAddr, header: Header) {
@@ -206,6 +249,8 @@ impl Stack {
     }
 }
 
+/// As many frames as most batches have that are no bulk.
+const FEW_FRAMES: usize = 4;
 /// How long the device may stay full before what is left counts as lost.
 const FULL_WAIT: Duration = Duration::from_millis(5);
 

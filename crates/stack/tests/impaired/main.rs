@@ -3,6 +3,7 @@
 
 mod forged;
 mod moves;
+mod packed;
 mod strangers;
 mod watched;
 mod world;

@@ -147,6 +147,12 @@ pub trait Connection: Debug {
     fn max_payload(&self) -> u32;
     /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
     fn reserve(&mut self, len: u32) -> Option<Reservation>;
+    /// A record of `len` bytes that is committed next may begin in the segment in which the one before ends
+    /// ([`Cut::Joined`]), which waits still to be sent. What fits a segment goes there whole, beside whole records; of what
+    /// is longer its first bytes go there, beside the last of one that is longer too.
+    fn joins(&self, _len: u32) -> bool {
+        false
+    }
     /// The reserved bytes are written: queues them.
     fn commit(&mut self, reservation: Reservation, cut: Cut);
     /// No more will be sent. Receiving goes on.
@@ -160,6 +166,12 @@ pub trait Connection: Debug {
     fn widen_window(&mut self, bytes: u32);
     /// An acknowledgement should leave now.
     fn wants_ack(&self) -> bool;
+    /// One of two segments or more waits for what comes with them ([`Connection::acknowledge`]).
+    fn owes_ack(&self) -> bool {
+        false
+    }
+    /// Nothing else has come: what is owed leaves now.
+    fn acknowledge(&mut self) {}
 
     /// The next segment to put on the wire; `None` until something happens or `poll_timeout` comes.
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<Self::Header>>;

@@ -34,9 +34,12 @@ impl Reservation {
 /// How a committed range may be cut into segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// One ADU record: one segment when it fits, never joined with its neighbours.
+    /// One ADU record: begins a segment, and is all of it unless others are joined to it.
     #[default]
     Record,
+    /// One ADU record more behind the one before, where [`Connection::joins`](super::Connection::joins) has said that it
+    /// may.
+    Joined,
     /// Bytes without boundaries: may be joined with what was committed before.
     Stream,
     /// The same, but what is committed next begins a segment of its own.
@@ -134,6 +137,13 @@ pub enum Verdict {
     Accept {
         /// Bytes taken, at most the plan's `len`.
         len: u32,
+    },
+    /// The plan's first `len` bytes, one at least, were taken; the others are as though they had never come.
+    Part {
+        /// Bytes taken, less than the plan's `len`.
+        len: u32,
+        /// What is wrong with the others.
+        rest: DropCause,
     },
     /// As though the segment had never come.
     Reject(DropCause),

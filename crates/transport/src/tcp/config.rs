@@ -49,6 +49,10 @@ pub struct Config {
     /// Segments that are acknowledged one by one when a connection begins, so that the peer's slow start
     /// need not wait for delayed acknowledgements.
     pub quick_acks: u8,
+    /// In bulk an acknowledgement waits for a sixteenth of the window, as long as
+    /// [`Connection::acknowledge`](crate::machine::Connection::acknowledge) is called when nothing comes; otherwise each
+    /// batch of two segments or more is acknowledged.
+    pub stretch_acks: bool,
     /// How long a peer may hold back an acknowledgement: a tail loss probe for a single segment waits so much
     /// longer (RFC 8985, section 7.2: WCDelAckT).
     pub peer_delayed_ack: Duration,
@@ -106,6 +110,7 @@ impl Default for Config {
             nagle: false,
             delayed_ack: Duration::from_millis(25),
             quick_acks: 0,
+            stretch_acks: false,
             peer_delayed_ack: Duration::from_millis(50),
             tail_loss_probe: true,
             push_bursts: None,

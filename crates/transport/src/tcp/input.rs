@@ -174,10 +174,17 @@ impl Connection {
         verdict: Verdict,
         marked: bool,
     ) {
-        if let Verdict::Reject(cause) = verdict {
-            self.counters.drop(cause);
-            return;
-        }
+        let verdict = match verdict {
+            Verdict::Reject(cause) => {
+                self.counters.drop(cause);
+                return;
+            }
+            Verdict::Part { len, rest } => {
+                self.counters.drop(rest);
+                Verdict::Accept { len }
+            }
+            Verdict::Accept { .. } | Verdict::Control => verdict,
+        };
         let bytes_before = self.counters.bytes_received;
         if let (Initial::Payload(plan), Verdict::Accept { len }) = (plan, verdict)
             && plan.in_order

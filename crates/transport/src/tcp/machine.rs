@@ -175,12 +175,15 @@ impl machine::Connection for Connection {
         fn send_buffer(self: &Connection) -> u32;
         fn max_payload(self: &Connection) -> u32;
         fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
+        fn joins(self: &Connection, len: u32) -> bool;
         fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
         fn finish(self: &mut Connection);
         fn abort(self: &mut Connection);
         fn consumed(self: &mut Connection, upto: u64);
         fn widen_window(self: &mut Connection, bytes: u32);
         fn wants_ack(self: &Connection) -> bool;
+        fn owes_ack(self: &Connection) -> bool;
+        fn acknowledge(self: &mut Connection);
         fn poll_transmit(self: &mut Connection, now: Instant) -> Option<Transmit<Header>>;
         fn again(self: &Connection) -> Again;
         fn poll_event(self: &mut Connection) -> Option<Event>;

@@ -68,6 +68,14 @@ impl Connection {
         Some(Reservation::new(self.send.end - 1, len))
     }
 
+    /// A record of `len` bytes that is committed next may begin in the segment in which the one before ends
+    /// ([`Cut::Joined`]), which waits still to be sent. What fits a segment goes there whole, beside whole records; of what
+    /// is longer its first bytes go there, beside the last of one that is longer too.
+    #[inline]
+    pub fn joins(&self, len: u32) -> bool {
+        self.send.queue.joins(len, self.send.max_payload)
+    }
+
     /// The reserved bytes are written: queues them.
     pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
         debug_assert_eq!(
@@ -78,22 +86,34 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        let stream = if cut == Cut::Record { 0 } else { flag::STREAM };
+        let is_record = matches!(cut, Cut::Record | Cut::Joined);
+        let stream = if is_record { 0 } else { flag::STREAM };
         let mut left = reservation.len();
         let pushes = !self.send.cork.more;
+        if cut == Cut::Joined {
+            debug_assert!(self.joins(left), "who commits has asked");
+            let joined = self.send.queue.join_record(left, self.send.max_payload);
+            self.send.end += u64::from(joined);
+            left -= joined;
+        } else if is_record {
+            self.send.queue.begin_record(self.send.end, left, self.send.max_payload);
+        }
         if stream != 0 {
             let joined = self.send.queue.join(left, self.send.max_payload, pushes);
             self.send.end += u64::from(joined);
             left -= joined;
         }
+        let is_whole = cut == Cut::Record && left <= self.send.max_payload;
         while left > 0 {
             let len = left.min(self.send.max_payload);
             left -= len;
+            let unit = if is_whole { u16::try_from(len).unwrap_or(0) } else { 0 };
             let flags = stream | if left == 0 && pushes { flag::PUSH } else { 0 };
             self.send.queue.push(Segment {
                 start: self.send.end,
                 sent_at: Instant::ZERO,
                 len,
+                unit,
                 flags,
             });
             self.send.end += u64::from(len);
@@ -123,6 +143,7 @@ impl Connection {
                 start: self.send.end,
                 sent_at: Instant::ZERO,
                 len: 0,
+                unit: 0,
                 flags: flag::FIN,
             });
         }

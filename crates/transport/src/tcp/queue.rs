@@ -42,6 +42,8 @@ pub(super) struct Segment {
     pub sent_at: Instant,
     /// Payload bytes.
     pub len: u32,
+    /// Bytes of each record in it, if they are alike and all of it; otherwise 0.
+    pub unit: u16,
     pub flags: u8,
 }
 
@@ -59,10 +61,27 @@ impl Segment {
         self.start + u64::from(self.seq_len())
     }
 
+    /// It is cut at `len` bytes.
+    fn forget_unit(&mut self, len: u32) {
+        if !len.is_multiple_of(u32::from(self.unit).max(1)) {
+            self.unit = 0;
+        }
+    }
+
+    /// It is cut into pieces of at most `max` bytes.
+    fn forget_unit_above(&mut self, max: u32) {
+        if u32::from(self.unit) > max {
+            self.unit = 0;
+        }
+    }
+
     fn counts_in_flight(&self) -> bool {
         !self.has(flag::SACKED | flag::LOST)
     }
 }
+
+/// Most joints that are remembered: where there are more, records do not join others of another length.
+const JOINTS_MAX: usize = 16 << 10;
 
 /// The ring and its sums.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +96,12 @@ pub(super) struct SendQueue {
     retransmitted: u32,
     /// No segment before this index is lost.
     first_lost: usize,
+    /// Where the segment begins that takes further records, unless it has been sent or cut since.
+    open_at: u64,
+    /// Where the last record ends that is longer than a segment.
+    long_end: u64,
+    /// Where records begin that were joined to one of another length: where a segment is cut, if it has to be.
+    joints: VecDeque<u64>,
     /// Ranges that earlier SACKs marked, so that repeating them costs nothing.
     seen: [(u64, u64); 4],
     /// What the congestion controller keeps of each sent segment, if it does.
@@ -196,6 +221,84 @@ impl SendQueue {
         }
     }
 
+    /// A record of `len` bytes begins at `start`, with the segment that is pushed next.
+    pub fn begin_record(&mut self, start: u64, len: u32, max_payload: u32) {
+        if len <= max_payload {
+            self.open_at = start;
+        } else {
+            self.long_end = start + u64::from(len);
+        }
+    }
+
+    /// A record of `len` bytes may begin behind the bytes of the last segment: whole, behind whole ones; or if it is
+    /// longer than a segment, behind one that is too.
+    #[inline]
+    pub fn joins(&self, len: u32, max_payload: u32) -> bool {
+        let last = self.ring.back().filter(|_| self.unsent() > 0);
+        last.is_some_and(|s| {
+            let fits = self.joints.len() < JOINTS_MAX
+                && match len > max_payload {
+                    false => s.start == self.open_at && len <= max_payload.saturating_sub(s.len),
+                    true => s.end() == self.long_end && s.len < max_payload,
+                };
+            fits && !s.has(flag::STREAM | flag::SYN | flag::FIN)
+        })
+    }
+
+    /// Lengthens the last segment by the record of [`joins`](Self::joins), or its first bytes; returns how many.
+    #[inline]
+    pub fn join_record(&mut self, len: u32, max_payload: u32) -> u32 {
+        let Some(last) = self.ring.back_mut() else { return 0 };
+        let (start, joined) = (last.end(), len.min(max_payload.saturating_sub(last.len)));
+        if last.unit == 0 || u32::from(last.unit) != len {
+            let unit = u32::from(core::mem::take(&mut last.unit));
+            let (first, alike) = (last.start, last.len.checked_div(unit).unwrap_or(0));
+            self.joints.extend((1..alike).map(|n| first + u64::from(n * unit)));
+            self.joints.push_back(start);
+        }
+        last.len += joined;
+        if joined < len {
+            last.flags &= !flag::PUSH;
+        }
+        if len > max_payload {
+            self.long_end = start + u64::from(len);
+        }
+        joined
+    }
+
+    /// How long the piece is that begins at `start`, of at most `max` bytes of `segment`: it ends where a record does,
+    /// and if it begins within one, where that one does, as far as they end in reach.
+    fn piece_len(&self, segment: &Segment, start: u64, max: u32) -> u32 {
+        let unit = u32::from(segment.unit);
+        if unit > 0 {
+            let before = (start - segment.start) as u32;
+            let records = if unit <= max { max / unit * unit } else { unit - before % unit };
+            return records.min(max).min(segment.len - before);
+        }
+        let reach = start + u64::from(max);
+        let end = segment.start + u64::from(segment.len);
+        let first = self.joints.partition_point(|at| *at <= start);
+        let begins_record = start == segment.start || first > 0 && self.joints[first - 1] == start;
+        if end <= reach && (begins_record || self.joints.get(first).is_none_or(|at| *at >= end)) {
+            return (end - start) as u32;
+        }
+        let behind = self.joints.partition_point(|at| *at <= reach.min(end));
+        let cut = match behind > first {
+            true if begins_record => self.joints[behind - 1],
+            true => self.joints[first],
+            false => reach,
+        };
+        (cut - start) as u32
+    }
+
+    /// Forgets where records begin below `una`.
+    fn trim_joints(&mut self, una: u64) {
+        if self.joints.front().is_some_and(|at| *at < una) {
+            let past = self.joints.partition_point(|at| *at < una);
+            self.joints.drain(..past);
+        }
+    }
+
     /// FIN rides on the last segment when that was not sent yet; false when it was, or there is none.
     pub fn join_fin(&mut self) -> bool {
         if self.unsent() == 0 {
@@ -287,6 +390,7 @@ impl SendQueue {
     /// not sacked before; returns the bytes (in sequence space) delivered by this. Of segments that went out once and
     /// in order it hears of the first and the last alone, that one with the number of those between and itself.
     pub fn ack_to(&mut self, una: u64, mut each: impl FnMut(&Segment, u32)) -> u64 {
+        self.trim_joints(una);
         let mut delivered = self.ack_in_order(una, &mut each);
         while self.sent > 0 {
             let front = self.ring[0];
@@ -358,6 +462,7 @@ impl SendQueue {
         }
         let cut = (una - front.start) as u32;
         debug_assert!(cut < front.seq_len() && cut <= front.len);
+        front.forget_unit(cut);
         front.start = una;
         front.len -= cut;
         let cut = u64::from(cut);
@@ -491,11 +596,16 @@ impl SendQueue {
         (0..self.sent).rev().find(|i| !self.ring[*i].has(flag::SACKED))
     }
 
-    /// Cuts the first unsent segment so that its front part is `len` bytes long.
+    /// Cuts the first unsent segment so that its front part is at most `len` bytes long, of whole records if it can be.
     pub fn split_unsent(&mut self, len: u32) {
         let index = self.sent;
+        let len = match self.ring[index] {
+            whole if len < whole.len => self.piece_len(&whole, whole.start, len),
+            _ => len,
+        };
         let segment = &mut self.ring[index];
         debug_assert!(0 < len && len < segment.seq_len());
+        segment.forget_unit(len);
         let mut rest = *segment;
         segment.len = len;
         segment.flags &= !(flag::PUSH | flag::FIN);
@@ -516,15 +626,17 @@ impl SendQueue {
         self.sent = 0;
         (self.in_flight, self.sacked, self.lost, self.retransmitted, self.first_lost) =
             (0, 0, 0, 0, 0);
-        if let Some(packets) = &mut self.packets {
-            packets.recut(old.iter().map(|s| s.len.div_ceil(max_payload).max(1) as usize));
-        }
+        let mut pieces = Vec::with_capacity(old.len());
         for (index, segment) in old.iter().enumerate() {
             let too_long = segment.len > max_payload;
             let mut piece = *segment;
+            piece.forget_unit_above(max_payload);
             let mut left = segment.len;
+            let before = self.ring.len();
             loop {
-                piece.len = left.min(max_payload);
+                let fits = left <= max_payload && !too_long;
+                piece.len =
+                    if fits { left } else { self.piece_len(segment, piece.start, max_payload) };
                 left -= piece.len;
                 piece.flags = segment.flags & if left > 0 { !(flag::PUSH | flag::FIN) } else { !0 };
                 if index < old_sent {
@@ -539,6 +651,10 @@ impl SendQueue {
                     break;
                 }
             }
+            pieces.push(self.ring.len() - before);
+        }
+        if let Some(packets) = &mut self.packets {
+            packets.recut(pieces.into_iter());
         }
     }
 
@@ -587,7 +703,7 @@ mod tests {
         let (mut queue, mut start) = (SendQueue::new(16), 1);
         for (i, len) in lens.iter().copied().enumerate() {
             let sent_at = Instant::ZERO;
-            queue.push(Segment { start, sent_at, len, flags: flag::STREAM });
+            queue.push(Segment { start, sent_at, len, unit: 0, flags: flag::STREAM });
             start += u64::from(len);
             assert_eq!(queue.mark_train_sent(Instant::from_ms(i as u64), 9, len), (1, false));
         }
@@ -621,7 +737,7 @@ mod tests {
         let (mut queue, mut start) = (SendQueue::new(16), 1);
         for (len, flags) in [(1000, 0), (1000, flag::PUSH), (1000, 0), (999, 0), (1000, flag::FIN)]
         {
-            queue.push(Segment { start, sent_at: Instant::ZERO, len, flags });
+            queue.push(Segment { start, sent_at: Instant::ZERO, len, unit: 0, flags });
             start += u64::from(len);
         }
         let now = Instant::from_ms(7);

@@ -11,6 +11,9 @@ use fusewire_base::{Instant, Seq};
 /// Largest window that shift 14 expresses, so that sequence numbers stay within 2^31.
 const WINDOW_MAX: u32 = 1 << 30;
 
+/// Acknowledgements of one window that is received without a pause, with [`Config::stretch_acks`].
+const ACKS_A_WINDOW: u32 = 16;
+
 /// The receive half of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Receive {
@@ -211,7 +214,20 @@ impl Connection {
 
     /// An acknowledgement should leave in this batch.
     pub(super) fn ack_is_due(&self) -> bool {
-        self.events.send_ack || self.recv.unacked >= 2
+        let owed = self.recv.nxt - self.recv.last_ack;
+        let waits =
+            self.settings.stretch_acks && owed < u64::from(self.recv.window / ACKS_A_WINDOW);
+        self.events.send_ack || self.recv.unacked >= 2 && !waits
+    }
+
+    /// An acknowledgement of two segments or more waits for what comes with them.
+    pub fn owes_ack(&self) -> bool {
+        self.recv.unacked >= 2
+    }
+
+    /// Nothing else has come: what is owed leaves now.
+    pub fn acknowledge(&mut self) {
+        self.events.send_ack |= self.recv.unacked > 0;
     }
 
     /// A segment with the ACK bit leaves.

@@ -8,5 +8,6 @@ mod handshake;
 mod listener;
 mod loss;
 mod pair;
+mod records;
 mod trains;
 mod windows;

@@ -1,0 +1,151 @@
+//! Sending: ADUs and what the session has to say, sealed into the ring.
+
+use super::*;
+
+impl Connection {
+    /// Seals `body` into the ring, in one pass. False: no room now.
+    pub fn send(&mut self, body: &[u8]) -> Result<bool> {
+        Ok(self.may_send()? && self.seal(RecordType::Adu, body)?)
+    }
+
+    /// As `send`, of a body that is marshalled in that pass.
+    pub fn send_message<M: Marshal + ?Sized>(&mut self, body: &M) -> Result<bool> {
+        let seal = |sender: &mut RecordSender, offset, dst: &mut [u8]| {
+            sender.seal_message(offset, body, dst)
+        };
+        Ok(self.may_send()? && self.seal_with(body.marshalled_len(), seal)?)
+    }
+
+    /// False: not yet.
+    fn may_send(&mut self) -> Result<bool> {
+        if self.closed {
+            return Err(Error::Closed);
+        }
+        let Phase::Open(open) = &self.phase else { return Ok(self.no_room()) };
+        if !open.trusted {
+            return Err(Error::Untrusted(open.peer));
+        }
+        if self.finishing {
+            return Err(Error::Misuse("an ADU after the end of the stream"));
+        }
+        Ok(true)
+    }
+
+    /// Bytes of records that may be sealed now.
+    pub fn room(&self) -> usize {
+        match &self.phase {
+            Phase::Open(open) if open.trusted && !self.finishing => {
+                self.ring.room().min(self.machine.send_room() as usize)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes of records that may be sealed now; zero if that is less than `len` and room will come.
+    pub fn room_for(&mut self, len: usize) -> usize {
+        let room = self.room();
+        if room < len && self.machine.info().unacked > 0 {
+            self.wants_room = true;
+            return 0;
+        }
+        room.max(len)
+    }
+
+    fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
+        self.seal_with(body.len(), |sender, offset, dst| sender.seal(offset, kind, body, dst))
+    }
+
+    fn seal_with(
+        &mut self,
+        body_len: usize,
+        seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> std::result::Result<Sum, SessionError>,
+    ) -> Result<bool> {
+        let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
+        let len = open.sender.record_len(body_len);
+        let max = body_len_max(open, &self.ring, &self.machine);
+        if body_len > max.max(CLOSE_BODY_LEN) {
+            return Err(Error::TooLong { len: body_len, max });
+        }
+        if !self.ring.has_room(len) {
+            return Ok(self.no_room());
+        }
+        let Some(reservation) = self.machine.reserve(len as u32) else { return Ok(self.no_room()) };
+        let offset = reservation.offset();
+        let staged = self.ring.stages(self.is_taken, open.sender.stores_once());
+        let is_packed = len <= PACKED_RECORD_BYTES || len > self.machine.max_payload() as usize;
+        let joins = self.packs
+            && open.sender.next_index() > 0
+            && is_packed
+            && self.machine.joins(len as u32)
+            && self.ring.joins(len, staged);
+        let place = Place { staged, joins };
+        let sealed = self.ring.push(offset, len, place, |dst| seal(&mut open.sender, offset, dst));
+        // A reservation that was begun is committed, or the connection ends.
+        if let Err(error) = sealed {
+            self.machine.abort();
+            return Err(error.into());
+        }
+        self.machine.commit(reservation, if joins { Cut::Joined } else { Cut::Record });
+        self.unflushed += (len + if joins { 0 } else { HEADROOM }) as u32;
+        self.last_record = len as u32;
+        Ok(true)
+    }
+
+    /// What was sealed fills a super-packet of `bytes`: one record more, as long as the last, has no room in it.
+    pub fn fills(&self, bytes: usize) -> bool {
+        self.unflushed as usize + self.last_record as usize > bytes
+    }
+
+    /// All that may leave has left.
+    pub fn flushed(&mut self) {
+        self.unflushed = 0;
+    }
+
+    fn no_room(&mut self) -> bool {
+        self.wants_room = true;
+        false
+    }
+
+    /// Ends the stream: an authenticated record, then FIN. Repeated by `flush_session` until there is room.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+        self.flush_session();
+    }
+
+    /// Moves what the session wants to send into the ring.
+    pub fn flush_session(&mut self) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.write(&mut self.handshake_out);
+        }
+        let mut done = 0;
+        while done < self.handshake_out.len() {
+            let piece = &self.handshake_out[done..];
+            let piece = &piece[..piece.len().min(HANDSHAKE_PIECE)];
+            if !self.ring.has_room(piece.len()) {
+                break;
+            }
+            let Some(reservation) = self.machine.reserve(piece.len() as u32) else { break };
+            let pushed: std::result::Result<(), ()> =
+                self.ring.push(reservation.offset(), piece.len(), Place::default(), |dst| {
+                    dst.copy_from_slice(piece);
+                    Ok(Sum::of(dst))
+                });
+            debug_assert!(pushed.is_ok());
+            self.machine.commit(reservation, Cut::Record);
+            done += piece.len();
+        }
+        self.handshake_out.drain(..done);
+        let may_end = matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
+        if !may_end || !self.handshake_out.is_empty() {
+            return;
+        }
+        let sealed = match self.closing {
+            Some(code) => self.seal(RecordType::Close, &code.to_be_bytes()),
+            None if self.finishing => self.seal(RecordType::EndOfStream, &[]),
+            None => return,
+        };
+        if matches!(sealed, Ok(true)) {
+            self.machine.finish();
+        }
+    }
+}
