@@ -23,8 +23,8 @@ pub struct Options {
     /// `fusewire model calibrate` found to be fastest here with the cipher, and says which.
     #[arg(long, value_delimiter = ',', value_name = "METHOD")]
     methods: Vec<Method>,
-    /// What carries the methods of ours: udp, io-uring or shm; packet or xdp, over veth between two namespaces, beside udp (needs
-    /// root).
+    /// What carries the methods of ours: udp, io-uring or shm; over veth between two namespaces (needs root) packet or xdp,
+    /// each beside udp, or veth, which is udp there, and kernel TCP.
     #[arg(long, default_value = "udp")]
     device: Carrier,
     /// Bytes of content for each transfer.
@@ -33,7 +33,8 @@ pub struct Options {
     /// Sizes of an ADU, in bytes; `largest` is what fits a datagram.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, default_value = "256,512,768,1024,1280,16384,largest")]
     adu_bytes: Vec<Size>,
-    /// Sizes of a datagram, in bytes; `auto` is what the ADU needs.
+    /// Sizes of a datagram, in bytes; `auto` is the largest that the path carries, which small ADUs share; with `--measure`
+    /// it is what an ADU needs.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, default_value = "auto")]
     datagram_bytes: Vec<Size>,
     #[arg(long, default_value_t = Cipher::AES_256_GCM, help = format!("The cipher: {}", cipher_names()))]
@@ -60,7 +61,7 @@ pub struct Options {
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Measure the processing time of a packet too (costs a few per cent).
+    /// Measure the processing time of a packet too (costs a few per cent): each ADU of ours goes in one of its own.
     #[arg(long)]
     measure: bool,
 }

@@ -55,9 +55,11 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let device: Box<dyn Device> = match task.carrier {
         Carrier::Interface(kind) => Box::new(on_interface(task, kind)?),
         Carrier::Socket(socket) => bind(task, socket)?,
-        Carrier::Shm => bind(task, &sockets::ALL[0])?,
+        Carrier::Shm | Carrier::Veth => bind(task, &sockets::ALL[0])?,
     };
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
+    // What is measured is a packet, and the papers' carries one ADU.
+    config.packs = !task.measure;
     config.tcp.congestion = task.congestion;
     config.tcp.reserve_within_window = !task.manipulation.ahead;
     Ok(Endpoint::new(device, config)?)

@@ -13,8 +13,9 @@ use crate::{Error, Result};
 /// What one write or read of the plain transfer carries.
 const WRITE: usize = 64 << 10;
 
-fn listen() -> Result<TcpStream> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+fn listen(task: &Task) -> Result<TcpStream> {
+    let at = task.bind.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let listener = TcpListener::bind(SocketAddr::from((at, 0)))
         .map_err(Error::os("binding the TCP socket"))?;
     listens(listener.local_addr().map_err(Error::os("asking for the address"))?)?;
     Ok(listener.accept().map_err(Error::os("accepting"))?.0)
@@ -24,7 +25,7 @@ fn listen() -> Result<TcpStream> {
 pub fn work_plain(task: &Task) -> Result<Report> {
     match &task.role {
         Role::Send(source) => {
-            let mut stream = listen()?;
+            let mut stream = listen(task)?;
             let mut reader = Reader::open(task, source, WRITE)?;
             let watch = Stopwatch::start();
             let mut bytes = 0;
@@ -62,7 +63,7 @@ pub fn work_plain(task: &Task) -> Result<Report> {
 pub fn work_records(task: &Task) -> Result<Report> {
     match &task.role {
         Role::Send(source) => {
-            send(&mut Connection::accept(listen()?, &server_config(task)?)?, task, source)
+            send(&mut Connection::accept(listen(task)?, &server_config(task)?)?, task, source)
         }
         Role::Receive { connect, sink } => {
             let stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;

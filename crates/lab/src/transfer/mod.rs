@@ -67,6 +67,11 @@ impl Method {
         self.is_ours() || matches!(self, Method::KernelTcpRecords | Method::KernelTcpPasses)
     }
 
+    /// The kernel's TCP carries it.
+    pub const fn is_kernel_tcp(self) -> bool {
+        matches!(self, Method::KernelTcp | Method::KernelTcpRecords | Method::KernelTcpPasses)
+    }
+
     /// The size of a datagram can be chosen.
     pub const fn has_datagrams(self) -> bool {
         self.is_ours() || matches!(self, Method::QuicS2n | Method::QuicQuinn)
@@ -80,6 +85,8 @@ pub enum Carrier {
     Socket(&'static Entry),
     /// Shared memory.
     Shm,
+    /// The kernel's UDP over veth, beside its TCP there.
+    Veth,
     /// UDP datagrams of our own on a network interface: over veth, beside kernel UDP.
     Interface(Kind),
 }
@@ -88,10 +95,19 @@ impl Carrier {
     /// Kernel UDP.
     pub const UDP: Carrier = Carrier::Socket(&sockets::ALL[0]);
 
+    /// It runs between two namespaces, which are joined by veth.
+    const fn is_over_veth(self) -> bool {
+        matches!(self, Carrier::Veth | Carrier::Interface(_))
+    }
+
     /// All that can be measured.
     fn all() -> impl Iterator<Item = Carrier> + Clone {
-        let others =
-            [Carrier::Shm, Carrier::Interface(Kind::Packet), Carrier::Interface(Kind::Xdp)];
+        let others = [
+            Carrier::Shm,
+            Carrier::Veth,
+            Carrier::Interface(Kind::Packet),
+            Carrier::Interface(Kind::Xdp),
+        ];
         sockets::ALL.iter().map(Carrier::Socket).chain(others)
     }
 
@@ -100,6 +116,7 @@ impl Carrier {
         match self {
             Carrier::Socket(socket) => socket.name,
             Carrier::Shm => "shm",
+            Carrier::Veth => "veth",
             Carrier::Interface(kind) => kind.name(),
         }
     }
@@ -163,7 +180,7 @@ pub struct Line {
     pub execution: Option<Method>,
     /// `udp`, `shm`, `packet`, `xdp`, `kernel-tcp`: the sender's.
     pub device: &'static str,
-    /// The receiver's, over veth, where the two may differ; absent elsewhere.
+    /// The receiver's, of ours over veth, where the two may differ; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_device: Option<&'static str>,
     /// `memory` or `file`.

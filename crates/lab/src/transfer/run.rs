@@ -43,7 +43,8 @@ pub struct Plan {
     pub bytes: u64,
     /// Sizes of an ADU in bytes, for methods that have ADUs. `None` in the list: as long as fits the datagram.
     pub adu_bytes: Vec<Option<usize>>,
-    /// Sizes of a datagram in bytes, for methods that have datagrams. `None`: as long as the ADU needs.
+    /// Sizes of a datagram in bytes, for methods that have datagrams. `None`, for ours: as long as the path carries, or
+    /// with `measure` as the ADU needs; for QUIC: what Ethernet carries.
     pub datagram_bytes: Vec<Option<usize>>,
     /// The cipher.
     pub cipher: Cipher,
@@ -53,7 +54,7 @@ pub struct Plan {
     pub sink_file: bool,
     /// Rounds; the result is the median.
     pub rounds: usize,
-    /// Measure the packet processing time (costs a few per cent).
+    /// Measure the packet processing time (costs a few per cent), each ADU of ours in a packet of its own.
     pub measure: bool,
     /// What calibration found here, for [`Method::Auto`]; one loop where it has not run.
     pub machine: Option<Machine>,
@@ -150,21 +151,26 @@ impl Case {
 
 fn cases(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
     let cases = sizes(plan, progress);
-    let Carrier::Interface(_) = plan.carrier else { return cases };
-    // Each with the device and with kernel UDP at its ends.
-    let ends = Ends::beside_udp(plan.carrier);
-    let with = |case: Case| ends.map(|ends| Case { ends: Some(ends), ..case });
+    let ends = match plan.carrier {
+        // Each with the device and with kernel UDP at its ends.
+        Carrier::Interface(_) => Ends::beside_udp(plan.carrier).to_vec(),
+        Carrier::Veth => vec![Ends::UDP],
+        Carrier::Socket(_) | Carrier::Shm => return cases,
+    };
+    let with = |case: Case| ends.iter().map(move |ends| Case { ends: Some(*ends), ..case });
     cases.into_iter().flat_map(with).collect()
 }
 
 /// Every method with every size.
 fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
-    let over_veth = matches!(plan.carrier, Carrier::Interface(_));
+    let over_veth = plan.carrier.is_over_veth();
     let datagram_max = if over_veth { veth::DATAGRAM_MAX } else { DATAGRAM_MAX };
     for &method in &plan.methods {
         let missing = match method {
-            _ if over_veth && !method.is_ours() => Some("it knows no network interface"),
+            _ if method.is_ours() => None,
+            _ if method.is_kernel_tcp() && plan.carrier == Carrier::Veth => None,
+            _ if over_veth => Some("it knows no network interface"),
             Method::Https if !https::available() => {
                 Some("nginx, curl and openssl are not all installed")
             }
@@ -192,7 +198,8 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
                     let room = datagram.unwrap_or(datagram_max) - overhead;
                     let adu = adu.unwrap_or(room / padding * padding);
                     let needed = adu.next_multiple_of(padding) + overhead;
-                    let datagram = datagram.unwrap_or(needed).clamp(1200, datagram_max);
+                    let auto = if plan.measure { needed } else { datagram_max };
+                    let datagram = datagram.unwrap_or(auto).clamp(1200, datagram_max);
                     Case { adu: Some(adu), datagram: Some(datagram), ..nothing }
                 } else if method.has_datagrams() {
                     // QUIC has no use for more than fits a 16-bit MTU with its headers.
@@ -232,7 +239,10 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     Some(Line {
         method: case.method,
         execution: (case.method == Method::Auto).then(|| case.worker(plan)),
-        receiver_device: case.ends.map(|ends| ends.receiver.name()),
+        receiver_device: case
+            .ends
+            .filter(|_| case.method.is_ours())
+            .map(|ends| ends.receiver.name()),
         device: match case.method {
             method if method.is_ours() => case.ends.map_or(plan.carrier, |ends| ends.sender).name(),
             method if method.has_datagrams() => "udp",
@@ -428,7 +438,7 @@ mod tests {
         assert_eq!(
             sizes[..4],
             [
-                (Method::Integrated, Some(1024), Some(1200)),
+                (Method::Integrated, Some(1024), Some(65_507)),
                 (Method::Integrated, Some(1024), Some(1452)),
                 (Method::Integrated, Some(65_443), Some(65_507)),
                 (Method::Integrated, Some(1388), Some(1452)),

@@ -20,6 +20,9 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Kernel UDP.
+    pub const UDP: Ends = Ends { sender: Carrier::UDP, receiver: Carrier::UDP };
+
     /// Kernel UDP, the device, and each against the other.
     pub fn beside_udp(device: Carrier) -> [Ends; 4] {
         let (udp, ours) = (Carrier::UDP, device);
