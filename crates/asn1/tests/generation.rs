@@ -74,6 +74,6 @@ fn a_chain_of_many_definitions_is_generated() {
         }
         let text = text(&checked(&(module + "END")), &[]);
         assert_eq!(text.matches("impl<'a> lws::FixedSize<'a> for").count(), COUNT);
-        assert_eq!(text.matches("impl ber::Blank for").count(), COUNT);
+        assert_eq!(text.matches("impl codec::Blank for").count(), COUNT);
     }
 }

@@ -7,6 +7,8 @@ use crate::{Error, Limits, Problem, Source, Step};
 
 #[cfg(feature = "alloc")]
 use alloc::{vec, vec::Vec};
+#[cfg(feature = "alloc")]
+use core::marker::PhantomData;
 
 /// Reads a syntax from a source: `R` says which, and holds what it must know.
 #[derive(Debug)]
@@ -120,6 +122,20 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
         result
     }
 
+    /// What `read` reads into its place, as the component `name`.
+    ///
+    /// # Errors
+    /// As `read`'s own, which has `name` in its path.
+    #[inline(always)]
+    pub fn field_into<T>(
+        &mut self,
+        name: &'static str,
+        place: &mut T,
+        read: impl FnOnce(&mut T, &mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.field(name, |from| read(place, from))
+    }
+
     /// What `read` reads if `present`, as the component `name`.
     ///
     /// # Errors
@@ -148,19 +164,49 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
         count: usize,
         mut read: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        // What is reserved is bounded by the input, whatever the count says.
-        let most = 4 * self.remaining() / size_of::<T>().max(1) + 1;
-        let mut elements = Vec::with_capacity(count.min(most));
+        let mut elements = self.room(count);
         for i in 0..count {
             elements.push(read(self).map_err(|e| e.in_element(i))?);
         }
         Ok(elements)
     }
 
+    /// Exactly `count` elements, each read by `read` over what `blank` makes.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn elements_in_place<T>(
+        &mut self,
+        count: usize,
+        blank: fn() -> T,
+        mut read: impl FnMut(&mut T, &mut Self) -> Result<(), Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut elements = self.room(count);
+        for i in 0..count {
+            // Made in the vector: what is pushed is made beside it, and moved.
+            elements.extend(core::iter::once_with(blank));
+            if let Some(place) = elements.last_mut() {
+                read(place, self).map_err(|e| e.in_element(i))?;
+            }
+        }
+        Ok(elements)
+    }
+
+    /// A vector for `count` elements: what is reserved is bounded by the input, whatever the count says.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn room<T>(&self, count: usize) -> Vec<T> {
+        let most = 4 * self.remaining() / size_of::<T>().max(1) + 1;
+        Vec::with_capacity(count.min(most))
+    }
+
     /// `count` numbers as they lie in the message, all at once.
     #[cfg(feature = "alloc")]
     pub(crate) fn numbers<T: bytemuck::Pod>(&mut self, count: usize) -> Result<Vec<T>, Error> {
-        self.are_there(count.saturating_mul(size_of::<T>()))?;
+        let len = count.saturating_mul(size_of::<T>());
+        if let Some(bytes) = self.source.lend(len) {
+            return Ok(crate::run(count, Numbers(bytes, PhantomData)));
+        }
+        self.are_there(len)?;
         let mut numbers = vec![T::zeroed(); count];
         self.source.take_elements(bytemuck::cast_slice_mut(&mut numbers), size_of::<T>())?;
         Ok(numbers)
@@ -181,6 +227,28 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
             Some(bytes) => Ok(Octets::new(bytes)),
             None => self.copied(len),
         }
+    }
+
+    /// The next `len` bytes and the zeros that fill them up to a multiple of `unit`: 2, 4 or 8.
+    #[inline(always)]
+    pub(crate) fn filled_octets(&mut self, len: usize, unit: usize) -> Result<Octets<'a>, Error> {
+        let fill = len.wrapping_neg() % unit;
+        if let Some(whole) = self.source.lend(len.saturating_add(fill)) {
+            return match crate::cursor::fill(whole, len, unit) {
+                0 => Ok(Octets::new(&whole[..len])),
+                _ => Err(self.not_zeros(&whole[len..])),
+            };
+        }
+        let octets = self.lent(len)?;
+        self.zeros(fill)?;
+        Ok(octets)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_zeros(&self, fill: &[u8]) -> Error {
+        let at = fill.iter().position(|byte| *byte != 0).unwrap_or_default();
+        Problem::Fill { found: fill[at] }.at(self.position() - fill.len() + at)
     }
 
     #[cfg(feature = "alloc")]
@@ -218,6 +286,43 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
         match fill.iter().position(|byte| *byte != 0) {
             None => Ok(()),
             Some(at) => Err(Problem::Fill { found: fill[at] }.at(offset + at)),
+        }
+    }
+}
+
+/// What follows the first `len` bytes of `whole`, which is a multiple of `unit` (2, 4 or 8 bytes), fewer than that more.
+#[inline(always)]
+pub(crate) fn fill(whole: &[u8], len: usize, unit: usize) -> u64 {
+    let last = match unit {
+        2 => whole.last_chunk().map_or(0, |last| u16::from_be_bytes(*last).into()),
+        4 => whole.last_chunk().map_or(0, |last| u32::from_be_bytes(*last).into()),
+        _ => whole.last_chunk().map_or(0, |last| u64::from_be_bytes(*last)),
+    };
+    last & ((1 << (8 * (whole.len() - len))) - 1)
+}
+
+/// Numbers in network byte order, each as long as a `T`.
+#[cfg(feature = "alloc")]
+struct Numbers<'d, T>(&'d [u8], PhantomData<T>);
+
+#[cfg(feature = "alloc")]
+impl<T: bytemuck::Pod> crate::Loops for Numbers<'_, T> {
+    type Output = Vec<T>;
+
+    /// Into memory that holds nothing yet: to fill it with zeros first takes as long as all of it.
+    #[inline(always)]
+    fn run(self) -> Vec<T> {
+        macro_rules! each {
+            ($word:ty) => {{
+                let words = self.0.as_chunks().0.iter();
+                words.map(|bytes| bytemuck::cast(<$word>::from_be_bytes(*bytes))).collect()
+            }};
+        }
+        match size_of::<T>() {
+            1 => each!(u8),
+            2 => each!(u16),
+            4 => each!(u32),
+            _ => each!(u64),
         }
     }
 }

@@ -31,6 +31,32 @@ impl<S: Sink, R> Output<S, R> {
         problem.at(self.position())
     }
 
+    /// `bytes` behind the last `head_len` bytes of `head`, filled with zeros up to a multiple of `unit`; both are 2, 4 or
+    /// 8. Where the sink lends, with few stores.
+    #[inline(always)]
+    pub(crate) fn filled_octets(
+        &mut self,
+        head: u64,
+        head_len: usize,
+        bytes: &[u8],
+        unit: usize,
+    ) -> Result<(), Error> {
+        let (head, fill) = (head.to_be_bytes(), bytes.len().wrapping_neg() % unit);
+        if let Some(room) = self.sink.lend(head_len + bytes.len() + fill) {
+            let (start, rest) = room.split_at_mut(head_len);
+            start.copy_from_slice(&head[8 - head_len..]);
+            // The last unit is zeros before bytes come over it.
+            if let Some(last) = rest.len().checked_sub(unit) {
+                rest[last..].copy_from_slice(&[0; 8][..unit]);
+            }
+            crate::ber::copy(&mut rest[..bytes.len()], bytes);
+            return Ok(());
+        }
+        self.sink.put(&head[8 - head_len..])?;
+        self.sink.put(bytes)?;
+        self.sink.put(&[0; 8][..fill])
+    }
+
     /// Numbers as they lie in memory, each in network byte order.
     #[inline]
     pub(crate) fn numbers<T: bytemuck::NoUninit>(&mut self, values: &[T]) -> Result<(), Error> {
@@ -92,6 +118,25 @@ macro_rules! traits {
                 from: &mut Decoder<S $(, $w)?>,
             ) -> Result<Self, $crate::Error>;
 
+            /// For a type that is faster to decode where it stays than to move, what it is decoded over.
+            #[inline(always)]
+            fn in_place() -> Option<fn() -> Self> {
+                None
+            }
+
+            /// As [`Decode::decode`], into a value that is still as [`Blank::blank`]($crate::Blank::blank) makes it.
+            ///
+            /// # Errors
+            /// As [`Decode::decode`]; the value is then no value of the message.
+            #[inline(always)]
+            fn decode_into<S: $crate::Source<'a> $(, $w: $word)?>(
+                place: &mut Self,
+                from: &mut Decoder<S $(, $w)?>,
+            ) -> Result<(), $crate::Error> {
+                *place = Self::decode(from)?;
+                Ok(())
+            }
+
             /// Reads the elements of a SEQUENCE OF, `count` of them, which the limits have been asked about.
             ///
             /// # Errors
@@ -101,7 +146,10 @@ macro_rules! traits {
                 count: usize,
                 from: &mut Decoder<S $(, $w)?>,
             ) -> Result<alloc::vec::Vec<Self>, $crate::Error> {
-                from.elements(count, Self::decode)
+                match Self::in_place() {
+                    None => from.elements(count, Self::decode),
+                    Some(blank) => from.elements_in_place(count, blank, Self::decode_into),
+                }
             }
         }
     };

@@ -21,6 +21,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// As [`Sink::put`].
+    #[inline(always)]
     fn put_elements(&mut self, elements: &[u8], width: usize) -> Result<(), Error> {
         if let Some(room) = self.lend(elements.len()) {
             swap_to(room, elements, width);
@@ -69,6 +70,7 @@ pub trait Source<'a> {
     ///
     /// # Errors
     /// As [`Source::take`].
+    #[inline(always)]
     fn take_elements(&mut self, into: &mut [u8], width: usize) -> Result<(), Error> {
         if let Some(bytes) = self.lend(into.len()) {
             swap_to(into, bytes, width);
@@ -100,8 +102,9 @@ pub trait Source<'a> {
 const STRIP: usize = 512;
 
 /// From `from` to `to`, which is as long, each `width` bytes from or to network order. These loops are what
-/// LLVM makes vectors of.
-#[inline]
+/// LLVM makes vectors of. Inlined, for the width is a constant there, and each function in between is paid for once a
+/// call.
+#[inline(always)]
 pub(crate) fn swap_to(to: &mut [u8], from: &[u8], width: usize) {
     macro_rules! words {
         ($type:ty) => {

@@ -333,6 +333,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod ber;
+mod blank;
 pub mod check;
 mod cursor;
 mod error;
@@ -351,6 +352,7 @@ pub mod vectors;
 #[cfg(feature = "alloc")]
 pub mod xdr;
 
+pub use blank::Blank;
 pub use cursor::Cursor;
 pub use error::{Error, Problem, Step};
 pub use forward::Output;

@@ -70,7 +70,6 @@ impl Writer<'_> {
             Shape::Newtype(of) => self.newtype(id, of),
             Shape::Choice(of) => self.choice(id, of),
         }
-        self.blank(id);
     }
 
     /// The tag, and the complete encoding by way of the contents.

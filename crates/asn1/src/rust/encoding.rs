@@ -16,6 +16,8 @@ pub struct Entry {
     pub module: &'static str,
     /// Writes what a definition needs.
     pub emit: fn(&mut Writer<'_>, DefId),
+    /// Structs are decoded where they stay.
+    pub is_in_place: bool,
     /// How values are written and read, by a syntax that writes forwards.
     pub forward: Forward,
     /// How the value of an open type is read.
@@ -44,7 +46,7 @@ pub struct Forward {
     /// Writes the components of a SEQUENCE or SET.
     pub put_struct: fn(&mut Writer<'_>, &Struct),
     /// Reads them, into a struct of that name.
-    pub take_struct: fn(&mut Writer<'_>, &str, &Struct),
+    pub take_struct: fn(&mut Writer<'_>, &str, &Struct, To),
     /// Writes an item of an ENUMERATED of that name, which may have others than these.
     pub put_item: fn(&mut Writer<'_>, &str, &[(Names, i64)], bool),
     /// Reads one.
@@ -59,10 +61,29 @@ pub struct Forward {
     pub take_choice: fn(&mut Writer<'_>, DefId, &Choice),
 }
 
+/// Where the components of a structure go that is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// To variables, of which the structure is made at the end.
+    Variables,
+    /// To their places in `place_`.
+    Places,
+}
+
+/// How a component is read.
+pub struct Step {
+    /// Whether it comes, as a condition, of one that need not.
+    pub comes: Option<String>,
+    /// What reads it if it comes: a value of its type.
+    pub read: String,
+    /// What reads it or says what stands for it: the component's value, which may be an `Option` or a default.
+    pub value: String,
+}
+
 /// Of a syntax that does not write forwards.
 const NO_FORWARD: Forward = Forward {
     put_struct: |_, _| {},
-    take_struct: |_, _, _| {},
+    take_struct: |_, _, _, _| {},
     put_item: |_, _, _, _| {},
     take_item: |_, _, _, _| {},
     put_alternatives: |_, _| Vec::new(),
@@ -80,6 +101,7 @@ pub const PLAIN: Entry = Entry {
     names: &[],
     module: "",
     emit: |_, _| {},
+    is_in_place: true,
     forward: NO_FORWARD,
     open: Open { suffix: "", argument: "", call: ("", "") },
     form: |_, _, _, _| None,

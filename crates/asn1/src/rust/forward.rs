@@ -1,7 +1,7 @@
 //! What the syntaxes that write forwards have in common: components in order, a function that writes and one that reads.
 
 use super::checks::Side;
-use super::encoding::Entry;
+use super::encoding::{Entry, Step, To};
 use super::model::*;
 use super::oer::groups;
 use super::write::Writer;
@@ -15,7 +15,11 @@ impl Writer<'_> {
             Shape::Alias(_) | Shape::Pending => {}
             Shape::Struct(of) => {
                 self.forward_encode(syntax, id, |w| (forward.put_struct)(w, of));
-                self.forward_decode(syntax, id, |w| (forward.take_struct)(w, rust, of));
+                let take = |w: &mut Self, to| (forward.take_struct)(w, rust, of, to);
+                match syntax.is_in_place && model.is_in_place(id) {
+                    true => self.forward_decode_in_place(syntax, id, take),
+                    false => self.forward_decode(syntax, id, |w| take(w, To::Variables)),
+                }
             }
             Shape::Enumerated(items, is_extensible) => {
                 let is_extensible = *is_extensible;
@@ -104,6 +108,54 @@ impl Writer<'_> {
         others.iter().for_each(|line| writeln!(self, "{line}"));
     }
 
+    /// A CHOICE is read by a match on its number, by value or where it stays.
+    pub fn match_number(
+        &mut self,
+        syntax: &Entry,
+        (id, of): (DefId, &Choice),
+        number: &str,
+        patterns: impl Iterator<Item = String>,
+        others: &[String],
+        to: To,
+    ) {
+        let rust = self.model.defs[id].rust.as_str();
+        if to == To::Variables {
+            let reads: Vec<_> =
+                of.alternatives.iter().map(|a| self.take_alternative(syntax, a)).collect();
+            writeln!(self, "match {number} {{");
+            self.match_alternatives(rust, of, patterns.zip(reads), others);
+            return writeln!(self, "}}");
+        }
+        writeln!(self, "let value_ = match {number} {{");
+        for (n, (alternative, pattern)) in of.alternatives.iter().zip(patterns).enumerate() {
+            writeln!(self, "{pattern} => {{");
+            if self.is_alternative_placed(alternative) {
+                self.alternative_in_place(syntax, rust, of, n);
+            } else {
+                let read = self.take_alternative(syntax, alternative);
+                self.decode_alternative(rust, alternative, &read);
+            }
+            writeln!(self, "}}");
+        }
+        others.iter().for_each(|line| writeln!(self, "{line}"));
+        writeln!(self, "}};");
+        writeln!(self, "*place_ = value_?;");
+        writeln!(self, "Ok(())");
+    }
+
+    /// An alternative that is large, where it stays.
+    fn alternative_in_place(&mut self, syntax: &Entry, rust: &str, of: &Choice, n: usize) {
+        let (name, asn) = (&of.alternatives[n].names.rust, &of.alternatives[n].names.asn);
+        let into = format!("{}::Decode::decode_into", syntax.module);
+        if n > 0 {
+            writeln!(self, "*place_ = {rust}::{name}(codec::Blank::blank());");
+        }
+        let is_only = of.alternatives.len() == 1 && !of.is_extensible;
+        let otherwise = if is_only { "" } else { " else { return Ok(()) }" };
+        writeln!(self, "let {rust}::{name}(value) = place_{otherwise};");
+        writeln!(self, "return from.field_into({asn:?}, value, {into});");
+    }
+
     /// A CHOICE is read by asking about one alternative after the other: the condition of each and what reads it; and
     /// what reads all others.
     pub fn ask_alternatives(
@@ -158,15 +210,15 @@ impl Writer<'_> {
 
     /// Reads the root of a structure behind its bits, and declares what stands behind `...`. Gives the condition that
     /// there are additions.
-    pub fn take_root(&mut self, syntax: &Entry, of: &Struct, root: &[&Field]) -> String {
+    pub fn take_root(&mut self, syntax: &Entry, of: &Struct, root: &[&Field], to: To) -> String {
         let optional = root.iter().filter(|f| f.presence != Presence::Required).count();
         let mut bit = usize::from(of.unknown_at.is_some());
         let count = optional + bit;
         self.read_presence(count);
         for field in root {
-            self.take_field(field, true, |w| w.bit_step(syntax, field, &mut bit, count));
+            self.take_field(syntax, field, to, |w| w.bit_step(syntax, field, &mut bit, count));
         }
-        self.declare_additions(of);
+        self.declare_additions(of, to);
         super::lws::condition(0, count.max(1))
     }
 
@@ -178,10 +230,13 @@ impl Writer<'_> {
         writeln!(self, "Ok(())");
     }
 
-    /// The end of what reads a structure, its components in variables.
-    pub fn end_take(&mut self, rust: &str, of: &Struct) {
+    /// The end of what reads a structure.
+    pub fn end_take(&mut self, rust: &str, of: &Struct, to: To) {
         if of.fields.is_empty() && of.unknown_at.is_none() {
             writeln!(self, "let _ = from;");
+        }
+        if to == To::Places {
+            return writeln!(self, "Ok(())");
         }
         let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
         writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
@@ -251,7 +306,7 @@ impl Writer<'_> {
         self.forward_decode_with(syntax, id, body, |_| {});
     }
 
-    /// An implementation of `Decode`, with `more` functions.
+    /// An implementation of `Decode`, with `more` functions; one level deeper where the type holds itself.
     fn forward_decode_with(
         &mut self,
         syntax: &Entry,
@@ -259,14 +314,32 @@ impl Writer<'_> {
         body: impl FnOnce(&mut Self),
         more: impl FnOnce(&mut Self),
     ) {
-        let def = &self.model.defs[id];
-        let (rust, a, is_recursive) = (&def.rust, self.generics(id, "'a"), def.is_recursive);
+        self.decode_impl(syntax, id, |w| w.nested(id, body), more);
+    }
+
+    fn decode_impl(
+        &mut self,
+        syntax: &Entry,
+        id: DefId,
+        body: impl FnOnce(&mut Self),
+        more: impl FnOnce(&mut Self),
+    ) {
+        let (rust, a) = (&self.model.defs[id].rust, self.generics(id, "'a"));
         let (module, (declared, given)) = (syntax.module, syntax.generics);
         writeln!(self);
         writeln!(self, "impl<'a> {module}::Decode<'a> for {rust}{a} {{");
         writeln!(self, "fn decode<SourceT: codec::Source<'a>{declared}>(");
         writeln!(self, "from: &mut {module}::Decoder<SourceT{given}>,");
         writeln!(self, ") -> Result<Self, codec::Error> {{");
+        body(self);
+        writeln!(self, "}}");
+        more(self);
+        writeln!(self, "}}");
+    }
+
+    /// What `body` reads, one level deeper where the type holds itself.
+    fn nested(&mut self, id: DefId, body: impl FnOnce(&mut Self)) {
+        let is_recursive = self.model.defs[id].is_recursive;
         if is_recursive {
             writeln!(self, "from.nested(|from| {{");
         }
@@ -274,8 +347,47 @@ impl Writer<'_> {
         if is_recursive {
             writeln!(self, "}})");
         }
-        writeln!(self, "}}");
-        more(self);
+    }
+
+    /// An implementation of `Decode` of a struct that is read where it stays, which `body` does.
+    fn forward_decode_in_place(
+        &mut self,
+        syntax: &Entry,
+        id: DefId,
+        body: impl FnOnce(&mut Self, To),
+    ) {
+        let by_value = |w: &mut Self| {
+            writeln!(w, "let mut value = <Self as codec::Blank>::blank();");
+            writeln!(w, "{}::Decode::decode_into(&mut value, from)?;", syntax.module);
+            writeln!(w, "Ok(value)");
+        };
+        self.decode_impl(syntax, id, by_value, |w| w.decode_into(syntax, id, body));
+    }
+
+    /// An implementation of `Decode` of a CHOICE: where it stays, too, if one of its alternatives is large.
+    pub fn forward_choice(&mut self, syntax: &Entry, id: DefId, body: impl Fn(&mut Self, To)) {
+        let is_in_place = syntax.is_in_place && self.model.is_in_place(id);
+        self.forward_decode_with(
+            syntax,
+            id,
+            |w| body(w, To::Variables),
+            |w| {
+                if is_in_place {
+                    w.decode_into(syntax, id, &body);
+                }
+            },
+        );
+    }
+
+    /// What reads a value where it stays, within its `Decode`.
+    fn decode_into(&mut self, syntax: &Entry, id: DefId, body: impl FnOnce(&mut Self, To)) {
+        let (module, (declared, given)) = (syntax.module, syntax.generics);
+        self.says_in_place();
+        writeln!(self, "fn decode_into<SourceT: codec::Source<'a>{declared}>(");
+        writeln!(self, "place_: &mut Self,");
+        writeln!(self, "from: &mut {module}::Decoder<SourceT{given}>,");
+        writeln!(self, ") -> Result<(), codec::Error> {{");
+        self.nested(id, |w| body(w, To::Places));
         writeln!(self, "}}");
     }
 
@@ -344,9 +456,9 @@ impl Writer<'_> {
         writeln!(self, "Ok({make}(value))");
     }
 
-    /// Variables for what stands behind `...`.
-    pub fn declare_additions(&mut self, of: &Struct) {
-        if groups(of).is_empty() {
+    /// Variables for what stands behind `...`; a place holds already what stands for a component that does not come.
+    pub fn declare_additions(&mut self, of: &Struct, to: To) {
+        if groups(of).is_empty() || to == To::Places {
             return;
         }
         for field in of.fields.iter().filter(|f| f.addition.is_some()) {
@@ -381,22 +493,64 @@ impl Writer<'_> {
         }
     }
 
-    /// Reads a component by an expression, into a variable that is declared with it or was before.
+    /// Reads a component as `step` says: into its place, or a variable, which that of an addition was declared before.
     pub fn take_field(
         &mut self,
+        syntax: &Entry,
         field: &Field,
-        is_declared: bool,
-        read: impl FnOnce(&mut Self) -> String,
+        to: To,
+        step: impl FnOnce(&mut Self) -> Step,
     ) {
-        if self.is_checked(&field.ty) {
+        let is_checked = self.is_checked(&field.ty);
+        if is_checked {
             writeln!(self, "let at_ = from.position();");
         }
-        let (name, read) = (&field.names.rust, read(self));
-        match is_declared {
-            true => self.declare(name, &self.field_type(field), &read),
-            false => writeln!(self, "{name} = {read};"),
+        let (name, step) = (&field.names.rust, step(self));
+        if to == To::Places && !is_checked {
+            return self.take_to_place(syntax, field, step);
+        }
+        match to == To::Variables && field.addition.is_some() {
+            true => writeln!(self, "{name} = {};", step.value),
+            false => self.declare(name, &self.field_type(field), &step.value),
         }
         self.decode_checks(field, field.presence == Presence::Optional);
+        if to == To::Places {
+            writeln!(self, "place_.{name} = {name};");
+        }
+    }
+
+    /// Reads a component into its place, which holds what stands for one that does not come.
+    fn take_to_place(&mut self, syntax: &Entry, field: &Field, step: Step) {
+        let (name, asn) = (&field.names.rust, &field.names.asn);
+        let is_optional = field.presence == Presence::Optional;
+        let is_large = self.model.is_large(&field.ty);
+        let is_default_checked = step.comes.is_some() && !is_optional && syntax.canonical.is_some();
+        if is_default_checked {
+            return writeln!(self, "place_.{name} = {};", step.value);
+        }
+        if let Some(condition) = &step.comes {
+            writeln!(self, "if {condition} {{");
+        }
+        match (is_large, is_optional) {
+            (false, false) => writeln!(self, "place_.{name} = {};", step.read),
+            (false, true) => writeln!(self, "place_.{name} = Some({});", step.read),
+            (true, _) => {
+                let place = match is_optional {
+                    true => format!("place_.{name}.insert(codec::Blank::blank())"),
+                    false => format!("&mut place_.{name}"),
+                };
+                let into = format!("{}::Decode::decode_into", syntax.module);
+                writeln!(self, "from.field_into({asn:?}, {place}, {into})?;");
+            }
+        }
+        if step.comes.is_some() {
+            writeln!(self, "}}");
+        }
+    }
+
+    /// What reads a component that comes.
+    pub fn take_component(&self, syntax: &Entry, field: &Field) -> String {
+        format!("from.field({:?}, {})?", field.names.asn, self.take(syntax, &field.ty))
     }
 
     /// A variable of a type.
@@ -411,22 +565,26 @@ impl Writer<'_> {
     }
 
     /// How a component is read, the number of its bit among `count`.
-    pub fn bit_step(&self, syntax: &Entry, field: &Field, bit: &mut usize, count: usize) -> String {
-        let name = format!("{:?}", field.names.asn);
-        let take = self.take(syntax, &field.ty);
+    pub fn bit_step(&self, syntax: &Entry, field: &Field, bit: &mut usize, count: usize) -> Step {
+        let read = self.take_component(syntax, field);
         if field.presence == Presence::Required {
-            return format!("from.field({name}, {take})?");
+            return Step { comes: None, value: read.clone(), read };
         }
+        let (name, take) = (format!("{:?}", field.names.asn), self.take(syntax, &field.ty));
         let condition = super::lws::condition(*bit, count);
         *bit += 1;
-        let Presence::Default(constant) = &field.presence else {
-            return format!("from.optional({condition}, {name}, {take})?");
+        let optional = format!("from.optional({condition}, {name}, {take})?");
+        let value = match (&field.presence, syntax.canonical) {
+            (Presence::Default(constant), canonical) => {
+                let default = self.expression(constant, &field.ty).unwrap_or_default();
+                match canonical {
+                    Some(_) => format!("from.default({condition}, {name}, {default}, {take})?"),
+                    None => format!("{optional}.unwrap_or({default})"),
+                }
+            }
+            _ => optional,
         };
-        let default = self.expression(constant, &field.ty).unwrap_or_default();
-        match syntax.canonical {
-            Some(_) => format!("from.default({condition}, {name}, {default}, {take})?"),
-            None => format!("from.optional({condition}, {name}, {take})?.unwrap_or({default})"),
-        }
+        Step { comes: Some(condition), read, value }
     }
 }
 

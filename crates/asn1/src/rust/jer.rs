@@ -15,9 +15,10 @@ pub static JER: Entry = Entry {
     names: &["jer"],
     module: "jer",
     emit: |w, id| w.forward(&JER, id),
+    is_in_place: false,
     forward: Forward {
         put_struct: |w, of| w.jer_encode_struct(of),
-        take_struct: |w, rust, of| w.jer_decode_struct(rust, of),
+        take_struct: |w, rust, of, _| w.jer_decode_struct(rust, of),
         put_item: |w, rust, items, is_extensible| {
             writeln!(w, "match *self {{");
             for (names, _) in items {

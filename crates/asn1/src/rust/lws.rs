@@ -3,7 +3,7 @@
 
 use super::Encoding;
 use super::checks::Side;
-use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, To, What};
 use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
@@ -21,7 +21,7 @@ pub static LWS: Entry = Entry {
     },
     forward: Forward {
         put_struct: |w, of| w.lws_encode_struct(of),
-        take_struct: |w, rust, of| w.lws_decode_struct(rust, of),
+        take_struct: |w, rust, of, to| w.lws_decode_struct(rust, of, to),
         put_item: |w, _, _, _| writeln!(w, "to.integer(self.number())"),
         take_item: |w, rust, _, _| w.decode_item(rust, "from.integer()?"),
         put_alternatives: |w, of| {
@@ -32,7 +32,9 @@ pub static LWS: Entry = Entry {
         },
         put_unknown: "to.octets_fixed(value.as_bytes())",
         put_none: NOTHING,
-        take_choice: |w, id, of| w.forward_decode(&LWS, id, |w| w.lws_decode_choice(id, of)),
+        take_choice: |w, id, of| {
+            w.forward_choice(&LWS, id, |w, to| w.lws_decode_choice(id, of, to))
+        },
     },
     open: Open { suffix: "_lws", argument: "", call: ("lws::from_bytes::<WordT, _>(", ")") },
     form,
@@ -119,21 +121,21 @@ impl Writer<'_> {
         }
     }
 
-    fn lws_decode_struct(&mut self, rust: &str, of: &Struct) {
+    fn lws_decode_struct(&mut self, rust: &str, of: &Struct, to: To) {
         let root: Vec<&Field> = of.fields.iter().filter(|f| f.addition.is_none()).collect();
-        let extended = self.take_root(&LWS, of, &root);
+        let extended = self.take_root(&LWS, of, &root, to);
         let groups = super::oer::groups(of);
         if !groups.is_empty() {
-            self.lws_decode_additions(&groups, &extended);
+            self.lws_decode_additions(&groups, &extended, to);
         } else if of.unknown_at.is_some() {
             writeln!(self, "if {extended} {{");
             writeln!(self, "from.skip_additions()?;");
             writeln!(self, "}}");
         }
-        self.end_take(rust, of);
+        self.end_take(rust, of, to);
     }
 
-    fn lws_decode_additions(&mut self, groups: &[Vec<&Field>], extended: &str) {
+    fn lws_decode_additions(&mut self, groups: &[Vec<&Field>], extended: &str, to: To) {
         writeln!(self, "if {extended} {{");
         writeln!(self, "let additions = from.count(WordT::BYTES)?;");
         for (n, group) in groups.iter().enumerate() {
@@ -142,7 +144,8 @@ impl Writer<'_> {
                 w.read_presence(group.len());
                 let mut bit = 0;
                 for field in group {
-                    w.take_field(field, false, |w| w.bit_step(&LWS, field, &mut bit, group.len()));
+                    let step = |w: &mut Self| w.bit_step(&LWS, field, &mut bit, group.len());
+                    w.take_field(&LWS, field, to, step);
                 }
             });
             writeln!(self, "}}");
@@ -229,12 +232,10 @@ impl Writer<'_> {
         writeln!(self, "}}");
     }
 
-    fn lws_decode_choice(&mut self, id: DefId, of: &Choice) {
+    fn lws_decode_choice(&mut self, id: DefId, of: &Choice, to: To) {
         let model = self.model;
         let rust = model.defs[id].rust.as_str();
-        let reads: Vec<_> =
-            of.alternatives.iter().map(|a| self.take_alternative(&LWS, a)).collect();
-        let cases = reads.into_iter().enumerate().map(|(n, read)| (n.to_string(), read));
+        let patterns = (0..of.alternatives.len()).map(|n| n.to_string());
         let others = match of.is_extensible {
             true => vec![
                 "other => {".to_owned(),
@@ -243,9 +244,7 @@ impl Writer<'_> {
             ],
             false => vec![format!("other => Err(from.unknown(other as i64, {rust:?})),")],
         };
-        writeln!(self, "match from.index()? {{");
-        self.match_alternatives(rust, of, cases, &others);
-        writeln!(self, "}}");
+        self.match_number(&LWS, (id, of), "from.index()?", patterns, &others, to);
     }
 }
 

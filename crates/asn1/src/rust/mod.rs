@@ -157,6 +157,9 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
     encodings.dedup_by_key(|entry| entry.module);
     for id in (0..model.defs.len()).filter(|&id| model.defs[id].module == module) {
         writer.definition(id);
+        if encodings.iter().any(|entry| entry.is_in_place) {
+            writer.blank(id);
+        }
         encodings.iter().for_each(|entry| (entry.emit)(&mut writer, id));
         writer.tables(id, &encodings);
     }

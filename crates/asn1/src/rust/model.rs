@@ -20,7 +20,7 @@ pub struct Model {
     pub modules: Vec<ModuleModel>,
     /// The types.
     pub defs: Vec<DefModel>,
-    /// Of which of them there is a value to decode over (`fusewire_codec::ber::Blank`).
+    /// Of which of them there is a value to decode over (`fusewire_codec::Blank`).
     pub blanks: Vec<bool>,
     /// Whose encodings in LWS all have one size.
     pub fixed: Vec<bool>,

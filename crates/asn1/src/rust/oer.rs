@@ -5,7 +5,7 @@
 use super::Encoding;
 use super::ber::tag;
 use super::checks::character_width;
-use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, Step, To, What};
 use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
@@ -20,7 +20,7 @@ pub static OER: Entry = Entry {
     emit: |w, id| w.forward(&OER, id),
     forward: Forward {
         put_struct: |w, of| w.oer_encode_struct(of),
-        take_struct: |w, rust, of| w.oer_decode_struct(rust, of),
+        take_struct: |w, rust, of, to| w.oer_decode_struct(rust, of, to),
         put_item: |w, _, _, _| writeln!(w, "to.enumerated(self.number())"),
         take_item: |w, rust, _, _| w.decode_item(rust, "from.enumerated()?"),
         put_alternatives: |w, of| {
@@ -158,17 +158,17 @@ impl Writer<'_> {
         }
     }
 
-    fn oer_decode_struct(&mut self, rust: &str, of: &Struct) {
+    fn oer_decode_struct(&mut self, rust: &str, of: &Struct, to: To) {
         let root: Vec<&Field> =
             self.ordered(of).into_iter().filter(|f| f.addition.is_none()).collect();
-        let extended = self.take_root(&OER, of, &root);
+        let extended = self.take_root(&OER, of, &root, to);
         let groups = groups(of);
         if of.unknown_at.is_some() {
             writeln!(self, "if {extended} {{");
             writeln!(self, "let (additions_, count_) = from.additions()?;");
             for (n, group) in groups.iter().take(ADDITIONS_MAX).enumerate() {
                 writeln!(self, "if additions_ & {:#x} != 0 {{", 1_u64 << (63 - n));
-                self.counted("from", |w| w.oer_decode_group(group));
+                self.counted("from", |w| w.oer_decode_group(group, to));
                 writeln!(self, "}}");
             }
             if groups.len() < ADDITIONS_MAX {
@@ -182,22 +182,25 @@ impl Writer<'_> {
             }
             writeln!(self, "}}");
         }
-        self.end_take(rust, of);
+        self.end_take(rust, of, to);
     }
 
-    fn oer_decode_group(&mut self, group: &[&Field]) {
+    fn oer_decode_group(&mut self, group: &[&Field], to: To) {
         let count = group.iter().filter(|f| f.is_grouped && !f.is_needed).count();
         self.read_presence(count);
         let mut bit = 0;
         for field in group {
-            let (asn, has_bit) = (&field.names.asn, field.is_grouped && !field.is_needed);
-            self.take_field(field, false, |w| {
-                let take = w.take(&OER, &field.ty);
-                match &field.presence {
-                    _ if has_bit => w.bit_step(&OER, field, &mut bit, count),
-                    Presence::Optional => format!("Some(from.field({asn:?}, {take})?)"),
-                    _ => format!("from.field({asn:?}, {take})?"),
+            let has_bit = field.is_grouped && !field.is_needed;
+            self.take_field(&OER, field, to, |w| {
+                if has_bit {
+                    return w.bit_step(&OER, field, &mut bit, count);
                 }
+                let read = w.take_component(&OER, field);
+                let value = match &field.presence {
+                    Presence::Optional => format!("Some({read})"),
+                    _ => read.clone(),
+                };
+                Step { comes: None, read, value }
             });
         }
     }

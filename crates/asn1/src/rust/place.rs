@@ -1,6 +1,7 @@
-//! BER and DER: structs decoded where they stay, component by component, over a value that costs nothing to make
-//! (`fusewire_codec::ber::Blank`). What is returned instead is moved once for each struct around it, which of a type
-//! like the MPDU of X.411 is most of the work.
+//! Structs decoded where they stay, component by component, over a value that costs nothing to make
+//! (`fusewire_codec::Blank`): that value, and how BER and DER read into it; `forward` has how the
+//! others do. What is returned instead is moved once for each struct around it, which of a type like the MPDU of X.411
+//! is most of the work.
 
 use super::ber::{read_step, step, tag};
 use super::model::*;
@@ -49,7 +50,7 @@ impl Model {
     }
 
     /// Whether what a type is, other names aside, is decoded in place.
-    fn is_large(&self, ty: &Use) -> bool {
+    pub(super) fn is_large(&self, ty: &Use) -> bool {
         match ty.kind {
             Kind::Named(id) if !ty.is_boxed => match &self.defs[id].shape {
                 Shape::Alias(of) => self.is_large(of),
@@ -70,7 +71,7 @@ impl Writer<'_> {
             return;
         }
         let rust = &def.rust;
-        const BLANK: &str = "ber::Blank::blank()";
+        const BLANK: &str = "codec::Blank::blank()";
         let value = match &def.shape {
             Shape::Struct(of) => {
                 let fields = of.fields.iter().map(|field| {
@@ -98,7 +99,7 @@ impl Writer<'_> {
         };
         let any = self.generics(id, "'_");
         writeln!(self);
-        writeln!(self, "impl ber::Blank for {rust}{any} {{");
+        writeln!(self, "impl codec::Blank for {rust}{any} {{");
         writeln!(self, "fn blank() -> Self {{");
         writeln!(self, "{value}");
         writeln!(self, "}}");
@@ -106,12 +107,24 @@ impl Writer<'_> {
     }
 
     /// Says of a type that it is decoded in place, within its `Decode`.
-    pub(super) fn in_place(&mut self) {
+    pub(super) fn says_in_place(&mut self) {
         writeln!(self);
         writeln!(self, "fn in_place() -> Option<fn() -> Self> {{");
-        writeln!(self, "Some(<Self as ber::Blank>::blank)");
+        writeln!(self, "Some(<Self as codec::Blank>::blank)");
         writeln!(self, "}}");
         writeln!(self);
+    }
+
+    /// Whether an alternative that is read by its number alone is decoded where it stays.
+    pub(super) fn is_alternative_placed(&self, alternative: &Field) -> bool {
+        self.model.is_large(&alternative.ty)
+            && alternative.addition.is_none()
+            && !self.is_checked(&alternative.ty)
+    }
+
+    /// As [`Writer::says_in_place`], for BER.
+    pub(super) fn in_place(&mut self) {
+        self.says_in_place();
         writeln!(self, "fn decode_into(");
         writeln!(self, "place_: &mut Self,");
         writeln!(self, "from: &mut ber::Decoder<'a>,");
@@ -120,7 +133,7 @@ impl Writer<'_> {
 
     /// How a struct that is decoded in place gives its contents by value, and in place.
     pub(super) fn contents_in_place(&mut self, rust: &str, of: &Struct) {
-        writeln!(self, "let mut value = <Self as ber::Blank>::blank();");
+        writeln!(self, "let mut value = <Self as codec::Blank>::blank();");
         writeln!(self, "ber::DecodeContents::contents_into(&mut value, from, header)?;");
         writeln!(self, "Ok(value)");
         writeln!(self, "}}");
@@ -307,7 +320,7 @@ impl Writer<'_> {
             let step = step("required", alternative, "_into", ", value");
             writeln!(self, "{otherwise}if {condition} {{");
             if n > 0 {
-                writeln!(self, "*place_ = {rust}::{name}(ber::Blank::blank());");
+                writeln!(self, "*place_ = {rust}::{name}(codec::Blank::blank());");
             }
             if alone {
                 writeln!(self, "let {rust}::{name}(value) = place_;");

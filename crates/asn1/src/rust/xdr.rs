@@ -3,7 +3,7 @@
 
 use super::Encoding;
 use super::checks::character_width;
-use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, What};
+use super::encoding::{Entry, Form, Forward, NOTHING, Open, PLAIN, Place, Step, To, What};
 use super::forward::extended;
 use super::limits::Limits;
 use super::model::*;
@@ -20,7 +20,7 @@ pub static XDR: Entry = Entry {
     emit: |w, id| w.forward(&XDR, id),
     forward: Forward {
         put_struct: |w, of| w.xdr_encode_struct(of),
-        take_struct: |w, rust, of| w.xdr_decode_struct(rust, of),
+        take_struct: |w, rust, of, to| w.xdr_decode_struct(rust, of, to),
         put_item: |w, _, _, _| {
             writeln!(w, "let number = i32::try_from(self.number()).map_err(|_| {{");
             writeln!(w, "to.error(codec::Problem::IntegerTooWide {{ bytes: 8 }})");
@@ -36,7 +36,9 @@ pub static XDR: Entry = Entry {
         },
         put_unknown: "to.opaque_fixed(value.as_bytes())",
         put_none: NOTHING,
-        take_choice: |w, id, of| w.forward_decode(&XDR, id, |w| w.xdr_decode_choice(id, of)),
+        take_choice: |w, id, of| {
+            w.forward_choice(&XDR, id, |w, to| w.xdr_decode_choice(id, of, to))
+        },
     },
     open: Open { suffix: "_xdr", argument: "", call: ("xdr::from_bytes(", ")") },
     form,
@@ -126,18 +128,18 @@ impl Writer<'_> {
         writeln!(self, "{put}?;");
     }
 
-    fn xdr_decode_struct(&mut self, rust: &str, of: &Struct) {
+    fn xdr_decode_struct(&mut self, rust: &str, of: &Struct, to: To) {
         for field in of.fields.iter().filter(|f| f.addition.is_none()) {
-            self.take_field(field, true, |w| w.xdr_step(field));
+            self.take_field(&XDR, field, to, |w| w.xdr_step(field));
         }
-        self.declare_additions(of);
+        self.declare_additions(of, to);
         if of.unknown_at.is_some() {
             writeln!(self, "let additions_ = from.count(u32::MAX)?;");
             let groups = groups(of);
             for (n, group) in groups.iter().enumerate() {
                 writeln!(self, "if additions_ > {n} {{");
                 self.counted("from", |w| {
-                    group.iter().for_each(|f| w.take_field(f, false, |w| w.xdr_step(f)));
+                    group.iter().for_each(|f| w.take_field(&XDR, f, to, |w| w.xdr_step(f)));
                 });
                 writeln!(self, "}}");
             }
@@ -145,24 +147,24 @@ impl Writer<'_> {
             writeln!(self, "from.skip_counted()?;");
             writeln!(self, "}}");
         }
-        self.end_take(rust, of);
+        self.end_take(rust, of, to);
     }
 
-    fn xdr_step(&mut self, field: &Field) -> String {
-        let (asn, take) = (&field.names.asn, self.take(&XDR, &field.ty));
+    fn xdr_step(&mut self, field: &Field) -> Step {
+        let (asn, read) = (&field.names.asn, self.take_component(&XDR, field));
         if field.presence != Presence::Optional {
-            return format!("from.field({asn:?}, {take})?");
+            return Step { comes: None, value: read.clone(), read };
         }
         writeln!(self, "let is_there_ = from.field({asn:?}, |from| from.bool())?;");
-        format!("from.optional(is_there_, {asn:?}, {take})?")
+        let take = self.take(&XDR, &field.ty);
+        let value = format!("from.optional(is_there_, {asn:?}, {take})?");
+        Step { comes: Some("is_there_".to_owned()), read, value }
     }
 
-    fn xdr_decode_choice(&mut self, id: DefId, of: &Choice) {
+    fn xdr_decode_choice(&mut self, id: DefId, of: &Choice, to: To) {
         let model = self.model;
         let rust = model.defs[id].rust.as_str();
-        let reads: Vec<_> =
-            of.alternatives.iter().map(|a| self.take_alternative(&XDR, a)).collect();
-        let cases = numbers(of).into_iter().zip(reads).map(|(n, read)| (n.to_string(), read));
+        let patterns = numbers(of).into_iter().map(|n| n.to_string());
         let (first, other) = match of.is_extensible {
             true => ("let _ = number_at_;", format!("from.unknown(other).map({rust}::Unknown)")),
             false => {
@@ -173,9 +175,7 @@ impl Writer<'_> {
         };
         let others = ["other => {".to_owned(), first.to_owned(), other, "}".to_owned()];
         writeln!(self, "let number_at_ = from.position();");
-        writeln!(self, "match from.uint()? {{");
-        self.match_alternatives(rust, of, cases, &others);
-        writeln!(self, "}}");
+        self.match_number(&XDR, (id, of), "from.uint()?", patterns, &others, to);
     }
 }
 

@@ -15,6 +15,12 @@ pub struct A<'a> {
     pub b: B<'a>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { component1: codec::Blank::blank(), component2: None, b: codec::Blank::blank() }
+    }
+}
+
 impl ber::Tagged for A<'_> {
     const TAG: ber::Tag = ber::Tag::universal(16);
     const CONSTRUCTED: bool = true;
@@ -36,7 +42,7 @@ impl<'a> ber::Decode<'a> for A<'a> {
     }
 
     fn in_place() -> Option<fn() -> Self> {
-        Some(<Self as ber::Blank>::blank)
+        Some(<Self as codec::Blank>::blank)
     }
 
     fn decode_into(
@@ -63,7 +69,7 @@ impl<'a> ber::DecodeContents<'a> for A<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
-        let mut value = <Self as ber::Blank>::blank();
+        let mut value = <Self as codec::Blank>::blank();
         ber::DecodeContents::contents_into(&mut value, from, header)?;
         Ok(value)
     }
@@ -82,12 +88,6 @@ impl<'a> ber::DecodeContents<'a> for A<'a> {
     }
 }
 
-impl ber::Blank for A<'_> {
-    fn blank() -> Self {
-        A { component1: ber::Blank::blank(), component2: None, b: ber::Blank::blank() }
-    }
-}
-
 /// `B`
 #[derive(Clone, Debug, PartialEq)]
 pub struct B<'a> {
@@ -95,6 +95,12 @@ pub struct B<'a> {
     pub kind: types::Oid<'a>,
     /// `value`
     pub value: types::Any<'a>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { kind: codec::Blank::blank(), value: codec::Blank::blank() }
+    }
 }
 
 impl ber::Tagged for B<'_> {
@@ -118,7 +124,7 @@ impl<'a> ber::Decode<'a> for B<'a> {
     }
 
     fn in_place() -> Option<fn() -> Self> {
-        Some(<Self as ber::Blank>::blank)
+        Some(<Self as codec::Blank>::blank)
     }
 
     fn decode_into(
@@ -142,7 +148,7 @@ impl<'a> ber::DecodeContents<'a> for B<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
-        let mut value = <Self as ber::Blank>::blank();
+        let mut value = <Self as codec::Blank>::blank();
         ber::DecodeContents::contents_into(&mut value, from, header)?;
         Ok(value)
     }
@@ -160,15 +166,15 @@ impl<'a> ber::DecodeContents<'a> for B<'a> {
     }
 }
 
-impl ber::Blank for B<'_> {
-    fn blank() -> Self {
-        B { kind: ber::Blank::blank(), value: ber::Blank::blank() }
-    }
-}
-
 /// `C`
 #[derive(Clone, Debug, PartialEq)]
 pub struct C<'a>(pub CInner<'a>);
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C(codec::Blank::blank())
+    }
+}
 
 impl ber::Tagged for C<'_> {
     const TAG: ber::Tag = ber::Tag::context(1);
@@ -206,12 +212,6 @@ impl<'a> ber::DecodeContents<'a> for C<'a> {
     }
 }
 
-impl ber::Blank for C<'_> {
-    fn blank() -> Self {
-        C(ber::Blank::blank())
-    }
-}
-
 /// `submit ARGUMENT`
 pub type SubmitArgument<'a> = A<'a>;
 
@@ -227,6 +227,12 @@ pub type P<'a> = types::Any<'a>;
 /// `C.inner`
 #[derive(Clone, Debug, PartialEq)]
 pub struct CInner<'a>(pub A<'a>);
+
+impl codec::Blank for CInner<'_> {
+    fn blank() -> Self {
+        CInner(codec::Blank::blank())
+    }
+}
 
 impl ber::Tagged for CInner<'_> {
     const TAG: ber::Tag = ber::Tag::context(2);
@@ -261,12 +267,6 @@ impl<'a> ber::DecodeContents<'a> for CInner<'a> {
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
         ber::DecodeContents::decode_contents(from, header).map(CInner)
-    }
-}
-
-impl ber::Blank for CInner<'_> {
-    fn blank() -> Self {
-        CInner(ber::Blank::blank())
     }
 }
 }

@@ -15,6 +15,12 @@ pub struct A<'a> {
     pub b: B<'a>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { component1: codec::Blank::blank(), component2: None, b: codec::Blank::blank() }
+    }
+}
+
 impl lws::Encode for A<'_> {
     fn encode<SinkT: codec::Sink, WordT: lws::Word>(
         &self,
@@ -36,11 +42,26 @@ impl<'a> lws::Decode<'a> for A<'a> {
     fn decode<SourceT: codec::Source<'a>, WordT: lws::Word>(
         from: &mut lws::Decoder<SourceT, WordT>,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as codec::Blank>::blank();
+        lws::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>, WordT: lws::Word>(
+        place_: &mut Self,
+        from: &mut lws::Decoder<SourceT, WordT>,
+    ) -> Result<(), codec::Error> {
         let present0_ = from.presence(1)?;
-        let component1: types::Integer<'a> = from.field("component1", lws::Decode::decode)?;
-        let component2: Option<types::Octets<'a>> = from.optional(present0_ & 0x1 != 0, "component2", lws::Decode::decode)?;
-        let b: B<'a> = from.field("b", lws::Decode::decode)?;
-        Ok(A { component1, component2, b })
+        place_.component1 = from.field("component1", lws::Decode::decode)?;
+        if present0_ & 0x1 != 0 {
+            place_.component2 = Some(from.field("component2", lws::Decode::decode)?);
+        }
+        from.field_into("b", &mut place_.b, lws::Decode::decode_into)?;
+        Ok(())
     }
 }
 
@@ -51,6 +72,12 @@ pub struct B<'a> {
     pub kind: types::Oid<'a>,
     /// `value`
     pub value: types::Any<'a>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { kind: codec::Blank::blank(), value: codec::Blank::blank() }
+    }
 }
 
 impl lws::Encode for B<'_> {
@@ -68,15 +95,34 @@ impl<'a> lws::Decode<'a> for B<'a> {
     fn decode<SourceT: codec::Source<'a>, WordT: lws::Word>(
         from: &mut lws::Decoder<SourceT, WordT>,
     ) -> Result<Self, codec::Error> {
-        let kind: types::Oid<'a> = from.field("kind", lws::Decode::decode)?;
-        let value: types::Any<'a> = from.field("value", lws::Decode::decode)?;
-        Ok(B { kind, value })
+        let mut value = <Self as codec::Blank>::blank();
+        lws::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>, WordT: lws::Word>(
+        place_: &mut Self,
+        from: &mut lws::Decoder<SourceT, WordT>,
+    ) -> Result<(), codec::Error> {
+        place_.kind = from.field("kind", lws::Decode::decode)?;
+        place_.value = from.field("value", lws::Decode::decode)?;
+        Ok(())
     }
 }
 
 /// `C`
 #[derive(Clone, Debug, PartialEq)]
 pub struct C<'a>(pub CInner<'a>);
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C(codec::Blank::blank())
+    }
+}
 
 impl lws::Encode for C<'_> {
     fn encode<SinkT: codec::Sink, WordT: lws::Word>(
@@ -110,6 +156,12 @@ pub type P<'a> = types::Any<'a>;
 /// `C.inner`
 #[derive(Clone, Debug, PartialEq)]
 pub struct CInner<'a>(pub A<'a>);
+
+impl codec::Blank for CInner<'_> {
+    fn blank() -> Self {
+        CInner(codec::Blank::blank())
+    }
+}
 
 impl lws::Encode for CInner<'_> {
     fn encode<SinkT: codec::Sink, WordT: lws::Word>(

@@ -15,6 +15,12 @@ pub struct A<'a> {
     pub b: B<'a>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { component1: codec::Blank::blank(), component2: None, b: codec::Blank::blank() }
+    }
+}
+
 impl xdr::Encode for A<'_> {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -34,11 +40,26 @@ impl<'a> xdr::Decode<'a> for A<'a> {
     fn decode<SourceT: codec::Source<'a>>(
         from: &mut xdr::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
-        let component1: types::Integer<'a> = from.field("component1", xdr::Decode::decode)?;
+        let mut value = <Self as codec::Blank>::blank();
+        xdr::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut xdr::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
+        place_.component1 = from.field("component1", xdr::Decode::decode)?;
         let is_there_ = from.field("component2", |from| from.bool())?;
-        let component2: Option<types::Octets<'a>> = from.optional(is_there_, "component2", xdr::Decode::decode)?;
-        let b: B<'a> = from.field("b", xdr::Decode::decode)?;
-        Ok(A { component1, component2, b })
+        if is_there_ {
+            place_.component2 = Some(from.field("component2", xdr::Decode::decode)?);
+        }
+        from.field_into("b", &mut place_.b, xdr::Decode::decode_into)?;
+        Ok(())
     }
 }
 
@@ -49,6 +70,12 @@ pub struct B<'a> {
     pub kind: types::Oid<'a>,
     /// `value`
     pub value: types::Any<'a>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { kind: codec::Blank::blank(), value: codec::Blank::blank() }
+    }
 }
 
 impl xdr::Encode for B<'_> {
@@ -66,15 +93,34 @@ impl<'a> xdr::Decode<'a> for B<'a> {
     fn decode<SourceT: codec::Source<'a>>(
         from: &mut xdr::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
-        let kind: types::Oid<'a> = from.field("kind", xdr::Decode::decode)?;
-        let value: types::Any<'a> = from.field("value", xdr::Decode::decode)?;
-        Ok(B { kind, value })
+        let mut value = <Self as codec::Blank>::blank();
+        xdr::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut xdr::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
+        place_.kind = from.field("kind", xdr::Decode::decode)?;
+        place_.value = from.field("value", xdr::Decode::decode)?;
+        Ok(())
     }
 }
 
 /// `C`
 #[derive(Clone, Debug, PartialEq)]
 pub struct C<'a>(pub CInner<'a>);
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C(codec::Blank::blank())
+    }
+}
 
 impl xdr::Encode for C<'_> {
     fn encode<SinkT: codec::Sink>(
@@ -108,6 +154,12 @@ pub type P<'a> = types::Any<'a>;
 /// `C.inner`
 #[derive(Clone, Debug, PartialEq)]
 pub struct CInner<'a>(pub A<'a>);
+
+impl codec::Blank for CInner<'_> {
+    fn blank() -> Self {
+        CInner(codec::Blank::blank())
+    }
+}
 
 impl xdr::Encode for CInner<'_> {
     fn encode<SinkT: codec::Sink>(

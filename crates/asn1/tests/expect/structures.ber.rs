@@ -17,6 +17,12 @@ pub struct A<'a> {
     pub d: Option<f64>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { a: codec::Blank::blank(), b: None, c: true, d: None }
+    }
+}
+
 impl ber::Tagged for A<'_> {
     const TAG: ber::Tag = ber::Tag::universal(16);
     const CONSTRUCTED: bool = true;
@@ -38,7 +44,7 @@ impl<'a> ber::Decode<'a> for A<'a> {
     }
 
     fn in_place() -> Option<fn() -> Self> {
-        Some(<Self as ber::Blank>::blank)
+        Some(<Self as codec::Blank>::blank)
     }
 
     fn decode_into(
@@ -70,7 +76,7 @@ impl<'a> ber::DecodeContents<'a> for A<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
-        let mut value = <Self as ber::Blank>::blank();
+        let mut value = <Self as codec::Blank>::blank();
         ber::DecodeContents::contents_into(&mut value, from, header)?;
         Ok(value)
     }
@@ -91,12 +97,6 @@ impl<'a> ber::DecodeContents<'a> for A<'a> {
     }
 }
 
-impl ber::Blank for A<'_> {
-    fn blank() -> Self {
-        A { a: ber::Blank::blank(), b: None, c: true, d: None }
-    }
-}
-
 /// `B`
 #[derive(Clone, Debug, PartialEq)]
 pub struct B<'a> {
@@ -104,6 +104,12 @@ pub struct B<'a> {
     pub left: types::Integer<'a>,
     /// `right`
     pub right: Option<types::Utf8String<'a>>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { left: codec::Blank::blank(), right: None }
+    }
 }
 
 impl ber::Tagged for B<'_> {
@@ -127,7 +133,7 @@ impl<'a> ber::Decode<'a> for B<'a> {
     }
 
     fn in_place() -> Option<fn() -> Self> {
-        Some(<Self as ber::Blank>::blank)
+        Some(<Self as codec::Blank>::blank)
     }
 
     fn decode_into(
@@ -153,7 +159,7 @@ impl<'a> ber::DecodeContents<'a> for B<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
-        let mut value = <Self as ber::Blank>::blank();
+        let mut value = <Self as codec::Blank>::blank();
         ber::DecodeContents::contents_into(&mut value, from, header)?;
         Ok(value)
     }
@@ -190,12 +196,6 @@ impl<'a> ber::DecodeContents<'a> for B<'a> {
     }
 }
 
-impl ber::Blank for B<'_> {
-    fn blank() -> Self {
-        B { left: ber::Blank::blank(), right: None }
-    }
-}
-
 /// `C`
 #[derive(Clone, Debug, PartialEq)]
 pub enum C<'a> {
@@ -205,6 +205,12 @@ pub enum C<'a> {
     B(Vec<C<'a>>),
     /// An alternative that this version does not know, as it is encoded.
     Unknown(types::Any<'a>),
+}
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C::A(codec::Blank::blank())
+    }
 }
 
 impl ber::Encode for C<'_> {
@@ -239,7 +245,7 @@ impl<'a> ber::Decode<'a> for C<'a> {
     }
 
     fn in_place() -> Option<fn() -> Self> {
-        Some(<Self as ber::Blank>::blank)
+        Some(<Self as codec::Blank>::blank)
     }
 
     fn decode_into(
@@ -255,12 +261,6 @@ impl<'a> ber::Decode<'a> for C<'a> {
             *place_ = ber::Decode::decode(from)?;
         }
         Ok(())
-    }
-}
-
-impl ber::Blank for C<'_> {
-    fn blank() -> Self {
-        C::A(ber::Blank::blank())
     }
 }
 
@@ -296,6 +296,12 @@ impl E {
             0 => Some(E::Many),
             _ => Some(E::Unknown(number)),
         }
+    }
+}
+
+impl codec::Blank for E {
+    fn blank() -> Self {
+        E::One
     }
 }
 
@@ -338,15 +344,15 @@ impl<'a> ber::DecodeContents<'a> for E {
     }
 }
 
-impl ber::Blank for E {
-    fn blank() -> Self {
-        E::One
-    }
-}
-
 /// `F`
 #[derive(Clone, Debug, PartialEq)]
 pub struct F(pub E);
+
+impl codec::Blank for F {
+    fn blank() -> Self {
+        F(codec::Blank::blank())
+    }
+}
 
 impl ber::Tagged for F {
     const TAG: ber::Tag = ber::Tag::application(5);
@@ -381,12 +387,6 @@ impl<'a> ber::DecodeContents<'a> for F {
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
         from.constructed(header, |from| ber::Decode::decode(from)).map(F)
-    }
-}
-
-impl ber::Blank for F {
-    fn blank() -> Self {
-        F(ber::Blank::blank())
     }
 }
 

@@ -17,6 +17,12 @@ pub struct A<'a> {
     pub d: Option<f64>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { a: codec::Blank::blank(), b: None, c: true, d: None }
+    }
+}
+
 impl lws::Encode for A<'_> {
     fn encode<SinkT: codec::Sink, WordT: lws::Word>(
         &self,
@@ -54,17 +60,35 @@ impl<'a> lws::Decode<'a> for A<'a> {
     fn decode<SourceT: codec::Source<'a>, WordT: lws::Word>(
         from: &mut lws::Decoder<SourceT, WordT>,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as codec::Blank>::blank();
+        lws::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>, WordT: lws::Word>(
+        place_: &mut Self,
+        from: &mut lws::Decoder<SourceT, WordT>,
+    ) -> Result<(), codec::Error> {
         let present0_ = from.presence(3)?;
-        let a: u8 = from.field("a", lws::Decode::decode)?;
-        let b: Option<B<'a>> = from.optional(present0_ & 0x2 != 0, "b", lws::Decode::decode)?;
-        let c: bool = from.optional(present0_ & 0x1 != 0, "c", lws::Decode::decode)?.unwrap_or(true);
-        let mut d: Option<f64> = None;
+        place_.a = from.field("a", lws::Decode::decode)?;
+        if present0_ & 0x2 != 0 {
+            from.field_into("b", place_.b.insert(codec::Blank::blank()), lws::Decode::decode_into)?;
+        }
+        if present0_ & 0x1 != 0 {
+            place_.c = from.field("c", lws::Decode::decode)?;
+        }
         if present0_ & 0x4 != 0 {
             let additions = from.count(WordT::BYTES)?;
             if additions > 0 {
                 from.counted(|from| {
                     let present0_ = from.presence(1)?;
-                    d = from.optional(present0_ & 0x1 != 0, "d", lws::Decode::decode)?;
+                    if present0_ & 0x1 != 0 {
+                        place_.d = Some(from.field("d", lws::Decode::decode)?);
+                    }
                     Ok(())
                 })?;
             }
@@ -72,7 +96,7 @@ impl<'a> lws::Decode<'a> for A<'a> {
                 from.skip_counted()?;
             }
         }
-        Ok(A { a, b, c, d })
+        Ok(())
     }
 }
 
@@ -83,6 +107,12 @@ pub struct B<'a> {
     pub left: types::Integer<'a>,
     /// `right`
     pub right: Option<types::Utf8String<'a>>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { left: codec::Blank::blank(), right: None }
+    }
 }
 
 impl lws::Encode for B<'_> {
@@ -105,10 +135,25 @@ impl<'a> lws::Decode<'a> for B<'a> {
     fn decode<SourceT: codec::Source<'a>, WordT: lws::Word>(
         from: &mut lws::Decoder<SourceT, WordT>,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as codec::Blank>::blank();
+        lws::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>, WordT: lws::Word>(
+        place_: &mut Self,
+        from: &mut lws::Decoder<SourceT, WordT>,
+    ) -> Result<(), codec::Error> {
         let present0_ = from.presence(1)?;
-        let left: types::Integer<'a> = from.field("left", lws::Decode::decode)?;
-        let right: Option<types::Utf8String<'a>> = from.optional(present0_ & 0x1 != 0, "right", lws::Decode::decode)?;
-        Ok(B { left, right })
+        place_.left = from.field("left", lws::Decode::decode)?;
+        if present0_ & 0x1 != 0 {
+            place_.right = Some(from.field("right", lws::Decode::decode)?);
+        }
+        Ok(())
     }
 }
 
@@ -121,6 +166,12 @@ pub enum C<'a> {
     B(Vec<C<'a>>),
     /// An alternative that this version does not know, as it is encoded.
     Unknown(types::Any<'a>),
+}
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C::A(codec::Blank::blank())
+    }
 }
 
 impl lws::Encode for C<'_> {
@@ -160,6 +211,32 @@ impl<'a> lws::Decode<'a> for C<'a> {
             }
         })
     }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>, WordT: lws::Word>(
+        place_: &mut Self,
+        from: &mut lws::Decoder<SourceT, WordT>,
+    ) -> Result<(), codec::Error> {
+        from.nested(|from| {
+            let value_ = match from.index()? {
+                0 => {
+                    let C::A(value) = place_ else { return Ok(()) };
+                    return from.field_into("a", value, lws::Decode::decode_into);
+                }
+                1 => {
+                    from.field("b", lws::Decode::decode).map(C::B)
+                }
+                other => {
+                    from.unknown_alternative(other).map(C::Unknown)
+                }
+            };
+            *place_ = value_?;
+            Ok(())
+        })
+    }
 }
 
 /// `E`
@@ -197,6 +274,12 @@ impl E {
     }
 }
 
+impl codec::Blank for E {
+    fn blank() -> Self {
+        E::One
+    }
+}
+
 impl lws::Encode for E {
     fn encode<SinkT: codec::Sink, WordT: lws::Word>(
         &self,
@@ -221,6 +304,12 @@ impl<'a> lws::Decode<'a> for E {
 /// `F`
 #[derive(Clone, Debug, PartialEq)]
 pub struct F(pub E);
+
+impl codec::Blank for F {
+    fn blank() -> Self {
+        F(codec::Blank::blank())
+    }
+}
 
 impl lws::Encode for F {
     fn encode<SinkT: codec::Sink, WordT: lws::Word>(

@@ -17,6 +17,12 @@ pub struct A<'a> {
     pub d: Option<f64>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { a: codec::Blank::blank(), b: None, c: true, d: None }
+    }
+}
+
 impl oer::Encode for A<'_> {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -56,16 +62,30 @@ impl<'a> oer::Decode<'a> for A<'a> {
     fn decode<SourceT: codec::Source<'a>>(
         from: &mut oer::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as codec::Blank>::blank();
+        oer::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut oer::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
         let present0_ = from.presence(3)?;
-        let a: u8 = from.field("a", oer::Decode::decode)?;
-        let b: Option<B<'a>> = from.optional(present0_ & 0x2 != 0, "b", oer::Decode::decode)?;
-        let c: bool = from.default(present0_ & 0x1 != 0, "c", true, oer::Decode::decode)?;
-        let mut d: Option<f64> = None;
+        place_.a = from.field("a", oer::Decode::decode)?;
+        if present0_ & 0x2 != 0 {
+            from.field_into("b", place_.b.insert(codec::Blank::blank()), oer::Decode::decode_into)?;
+        }
+        place_.c = from.default(present0_ & 0x1 != 0, "c", true, oer::Decode::decode)?;
         if present0_ & 0x4 != 0 {
             let (additions_, count_) = from.additions()?;
             if additions_ & 0x8000000000000000 != 0 {
                 from.counted(|from| {
-                    d = Some(from.field("d", oer::Decode::decode)?);
+                    place_.d = Some(from.field("d", oer::Decode::decode)?);
                     Ok(())
                 })?;
             }
@@ -75,7 +95,7 @@ impl<'a> oer::Decode<'a> for A<'a> {
                 }
             }
         }
-        Ok(A { a, b, c, d })
+        Ok(())
     }
 }
 
@@ -86,6 +106,12 @@ pub struct B<'a> {
     pub left: types::Integer<'a>,
     /// `right`
     pub right: Option<types::Utf8String<'a>>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { left: codec::Blank::blank(), right: None }
+    }
 }
 
 impl oer::Encode for B<'_> {
@@ -108,10 +134,25 @@ impl<'a> oer::Decode<'a> for B<'a> {
     fn decode<SourceT: codec::Source<'a>>(
         from: &mut oer::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
+        let mut value = <Self as codec::Blank>::blank();
+        oer::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut oer::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
         let present0_ = from.presence(1)?;
-        let left: types::Integer<'a> = from.field("left", oer::Decode::decode)?;
-        let right: Option<types::Utf8String<'a>> = from.optional(present0_ & 0x1 != 0, "right", oer::Decode::decode)?;
-        Ok(B { left, right })
+        place_.left = from.field("left", oer::Decode::decode)?;
+        if present0_ & 0x1 != 0 {
+            place_.right = Some(from.field("right", oer::Decode::decode)?);
+        }
+        Ok(())
     }
 }
 
@@ -124,6 +165,12 @@ pub enum C<'a> {
     B(Vec<C<'a>>),
     /// An alternative that this version does not know, as it is encoded.
     Unknown(types::Any<'a>),
+}
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C::A(codec::Blank::blank())
+    }
 }
 
 impl oer::Encode for C<'_> {
@@ -210,6 +257,12 @@ impl E {
     }
 }
 
+impl codec::Blank for E {
+    fn blank() -> Self {
+        E::One
+    }
+}
+
 impl oer::Encode for E {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -234,6 +287,12 @@ impl<'a> oer::Decode<'a> for E {
 /// `F`
 #[derive(Clone, Debug, PartialEq)]
 pub struct F(pub E);
+
+impl codec::Blank for F {
+    fn blank() -> Self {
+        F(codec::Blank::blank())
+    }
+}
 
 impl oer::Encode for F {
     fn encode<SinkT: codec::Sink>(

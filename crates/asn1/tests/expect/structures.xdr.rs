@@ -17,6 +17,12 @@ pub struct A<'a> {
     pub d: Option<f64>,
 }
 
+impl codec::Blank for A<'_> {
+    fn blank() -> Self {
+        A { a: codec::Blank::blank(), b: None, c: true, d: None }
+    }
+}
+
 impl xdr::Encode for A<'_> {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -48,23 +54,39 @@ impl<'a> xdr::Decode<'a> for A<'a> {
     fn decode<SourceT: codec::Source<'a>>(
         from: &mut xdr::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
-        let a: u8 = from.field("a", xdr::Decode::decode)?;
+        let mut value = <Self as codec::Blank>::blank();
+        xdr::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut xdr::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
+        place_.a = from.field("a", xdr::Decode::decode)?;
         let is_there_ = from.field("b", |from| from.bool())?;
-        let b: Option<B<'a>> = from.optional(is_there_, "b", xdr::Decode::decode)?;
-        let c: bool = from.field("c", xdr::Decode::decode)?;
-        let mut d: Option<f64> = None;
+        if is_there_ {
+            from.field_into("b", place_.b.insert(codec::Blank::blank()), xdr::Decode::decode_into)?;
+        }
+        place_.c = from.field("c", xdr::Decode::decode)?;
         let additions_ = from.count(u32::MAX)?;
         if additions_ > 0 {
             from.counted(|from| {
                 let is_there_ = from.field("d", |from| from.bool())?;
-                d = from.optional(is_there_, "d", xdr::Decode::decode)?;
+                if is_there_ {
+                    place_.d = Some(from.field("d", xdr::Decode::decode)?);
+                }
                 Ok(())
             })?;
         }
         for _ in 1..additions_ {
             from.skip_counted()?;
         }
-        Ok(A { a, b, c, d })
+        Ok(())
     }
 }
 
@@ -75,6 +97,12 @@ pub struct B<'a> {
     pub left: types::Integer<'a>,
     /// `right`
     pub right: Option<types::Utf8String<'a>>,
+}
+
+impl codec::Blank for B<'_> {
+    fn blank() -> Self {
+        B { left: codec::Blank::blank(), right: None }
+    }
 }
 
 impl xdr::Encode for B<'_> {
@@ -95,10 +123,25 @@ impl<'a> xdr::Decode<'a> for B<'a> {
     fn decode<SourceT: codec::Source<'a>>(
         from: &mut xdr::Decoder<SourceT>,
     ) -> Result<Self, codec::Error> {
-        let left: types::Integer<'a> = from.field("left", xdr::Decode::decode)?;
+        let mut value = <Self as codec::Blank>::blank();
+        xdr::Decode::decode_into(&mut value, from)?;
+        Ok(value)
+    }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut xdr::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
+        place_.left = from.field("left", xdr::Decode::decode)?;
         let is_there_ = from.field("right", |from| from.bool())?;
-        let right: Option<types::Utf8String<'a>> = from.optional(is_there_, "right", xdr::Decode::decode)?;
-        Ok(B { left, right })
+        if is_there_ {
+            place_.right = Some(from.field("right", xdr::Decode::decode)?);
+        }
+        Ok(())
     }
 }
 
@@ -111,6 +154,12 @@ pub enum C<'a> {
     B(Vec<C<'a>>),
     /// An alternative that this version does not know, as it is encoded.
     Unknown(types::Any<'a>),
+}
+
+impl codec::Blank for C<'_> {
+    fn blank() -> Self {
+        C::A(codec::Blank::blank())
+    }
 }
 
 impl xdr::Encode for C<'_> {
@@ -152,6 +201,34 @@ impl<'a> xdr::Decode<'a> for C<'a> {
             }
         })
     }
+
+    fn in_place() -> Option<fn() -> Self> {
+        Some(<Self as codec::Blank>::blank)
+    }
+
+    fn decode_into<SourceT: codec::Source<'a>>(
+        place_: &mut Self,
+        from: &mut xdr::Decoder<SourceT>,
+    ) -> Result<(), codec::Error> {
+        from.nested(|from| {
+            let number_at_ = from.position();
+            let value_ = match from.uint()? {
+                0 => {
+                    let C::A(value) = place_ else { return Ok(()) };
+                    return from.field_into("a", value, xdr::Decode::decode_into);
+                }
+                1 => {
+                    from.field("b", xdr::Decode::decode).map(C::B)
+                }
+                other => {
+                    let _ = number_at_;
+                    from.unknown(other).map(C::Unknown)
+                }
+            };
+            *place_ = value_?;
+            Ok(())
+        })
+    }
 }
 
 /// `E`
@@ -189,6 +266,12 @@ impl E {
     }
 }
 
+impl codec::Blank for E {
+    fn blank() -> Self {
+        E::One
+    }
+}
+
 impl xdr::Encode for E {
     fn encode<SinkT: codec::Sink>(
         &self,
@@ -216,6 +299,12 @@ impl<'a> xdr::Decode<'a> for E {
 /// `F`
 #[derive(Clone, Debug, PartialEq)]
 pub struct F(pub E);
+
+impl codec::Blank for F {
+    fn blank() -> Self {
+        F(codec::Blank::blank())
+    }
+}
 
 impl xdr::Encode for F {
     fn encode<SinkT: codec::Sink>(

@@ -1,5 +1,5 @@
 //! Components of a SEQUENCE or SET, each by what stands in front of it, and by whether it must be there. Those that end
-//! with `into` decode where the value stays (see [`Blank`](super::Blank)): `place` is still as it makes it.
+//! with `into` decode where the value stays (see [`Blank`](crate::Blank)): `place` is still as it makes it.
 
 use super::{Decode, DecodeContents, Decoder, Tag};
 use crate::{Error, Step};

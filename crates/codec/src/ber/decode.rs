@@ -42,7 +42,7 @@ pub trait Decode<'a>: Sized {
         None
     }
 
-    /// As [`Decode::decode`], into a value that is still as [`Blank::blank`](super::Blank::blank) makes it.
+    /// As [`Decode::decode`], into a value that is still as [`Blank::blank`](crate::Blank::blank) makes it.
     ///
     /// # Errors
     /// As [`Decode::decode`]. The value is anything then.
@@ -71,7 +71,7 @@ pub trait DecodeContents<'a>: Tagged + Decode<'a> {
         Self::decode_contents(from, header)
     }
 
-    /// As [`DecodeContents::decode_contents`], into a value that is still as [`Blank::blank`](super::Blank::blank) makes it.
+    /// As [`DecodeContents::decode_contents`], into a value that is still as [`Blank::blank`](crate::Blank::blank) makes it.
     ///
     /// # Errors
     /// As [`Decode::decode`]. The value is anything then.
@@ -85,7 +85,7 @@ pub trait DecodeContents<'a>: Tagged + Decode<'a> {
         Ok(())
     }
 
-    /// As [`DecodeContents::decode_as`], into a value that is still as [`Blank::blank`](super::Blank::blank) makes it.
+    /// As [`DecodeContents::decode_as`], into a value that is still as [`Blank::blank`](crate::Blank::blank) makes it.
     ///
     /// # Errors
     /// As [`Decode::decode`]. The value is anything then.

@@ -29,7 +29,6 @@ pub use decode::{Decode, DecodeContents, Decoder};
 pub(crate) use encode::copy;
 pub use encode::{Encode, EncodeContents, Encoder, Mark};
 pub use header::Header;
-pub use place::Blank;
 pub use tag::{MAX_NUMBER, Tag};
 
 use crate::{Error, Limits};

@@ -2,48 +2,13 @@
 //!
 //! A value that a function returns is moved: out of the result, into the component, with it into the element. Of a
 //! type with many components that is most of the work. Such a type ([`Decode::in_place`]) is decoded over a value that
-//! costs next to nothing to make ([`Blank`]).
+//! costs next to nothing to make ([`Blank`](crate::Blank)).
 
 use super::{Decode, Decoder};
-use crate::types::{Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
 use crate::{Error, Problem};
 
 #[cfg(feature = "alloc")]
-use crate::types::SetOf;
-#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
-
-/// A type of which there is a value to decode over.
-pub trait Blank {
-    /// It: numbers are zero and strings empty.
-    fn blank() -> Self;
-}
-
-macro_rules! blank {
-    ($($(#[$attr:meta])* $type:ty $([$generic:ident])? => $blank:expr;)*) => {$(
-        $(#[$attr])*
-        impl $(<$generic>)? Blank for $type {
-            #[inline(always)]
-            fn blank() -> Self {
-                $blank
-            }
-        }
-    )*};
-    ($($type:ty),*) => { blank! { $($type => <$type>::default();)* } };
-}
-
-blank!(i8, i16, i32, i64, u8, u16, u32, u64, f64, bool, (), Octets<'_>, BitString<'_>, Any<'_>);
-
-blank! {
-    Integer<'_> => Integer::minimal(Octets::new(&[0]));
-    Oid<'_> => Oid::from_constant(&[0]);
-    RelativeOid<'_> => RelativeOid::from_constant(&[0]);
-    Text<'_, A> [A] => Text::default();
-    #[cfg(feature = "alloc")]
-    Vec<T> [T] => Vec::new();
-    #[cfg(feature = "alloc")]
-    SetOf<T> [T] => SetOf(Vec::new());
-}
 
 impl<'a> Decoder<'a> {
     /// A value of the type may come next.

@@ -5,11 +5,15 @@ use super::{Encoder, Word};
 use crate::{Error, Sink};
 
 #[cfg(feature = "alloc")]
-use super::Decoder;
+use super::{Decode, Decoder, fill_len};
+#[cfg(feature = "alloc")]
+use crate::types::{Alphabet, Octets, Text};
 #[cfg(feature = "alloc")]
 use crate::{Problem, Source};
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
+#[cfg(feature = "alloc")]
+use core::marker::PhantomData;
 
 /// Elements that are narrowed on the stack at a time, where a sink does not lend.
 const STRIP: usize = 64;
@@ -151,6 +155,20 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         }
     }
 
+    /// Character strings: those that lie in memory in one loop.
+    pub(super) fn texts<A: Alphabet>(&mut self, count: usize) -> Result<Vec<Text<'a, A>>, Error> {
+        let mut elements = self.room(count);
+        let most = count.min(elements.capacity());
+        let (data, word) = (self.source.ahead(), PhantomData::<W>);
+        let loops = Texts { data, most, elements: &mut elements, word };
+        let len = crate::run(count, loops);
+        self.skip(len)?;
+        for i in elements.len()..count {
+            elements.push(Text::decode(self).map_err(|e| e.in_element(i))?);
+        }
+        Ok(elements)
+    }
+
     #[inline(always)]
     fn widen<const N: usize>(
         &mut self,
@@ -169,4 +187,48 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         }
         Ok(values)
     }
+}
+
+/// Strings of which the count needs no escape. Gives where the first begins that is none of them.
+#[cfg(feature = "alloc")]
+struct Texts<'d, 'v, A, W> {
+    data: &'d [u8],
+    most: usize,
+    elements: &'v mut Vec<Text<'d, A>>,
+    word: PhantomData<W>,
+}
+
+#[cfg(feature = "alloc")]
+impl<A: Alphabet, W: Word> crate::Loops for Texts<'_, '_, A, W> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let mut rest = self.data;
+        while self.elements.len() < self.most
+            && let Some((bytes, behind)) = string::<W>(rest)
+            && A::holds(bytes)
+        {
+            self.elements.push(Text::checked(Octets::new(bytes)));
+            rest = behind;
+        }
+        self.data.len() - rest.len()
+    }
+}
+
+/// The bytes of a string, and what follows the zeros behind it.
+#[cfg(feature = "alloc")]
+#[inline(always)]
+fn string<W: Word>(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, data) = match W::BYTES {
+        2 => data.split_first_chunk().map(|(len, data)| (u16::from_be_bytes(*len).into(), data))?,
+        4 => data.split_first_chunk().map(|(len, data)| (u32::from_be_bytes(*len).into(), data))?,
+        _ => data.split_first_chunk().map(|(len, data)| (u64::from_be_bytes(*len), data))?,
+    };
+    if W::BYTES < 8 && len == u64::MAX >> (64 - 8 * W::BYTES) {
+        return None;
+    }
+    let len = usize::try_from(len).ok()?;
+    let (whole, rest) = data.split_at_checked(len.checked_add(fill_len::<W>(len))?)?;
+    (crate::cursor::fill(whole, len, W::BYTES) == 0).then(|| (&whole[..len], rest))
 }

@@ -134,9 +134,7 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
     /// Truncated, or followed by fill that is not zero.
     #[inline(always)]
     pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let octets = self.lent(len)?;
-        self.fill(len)?;
-        Ok(octets)
+        self.filled_octets(len, W::BYTES)
     }
 
     /// A count of bytes, and the bytes.

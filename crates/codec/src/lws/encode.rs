@@ -91,6 +91,9 @@ impl<S: Sink, W: Word> Encoder<S, W> {
     /// The sink is full.
     #[inline(always)]
     pub fn octets(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if W::BYTES == 8 || (bytes.len() as u64) < (1 << (8 * W::BYTES % 64)) - 1 {
+            return self.filled_octets(bytes.len() as u64, W::BYTES, bytes, W::BYTES);
+        }
         self.count(bytes.len())?;
         self.octets_fixed(bytes)
     }

@@ -123,7 +123,12 @@ values! { [W: Word]
     #[inline(always)]
     Text<'a, A> [A: Alphabet] =>
         |text, to| to.octets(text.as_bytes()),
-        |from, offset| Text::decoded(from.octets()?, offset);
+        |from, offset| Text::decoded(from.octets()?, offset),
+        all |values, to| values
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, text)| to.octets(text.as_bytes()).map_err(|e| e.in_element(i))),
+        |count, from| from.texts(count);
     /// A count of bits, and the bits.
     BitString<'a> =>
         |bits, to| {

@@ -240,9 +240,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     /// # Errors
     /// Truncated, beyond the limit on size, or a fill byte that is not zero.
     pub fn octets_fixed(&mut self, len: usize) -> Result<Octets<'a>, Error> {
-        let octets = self.lent(len)?;
-        self.fill(len)?;
-        Ok(octets)
+        self.filled_octets(len, UNIT)
     }
 
     /// An alternative behind `...` that this version does not know, as it is encoded: its number and opaque data.

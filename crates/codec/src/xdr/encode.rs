@@ -1,6 +1,6 @@
 //! Values into bytes (RFC 4506, section 4).
 
-use super::{Encode, Units, fill_len};
+use super::{Encode, UNIT, Units, fill_len};
 use crate::forward::Output;
 use crate::{Error, Problem, Sink};
 use alloc::vec::Vec;
@@ -35,9 +35,10 @@ impl<S: Sink> Encoder<S> {
     ///
     /// # Errors
     /// The sink is full, or there are more bytes than `bound`.
+    #[inline]
     pub fn opaque(&mut self, bytes: &[u8], bound: u32) -> Result<(), Error> {
-        self.count(bytes.len(), bound)?;
-        self.opaque_fixed(bytes)
+        let count = self.bounded(bytes.len(), bound)?;
+        self.filled_octets(count.into(), UNIT, bytes, UNIT)
     }
 
     /// String (4.11) of at most `bound` bytes.
@@ -133,8 +134,14 @@ impl<S: Sink> Encoder<S> {
     }
 
     fn count(&mut self, len: usize, bound: u32) -> Result<(), Error> {
+        let count = self.bounded(len, bound)?;
+        self.uint(count)
+    }
+
+    #[inline(always)]
+    fn bounded(&self, len: usize, bound: u32) -> Result<u32, Error> {
         match u32::try_from(len) {
-            Ok(count) if count <= bound => self.uint(count),
+            Ok(count) if count <= bound => Ok(count),
             _ => Err(self.error(Problem::TooLong { found: len as u64, bound: bound.into() })),
         }
     }
