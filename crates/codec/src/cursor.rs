@@ -290,6 +290,39 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
     }
 }
 
+/// How a syntax reads what stands behind a count of its bytes.
+pub trait TakeCounted: Sized {
+    /// The count.
+    ///
+    /// # Errors
+    /// Truncated or malformed.
+    fn count<'a, S: Source<'a>>(from: &mut Cursor<S, Self>) -> Result<usize, Error>;
+
+    /// What follows so many bytes.
+    ///
+    /// # Errors
+    /// Truncated, or not zeros.
+    fn fill<'a, S: Source<'a>>(_: &mut Cursor<S, Self>, _len: usize) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<'a, S: Source<'a>, R: TakeCounted> Cursor<S, R> {
+    /// What `read` reads, behind a count of its bytes.
+    ///
+    /// # Errors
+    /// As `read`'s own, or it reads more or less than was counted.
+    pub fn counted<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let len = R::count(self)?;
+        let value = self.exactly(len, read)?;
+        R::fill(self, len)?;
+        Ok(value)
+    }
+}
+
 /// What follows the first `len` bytes of `whole`, which is a multiple of `unit` (2, 4 or 8 bytes), fewer than that more.
 #[inline(always)]
 pub(crate) fn fill(whole: &[u8], len: usize, unit: usize) -> u64 {

@@ -76,6 +76,31 @@ impl<R: Default> Output<Vec<u8>, R> {
     }
 }
 
+/// A syntax in which what its receiver may not know stands behind a count of its bytes: an open type, and what a version
+/// adds.
+#[cfg(feature = "alloc")]
+pub trait PutCounted: Default {
+    /// Writes bytes behind their count.
+    ///
+    /// # Errors
+    /// The sink is full.
+    fn put<S: Sink>(to: &mut Output<S, Self>, bytes: &[u8]) -> Result<(), Error>;
+}
+
+#[cfg(feature = "alloc")]
+impl<S: Sink, R: PutCounted> Output<S, R> {
+    /// What `write` writes, behind a count of its bytes: who does not know it can pass over it.
+    ///
+    /// # Errors
+    /// As `write`'s own.
+    pub fn counted(
+        &mut self,
+        write: impl FnOnce(&mut Output<Vec<u8>, R>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        R::put(self, &Output::apart(write)?)
+    }
+}
+
 /// The traits of a syntax, by its name; and what its encoder and decoder are generic over beside sink and source.
 macro_rules! traits {
     ($name:literal $(, $w:ident: $word:ident)?) => {

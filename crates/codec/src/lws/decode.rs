@@ -1,7 +1,7 @@
 //! Words into values, totally and within limits.
 
 use super::{Word, Words, fill_len};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, TakeCounted};
 use crate::types::Octets;
 use crate::{Error, Limits, Problem, Source};
 
@@ -153,20 +153,6 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         self.zeros(fill_len::<W>(len))
     }
 
-    /// What `read` reads, behind a count of its bytes.
-    ///
-    /// # Errors
-    /// As `read`'s own, or it reads more or less than was counted.
-    pub fn counted<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let len = self.count(1)?;
-        let value = self.exactly(len, read)?;
-        self.fill(len)?;
-        Ok(value)
-    }
-
     /// Passes over an extension addition that is not known, behind a count of its bytes.
     ///
     /// # Errors
@@ -231,5 +217,15 @@ impl<'a, S: Source<'a>, W: Word> Decoder<S, W> {
         let count = self.count(0)?;
         self.budget.elements(count as u64, offset)?;
         self.nested(|from| from.elements(count, read))
+    }
+}
+
+impl<W: Word> TakeCounted for Words<W> {
+    fn count<'a, S: Source<'a>>(from: &mut Decoder<S, W>) -> Result<usize, Error> {
+        from.count(1)
+    }
+
+    fn fill<'a, S: Source<'a>>(from: &mut Decoder<S, W>, len: usize) -> Result<(), Error> {
+        from.fill(len)
     }
 }

@@ -2,10 +2,9 @@
 
 use super::{Word, Words, fill_len};
 use crate::forward::Output;
-use crate::{Error, Sink};
-
 #[cfg(feature = "alloc")]
-use alloc::vec::Vec;
+use crate::forward::PutCounted;
+use crate::{Error, Sink};
 
 /// Writes LWS of words `W` to a sink.
 pub type Encoder<S, W> = Output<S, Words<W>>;
@@ -106,17 +105,11 @@ impl<S: Sink, W: Word> Encoder<S, W> {
             fill => self.sink.put(&[0; 8][..fill]),
         }
     }
+}
 
-    /// What `write` writes, a count of its bytes in front: an open type, or an extension addition, which who
-    /// does not know it can pass over.
-    ///
-    /// # Errors
-    /// As `write`'s own.
-    #[cfg(feature = "alloc")]
-    pub fn counted(
-        &mut self,
-        write: impl FnOnce(&mut Encoder<Vec<u8>, W>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.octets(&Output::apart(write)?)
+#[cfg(feature = "alloc")]
+impl<W: Word> PutCounted for Words<W> {
+    fn put<S: Sink>(to: &mut Encoder<S, W>, bytes: &[u8]) -> Result<(), Error> {
+        to.octets(bytes)
     }
 }

@@ -4,7 +4,7 @@ use super::Rules;
 #[cfg(feature = "alloc")]
 use super::{Decode, Encoder};
 use crate::ber::Tag;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, TakeCounted};
 #[cfg(feature = "alloc")]
 use crate::types::Any;
 use crate::types::Octets;
@@ -293,18 +293,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
         self.error(Problem::UnknownTag { found, type_name })
     }
 
-    /// What `read` reads, behind its length.
-    ///
-    /// # Errors
-    /// As `read`'s own, or it reads more or less than that.
-    pub fn counted<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let len = self.length()?;
-        self.exactly(len, read)
-    }
-
     /// An alternative behind `...` that this version does not know, as it is encoded: tag, length, octets.
     ///
     /// # Errors
@@ -389,5 +377,11 @@ impl<'a, S: Source<'a>> Decoder<S> {
             values.push(self.integer().map_err(|e| e.in_element(i))?);
         }
         Ok(values)
+    }
+}
+
+impl TakeCounted for Rules {
+    fn count<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<usize, Error> {
+        from.length()
     }
 }

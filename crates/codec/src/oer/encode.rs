@@ -2,11 +2,10 @@
 
 use crate::ber::Tag;
 use crate::forward::Output;
+#[cfg(feature = "alloc")]
+use crate::forward::PutCounted;
 use crate::types::integer::signed_len;
 use crate::{Error, Sink};
-
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
 
 /// Writes COER to a sink.
 pub type Encoder<S> = Output<S, Coer>;
@@ -153,18 +152,6 @@ impl<S: Sink> Encoder<S> {
         })
     }
 
-    /// What `write` writes, behind its length: an extension addition, or an open type whose type is known.
-    ///
-    /// # Errors
-    /// As `write`'s own.
-    #[cfg(feature = "alloc")]
-    pub fn counted(
-        &mut self,
-        write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.octets(&Output::apart(write)?)
-    }
-
     /// INTEGERs without bounds, some at a time on the stack.
     #[inline]
     pub(super) fn integers(&mut self, values: &[i64]) -> Result<(), Error> {
@@ -205,5 +192,12 @@ impl crate::Loops for Strip<'_> {
             at += 1 + len;
         }
         at
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl PutCounted for Coer {
+    fn put<S: Sink>(to: &mut Encoder<S>, bytes: &[u8]) -> Result<(), Error> {
+        to.octets(bytes)
     }
 }

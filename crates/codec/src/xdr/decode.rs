@@ -1,7 +1,7 @@
 //! Bytes into values (RFC 4506, section 4), totally and within limits.
 
 use super::{Decode, Encoder, UNIT, Units, fill_len};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, TakeCounted};
 use crate::types::{Alphabet, Any, Octets, Text};
 use crate::{Error, Limits, Problem, Source};
 use alloc::{string::String, vec, vec::Vec};
@@ -198,26 +198,6 @@ impl<'a, S: Source<'a>> Decoder<S> {
         self.nested(T::decode).map(Some)
     }
 
-    /// Opaque data that `read` reads.
-    ///
-    /// # Errors
-    /// As `read`'s own, or it reads more or less than was counted.
-    pub fn counted<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let offset = self.position();
-        let len = self.uint()? as usize;
-        let left = self.remaining();
-        if !len.is_multiple_of(UNIT) {
-            return Err(Problem::BadLength.at(offset));
-        }
-        if len > left {
-            return Err(self.error(Problem::Truncated { needed: len, left }));
-        }
-        self.exactly(len, read)
-    }
-
     /// Passes over opaque data: an extension addition that is not known.
     ///
     /// # Errors
@@ -267,5 +247,21 @@ impl<'a, S: Source<'a>> Decoder<S> {
 
     pub(crate) fn fill(&mut self, len: usize) -> Result<(), Error> {
         self.zeros(fill_len(len))
+    }
+}
+
+/// Opaque data that a value fills.
+impl TakeCounted for Units {
+    fn count<'a, S: Source<'a>>(from: &mut Decoder<S>) -> Result<usize, Error> {
+        let offset = from.position();
+        let len = from.uint()? as usize;
+        let left = from.remaining();
+        if !len.is_multiple_of(UNIT) {
+            return Err(Problem::BadLength.at(offset));
+        }
+        if len > left {
+            return Err(from.error(Problem::Truncated { needed: len, left }));
+        }
+        Ok(len)
     }
 }

@@ -1,9 +1,8 @@
 //! Values into bytes (RFC 4506, section 4).
 
 use super::{Encode, UNIT, Units, fill_len};
-use crate::forward::Output;
+use crate::forward::{Output, PutCounted};
 use crate::{Error, Problem, Sink};
-use alloc::vec::Vec;
 
 /// Writes XDR to a sink.
 pub type Encoder<S> = Output<S, Units>;
@@ -122,17 +121,6 @@ impl<S: Sink> Encoder<S> {
         value.map_or(Ok(()), |value| value.encode(self))
     }
 
-    /// What `write` writes, as opaque data: what a version behind `...` adds, which others pass over.
-    ///
-    /// # Errors
-    /// As `write`'s own.
-    pub fn counted(
-        &mut self,
-        write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.opaque(&Output::apart(write)?, u32::MAX)
-    }
-
     fn count(&mut self, len: usize, bound: u32) -> Result<(), Error> {
         let count = self.bounded(len, bound)?;
         self.uint(count)
@@ -144,5 +132,12 @@ impl<S: Sink> Encoder<S> {
             Ok(count) if count <= bound => Ok(count),
             _ => Err(self.error(Problem::TooLong { found: len as u64, bound: bound.into() })),
         }
+    }
+}
+
+/// As opaque data.
+impl PutCounted for Units {
+    fn put<S: Sink>(to: &mut Encoder<S>, bytes: &[u8]) -> Result<(), Error> {
+        to.opaque(bytes, u32::MAX)
     }
 }
