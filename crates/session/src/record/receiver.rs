@@ -189,13 +189,27 @@ impl RecordReceiver {
         dst: &mut [u8],
     ) -> Result<Opened, Error> {
         let header = self.check(offset, head, record.len(), dst.len())?;
+        self.with_tag_copied(header, head, record, |receiver, fields| {
+            receiver.open_fields(offset, header, fields, dst)
+        })
+    }
+
+    /// What `open` makes of the fields of a record whose sender can still change it: the tag is a copy, so that what
+    /// is compared is what is summed.
+    #[inline(always)]
+    fn with_tag_copied(
+        &mut self,
+        header: RecordHeader,
+        head: &[u8; HEADER_LEN],
+        record: &[u8],
+        open: impl FnOnce(&mut Self, &Fields<'_>) -> Result<Opened, OpenError>,
+    ) -> Result<Opened, Error> {
         let (ciphertext, tag) =
             record[HEADER_LEN..].split_at(self.params.ciphertext_len(header.body_len as usize));
         let mut copied = [0; TAG_LEN_MAX];
         let copied = &mut copied[..tag.len()];
         copied.copy_from_slice(tag);
-        let fields = Fields { head, ciphertext, tag: copied };
-        self.open_fields(offset, header, &fields, dst).map_err(Error::from)
+        open(self, &Fields { head, ciphertext, tag: copied }).map_err(Error::from)
     }
 
     /// The data pass loads each byte of ciphertext once. If not, a record must be copied before it is
@@ -276,13 +290,9 @@ impl RecordReceiver {
         into: &mut U,
     ) -> Result<Opened, Error> {
         let header = self.check(offset, head, record.len(), usize::MAX)?;
-        let (ciphertext, tag) =
-            record[HEADER_LEN..].split_at(self.params.ciphertext_len(header.body_len as usize));
-        let mut copied = [0; TAG_LEN_MAX];
-        let copied = &mut copied[..tag.len()];
-        copied.copy_from_slice(tag);
-        let fields = Fields { head, ciphertext, tag: copied };
-        self.open_message_fields(offset, header, &fields, into, |_| true).map_err(Error::from)
+        self.with_tag_copied(header, head, record, |receiver, fields| {
+            receiver.open_message_fields(offset, header, fields, into, |_| true)
+        })
     }
 
     fn open_message_fields<U: Unmarshal + ?Sized>(
