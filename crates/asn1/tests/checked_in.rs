@@ -22,7 +22,7 @@ fn is_up_to_date(module: &str, generated: &str, options: &Options) {
 #[test]
 fn mpdus_of_the_benchmark() {
     let options = Options {
-        encodings: vec![Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Lws],
+        encodings: vec![Encoding::Ber, Encoding::Der, Encoding::Oer, Encoding::Lws, Encoding::Xdr],
         narrow_integers: true,
         ..Options::default()
     };

@@ -42,37 +42,13 @@ struct Sample<'a> {
     wide: Vec<i64>,
 }
 
-impl lws::Encode for Sample<'_> {
-    fn encode<S: Sink, W: lws::Word>(&self, to: &mut lws::Encoder<S, W>) -> Result<(), CodecError> {
-        self.id.encode(to)?;
-        self.name.encode(to)?;
-        self.octets.encode(to)?;
-        self.shorts.encode(to)?;
-        self.reals.encode(to)?;
-        self.wide.encode(to)
-    }
-}
-
-impl<'a> lws::Decode<'a> for Sample<'a> {
-    fn decode<S: Source<'a>, W: lws::Word>(
-        from: &mut lws::Decoder<S, W>,
-    ) -> Result<Self, CodecError> {
-        Ok(Sample {
-            id: lws::Decode::decode(from)?,
-            name: lws::Decode::decode(from)?,
-            octets: lws::Decode::decode(from)?,
-            shorts: lws::Decode::decode(from)?,
-            reals: lws::Decode::decode(from)?,
-            wide: lws::Decode::decode(from)?,
-        })
-    }
-}
-
-/// In XDR and OER it is written alike.
 macro_rules! forwards {
-    ($($syntax:ident)*) => {$(
+    ($($syntax:ident $([$word:ident])?;)*) => {$(
         impl $syntax::Encode for Sample<'_> {
-            fn encode<S: Sink>(&self, to: &mut $syntax::Encoder<S>) -> Result<(), CodecError> {
+            fn encode<S: Sink $(, $word: $syntax::Word)?>(
+                &self,
+                to: &mut $syntax::Encoder<S $(, $word)?>,
+            ) -> Result<(), CodecError> {
                 self.id.encode(to)?;
                 self.name.encode(to)?;
                 self.octets.encode(to)?;
@@ -83,7 +59,9 @@ macro_rules! forwards {
         }
 
         impl<'a> $syntax::Decode<'a> for Sample<'a> {
-            fn decode<S: Source<'a>>(from: &mut $syntax::Decoder<S>) -> Result<Self, CodecError> {
+            fn decode<S: Source<'a> $(, $word: $syntax::Word)?>(
+                from: &mut $syntax::Decoder<S $(, $word)?>,
+            ) -> Result<Self, CodecError> {
                 Ok(Sample {
                     id: $syntax::Decode::decode(from)?,
                     name: $syntax::Decode::decode(from)?,
@@ -97,7 +75,11 @@ macro_rules! forwards {
     )*};
 }
 
-forwards! { oer xdr }
+forwards! {
+    lws [W];
+    oer;
+    xdr;
+}
 
 /// Seals both ways and compares.
 fn same<M: Marshal>(data_pass: DataPass, element: Swap, cipher: Cipher, message: &M, body: &[u8]) {

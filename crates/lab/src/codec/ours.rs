@@ -210,6 +210,11 @@ impl<'v> Typed<'v> {
         let of = &Of { name: "mpdus", elements: self.mpdus.len(), value: &self.mpdus };
         all!(ours, of, Vec<MPDU<'_>>);
         oer!(ours, of, Vec<MPDU<'_>>);
+        ours.xdr(
+            of,
+            |to, mpdus| to.array(mpdus, u32::MAX),
+            |b| xdr::from_bytes::<Vec<MPDU<'_>>>(b).map(drop),
+        )?;
         ours.indefinite(of, |b| ber::from_bytes::<Vec<MPDU<'_>>>(b, Rules::Ber).map(drop))?;
         Ok(())
     }
