@@ -11,9 +11,17 @@ pub fn kept() -> Option<PathBuf> {
     Some(cache.join("fusewire").join(format!("machine-{name}.json")))
 }
 
-/// The processor's name, as Linux has it.
+/// The processor's name, as Linux has it, with its family and model, for guests of one host are told the same name on
+/// processors that have little in common.
 pub fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+    let of = |key| {
+        let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
+    };
+    let name = of("model name").unwrap_or(std::env::consts::ARCH);
+    match (of("cpu family"), of("model")) {
+        (Some(family), Some(model)) => format!("{name}, family {family}, model {model}"),
+        _ => name.to_owned(),
+    }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipeline::Implementation;
 
 /// The version of the form in which machines are kept.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What was measured of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub struct Words {
     pub compute_per_cycle: f64,
     /// Words of message loaded and stored in a cycle.
     pub copied_per_cycle: f64,
+    /// Cycles from one addition to the next that waits for it, in registers: a chain's link.
+    pub chained_cycles: f64,
     /// Cycles of a turn that changes so many words of state in memory, by their number.
     pub spills: Vec<(u32, f64)>,
     /// Instructions that the processor keeps waiting for what they work on.
@@ -394,6 +396,7 @@ impl Words {
             ("issue_per_cycle", self.issue_per_cycle, 0.01, 1e3),
             ("compute_per_cycle", self.compute_per_cycle, 0.01, 1e3),
             ("copied_per_cycle", self.copied_per_cycle, 0.001, 1e3),
+            ("chained_cycles", self.chained_cycles, 0.01, 1e3),
             ("window", self.window, 1.0, 1e6),
             ("pass_cycles", self.pass_cycles, 0.0, 1e9),
             ("state_cycles", self.state_cycles, 0.0, 1e6),

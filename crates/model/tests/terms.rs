@@ -18,6 +18,23 @@ fn what_only_reads_changes_state_in_memory_at_every_step() {
     assert!((8.0..=10.5).contains(&ratio), "{ratio}");
 }
 
+/// On a processor of which an addition takes two cycles a chain takes twice as long, and what is no chain as long.
+#[test]
+fn a_chain_through_state_takes_what_its_links_take() {
+    let of = |chained_cycles: f64, pipeline: &str| {
+        let mut machine: Machine = serde_json::from_str(include_str!("machine.json")).unwrap();
+        machine.words.iter_mut().for_each(|words| words.chained_cycles = chained_cycles);
+        let pipeline = parse(pipeline, "portable").unwrap();
+        let way = Implementation::Integrated;
+        predict(&machine, &pipeline, 8192.0, Cache::Warm, way).unwrap().cycles
+    };
+    let ratio = |pipeline: &str| of(2.0, pipeline) / of(1.0, pipeline);
+    let chain = ratio("avx2:state=1,instructions=24,reads");
+    assert!((1.9..2.1).contains(&chain), "{chain}");
+    let apart = ratio("avx2:block=8,instructions=0");
+    assert!((1.0..1.01).contains(&apart), "{apart}");
+}
+
 #[test]
 fn instructions_that_wait_grow_with_the_square_of_a_chain() {
     let of = |lookups: u32| {

@@ -58,6 +58,8 @@ pub(crate) struct Tasks(Vec<OfLanes>);
 struct OfLanes {
     lanes: Lanes,
     samples: Vec<Planned>,
+    /// Additions that each wait for the one before.
+    chained: [Planned; 2],
     /// With so many words of state that find no register.
     spills: Vec<(u32, [Planned; 2])>,
     lookups: Vec<OfTable>,
@@ -97,10 +99,13 @@ const TABLE_TOUCHED: u32 = 256 << 10;
 const TABLES: [u32; 8] =
     [4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20];
 
+/// Additions to one word of state in a turn: more than all else that the turn asks for, where each waits for the one
+/// before.
+const CHAINED: u32 = 24;
 /// Words of state that find no register.
 const SPILLED: [u32; 9] = [1, 2, 4, 7, 12, 20, 32, 56, 100];
-/// Bytes of message of these.
-const SPILL_BYTES: [usize; 2] = [1024, 6144];
+/// Bytes of message of these and of what is chained: the difference is of turns alone.
+const TWO_BYTES: [usize; 2] = [1024, 6144];
 
 pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
     let mut all = Vec::new();
@@ -111,13 +116,16 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
                 samples.push(planned(plan, lanes, &shape, bytes)?);
             }
         }
+        let mut both = |shape: &[Function]| -> Result<[Planned; 2], Error> {
+            let [short, long] = TWO_BYTES;
+            Ok([planned(plan, lanes, shape, short)?, planned(plan, lanes, shape, long)?])
+        };
+        let reads = Function { writes: false, ..Function::new(lanes.name(), 1, CHAINED, 1) };
+        let chained = both(&[reads])?;
         let mut spills = Vec::new();
         for count in SPILLED {
             let state = state_registers(lanes) + count;
-            let shape = [Function::new(lanes.name(), state, 0, 1)];
-            let [short, long] = SPILL_BYTES;
-            let both = [planned(plan, lanes, &shape, short)?, planned(plan, lanes, &shape, long)?];
-            spills.push((count, both));
+            spills.push((count, both(&[Function::new(lanes.name(), state, 0, 1)])?));
         }
         let mut lookups = Vec::new();
         if lanes.is_scalar() {
@@ -134,7 +142,7 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
                 lookups.push(OfTable { table_bytes, apart: planned(&apart)?, chains });
             }
         }
-        all.push(OfLanes { lanes, samples, spills, lookups });
+        all.push(OfLanes { lanes, samples, chained, spills, lookups });
     }
     Ok(Tasks(all))
 }
@@ -159,6 +167,7 @@ pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) -> Res
         let sample = |planned| Sample::new(planned, plan);
         let samples: Vec<_> = of.samples.iter().map(sample).collect();
         let mut guess = first_guess(of.lanes);
+        guess.chained_cycles = turn_cycles(of, &of.chained, plan) / f64::from(CHAINED);
         guess.spills = spills(of, plan);
         let mut candidate = machine.clone();
         // Absurd yet, and not asked for what lies in the first-level cache.
@@ -183,15 +192,16 @@ pub(crate) fn state_registers(lanes: Lanes) -> u32 {
     lanes.registers() as u32 - 1 - u32::from(!lanes.is_scalar())
 }
 
-/// Cycles of a turn, the start of the pass aside.
-fn spills(of: &OfLanes, plan: &Plan) -> Vec<(u32, f64)> {
-    let [short, long] = SPILL_BYTES;
+/// Cycles of a turn of one word, the start of the pass aside.
+fn turn_cycles(of: &OfLanes, both: &[Planned; 2], plan: &Plan) -> f64 {
+    let [short, long] = TWO_BYTES;
     let turns = ((long - short) / of.lanes.word_bytes()) as f64;
-    let cycles = |both: &[Planned; 2]| {
-        let [short, long] = both.each_ref().map(|planned| plan.undisturbed(&planned.task));
-        ((long - short) / turns).max(0.1)
-    };
-    of.spills.iter().map(|(count, both)| (*count, cycles(both))).collect()
+    let [short, long] = both.each_ref().map(|planned| plan.undisturbed(&planned.task));
+    ((long - short) / turns).max(0.1)
+}
+
+fn spills(of: &OfLanes, plan: &Plan) -> Vec<(u32, f64)> {
+    of.spills.iter().map(|(count, both)| (*count, turn_cycles(of, both, plan))).collect()
 }
 
 impl<'a> Sample<'a> {
@@ -270,6 +280,7 @@ fn first_guess(lanes: Lanes) -> Words {
         issue_per_cycle: 5.0,
         compute_per_cycle: 3.0,
         copied_per_cycle: 1.0,
+        chained_cycles: 1.0,
         spills: vec![(1, 8.0)],
         window: 90.0,
         pass_cycles: 20.0,

@@ -41,6 +41,7 @@ pub fn run(options: &Check) -> Result {
     if options.json {
         all.iter().try_for_each(|checked| json(&line(checked)))?;
         return json(&json!({
+            "processor": machine.processor,
             "cases": score.cases,
             "mean_error": score.mean_error,
             "worst_error": score.worst_error,
@@ -53,6 +54,7 @@ pub fn run(options: &Check) -> Result {
     }
     let mut out = std::io::stdout().lock();
     let percent = |part: f64| format!("{:.1} %", part * 100.0);
+    writeln!(out, "{}", machine.processor)?;
     writeln!(out, "{} cases (pipeline, size, cache), three implementations each", score.cases)?;
     writeln!(
         out,
