@@ -16,6 +16,7 @@ mod mpdu;
 mod neighbors;
 mod net_layer;
 mod oer;
+mod opened;
 mod pcapng_read;
 mod reassembly;
 mod record;
@@ -53,6 +54,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "neighbors", run: neighbors::run, seeds: neighbors::seeds },
     Target { name: "net_layer", run: net_layer::run, seeds: net_layer::seeds },
     Target { name: "oer", run: oer::run, seeds: oer::seeds },
+    Target { name: "opened_lws", run: opened::lws, seeds: opened::lws_seeds },
+    Target { name: "opened_oer", run: opened::oer, seeds: opened::oer_seeds },
+    Target { name: "opened_xdr", run: opened::xdr, seeds: opened::xdr_seeds },
     Target { name: "pcapng_read", run: pcapng_read::run, seeds: pcapng_read::seeds },
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },

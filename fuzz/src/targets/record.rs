@@ -9,7 +9,7 @@ use fusewire_session::{
     RecordType, Swap,
 };
 
-const CIPHERS: [Cipher; Cipher::ALL.len()] = Cipher::ALL;
+pub(super) const CIPHERS: [Cipher; Cipher::ALL.len()] = Cipher::ALL;
 const ELEMENTS: [Swap; 4] = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
 const EXECUTIONS: [Execution; 3] =
     [Execution::Integrated, Execution::Blocked, Execution::Sequential];
@@ -29,13 +29,8 @@ pub fn run(data: &[u8]) {
     let mut choices = Choices::new(data);
     let cipher = CIPHERS[usize::from(choices.u8()) % CIPHERS.len()];
     let form = choices.u8();
-    let levels = Level::available();
-    let data_pass = DataPass {
-        level: levels[usize::from(form >> 4) % levels.len()],
-        execution: EXECUTIONS[usize::from(form >> 2 & 3) % EXECUTIONS.len()],
-    };
-    let mut params =
-        RecordParams::new(cipher, ELEMENTS[usize::from(form & 3)], BODY_LEN_MAX, data_pass);
+    let element = ELEMENTS[usize::from(form & 3)];
+    let mut params = RecordParams::new(cipher, element, BODY_LEN_MAX, data_pass(form));
     // Epochs of four kilobytes: keys change within an input.
     params.epoch_exponent = 12;
     params.integrity_limit = 16;
@@ -115,8 +110,17 @@ fn seal(sender: &mut RecordSender, choices: &mut Choices<'_>) -> Option<Sealed> 
     }
 }
 
+/// One of the levels that the machine has, and of the executions.
+pub(super) fn data_pass(form: u8) -> DataPass {
+    let levels = Level::available();
+    DataPass {
+        level: levels[usize::from(form >> 4) % levels.len()],
+        execution: EXECUTIONS[usize::from(form >> 2 & 3) % EXECUTIONS.len()],
+    }
+}
+
 /// Changes bytes, length or place.
-fn mutate(choices: &mut Choices<'_>, mut offset: u64, record: &mut Vec<u8>) -> u64 {
+pub(super) fn mutate(choices: &mut Choices<'_>, mut offset: u64, record: &mut Vec<u8>) -> u64 {
     for _ in 0..=choices.u8() % 4 {
         let at = usize::from(choices.u16()) % record.len().max(1);
         match choices.u8() % 5 {
