@@ -67,14 +67,10 @@ pub(super) fn product(a: [u64; 3], b: [u64; 3]) -> [u64; 3] {
 impl Poly1305 {
     /// From the one-time key: 16 bytes that are clamped to the multiplier, and 16 that are added.
     pub fn new(key: &[u8; 32]) -> Self {
-        let mut half = [[0; BLOCK]; 2];
-        half[0].copy_from_slice(&key[..BLOCK]);
-        half[1].copy_from_slice(&key[BLOCK..]);
-        let [r0, r1] = words(&half[0]);
+        let ([low, high], _) = key.as_chunks::<BLOCK>() else { unreachable!("two halves") };
+        let [r0, r1] = words(low);
         let r = [r0 & 0x0fff_fffc_0fff_ffff, r1 & 0x0fff_fffc_0fff_fffc];
-        let poly = Poly1305 { h: [0; 3], r, s1: r[1] + (r[1] >> 2), s: words(&half[1]) };
-        half.zeroize();
-        poly
+        Poly1305 { h: [0; 3], r, s1: r[1] + (r[1] >> 2), s: words(high) }
     }
 
     /// Multiplies by the key and adds `add` and `2^128·high`.
@@ -123,8 +119,8 @@ impl Poly1305 {
         }
     }
 
-    /// Appends 32 blocks that were absorbed from an accumulator of zero to `g`; `jump` is the 32nd power of
-    /// the multiplier.
+    /// Appends blocks that were absorbed to `g` from an accumulator of zero; `jump` is as high a power of the
+    /// multiplier as there were blocks.
     #[inline]
     pub(crate) fn join(&mut self, g: [u64; 3], jump: [u64; 3]) {
         let h = product(self.h, jump);

@@ -26,18 +26,18 @@ pub(crate) struct Powers {
     all: [[u64; 3]; 2],
     /// For each lane at last: limb by limb, eight bytes a lane.
     each: [[u8; 64]; 3],
-    /// The 32nd, for [`Poly1305::join`].
-    jump: [u64; 3],
+    /// The 12th and the 28th, for [`Poly1305::join`].
+    jumps: [[u64; 3]; 2],
 }
 
 impl Default for Powers {
     fn default() -> Self {
-        Powers { lanes: 0, all: [[0; 3]; 2], each: [[0; 64]; 3], jump: [0; 3] }
+        Powers { lanes: 0, all: [[0; 3]; 2], each: [[0; 64]; 3], jumps: [[0; 3]; 2] }
     }
 }
 
 /// Least number of bytes to be worth it.
-const SHORTEST: usize = 384;
+const SHORTEST: usize = 513;
 const MASK: u64 = (1 << 26) - 1;
 
 impl Powers {
@@ -59,15 +59,11 @@ impl Powers {
             }
             power = poly.times(power);
         }
-        self.all = [power, product(power, power)];
-        if len > 1024 {
-            power = self.all[1];
-            let mut reached = 2 * n;
-            while reached < 32 {
-                power = product(power, power);
-                reached *= 2;
-            }
-            self.jump = power;
+        let twice = product(power, power);
+        self.all = [power, twice];
+        self.jumps[0] = product(twice, power);
+        if len > 1536 {
+            self.jumps[1] = product(product(twice, twice), self.jumps[0]);
         }
     }
 
@@ -81,10 +77,10 @@ impl Powers {
         self.all
     }
 
-    /// The 32nd power; for messages of more than 1024 bytes.
+    /// The 12th power, and for messages of more than 1536 bytes the 28th.
     #[inline(always)]
-    pub(crate) fn jump(&self) -> [u64; 3] {
-        self.jump
+    pub(crate) fn jumps(&self) -> [[u64; 3]; 2] {
+        self.jumps
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Work {
     pub(crate) words: [u32; 4],
     /// Where the woven loop ends in the last ciphertext, or turns to go.
     pub(crate) end: u64,
+    /// The key.
+    pub(crate) secret: [[u32; 4]; 2],
 }
 
 /// The ciphertext of the last batch: `sealed[at]`, `len` bytes.
@@ -121,13 +123,16 @@ impl Work {
             key: [0; 32],
             words: [0; 4],
             end: 0,
+            secret: [[0; 4]; 2],
         });
         for (row, word) in work.input.iter_mut().zip(SIGMA) {
             *row = [word; 16];
         }
         let (words, _) = key.as_chunks::<4>();
-        for (row, word) in work.input[4..12].iter_mut().zip(words) {
-            *row = [u32::from_le_bytes(*word); 16];
+        let secret = work.secret.as_flattened_mut();
+        for ((row, secret), word) in work.input[4..12].iter_mut().zip(secret).zip(words) {
+            *secret = u32::from_le_bytes(*word);
+            *row = [*secret; 16];
         }
         work
     }

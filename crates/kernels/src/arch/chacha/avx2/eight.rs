@@ -1,11 +1,11 @@
-//! Eight blocks in 16 vectors, for short messages and the end of long ones.
+//! Eight blocks in 16 vectors, for messages of middling length and the end of long ones.
 //!
 //! Rows a, b and d stay in registers, two of the four rows c do, the other two wait in memory and are added
 //! from there.
 
 use super::super::Work;
 use super::text::{absorb, halves, nothing, quarter};
-use super::{ROTATIONS, at, store_stream};
+use super::{ROTATIONS, at, spill, store_stream};
 use core::mem::offset_of;
 
 /// Rows to registers, the common part of round 1 done ([`Work::start_words`]); then the quarter round with the
@@ -27,13 +27,13 @@ vpaddd ymm0, ymm0, ymm4
 vpxor ymm12, ymm12, ymm0
 vpshufb ymm12, ymm12, [rip+{rot}+32]
 vpaddd ymm8, ymm8, ymm12
-vmovdqa [{w}], ymm8
+vmovdqa [{w}-2], ymm8
 vpxor ymm4, ymm4, ymm8
 vpsrld ymm10, ymm4, 25
 vpslld ymm4, ymm4, 7
 vpor ymm4, ymm4, ymm10
 vpbroadcastd ymm9, [{w}+{start}+36]
-vmovdqa [{w}+64], ymm9
+vmovdqa [{w}+64-2], ymm9
 vpbroadcastd ymm1, [{w}+{start}+4]
 vpbroadcastd ymm2, [{w}+{start}+8]
 vpbroadcastd ymm3, [{w}+{start}+12]
@@ -53,8 +53,8 @@ vpbroadcastd ymm15, [{w}+{start}+60]
 macro_rules! add_input {
     () => {
         r"
-vmovdqa ymm10, [{w}+128]
-vmovdqa ymm11, [{w}+192]
+vmovdqa ymm10, [{w}+128-2]
+vmovdqa ymm11, [{w}+192-2]
 .irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
 vpaddd ymm\i, ymm\i, [{w}+{input}+64*\i]
 .endr
@@ -82,25 +82,25 @@ pub(super) fn eight_first(work: &mut Work) {
             load_rows!(),
             "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 0,12,20, fw_quarter,{a0:e},{b1:e},2,{d3:e}",
             "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 32,7,25, fw_quarter,{a1:e},{b2:e},3,{d0:e}",
-            "vmovdqa [{w}+128], ymm8\nvmovdqa [{w}+192], ymm9",
-            "fw_half 2,7,8,13, 3,4,9,14, [{w}],[{w}+64], 0,12,20, fw_quarter,{a2:e},{b3:e},0,{d1:e}",
+            "vmovdqa [{w}+128-2], ymm8\nvmovdqa [{w}+192-2], ymm9",
+            "fw_half 2,7,8,13, 3,4,9,14, [{w}-2],[{w}+64-2], 0,12,20, fw_quarter,{a2:e},{b3:e},0,{d1:e}",
             "fw_half 2,7,8,13, 3,4,9,14, ymm8,ymm9, 32,7,25, fw_quarter,{a3:e},{b0:e},1,{d2:e}",
             ".p2align 6\n2:",
             "fw_half 0,4,8,12, 1,5,9,13, ymm8,ymm9, 0,12,20, fw_quarter,{a0:e},{b0:e},0,{d0:e}",
             "fw_half 0,4,8,12, 1,5,9,13, ymm8,ymm9, 32,7,25, fw_quarter,{a1:e},{b1:e},1,{d1:e}",
-            "vmovdqa [{w}], ymm8\nvmovdqa [{w}+64], ymm9",
-            "fw_half 2,6,8,14, 3,7,9,15, [{w}+128],[{w}+192], 0,12,20, fw_quarter,{a2:e},{b2:e},2,{d2:e}",
+            "vmovdqa [{w}-2], ymm8\nvmovdqa [{w}+64-2], ymm9",
+            "fw_half 2,6,8,14, 3,7,9,15, [{w}+128-2],[{w}+192-2], 0,12,20, fw_quarter,{a2:e},{b2:e},2,{d2:e}",
             "fw_half 2,6,8,14, 3,7,9,15, ymm8,ymm9, 32,7,25, fw_quarter,{a3:e},{b3:e},3,{d3:e}",
             "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 0,12,20, fw_quarter,{a0:e},{b1:e},2,{d3:e}",
             "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 32,7,25, fw_quarter,{a1:e},{b2:e},3,{d0:e}",
-            "vmovdqa [{w}+128], ymm8\nvmovdqa [{w}+192], ymm9",
-            "fw_half 2,7,8,13, 3,4,9,14, [{w}],[{w}+64], 0,12,20, fw_quarter,{a2:e},{b3:e},0,{d1:e}",
+            "vmovdqa [{w}+128-2], ymm8\nvmovdqa [{w}+192-2], ymm9",
+            "fw_half 2,7,8,13, 3,4,9,14, [{w}-2],[{w}+64-2], 0,12,20, fw_quarter,{a2:e},{b3:e},0,{d1:e}",
             "fw_half 2,7,8,13, 3,4,9,14, ymm8,ymm9, 32,7,25, fw_quarter,{a3:e},{b0:e},1,{d2:e}",
             "dec dword ptr [{w}+{end}]",
             "jnz 2b",
             ".purgem fw_quarter\n.purgem fw_half",
             add_input!(),
-            w = in(reg) &raw mut work.spill,
+            w = in(reg) spill(work),
             rot = sym ROTATIONS,
             input = const at!(input),
             start = const at!(start_words),
@@ -124,54 +124,54 @@ pub(super) fn eight_first(work: &mut Work) {
     work.count(8);
 }
 
-/// Eight blocks, with 512 bytes of `sealed[i]` absorbed in between: two blocks in the end of the
-/// first double round, three in the others, three in the end.
+/// Eight blocks, with the last ciphertext absorbed in between, 512 bytes in `sealed[i]`: its first 320 bytes and its
+/// last 192 as two chains side by side, since from block to block one waits for 14 cycles.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 #[inline(never)]
 pub(super) fn eight(work: &mut Work, i: usize) {
     let (o0, o1, o2, o3, o4, o5, o6, o7);
     let (o8, o9, o10, o11, o12, o13, o14, o15);
     let message: *const u8 = work.sealed[i].0.as_ptr();
-    work.end = message as u64 + 16 * 29;
+    work.end = message as u64 + 320;
     let [mut h0, mut h1, mut h2] = work.poly.h;
-    // SAFETY: as in `eight_first`; reads 512 bytes of `sealed[i]`: 32, then 48 a turn until `end`, which is 464,
-    // then 48; reads `poly` and `end`.
+    let [mut g0, mut g1, mut g2] = [0u64; 3];
+    // SAFETY: as in `eight_first`; reads 512 bytes of `sealed[i]`: from the front 32, then 32 a turn until `end`,
+    // which is nine turns; from byte 320 on 32, then 16 a turn, then 16; reads `poly` and `end`.
     unsafe {
         core::arch::asm!(
             nothing!(),
             absorb!(),
             halves!(),
             load_rows!(),
-            "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 0,12,20, fw_absorb,{h0},{h1},{h2},0",
-            "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 32,7,25",
-            "vmovdqa [{w}+128], ymm8\nvmovdqa [{w}+192], ymm9",
-            "fw_half 2,7,8,13, 3,4,9,14, [{w}],[{w}+64], 0,12,20",
-            "fw_half 2,7,8,13, 3,4,9,14, ymm8,ymm9, 32,7,25, fw_absorb,{h0},{h1},{h2},16",
-            "add {message}, 32",
+            "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 0,12,20, fw_absorb,{h0},{h1},{h2},{first}",
+            "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 32,7,25, fw_absorb,{g0},{g1},{g2},{second}",
+            "vmovdqa [{w}+128-2], ymm8\nvmovdqa [{w}+192-2], ymm9",
+            "fw_half 2,7,8,13, 3,4,9,14, [{w}-2],[{w}+64-2], 0,12,20, fw_absorb,{h0},{h1},{h2},{first}+16",
+            "fw_half 2,7,8,13, 3,4,9,14, ymm8,ymm9, 32,7,25, fw_absorb,{g0},{g1},{g2},{second}+16",
+            "add {first}, 32\nadd {second}, 32",
             ".p2align 6\n2:",
-            "fw_half 0,4,8,12, 1,5,9,13, ymm8,ymm9, 0,12,20, fw_absorb,{h0},{h1},{h2},0",
+            "fw_half 0,4,8,12, 1,5,9,13, ymm8,ymm9, 0,12,20, fw_absorb,{h0},{h1},{h2},{first}",
             "fw_half 0,4,8,12, 1,5,9,13, ymm8,ymm9, 32,7,25",
-            "vmovdqa [{w}], ymm8\nvmovdqa [{w}+64], ymm9",
-            "fw_half 2,6,8,14, 3,7,9,15, [{w}+128],[{w}+192], 0,12,20",
-            "fw_half 2,6,8,14, 3,7,9,15, ymm8,ymm9, 32,7,25, fw_absorb,{h0},{h1},{h2},16",
+            "vmovdqa [{w}-2], ymm8\nvmovdqa [{w}+64-2], ymm9",
+            "fw_half 2,6,8,14, 3,7,9,15, [{w}+128-2],[{w}+192-2], 0,12,20",
+            "fw_half 2,6,8,14, 3,7,9,15, ymm8,ymm9, 32,7,25, fw_absorb,{g0},{g1},{g2},{second}",
             "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 0,12,20",
-            "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 32,7,25",
-            "vmovdqa [{w}+128], ymm8\nvmovdqa [{w}+192], ymm9",
-            "fw_half 2,7,8,13, 3,4,9,14, [{w}],[{w}+64], 0,12,20, fw_absorb,{h0},{h1},{h2},32",
+            "fw_half 0,5,8,15, 1,6,9,12, ymm8,ymm9, 32,7,25, fw_absorb,{h0},{h1},{h2},{first}+16",
+            "vmovdqa [{w}+128-2], ymm8\nvmovdqa [{w}+192-2], ymm9",
+            "fw_half 2,7,8,13, 3,4,9,14, [{w}-2],[{w}+64-2], 0,12,20",
             "fw_half 2,7,8,13, 3,4,9,14, ymm8,ymm9, 32,7,25",
-            "add {message}, 48",
-            "cmp {message}, [{w}+{end}]",
+            "add {first}, 32\nadd {second}, 16",
+            "cmp {first}, [{w}+{end}]",
             "jne 2b",
             add_input!(),
-            "fw_alone {h0},{h1},{h2},0",
-            "fw_alone {h0},{h1},{h2},16",
-            "fw_alone {h0},{h1},{h2},32",
+            "fw_alone {g0},{g1},{g2},{second}",
             ".purgem fw_nothing\n.purgem fw_absorb\n.purgem fw_alone\n.purgem fw_half",
-            w = in(reg) &raw mut work.spill,
+            w = in(reg) spill(work),
             rot = sym ROTATIONS,
-            message = inout(reg) message => _,
-            two = in(reg) 2u64,
+            first = inout(reg) message => _,
+            second = inout(reg) message.wrapping_add(320) => _,
             h0 = inout(reg) h0, h1 = inout(reg) h1, h2 = inout(reg) h2,
+            g0 = inout(reg) g0, g1 = inout(reg) g1, g2 = inout(reg) g2,
             t0 = out(reg) _, t1 = out(reg) _, t2 = out(reg) _, t3 = out(reg) _,
             out("rdx") _,
             r0 = const at!(poly.r),
@@ -188,6 +188,7 @@ pub(super) fn eight(work: &mut Work, i: usize) {
         );
     }
     work.poly.h = [h0, h1, h2];
+    work.poly.join([g0, g1, g2], work.powers.jumps()[0]);
     store_stream(&mut work.stream.0, [o0, o1, o2, o3, o4, o5, o6, o7], 0);
     store_stream(&mut work.stream.0, [o8, o9, o10, o11, o12, o13, o14, o15], 32);
     work.count(8);

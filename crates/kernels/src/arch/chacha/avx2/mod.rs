@@ -1,9 +1,10 @@
-//! Eight and sixteen blocks in vectors of 256 bits, in assembly.
+//! Eight and sixteen blocks in vectors of 256 bits, in assembly; up to six in the compiler's hands.
 //!
 //! The compiler spills a dozen rows a round where four are enough, and does not keep scalar code between
 //! vector code, so the rounds are written out. Rotations by 16 and 8 are byte shuffles.
 
 mod eight;
+mod few;
 mod sixteen;
 mod tail;
 mod text;
@@ -11,7 +12,9 @@ mod text;
 use super::{ChaChaLanes, Last, Work};
 use crate::arch::Avx2;
 use core::arch::x86_64::*;
+use core::mem::offset_of;
 use eight::{eight, eight_first};
+use few::{FEW, few};
 use sixteen::{sixteen, sixteen_first, spread};
 
 /// Byte shuffles that rotate every 32-bit lane left by 16 and by 8.
@@ -29,42 +32,52 @@ static ROTATIONS: Rotations = {
     Rotations(rotations)
 };
 
-/// Offset of a field from `spill`.
+/// What the assembly's `w` is: two bytes into [`Work::spill`], as its low six bits are also how far `shrx` shifts.
+fn spill(work: &mut Work) -> *mut u8 {
+    const { assert!(offset_of!(Work, spill).is_multiple_of(64) && align_of::<Work>() == 64) };
+    (&raw mut work.spill).cast::<u8>().wrapping_add(2)
+}
+
+/// Offset of a field from `w`.
 macro_rules! at {
-    ($($field:tt)*) => { (offset_of!(Work, $($field)*) as isize - offset_of!(Work, spill) as isize) };
+    ($($field:tt)*) => { (offset_of!(Work, $($field)*) as isize - offset_of!(Work, spill) as isize - 2) };
 }
 use at;
 
 impl ChaChaLanes for Avx2 {
     #[inline(always)]
     fn first(self, work: &mut Work, left: usize) -> usize {
-        work.start();
-        // SAFETY: the token proves AVX2 and BMI2.
-        unsafe {
-            if left > 1536 {
-                spread(work);
-                sixteen_first(work);
-                1024
-            } else {
-                eight_first(work);
-                512
-            }
+        if left <= FEW {
+            // SAFETY: the token proves AVX2.
+            unsafe { few(self, work) };
+            return FEW;
         }
+        work.start();
+        if left <= 1536 {
+            // SAFETY: the token proves AVX2.
+            unsafe { eight_first(work) };
+            return 512;
+        }
+        // SAFETY: the token proves AVX2.
+        unsafe {
+            spread(work);
+            sixteen_first(work);
+        }
+        1024
     }
     #[inline(always)]
     fn next(self, work: &mut Work, last: Last, left: usize) -> usize {
         if left > 512 && last.len == 1024 {
-            // SAFETY: the token proves AVX2 and BMI2.
+            // SAFETY: the token proves AVX2, BMI1 and BMI2.
             unsafe { sixteen(work, last.at) };
-            1024
-        } else {
-            // SAFETY: the token proves AVX2 and BMI2.
-            unsafe { eight(work, last.at) };
-            if last.len > 512 {
-                self.absorb(work, last, 512);
-            }
-            512
+            return 1024;
         }
+        // SAFETY: as above.
+        unsafe { eight(work, last.at) };
+        if last.len > 512 {
+            self.absorb(work, last, 512);
+        }
+        512
     }
     #[inline(always)]
     fn absorb(self, work: &mut Work, last: Last, from: usize) {

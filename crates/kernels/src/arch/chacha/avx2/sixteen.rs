@@ -5,15 +5,16 @@
 //! batches have eight chains and take 41 each. Rows b stay in registers; rows a, c and d are read from memory
 //! as operands and written back, which needs no vector unit.
 //!
-//! Poly1305 has a latency of 14 cycles a block. So the two halves of the last ciphertext are absorbed side
-//! by side, and joined with a power of the key.
+//! Poly1305 has a latency of 14 cycles a block. So two parts of the last ciphertext are absorbed side by side, and
+//! joined with a power of the key. All of it but a block stands in the loop: at both ends of it nothing else would hide
+//! how long a chain takes.
 //!
 //! Of round 1 only the quarter round with the counter differs between blocks; the others are done once a
 //! message ([`Work::start`]).
 
 use super::super::{Row, Work};
 use super::text::{absorb, first_column, nothing, pairs, quarter};
-use super::{ROTATIONS, at, store_stream};
+use super::{ROTATIONS, at, spill, store_stream};
 use core::arch::x86_64::*;
 use core::mem::offset_of;
 
@@ -42,10 +43,10 @@ pub(super) fn sixteen_first(work: &mut Work) {
             quarter!(),
             pairs!(),
             first_column!(),
-            "fw_pair_from 0, 1,0,10,15, 0,{start}+640,{start}+960, 2,1,11,12, {start}+64,{start}+704,768, fw_quarter,{a0:e},{b1:e},2,{d3:e}",
-            "fw_pair_from 0, 3,2,8,13, {start}+128,512,{start}+832, 0,3,9,14, {start}+192,{start}+576,{start}+896, fw_quarter,{a1:e},{b2:e},3,{d0:e}",
-            "fw_pair_from 32, 5,0,10,15, 0,{start}+640,{start}+960, 6,1,11,12, {start}+64,{start}+704,768, fw_quarter,{a2:e},{b3:e},0,{d1:e}",
-            "fw_pair_from 32, 7,2,8,13, {start}+128,512,{start}+832, 4,3,9,14, {start}+192,{start}+576,{start}+896, fw_quarter,{a3:e},{b0:e},1,{d2:e}",
+            "fw_pair_from 0, 1,0,10,15, 0,{start}+2+640,{start}+2+960, 2,1,11,12, {start}+2+64,{start}+2+704,768, fw_quarter,{a0:e},{b1:e},2,{d3:e}",
+            "fw_pair_from 0, 3,2,8,13, {start}+2+128,512,{start}+2+832, 0,3,9,14, {start}+2+192,{start}+2+576,{start}+2+896, fw_quarter,{a1:e},{b2:e},3,{d0:e}",
+            "fw_pair_from 32, 5,0,10,15, 0,{start}+2+640,{start}+2+960, 6,1,11,12, {start}+2+64,{start}+2+704,768, fw_quarter,{a2:e},{b3:e},0,{d1:e}",
+            "fw_pair_from 32, 7,2,8,13, {start}+2+128,512,{start}+2+832, 4,3,9,14, {start}+2+192,{start}+2+576,{start}+2+896, fw_quarter,{a3:e},{b0:e},1,{d2:e}",
             ".p2align 6\n2:",
             "fw_pair 0, 0,0,8,12, 1,1,9,13, fw_quarter,{a0:e},{b0:e},0,{d0:e}",
             "fw_pair 0, 2,2,10,14, 3,3,11,15, fw_quarter,{a1:e},{b1:e},1,{d1:e}",
@@ -58,7 +59,7 @@ pub(super) fn sixteen_first(work: &mut Work) {
             "dec dword ptr [{w}+{end}]",
             "jnz 2b",
             ".purgem fw_quarter\n.purgem fw_pair\n.purgem fw_pair_from",
-            w = in(reg) &raw mut work.spill,
+            w = in(reg) spill(work),
             a0 = inout(reg) a0, a1 = inout(reg) a1, a2 = inout(reg) a2, a3 = inout(reg) a3,
             b0 = inout(reg) b0, b1 = inout(reg) b1, b2 = inout(reg) b2, b3 = inout(reg) b3,
             d0 = inout(reg) words[12] => _, d1 = inout(reg) words[13] => _,
@@ -88,43 +89,40 @@ pub(super) fn sixteen_first(work: &mut Work) {
 #[inline(never)]
 pub(super) fn sixteen(work: &mut Work, i: usize) {
     let message: *const u8 = work.sealed[i].0.as_ptr();
-    // The blocks before and in the loop: 3 and 27 of each half.
-    work.end = message as u64 + 16 * 30;
+    work.end = message as u64 + 576;
     let [mut h0, mut h1, mut h2] = work.poly.h;
     let [mut g0, mut g1, mut g2] = [0u64; 3];
     let (b0, b1, b2, b3, b4, b5, b6, b7);
     // SAFETY: reads and writes `spill`, which `work` owns and which is aligned to 64 bytes; reads `input` and
-    // `start`, aligned as well, and ROTATIONS, aligned to 32 bytes; reads 1024 bytes of `sealed`, two parts of
-    // 512 bytes side by side: 48 of each, then 48 a turn until `end`, which is 480; reads `poly` and `end`.
+    // `start`, aligned as well, and ROTATIONS, aligned to 32 bytes; reads 1024 bytes of `sealed`: from
+    // the front 64 a turn until `end`, which is nine turns; from byte 576 on 16, then 48 a turn; reads `poly`, `end`.
     unsafe {
         core::arch::asm!(
             nothing!(),
             absorb!(),
             pairs!(),
             first_column!(),
-            "fw_alone {h0},{h1},{h2},0",
-            "fw_alone {g0},{g1},{g2},512",
-            "fw_pair_from 0, 1,0,10,15, 0,{start}+640,{start}+960, 2,1,11,12, {start}+64,{start}+704,768, fw_absorb,{h0},{h1},{h2},16",
-            "fw_pair_from 0, 3,2,8,13, {start}+128,512,{start}+832, 0,3,9,14, {start}+192,{start}+576,{start}+896, fw_absorb,{g0},{g1},{g2},528",
-            "fw_pair_from 32, 5,0,10,15, 0,{start}+640,{start}+960, 6,1,11,12, {start}+64,{start}+704,768, fw_absorb,{h0},{h1},{h2},32",
-            "fw_pair_from 32, 7,2,8,13, {start}+128,512,{start}+832, 4,3,9,14, {start}+192,{start}+576,{start}+896, fw_absorb,{g0},{g1},{g2},544",
-            "add {message}, 48",
+            "fw_pair_from 0, 1,0,10,15, 0,{start}+2+640,{start}+2+960, 2,1,11,12, {start}+2+64,{start}+2+704,768, fw_absorb,{g0},{g1},{g2},{second}",
+            "fw_pair_from 0, 3,2,8,13, {start}+2+128,512,{start}+2+832, 0,3,9,14, {start}+2+192,{start}+2+576,{start}+2+896,fw_nothing,0,0,0,0",
+            "fw_pair_from 32, 5,0,10,15, 0,{start}+2+640,{start}+2+960, 6,1,11,12, {start}+2+64,{start}+2+704,768,fw_nothing,0,0,0,0",
+            "fw_pair_from 32, 7,2,8,13, {start}+2+128,512,{start}+2+832, 4,3,9,14, {start}+2+192,{start}+2+576,{start}+2+896,fw_nothing,0,0,0,0",
+            "add {second}, 16",
             ".p2align 6\n2:",
-            "fw_pair 0, 0,0,8,12, 1,1,9,13, fw_absorb,{h0},{h1},{h2},0",
-            "fw_pair 0, 2,2,10,14, 3,3,11,15, fw_absorb,{g0},{g1},{g2},512",
-            "fw_pair 32, 4,0,8,12, 5,1,9,13, fw_absorb,{h0},{h1},{h2},16",
-            "fw_pair 32, 6,2,10,14, 7,3,11,15",
-            "fw_pair 0, 1,0,10,15, 2,1,11,12, fw_absorb,{g0},{g1},{g2},528",
-            "fw_pair 0, 3,2,8,13, 0,3,9,14, fw_absorb,{h0},{h1},{h2},32",
-            "fw_pair 32, 5,0,10,15, 6,1,11,12, fw_absorb,{g0},{g1},{g2},544",
-            "add {message}, 48",
+            "fw_pair 0, 0,0,8,12, 1,1,9,13, fw_absorb,{h0},{h1},{h2},{first}",
+            "fw_pair 0, 2,2,10,14, 3,3,11,15, fw_absorb,{g0},{g1},{g2},{second}",
+            "fw_pair 32, 4,0,8,12, 5,1,9,13, fw_absorb,{h0},{h1},{h2},{first}+16",
+            "fw_pair 32, 6,2,10,14, 7,3,11,15, fw_absorb,{g0},{g1},{g2},{second}+16",
+            "fw_pair 0, 1,0,10,15, 2,1,11,12, fw_absorb,{h0},{h1},{h2},{first}+32",
+            "fw_pair 0, 3,2,8,13, 0,3,9,14, fw_absorb,{g0},{g1},{g2},{second}+32",
+            "fw_pair 32, 5,0,10,15, 6,1,11,12, fw_absorb,{h0},{h1},{h2},{first}+48",
             "fw_pair 32, 7,2,8,13, 4,3,9,14",
-            "cmp {message}, [{w}+{end}]",
+            "add {first}, 64\nadd {second}, 48",
+            "cmp {first}, [{w}+{end}]",
             "jne 2b",
             ".purgem fw_nothing\n.purgem fw_absorb\n.purgem fw_alone\n.purgem fw_pair\n.purgem fw_pair_from",
-            w = in(reg) &raw mut work.spill,
-            message = inout(reg) message => _,
-            two = in(reg) 2u64,
+            w = in(reg) spill(work),
+            first = inout(reg) message => _,
+            second = inout(reg) message.wrapping_add(576) => _,
             h0 = inout(reg) h0, h1 = inout(reg) h1, h2 = inout(reg) h2,
             g0 = inout(reg) g0, g1 = inout(reg) g1, g2 = inout(reg) g2,
             t0 = out(reg) _, t1 = out(reg) _, t2 = out(reg) _, t3 = out(reg) _,
@@ -144,20 +142,10 @@ pub(super) fn sixteen(work: &mut Work, i: usize) {
         );
     }
     let b: [__m256i; 8] = [b0, b1, b2, b3, b4, b5, b6, b7];
-    // The last two blocks of each half, in the shadow of the transpositions.
     work.poly.h = [h0, h1, h2];
-    let mut other = work.poly.clone();
-    other.h = [g0, g1, g2];
+    work.poly.join([g0, g1, g2], work.powers.jumps()[1]);
     finish(work, &b, 0);
-    let (halves, _) = work.sealed[i].0.as_chunks::<512>();
-    for block in halves[0][480..].as_chunks().0 {
-        work.poly.absorb(block);
-    }
-    for block in halves[1][480..].as_chunks().0 {
-        other.absorb(block);
-    }
     finish(work, &b, 1);
-    work.poly.join(other.h, work.powers.jump());
     work.count(16);
 }
 

@@ -2,7 +2,8 @@
 //! into them, an instruction after each of theirs. Woven in groups, a loop takes 10 % longer.
 //!
 //! A macro of vectors calls its last argument but four, the weave, with the numbers 0 to 37 and its last four.
-//! Operands: `w` points to [`Work::spill`](super::super::Work), other fields are named by their offset from it.
+//! Operands: `w` points two bytes into [`Work::spill`](super::super::Work), as [`spill`](super::spill) says; other
+//! fields are named by their offset from it.
 
 /// Weaves in nothing.
 macro_rules! nothing {
@@ -15,7 +16,7 @@ macro_rules! nothing {
 }
 
 /// Weaves in one block absorbed (see `stages/poly1305.rs`); its arguments are the limbs of the accumulator and
-/// the block's place in the message. The same outside of the rounds: `fw_alone`.
+/// where the block is. The same outside of the rounds: `fw_alone`.
 macro_rules! absorb {
     () => {
         r"
@@ -55,15 +56,15 @@ add \h1, {t2}
 .elseif \i == 23
 adc \h2, {t3}
 .elseif \i == 24
-shrx {t0}, \h2, {two}
+shrx {t0}, \h2, {w}
 .elseif \i == 26
 and \h2, 3
 .elseif \i == 27
 lea {t0}, [{t0}+4*{t0}]
 .elseif \i == 29
-add \h0, [{message}+\at]
+add \h0, [\at]
 .elseif \i == 30
-adc \h1, [{message}+8+\at]
+adc \h1, [\at+8]
 .elseif \i == 32
 adc \h2, 1
 .elseif \i == 33
@@ -128,19 +129,19 @@ macro_rules! pairs {
     () => {
         r"
 .macro fw_pair_from k xb xa xc xd fa fc fd yb ya yc yd ga gc gd w p q r s
-vpaddd ymm8, ymm\xb, [{w}+\fa+\k]
+vpaddd ymm8, ymm\xb, [{w}-2+\fa+\k]
 \w 0, \p, \q, \r, \s
-vpaddd ymm11, ymm\yb, [{w}+\ga+\k]
+vpaddd ymm11, ymm\yb, [{w}-2+\ga+\k]
 \w 1, \p, \q, \r, \s
-vpxor ymm10, ymm8, [{w}+\fd+\k]
+vpxor ymm10, ymm8, [{w}-2+\fd+\k]
 \w 2, \p, \q, \r, \s
-vpxor ymm13, ymm11, [{w}+\gd+\k]
+vpxor ymm13, ymm11, [{w}-2+\gd+\k]
 vpshufb ymm10, ymm10, [rip+{rot}]
 \w 4, \p, \q, \r, \s
 vpshufb ymm13, ymm13, [rip+{rot}]
 \w 5, \p, \q, \r, \s
-vpaddd ymm9, ymm10, [{w}+\fc+\k]
-vpaddd ymm12, ymm13, [{w}+\gc+\k]
+vpaddd ymm9, ymm10, [{w}-2+\fc+\k]
+vpaddd ymm12, ymm13, [{w}-2+\gc+\k]
 \w 7, \p, \q, \r, \s
 vpxor ymm\xb, ymm\xb, ymm9
 \w 8, \p, \q, \r, \s
@@ -159,9 +160,9 @@ vpaddd ymm8, ymm8, ymm\xb
 \w 16, \p, \q, \r, \s
 vpaddd ymm11, ymm11, ymm\yb
 \w 17, \p, \q, \r, \s
-vmovdqa [{w}+64*\xa+\k], ymm8
+vmovdqa [{w}-2+64*\xa+\k], ymm8
 \w 18, \p, \q, \r, \s
-vmovdqa [{w}+64*\ya+\k], ymm11
+vmovdqa [{w}-2+64*\ya+\k], ymm11
 \w 19, \p, \q, \r, \s
 vpxor ymm10, ymm10, ymm8
 \w 20, \p, \q, \r, \s
@@ -170,15 +171,15 @@ vpxor ymm13, ymm13, ymm11
 vpshufb ymm10, ymm10, [rip+{rot}+32]
 vpshufb ymm13, ymm13, [rip+{rot}+32]
 \w 23, \p, \q, \r, \s
-vmovdqa [{w}+64*\xd+\k], ymm10
+vmovdqa [{w}-2+64*\xd+\k], ymm10
 \w 24, \p, \q, \r, \s
-vmovdqa [{w}+64*\yd+\k], ymm13
+vmovdqa [{w}-2+64*\yd+\k], ymm13
 vpaddd ymm9, ymm9, ymm10
 \w 26, \p, \q, \r, \s
 vpaddd ymm12, ymm12, ymm13
 \w 27, \p, \q, \r, \s
-vmovdqa [{w}+64*\xc+\k], ymm9
-vmovdqa [{w}+64*\yc+\k], ymm12
+vmovdqa [{w}-2+64*\xc+\k], ymm9
+vmovdqa [{w}-2+64*\yc+\k], ymm12
 \w 29, \p, \q, \r, \s
 vpxor ymm\xb, ymm\xb, ymm9
 \w 30, \p, \q, \r, \s
@@ -224,18 +225,18 @@ vpor ymm0, ymm0, ymm14
 vpor ymm4, ymm4, ymm15
 vpaddd ymm11, ymm8, ymm4
 vpaddd ymm8, ymm8, ymm0
-vmovdqa [{w}], ymm8
-vmovdqa [{w}+32], ymm11
+vmovdqa [{w}-2], ymm8
+vmovdqa [{w}-2+32], ymm11
 vpxor ymm10, ymm10, ymm8
 vpxor ymm13, ymm13, ymm11
 vpshufb ymm10, ymm10, [rip+{rot}+32]
 vpshufb ymm13, ymm13, [rip+{rot}+32]
-vmovdqa [{w}+768], ymm10
-vmovdqa [{w}+800], ymm13
+vmovdqa [{w}-2+768], ymm10
+vmovdqa [{w}-2+800], ymm13
 vpaddd ymm9, ymm9, ymm10
 vpaddd ymm12, ymm12, ymm13
-vmovdqa [{w}+512], ymm9
-vmovdqa [{w}+544], ymm12
+vmovdqa [{w}-2+512], ymm9
+vmovdqa [{w}-2+544], ymm12
 vpxor ymm0, ymm0, ymm9
 vpxor ymm4, ymm4, ymm12
 vpsrld ymm14, ymm0, 25
