@@ -19,7 +19,8 @@ pub use cxor::{Cxor, CxorSum};
 pub use internet::InternetSum;
 pub use pes::{PesDecrypt, PesEncrypt, PesKey};
 pub use poly1305::Poly1305;
-pub(crate) use poly1305_wide::{Powers, absorb_wide, gather, splat};
+pub(crate) use poly1305::product;
+pub(crate) use poly1305_wide::{Powers, gather, splat};
 pub use safer::{
     EXP as SAFER_EXP, LOG as SAFER_LOG, MAX_ROUNDS as SAFER_MAX_ROUNDS, SaferDecrypt, SaferEncrypt,
     SaferKey, SaferSimplifiedDecrypt, SaferSimplifiedEncrypt, SaferSimplifiedKey,

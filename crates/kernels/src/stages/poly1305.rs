@@ -43,7 +43,7 @@ fn words(block: &[u8; BLOCK]) -> [u64; 2] {
 /// The product modulo the prime of numbers whose highest limb is at most 11; so is that of the product, which
 /// is below 2^130 + 2^66.
 #[inline]
-pub(super) fn product(a: [u64; 3], b: [u64; 3]) -> [u64; 3] {
+pub(crate) fn product(a: [u64; 3], b: [u64; 3]) -> [u64; 3] {
     let wide = |i: usize, j: usize| u128::from(a[i]) * u128::from(b[j]);
     let low = |x: u128| u128::from(x as u64);
     let (p00, p01, p10, p11) = (wide(0, 0), wide(0, 1), wide(1, 0), wide(1, 1));
@@ -347,7 +347,7 @@ mod tests {
         fn run(self, lanes: L) {
             let mut work = Work::new(&[0; 32]);
             work.poly = self.poly.clone();
-            work.powers.set(lanes, self.poly, usize::MAX);
+            lanes.powers(&mut work, usize::MAX);
             let len = self.bytes.len();
             work.sealed[1].0[..len].copy_from_slice(self.bytes);
             lanes.absorb(&mut work, Last { at: 1, len }, 0);

@@ -1,39 +1,34 @@
-//! Poly1305 on the lanes of a vector: a block in each 64-bit lane, in limbs of 26 bits.
+//! Poly1305 on the four lanes of a vector of 256 bits: a block in each, in limbs of 26 bits.
 //!
 //! Inside the fused loop Poly1305 runs on the scalar units, which are idle there. Where no keystream is made
 //! beside it, after the last batch, vectors are faster: 6 cycles a block instead of 14.
 //!
 //! ```text
-//! n lanes:   acc = (h·r + m0, m1, …)
-//!            for every n blocks    acc = acc·r^n + (m0, m1, …)
-//!            or every 2n blocks    acc = acc·r^2n + (m0, m1, …)·r^n + (mn, …), carried once
-//! at last    h = sum of lane j · r^(n-1-j), the last block not multiplied yet (see poly1305.rs)
+//! start              acc = (h·r, 0, 0, 0)
+//! every 8 blocks     acc = (acc + (m0, …, m3))·r^8 + (m4, …, m7)·r^4, carried once; at last by r^4 and 1
+//! end                h = sum of lane j · r^(3-j), the last block not multiplied yet (see poly1305.rs)
 //! ```
+//! The turn itself is `arch::chacha::avx2`'s, the levels with products of 52 bits have `arch::chacha::ifma`.
+//!
 //! Bounds: limbs of acc below 2^27, of powers and blocks below 2^26, times 5 below 2^29; ten products below
 //! 2^60.
 #![forbid(unsafe_code)]
 
 use super::poly1305::{Poly1305, product};
-use crate::arch::{Lanes, Zip};
+use crate::arch::Lanes;
 use zeroize::Zeroize;
 
 /// Powers of the multiplier.
-#[derive(Clone, Zeroize)]
+#[derive(Clone, Default, Zeroize)]
 pub(crate) struct Powers {
-    /// As many lanes as a vector has; none for messages so short that they are of no use.
-    lanes: usize,
-    /// The powers by which `lanes` blocks multiply, and twice as many.
+    /// The message is long enough to have them.
+    set: bool,
+    /// The 4th and the 8th.
     all: [[u64; 3]; 2],
     /// For each lane at last: limb by limb, eight bytes a lane.
-    each: [[u8; 64]; 3],
+    each: [[u8; 32]; 3],
     /// The 12th and the 28th, for [`Poly1305::join`].
     jumps: [[u64; 3]; 2],
-}
-
-impl Default for Powers {
-    fn default() -> Self {
-        Powers { lanes: 0, all: [[0; 3]; 2], each: [[0; 64]; 3], jumps: [[0; 3]; 2] }
-    }
 }
 
 /// Least number of bytes to be worth it.
@@ -42,37 +37,34 @@ const MASK: u64 = (1 << 26) - 1;
 
 impl Powers {
     /// The powers for a message of `len` bytes.
-    #[inline(always)]
-    pub(crate) fn set<L: Lanes>(&mut self, _: L, poly: &Poly1305, len: usize) {
-        let n = L::WIDTH / 8;
-        self.lanes = 0;
-        if len < SHORTEST || n < 4 {
+    #[inline]
+    pub(crate) fn set(&mut self, poly: &Poly1305, len: usize) {
+        self.set = len >= SHORTEST;
+        if !self.set {
             return;
         }
-        self.lanes = n;
-        // Lane 2i has block i, lane 2i + 1 has block i + n/2; block j is multiplied by the power n - 1 - j.
+        // Lanes 0 to 3 have blocks 0, 2, 1 and 3; block j is multiplied by the power 3 - j.
         let mut power = [1u64, 0, 0];
-        for block in (0..n).rev() {
-            let lane = if block < n / 2 { 2 * block } else { 2 * (block - n / 2) + 1 };
+        for lane in [3, 1, 2, 0] {
             for (each, limb) in self.each.iter_mut().zip(power) {
                 each[8 * lane..][..8].copy_from_slice(&limb.to_le_bytes());
             }
             power = poly.times(power);
         }
-        let twice = product(power, power);
-        self.all = [power, twice];
-        self.jumps[0] = product(twice, power);
+        let eighth = product(power, power);
+        self.all = [power, eighth];
+        self.jumps[0] = product(eighth, power);
         if len > 1536 {
-            self.jumps[1] = product(product(twice, twice), self.jumps[0]);
+            self.jumps[1] = product(product(eighth, eighth), self.jumps[0]);
         }
     }
 
     /// Whether the message is long enough to have them.
     pub(crate) fn are_set(&self) -> bool {
-        self.lanes > 0
+        self.set
     }
 
-    /// The powers by which as many blocks as there are lanes multiply, and twice as many.
+    /// The 4th and the 8th power.
     pub(crate) fn all(&self) -> [[u64; 3]; 2] {
         self.all
     }
@@ -101,13 +93,6 @@ fn limbs<L: Lanes>(lanes: L, [low, high, top]: [L::V; 3]) -> Limbs<L> {
     ]
 }
 
-/// The blocks of two vectors: those of the first in the even lanes, those of the second in the odd ones.
-#[inline(always)]
-fn blocks<L: Zip>(lanes: L, bytes: &[u8]) -> Limbs<L> {
-    let [low, high] = lanes.zip64([lanes.load(bytes), lanes.load(&bytes[L::WIDTH..])]);
-    limbs(lanes, [low, high, lanes.splat64(1 << 24)])
-}
-
 /// A number in every lane.
 #[inline(always)]
 pub(crate) fn splat<L: Lanes>(lanes: L, [low, high, top]: [u64; 3]) -> Limbs<L> {
@@ -116,7 +101,7 @@ pub(crate) fn splat<L: Lanes>(lanes: L, [low, high, top]: [u64; 3]) -> Limbs<L> 
 
 /// Another number in every lane.
 #[inline(always)]
-fn each<L: Lanes>(lanes: L, [low, high, top]: &[[u8; 64]; 3]) -> Limbs<L> {
+fn each<L: Lanes>(lanes: L, [low, high, top]: &[[u8; 32]; 3]) -> Limbs<L> {
     limbs(lanes, [lanes.load(low), lanes.load(high), lanes.shl64::<24>(lanes.load(top))])
 }
 
@@ -128,15 +113,6 @@ fn times5<L: Lanes>(lanes: L, x: &Limbs<L>) -> Limbs<L> {
         *y = lanes.pin(lanes.add64(*y, lanes.shl64::<2>(*y)));
     }
     y
-}
-
-#[inline(always)]
-fn add<L: Lanes>(lanes: L, a: Limbs<L>, b: Limbs<L>) -> Limbs<L> {
-    let mut sum = a;
-    for (sum, b) in sum.iter_mut().zip(b) {
-        *sum = lanes.add64(*sum, b);
-    }
-    sum
 }
 
 /// A power in every lane, and its limbs times 5.
@@ -195,42 +171,6 @@ fn carry<L: Lanes>(lanes: L, mut x: Limbs<L>) -> Limbs<L> {
         }
     }
     x
-}
-
-/// Absorbs as much of `bytes` as goes in whole pairs of vectors, and gives the rest.
-#[inline(always)]
-pub(crate) fn absorb_wide<'a, L: Zip>(
-    lanes: L,
-    poly: &mut Poly1305,
-    powers: &Powers,
-    bytes: &'a [u8],
-) -> &'a [u8] {
-    if powers.lanes != L::WIDTH / 8 || bytes.len() < SHORTEST {
-        return bytes;
-    }
-    let group_len = 2 * L::WIDTH;
-    let (groups, rest) = bytes.split_at(bytes.len() - bytes.len() % group_len);
-    let [once, twice] = powers.all;
-    let once = Power::new(lanes, splat(lanes, once));
-    let twice = Power::new(lanes, splat(lanes, twice));
-    let mut acc = splat(lanes, poly.times(poly.h));
-    for acc in &mut acc {
-        *acc = lanes.keep(*acc, 8);
-    }
-    let (group, mut groups) = groups.split_at(group_len);
-    acc = add(lanes, acc, blocks(lanes, group));
-    if !groups.len().is_multiple_of(2 * group_len) {
-        let group;
-        (group, groups) = groups.split_at(group_len);
-        acc = carry(lanes, once.multiply(lanes, acc, blocks(lanes, group)));
-    }
-    for two in groups.chunks_exact(2 * group_len) {
-        let (first, second) = two.split_at(group_len);
-        let sum = once.multiply(lanes, blocks(lanes, first), blocks(lanes, second));
-        acc = carry(lanes, twice.multiply(lanes, acc, sum));
-    }
-    poly.h = gather(lanes, powers, acc);
-    rest
 }
 
 /// The sum of the lanes, each multiplied by its power.

@@ -2,8 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Last, Work, quarter};
-use crate::arch::{Lanes, Portable, Zip};
-use crate::stages::{Poly1305, absorb_wide};
+use crate::arch::{Lanes, Portable};
 use zeroize::Zeroize;
 
 /// The quarter rounds of a column round and of a diagonal round (RFC 8439, section 2.3).
@@ -29,42 +28,13 @@ fn half_round<L: Lanes, const D: u32, const B: u32>(
     }
 }
 
-/// Twenty rounds; between their quarters the blocks of `message` are absorbed, which are 80 at most.
+/// A column round and a diagonal round.
 #[inline(always)]
-pub(super) fn rounds<L: Lanes>(
-    lanes: L,
-    x: &mut [L::V; 16],
-    poly: &mut Poly1305,
-    message: &[[u8; 16]],
-) {
-    let each = message.len() / 10;
-    let (woven, rest) = message.split_at(10 * each);
-    for turn in 0..10 {
-        let mut blocks = woven[turn * each..][..each].iter();
-        for quarters in &ROUNDS {
-            half_round::<L, 16, 12>(lanes, x, quarters);
-            absorb_each(poly, blocks.by_ref().take(each / 4));
-            half_round::<L, 8, 7>(lanes, x, quarters);
-            absorb_each(poly, blocks.by_ref().take(each / 4));
-        }
-        absorb_each(poly, blocks);
+pub(super) fn double_round<L: Lanes>(lanes: L, x: &mut [L::V; 16]) {
+    for quarters in &ROUNDS {
+        half_round::<L, 16, 12>(lanes, x, quarters);
+        half_round::<L, 8, 7>(lanes, x, quarters);
     }
-    absorb_each(poly, rest.iter());
-}
-
-#[inline(always)]
-fn absorb_each<'a>(poly: &mut Poly1305, blocks: impl Iterator<Item = &'a [u8; 16]>) {
-    for block in blocks {
-        poly.absorb(block);
-    }
-}
-
-/// The last ciphertext from byte `from` on.
-#[inline(always)]
-pub(super) fn absorb<L: Zip>(lanes: L, work: &mut Work, last: Last, from: usize) {
-    let bytes = &work.sealed[last.at].0[from..last.len];
-    let rest = absorb_wide(lanes, &mut work.poly, &work.powers, bytes);
-    work.poly.absorb_padded(rest);
 }
 
 /// The authenticator's key: the first half of block 0.
@@ -91,9 +61,12 @@ pub(super) fn portable(lanes: Portable, work: &mut Work, last: Option<Last>) -> 
         [row[0], row[1], row[2], row[3]]
     });
     let mut x = input;
-    let Work { poly, sealed, .. } = work;
-    let message = last.map_or(&[][..], |last| sealed[last.at].0[..last.len].as_chunks().0);
-    rounds(lanes, &mut x, poly, message);
+    for _ in 0..10 {
+        double_round(lanes, &mut x);
+    }
+    if let Some(last) = last {
+        work.poly.absorb_padded(&work.sealed[last.at].0[..last.len]);
+    }
     for lane in 0..4 {
         for word in 0..16 {
             let sum = x[word][lane].wrapping_add(input[word][lane]);

@@ -11,6 +11,7 @@
 mod avx2;
 mod avx512;
 mod generic;
+mod ifma;
 
 use super::{Portable, Zip};
 use crate::stages::{Poly1305, Powers};
@@ -56,6 +57,8 @@ pub struct Work {
     pub(crate) end: u64,
     /// The key.
     pub(crate) secret: [[u32; 4]; 2],
+    /// Accumulator and powers in vectors, at the levels that have products for it.
+    pub(crate) wide: ifma::Wide,
 }
 
 /// The ciphertext of the last batch: `sealed[at]`, `len` bytes.
@@ -72,6 +75,8 @@ pub trait ChaChaLanes: Zip {
     /// Makes the first batch of keystream in `work.stream`, with `left` bytes of message to come, and gives
     /// its length in bytes: a multiple of four vectors. Leaves the first half of block 0 in `work.key`.
     fn first(self, work: &mut Work, left: usize) -> usize;
+    /// Makes the powers of the authenticator's multiplier that a message of `len` bytes needs.
+    fn powers(self, work: &mut Work, len: usize);
     /// Makes the next batch and absorbs the ciphertext of the last.
     fn next(self, work: &mut Work, last: Last, left: usize) -> usize;
     /// Absorbs the last ciphertext from byte `from` on.
@@ -85,12 +90,14 @@ impl ChaChaLanes for Portable {
         generic::portable(self, work, None)
     }
     #[inline(always)]
+    fn powers(self, _: &mut Work, _: usize) {}
+    #[inline(always)]
     fn next(self, work: &mut Work, last: Last, _: usize) -> usize {
         generic::portable(self, work, Some(last))
     }
     #[inline(always)]
     fn absorb(self, work: &mut Work, last: Last, from: usize) {
-        generic::absorb(self, work, last, from);
+        work.poly.absorb_padded(&work.sealed[last.at].0[from..last.len]);
     }
 }
 
@@ -124,6 +131,7 @@ impl Work {
             words: [0; 4],
             end: 0,
             secret: [[0; 4]; 2],
+            wide: ifma::Wide::default(),
         });
         for (row, word) in work.input.iter_mut().zip(SIGMA) {
             *row = [word; 16];
@@ -149,9 +157,9 @@ impl Work {
     /// Starts the authenticator with the key that `first` left (section 2.6) and the additional data. The
     /// message has `len` bytes.
     #[inline(always)]
-    pub fn authenticate<L: Zip>(&mut self, lanes: L, aad: &[u8], len: usize) {
+    pub fn authenticate<L: ChaChaLanes>(&mut self, lanes: L, aad: &[u8], len: usize) {
         self.poly = Poly1305::new(&self.key);
-        self.powers.set(lanes, &self.poly, len);
+        lanes.powers(self, len);
         self.poly.absorb_padded(aad);
     }
 

@@ -79,8 +79,10 @@ pub(super) fn few(lanes: Avx2, work: &mut Work) {
     for (i, (x, input)) in [x, y, z].into_iter().zip(input).enumerate() {
         let (a, b) = (_mm256_add_epi32(x[0], input[0]), _mm256_add_epi32(x[1], input[1]));
         let (c, d) = (_mm256_add_epi32(x[2], input[2]), _mm256_add_epi32(x[3], input[3]));
-        let even = [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x20>(c, d)];
-        let odd = [_mm256_permute2x128_si256::<0x31>(a, b), _mm256_permute2x128_si256::<0x31>(c, d)];
+        let even =
+            [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x20>(c, d)];
+        let odd =
+            [_mm256_permute2x128_si256::<0x31>(a, b), _mm256_permute2x128_si256::<0x31>(c, d)];
         if i == 0 {
             put(key, even[0]);
         } else {

@@ -66,6 +66,10 @@ impl ChaChaLanes for Avx2 {
         1024
     }
     #[inline(always)]
+    fn powers(self, work: &mut Work, len: usize) {
+        work.powers.set(&work.poly, len);
+    }
+    #[inline(always)]
     fn next(self, work: &mut Work, last: Last, left: usize) -> usize {
         if left > 512 && last.len == 1024 {
             // SAFETY: the token proves AVX2, BMI1 and BMI2.
