@@ -115,6 +115,17 @@ fn through<L: Lanes, S: Run<L>, const N: usize>(
     if src.is_empty() {
         return;
     }
+    if S::FOURS && N > 4 {
+        while src.len() >= 4 * L::WIDTH {
+            let (from, rest) = src.split_at(4 * L::WIDTH);
+            let (to, rest_to) = dst.split_at_mut(4 * L::WIDTH);
+            let mut x = load::<L, 4>(lanes, from);
+            stage.unit(lanes, state, &mut x);
+            store(lanes, to, x);
+            (src, dst) = (rest, rest_to);
+        }
+        stage.pause::<4>(lanes, state);
+    }
     if N > 1 {
         let whole = whole_vectors::<L>(src.len());
         let (vectors, rest) = src.split_at(whole);

@@ -99,6 +99,9 @@ pub trait Stage {
     const VECTORS: usize = 4;
     /// The most that it has registers for; holds for a pipeline that it is in.
     const MOST_VECTORS: usize = 16;
+    /// What is left of longer units passes four vectors at a time before it passes one at a time: one alone would wait
+    /// for each of many steps.
+    const FOURS: bool = false;
 }
 
 /// How a stage treats vectors of one level. Every method must be `#[inline(always)]`.
@@ -141,6 +144,7 @@ impl<S: Stage> Stage for &S {
     const ORDERED: bool = S::ORDERED;
     const VECTORS: usize = S::VECTORS;
     const MOST_VECTORS: usize = S::MOST_VECTORS;
+    const FOURS: bool = S::FOURS;
 }
 
 impl<L: Lanes, S: Run<L>> Run<L> for &S {
@@ -206,6 +210,7 @@ impl<A: Stage, B: Stage> Stage for Then<A, B> {
     const ORDERED: bool = A::ORDERED || B::ORDERED;
     const VECTORS: usize = max(A::VECTORS, B::VECTORS);
     const MOST_VECTORS: usize = min(A::MOST_VECTORS, B::MOST_VECTORS);
+    const FOURS: bool = A::FOURS || B::FOURS;
 }
 
 impl<L: Lanes, A: Run<L>, B: Run<L>> Run<L> for Then<A, B> {

@@ -233,6 +233,7 @@ macro_rules! stage {
             const STATE: usize = $state;
             const ORDERED: bool = false;
             const VECTORS: usize = 4;
+            const FOURS: bool = true;
         }
     };
 }
