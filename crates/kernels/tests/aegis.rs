@@ -2,10 +2,12 @@
 //! and in every execution. The draft's own vectors are beside the code.
 
 use aegis::aegis128l::Aegis128L;
+use aegis::aegis128x2::Aegis128X2;
 use aegis::aegis256::Aegis256;
 use fusewire_base::Sum;
 use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
 
+const AEGIS: [Cipher; 3] = [Cipher::AEGIS_128L, Cipher::AEGIS_256, Cipher::AEGIS_128X2];
 const SWAPS: [Swap; 4] = [Swap::None, Swap::Bytes16, Swap::Bytes32, Swap::Bytes64];
 const EXECUTIONS: [Execution; 3] =
     [Execution::Integrated, Execution::Blocked, Execution::Sequential];
@@ -25,6 +27,11 @@ fn oracle(
     if cipher == Cipher::AEGIS_128L {
         let (key, nonce) = (key.try_into().unwrap(), nonce.try_into().unwrap());
         let (sealed, tag) = Aegis128L::<16>::new(key, nonce).encrypt(plain, aad);
+        return (sealed, tag.to_vec());
+    }
+    if cipher == Cipher::AEGIS_128X2 {
+        let (key, nonce) = (key.try_into().unwrap(), nonce.try_into().unwrap());
+        let (sealed, tag) = Aegis128X2::<16>::new(key, nonce).encrypt(plain, aad);
         return (sealed, tag.to_vec());
     }
     let (key, nonce) = (key.try_into().unwrap(), nonce.try_into().unwrap());
@@ -59,7 +66,7 @@ fn every_length_is_as_the_library_says() {
     let mut levels = 0;
     for level in Level::available() {
         levels += 1;
-        for cipher in [Cipher::AEGIS_128L, Cipher::AEGIS_256] {
+        for cipher in AEGIS {
             let key = &noise(cipher.key_len, 5);
             for (execution, swap) in EXECUTIONS.into_iter().flat_map(|e| SWAPS.map(|s| (e, s))) {
                 let transform = &mut Transform::new(level, execution, swap, cipher, key);
@@ -75,11 +82,11 @@ fn every_length_is_as_the_library_says() {
 #[test]
 fn every_length_of_additional_data() {
     for level in Level::available() {
-        for cipher in [Cipher::AEGIS_128L, Cipher::AEGIS_256] {
+        for cipher in AEGIS {
             let key = &noise(cipher.key_len, 5);
             let (execution, swap) = (Execution::Integrated, Swap::Bytes32);
             let transform = &mut Transform::new(level, execution, swap, cipher, key);
-            for aad in 0..=70 {
+            for aad in 0..=130 {
                 for len in [0, 1, 15, 16, 17, 31, 32, 33, 100, 1024, 1388] {
                     check(transform, cipher, key, swap, &noise(aad, 1), len);
                 }

@@ -183,6 +183,7 @@ fn examples() -> Vec<(&'static str, String)> {
         Cipher::AES_128_GCM,
         Cipher::AEGIS_128L,
         Cipher::AEGIS_256,
+        Cipher::AEGIS_128X2,
         Cipher::NONE,
         Cipher::PES,
         Cipher::SAFER_SIMPLIFIED,

@@ -92,12 +92,13 @@ pub struct Cipher {
 impl Cipher {
     /// Every cipher that two sides can agree on, in the order of their numbers; one with a parameter has the usual
     /// one.
-    pub const ALL: [Cipher; 9] = [
+    pub const ALL: [Cipher; 10] = [
         Cipher::AES_256_GCM,
         Cipher::AES_128_GCM,
         Cipher::CHACHA20_POLY1305,
         Cipher::AEGIS_128L,
         Cipher::AEGIS_256,
+        Cipher::AEGIS_128X2,
         Cipher::NONE,
         Cipher::PES,
         Cipher::SAFER_SIMPLIFIED,

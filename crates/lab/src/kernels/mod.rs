@@ -141,7 +141,7 @@ mod tests {
                 assert_eq!(line.reference.is_some(), reference, "{}", line.pipeline);
                 assert!(line.level == level.name());
             });
-            assert_eq!(lines, sizes.len() * 18, "nine pipelines, two directions");
+            assert_eq!(lines, sizes.len() * 20, "ten pipelines, two directions");
             let mut forms = Vec::new();
             let wanted = |name: &str| name == "cxor";
             plan.wanted = &wanted;

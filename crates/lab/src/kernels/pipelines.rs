@@ -3,6 +3,7 @@
 use super::contest::{Buffers, Check, Found, Message, Method, contest};
 use super::{Direction, Line, Plan};
 use aegis::aegis128l::Aegis128L;
+use aegis::aegis128x2::Aegis128X2;
 use aegis::aegis256::Aegis256;
 use fusewire_base::Sum;
 use fusewire_experiments::ByPointer;
@@ -53,6 +54,7 @@ pub fn pipelines(plan: &Plan<'_>, give: &mut dyn FnMut(&Line)) {
             ("swap32 ▸ chacha20-poly1305 ▸ internet ▸ store", Cipher::CHACHA20_POLY1305),
             ("swap32 ▸ aegis-128l ▸ internet ▸ store", Cipher::AEGIS_128L),
             ("swap32 ▸ aegis-256 ▸ internet ▸ store", Cipher::AEGIS_256),
+            ("swap32 ▸ aegis-128x2 ▸ internet ▸ store", Cipher::AEGIS_128X2),
         ] {
             for direction in [Direction::Send, Direction::Receive] {
                 go(name, direction, Subject::aead(level, direction, cipher));
@@ -325,6 +327,21 @@ fn libaegis<'a>(level: Level, direction: Direction, cipher: Cipher) -> Method<'a
         let new = move || {
             let key = key(cipher).first_chunk().expect("16 bytes");
             Aegis128L::<16>::new(key, nonce(cipher).first_chunk().expect("16 bytes"))
+        };
+        libaegis_by(
+            level,
+            direction,
+            move |bytes| wide(&new().encrypt_in_place(bytes, &AAD)),
+            move |src, dst, tag| {
+                let mut opening = new().decryptor(&AAD, dst);
+                opening.update(src).expect("room for the message");
+                opening.finalize(tag.first_chunk().expect("a tag")).is_ok()
+            },
+        )
+    } else if cipher == Cipher::AEGIS_128X2 {
+        let new = move || {
+            let key = key(cipher).first_chunk().expect("16 bytes");
+            Aegis128X2::<16>::new(key, nonce(cipher).first_chunk().expect("16 bytes"))
         };
         libaegis_by(
             level,

@@ -1,4 +1,4 @@
-//! AEGIS-128L and AEGIS-256 (draft-irtf-cfrg-aegis-aead): their states, at every level.
+//! AEGIS-128L, AEGIS-256 and AEGIS-128X2 (draft-irtf-cfrg-aegis-aead): their states, at every level.
 //!
 //! ```text
 //! AEGIS-128L, 32 bytes m0 ‖ m1               AEGIS-256, 16 bytes m
@@ -15,12 +15,14 @@
 //!    `round(S7, x0) ^ (S0 ^ z0)` when what is loaded is `x = m ^ z`: neither `m` nor `S0` waits for a round.
 //! 2. With VAES, AEGIS-128L is four vectors `(Si, Si+4)`: five rounds a block, and an exchange of halves (`paired`).
 //!    What the other stages do stands where the chain leaves the units idle.
-//! 3. AEGIS-256 has half the bytes a round, and its chain leaves nothing to be paired: 128 bits at every level.
+//! 3. AEGIS-128X2 has two chains (`twin`), and with VAES no exchanges.
+//! 4. AEGIS-256 has half the bytes a round, and its chain leaves nothing to be paired: 128 bits at every level.
 //!
 //! Without AES the rounds are bit-sliced (`sliced`), so that no table is looked up by secret bytes.
 
 mod paired;
 mod sliced;
+mod twin;
 mod x86;
 
 use super::simd::{self, Aesni, Vaes};
@@ -36,6 +38,8 @@ pub(crate) trait AegisLanes: Lanes {
     type Long: State<Self>;
     /// The state of AEGIS-256.
     type Wide: State<Self>;
+    /// The state of AEGIS-128X2.
+    type Twin: State<Self>;
 }
 
 /// A state between two vectors of a message.
@@ -44,6 +48,13 @@ pub(crate) trait State<L: Lanes>: Copy {
     fn new(lanes: L, key: &[u8], nonce: &[u8], aad: &[u8]) -> Self;
     /// Enc or Dec, over a whole vector.
     fn crypt<const SEAL: bool>(&mut self, lanes: L, x: L::V) -> L::V;
+    /// The same over `N` vectors.
+    #[inline(always)]
+    fn crypt_unit<const SEAL: bool, const N: usize>(&mut self, lanes: L, x: &mut [L::V; N]) {
+        for x in x {
+            *x = self.crypt::<SEAL>(lanes, *x);
+        }
+    }
     /// The same over the last `bytes`, fewer than a vector's.
     fn crypt_last<const SEAL: bool>(&mut self, lanes: L, bytes: &mut [u8]);
     /// Finalize, for so many bytes of additional data and of message. `tag` has 16 bytes, or 32.
@@ -315,6 +326,7 @@ impl<L: Blocks> State<L> for Apart<L, 6> {
 impl AegisLanes for Portable {
     type Long = Apart<Portable, 8>;
     type Wide = Apart<Portable, 6>;
+    type Twin = twin::Twin<Portable>;
 }
 
 impl Blocks for Portable {

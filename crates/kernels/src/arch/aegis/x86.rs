@@ -1,6 +1,7 @@
 //! Blocks of 128 bits with AES-NI.
 
 use super::paired::Paired;
+use super::twin::Twin;
 use super::{AegisLanes, Apart, Avx2Aesni, Avx2Vaes, Blocks};
 use crate::arch::Avx512;
 use core::arch::x86_64::*;
@@ -90,14 +91,17 @@ blocks!(
 impl AegisLanes for Avx2Aesni {
     type Long = Apart<Self, 8>;
     type Wide = Apart<Self, 6>;
+    type Twin = Twin<Self>;
 }
 
 impl AegisLanes for Avx2Vaes {
     type Long = Paired;
     type Wide = Apart<Self, 6>;
+    type Twin = Twin<Self>;
 }
 
 impl AegisLanes for Avx512 {
     type Long = Paired;
     type Wide = Apart<Self, 6>;
+    type Twin = Twin<Self>;
 }
