@@ -23,12 +23,15 @@ struct Seen<T> {
     value: T,
 }
 
+/// Opens a record into this memory.
+type Open<T> = fn(&mut RecordReceiver, &[u8], T) -> Seen<T>;
+
 /// One syntax: how a record is opened into a value and into memory for numbers, what an opened body says as each, and
 /// how they are written.
 struct Syntax {
     open: fn(&mut RecordReceiver, &[u8]) -> Seen<Option<Value>>,
     is: fn(&[u8], Option<&Value>) -> bool,
-    open_numbers: fn(&mut RecordReceiver, &[u8], Vec<i32>) -> Seen<Vec<i32>>,
+    open_numbers: Open<Vec<i32>>,
     numbers: fn(&[u8]) -> Option<Vec<i32>>,
     encoded: fn(&Value) -> Vec<u8>,
     encoded_numbers: fn(&Vec<i32>) -> Vec<u8>,

@@ -31,6 +31,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
+/// One way of doing the work, which returns the sum.
+type Summing<'a> = Box<dyn FnMut() -> u16 + 'a>;
+
 fn both<S: AnyStage<Output = ()>>(
     bench: &mut Bench<'_>,
     what: &str,
@@ -45,7 +48,7 @@ fn both<S: AnyStage<Output = ()>>(
     let mut to: [Vec<u8>; 4] = std::array::from_fn(|_| vec![0; len]);
     let pipeline = then(stage, InternetSum);
     let [a, b, c, d] = &mut to;
-    let mut ways: [(&str, Box<dyn FnMut() -> u16 + '_>); 4] = [
+    let mut ways: [(&str, Summing<'_>); 4] = [
         (
             THEN,
             Box::new(|| {

@@ -138,7 +138,7 @@ mod tests {
     /// Wherever the ring ends and segments are cut, at every level: the bytes of one run over all, and the sums of those.
     #[test]
     fn borders_change_nothing() {
-        let src: Vec<u8> = (0..300u32).map(|i| (i * 73 >> 2) as u8).collect();
+        let src: Vec<u8> = (0..300u32).map(|i| ((i * 73) >> 2) as u8).collect();
         for level in Level::available() {
             let way = Way { level, pipeline: &Swap::<8> };
             for len in [0, 1, 7, 8, 9, 100, 299, 300] {

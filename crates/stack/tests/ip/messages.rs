@@ -70,7 +70,7 @@ impl Reading {
             key: [1, 2, 3, 4, seed as u8],
             samples: (0..count).map(|i| (i as f64 - 7.0) * f64::from(seed) / 3.0).collect(),
             at: seed.is_multiple_of(2).then_some(i64::from(seed) << 33),
-            words: (0..count).map(|i| i as i32 * -77_777 ^ seed as i32).collect(),
+            words: (0..count).map(|i| (i as i32 * -77_777) ^ seed as i32).collect(),
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) trait Twos: Lanes {
     /// AESRound of each of `x` with the key at its place.
     fn rounds_of_twos(self, x: [Self::Two; 8], keys: [Self::Two; 8]) -> [Self::Two; 8];
     /// 64 bytes, which are so many vectors.
-    fn from_vectors(self, x: &[Self::V]) -> [Self::Two; 2];
+    fn of_vectors(self, x: &[Self::V]) -> [Self::Two; 2];
     /// The inverse.
     fn to_vectors(self, halves: [Self::Two; 2], x: &mut [Self::V]);
 }
@@ -166,7 +166,7 @@ impl<L: Twos> State<L> for Twin<L> {
         }
         for i in 0..N * L::WIDTH / RATE {
             let vectors = &mut x[i * RATE / L::WIDTH..][..RATE / L::WIDTH];
-            let (halves, z) = (lanes.from_vectors(vectors), self.stream(lanes));
+            let (halves, z) = (lanes.of_vectors(vectors), self.stream(lanes));
             self.update(lanes, halves, (!SEAL).then_some(z));
             let halves = [lanes.xor_twos(halves[0], z[0]), lanes.xor_twos(halves[1], z[1])];
             lanes.to_vectors(halves, vectors);
@@ -238,7 +238,7 @@ macro_rules! apart {
                 core::array::from_fn(|i| [first[i], second[i]])
             }
             #[inline(always)]
-            fn from_vectors(self, x: &[Self::V]) -> [Self::Two; 2] {
+            fn of_vectors(self, x: &[Self::V]) -> [Self::Two; 2] {
                 let blocks = Self::WIDTH / 16;
                 let block = |i: usize| self.part(x[i / blocks], i % blocks);
                 [[block(0), block(1)], [block(2), block(3)]]
@@ -298,7 +298,7 @@ macro_rules! together {
                 x
             }
             #[inline(always)]
-            fn from_vectors(self, $from: &[Self::V]) -> [__m256i; 2] {
+            fn of_vectors(self, $from: &[Self::V]) -> [__m256i; 2] {
                 $halves
             }
             #[inline(always)]
