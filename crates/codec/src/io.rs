@@ -280,52 +280,64 @@ impl<'a> Source<'a> for SliceSource<'a> {
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
+    #[inline(always)]
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         (**self).put(bytes)
     }
 
+    #[inline(always)]
     fn position(&self) -> usize {
         (**self).position()
     }
 
+    #[inline(always)]
     fn put_elements(&mut self, elements: &[u8], width: usize) -> Result<(), Error> {
         (**self).put_elements(elements, width)
     }
 
+    #[inline(always)]
     fn pass_over(&mut self, len: usize) -> bool {
         (**self).pass_over(len)
     }
 
+    #[inline(always)]
     fn lend(&mut self, len: usize) -> Option<&mut [u8]> {
         (**self).lend(len)
     }
 
+    #[inline(always)]
     fn take_back(&mut self, len: usize) {
         (**self).take_back(len);
     }
 }
 
 impl<'a, S: Source<'a> + ?Sized> Source<'a> for &mut S {
+    #[inline(always)]
     fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
         (**self).take(into)
     }
 
+    #[inline(always)]
     fn position(&self) -> usize {
         (**self).position()
     }
 
+    #[inline(always)]
     fn remaining(&self) -> usize {
         (**self).remaining()
     }
 
+    #[inline(always)]
     fn take_elements(&mut self, into: &mut [u8], width: usize) -> Result<(), Error> {
         (**self).take_elements(into, width)
     }
 
+    #[inline(always)]
     fn lend(&mut self, len: usize) -> Option<&'a [u8]> {
         (**self).lend(len)
     }
 
+    #[inline(always)]
     fn ahead(&self) -> &'a [u8] {
         (**self).ahead()
     }

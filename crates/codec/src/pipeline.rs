@@ -516,6 +516,7 @@ impl<'v, E: Syntax, P: Place<E> + ?Sized> Placed<'v, P, E> {
 }
 
 impl<E: Syntax, P: Place<E> + ?Sized> Unmarshal for Placed<'_, P, E> {
+    #[inline]
     fn unmarshal(&mut self, from: &mut Opening<'_>) {
         let mut decoder = E::decoder(from, Limits::default());
         self.result = Some(self.into.place(&mut decoder).and_then(|()| decoder.finish()));
