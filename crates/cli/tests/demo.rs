@@ -10,15 +10,30 @@ fn the_demo_verifies_and_prints_the_lines_of_the_bench() {
     let done = world.run("alice", &["demo", "--bytes", "3000001", "--rounds", "1", "--json"]).ok();
     let lines = done.lines();
     let methods: Vec<_> = lines.iter().filter_map(|l| l["method"].as_str()).collect();
-    assert_eq!(methods, ["integrated", "sequential", "kernel_tcp"]);
-    for line in &lines[..3] {
+    assert_eq!(methods, ["integrated", "sequential", "kernel_tcp"].repeat(2));
+    let ends = [("memory", "null"), ("file", "file")].map(|ends| [ends; 3]).concat();
+    for (line, (source, sink)) in lines.iter().zip(ends) {
         assert!(line["bytes_per_s"].as_f64().unwrap() > 0.0, "{line}");
-        assert_eq!((&line["source"], &line["sink"]), (&"file".into(), &"file".into()));
+        assert_eq!((&line["source"], &line["sink"]), (&source.into(), &sink.into()));
+        // Of files it says what they cost.
+        let parts = ["hash_cpu_s_per_gib", "file_cpu_s_per_gib"].map(|part| line[part].as_f64());
+        let all = line["cpu_s_per_gib"].as_f64().unwrap();
+        match parts {
+            [Some(hash), Some(file)] => {
+                assert!(hash > 0.0 && file > 0.0 && hash + file < all, "{line}")
+            }
+            parts => assert_eq!((parts, sink), ([None, None], "null"), "{line}"),
+        }
     }
     assert!(lines[0]["send_ns_per_packet"].as_f64().unwrap() > 0.0);
-    assert_eq!(lines[3]["verified"], true);
+    assert_eq!(lines[6]["verified"], true);
+    for ends in ["memory", "file"] {
+        assert!(lines[6]["integrated_to_sequential"][ends].as_f64().unwrap() > 0.0, "{}", lines[6]);
+    }
     let done = world.run("alice", &["demo", "--bytes", "3000001", "--rounds", "1"]).ok();
-    assert!(done.out.contains("integrated") && done.out.contains("all the same"), "{done:?}");
+    for part in ["memory to memory", "file to file", "integrated", "BLAKE3", "all the same"] {
+        assert!(done.out.contains(part), "{part}: {done:?}");
+    }
 }
 
 #[test]

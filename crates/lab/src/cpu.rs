@@ -12,7 +12,16 @@ pub fn children_cpu_seconds() -> f64 {
 
 /// User and system time of this process so far, in seconds.
 pub fn own_cpu_seconds() -> f64 {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
+    clock_seconds(ClockId::ProcessCPUTime)
+}
+
+/// The same of this thread.
+pub fn thread_cpu_seconds() -> f64 {
+    clock_seconds(ClockId::ThreadCPUTime)
+}
+
+fn clock_seconds(clock: ClockId) -> f64 {
+    let t = clock_gettime(clock);
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 

@@ -28,19 +28,17 @@ pub fn work_plain(task: &Task) -> Result<Report> {
             let mut stream = listen(task)?;
             let mut reader = Reader::open(task, source, WRITE)?;
             let watch = Stopwatch::start();
-            let mut bytes = 0;
             loop {
                 let chunk = reader.next()?;
                 if chunk.is_empty() {
                     break;
                 }
                 stream.write_all(chunk).map_err(Error::os("sending"))?;
-                bytes += chunk.len() as u64;
             }
             stream.shutdown(std::net::Shutdown::Write).map_err(Error::os("ending the stream"))?;
             // Until the receiver has everything and closes.
             stream.read(&mut [0]).map_err(Error::os("waiting for the receiver"))?;
-            Ok(watch.report(bytes, reader.hash()))
+            Ok(reader.report(&watch))
         }
         Role::Receive { connect, sink } => {
             let mut stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
@@ -54,7 +52,7 @@ pub fn work_plain(task: &Task) -> Result<Report> {
                 writer.placed(len);
             }
             writer.flush()?;
-            Ok(watch.report(writer.bytes, writer.hash()))
+            Ok(writer.report(&watch))
         }
     }
 }

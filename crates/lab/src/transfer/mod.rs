@@ -212,6 +212,12 @@ pub struct Line {
     pub bytes_per_s_range: [f64; 2],
     /// CPU seconds of both sides for a GiB of content.
     pub cpu_s_per_gib: f64,
+    /// Of these, those that reading and writing take; between two files only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_cpu_s_per_gib: Option<f64>,
+    /// Of these, those that the hash takes at both ends; between two files only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash_cpu_s_per_gib: Option<f64>,
     /// Processing of a packet by the sender, without system calls; ours only.
     pub send_ns_per_packet: Option<f64>,
     /// Processing of a packet by the receiver, without system calls; ours only.

@@ -1,5 +1,6 @@
 //! Running the plan: every method in turn, round after round; medians at the end.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
 
 use super::veth::{self, Ends, Veth};
-use super::worker::{Report, Role, Task};
+use super::worker::{FileCost, Report, Role, Task};
 use super::{Carrier, Line, Manipulation, Method, Sink, Source, https};
 use crate::cpu::children_cpu_seconds;
 use crate::made::{hash_file, make_file};
@@ -80,6 +81,8 @@ struct Sample {
     cpu_s_per_gib: f64,
     send_ns: Option<f64>,
     receive_ns: Option<f64>,
+    /// Of both sides, for a GiB.
+    file: Option<FileCost>,
 }
 
 /// Runs the plan. `progress` hears of each transfer before it begins.
@@ -100,7 +103,14 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     };
     let over_veth = cases.iter().any(|case| case.ends.is_some());
     let veth = over_veth.then(Veth::new).transpose()?;
-    let bench = Bench { plan, dir: scratch.path(), file: file.as_deref(), server, veth };
+    let bench = Bench {
+        plan,
+        dir: scratch.path(),
+        file: file.as_deref(),
+        server,
+        veth,
+        hash: OnceCell::new(),
+    };
     let mut samples: Vec<Vec<Sample>> = cases.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
         for (case, samples) in cases.iter().zip(&mut samples) {
@@ -235,6 +245,8 @@ fn source_file(plan: &Plan, cases: &[Case], dir: &Path) -> Result<Option<PathBuf
 
 fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     let rates = || samples.iter().map(|s| s.bytes_per_s);
+    let of_file =
+        |part: fn(FileCost) -> f64| median(samples.iter().filter_map(|s| s.file.map(part)));
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
     Some(Line {
         method: case.method,
@@ -264,6 +276,8 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         bytes_per_s_range: range(rates())?,
         bytes_per_s: median(rates())?,
         cpu_s_per_gib: median(samples.iter().map(|s| s.cpu_s_per_gib))?,
+        file_cpu_s_per_gib: of_file(|file| file.io_s),
+        hash_cpu_s_per_gib: of_file(|file| file.hash_s),
         send_ns_per_packet: median(samples.iter().filter_map(|s| s.send_ns)),
         receive_ns_per_packet: median(samples.iter().filter_map(|s| s.receive_ns)),
     })
@@ -275,6 +289,8 @@ struct Bench<'a> {
     file: Option<&'a Path>,
     server: Option<https::Server>,
     veth: Option<Veth>,
+    /// Of the source, once it was asked for.
+    hash: OnceCell<blake3::Hash>,
 }
 
 impl Bench<'_> {
@@ -292,7 +308,28 @@ impl Bench<'_> {
             cpu_s_per_gib: (send.cpu_s + receive.cpu_s) / gib,
             send_ns: send.ns_per_packet,
             receive_ns: receive.ns_per_packet,
+            file: send.file.zip(receive.file).map(|(read, written)| FileCost {
+                io_s: (read.io_s + written.io_s) / gib,
+                hash_s: (read.hash_s + written.hash_s) / gib,
+            }),
         })
+    }
+
+    /// Of content.
+    fn bytes(&self) -> Result<u64> {
+        match (&self.plan.source, self.file) {
+            (Source::File(_), Some(file)) => {
+                Ok(fs::metadata(file).map_err(Error::os("looking at the source"))?.len())
+            }
+            _ => Ok(self.plan.bytes),
+        }
+    }
+
+    fn source_hash(&self, source: &Path) -> Result<blake3::Hash> {
+        match self.hash.get() {
+            Some(hash) => Ok(*hash),
+            None => hash_file(source).map(|hash| *self.hash.get_or_init(|| hash)),
+        }
     }
 
     /// Bytes are counted, and compared where there is a file.
@@ -304,12 +341,7 @@ impl Bench<'_> {
         sink: Option<&Path>,
     ) -> Result<()> {
         let wrong = |what: String| Error::Wrong { method: case.method.to_string(), what };
-        let expected = match (&self.plan.source, self.file) {
-            (Source::File(_), Some(file)) => {
-                fs::metadata(file).map_err(Error::os("looking at the source"))?.len()
-            }
-            _ => self.plan.bytes,
-        };
+        let expected = self.bytes()?;
         if send.bytes != expected || receive.bytes != expected {
             return Err(wrong(format!("{} of {expected} bytes arrived", receive.bytes)));
         }
@@ -320,7 +352,7 @@ impl Bench<'_> {
         }
         if let (Some(sink), Some(source), true) =
             (sink, self.file, matches!(self.plan.source, Source::File(_)))
-            && hash_file(source)? != hash_file(sink)?
+            && self.source_hash(source)? != hash_file(sink)?
         {
             return Err(wrong("the file is not what was sent".into()));
         }
@@ -380,7 +412,7 @@ impl Bench<'_> {
             manipulation: plan.manipulation,
             congestion: plan.congestion,
             role,
-            bytes: plan.bytes,
+            bytes: self.bytes()?,
             adu_bytes: case.adu.unwrap_or(ADU_LEN),
             datagram_bytes: case.datagram.unwrap_or(DATAGRAM_MAX),
             cipher: plan.cipher,

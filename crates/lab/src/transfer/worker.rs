@@ -1,10 +1,10 @@
 //! One side of one transfer, in a process of its own.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fusewire_session::Cipher;
@@ -12,7 +12,7 @@ use fusewire_stack::{Adu, Application, Congestion, ConnectionId, Link};
 use serde::{Deserialize, Serialize};
 
 use super::{Carrier, Manipulation, Method, Sink, Source, fusewire, kernel_tcp, shm};
-use crate::cpu::own_cpu_seconds;
+use crate::cpu::{own_cpu_seconds, thread_cpu_seconds};
 use crate::process;
 use crate::worker::by_name;
 use crate::{Error, Result};
@@ -102,6 +102,26 @@ pub struct Report {
     /// BLAKE3 of the content, where a file was read or written.
     #[serde(default)]
     pub hash: Option<String>,
+    /// What of the processor time went into the file, where there is one.
+    #[serde(default)]
+    pub file: Option<FileCost>,
+}
+
+/// Processor time that content costs beside its transfer.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct FileCost {
+    /// Reading or writing it.
+    pub io_s: f64,
+    /// Its hash.
+    pub hash_s: f64,
+}
+
+/// Does `work`, and adds the processor time that it takes.
+fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
+    let start = thread_cpu_seconds();
+    let done = work();
+    *seconds += thread_cpu_seconds() - start;
+    done
 }
 
 /// Does the task and prints the report.
@@ -137,8 +157,8 @@ impl Stopwatch {
             bytes,
             seconds: self.wall.elapsed().as_secs_f64(),
             cpu_s: own_cpu_seconds() - self.cpu,
-            ns_per_packet: None,
             hash: hash.map(|h| h.to_hex().to_string()),
+            ..Report::default()
         }
     }
 }
@@ -150,12 +170,14 @@ pub struct Reader {
     buffer: Vec<u8>,
     at: u64,
     end: u64,
+    cost: FileCost,
 }
 
 impl Reader {
     pub fn open(task: &Task, source: &Source, chunk: usize) -> Result<Self> {
         let buffer = (0..chunk).map(|i| (i * 31 % 251) as u8).collect();
-        let memory = Reader { file: None, hasher: None, buffer, at: 0, end: task.bytes };
+        let (end, cost) = (task.bytes, FileCost::default());
+        let memory = Reader { file: None, hasher: None, buffer, at: 0, end, cost };
         let Source::File(path) = source else { return Ok(memory) };
         let file = File::open(path).map_err(Error::os("opening the source"))?;
         let end = file.metadata().map_err(Error::os("looking at the source"))?.len();
@@ -168,34 +190,37 @@ impl Reader {
         let len = (self.end - self.at).min(self.buffer.len() as u64) as usize;
         let buffer = &mut self.buffer[..len];
         if let Some(file) = &self.file {
-            file.read_exact_at(buffer, self.at).map_err(Error::os("reading the source"))?;
+            timed(&mut self.cost.io_s, || file.read_exact_at(buffer, self.at))
+                .map_err(Error::os("reading the source"))?;
         }
         if let Some(hasher) = &mut self.hasher {
-            hasher.update(buffer);
+            timed(&mut self.cost.hash_s, || hasher.update(buffer));
         }
         self.at += len as u64;
         Ok(buffer)
     }
 
-    pub fn hash(&self) -> Option<blake3::Hash> {
-        self.hasher.as_ref().map(blake3::Hasher::finalize)
+    /// What was read.
+    pub fn report(&self, watch: &Stopwatch) -> Report {
+        let hash = self.hasher.as_ref().map(blake3::Hasher::finalize);
+        let file = self.file.is_some().then_some(self.cost);
+        Report { file, ..watch.report(self.at, hash) }
     }
 }
 
 /// Sends the content and ends.
 pub fn send(link: &mut impl Link, task: &Task, source: &Source) -> Result<Report> {
     let mut reader = Reader::open(task, source, task.chunk())?;
-    let (watch, mut bytes) = (Stopwatch::start(), 0);
+    let watch = Stopwatch::start();
     loop {
         let chunk = reader.next()?;
         if chunk.is_empty() {
             break;
         }
-        bytes += chunk.len() as u64;
         link.send_batch(chunk.chunks(task.adu_bytes))?;
     }
     link.finish()?;
-    Ok(watch.report(bytes, reader.hash()))
+    Ok(reader.report(&watch))
 }
 
 /// Receives until the sender's authenticated end.
@@ -214,7 +239,7 @@ pub fn receive(link: &mut impl Link, task: &Task, sink: &Sink) -> Result<Report>
         link.recv_with(&mut drain, |_| false)?;
     }
     drain.writer.flush()?;
-    let report = watch.report(drain.writer.bytes, drain.writer.hash());
+    let report = drain.writer.report(&watch);
     link.finish()?;
     Ok(report)
 }
@@ -238,10 +263,17 @@ impl Application for Drain {
 
 /// The receiver's content, in order. With a null sink it is stored into `buffer` and forgotten.
 pub struct Writer {
-    file: Option<(File, blake3::Hasher)>,
+    file: Option<Output>,
     buffer: Vec<u8>,
     filled: usize,
-    pub bytes: u64,
+    bytes: u64,
+}
+
+/// The file that it goes to.
+struct Output {
+    file: File,
+    hasher: blake3::Hasher,
+    cost: FileCost,
 }
 
 impl Writer {
@@ -249,10 +281,7 @@ impl Writer {
     pub fn create(sink: &Sink, adu: usize) -> Result<Self> {
         let (file, room) = match sink {
             Sink::Null => (None, adu),
-            Sink::File(path) => {
-                let file = File::create(path).map_err(Error::os("creating the sink"))?;
-                (Some((file, blake3::Hasher::new())), CHUNK.max(adu))
-            }
+            Sink::File(path) => (Some(Output::create(path)?), CHUNK.max(adu)),
         };
         Ok(Writer { file, buffer: vec![0; room], filled: 0, bytes: 0 })
     }
@@ -274,16 +303,29 @@ impl Writer {
     }
 
     pub fn flush(&mut self) -> Result<()> {
-        if let Some((file, hasher)) = &mut self.file {
-            let bytes = &self.buffer[..self.filled];
-            hasher.update(bytes);
-            file.write_all(bytes).map_err(Error::os("writing the sink"))?;
+        if let Some(file) = &mut self.file {
+            file.write(&self.buffer[..self.filled]).map_err(Error::os("writing the sink"))?;
             self.filled = 0;
         }
         Ok(())
     }
 
-    pub fn hash(&self) -> Option<blake3::Hash> {
-        self.file.as_ref().map(|(_, hasher)| hasher.finalize())
+    /// What was written.
+    pub fn report(&self, watch: &Stopwatch) -> Report {
+        let hash = self.file.as_ref().map(|file| file.hasher.finalize());
+        let file = self.file.as_ref().map(|file| file.cost);
+        Report { file, ..watch.report(self.bytes, hash) }
+    }
+}
+
+impl Output {
+    fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(Error::os("creating the sink"))?;
+        Ok(Output { file, hasher: blake3::Hasher::new(), cost: FileCost::default() })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        timed(&mut self.cost.hash_s, || self.hasher.update(bytes));
+        timed(&mut self.cost.io_s, || self.file.write_all(bytes))
     }
 }
