@@ -68,6 +68,7 @@ pub fn run(get: &Get) -> Result {
         connections: moving.jobs,
         growing: get.growing,
         anew: get.no_resume,
+        hashing: moving.hash,
         forget: get.output.as_os_str() == "/dev/null",
     };
     let destination = get.destination()?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fusewire_device::Device;
 use fusewire_device::capture::Capture;
-use fusewire_files::Element;
 use fusewire_files::net::BODY_LEN_MAX;
+use fusewire_files::{Element, Hashing};
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
 use fusewire_session::{
@@ -128,6 +128,21 @@ pub fn cipher_names() -> String {
 /// Every congestion control.
 pub fn congestion_names() -> String {
     Algorithm::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Who hashes, as the user names it.
+const HASHING: [(&str, Hashing); 3] =
+    [("both", Hashing::Both), ("receiver", Hashing::Receiver), ("none", Hashing::Nobody)];
+
+/// Who hashes contents.
+pub fn hashing(text: &str) -> std::result::Result<Hashing, String> {
+    let found = HASHING.iter().find(|(name, _)| *name == text).map(|(_, hashing)| *hashing);
+    found.ok_or_else(|| format!("expected {}", HASHING.map(|(name, _)| name).join(", ")))
+}
+
+/// The name of it.
+pub fn hashing_name(hashing: Hashing) -> &'static str {
+    HASHING.iter().find(|(_, other)| *other == hashing).map_or("both", |(name, _)| name)
 }
 
 /// Bytes a second: a number with k, M or G behind it.

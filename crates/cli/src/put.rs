@@ -60,6 +60,7 @@ pub fn run(put: &Put) -> Result {
         reply_bytes: moving.reply_bytes,
         bytes_per_s: moving.rate.unwrap_or(0),
         connections: moving.jobs,
+        hashing: moving.hash,
     };
     // Kept until the end: what was read from standard input.
     let mut spool = None;

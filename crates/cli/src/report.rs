@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use fusewire_files::Hashing;
 use fusewire_files::client::{Event, Observer, Skip, Totals};
 use fusewire_files::message::Code as Cause;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::json;
 
+use crate::options::hashing_name;
 use crate::output::{Result, count, json, printable, rate, size, with_path};
 use crate::transfer::is_broken_pipe;
 
@@ -187,6 +189,8 @@ pub struct End<'a> {
     pub cipher: &'a str,
     /// Bytes of which bodies are filled up to a multiple; `None` where headers are in the clear.
     pub record_padding: Option<usize>,
+    /// Who hashed the contents.
+    pub hashing: Hashing,
 }
 
 impl Reporter {
@@ -215,6 +219,7 @@ impl Reporter {
                 "bytes_per_s": bytes_per_s,
                 "cipher": end.cipher,
                 "record_padding": end.record_padding,
+                "hash": hashing_name(end.hashing),
                 "interrupted": end.interrupted,
                 "error": end.broken,
             }))?;
@@ -233,6 +238,11 @@ impl Reporter {
             if totals.bytes_holes > 0 {
                 line += &format!("; {} are holes", size(totals.bytes_holes));
             }
+            line += match end.hashing {
+                Hashing::Receiver => "; hashed by the receiver alone",
+                Hashing::Nobody => "; not hashed",
+                _ => "",
+            };
             if totals.unchanged > 0 {
                 line += &format!("; {} left as they are", totals.unchanged);
             }

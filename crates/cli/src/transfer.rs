@@ -10,8 +10,8 @@ use fusewire_base::Instant;
 use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::net::Client;
-use fusewire_files::{Channel, Error, Scratch, Turn};
-use fusewire_session::HeaderProtection;
+use fusewire_files::{Channel, Error, Hashing, Scratch, Turn};
+use fusewire_session::{Cipher, HeaderProtection};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -42,6 +42,10 @@ pub struct Moving {
     /// Most bytes of contents in one message [default: what a datagram carries].
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub reply_bytes: u32,
+    /// Who hashes contents (BLAKE3): both sides, and compare; the receiver alone, for its report and to go on where
+    /// a transfer is broken off; or nobody. Without both, the cipher's tags alone say that what came is what was sent.
+    #[arg(long, value_name = "WHO", default_value = "both", value_parser = options::hashing)]
+    pub hash: Hashing,
     /// Print nothing but errors.
     #[arg(short, long)]
     quiet: bool,
@@ -118,7 +122,7 @@ macro_rules! plan {
 }
 
 plan!(get::Plan, |plan| plan.keeps());
-plan!(put::Plan, |_plan| true);
+plan!(put::Plan, |plan| plan.keeps());
 
 /// Nobody reads any more what is written.
 pub fn is_broken_pipe(error: &Error) -> bool {
@@ -178,6 +182,15 @@ pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Clie
     connected
 }
 
+/// Who does without the sender's hash needs tags that say the same.
+fn vouched_for(hashing: Hashing, cipher: Cipher) -> Result {
+    if hashing != Hashing::Both && cipher.is_insecure() {
+        let text = format!("--hash: {cipher} has no tags that could stand in for the hash");
+        return Err(Failure::new(Code::Usage, text).into());
+    }
+    Ok(())
+}
+
 /// Runs a plan over `jobs` connections, the first of which is open, and prints how it ended.
 ///
 /// # Errors
@@ -194,6 +207,7 @@ pub fn run(
     moving.connect.carrying.check_jobs(moving.jobs)?;
     let watch = Watch::start();
     let options = first.options();
+    vouched_for(moving.hash, options.cipher)?;
     let cipher = options.cipher.to_string();
     let record_padding = options.protection.map(HeaderProtection::padding);
     let mut links = vec![first];
@@ -231,8 +245,9 @@ pub fn run(
     let interrupted = stop.load(Ordering::Relaxed) && !finished;
     let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| !finished);
     let totals = plan.totals();
-    let broken_by = broken.as_deref();
-    let end = End { verb, took, interrupted, broken: broken_by, cipher: &cipher, record_padding };
+    let (broken_by, hashing) = (broken.as_deref(), moving.hash);
+    let cipher = &cipher;
+    let end = End { verb, took, interrupted, broken: broken_by, cipher, record_padding, hashing };
     reporter.summary(&totals, &end)?;
     if interrupted {
         let text = match plan.keeps() {

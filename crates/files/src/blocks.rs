@@ -27,26 +27,45 @@ pub(crate) const fn is_bordered(range: &Range<u64>, size: u64) -> bool {
         && (range.end == size || range.end < size && range.end.is_multiple_of(BLOCK_LEN))
 }
 
-/// Hashes one block in order.
+/// Hashes one block in order, or only counts its bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct BlockHasher(Hasher);
+pub(crate) struct BlockHasher {
+    hasher: Option<Hasher>,
+    count: u64,
+}
 
 impl BlockHasher {
     /// Of block number `index`.
     pub(crate) fn new(index: u64) -> Self {
         let mut hasher = Hasher::new();
         hasher.set_input_offset(index * BLOCK_LEN);
-        BlockHasher(hasher)
+        BlockHasher { hasher: Some(hasher), count: 0 }
+    }
+
+    /// Where nobody asks for a hash.
+    pub(crate) fn counting() -> Self {
+        BlockHasher { hasher: None, count: 0 }
+    }
+
+    /// It has no hash.
+    pub(crate) fn only_counts(&self) -> bool {
+        self.hasher.is_none()
     }
 
     /// The next bytes of the block.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+        self.count += bytes.len() as u64;
     }
 
     /// The next `len` bytes of the block, all zero.
     pub(crate) fn update_zeros(&mut self, mut len: u64) {
         const ZEROS: &[u8] = &[0; 16 << 10];
+        if self.only_counts() {
+            return self.skip(len);
+        }
         while len > 0 {
             let n = len.min(ZEROS.len() as u64);
             self.update(&ZEROS[..n as usize]);
@@ -54,19 +73,25 @@ impl BlockHasher {
         }
     }
 
-    /// Bytes so far.
-    pub(crate) fn count(&self) -> u64 {
-        self.0.count()
+    /// The next `len` bytes of the block, where they are only counted.
+    pub(crate) fn skip(&mut self, len: u64) {
+        debug_assert!(self.only_counts());
+        self.count += len;
     }
 
-    /// The block's hash. There was at least one byte.
-    pub(crate) fn hash(&self) -> BlockHash {
-        self.0.finalize_non_root()
+    /// Bytes so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The block's hash, where it is hashed. There was at least one byte.
+    pub(crate) fn hash(&self) -> Option<BlockHash> {
+        self.hasher.as_ref().map(Hasher::finalize_non_root)
     }
 
     /// The file's hash, when this block is the whole of it.
-    pub(crate) fn root(&self) -> BlockHash {
-        self.0.finalize().into()
+    pub(crate) fn root(&self) -> Option<BlockHash> {
+        self.hasher.as_ref().map(|hasher| hasher.finalize().into())
     }
 }
 
@@ -158,7 +183,7 @@ mod tests {
                 .collect();
             let n = block_count(len);
             if n == 1 {
-                assert_eq!(hashers[0].root(), expected);
+                assert_eq!(hashers[0].root(), Some(expected));
                 continue;
             }
             for step in [1, 5, 7, 11] {
@@ -167,7 +192,7 @@ mod tests {
                 order.sort_by_key(|i| (i * step) % 13);
                 for i in order {
                     assert_eq!(tree.root(), None);
-                    tree.insert(i, hashers[i as usize].hash());
+                    tree.insert(i, hashers[i as usize].hash().unwrap());
                 }
                 assert_eq!(tree.root(), Some(expected), "{len} bytes, step {step}");
             }
@@ -180,5 +205,9 @@ mod tests {
         a.update_zeros(70_000);
         b.update(&[0; 70_000]);
         assert_eq!((a.hash(), a.count()), (b.hash(), 70_000));
+        let mut counting = BlockHasher::counting();
+        counting.update_zeros(70_000);
+        counting.update(&[0; 5]);
+        assert_eq!((counting.hash(), counting.count()), (None, 70_005));
     }
 }

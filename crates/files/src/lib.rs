@@ -39,7 +39,7 @@ pub use element::Element;
 pub use error::{Error, Violation};
 pub use inbox::Scratch;
 pub use machine::{Machine, Work};
-pub use message::{Entry, Kind, Meta, Time, Version};
+pub use message::{Entry, Hashing, Kind, Meta, Time, Version};
 pub use name::{PathError, RemotePath, Shown, is_deceptive};
 pub use rate::Rate;
 

@@ -54,6 +54,8 @@ pub(crate) struct Outgoing {
     /// The next byte to send.
     position: u64,
     chunk_len: usize,
+    /// Blocks are followed by their hashes.
+    hashes: bool,
     /// Of the block that holds `position`; has taken everything before it and maybe more.
     hasher: Option<BlockHasher>,
     /// The piece between holes, or the hole, that was found last.
@@ -78,6 +80,8 @@ pub(crate) struct Job {
     pub(crate) reply_bytes: u32,
     /// Bytes of the largest message.
     pub(crate) max_adu: usize,
+    /// Blocks are followed by their hashes.
+    pub(crate) hashes: bool,
 }
 
 impl Outgoing {
@@ -97,6 +101,7 @@ impl Outgoing {
             position: job.range.start,
             range: job.range,
             chunk_len: chunk_len(job.max_adu, job.reply_bytes),
+            hashes: job.hashes,
             hasher: None,
             extent: if meta.sparse { unknown } else { whole },
             owed: None,
@@ -230,12 +235,12 @@ impl Outgoing {
         if channel.send(hole.whole())? == Sent::Full {
             return Ok(Progress::Full);
         }
-        if !whole {
+        if !whole && self.hashes {
             let index = position / BLOCK_LEN;
             let hasher = self.hasher.get_or_insert_with(|| BlockHasher::new(index));
             hasher.update_zeros(end - (index * BLOCK_LEN + hasher.count()));
             if end == block_end {
-                self.owed = self.hasher.take().map(|hasher| hasher.hash());
+                self.owed = self.hasher.take().and_then(|hasher| hasher.hash());
             }
         }
         self.position = end;
@@ -287,6 +292,9 @@ impl Outgoing {
 
     /// Hashes `contents`, which begin at `position`, but for what was hashed before.
     fn hash(&mut self, contents: &[u8]) {
+        if !self.hashes {
+            return;
+        }
         let index = self.position / BLOCK_LEN;
         let hasher = self.hasher.get_or_insert_with(|| BlockHasher::new(index));
         let hashed = (index * BLOCK_LEN + hasher.count() - self.position) as usize;
@@ -307,12 +315,12 @@ impl Outgoing {
             let rest = (block_end - self.position) as usize;
             let last = rest <= self.chunk_len.saturating_sub(TAIL_LEN_MAX) && rest == len - at;
             let mut n = self.chunk_len.min(len - at);
-            if !last && n == rest {
+            if self.hashes && !last && n == rest {
                 // The contents would fit but not the hash behind them: two messages, the first about half.
                 n = rest / 2 / 16 * 16;
             }
             let contents = HEAD_LEN + at..HEAD_LEN + at + n;
-            let hash = self.hasher.as_ref().filter(|_| last).map(BlockHasher::hash);
+            let hash = self.hasher.as_ref().filter(|_| last).and_then(BlockHasher::hash);
             let around = self.around(&buffer[contents.clone()], hash.as_ref(), element)?;
             let message = around.write(buffer, contents);
             match channel.send(&buffer[message])? {

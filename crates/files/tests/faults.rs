@@ -183,7 +183,8 @@ fn upload(send: impl FnOnce(&mut Raw, u32)) -> (Result<Vec<Body<'static>>, Error
         raw.ask(request),
         [Body::Missing(Missing {
             pieces: vec![Piece { position: 0, length: meta.size }],
-            more: false
+            more: false,
+            hashing: None,
         })]
     );
     let xid = raw.xid;
@@ -582,6 +583,7 @@ fn an_answer_that_fits_no_request_loses_no_job_of_a_put() {
             Body::Missing(Missing {
                 pieces: vec![Piece { position: 1 << 60, length: 4 }],
                 more: false,
+                hashing: None,
             })
         },
         |_| Body::Done(Done { grew: false }),

@@ -62,7 +62,11 @@ fn bodies() -> Vec<Body<'static>> {
         Body::Entries(Entries { first: 7, entries: vec![entry(0, b"a"), entry(1, b"bcdef")] }),
         Body::Listed(Listed { count: 1 << 35 }),
         Body::Done(Done { grew: true }),
-        Body::Missing(Missing { pieces: vec![piece(0, 5), piece(1 << 20, 1 << 30)], more: true }),
+        Body::Missing(Missing {
+            pieces: vec![piece(0, 5), piece(1 << 20, 1 << 30)],
+            more: true,
+            hashing: Some(Hashing::Nobody),
+        }),
         Body::Stored(Stored { complete: true }),
         Body::Failed(Failed { code: Code::NoSpace, detail: octets(b"words") }),
     ]

@@ -91,7 +91,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Body::Entries(Entries { first: 7, entries: vec![entry.clone(), entry] }),
         Body::Listed(Listed { count: 1 << 35 }),
         Body::Done(Done { grew: true }),
-        Body::Missing(Missing { pieces: vec![piece(0, 5), piece(1 << 20, 1 << 30)], more: true }),
+        Body::Missing(Missing {
+            pieces: vec![piece(0, 5), piece(1 << 20, 1 << 30)],
+            more: true,
+            hashing: None,
+        }),
         Body::Stored(Stored { complete: true }),
         Body::Failed(Failed { code: Code::NoSpace, detail: octets(b"words") }),
     ];

@@ -14,8 +14,8 @@ mod wire {
 }
 
 pub use wire::{
-    Body, Cancel, Code, Commit, Data, Done, Hole, Kind, Last, Listed, Message, Meta, Missing, More,
-    Piece, Stored, Time, Version,
+    Body, Cancel, Code, Commit, Data, Done, Hashing, Hole, Kind, Last, Listed, Message, Meta,
+    Missing, More, Piece, Stored, Time, Version,
 };
 
 /// What is there?
@@ -53,6 +53,23 @@ pub const DETAIL_LEN_MAX: usize = wire::DETAIL_MAX as usize;
 pub const HEAD_LEN: usize = 24;
 /// Most bytes behind them: fill, a hash, and what makes the whole a multiple of the element.
 pub const TAIL_LEN_MAX: usize = 40;
+
+impl Hashing {
+    /// Blocks are followed by their hashes. What is not known is no reason to do without.
+    pub(crate) const fn is_sent(self) -> bool {
+        !matches!(self, Hashing::Receiver | Hashing::Nobody)
+    }
+
+    /// Who takes contents hashes them.
+    pub(crate) const fn is_received(self) -> bool {
+        !matches!(self, Hashing::Nobody)
+    }
+
+    /// As a message has it, and nothing where both sides hash.
+    pub(crate) fn named(self) -> Option<Hashing> {
+        (!self.is_sent()).then_some(self)
+    }
+}
 
 /// What a message may ask of a decoder.
 const LIMITS: Limits = Limits { depth: 4, size: 1 << 17, count: 1 << 12 };

@@ -87,6 +87,7 @@ pub(super) fn serve(
     };
     let Session { peer: key, options, .. } = link.session();
     let session = share.session_of(Some(key), Element::of_swap(options.element)).named(peer);
+    let session = session.tagged(!options.cipher.is_insecure());
     match converse(&mut link, key, session, control, &mut place) {
         Ok(()) => tracing::info!(%peer, "closed"),
         Err(error) => tracing::info!(%peer, %error, "broken off"),

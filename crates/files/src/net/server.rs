@@ -387,6 +387,7 @@ impl Server {
         let element = Element::of_swap(options.element);
         let name = remote.map(|remote| remote.to_string()).unwrap_or_default();
         let session = self.share.session_of(Some(peer), element).named(name);
+        let session = session.tagged(!options.cipher.is_insecure());
         let worked = self.clock.now();
         let (is_ready, peer_finished, alarm) = (false, false, None);
         let _invitation = self.invite(id);

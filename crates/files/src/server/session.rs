@@ -9,7 +9,9 @@ use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{Receiver, Run, WINDOW_LEN};
 use crate::machine::{Machine, Outbox, Step, Work};
-use crate::message::{Body, Code, Done, Entry, Failed, Get, Hole, Kind, Meta, Prefix, octets};
+use crate::message::{
+    Body, Code, Done, Entry, Failed, Get, Hashing, Hole, Kind, Meta, Prefix, octets,
+};
 use crate::meta::Found;
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
@@ -87,6 +89,13 @@ impl Session {
     #[must_use]
     pub fn named(mut self, peer: impl std::fmt::Display) -> Session {
         self.work.desk.uploads.peer = peer.to_string().into();
+        self
+    }
+
+    /// Tags of the connection say that what comes is what was sent: a client may do without hashes.
+    #[must_use]
+    pub fn tagged(mut self, is_tagged: bool) -> Session {
+        self.work.desk.uploads.is_tagged = is_tagged;
         self
     }
 
@@ -202,8 +211,9 @@ impl Serving {
             let peer = &self.desk.uploads.peer;
             tracing::info!(target: "access", %peer, %path, bytes = meta.size, "read");
         }
-        let job =
-            Job { xid, copies: get.copies.max(1), range, reply_bytes: get.reply_bytes, max_adu };
+        let hashes = get.hashing.unwrap_or(Hashing::Both).is_sent();
+        let (copies, reply_bytes) = (get.copies.max(1), get.reply_bytes);
+        let job = Job { xid, copies, range, reply_bytes, max_adu, hashes };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
         Ok(Reading { outgoing, growing: get.growing })
     }

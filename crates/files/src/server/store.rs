@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::folder::Last;
 use crate::inbox::Run;
 use crate::message::{
-    Body, Code, Failed, Kind, Meta, Missing, PIECES_MAX, Piece, Put, Stored, Touch,
+    Body, Code, Failed, Hashing, Kind, Meta, Missing, PIECES_MAX, Piece, Put, Stored, Touch,
 };
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;
@@ -42,6 +42,8 @@ pub(super) struct Uploads {
     parent: Last,
     /// Whose they are.
     who: Who,
+    /// Tags of the connection say that what comes is what was sent.
+    pub(super) is_tagged: bool,
     /// Uploads whose leftovers are being hashed, next first.
     checking: VecDeque<u32>,
     /// Uploads that were committed or failed in a way that must be looked at.
@@ -75,7 +77,18 @@ impl Uploads {
         let memory = Budget::within(&share.memory, MEMORY_BYTES_MAX, MEMORY_BYTES_OWN);
         let (parent, checking, peer) = (Last::default(), VecDeque::new(), Arc::from(""));
         let (active, ripe) = (HashMap::new(), Vec::new());
-        Uploads { share, active, holding: 0, parent, who, checking, ripe, memory, peer }
+        Uploads {
+            share,
+            active,
+            holding: 0,
+            parent,
+            who,
+            is_tagged: false,
+            checking,
+            ripe,
+            memory,
+            peer,
+        }
     }
 
     /// Nothing happens now: no folder is kept open.
@@ -122,10 +135,12 @@ impl Uploads {
         if !is_bordered(&range, meta.size) || self.active.contains_key(&xid) {
             return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
+        let asked = put.hashing.filter(|_| self.is_tagged).unwrap_or(Hashing::Both);
         let storing = Storing {
             replace: put.replace,
             sync: self.share.settings.sync,
             remove_when_full: true,
+            hashing: asked,
         };
         let Share { root, memory, .. } = &*self.share;
         let parent = &mut self.parent;
@@ -331,7 +346,7 @@ impl Upload {
         };
         let writers = pieces.into_iter().map(writer).collect::<Result<_, _>>()?;
         self.stage = Stage::Receiving { writers, commit: None };
-        Ok(Body::Missing(Missing { pieces: missing, more }))
+        Ok(Body::Missing(Missing { pieces: missing, more, hashing: self.target.hashing().named() }))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, Tree, block_count};
 use crate::budget::{Account, Budget, RUN_BYTES};
 use crate::folder::open_parent;
-use crate::message::{Code, Kind, Meta, Time};
+use crate::message::{Code, Hashing, Kind, Meta, Time};
 use crate::name::{self, PART_SUFFIX, PathError, RemotePath, STATE_SUFFIX};
 use crate::ranges::Ranges;
 use crate::state::{Identity, RESUMED_BLOCKS_MIN, State};
@@ -49,6 +49,8 @@ pub(crate) struct Storing {
     pub(crate) sync: bool,
     /// What is broken off because the disk is full is removed, and not kept to be taken up again.
     pub(crate) remove_when_full: bool,
+    /// Who hashes the contents. What nobody has hashed cannot be taken up again, and is not kept.
+    pub(crate) hashing: Hashing,
 }
 
 /// A file that is being received.
@@ -159,8 +161,13 @@ impl Target {
     }
 
     /// Checks what comes for `path` and stores nothing.
-    pub(crate) fn forgetting(path: &RemotePath, meta: Meta, memory: &Arc<Budget>) -> Target {
-        let storing = Storing { replace: false, sync: false, remove_when_full: false };
+    pub(crate) fn forgetting(
+        path: &RemotePath,
+        meta: Meta,
+        hashing: Hashing,
+        memory: &Arc<Budget>,
+    ) -> Target {
+        let storing = Storing { replace: false, sync: false, remove_when_full: false, hashing };
         Target::new(None, path.as_bytes(), meta, storing, memory)
     }
 
@@ -169,9 +176,10 @@ impl Target {
         path: &RemotePath,
         meta: Meta,
         outlet: Arc<Outlet>,
+        hashing: Hashing,
         memory: &Arc<Budget>,
     ) -> Target {
-        let mut target = Target::forgetting(path, meta, memory);
+        let mut target = Target::forgetting(path, meta, hashing, memory);
         target.outlet = Some(outlet);
         target
     }
@@ -187,7 +195,8 @@ impl Target {
             done: Ranges::default(),
             account: memory.account(),
             tree: Some(Tree::new(block_count(meta.size))),
-            root: (meta.size == 0).then(|| blake3::hash(b"").into()),
+            root: (meta.size == 0 && storing.hashing.is_received())
+                .then(|| blake3::hash(b"").into()),
             state: None,
             whole: None,
             unchecked: Vec::new(),
@@ -206,7 +215,9 @@ impl Target {
         let size = self.meta.size;
         let place = spot.open_part(&self.path)?;
         let progress = self.progress.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if block_count(size) >= RESUMED_BLOCKS_MIN {
+        if !self.storing.hashing.is_received() {
+            let _ = place.unlink(&place.state_name);
+        } else if block_count(size) >= RESUMED_BLOCKS_MIN {
             let identity = Identity { version: self.meta.version, size };
             let (state, mut blocks) = State::open(&place.dir, &place.state_name, identity)?;
             blocks.retain(|(index, _)| *index < block_count(size));
@@ -257,6 +268,19 @@ impl Target {
         Ok(progress.whole.is_some() || progress.finished)
     }
 
+    /// Who hashes what comes.
+    pub(crate) fn hashing(&self) -> Hashing {
+        self.storing.hashing
+    }
+
+    /// Of block `index`.
+    fn hasher(&self, index: u64) -> BlockHasher {
+        match self.storing.hashing.is_received() {
+            true => BlockHasher::new(index),
+            false => BlockHasher::counting(),
+        }
+    }
+
     /// What is known of the file.
     pub(crate) fn meta(&self) -> &Meta {
         &self.meta
@@ -296,13 +320,13 @@ impl Target {
             let mut hasher = BlockHasher::new(index);
             let range = self.block_range(index);
             // A file that cannot be read, or is shorter than it should be, is simply sent again.
-            if self.hash_file(range.clone(), &mut hasher).is_err() || hasher.hash() != hash {
+            if self.hash_file(range.clone(), &mut hasher).is_err() || hasher.hash() != Some(hash) {
                 continue;
             }
             let mut progress = self.lock();
             progress.done.insert(index..index + 1);
             if range == (0..self.meta.size) {
-                progress.root = Some(hasher.root());
+                progress.root = hasher.root();
             }
             if let Some(tree) = &mut progress.tree {
                 tree.insert(index, hash);
@@ -318,6 +342,10 @@ impl Target {
 
     /// Hashes bytes that are in the partial file, if there is one.
     fn hash_file(&self, range: Range<u64>, hasher: &mut BlockHasher) -> Result<(), Error> {
+        if hasher.only_counts() {
+            hasher.skip(range.end - range.start);
+            return Ok(());
+        }
         let Some(Place { file, .. }) = self.place.get() else { return Ok(()) };
         let mut buffer = [0; 32 << 10];
         let mut at = range.start;
@@ -362,12 +390,15 @@ impl Target {
         if let Some(outlet) = &self.outlet {
             outlet.block(index, contents)?;
         }
-        let hash = hasher.hash();
+        let Some(hash) = hasher.hash() else {
+            progress.tree = None;
+            return Ok(());
+        };
         if let Some(state) = &mut progress.state {
             state.append(index, &hash)?;
         }
         if self.meta.size <= BLOCK_LEN {
-            progress.root = Some(hasher.root());
+            progress.root = hasher.root();
         }
         if let Some(tree) = &mut progress.tree {
             tree.insert(index, hash);

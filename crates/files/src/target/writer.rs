@@ -142,15 +142,20 @@ impl RangeWriter {
         }
         let index = (end - 1) / BLOCK_LEN;
         let block = self.target.block_range(index);
+        let needs_hash = self.target.hashing().is_sent();
+        if position < block.start && !needs_hash {
+            // Nothing lies between blocks without hashes.
+            let (before, rest) = bytes.split_at((block.start - position) as usize);
+            self.contents(position, before, None)?;
+            return self.contents(block.start, rest, hash);
+        }
         if position < block.start {
             return Err(outside().into());
         }
         if hash.is_some() && end != block.end || hash.is_none() && bytes.is_empty() {
             return Err(Violation::Hash { at: end }.into());
         }
-        if let Some(hash) = hash
-            && self.whole(position..end, bytes, &hash)?
-        {
+        if (hash.is_some() || !needs_hash) && self.whole(position..end, bytes, hash)? {
             return Ok(());
         }
         let at = self.open_block(index, position..end)?;
@@ -167,18 +172,20 @@ impl RangeWriter {
     }
 
     /// Takes all of a short file, if that is what these are; false if they go the way of all others.
-    fn whole(&mut self, range: Range<u64>, bytes: &[u8], hash: &BlockHash) -> Result<bool, Error> {
+    fn whole(
+        &mut self,
+        range: Range<u64>,
+        bytes: &[u8],
+        hash: Option<BlockHash>,
+    ) -> Result<bool, Error> {
         let is_all = range == self.range && self.left == range.end && self.open.is_empty();
         let is_file = range == (0..self.target.meta.size) && !range.is_empty();
         if !is_all || !is_file || range.end > whole::LEN_MAX {
             return Ok(false);
         }
-        let mut hasher = BlockHasher::new(0);
+        let mut hasher = self.target.hasher(0);
         hasher.update(bytes);
-        if hasher.hash() != *hash {
-            let (start, end) = (range.start, range.end);
-            return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
-        }
+        self.target.compare(range, &hasher, hash)?;
         if !self.target.take_whole(bytes)? {
             return Ok(false);
         }
@@ -234,7 +241,8 @@ impl RangeWriter {
         let kept_len = if is_kept { (range.end - range.start) as usize } else { 0 };
         self.charge(OPEN_BLOCK_BYTES + kept_len)?;
         let contents = vec![0; kept_len];
-        let (hasher, pieces, kept) = (BlockHasher::new(index), Ranges::default(), BTreeMap::new());
+        let (hasher, pieces, kept) =
+            (self.target.hasher(index), Ranges::default(), BTreeMap::new());
         self.open.push(OpenBlock { index, range, hasher, pieces, kept, contents, hash: None });
         Ok(self.open.len() - 1)
     }
@@ -293,15 +301,14 @@ impl RangeWriter {
     /// If all of block `at` and its hash have come, compares and finishes it.
     fn verify(&mut self, at: usize) -> Result<(), Error> {
         let block = &self.open[at];
-        let Some(hash) = block.hash else { return Ok(()) };
+        if block.hash.is_none() && self.target.hashing().is_sent() {
+            return Ok(());
+        }
         if block.range.start + block.hasher.count() != block.range.end {
             return Ok(());
         }
         let block = self.open.remove(at);
-        if block.hasher.hash() != hash {
-            let (start, end) = (block.range.start, block.range.end);
-            return Err(Error::WrongHash { path: self.target.path.clone(), start, end });
-        }
+        self.target.compare(block.range, &block.hasher, block.hash)?;
         self.finished.insert(block.index..block.index + 1);
         self.charge(0)?;
         self.blocks_left -= 1;
@@ -354,6 +361,22 @@ impl Drop for RangeWriter {
 }
 
 impl Target {
+    /// Compares the hash of the block `range` with the one that came, where there are both.
+    fn compare(
+        &self,
+        range: Range<u64>,
+        hasher: &BlockHasher,
+        came: Option<BlockHash>,
+    ) -> Result<(), Error> {
+        match (hasher.hash(), came) {
+            (Some(own), Some(came)) if own != came => {
+                let (path, Range { start, end }) = (self.path.clone(), range);
+                Err(Error::WrongHash { path, start, end })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn write(&self, mut at: u64, mut bytes: &[u8]) -> Result<(), Error> {
         let Some(Place { file, .. }) = self.place()? else { return Ok(()) };
         while !bytes.is_empty() {

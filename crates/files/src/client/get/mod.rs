@@ -10,6 +10,7 @@ pub use plan::Plan;
 pub use worker::Worker;
 
 use super::Filter;
+use crate::message::Hashing;
 
 /// What to do where a file is already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,9 @@ pub struct Options {
     pub anew: bool,
     /// Contents are checked and forgotten; nothing is made at the destination.
     pub forget: bool,
+    /// Who hashes contents. Without the sender's hash, tags alone say that what came is what was sent: for connections
+    /// whose cipher has them.
+    pub hashing: Hashing,
 }
 
 impl Default for Options {
@@ -61,6 +65,7 @@ impl Default for Options {
             growing: false,
             anew: false,
             forget: false,
+            hashing: Hashing::Both,
         }
     }
 }

@@ -136,7 +136,8 @@ impl Plan {
 
     /// What has come of a transfer that was broken off is kept, to go on from there.
     pub fn keeps(&self) -> bool {
-        self.outlet.is_none() && !self.options.forget
+        let is_kept = self.options.hashing.is_received();
+        self.outlet.is_none() && !self.options.forget && is_kept
     }
 
     /// Sums so far.
@@ -353,16 +354,18 @@ impl Plan {
 
     /// Opens the file to write to.
     pub(super) fn open(&self, file: &File) -> Result<Arc<Target>, Error> {
+        let hashing = self.options.hashing;
         if self.options.forget {
-            return Ok(Arc::new(Target::forgetting(&file.local, file.meta, &self.memory)));
+            return Ok(Arc::new(Target::forgetting(&file.local, file.meta, hashing, &self.memory)));
         }
         if let Some(outlet) = &self.outlet {
-            let target =
-                Target::passing_on(&file.path, file.meta, Arc::clone(outlet), &self.memory);
+            let outlet = Arc::clone(outlet);
+            let target = Target::passing_on(&file.path, file.meta, outlet, hashing, &self.memory);
             return Ok(Arc::new(target));
         }
         let replace = self.options.existing != Existing::Refuse;
-        let storing = Storing { replace, sync: self.options.sync, remove_when_full: false };
+        let Options { sync, .. } = self.options;
+        let storing = Storing { replace, sync, remove_when_full: false, hashing };
         if self.options.anew {
             Target::remove_leftovers(&file.folder.dir, &file.local)?;
         }

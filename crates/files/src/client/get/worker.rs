@@ -214,6 +214,7 @@ impl Desk {
             reply_bytes: options.reply_bytes,
             bytes_per_s: self.plan.bytes_per_s(),
             growing: options.growing,
+            hashing: options.hashing.named(),
         });
         let xid = self.asker.ask(request)?;
         self.requested += range.end - range.start;

@@ -7,6 +7,7 @@ pub use plan::Plan;
 pub use worker::Worker;
 
 use super::Filter;
+use crate::message::Hashing;
 use crate::{Error, RemotePath};
 use cap_std::fs::Dir;
 use std::path::Path;
@@ -28,6 +29,9 @@ pub struct Options {
     pub bytes_per_s: u64,
     /// How many connections share the plan.
     pub connections: u32,
+    /// Who hashes contents, if the server agrees. Without the sender's hash, tags alone say that what came is what was
+    /// sent: for connections whose cipher has them.
+    pub hashing: Hashing,
 }
 
 impl Default for Options {
@@ -40,6 +44,7 @@ impl Default for Options {
             reply_bytes: 0,
             bytes_per_s: 0,
             connections: 1,
+            hashing: Hashing::Both,
         }
     }
 }

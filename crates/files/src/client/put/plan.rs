@@ -153,6 +153,11 @@ impl Plan {
             && touches
     }
 
+    /// What has come of a transfer that was broken off is kept, to go on from there.
+    pub fn keeps(&self) -> bool {
+        self.options.hashing.is_received()
+    }
+
     /// Sums so far.
     pub fn totals(&self) -> Totals {
         self.shared.totals()

@@ -8,7 +8,7 @@ use crate::folder::Last;
 use crate::inbox::{Receiver, WINDOW_LEN};
 use crate::machine::{Machine, Step, Work};
 use crate::message::{
-    Body, Cancel, Code, Commit, Kind, Look, Meta, Missing, Prefix, Put, Touch, octets,
+    Body, Cancel, Code, Commit, Hashing, Kind, Look, Meta, Missing, Prefix, Put, Touch, octets,
 };
 use crate::rate::Rate;
 use crate::server::open_file;
@@ -69,6 +69,8 @@ struct Sending {
     missing: VecDeque<Range<u64>>,
     /// It needs more than it could say.
     more: bool,
+    /// It wants blocks to be followed by their hashes.
+    hashes: bool,
 }
 
 impl Putter {
@@ -177,8 +179,8 @@ impl Putter {
             match opened {
                 Ok(opened) => {
                     let reply_bytes = plan.options.reply_bytes;
-                    let job =
-                        source::Job { xid: sending.xid, copies: 1, range, reply_bytes, max_adu };
+                    let Sending { xid, hashes, .. } = sending;
+                    let job = source::Job { xid, copies: 1, range, reply_bytes, max_adu, hashes };
                     let outgoing = Outgoing::new(opened, file.meta, file.path.as_bytes(), job);
                     self.outgoing = Some((outgoing, sending));
                     return Ok(true);
@@ -250,6 +252,7 @@ impl Desk {
             target: octets(&target),
             replace: self.plan.options.replace,
             piece: (0..0).into(),
+            hashing: None,
         });
         let xid = self.asker.ask(request)?;
         self.pending.insert(xid, Pending::Make(file, target));
@@ -277,6 +280,7 @@ impl Desk {
             target: octets(b""),
             replace: self.plan.options.replace,
             piece: range.clone().into(),
+            hashing: self.plan.options.hashing.named(),
         });
         let xid = self.asker.ask(request)?;
         self.pending.insert(xid, Pending::Put(file, range));
@@ -325,7 +329,9 @@ impl Desk {
         if here > 0 {
             self.plan.resumed(&file, here);
         }
-        self.ready.push_back(Sending { xid, file: file.clone(), missing: ranges, more });
+        let agreed = missing.hashing.unwrap_or(Hashing::Both);
+        let hashes = agreed.is_sent() || self.plan.options.hashing.is_sent();
+        self.ready.push_back(Sending { xid, file: file.clone(), missing: ranges, more, hashes });
         self.pending.insert(xid, Pending::Send(file, range));
         Ok(())
     }
