@@ -4,6 +4,7 @@
 
 use crate::arch::{Lanes, LoopBody};
 use crate::execution::{Apart, Integrated};
+use crate::message::{Piece, Pieces};
 use crate::scratch::Scratch;
 use crate::stage::{Run, then};
 use crate::stages::{InternetSum, Nothing};
@@ -15,23 +16,33 @@ use fusewire_base::Sum;
 /// An expanded key that makes a stage of each message. A message's nonce has the suite's length.
 pub(crate) trait Tagged: Send + Sync {
     /// Bytes.
-    type Tag: AsRef<[u8]>;
+    type Tag: AsRef<[u8]> + Send + Sync;
     /// swap ▸ encipher ▸ sum ▸ store: [`Pass::sending`] in the shell of a level.
     fn send(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Self::Tag, Sum);
     /// load ▸ sum ▸ decipher ▸ swap ▸ store: [`Pass::receiving`]. Gives the tag that the message should have.
     fn receive(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Sum, Self::Tag);
+
+    /// Messages can stop between pieces, and go on.
+    const IN_PIECES: bool = false;
+    /// The next piece of a message, behind `done` bytes of it. With the last the tag is there.
+    fn piece(&mut self, _: &Piece<'_>, _done: usize, _: Pass<'_>) -> (Sum, Option<Self::Tag>) {
+        unreachable!("messages of this key do not stop")
+    }
 }
 
 /// The pipeline of such a key.
-pub(crate) struct Staged<K> {
+pub(crate) struct Staged<K: Tagged> {
     plan: Plan,
     key: K,
     work: Scratch,
+    /// Of a message in pieces.
+    done: usize,
+    tag: Option<K::Tag>,
 }
 
 impl<K: Tagged> Staged<K> {
     pub(crate) fn new(plan: Plan, key: K) -> Staged<K> {
-        Staged { plan, key, work: Scratch::default() }
+        Staged { plan, key, work: Scratch::default(), done: 0, tag: None }
     }
 }
 
@@ -61,6 +72,29 @@ impl<K: Tagged> Pipeline for Staged<K> {
         if self.plan.execution == Execution::Sequential {
             self.work.reserve(len);
         }
+    }
+
+    fn pieces(&mut self) -> Option<&mut dyn Pieces> {
+        (self.done, self.tag) = (0, None);
+        if K::IN_PIECES && self.is_one_pass() { Some(self) } else { None }
+    }
+}
+
+impl<K: Tagged> Pieces for Staged<K> {
+    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+        let pass = Pass::new(Plan { swap, ..self.plan }, src, dst, &mut self.work);
+        let (sum, tag) = self.key.piece(piece, self.done, pass);
+        (self.done, self.tag) = (self.done + src.len(), tag);
+        sum
+    }
+
+    fn finish(&mut self, piece: &Piece<'_>, tag: &mut [u8]) {
+        if self.tag.is_none() {
+            // A message of no bytes has no pieces.
+            self.pass(piece, self.plan.swap, &[], &mut []);
+        }
+        let found = self.tag.take();
+        tag.copy_from_slice(found.as_ref().map_or(&[], |found| found.as_ref()));
     }
 }
 

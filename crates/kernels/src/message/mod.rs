@@ -9,8 +9,8 @@
 //! whole blocks of the cipher at a time, the bytes of its elements swapped on the way. What is neither lies in
 //! the gather: never more than [`GATHER`] bytes, which stay in the first-level cache.
 //!
-//! Ciphers that go on where they stopped can do that: AES-GCM where the level has AES, and those without a tag.
-//! ChaCha20-Poly1305, AEGIS, the library's ciphers and the executions that are not integrated have the message gathered
+//! Ciphers that go on where they stopped can do that: AES-GCM where the level has AES, AEGIS, and those without a tag.
+//! ChaCha20-Poly1305, the library's ciphers and the executions that are not integrated have the message gathered
 //! whole, and passed at once. The bytes are the same.
 #![forbid(unsafe_code)]
 
@@ -32,8 +32,9 @@ use zeroize::Zeroize;
 pub const GATHER: usize = 2048;
 /// From so many bytes on a piece passes by itself: a unit of the widest level.
 const DIRECT: usize = 512;
-/// Between pieces the cipher stops only at the end of a block; so do words that are swapped.
-const BLOCK: usize = 16;
+/// Between pieces a cipher stops only at the end of a block, or of a vector of the widest level; so do words that are
+/// swapped.
+const BLOCK: usize = 64;
 
 /// A message that is marshalled when it is sent.
 pub trait Marshal {
@@ -68,6 +69,27 @@ impl Marshal for [u8] {
     }
 }
 
+impl Marshal for Vec<u8> {
+    fn marshalled_len(&self) -> usize {
+        self.len()
+    }
+
+    fn marshal(&self, to: &mut Sealing<'_>) {
+        self[..].marshal(to);
+    }
+}
+
+/// A borrowed message is one too.
+impl<M: Marshal + ?Sized> Marshal for &M {
+    fn marshalled_len(&self) -> usize {
+        (**self).marshalled_len()
+    }
+
+    fn marshal(&self, to: &mut Sealing<'_>) {
+        (**self).marshal(to);
+    }
+}
+
 /// A message that is as long, as it is.
 impl Unmarshal for [u8] {
     fn unmarshal(&mut self, from: &mut Opening<'_>) {
@@ -77,6 +99,27 @@ impl Unmarshal for [u8] {
     fn wipe(&mut self) {
         self.fill(0);
     }
+}
+
+/// All of a message, however long. What it reserves before the message is known to be genuine is what the message has.
+impl Unmarshal for Vec<u8> {
+    fn unmarshal(&mut self, from: &mut Opening<'_>) {
+        self.resize(from.left(), 0);
+        from.take(self);
+    }
+
+    fn wipe(&mut self) {
+        self.zeroize();
+    }
+}
+
+/// Marshals a message into memory of its length, where it is to wait. False: it gave more or fewer bytes than it had
+/// said.
+pub fn marshal<M: Marshal + ?Sized>(message: &M, into: &mut [u8]) -> bool {
+    let len = into.len();
+    let mut sealing = Sealing::new(None, Swap::None, into, &mut [], len);
+    message.marshal(&mut sealing);
+    sealing.is_whole()
 }
 
 /// Unmarshals a message that has been opened before, and is genuine.

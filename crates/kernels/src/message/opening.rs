@@ -8,7 +8,8 @@ use crate::arrays::{sum_of_few, swap, swap_sum};
 use crate::transform::Swap;
 use fusewire_base::Sum;
 
-/// Bytes that pass ahead of those that are asked for: a unit of the widest level.
+/// Bytes of a long message that pass ahead of those that are asked for: a unit of the widest level. A short one, for
+/// which the gather has room, passes at once: to pass again costs more than to copy what is in the cache.
 const AHEAD: usize = 512;
 /// Fewer bytes are summed with what lies around them.
 const SUMMED: usize = 32;
@@ -68,6 +69,20 @@ impl<'t> Opening<'t> {
     #[inline]
     pub fn left(&self) -> usize {
         self.len - self.given()
+    }
+
+    /// The first `N` bytes of the message, before any is given: what says which shape the rest has. `None`: it has
+    /// fewer.
+    pub fn peek<const N: usize>(&mut self) -> Option<[u8; N]> {
+        const { assert!(N <= BLOCK, "some words") };
+        debug_assert_eq!(self.given(), 0, "the first bytes");
+        if self.pass.is_none() {
+            return self.src[..self.len].first_chunk().copied();
+        }
+        if self.from == self.to {
+            self.pass_ahead();
+        }
+        self.gather[self.from..self.to].first_chunk().copied()
     }
 
     /// Fills `into`. False: fewer bytes are left, and none were given.
@@ -188,7 +203,8 @@ impl<'t> Opening<'t> {
     /// The next bytes into the gather, of which all was taken.
     fn pass_ahead(&mut self) {
         let src = &self.src[self.passed..];
-        let src = &src[..src.len().min(AHEAD)];
+        let is_short = self.src.len() <= self.gather.len();
+        let src = &src[..if is_short { src.len() } else { src.len().min(AHEAD) }];
         let Some(pass) = &mut self.pass else { return };
         self.sum += pass.run(self.swap, src, &mut self.gather[..src.len()]);
         (self.from, self.to) = (0, src.len().min(self.len.saturating_sub(self.passed)));

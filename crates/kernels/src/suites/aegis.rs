@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::{Cipher, Standing, Suite};
-use crate::arch::aegis::{AegisLanes, State};
+use crate::arch::aegis::{AegisLanes, KEPT, Kept, State};
+use crate::arch::gcm::Direction;
 use crate::mask::Mask;
+use crate::message::Piece;
 use crate::stage::{Output, Run, Stage};
 use crate::staged::{Pass, Staged, Tagged};
 use crate::transform::{Pipeline, Plan, Public};
@@ -74,7 +76,8 @@ fn bind<V: Variant, const KEY: usize, const TAG: usize>(
     key: &[u8],
 ) -> Box<dyn Pipeline> {
     let key = key.try_into().expect("a key of the suite's length");
-    Box::new(Staged::new(plan, Key::<V, KEY, TAG> { key, variant: PhantomData }))
+    let key = Key::<V, KEY, TAG> { key, kept: [0; KEPT], variant: PhantomData };
+    Box::new(Staged::new(plan, key))
 }
 
 /// Which of them.
@@ -113,6 +116,8 @@ impl Variant for Twin {
 #[derive(Zeroize, ZeroizeOnDrop)]
 struct Key<V, const KEY: usize, const TAG: usize> {
     key: [u8; KEY],
+    /// Of a message in pieces.
+    kept: Kept,
     #[zeroize(skip)]
     variant: PhantomData<V>,
 }
@@ -123,34 +128,83 @@ impl<V, const KEY: usize, const TAG: usize> Key<V, KEY, TAG> {
         public: &Public<'a>,
     ) -> Message<'a, V, KEY, TAG, SEAL> {
         let (nonce, aad) = (public.nonce(), public.aad);
-        Message { key: &self.key, nonce, aad, variant: PhantomData }
+        Message {
+            key: &self.key,
+            nonce,
+            aad,
+            kept: None,
+            done: 0,
+            ends: true,
+            variant: PhantomData,
+        }
     }
+}
+
+/// What a stage found: the tag of a message that has ended, or the state of one that goes on.
+fn tag<const TAG: usize>(found: &Kept) -> [u8; TAG] {
+    *found.first_chunk().expect("a tag is shorter than a state")
 }
 
 impl<V: Variant, const KEY: usize, const TAG: usize> Tagged for Key<V, KEY, TAG> {
     type Tag = [u8; TAG];
 
     fn send(&mut self, public: &Public<'_>, pass: Pass<'_>) -> ([u8; TAG], Sum) {
-        pass.level.run_with_or_without_aes(pass.sending(self.stage::<true>(public)))
+        let (found, sum) =
+            pass.level.run_with_or_without_aes(pass.sending(self.stage::<true>(public)));
+        (tag(&found), sum)
     }
 
     fn receive(&mut self, public: &Public<'_>, pass: Pass<'_>) -> (Sum, [u8; TAG]) {
-        pass.level.run_with_or_without_aes(pass.receiving(self.stage::<false>(public)))
+        let (sum, found) =
+            pass.level.run_with_or_without_aes(pass.receiving(self.stage::<false>(public)));
+        (sum, tag(&found))
+    }
+
+    const IN_PIECES: bool = true;
+
+    fn piece(
+        &mut self,
+        piece: &Piece<'_>,
+        done: usize,
+        pass: Pass<'_>,
+    ) -> (Sum, Option<[u8; TAG]>) {
+        let (public, level) = (&piece.public, pass.level);
+        let ends = done + pass.src.len() == piece.len;
+        let kept = (done > 0).then_some(&self.kept);
+        let (sum, found) = match piece.direction {
+            Direction::Seal => {
+                let stage = Message { kept, done, ends, ..self.stage::<true>(public) };
+                let (found, sum) = level.run_with_or_without_aes(pass.sending(stage));
+                (sum, found)
+            }
+            Direction::Open => {
+                let stage = Message { kept, done, ends, ..self.stage::<false>(public) };
+                level.run_with_or_without_aes(pass.receiving(stage))
+            }
+        };
+        self.kept = found;
+        (sum, ends.then(|| tag(&found)))
     }
 }
 
-/// One message's stage.
+/// The stage of one message, or of a piece of it.
 struct Message<'a, V, const KEY: usize, const TAG: usize, const SEAL: bool> {
     key: &'a [u8; KEY],
     nonce: &'a [u8; KEY],
     aad: &'a [u8],
+    /// What the piece before stopped with.
+    kept: Option<&'a Kept>,
+    /// Bytes of the message before this piece.
+    done: usize,
+    /// The message ends with it.
+    ends: bool,
     variant: PhantomData<V>,
 }
 
 impl<V: Variant, const KEY: usize, const TAG: usize, const SEAL: bool> Stage
     for Message<'_, V, KEY, TAG, SEAL>
 {
-    type Output = [u8; TAG];
+    type Output = Kept;
     const NAME: &'static str = V::NAME;
     const BLOCK: usize = V::BLOCK;
     const OUTPUT: Output = Output::Same;
@@ -171,7 +225,10 @@ where
     type State = V::State<L>;
     #[inline(always)]
     fn start(&self, lanes: L) -> Self::State {
-        V::State::<L>::new(lanes, self.key, self.nonce, self.aad)
+        match self.kept {
+            None => V::State::<L>::new(lanes, self.key, self.nonce, self.aad),
+            Some(kept) => V::State::<L>::go_on(lanes, kept),
+        }
     }
     #[inline(always)]
     fn unit<const N: usize>(&self, lanes: L, state: &mut Self::State, x: &mut [L::V; N]) {
@@ -185,10 +242,13 @@ where
         *x = lanes.load(&bytes);
     }
     #[inline(always)]
-    fn finish(&self, lanes: L, state: Self::State, len: usize) -> [u8; TAG] {
-        let mut tag = [0; TAG];
-        state.finish(lanes, [self.aad.len(), len], &mut tag);
-        tag
+    fn finish(&self, lanes: L, state: Self::State, len: usize) -> Kept {
+        if !self.ends {
+            return state.keep(lanes);
+        }
+        let mut found = [0; KEPT];
+        state.finish(lanes, [self.aad.len(), self.done + len], &mut found[..TAG]);
+        found
     }
 }
 

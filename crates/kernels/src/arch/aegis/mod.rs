@@ -59,7 +59,16 @@ pub(crate) trait State<L: Lanes>: Copy {
     fn crypt_last<const SEAL: bool>(&mut self, lanes: L, bytes: &mut [u8]);
     /// Finalize, for so many bytes of additional data and of message. `tag` has 16 bytes, or 32.
     fn finish(self, lanes: L, lengths: [usize; 2], tag: &mut [u8]);
+    /// What a message stops with behind whole vectors and blocks.
+    fn keep(self, lanes: L) -> Kept;
+    /// With which it goes on.
+    fn go_on(lanes: L, kept: &Kept) -> Self;
 }
+
+/// Bytes of the largest state.
+pub(crate) const KEPT: usize = 256;
+/// A state between two pieces of a message.
+pub(crate) type Kept = [u8; KEPT];
 
 /// Blocks of 16 bytes at a level, and AES rounds.
 pub(crate) trait Blocks: Lanes {
@@ -133,6 +142,36 @@ impl<L: Blocks, const N: usize> Apart<L, N> {
     fn of(s: [L::Block; N]) -> Self {
         Apart { s, half: None }
     }
+
+    #[inline(always)]
+    fn kept(self, lanes: L) -> Kept {
+        debug_assert!(self.half.is_none(), "whole blocks");
+        let mut kept = [0; KEPT];
+        for (to, block) in kept.as_chunks_mut().0.iter_mut().zip(self.s) {
+            *to = lanes.bytes(block);
+        }
+        kept
+    }
+
+    #[inline(always)]
+    fn gone_on(lanes: L, kept: &Kept) -> Self {
+        Apart::of(from_fn(|i| lanes.block(&kept.as_chunks().0[i])))
+    }
+}
+
+/// The same for both.
+macro_rules! kept {
+    () => {
+        #[inline(always)]
+        fn keep(self, lanes: L) -> Kept {
+            self.kept(lanes)
+        }
+
+        #[inline(always)]
+        fn go_on(lanes: L, kept: &Kept) -> Self {
+            Apart::gone_on(lanes, kept)
+        }
+    };
 }
 
 impl<L: Blocks> Apart<L, 8> {
@@ -160,6 +199,8 @@ impl<L: Blocks> Apart<L, 8> {
 }
 
 impl<L: Blocks> State<L> for Apart<L, 8> {
+    kept! {}
+
     #[inline(always)]
     fn new(lanes: L, key: &[u8], nonce: &[u8], aad: &[u8]) -> Self {
         let (key, nonce) = (lanes.block(&padded(key, 0)), lanes.block(&padded(nonce, 0)));
@@ -267,6 +308,8 @@ impl<L: Blocks> Apart<L, 6> {
 }
 
 impl<L: Blocks> State<L> for Apart<L, 6> {
+    kept! {}
+
     #[inline(always)]
     fn new(lanes: L, key: &[u8], nonce: &[u8], aad: &[u8]) -> Self {
         let (k0, k1) = (lanes.block(&padded(key, 0)), lanes.block(&padded(key, 16)));

@@ -8,7 +8,7 @@
 //! `(S7, S3)` is kept besides: as `(S6, S2)` is needed for `z`, one more round takes the place of an exchange, for
 //! which the next block would wait.
 
-use super::{Apart, Avx2Vaes, State};
+use super::{Apart, Avx2Vaes, Kept, State};
 use crate::arch::Avx512;
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -116,6 +116,17 @@ macro_rules! state {
             fn finish(self, lanes: $token, lengths: [usize; 2], tag: &mut [u8]) {
                 // SAFETY: the token proves AVX2.
                 Apart::<$token, 8>::of(unsafe { self.unpack() }).finish(lanes, lengths, tag);
+            }
+            #[inline(always)]
+            fn keep(self, lanes: $token) -> Kept {
+                // SAFETY: the token proves AVX2.
+                Apart::<$token, 8>::of(unsafe { self.unpack() }).keep(lanes)
+            }
+            #[inline(always)]
+            fn go_on(lanes: $token, kept: &Kept) -> Paired {
+                let apart = Apart::<$token, 8>::go_on(lanes, kept);
+                // SAFETY: the token proves AVX2.
+                unsafe { Paired::pack(apart.s) }
             }
         }
     };

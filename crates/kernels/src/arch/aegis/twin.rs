@@ -7,7 +7,7 @@
 //! z1 = V2 ^ V5 ^ (V6 & V7)        V'4 = round(V3, V4 ^ m1)
 //! ```
 
-use super::{Avx2Aesni, Avx2Vaes, Blocks, C0, C1, State, lengths_block, padded};
+use super::{Avx2Aesni, Avx2Vaes, Blocks, C0, C1, KEPT, Kept, State, lengths_block, padded};
 use crate::arch::{Avx512, Lanes, Portable};
 use core::arch::x86_64::*;
 
@@ -195,6 +195,23 @@ impl<L: Twos> State<L> for Twin<L> {
             tag[..16].copy_from_slice(&total(lanes, &self.s[..4]));
             tag[16..].copy_from_slice(&total(lanes, &self.s[4..]));
         }
+    }
+
+    #[inline(always)]
+    fn keep(self, lanes: L) -> Kept {
+        debug_assert_eq!(self.passed, 0, "whole blocks");
+        let mut kept = [0; KEPT];
+        for (to, two) in kept.as_chunks_mut::<32>().0.iter_mut().zip(self.s) {
+            to.copy_from_slice(lanes.two_bytes(two).as_flattened());
+        }
+        kept
+    }
+
+    #[inline(always)]
+    fn go_on(lanes: L, kept: &Kept) -> Self {
+        let s =
+            core::array::from_fn(|i| lanes.two([padded(kept, 32 * i), padded(kept, 32 * i + 16)]));
+        Twin { s, clear: [0; RATE], passed: 0 }
     }
 }
 
