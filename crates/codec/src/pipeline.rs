@@ -36,7 +36,7 @@ use crate::lws::{self, Word};
 use crate::{Cursor, Error, Length, Limits, Problem, Sink, Source, oer, xdr};
 use core::marker::PhantomData;
 use core::ops::Range;
-pub use fusewire_kernels::message::{Marshal, Opening, Sealing, Unmarshal};
+pub use fusewire_kernels::message::{Marshal, Opening, Sealing, Unmarshal, marshal, unmarshal};
 
 impl Sink for Sealing<'_> {
     #[inline(always)]

@@ -35,7 +35,7 @@ pub use config::{
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
 pub use fingerprint::Fingerprint;
-pub use fusewire_kernels::message::{Marshal, Unmarshal, unmarshal};
+pub use fusewire_kernels::message::{Marshal, Unmarshal, marshal, unmarshal};
 pub use fusewire_kernels::suites::{self, Cipher};
 pub use fusewire_kernels::{Execution, Level, Swap};
 pub use handshake::{Established, HANDSHAKE_LEN_MAX, Handshake, Options, Side};

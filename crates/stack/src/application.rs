@@ -63,11 +63,13 @@ pub(crate) enum Destination<'a> {
     Message(&'a mut dyn Unmarshal),
 }
 
-/// One message, the next in order.
+/// One message.
 pub(crate) struct Message<'a> {
     /// Of this connection alone.
     pub id: Option<ConnectionId>,
     pub into: &'a mut dyn Unmarshal,
+    /// Whichever comes first; otherwise the next in order.
+    pub any: bool,
     /// Its length, once it has come.
     pub got: Option<usize>,
 }
@@ -78,8 +80,8 @@ impl Application for Message<'_> {
     }
 
     fn place_message(&mut self, from: ConnectionId, adu: Adu) -> Option<&mut dyn Unmarshal> {
-        let is_it = self.id.is_none_or(|id| id == from) && adu.is_next && self.got.is_none();
-        if is_it { Some(self.into) } else { None }
+        let is_it = self.id.is_none_or(|id| id == from) && (adu.is_next || self.any);
+        if is_it && self.got.is_none() { Some(self.into) } else { None }
     }
 
     fn delivered(&mut self, _: ConnectionId, adu: Adu) {

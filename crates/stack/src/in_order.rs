@@ -143,11 +143,7 @@ fn send<C: InOrder>(link: &mut C, adu: &[u8], waits: bool) -> Result<bool> {
     link.seal(adu.len(), waits, |sender, at, dst| sender.seal(at, RecordType::Adu, adu, dst))
 }
 
-fn send_message<C: InOrder, M: Marshal + ?Sized>(
-    link: &mut C,
-    adu: &M,
-    waits: bool,
-) -> Result<bool> {
+fn send_message<C: InOrder>(link: &mut C, adu: &dyn Marshal, waits: bool) -> Result<bool> {
     let len = adu.marshalled_len();
     link.records().may_send(len, link.longest())?;
     link.seal(len, waits, |sender, at, dst| sender.seal_message(at, adu, dst))
@@ -209,7 +205,7 @@ impl<C: InOrder> Link for C {
         ready(send(self, adu, false))
     }
 
-    fn try_send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Poll<Result<()>> {
+    fn try_send_message(&mut self, adu: &dyn Marshal) -> Poll<Result<()>> {
         ready(send_message(self, adu, false))
     }
 
@@ -283,7 +279,7 @@ impl<C: InOrder> Link for C {
         send(self, adu, true).map(|_| ())
     }
 
-    fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()> {
+    fn send_message(&mut self, adu: &dyn Marshal) -> Result<()> {
         send_message(self, adu, true).map(|_| ())
     }
 

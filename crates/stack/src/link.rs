@@ -66,9 +66,7 @@ pub trait Link: Send {
     ///
     /// # Errors
     /// As [`Link::try_send`]; [`Error::Session`] when the message is not as long as it says, which ends the connection.
-    fn try_send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Poll<Result<()>>
-    where
-        Self: Sized;
+    fn try_send_message(&mut self, adu: &dyn Marshal) -> Poll<Result<()>>;
 
     /// Lets what was sent leave; ready when all of it has left.
     ///
@@ -138,10 +136,7 @@ pub trait Link: Send {
     ///
     /// # Errors
     /// The errors of [`Link::try_send_message`].
-    fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()>
-    where
-        Self: Sized,
-    {
+    fn send_message(&mut self, adu: &dyn Marshal) -> Result<()> {
         until(self, None, |link| link.try_send_message(adu))
     }
 
@@ -192,9 +187,18 @@ pub trait Link: Send {
     /// # Errors
     /// As [`Link::try_recv_with`].
     fn try_recv_message(&mut self, into: &mut dyn Unmarshal) -> Poll<Result<Option<usize>>> {
-        let mut message = Message { id: None, into, got: None };
+        let mut message = Message { id: None, into, any: false, got: None };
         let Poll::Ready(_) = self.try_recv_with(&mut message)? else { return Poll::Pending };
         Poll::Ready(Ok(message.got))
+    }
+
+    /// [`Link::try_recv_message`] in whatever order ADUs come, where the link hands them on behind a hole: for who has
+    /// messages that say by themselves where they belong.
+    ///
+    /// # Errors
+    /// Those of [`Link::try_recv_with`].
+    fn try_recv_any_message(&mut self, into: &mut dyn Unmarshal) -> Poll<Result<Option<usize>>> {
+        self.try_recv_message(into)
     }
 
     /// [`Link::try_recv_message`] as soon as an ADU is there.

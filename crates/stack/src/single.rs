@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fusewire_device::Waker;
-use fusewire_session::{ClientConfig, Marshal};
+use fusewire_session::{ClientConfig, Marshal, Unmarshal};
 
 use crate::application::{Application, Keep, Noting};
 use crate::connection::Event;
@@ -150,7 +150,7 @@ impl Link for Single {
         ready(self.stack.send(self.id, adu))
     }
 
-    fn try_send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Poll<Result<()>> {
+    fn try_send_message(&mut self, adu: &dyn Marshal) -> Poll<Result<()>> {
         ready(self.stack.send_message(self.id, adu))
     }
 
@@ -178,6 +178,14 @@ impl Link for Single {
     /// In any order; no further frame is looked at.
     fn try_recv(&mut self, memory: &mut [u8]) -> Poll<Result<Option<usize>>> {
         match self.stack.recv_into(self.id, memory)? {
+            Some(len) => Poll::Ready(Ok(Some(len))),
+            None => self.end(),
+        }
+    }
+
+    /// No further frame is looked at.
+    fn try_recv_any_message(&mut self, into: &mut dyn Unmarshal) -> Poll<Result<Option<usize>>> {
+        match self.stack.recv_any_message(self.id, into)? {
             Some(len) => Poll::Ready(Ok(Some(len))),
             None => self.end(),
         }

@@ -184,8 +184,8 @@ impl Test for Bulk {
             client.send_batch(adus.iter().map(Vec::as_slice)).unwrap();
             // Bytes are a message that is marshalled already.
             let message = content(ADUS, 9999);
-            client.send_message(&message[..]).unwrap();
-            soon(&mut client, |client| client.try_send_message(&message[..])).unwrap();
+            client.send_message(&&message[..]).unwrap();
+            soon(&mut client, |client| client.try_send_message(&&message[..])).unwrap();
             client.finish().unwrap();
         });
         let mut row = Row::default();

@@ -334,7 +334,7 @@ impl Connection {
         deadline: Option<Instant>,
     ) -> Result<Option<usize>> {
         let id = self.held.id;
-        let mut message = Message { id: Some(id), into, got: None };
+        let mut message = Message { id: Some(id), into, any: false, got: None };
         let attempt = |state: &mut _, message: &mut Message<'_>| match message.got.take() {
             Some(len) => Poll::Ready(Ok(Some(len))),
             None => recv_message(state, id, message.into),

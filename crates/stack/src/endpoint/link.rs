@@ -41,7 +41,7 @@ impl Link for Connection {
         Connection::try_send(self, adu)
     }
 
-    fn try_send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Poll<Result<()>> {
+    fn try_send_message(&mut self, adu: &dyn Marshal) -> Poll<Result<()>> {
         Connection::try_send_message(self, adu)
     }
 
@@ -88,7 +88,7 @@ impl Link for Connection {
         Connection::send_batch(self, adus)
     }
 
-    fn send_message<M: Marshal + ?Sized>(&mut self, adu: &M) -> Result<()> {
+    fn send_message(&mut self, adu: &dyn Marshal) -> Result<()> {
         Connection::send_message(self, adu)
     }
 

@@ -1,9 +1,10 @@
 //! Receiving: the batch's frames, one after the other, and what is no segment of a connection.
 
+use fusewire_session::{Unmarshal, unmarshal};
 use fusewire_transport::machine::{Probe, Says};
 
 use super::*;
-use crate::application::{Application, Keep, One};
+use crate::application::{Application, Keep, Message, One};
 use crate::machine::header_sum;
 use crate::path::Answered;
 
@@ -52,13 +53,42 @@ impl Stack {
             return self.copy_out(id, buffer, memory).map(Some);
         }
         let mut one = One::any(id, memory);
+        self.receive_until(&mut one, |one| one.got)
+    }
+
+    /// [`Stack::recv_into`], unmarshalled in the pass that opens it, or where it waits, in one of its own.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn recv_any_message(
+        &mut self,
+        id: ConnectionId,
+        into: &mut dyn Unmarshal,
+    ) -> Result<Option<usize>> {
+        if let Some((_, buffer)) = self.recv_any(id) {
+            unmarshal(&buffer, into);
+            let len = buffer.len();
+            self.recycle(id, buffer);
+            return Ok(Some(len));
+        }
+        let mut message = Message { id: Some(id), into, any: true, got: None };
+        self.receive_until(&mut message, |message| message.got)
+    }
+
+    /// Works through received frames until `app` has got an ADU; its length.
+    fn receive_until<A: Application>(
+        &mut self,
+        app: &mut A,
+        got: impl Fn(&A) -> Option<usize>,
+    ) -> Result<Option<usize>> {
         loop {
-            let worked = self.receive(&mut one)?;
+            let worked = self.receive(app)?;
             if worked {
                 self.last_work = self.cursor.now;
             }
-            if one.got.is_some() || !worked {
-                return Ok(one.got);
+            let got = got(app);
+            if got.is_some() || !worked {
+                return Ok(got);
             }
         }
     }
