@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fusewire_codec::pipeline::{Marshal, Unmarshal, marshal, unmarshal};
 use fusewire_files::channel::MAX_ADU_LEN;
 use fusewire_files::{Channel, ChannelError, Received, Sent};
 
@@ -61,21 +62,23 @@ impl Channel for Pipe {
         self.capacity.saturating_sub(self.sent().adus.len())
     }
 
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError> {
+        let mut adu = vec![0; message.marshalled_len()];
         assert!(adu.len() <= MAX_ADU_LEN, "an ADU of {} bytes", adu.len());
         if self.room() == 0 {
             return Ok(Sent::Full);
         }
-        self.sent().adus.push_back(adu.to_vec());
+        assert!(marshal(message, &mut adu), "a message is as long as it says");
+        self.sent().adus.push_back(adu);
         Ok(Sent::Taken)
     }
 
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError> {
         let mut direction = self.waiting();
         let Some(adu) = direction.adus.pop_front() else {
             return Ok(if direction.finished { Received::Finished } else { Received::Nothing });
         };
-        into[..adu.len()].copy_from_slice(&adu);
+        unmarshal(&adu, into);
         Ok(Received::Adu { len: adu.len() })
     }
 

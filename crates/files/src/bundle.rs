@@ -7,11 +7,13 @@
 //! bundle of one is sent as the message that it is. Who is asked answers in bundles only after one has come.
 //!
 //! Machines know nothing of this: they are given a channel that bundles. What waits in a bundle waits until the end of a
-//! turn, no longer.
+//! turn, no longer. So a bundle is marshalled before it is sealed, and opened before its messages are unmarshalled: two
+//! passes each way, over bytes that stay in the cache.
 
 use crate::channel::{Channel, ChannelError, Received, Sent};
 use crate::message::Prefix;
 use crate::{Element, Scratch};
+use fusewire_codec::pipeline::{Marshal, Opening, Unmarshal, marshal, unmarshal};
 
 /// The kind of a bundle.
 pub(crate) const BUNDLE: u32 = 48;
@@ -70,12 +72,16 @@ impl Bundler {
         self.speaks && len <= max_adu / 2 && len.is_multiple_of(self.element.unit())
     }
 
-    fn add(&mut self, message: &[u8]) {
+    fn add(&mut self, message: &dyn Marshal) {
         if self.count == 0 {
             self.words(0, BUNDLE);
         }
-        self.words(message.len() as u32, 0);
-        self.out.extend_from_slice(message);
+        let len = message.marshalled_len();
+        self.words(len as u32, 0);
+        let start = self.out.len();
+        self.out.resize(start + len, 0);
+        let whole = marshal(message, &mut self.out[start..]);
+        debug_assert!(whole, "a message is as long as it says");
         self.count += 1;
     }
 
@@ -90,7 +96,7 @@ impl Bundler {
 
 /// The two words at the front of `bytes`.
 fn words(bytes: &[u8], element: Element) -> Option<(u32, u32)> {
-    let Prefix { xid, kind } = Prefix::of(bytes, element).ok()?;
+    let Prefix { xid, kind } = Prefix::of(*bytes.first_chunk()?, element);
     Some((xid, kind))
 }
 
@@ -134,7 +140,7 @@ impl Bundled<'_> {
             1 => &bundler.out[2 * WORDS_LEN..],
             _ => &bundler.out[..],
         };
-        let sent = self.channel.send(whole)?;
+        let sent = self.channel.send(&whole)?;
         if sent == Sent::Taken {
             bundler.count = 0;
             let out = std::mem::take(&mut bundler.out);
@@ -151,12 +157,12 @@ impl Bundled<'_> {
     }
 
     /// The next message of the bundle that came.
-    fn next(&mut self, into: &mut [u8]) -> Option<Received> {
+    fn next(&mut self, into: &mut dyn Unmarshal) -> Option<Received> {
         let Bundler { element, came, at, .. } = &mut *self.bundler;
         // All of it was looked at when it came.
         let len = message_len(came, *at, *element)?;
         let start = *at + WORDS_LEN;
-        into[..len].copy_from_slice(&came[start..start + len]);
+        unmarshal(&came[start..start + len], into);
         *at = start + len;
         if *at == came.len() {
             let came = std::mem::take(came);
@@ -175,43 +181,70 @@ impl Channel for Bundled<'_> {
         self.channel.room()
     }
 
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError> {
         let max_adu = self.channel.max_adu().min(LEN_MAX);
-        let is_taken = self.bundler.takes(adu.len(), max_adu);
-        let len = self.bundler.out.len() + WORDS_LEN + adu.len();
+        let len = message.marshalled_len();
+        let is_taken = self.bundler.takes(len, max_adu);
+        let len = self.bundler.out.len() + WORDS_LEN + len;
         if (!is_taken || len > max_adu) && self.flush()? == Sent::Full {
             return Ok(Sent::Full);
         }
         if !is_taken {
-            return self.channel.send(adu);
+            return self.channel.send(message);
         }
         if self.bundler.count == 0 {
             self.bundler.out = self.spare.pop().unwrap_or_default();
         }
-        self.bundler.add(adu);
+        self.bundler.add(message);
         Ok(Sent::Taken)
     }
 
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError> {
         if let Some(message) = self.next(into) {
             return Ok(message);
         }
-        let received = self.channel.recv(into)?;
-        match received {
-            // What is not quite one goes to who receives, who takes no such message.
-            Received::Adu { len } if is_bundle(&into[..len], self.bundler.element) => {
-                let mut came = self.spare.pop().unwrap_or_default();
-                came.extend_from_slice(&into[..len]);
-                (self.bundler.came, self.bundler.at) = (came, WORDS_LEN);
-                self.bundler.speaks = true;
-                Ok(self.next(into).unwrap_or(Received::Nothing))
-            }
-            other => Ok(other),
+        let (element, came) = (self.bundler.element, self.spare.pop().unwrap_or_default());
+        let mut one = OneOrMany { into, came, element };
+        let received = self.channel.recv(&mut one)?;
+        let OneOrMany { into, came, .. } = one;
+        if is_bundle(&came, element) {
+            (self.bundler.came, self.bundler.at) = (came, WORDS_LEN);
+            self.bundler.speaks = true;
+            return Ok(self.next(into).unwrap_or(Received::Nothing));
         }
+        if !came.is_empty() {
+            // What is not quite one goes to who receives, who takes no such message.
+            unmarshal(&came, into);
+        }
+        self.put_by(came);
+        Ok(received)
     }
 
     fn finish(&mut self) -> Result<(), ChannelError> {
         self.channel.finish()
+    }
+}
+
+/// What an ADU is unmarshalled into: a message as who receives has it, a bundle as it is, to memory of its own.
+struct OneOrMany<'a> {
+    into: &'a mut dyn Unmarshal,
+    /// The bundle; empty if it was none.
+    came: Vec<u8>,
+    element: Element,
+}
+
+impl Unmarshal for OneOrMany<'_> {
+    fn unmarshal(&mut self, from: &mut Opening<'_>) {
+        let first = from.peek().map(|first| Prefix::of(first, self.element));
+        match first {
+            Some(Prefix { xid: 0, kind: BUNDLE }) => self.came.unmarshal(from),
+            _ => self.into.unmarshal(from),
+        }
+    }
+
+    fn wipe(&mut self) {
+        self.came.wipe();
+        self.into.wipe();
     }
 }
 
@@ -238,10 +271,11 @@ mod tests {
 
     /// Everything that is there.
     fn received(bundler: &mut Bundler, channel: &mut MemoryChannel) -> Vec<Vec<u8>> {
-        let (mut all, mut into) = (Vec::new(), vec![0; 128 << 10]);
+        let (mut all, mut into) = (Vec::new(), Vec::new());
         let mut channel = bundler.over(channel, Vec::new());
         while let Received::Adu { len } = channel.recv(&mut into).unwrap() {
-            all.push(into[..len].to_vec());
+            assert_eq!(into.len(), len);
+            all.push(into.clone());
         }
         all
     }

@@ -3,6 +3,8 @@
 //! Every message of the transfer says by itself what it belongs to, so ADUs may be given to the receiver in
 //! any order; none may be lost, made up or given twice.
 
+use fusewire_codec::pipeline::{Marshal, Unmarshal};
+
 /// A connection that carries ADUs reliably.
 pub trait Channel {
     /// Bytes of the largest ADU that is one TPDU. Data messages are never longer; control messages can be,
@@ -13,18 +15,19 @@ pub trait Channel {
     /// further; zero means the same as [`Sent::Full`]: there will be room later.
     fn room(&mut self) -> usize;
 
-    /// Takes one ADU, or nothing of it. The memory is free again when this returns.
+    /// Takes one message as an ADU, or nothing of it: marshalled in the pass that seals it. Its memory is free again when
+    /// this returns.
     ///
     /// # Errors
     /// The connection is broken.
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError>;
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError>;
 
-    /// Gives one ADU that is whole and verified, in `into` from its start. The caller offers at least
-    /// [`MAX_ADU_LEN`] bytes; what lies beyond the ADU may be overwritten.
+    /// Gives one ADU that is whole and verified: `into` has unmarshalled it in the pass that opened it, or, where it came
+    /// before somebody asked, in one of its own. Of what is none `into` has forgotten everything.
     ///
     /// # Errors
     /// The connection is broken.
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError>;
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError>;
 
     /// Says that no ADU will be sent any more; what was sent still arrives.
     ///

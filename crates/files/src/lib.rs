@@ -6,8 +6,9 @@
 //! turn does a bounded amount of work, so one thread can serve a thousand sessions in a circle.
 //!
 //! Contents are read with `pread` into a buffer that stays in the second-level cache (a [`Scratch`], one a
-//! thread), hashed there, and handed to the channel one ADU at a time, each directly behind its header. On
-//! receive the ADUs are opened end to end into the same kind of buffer, hashed and written from there.
+//! thread), hashed there, and pass the connection's loop from there one ADU at a time, each behind a head that is encoded
+//! in it ([`message`]). On receive the loop puts them end to end into the same kind of buffer; they are hashed and written
+//! from there.
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -4,7 +4,7 @@
 use crate::bundle::Bundler;
 use crate::channel::{Channel, MAX_ADU_LEN, Sent};
 use crate::inbox::{self, Receiver, WINDOW_LEN};
-use crate::message::{self, Body, Message};
+use crate::message::{Body, Leaving, Message};
 use crate::{Element, Error, Scratch, Turn};
 use fusewire_base::Instant;
 use std::collections::VecDeque;
@@ -111,7 +111,7 @@ impl<W: Work> Machine<W> {
 pub(crate) struct Outbox {
     /// How contents are marshalled.
     pub(crate) element: Element,
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<Message<'static>>,
 }
 
 impl Outbox {
@@ -127,16 +127,18 @@ impl Outbox {
         self.waiting.is_empty()
     }
 
-    /// Makes a message that is sent later.
-    pub(crate) fn put(&mut self, xid: u32, body: Body<'_>) -> Result<(), Error> {
-        self.waiting.push_back(message::emit(&Message { xid, body }, self.element)?);
+    /// Keeps a message that is sent later, if it can be.
+    pub(crate) fn put(&mut self, xid: u32, body: Body<'static>) -> Result<(), Error> {
+        let message = Message { xid, body };
+        Leaving::of(&message, self.element)?;
+        self.waiting.push_back(message);
         Ok(())
     }
 
     /// Sends what there is room for.
     pub(crate) fn send(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
         while let Some(message) = self.waiting.front() {
-            if step.channel.send(message)? == Sent::Full {
+            if step.channel.send(&Leaving::of(message, self.element)?)? == Sent::Full {
                 break;
             }
             self.waiting.pop_front();

@@ -2,6 +2,7 @@
 //! overtake one another within a window, as they do on a connection that delivers out of order.
 
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
+use fusewire_codec::pipeline::{Marshal, Unmarshal, marshal, unmarshal};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -97,21 +98,22 @@ impl Channel for MemoryChannel {
         self.settings.capacity.saturating_sub(lock(&self.out).adus.len())
     }
 
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
-        assert!(adu.len() <= MAX_ADU_LEN, "an ADU of {} bytes", adu.len());
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError> {
+        let len = message.marshalled_len();
+        assert!(len <= MAX_ADU_LEN, "an ADU of {len} bytes");
         let mut direction = lock(&self.out);
         direction.check()?;
         if direction.adus.len() >= self.settings.capacity {
             return Ok(Sent::Full);
         }
         let mut copy = direction.spare.pop().unwrap_or_default();
-        copy.clear();
-        copy.extend_from_slice(adu);
+        copy.resize(len, 0);
+        assert!(marshal(message, &mut copy), "a message is as long as it says");
         direction.adus.push_back(copy);
         Ok(Sent::Taken)
     }
 
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError> {
         let mut direction = lock(&self.back);
         direction.check()?;
         let ahead = direction.adus.len().min(self.settings.reorder + 1);
@@ -120,7 +122,7 @@ impl Channel for MemoryChannel {
         }
         let index = (direction.next_random() % ahead as u64) as usize;
         let Some(adu) = direction.adus.remove(index) else { return Ok(Received::Nothing) };
-        into[..adu.len()].copy_from_slice(&adu);
+        unmarshal(&adu, into);
         let len = adu.len();
         direction.spare.push(adu);
         Ok(Received::Adu { len })

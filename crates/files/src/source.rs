@@ -1,18 +1,19 @@
 //! Sending a range of a file: read, hash, and hand to the channel, one window at a time.
 //!
 //! ```text
-//! buffer   |·· 24 ··|contents of the window, read in one piece                |··|
-//!             head 0 ^chunk 0     ^chunk 1
-//!                           head 1 is written over the last 24 bytes of chunk 0, which is sent by then
+//! buffer   |contents of the window, read in one piece |
+//!          ^chunk 0     ^chunk 1     ^chunk 2
 //! ```
-//! So the read is one `pread`, the hash runs over one long piece, and every head still lies directly before
-//! its contents.
+//! So the read is one `pread`, the hash runs over one long piece, and every chunk passes the loop from where it is, behind
+//! a head that is encoded there ([`Leaving`]).
 
 use crate::blocks::{BLOCK_LEN, BlockHash, BlockHasher, is_bordered};
 use crate::channel::{Channel, Sent};
 use crate::inbox::WINDOW_LEN;
 use crate::machine::Step;
-use crate::message::{Around, Body, Code, Data, HEAD_LEN, Hole, Last, Message, Meta, TAIL_LEN_MAX};
+use crate::message::{
+    Body, Code, Data, HEAD_LEN, Hole, Last, Leaving, Message, Meta, TAIL_LEN_MAX,
+};
 use crate::rate::Rate;
 use crate::{Element, Error};
 use cap_std::fs::File;
@@ -169,10 +170,10 @@ impl Outgoing {
         let most = most.min(budget) / self.chunk_len as u64 * self.chunk_len as u64;
         let len = (block_end.min(extent_end) - self.position).min(most.max(self.chunk_len as u64))
             as usize;
-        let contents = &mut buffer[HEAD_LEN..HEAD_LEN + len];
+        let contents = &mut buffer[..len];
         self.read(contents)?;
         self.hash(contents);
-        self.send_window(channel, buffer, element, len)
+        self.send_window(channel, contents, element)
     }
 
     /// The end of the block that holds `position`.
@@ -231,8 +232,8 @@ impl Outgoing {
         };
         let position = self.position;
         let body = Body::Hole(Hole { copy: self.copy, piece: (position..end).into() });
-        let hole = Around::of(&Message { xid: self.xid, body }, element)?;
-        if channel.send(hole.whole())? == Sent::Full {
+        let message = Message { xid: self.xid, body };
+        if channel.send(&Leaving::of(&message, element)?)? == Sent::Full {
             return Ok(Progress::Full);
         }
         if !whole && self.hashes {
@@ -250,7 +251,8 @@ impl Outgoing {
     /// Sends the hash of a block that ended in a hole; false when the channel is full.
     fn send_owed(&mut self, channel: &mut dyn Channel, element: Element) -> Result<bool, Error> {
         let Some(hash) = self.owed else { return Ok(true) };
-        let taken = channel.send(self.around(&[], Some(&hash), element)?.whole())? == Sent::Taken;
+        let message = self.message(&[], Some(&hash));
+        let taken = channel.send(&Leaving::of(&message, element)?)? == Sent::Taken;
         if taken {
             self.owed = None;
         }
@@ -274,20 +276,16 @@ impl Outgoing {
         }
     }
 
-    /// What lies around `contents`, which begin at `position`; they end a block if a hash of it follows.
-    fn around(
-        &self,
-        contents: &[u8],
-        hash: Option<&BlockHash>,
-        element: Element,
-    ) -> Result<Around, Error> {
+    /// The message of `contents`, which begin at `position`; they end a block if a hash of it follows.
+    #[inline]
+    fn message<'m>(&self, contents: &'m [u8], hash: Option<&'m BlockHash>) -> Message<'m> {
         let (copy, position) = (self.copy, self.position);
         let data = Data { copy, position, contents: Octets::new(contents) };
         let body = match hash {
             Some(hash) => Body::Last(Last { data, hash: Octets::new(hash) }),
             None => Body::Data(data),
         };
-        Ok(Around::of(&Message { xid: self.xid, body }, element)?)
+        Message { xid: self.xid, body }
     }
 
     /// Hashes `contents`, which begin at `position`, but for what was hashed before.
@@ -301,15 +299,14 @@ impl Outgoing {
         hasher.update(contents.get(hashed..).unwrap_or_default());
     }
 
-    /// Sends the `len` bytes of contents in `buffer`, message by message, until the channel is full.
+    /// Sends the contents of a window, message by message, until the channel is full.
     fn send_window(
         &mut self,
         channel: &mut dyn Channel,
-        buffer: &mut [u8],
+        contents: &[u8],
         element: Element,
-        len: usize,
     ) -> Result<Progress, Error> {
-        let block_end = self.block_end();
+        let (block_end, len) = (self.block_end(), contents.len());
         let mut at = 0;
         while at < len {
             let rest = (block_end - self.position) as usize;
@@ -319,11 +316,9 @@ impl Outgoing {
                 // The contents would fit but not the hash behind them: two messages, the first about half.
                 n = rest / 2 / 16 * 16;
             }
-            let contents = HEAD_LEN + at..HEAD_LEN + at + n;
             let hash = self.hasher.as_ref().filter(|_| last).and_then(BlockHasher::hash);
-            let around = self.around(&buffer[contents.clone()], hash.as_ref(), element)?;
-            let message = around.write(buffer, contents);
-            match channel.send(&buffer[message])? {
+            let message = self.message(&contents[at..at + n], hash.as_ref());
+            match channel.send(&Leaving::of(&message, element)?)? {
                 Sent::Full if at == 0 => return Ok(Progress::Full),
                 Sent::Full => break,
                 Sent::Taken => {}

@@ -3,7 +3,7 @@
 mod support;
 
 use fusewire_base::Instant;
-use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received};
+use fusewire_files::channel::{Channel, Received};
 use fusewire_files::client::get;
 use fusewire_files::memory::{self, Settings};
 use fusewire_files::message::{
@@ -293,7 +293,7 @@ fn lying(
     let (plan, log) = get_plan("f", to, options);
     let (mut server, mut client) = memory::pair(Settings { capacity: 5000, ..Settings::default() });
     let (mut worker, mut scratch) = (plan.worker(OCTETS), Scratch::new());
-    let mut buffer = vec![0; MAX_ADU_LEN];
+    let mut adu = Vec::new();
     let mut result = Ok(());
     for _ in 0..200 {
         match worker.turn(&mut client, &mut scratch, Instant::ZERO) {
@@ -304,9 +304,9 @@ fn lying(
                 break;
             }
         }
-        while let Received::Adu { len } = server.recv(&mut buffer).unwrap() {
-            for mut message in messages(&buffer[..len]) {
-                let Ok(asked) = message::open_owned(&mut message, OCTETS) else { panic!() };
+        while let Received::Adu { .. } = server.recv(&mut adu).unwrap() {
+            for mut message in messages(&adu) {
+                let Ok(asked) = message::open(&mut message, OCTETS) else { panic!() };
                 for adu in answer(asked.xid, asked.body) {
                     server.send(&adu).unwrap();
                 }
@@ -597,9 +597,9 @@ fn an_answer_that_fits_no_request_loses_no_job_of_a_put() {
         let (mut server, mut client) = memory::pair(Settings::default());
         let (mut worker, mut scratch) = (plan.worker(OCTETS), Scratch::new());
         worker.turn(&mut client, &mut scratch, Instant::from_ms(1)).unwrap();
-        let mut adu = vec![0; MAX_ADU_LEN];
-        let Received::Adu { len } = server.recv(&mut adu).unwrap() else { panic!("no request") };
-        let xid = message::open(&mut adu[..len], OCTETS).unwrap().xid;
+        let mut adu = Vec::new();
+        let Received::Adu { .. } = server.recv(&mut adu).unwrap() else { panic!("no request") };
+        let xid = message::open(&mut adu, OCTETS).unwrap().xid;
         server.send(&emit(xid, lie(xid))).unwrap();
         worker.turn(&mut client, &mut scratch, Instant::from_ms(2)).unwrap_err();
         drop(worker);

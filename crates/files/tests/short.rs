@@ -3,6 +3,7 @@
 mod support;
 
 use fusewire_base::Instant;
+use fusewire_codec::pipeline::{Marshal, Unmarshal};
 use fusewire_files::channel::{Channel, ChannelError, Received, Sent};
 use fusewire_files::client::{Ignore, get, put};
 use fusewire_files::message::{Body, Code, Commit, Failed, Piece, Put, Stored};
@@ -203,12 +204,12 @@ impl Channel for Counting {
     fn room(&mut self) -> usize {
         self.0.room()
     }
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
-        let sent = self.0.send(adu)?;
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError> {
+        let sent = self.0.send(message)?;
         self.1 += usize::from(sent == Sent::Taken);
         Ok(sent)
     }
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError> {
         self.0.recv(into)
     }
     fn finish(&mut self) -> Result<(), ChannelError> {

@@ -1,14 +1,21 @@
 //! The messages of the file transfer, for every element: what is opened is emitted and opens as the same.
 #![allow(clippy::needless_update, reason = "a field more needs no change here")]
 
+use fusewire_base::Sum;
 use fusewire_codec::types::Octets;
+use fusewire_files::channel::MAX_ADU_LEN;
 use fusewire_files::message::{
-    self, Body, Cancel, Code, Commit, Data, Done, Entries, Entry, Failed, Get, Hole, Kind, Last,
-    List, Listed, Look, Message, Meta, Missing, More, Piece, Prefix, Put, Stored, Time, Touch,
-    Version,
+    self, Arriving, Body, Came, Cancel, Code, Commit, Data, Done, Entries, Entry, Failed, Get,
+    Hole, Kind, Last, List, Listed, Look, Message, Meta, Missing, More, Piece, Put, Stored, Time,
+    Touch, Version,
 };
 use fusewire_files::{Element, RemotePath, Shown};
+use fusewire_session::keys::TrafficSecret;
+use fusewire_session::record::RecordParams;
+use fusewire_session::{Cipher, DataPass, Execution, Level, RecordReceiver, RecordSender};
 
+/// What memory holds where nothing was written.
+const BEFORE: u8 = 0xa5;
 const ELEMENTS: [Element; 4] = [Element::Octets, Element::Int16, Element::Int32, Element::Int64];
 
 /// Runs one input.
@@ -19,17 +26,64 @@ pub fn run(data: &[u8]) {
     let mut message = data.to_vec();
     message.truncate(message.len() / element.unit() * element.unit());
     element.swap(&mut message);
-    if Prefix::of(&message, element).is_ok() {
-        assert!(message.len() >= 8);
-    }
-    let owned = message::open_owned(&mut message.clone(), element);
-    let lent = message::open(&mut message, element);
-    assert_eq!(lent, owned);
-    if let Ok(opened) = owned {
+    let plain = message.clone();
+    let came = message::open(&mut message, element);
+    through_records(first, &plain, element, came.as_ref().ok());
+    if let Ok(opened) = came {
         let mut emitted = message::emit(&opened, element).expect("what opens can be emitted");
         assert_eq!(message::open(&mut emitted, element), Ok(opened));
     }
     path(data);
+}
+
+/// The message from a record, by the loop that opens it: the same as when it was opened before, and nothing of it when
+/// somebody has changed the record.
+fn through_records(
+    first: u8,
+    plain: &Vec<u8>,
+    element: Element,
+    wanted: Option<&Message<'static>>,
+) {
+    if plain.len() > MAX_ADU_LEN {
+        return;
+    }
+    let choice = usize::from(first / 4);
+    let (cipher, levels) = (Cipher::ALL[choice % Cipher::ALL.len()], Level::available());
+    let execution = [Execution::Integrated, Execution::Sequential][choice & 1];
+    let data_pass = DataPass { level: levels[choice % levels.len()], execution };
+    let params = RecordParams::new(cipher, element.swap_of(), MAX_ADU_LEN as u32, data_pass);
+    let secret = || TrafficSecret::from_bytes([0x5a; 32]);
+    let mut sender = RecordSender::new(params, secret(), 0).expect("an epoch holds a record");
+    let mut record = vec![0; sender.record_len(plain.len())];
+    let sum = sender.seal_message(0, plain, &mut record).expect("bytes are a message");
+    let opened = |record: &[u8], sum: Sum| {
+        let mut receiver = RecordReceiver::new(params, secret(), 0).expect("as the sender");
+        let mut room = vec![BEFORE; plain.len() + 8];
+        let mut arriving = Arriving::new(&mut room, element);
+        let genuine = receiver.open_message(0, record, &mut arriving, |found| found == sum).is_ok();
+        (genuine, arriving.finish().ok(), room)
+    };
+    let (genuine, came, room) = opened(&record, sum);
+    assert!(genuine, "what was sealed opens");
+    match (came, wanted) {
+        (None, None) => assert!(room.iter().all(|&byte| byte == 0 || byte == BEFORE)),
+        (Some(Came::Message(_, message)), Some(wanted)) => assert_eq!(*message, *wanted),
+        (Some(Came::Contents(run, hash)), Some(wanted)) => {
+            let (data, wanted_hash) = wanted.body.contents().expect("contents");
+            assert_eq!((run.xid, run.copy, run.position), (wanted.xid, data.copy, data.position));
+            assert_eq!((&room[..run.len], hash), (&data.contents[..], wanted_hash));
+        }
+        other => panic!("{other:?}"),
+    }
+    // The tag tells, or where there is none, the sum.
+    let at = (usize::from(first) * 37) % record.len();
+    record[at] ^= 1 << (first % 8);
+    let (genuine, came, room) = opened(&record, sum);
+    assert!(!genuine && came.is_none(), "a forged record shows {came:?}");
+    assert!(
+        room.iter().all(|&byte| byte == 0 || byte == BEFORE),
+        "a forged record leaves contents"
+    );
 }
 
 /// Every message for octets and for the widest element.

@@ -133,11 +133,10 @@ fn check_links(root: &Path, folder: &Path) {
 
 /// Reads all answers; what they say is used for the next requests.
 fn take(client: &mut Pipe, element: Element, asked: &mut Asked) {
-    let mut memory = vec![0; fusewire_files::channel::MAX_ADU_LEN];
-    while let Ok(Received::Adu { len }) = client.recv(&mut memory) {
-        let adu = &mut memory[..len];
-        assert!(memchr::memmem::find(adu, SECRET).is_none(), "the secret is out");
-        if let Ok(Message { body: Body::Entry(entry), .. }) = message::open(adu, element) {
+    let mut adu = Vec::new();
+    while let Ok(Received::Adu { .. }) = client.recv(&mut adu) {
+        assert!(memchr::memmem::find(&adu, SECRET).is_none(), "the secret is out");
+        if let Ok(Message { body: Body::Entry(entry), .. }) = message::open(&mut adu, element) {
             asked.version = Some(entry.meta.version);
         }
     }

@@ -62,7 +62,7 @@ impl Asker {
         self.outbox.element
     }
 
-    fn ask(&mut self, body: Body<'_>) -> Result<u32, Error> {
+    fn ask(&mut self, body: Body<'static>) -> Result<u32, Error> {
         let xid = self.next_xid;
         self.next_xid += 1;
         self.outbox.put(xid, body)?;

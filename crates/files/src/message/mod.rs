@@ -1,10 +1,13 @@
 //! The messages of the transfer, in XDR. Their types are generated from `messages.asn1`, which says what each field
 //! means; names and paths in them are as they came, and whoever uses one checks it first.
 //!
-//! The contents of a data message lie behind its first [`HEAD_LEN`] bytes, whatever they are: [`Around`] makes what
-//! lies before and behind them where they are, and [`open`] lends them from where they lie.
+//! Both ways they pass the loop of the connection: [`Leaving`] is encoded while it is sealed, [`Arriving`] decoded while
+//! it is opened, contents from where they are and to where they belong.
 
+mod arriving;
 mod code;
+mod leaving;
+mod swapped;
 
 /// What the build script makes of `messages.asn1`.
 #[allow(dead_code, reason = "a name for every part of a message, and not all are used")]
@@ -13,6 +16,8 @@ mod wire {
     pub use messages::*;
 }
 
+pub use arriving::{Arriving, Came, Run, open};
+pub use leaving::{Leaving, emit};
 pub use wire::{
     Body, Cancel, Code, Commit, Data, Done, Hashing, Hole, Kind, Last, Listed, Message, Meta,
     Missing, More, Piece, Stored, Time, Version,
@@ -35,11 +40,11 @@ pub type Entries = wire::Entries<'static>;
 /// The request has failed.
 pub type Failed = wire::Failed<'static>;
 
+use crate::Element;
 use crate::blocks::BlockHash;
-use crate::{Element, Error};
 use fusewire_codec::types::Octets;
-use fusewire_codec::xdr::{Decode as _, Decoder, Encode as _, Encoder};
-use fusewire_codec::{Error as CodecError, Limits, Problem, Sink, SliceSource, Source};
+use fusewire_codec::xdr::{Decode as _, Decoder};
+use fusewire_codec::{Error as CodecError, Limits, Problem, Source};
 use std::ops::Range;
 
 /// Most entries in one message.
@@ -49,7 +54,7 @@ pub const PIECES_MAX: usize = wire::PIECES_MAX as usize;
 /// Most bytes of the words that go with a failure.
 pub const DETAIL_LEN_MAX: usize = wire::DETAIL_MAX as usize;
 
-/// Bytes before the contents of a data message.
+/// Bytes before the contents of a data message, whatever they are.
 pub const HEAD_LEN: usize = 24;
 /// Most bytes behind them: fill, a hash, and what makes the whole a multiple of the element.
 pub const TAIL_LEN_MAX: usize = 40;
@@ -84,18 +89,11 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// From the first bytes of a message as it came through the pipeline.
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn of(message: &[u8], element: Element) -> Result<Prefix, CodecError> {
-        let Some(first) = message.first_chunk::<8>() else {
-            return Err(Problem::Truncated { needed: 8, left: message.len() }.at(0));
-        };
-        let mut first = *first;
+    /// From the first bytes of a message as they came through the pipeline.
+    pub fn of(mut first: [u8; 8], element: Element) -> Prefix {
         element.swap(&mut first);
         let [xid, kind] = [0, 4].map(|at| u32::from_be_bytes([0, 1, 2, 3].map(|n| first[at + n])));
-        Ok(Prefix { xid, kind })
+        Prefix { xid, kind }
     }
 
     /// It is a data message's: behind its head lie contents, which the pipeline alone swaps.
@@ -104,123 +102,7 @@ impl Prefix {
     }
 }
 
-/// The whole message, ready for the channel.
-///
-/// # Errors
-/// A field exceeds its bound.
-pub fn emit(message: &Message<'_>, element: Element) -> Result<Vec<u8>, Error> {
-    let mut to = Encoder::new(Vec::with_capacity(128));
-    message.encode(&mut to)?;
-    let mut bytes = to.into_inner();
-    bytes.resize(bytes.len() + element.fill_len(bytes.len()), 0);
-    swap(&mut bytes, element);
-    Ok(bytes)
-}
-
-/// All that is no contents is written in XDR and swapped once more, which the pipeline undoes.
-fn swap(message: &mut [u8], element: Element) {
-    let len = swapped_len(message, Element::Octets);
-    element.swap(&mut message[..len]);
-}
-
-/// How much of a message that was swapped for `element` was.
-fn swapped_len(message: &[u8], element: Element) -> usize {
-    let is_data = Prefix::of(message, element).is_ok_and(Prefix::is_data);
-    if is_data { HEAD_LEN.min(message.len()) } else { message.len() }
-}
-
-/// What lies around the contents of a data message, or all of a message that has none and is as short.
-#[derive(Debug)]
-pub struct Around {
-    /// What lies before the contents, and what lies behind them.
-    kept: [u8; HEAD_LEN + TAIL_LEN_MAX],
-    kept_len: usize,
-    /// Bytes of contents to come.
-    contents: usize,
-    len: usize,
-}
-
-impl Around {
-    /// What lies around the contents of `message`, ready for the pipeline.
-    ///
-    /// # Errors
-    /// A field exceeds its bound, or it is a message of another kind that is too long.
-    pub fn of(message: &Message<'_>, element: Element) -> Result<Around, CodecError> {
-        let contents = message.body.contents().map_or(0, |(data, _)| data.contents.len());
-        let kept = [0; HEAD_LEN + TAIL_LEN_MAX];
-        let mut around = Around { kept, kept_len: 0, contents, len: 0 };
-        message.encode(&mut Encoder::new(&mut around))?;
-        around.put(&[0; 8][..element.fill_len(around.len)])?;
-        swap(&mut around.kept[..around.kept_len], element);
-        Ok(around)
-    }
-
-    /// The whole of a message without contents.
-    pub fn whole(&self) -> &[u8] {
-        &self.kept[..self.kept_len]
-    }
-
-    /// Writes it around `contents` in `buffer`; where the message lies then.
-    pub fn write(&self, buffer: &mut [u8], contents: Range<usize>) -> Range<usize> {
-        let (head, tail) = self.whole().split_at(HEAD_LEN);
-        let (start, end) = (contents.start - HEAD_LEN, contents.end + tail.len());
-        buffer[start..contents.start].copy_from_slice(head);
-        buffer[contents.end..end].copy_from_slice(tail);
-        start..end
-    }
-}
-
-impl Sink for Around {
-    fn put(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
-        if self.len == HEAD_LEN && self.contents > 0 {
-            debug_assert_eq!(bytes.len(), self.contents);
-            self.contents = 0;
-        } else {
-            let room = &mut self.kept[self.kept_len..];
-            let left = room.len();
-            let Some(room) = room.get_mut(..bytes.len()) else {
-                return Err(Problem::Full { needed: bytes.len(), left }.at(self.len));
-            };
-            room.copy_from_slice(bytes);
-            self.kept_len += bytes.len();
-        }
-        self.len += bytes.len();
-        Ok(())
-    }
-
-    fn position(&self) -> usize {
-        self.len
-    }
-}
-
-/// Reads a whole message as it came through the pipeline, which is changed by that; what has no fixed length is lent.
-///
-/// # Errors
-/// Malformed, or a piece of a file that ends behind all files.
-pub fn open(message: &mut [u8], element: Element) -> Result<Message<'_>, CodecError> {
-    swap_back(message, element)?;
-    read(SliceSource::new(message), element)
-}
-
-/// The same, for as long as one likes.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_owned(message: &mut [u8], element: Element) -> Result<Message<'static>, CodecError> {
-    swap_back(message, element)?;
-    read(Copying(SliceSource::new(message)), element)
-}
-
-fn swap_back(message: &mut [u8], element: Element) -> Result<(), CodecError> {
-    if !message.len().is_multiple_of(element.unit()) {
-        let (needed, left) = (element.unit(), message.len() % element.unit());
-        return Err(Problem::Truncated { needed, left }.at(0));
-    }
-    let len = swapped_len(message, element);
-    element.swap(&mut message[..len]);
-    Ok(())
-}
-
+/// A whole message, filled up to the element's unit.
 fn read<'a>(source: impl Source<'a>, element: Element) -> Result<Message<'a>, CodecError> {
     let mut from = Decoder::new(source, LIMITS);
     let message = Message::decode(&mut from)?;
@@ -238,23 +120,6 @@ fn read<'a>(source: impl Source<'a>, element: Element) -> Result<Message<'a>, Co
         Some(Piece { length, .. }) => {
             Err(Problem::Value { value: *length, field: "the length of a piece" }.at(end))
         }
-    }
-}
-
-/// Memory that does not outlive what is read from it.
-struct Copying<'a>(SliceSource<'a>);
-
-impl Source<'static> for Copying<'_> {
-    fn take(&mut self, into: &mut [u8]) -> Result<(), CodecError> {
-        self.0.take(into)
-    }
-
-    fn position(&self) -> usize {
-        self.0.position()
-    }
-
-    fn remaining(&self) -> usize {
-        self.0.remaining()
     }
 }
 
@@ -314,7 +179,7 @@ impl<'a> Body<'a> {
 }
 
 impl Piece {
-    /// The first byte behind it. What [`open`] gives ends below 2^63.
+    /// The first byte behind it. What is received ends below 2^63.
     pub const fn end(&self) -> u64 {
         self.position.saturating_add(self.length)
     }

@@ -2,6 +2,7 @@
 
 use super::RECORD_OVERHEAD;
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN, Received, Sent};
+use fusewire_codec::pipeline::{Marshal, Unmarshal};
 use fusewire_stack::{ConnectionId, Stack};
 
 /// One connection, borrowed for a turn.
@@ -24,13 +25,13 @@ impl Channel for StackChannel<'_> {
         self.stack.room_for(self.id, record) / record
     }
 
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
-        let taken = self.stack.send(self.id, adu)?;
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError> {
+        let taken = self.stack.send_message(self.id, message)?;
         Ok(if taken { Sent::Taken } else { Sent::Full })
     }
 
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
-        Ok(match self.stack.recv_into(self.id, into)? {
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError> {
+        Ok(match self.stack.recv_any_message(self.id, into)? {
             Some(len) => Received::Adu { len },
             None if self.peer_finished => Received::Finished,
             None => Received::Nothing,

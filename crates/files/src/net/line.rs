@@ -6,6 +6,7 @@ use crate::channel::{Channel, ChannelError, Received, Sent};
 use crate::message::Code;
 use crate::server::{self, Share};
 use crate::{Element, Error, Scratch};
+use fusewire_codec::pipeline::{Marshal, Unmarshal};
 use fusewire_stack::{Clock, Fingerprint, Link, Session};
 use std::sync::Arc;
 use std::task::Poll;
@@ -34,12 +35,12 @@ impl Channel for LinkChannel<'_> {
         self.0.room_for(record) / record
     }
 
-    fn send(&mut self, adu: &[u8]) -> Result<Sent, ChannelError> {
-        Ok(if self.0.try_send(adu)?.is_ready() { Sent::Taken } else { Sent::Full })
+    fn send(&mut self, message: &dyn Marshal) -> Result<Sent, ChannelError> {
+        Ok(if self.0.try_send_message(message)?.is_ready() { Sent::Taken } else { Sent::Full })
     }
 
-    fn recv(&mut self, into: &mut [u8]) -> Result<Received, ChannelError> {
-        Ok(match self.0.try_recv(into)? {
+    fn recv(&mut self, into: &mut dyn Unmarshal) -> Result<Received, ChannelError> {
+        Ok(match self.0.try_recv_any_message(into)? {
             Poll::Ready(Some(len)) => Received::Adu { len },
             Poll::Ready(None) => Received::Finished,
             Poll::Pending => Received::Nothing,

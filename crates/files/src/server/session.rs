@@ -7,10 +7,10 @@ use crate::blocks::{BlockHash, is_bordered};
 use crate::channel::Channel;
 use crate::error::{Error, Violation};
 use crate::folder::Last;
-use crate::inbox::{Receiver, Run, WINDOW_LEN};
+use crate::inbox::{Receiver, WINDOW_LEN};
 use crate::machine::{Machine, Outbox, Step, Work};
 use crate::message::{
-    Body, Code, Done, Entry, Failed, Get, Hashing, Hole, Kind, Meta, Prefix, octets,
+    Body, Code, Done, Entry, Failed, Get, Hashing, Hole, Kind, Meta, Prefix, Run, octets,
 };
 use crate::meta::Found;
 use crate::rate::Rate;
@@ -312,7 +312,7 @@ impl Desk {
         Some((xid, get))
     }
 
-    fn answer(&mut self, xid: u32, body: Body<'_>) -> Result<(), Error> {
+    fn answer(&mut self, xid: u32, body: Body<'static>) -> Result<(), Error> {
         self.outbox.put(xid, body)
     }
 

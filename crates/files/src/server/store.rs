@@ -5,9 +5,8 @@ use crate::Error;
 use crate::blocks::{BlockHash, is_bordered};
 use crate::budget::Budget;
 use crate::folder::Last;
-use crate::inbox::Run;
 use crate::message::{
-    Body, Code, Failed, Hashing, Kind, Meta, Missing, PIECES_MAX, Piece, Put, Stored, Touch,
+    Body, Code, Failed, Hashing, Kind, Meta, Missing, PIECES_MAX, Piece, Put, Run, Stored, Touch,
 };
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;

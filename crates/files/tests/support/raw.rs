@@ -3,7 +3,7 @@
 use super::OCTETS;
 use fusewire_base::Instant;
 use fusewire_codec::types::Octets;
-use fusewire_files::channel::{Channel, MAX_ADU_LEN, Received, Sent};
+use fusewire_files::channel::{Channel, Received, Sent};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
 use fusewire_files::message::{
     self, Body, Code, Data, Failed, Get, Hole, Last, Message, Piece, Put,
@@ -28,7 +28,7 @@ impl Raw {
     }
 
     pub fn send(&mut self, adu: &[u8]) {
-        assert_eq!(self.channel.send(adu).unwrap(), Sent::Taken);
+        assert_eq!(self.channel.send(&adu).unwrap(), Sent::Taken);
     }
 
     pub fn ask(&mut self, request: Body<'static>) -> Vec<Body<'static>> {
@@ -46,12 +46,12 @@ impl Raw {
     }
 
     fn replies_at(&mut self, now: Instant) -> Result<Vec<Body<'static>>, Error> {
-        let (mut replies, mut buffer) = (Vec::new(), vec![0; MAX_ADU_LEN]);
+        let (mut replies, mut adu) = (Vec::new(), Vec::new());
         for _ in 0..20 {
             self.session.turn(&mut self.server, &mut self.scratch, now)?;
-            while let Received::Adu { len } = self.channel.recv(&mut buffer).unwrap() {
-                for mut message in messages(&buffer[..len]) {
-                    match message::open_owned(&mut message, OCTETS).unwrap().body {
+            while let Received::Adu { .. } = self.channel.recv(&mut adu).unwrap() {
+                for mut message in messages(&adu) {
+                    match message::open(&mut message, OCTETS).unwrap().body {
                         Body::Data(_) | Body::Last(_) | Body::Hole(_) => {}
                         reply => replies.push(reply),
                     }
