@@ -183,6 +183,9 @@ pub enum Violation {
         /// Where.
         at: u64,
     },
+    /// Agreed to less hashing than was asked for.
+    #[error("agreed to less hashing than was asked for")]
+    Hashing,
     /// A copy that was not asked for.
     #[error("copy {copy}, of {copies} asked for")]
     Copy {

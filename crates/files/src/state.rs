@@ -3,7 +3,8 @@
 //! ```text
 //! "fusewire part 1\n" | version (16) | size (8, big-endian) | block number (8) hash (32) | block …
 //! ```
-//! It is appended to as blocks are verified. It is not trusted when a transfer is resumed: each block is
+//! Where the sender sent no hashes for blocks to be compared with, it begins with "fusewire part r\n": neither is taken up as
+//! the other. It is appended to as blocks are verified. It is not trusted when a transfer is resumed: each block is
 //! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
 
 use crate::Error;
@@ -17,6 +18,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
 const MAGIC: &[u8; 16] = b"fusewire part 1\n";
+/// Of blocks that were compared with nothing.
+const MAGIC_UNCOMPARED: &[u8; 16] = b"fusewire part r\n";
 const RECORD_LEN: usize = 40;
 /// Files of fewer blocks are not resumed: to send them again is quicker than to keep a record.
 pub(crate) const RESUMED_BLOCKS_MIN: u64 = 4;
@@ -26,12 +29,14 @@ pub(crate) const RESUMED_BLOCKS_MIN: u64 = 4;
 pub(crate) struct Identity {
     pub(crate) version: Version,
     pub(crate) size: u64,
+    /// Each block was compared with the hash that its sender sent.
+    pub(crate) compared: bool,
 }
 
 impl Identity {
     fn header(&self) -> [u8; 40] {
         let mut header = [0; 40];
-        header[..16].copy_from_slice(MAGIC);
+        header[..16].copy_from_slice(if self.compared { MAGIC } else { MAGIC_UNCOMPARED });
         header[16..32].copy_from_slice(&self.version.to_bytes());
         header[32..].copy_from_slice(&self.size.to_be_bytes());
         header

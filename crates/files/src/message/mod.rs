@@ -70,6 +70,11 @@ impl Hashing {
         !matches!(self, Hashing::Nobody)
     }
 
+    /// It asks for less than `other` does.
+    pub(crate) const fn is_weaker_than(self, other: Hashing) -> bool {
+        (other.is_sent() && !self.is_sent()) || (other.is_received() && !self.is_received())
+    }
+
     /// As a message has it, and nothing where both sides hash.
     pub(crate) fn named(self) -> Option<Hashing> {
         (!self.is_sent()).then_some(self)

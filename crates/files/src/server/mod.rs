@@ -8,7 +8,7 @@ pub use session::Session;
 pub(crate) use session::open_file;
 
 use crate::budget::Budget;
-use crate::message::{Code, Meta};
+use crate::message::{Code, Hashing, Meta};
 use crate::target::{Asked, Claim, Target, Who};
 use crate::{Element, Error, RemotePath};
 use cap_std::fs::Dir;
@@ -108,7 +108,7 @@ impl Share {
         Some(FolderLease(Arc::clone(self)))
     }
 
-    /// The upload to `path` that is going on, if there is one, or what `open` makes. The claim to the range is taken
+    /// The upload to `path` that is going on, if there is one of this state of the file and hashed alike, or what `open` makes. The claim to the range is taken
     /// note of; those that it takes over are revoked.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Share {
     fn upload(
         &self,
         path: &RemotePath,
-        meta: &Meta,
+        (meta, hashing): (&Meta, Hashing),
         (who, claim): (Who, &Arc<Claim>),
         range: &Range<u64>,
         open: impl FnOnce() -> Result<Target, Error>,
@@ -126,7 +126,9 @@ impl Share {
             && let Some(target) = going.target.upgrade().filter(|target| !target.is_finished())
         {
             let there = target.meta();
-            let another = there.version != meta.version || there.size != meta.size;
+            let another = there.version != meta.version
+                || there.size != meta.size
+                || target.hashing() != hashing;
             going.ask(&target, who, range, another)?;
             if !another {
                 going.claims.push(Arc::downgrade(claim));

@@ -145,7 +145,7 @@ impl Uploads {
         let parent = &mut self.parent;
         let open = || Target::open(parent.parent(root, &path)?, &path, meta, storing, memory);
         let claim = Claim::new(self.who, range.clone());
-        let target = self.share.upload(&path, &meta, (self.who, &claim), &range, open)?;
+        let target = self.share.upload(&path, (&meta, asked), (self.who, &claim), &range, open)?;
         self.checking.push_back(xid);
         let holds = target.is_open();
         self.holding += usize::from(holds);

@@ -218,7 +218,8 @@ impl Target {
         if !self.storing.hashing.is_received() {
             let _ = place.unlink(&place.state_name);
         } else if block_count(size) >= RESUMED_BLOCKS_MIN {
-            let identity = Identity { version: self.meta.version, size };
+            let compared = self.storing.hashing.is_sent();
+            let identity = Identity { version: self.meta.version, size, compared };
             let (state, mut blocks) = State::open(&place.dir, &place.state_name, identity)?;
             blocks.retain(|(index, _)| *index < block_count(size));
             blocks.reverse();

@@ -330,7 +330,10 @@ impl Desk {
             self.plan.resumed(&file, here);
         }
         let agreed = missing.hashing.unwrap_or(Hashing::Both);
-        let hashes = agreed.is_sent() || self.plan.options.hashing.is_sent();
+        if agreed.is_weaker_than(self.plan.options.hashing) {
+            return Err(Violation::Hashing.into());
+        }
+        let hashes = agreed.is_sent();
         self.ready.push_back(Sending { xid, file: file.clone(), missing: ranges, more, hashes });
         self.pending.insert(xid, Pending::Send(file, range));
         Ok(())
