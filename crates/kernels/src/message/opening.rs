@@ -205,6 +205,9 @@ impl<'t> Opening<'t> {
         let src = &self.src[self.passed..];
         let is_short = self.src.len() <= self.gather.len();
         let src = &src[..if is_short { src.len() } else { src.len().min(AHEAD) }];
+        if src.is_empty() {
+            return;
+        }
         let Some(pass) = &mut self.pass else { return };
         self.sum += pass.run(self.swap, src, &mut self.gather[..src.len()]);
         (self.from, self.to) = (0, src.len().min(self.len.saturating_sub(self.passed)));
