@@ -362,13 +362,18 @@ impl Stack {
         into: &mut dyn Unmarshal,
     ) -> Result<Poll<Option<usize>>> {
         let stream = self.core.table.stream(id)?;
-        if let Some(found) = stream.find(framing)?.filter(|_| !stream.at_end()) {
-            stream.open(&found, &mut self.core.message, into);
-            if self.core.table.stream(id)?.tcp.wants_ack() {
-                self.core.mark(id.index);
-            }
+        let found = stream.find(framing)?.filter(|_| !stream.at_end());
+        if let Some(found) = &found {
+            stream.open(found, &mut self.core.message, into);
+        }
+        // The window was read from, or has widened for what is longer: the peer is told at once.
+        if self.core.table.stream(id)?.tcp.wants_ack() {
+            self.core.mark(id.index);
+        }
+        if let Some(found) = found {
             return Ok(Poll::Ready(Some(found.len)));
         }
+        let stream = self.core.table.stream(id)?;
         if stream.peer_has_finished() && stream.readable() > 0 {
             return Err(stream.error.unwrap_or(Error::CutShort));
         }

@@ -264,13 +264,16 @@ impl Stack {
     ///
     /// # Errors
     /// As [`Stack::tcp_read`]; [`Error::CutShort`] when the stream ends within a block, of a pipeline that takes whole ones
-    /// alone.
+    /// alone; [`Error::Misuse`] when `out` has no room for a block.
     pub fn tcp_read_with<S: AnyStage>(
         &mut self,
         id: SocketId,
         pipeline: &S,
         out: &mut [u8],
     ) -> Result<Option<usize>> {
+        if out.len() < S::BLOCK {
+            return Err(Error::Misuse("there is no room for a block of the pipeline"));
+        }
         let stream = self.core.table.stream(id)?;
         let len = stream.read_with(pipeline, out)?;
         if len == 0 {
@@ -287,7 +290,7 @@ impl Stack {
     /// next: those few bytes alone are read again.
     ///
     /// # Errors
-    /// As [`Stack::tcp_read_into`] and [`Stack::tcp_read_with`]; [`Error::Misuse`] when `out` has no room for a block.
+    /// As [`Stack::tcp_read_into`] and [`Stack::tcp_read_with`].
     pub fn tcp_recv_with<S: AnyStage>(
         &mut self,
         now: Instant,
@@ -295,9 +298,6 @@ impl Stack {
         pipeline: &S,
         out: &mut [u8],
     ) -> io::Result<Result<Option<usize>, Error>> {
-        if out.len() < S::BLOCK {
-            return Ok(Err(Error::Misuse("there is no room for a block of the pipeline")));
-        }
         match self.tcp_read_with(id, pipeline, out) {
             Ok(None) => {}
             done => return Ok(done),

@@ -199,6 +199,10 @@ impl Stream {
         }
         let Some(range) = self.place(len, len)? else { return Ok(len == 0) };
         let (start, cuts) = (range.start, self.cuts());
+        if let Some(sums) = &mut self.sums {
+            // Those of a message that was given up within, by a panic.
+            sums.forget(start);
+        }
         let (a, b) = self.send.slices_mut(range.clone());
         let dst = if b.is_empty() {
             &mut *a
@@ -369,7 +373,9 @@ impl Stream {
 
     /// As [`Stream::read`] through `pipeline`: whole blocks, and what is left of one at the end of the stream.
     pub fn read_with<S: AnyStage>(&mut self, pipeline: &S, out: &mut [u8]) -> Result<usize> {
-        let (readable, is_last) = (self.readable(), self.peer_has_finished());
+        // A stream that was cut off has no end: what is left of a block is none then.
+        let (readable, is_last) =
+            (self.readable(), self.peer_has_finished() && self.error.is_none());
         let mut len = readable.min(out.len());
         if S::WHOLE_BLOCKS || !is_last || len < readable {
             len -= len % S::BLOCK;
