@@ -179,7 +179,8 @@ impl SendRing {
         let (tail, end) = (front.pos as usize - HEADROOM, self.head + len);
         let is_staged = self.staged.contains(&(last.pos as usize));
         let has_room = if self.head > tail { end <= self.memory.len() } else { end < tail };
-        let fits = !staged || end - self.staged.start <= STAGING_BYTES;
+        let from = if staged { self.staged.start } else { last.pos as usize };
+        let fits = end - from <= STAGING_BYTES;
         has_room && is_staged == staged && fits
     }
 

@@ -25,7 +25,8 @@ impl Stack {
         let received = self.receive(app)?;
         self.answer();
         let now = self.clock.now();
-        if !received && !self.owing.is_empty() && self.is_quiet(now) {
+        let waited = now.saturating_since(self.owing_since) >= ACK_WAIT_MAX;
+        if !self.owing.is_empty() && (waited || !received && self.is_quiet(now)) {
             self.acknowledge();
         }
         let timed = self.run_timers(now);

@@ -48,6 +48,8 @@ const WAITING_LOOKED_AT: usize = 8;
 const EVICT_LOOKS: usize = 256;
 /// How long acknowledgements of bulk wait for what comes with it, while frames are looked for.
 const ACK_WAIT: Duration = Duration::from_micros(20);
+/// How long they wait where frames of other connections keep coming: less than a tail loss probe does.
+const ACK_WAIT_MAX: Duration = Duration::from_millis(1);
 /// Bytes that come without payload of ours in between before frames are waited for with naps.
 const STREAM_BYTES: u64 = 1 << 20;
 /// What a nap must bring for another one.
@@ -137,6 +139,8 @@ pub struct Stack {
     dirty: Vec<u32>,
     /// Connections that owed acknowledgements when they last had their turn.
     owing: Vec<u32>,
+    /// When the first of them came.
+    owing_since: Instant,
     /// Connections whose events were not all taken.
     eventful: VecDeque<u32>,
     /// Connections that came into TIME-WAIT, and perhaps have ended since, first in front.
@@ -191,6 +195,7 @@ impl Stack {
             nonces: Nonces::new(seed),
             dirty: Vec::new(),
             owing: Vec::new(),
+            owing_since: now,
             eventful: VecDeque::new(),
             waiting: VecDeque::new(),
             timers: Wheel::new(now, TICK, max),

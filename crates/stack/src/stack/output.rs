@@ -31,6 +31,9 @@ impl Stack {
                 if connection.machine.owes_ack()
                     && !std::mem::replace(&mut connection.is_owing, true)
                 {
+                    if self.owing.is_empty() {
+                        self.owing_since = now;
+                    }
                     self.owing.push(index);
                 }
                 if let Some(probe) = connection.path.poll_probe(now, to, &mut self.nonces) {
