@@ -3,8 +3,8 @@
 //! ```text
 //! "fusewire part 1\n" | version (16) | size (8, big-endian) | block number (8) hash (32) | block …
 //! ```
-//! Where the sender sent no hashes for blocks to be compared with, it begins with "fusewire part r\n": neither is taken up as
-//! the other. It is appended to as blocks are verified. It is not trusted when a transfer is resumed: each block is
+//! Once blocks are in it that were compared with no hash of their sender it begins with "fusewire part r\n", and is taken up
+//! only where none are compared. It is appended to as blocks are verified. It is not trusted when a transfer is resumed: each block is
 //! hashed again, so a crash between the two files, or a change to one of them, costs those blocks and no more.
 
 use crate::Error;
@@ -75,7 +75,10 @@ impl State {
         }
         let mut blocks = BTreeMap::new();
         let mut kept_len = 0;
-        if bytes.get(..40) == Some(&identity.header()) {
+        let header = identity.header();
+        let compared = Identity { compared: true, ..identity }.header();
+        let told = bytes.first_chunk();
+        if told == Some(&header) || !identity.compared && told == Some(&compared) {
             for record in bytes[40..].chunks_exact(RECORD_LEN) {
                 if let (Some(index), Some(hash)) =
                     (record.first_chunk::<8>(), record.last_chunk::<32>())
@@ -87,10 +90,12 @@ impl State {
             kept_len = (bytes.len() / RECORD_LEN * RECORD_LEN) as u64;
         }
         file.set_len(kept_len).map_err(os)?;
-        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(kept_len)).map_err(|e| os(e.into()))?;
-        if kept_len == 0 {
-            file.write_all(&identity.header()).map_err(os)?;
-        }
+        let seek = |file: &File, to| {
+            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(to)).map_err(|e| os(e.into()))
+        };
+        seek(&file, 0)?;
+        file.write_all(&header).map_err(os)?;
+        seek(&file, kept_len.max(header.len() as u64))?;
         Ok((State { file, name: name.to_vec() }, blocks.into_iter().collect()))
     }
 

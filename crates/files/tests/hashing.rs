@@ -154,6 +154,11 @@ fn what_nobody_has_hashed_is_not_kept_and_what_the_receiver_has_is() {
         assert_eq!(fs::read(to.path().join("f")).unwrap(), b"before");
         let left = tree(to.path()).len();
         assert_eq!(left, if hashing == Hashing::Receiver { 3 } else { 1 }, "{hashing:?}");
+        if hashing == Hashing::Receiver {
+            // Nor is what was compared with nothing a part of what is compared.
+            let (complete, log) = break_off(&get::Options::default(), 30);
+            assert!(!complete && log.resumed == 0, "{}", log.resumed);
+        }
         let (complete, log) = break_off(&options, 100_000);
         assert!(complete);
         assert_eq!(log.resumed > 0, hashing == Hashing::Receiver);

@@ -211,8 +211,7 @@ impl Serving {
             let peer = &self.desk.uploads.peer;
             tracing::info!(target: "access", %peer, %path, bytes = meta.size, "read");
         }
-        let asked = get.hashing.filter(|_| self.desk.uploads.is_tagged);
-        let hashes = asked.unwrap_or(Hashing::Both).is_sent();
+        let hashes = get.hashing.unwrap_or(Hashing::Both).is_sent();
         let (copies, reply_bytes) = (get.copies.max(1), get.reply_bytes);
         let job = Job { xid, copies, range, reply_bytes, max_adu, hashes };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
