@@ -7,14 +7,15 @@
 //!
 //! A record that comes alone is sealed straight into the ring. In bulk the ring's lines lie in the cache
 //! of the core that read them last, and to fetch each of them back costs more than to seal it: there a
-//! record is sealed into a buffer that stays in the cache, and goes from there to the ring past the caches.
+//! record is sealed into a buffer that stays in the cache, and goes from there to the ring past the caches; not
+//! where all cores share the last cache ([`fusewire_device::shares_last_cache`]), which has the lines at hand.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_device::shm::{Place, Shm};
-use fusewire_device::{Device, Ecn};
+use fusewire_device::{Device, Ecn, shares_last_cache};
 use fusewire_kernels::{stream_copy, stream_fence};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Error as SessionError, RecordSender, Rendezvous};
@@ -83,7 +84,7 @@ impl Connection {
         };
         let sender = &mut self.records.sender;
         let offset = sender.next_offset();
-        if self.unpublished > 0 || len >= BULK_BYTES {
+        if (self.unpublished > 0 || len >= BULK_BYTES) && !shares_last_cache() {
             self.staging.resize(len, 0);
             seal(sender, offset, &mut self.staging)?;
             stream_copy(&self.staging, room);
