@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use data_encoding::HEXLOWER;
+use fusewire_base::Lines;
 use fusewire_files::client::put::{Options, Plan, Source, Upload};
 use fusewire_files::{Error, RemotePath};
 use rustix::event::{PollFd, PollFlags};
@@ -155,7 +156,7 @@ impl Spool {
         let spool = Spool { dir, name: OsStr::from_bytes(name).to_owned() };
         let path = spool.file();
         let mut file = fs::File::create_new(&path).map_err(|e| wrong(&path, e))?;
-        let mut buffer = vec![0; 1 << 20];
+        let mut buffer = Lines::new(1 << 20);
         loop {
             match read_some(&mut buffer, stop) {
                 Ok(0) => return Ok(spool),

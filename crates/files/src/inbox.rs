@@ -14,7 +14,7 @@ use crate::blocks::BlockHash;
 use crate::channel::{Channel, MAX_ADU_LEN, Received};
 use crate::error::{Error, Violation};
 use crate::message::{Arriving, Body, Came, Hole, Prefix, Run};
-use std::ops::{Deref, DerefMut};
+use fusewire_base::Lines;
 
 /// Bytes of contents that are collected before they are hashed and written. Half of the second-level cache of
 /// the machines at hand.
@@ -40,39 +40,6 @@ impl Scratch {
     pub fn new() -> Self {
         let read = Lines::new(WINDOW_LEN + MAX_ADU_LEN);
         Scratch { intake: Intake::new(), read, spare: Vec::new() }
-    }
-}
-
-/// Memory that begins at a cache line. Large allocations begin 16 bytes into a page, and where a copy goes to a few bytes
-/// further into a page than it comes from, as from the page cache to those, processors of AMD's (seen on Zen 3) take four
-/// times as long for it.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Lines {
-    const LINE: usize = 64;
-
-    fn new(len: usize) -> Lines {
-        let bytes = vec![0; len + Lines::LINE];
-        let start = bytes.as_ptr().align_offset(Lines::LINE).min(Lines::LINE);
-        Lines { bytes, start }
-    }
-}
-
-impl Deref for Lines {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-}
-
-impl DerefMut for Lines {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
     }
 }
 

@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use fusewire_base::Lines;
+
 use crate::made::{self, Random};
 use crate::{Error, Result};
 
@@ -68,7 +70,7 @@ pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
 /// waited for is asked by `go_on`.
 pub fn digest(path: &Path, go_on: &dyn Fn() -> bool) -> Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
-    add(path, &mut hasher, &mut vec![0; 1 << 20], go_on)?;
+    add(path, &mut hasher, &mut Lines::new(1 << 20), go_on)?;
     Ok(hasher.finalize())
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fusewire_base::Lines;
 use fusewire_session::Cipher;
 use fusewire_stack::{Adu, Application, Congestion, ConnectionId, Link};
 use serde::{Deserialize, Serialize};
@@ -167,7 +168,7 @@ impl Stopwatch {
 pub struct Reader {
     file: Option<File>,
     hasher: Option<blake3::Hasher>,
-    buffer: Vec<u8>,
+    buffer: Lines,
     at: u64,
     end: u64,
     cost: FileCost,
@@ -175,7 +176,8 @@ pub struct Reader {
 
 impl Reader {
     pub fn open(task: &Task, source: &Source, chunk: usize) -> Result<Self> {
-        let buffer = (0..chunk).map(|i| (i * 31 % 251) as u8).collect();
+        let mut buffer = Lines::new(chunk);
+        buffer.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 31 % 251) as u8);
         let (end, cost) = (task.bytes, FileCost::default());
         let memory = Reader { file: None, hasher: None, buffer, at: 0, end, cost };
         let Source::File(path) = source else { return Ok(memory) };
