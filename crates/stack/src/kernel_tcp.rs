@@ -6,8 +6,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use fusewire_device::Waker;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
     ClientConfig, Error as SessionError, Established, Handshake, RecordSender, ServerConfig,
@@ -39,6 +41,8 @@ pub struct Connection {
     /// Of these, bytes that the kernel has taken.
     sent: usize,
     input: Vec<u8>,
+    /// Ends a sleep.
+    waker: Option<Waker>,
     /// Unread input is `input[from..to]`.
     from: usize,
     to: usize,
@@ -61,8 +65,20 @@ impl Connection {
         Connection::open(stream, Handshake::server(config)?, None)
     }
 
-    /// As [`Connection::accept`], with `time` for the whole handshake, however it is spread over it. The stream
+    /// As [`Connection::connect`], with `time` for the whole handshake, however it is spread over it. The stream
     /// is blocking; its own timeouts are none afterwards.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::connect`]; [`Error::Os`] of the kind [`ErrorKind::TimedOut`].
+    pub fn connect_within(
+        stream: TcpStream,
+        config: &ClientConfig,
+        time: Duration,
+    ) -> Result<Connection> {
+        Connection::open_within(stream, Handshake::client(config)?, time)
+    }
+
+    /// As [`Connection::accept`], with `time`, as [`Connection::connect_within`] has it.
     ///
     /// # Errors
     /// The errors of [`Connection::accept`]; [`Error::Os`] of the kind [`ErrorKind::TimedOut`].
@@ -71,8 +87,11 @@ impl Connection {
         config: &ServerConfig,
         time: Duration,
     ) -> Result<Connection> {
-        let until = Instant::now() + time;
-        let connection = Connection::open(stream, Handshake::server(config)?, Some(until))?;
+        Connection::open_within(stream, Handshake::server(config)?, time)
+    }
+
+    fn open_within(stream: TcpStream, handshake: Handshake, time: Duration) -> Result<Connection> {
+        let connection = Connection::open(stream, handshake, Some(Instant::now() + time))?;
         set_timeouts(&connection.stream, None).map_err(Error::os("setting a timeout"))?;
         Ok(connection)
     }
@@ -122,7 +141,18 @@ impl Connection {
         out.resize(SEND_BYTES.max(sender.record_len(sender.body_len_max())), 0);
         let records = Records::new(remote, peer, options, sender, receiver);
         let stream = stream.stream;
-        Ok(Connection { stream, records, trusted, out, filled: 0, sent: 0, input, from, to })
+        Ok(Connection {
+            stream,
+            records,
+            trusted,
+            out,
+            filled: 0,
+            sent: 0,
+            waker: None,
+            input,
+            from,
+            to,
+        })
     }
 
     /// Whether the configuration has judged the peer's key. If not, judge it before anything is sent.
@@ -163,6 +193,17 @@ impl Connection {
     /// The stream, for its options and for shutting it down; waits end by `Link::recv_timeout`, not by its timeouts.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// Ends [`Link::wait`](crate::Link::wait), the one under way or the next, from another thread.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when no descriptor is left.
+    pub fn waker(&mut self) -> Result<Waker> {
+        if self.waker.is_none() {
+            self.waker = Some(Waker::new().map_err(Error::os("making a waker"))?);
+        }
+        self.waker.clone().ok_or(Error::Closed)
     }
 
     /// Reads what the kernel has, or waits for it, as `flags` say. False: there is nothing now.
@@ -278,14 +319,22 @@ impl InOrder for Connection {
         if self.has_record() {
             return Ok(());
         }
-        if timeout.is_none() && takes && !gives {
+        if timeout.is_none() && takes && !gives && self.waker.is_none() {
             return self.read(RecvFlags::empty()).map(|_| ());
         }
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, takes);
         flags.set(PollFlags::OUT, gives);
-        fusewire_device::sleep(&mut [PollFd::new(&self.stream, flags)], timeout)
+        let waker = self.waker.as_ref();
+        let of_waker = waker.map_or(self.stream.as_fd(), |waker| waker.as_fd());
+        let mut fds =
+            [PollFd::new(&self.stream, flags), PollFd::from_borrowed_fd(of_waker, PollFlags::IN)];
+        let count = if waker.is_some() { 2 } else { 1 };
+        fusewire_device::sleep(&mut fds[..count], timeout)
             .map_err(Error::os("waiting for the socket"))?;
+        if let Some(waker) = waker.filter(|_| !fds[1].revents().is_empty()) {
+            waker.drain();
+        }
         Ok(())
     }
 }

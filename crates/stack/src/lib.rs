@@ -40,7 +40,7 @@ pub use config::Config;
 pub use connection::Event;
 pub use driver::Driver;
 pub use drops::{Cause, Drops};
-pub use endpoint::{Connection, Endpoint, Listener, PORT};
+pub use endpoint::{Connection, Endpoint, Listener, PORT, Readiness};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
 pub use fusewire_transport::congestion::Algorithm as Congestion;

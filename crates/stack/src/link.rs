@@ -140,6 +140,18 @@ pub trait Link: Send {
         until(self, None, |link| link.try_send_message(adu))
     }
 
+    /// Sends messages together, each by [`Link::send_message`]: many small ones share a segment, and leave with one
+    /// system call.
+    ///
+    /// # Errors
+    /// The errors of [`Link::try_send_message`]; ADUs before the one that failed are sent.
+    fn send_messages<M: Marshal>(&mut self, adus: impl IntoIterator<Item = M>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        adus.into_iter().try_for_each(|adu| self.send_message(&adu))
+    }
+
     /// Lets what was sent leave, and waits until it has.
     ///
     /// # Errors

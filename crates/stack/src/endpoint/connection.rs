@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal};
 use fusewire_transport::machine::Info;
 
-use super::state::{Connected, Interest, State};
+use super::state::{Connected, Interest, Readiness, State};
 use super::{Attempt, Call, Handle, block};
-use crate::application::{Application, Message, One, hand_over};
+use crate::application::{Application, Keep, Message, One, hand_over};
 use crate::driver::after;
 use crate::stack::Stack;
 use crate::{ConnectionId, Error, Result};
@@ -138,16 +138,18 @@ impl Connection {
         self.ask(Interest::Write, attempt)
     }
 
-    fn sending_batch<'a>(
+    /// One after the other, as there is room, by `send`; none of them leaves by itself.
+    fn sending_each<A>(
         &self,
-        adus: impl IntoIterator<Item = &'a [u8]>,
+        adus: impl IntoIterator<Item = A>,
+        send: impl Fn(&mut Stack, ConnectionId, &A) -> Result<bool>,
     ) -> Call<'_, impl Attempt<()>> {
         let mut rest = adus.into_iter();
         let mut current = rest.next();
         self.ask(Interest::Write, move |state, id| {
             state.send(id, |stack| {
-                while let Some(adu) = current {
-                    if !stack.send(id, adu)? {
+                while let Some(adu) = &current {
+                    if !send(stack, id, adu)? {
                         return Ok(false);
                     }
                     current = rest.next();
@@ -155,6 +157,20 @@ impl Connection {
                 Ok(true)
             })
         })
+    }
+
+    fn sending_batch<'a>(
+        &self,
+        adus: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Call<'_, impl Attempt<()>> {
+        self.sending_each(adus, |stack, id, adu| stack.send(id, adu))
+    }
+
+    fn sending_messages<M: Marshal>(
+        &self,
+        adus: impl IntoIterator<Item = M>,
+    ) -> Call<'_, impl Attempt<()>> {
+        self.sending_each(adus, |stack, id, adu| stack.send_message(id, adu))
     }
 
     /// Sends one ADU; returns when it is in the retransmission memory and on its way.
@@ -236,6 +252,26 @@ impl Connection {
     /// The errors of [`Connection::send`].
     pub async fn send_message_async<M: Marshal + ?Sized>(&self, adu: &M) -> Result<()> {
         self.sending_message(adu).wait().await
+    }
+
+    /// Sends messages together, each marshalled in the one pass that seals it: many small ones share a segment, and
+    /// leave with one system call.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send`]; ADUs before the one that failed are sent.
+    pub fn send_messages<M: Marshal>(&self, adus: impl IntoIterator<Item = M>) -> Result<()> {
+        self.sending_messages(adus).block()
+    }
+
+    /// [`Connection::send_messages`] for tasks. Cancelled, some of the first are sent.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send_messages`].
+    pub async fn send_messages_async<M: Marshal>(
+        &self,
+        adus: impl IntoIterator<Item = M>,
+    ) -> Result<()> {
+        self.sending_messages(adus).wait().await
     }
 
     // ---- receive ------------------------------------------------------------------------------
@@ -427,6 +463,22 @@ impl Connection {
     ) -> Result<bool> {
         let attempt = |state: &mut _, id| recv_with(state, id, app, &mut done);
         self.ask(Interest::Read, attempt).wait().await
+    }
+
+    /// What may be done without waiting. Does not wait.
+    pub fn readiness(&self) -> Readiness {
+        let id = self.held.id;
+        let now = |state: &mut State| state.readiness(id);
+        let attempt = |state: &mut State, _: &mut ()| match now(state) {
+            Readiness { readable: false, .. } => Poll::Pending,
+            ready => Poll::Ready(ready),
+        };
+        let turn = |state: &mut State, _: &mut ()| state.stack.poll(&mut Keep);
+        match self.held.handle.attempt(&mut (), turn, attempt) {
+            Ok(Poll::Ready(ready)) => ready,
+            // A call will tell why the device is broken.
+            Ok(Poll::Pending) | Err(_) => self.held.handle.call(now),
+        }
     }
 
     // ---- end ----------------------------------------------------------------------------------

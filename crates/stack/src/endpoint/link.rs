@@ -92,6 +92,10 @@ impl Link for Connection {
         Connection::send_message(self, adu)
     }
 
+    fn send_messages<M: Marshal>(&mut self, adus: impl IntoIterator<Item = M>) -> Result<()> {
+        Connection::send_messages(self, adus)
+    }
+
     fn recv(&mut self, memory: &mut [u8]) -> Result<Option<usize>> {
         Connection::recv(self, memory)
     }

@@ -21,6 +21,7 @@ use fusewire_transport::machine::Secrets;
 pub use connection::Connection;
 use connection::{Held, or_elapsed};
 pub use listener::Listener;
+pub use state::Readiness;
 use state::{Interest, State};
 
 use crate::application::{Application, Keep};

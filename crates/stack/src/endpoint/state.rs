@@ -42,6 +42,17 @@ pub struct Connected {
     pub options: Options,
 }
 
+/// What may be done with a connection without waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// There is an ADU, or the peer's end, or an error.
+    pub readable: bool,
+    /// There is room for an ADU, a short one at least, or an error.
+    pub writable: bool,
+    /// Nothing more is sent or comes that is not here.
+    pub over: bool,
+}
+
 /// A connection that was accepted.
 pub type Arrival = (ConnectionId, Connected);
 
@@ -150,6 +161,17 @@ impl State {
             Some(None) => Poll::Pending,
             Some(Some(Some(error))) => Poll::Ready(Err(error.clone())),
             Some(Some(None)) | None => Poll::Ready(Err(Error::Closed)),
+        }
+    }
+
+    pub fn readiness(&mut self, id: ConnectionId) -> Readiness {
+        let Some(status) = self.statuses.get(&id) else { return Readiness::default() };
+        let over = status.over.is_some();
+        let has_ended = over || status.finished || !status.left.is_empty();
+        Readiness {
+            readable: has_ended || self.stack.has_next(id),
+            writable: over || self.stack.room_for(id, 1) > 0,
+            over,
         }
     }
 

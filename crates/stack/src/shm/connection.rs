@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_device::shm::{Place, Shm};
-use fusewire_device::{Device, Ecn, shares_last_cache};
+use fusewire_device::{Device, Ecn, Waker, shares_last_cache};
 use fusewire_kernels::{stream_copy, stream_fence};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Error as SessionError, RecordSender, Rendezvous};
@@ -65,6 +65,11 @@ impl Connection {
             broken: false,
             staging: Vec::new(),
         }
+    }
+
+    /// Ends [`Link::wait`](crate::Link::wait), the one under way or the next, from another thread.
+    pub fn waker(&self) -> Waker {
+        self.shm.waker()
     }
 
     /// Gives the closure back where there is no room.
