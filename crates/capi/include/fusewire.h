@@ -34,7 +34,8 @@ struct timespec;
 
 /* What a stack is made of. */
 struct fw_config {
-    /* sizeof(struct fw_config): a later library knows by it what an earlier program knew. */
+    /* sizeof(struct fw_config). Here and in the other structs that begin with it another size is EINVAL: program and
+     * library are of different versions, and fw_reason says so. */
     size_t size;
     /* "tap:NAME" makes or opens a TAP interface; "packet:INTERFACE" and "xdp:INTERFACE" live on one that the
      * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened. */
@@ -57,8 +58,9 @@ struct fw_config {
  * environment other processes of the user may look at the stack: fusewire ss, top, metrics and capture. */
 int fw_open(const struct fw_config *config);
 
-/* Why fw_open or fw_socket last could not open a stack, or a call fw_adu_ last failed, on this thread, as a sentence, cut to len bytes and
- * ended by a zero byte. Returns how long it is without being cut. */
+/* Why the call that last failed on this thread did, cut to len bytes and ended by a zero byte: a sentence where a stack could not
+ * be opened or a call fw_adu_ has failed, otherwise what strerror says. Returns how long it is without being cut; 0 where
+ * none has failed. */
 size_t fw_reason(char *out, size_t len);
 
 /* domain: AF_INET, AF_INET6. type: SOCK_STREAM, SOCK_DGRAM, with SOCK_NONBLOCK. An IPv6 socket that is bound to no
@@ -103,7 +105,10 @@ int fw_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
 /* The time is for the whole call, and is not changed. */
 int fw_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout);
 
-/* Sockets of this library only. One stack's wait asleep; with several stacks it looks every millisecond. */
+/* Sockets of this library, and what carries ADUs. One stack's sockets wait asleep; with several stacks, or what carries ADUs,
+ * it looks every millisecond. Of a listener for ADUs POLLIN: there is a connection to accept. Of a connection POLLIN: there is
+ * an ADU, or the peer's end, or why it is over; POLLOUT: there is room, as far as is known without an ADU to send; POLLHUP:
+ * it is over. */
 int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
 /* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVBUF, SO_SNDBUF
@@ -124,22 +129,29 @@ int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int fw_fcntl(int fd, int command, int argument);
 
 /* ADUs on an encrypted connection: messages of the application's, each whole, in order, once, and authentic before a
- * byte of it is shown. They travel over the library's own TCP in UDP datagrams of the kernel's sockets (no stack is needed), and are
- * swapped, enciphered, summed and stored in one loop. Both ends prove who they are by a key; a fingerprint names it.
+ * byte of it is shown, and swapped, enciphered, summed and stored in one loop. They travel over the library's own TCP in UDP
+ * datagrams of the kernel's sockets, over the kernel's TCP, or over memory that two processes of one host share; no stack is
+ * needed. Both ends prove who they are by a key; a fingerprint names it.
  *
  * Descriptors are of the same numbers as sockets'. fw_close, fw_shutdown (SHUT_WR: our side has ended, and the peer may
- * go on), fw_getsockname and fw_getpeername take them; the calls for bytes, fw_poll and the options do not (ENOTSOCK,
- * POLLNVAL). One thread may send while another receives.
+ * go on), fw_getsockname, fw_getpeername and fw_poll take them; the calls for bytes and the options do not (ENOTSOCK).
+ * One thread may send while another receives.
  *
  * timeout_ms is poll's: below 0 it waits as long as it takes, 0 does not wait, and when time is up it is EAGAIN.
  *
  * errno: EINVAL the configuration, EACCES one side refused the other (its key, cipher or options), ECONNREFUSED nobody listens,
- * ETIMEDOUT no answer, or silence, ECONNRESET, EPROTO something came that is not the peer's, ECONNABORTED the peer gave up,
+ * ETIMEDOUT no answer, or silence, ECONNRESET the peer is gone without having ended, EHOSTUNREACH it shares no memory, EPROTO something came that is not the peer's, ECONNABORTED the peer gave up,
  * EPIPE our side has ended or given up, EPERM the file of the key is open to others. fw_reason says it in words. */
 enum fw_execution {
     FW_INTEGRATED = 0, /* one loop */
     FW_BLOCKED = 1,    /* each stage over strips that stay in the first-level cache */
     FW_SEQUENTIAL = 2  /* each stage over the whole message */
+};
+
+enum fw_carrier {
+    FW_UDP = 0,        /* the library's own TCP, in UDP datagrams */
+    FW_KERNEL_TCP = 1, /* the kernel's TCP, for where UDP is blocked */
+    FW_SHM = 2         /* shared memory, between processes of one host; the session begins over UDP, at the same address */
 };
 
 /* What a listener or a connection is made of. Zeros are the usual choice. */
@@ -167,6 +179,8 @@ struct fw_adu_config {
      * ADUs are filled up to multiples of so many bytes, so that datagrams do not tell their lengths. Who asks does
      * without a peer that does not agree. */
     unsigned int header_protection;
+    /* enum fw_carrier, the same on both sides. */
+    int carrier;
 };
 
 /* Writes the fingerprint of the key in a file, which is made there when it is not, with a zero behind it: 57 bytes in
@@ -209,6 +223,7 @@ struct fw_adu_info {
     unsigned int element;
     /* As in struct fw_adu_config. */
     unsigned int header_protection;
+    int carrier;
     /* The longest ADU that travels in one piece now, and the longest that can be sent. */
     size_t adu_len;
     size_t adu_len_max;

@@ -55,6 +55,7 @@ impl From<StackError> for Errno {
             Unreachable(_) | Refused(_) => libc::ECONNREFUSED,
             Reset(_) => libc::ECONNRESET,
             Protocol { .. } => libc::EPROTO,
+            NoSharedMemory { .. } => libc::EHOSTUNREACH,
             Closed => libc::EPIPE,
             TooLong { .. } | NoRoom { .. } => libc::EMSGSIZE,
             Elapsed => libc::EAGAIN,
@@ -73,9 +74,9 @@ impl From<SessionError> for Errno {
             Handshake(_) => libc::EACCES,
             KeyFileMode { .. } | Owner { .. } => libc::EPERM,
             Misuse(_) | Text { .. } => libc::EINVAL,
-            Malformed { .. } | Violation(_) | NotAuthentic { .. } | Truncated { .. } => {
-                libc::EPROTO
-            }
+            Malformed { .. } | Violation(_) | NotAuthentic { .. } => libc::EPROTO,
+            // It went without having ended.
+            Truncated { .. } => libc::ECONNRESET,
             _ => libc::EIO,
         })
     }

@@ -1,7 +1,7 @@
 //! A stack from words: which device, which addresses, which gateway; and the default one, from the environment.
 #![forbid(unsafe_code)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
@@ -39,18 +39,43 @@ pub struct Opened {
 
 static DEFAULT: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
 
-thread_local! {
-    static REASON: RefCell<String> = const { RefCell::new(String::new()) };
+/// Why something failed.
+#[derive(Clone)]
+enum Reason {
+    Sentence(String),
+    /// What the C library says of it.
+    Number(Errno),
 }
 
-/// Why opening a stack, or a call for ADUs, last failed on this thread, as a sentence.
+thread_local! {
+    static REASON: RefCell<Option<Reason>> = const { RefCell::new(None) };
+    /// Whether the call that runs has told its own.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Why the last call on this thread that failed did, as a sentence; empty where none has.
 pub fn reason() -> String {
-    REASON.with_borrow(String::clone)
+    REASON.with_borrow(|reason| match reason {
+        None => String::new(),
+        Some(Reason::Sentence(sentence)) => sentence.clone(),
+        Some(Reason::Number(errno)) => io::Error::from(*errno).to_string(),
+    })
 }
 
 /// Keeps that sentence.
 pub fn tell(reason: String) {
-    REASON.set(reason);
+    REASON.set(Some(Reason::Sentence(reason)));
+    IS_TOLD.set(true);
+}
+
+/// Runs `call`. When it fails without a sentence of its own, its number is the reason, and not what an earlier call said.
+pub fn reasoned<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    IS_TOLD.set(false);
+    call().inspect_err(|errno| {
+        if !IS_TOLD.get() {
+            REASON.set(Some(Reason::Number(*errno)));
+        }
+    })
 }
 
 fn invalid(what: String) -> io::Error {
@@ -67,7 +92,7 @@ pub fn open(settings: &Settings) -> Result<Arc<Opened>> {
 
 fn open_in(default: &mut Option<Arc<Opened>>, settings: &Settings) -> Result<Arc<Opened>> {
     let opened = Opened::new(settings).map_err(|error| {
-        REASON.set(error.to_string());
+        tell(error.to_string());
         Errno::from(error)
     })?;
     let opened = Arc::new(opened);
@@ -96,12 +121,12 @@ pub fn default() -> Result<Arc<Opened>> {
         addresses: word("FUSEWIRE_ADDRESS"),
         gateway: word("FUSEWIRE_GATEWAY"),
         mtu: mtu.map_err(|_| {
-            REASON.set("FUSEWIRE_MTU is not a number".into());
+            tell("FUSEWIRE_MTU is not a number".into());
             Errno(libc::EINVAL)
         })?,
     };
     if settings.device.is_empty() {
-        REASON.set("no stack: call fw_open, or set FUSEWIRE_DEVICE and FUSEWIRE_ADDRESS".into());
+        tell("no stack: call fw_open, or set FUSEWIRE_DEVICE and FUSEWIRE_ADDRESS".into());
         return Err(Errno(libc::ENETDOWN));
     }
     open_in(&mut slot, &settings)

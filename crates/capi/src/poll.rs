@@ -1,4 +1,4 @@
-//! Waiting for several sockets.
+//! Waiting for several sockets and connections.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use fusewire_stack::ip::Interest;
 
+use crate::adu::Adus;
 use crate::errno::Result;
 use crate::open::Opened;
 use crate::socket::{Socket, View};
-use crate::table;
+use crate::table::{self, Entry};
 
 /// What is asked of a descriptor, and what is the case: `struct pollfd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,22 +22,43 @@ pub struct Asked {
 
 /// Told whether asked for or not.
 const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
-/// How long sockets of one stack are waited for, when there are others.
+/// How long sockets of one stack are waited for, when there are others, or connections that carry ADUs.
 const TURN: Duration = Duration::from_millis(1);
+
+/// What a descriptor stands for: a socket, as it was when the call began, or what carries ADUs.
+enum Polled {
+    Socket(Arc<Socket>, View),
+    Adus(Arc<Adus>),
+}
+
+impl Polled {
+    fn of(asked: &Asked) -> Option<Polled> {
+        match table::entry(asked.fd).ok()? {
+            Entry::Socket(socket) => {
+                let view = socket.view();
+                Some(Polled::Socket(socket, view))
+            }
+            Entry::Adus(adus) => Some(Polled::Adus(adus)),
+            Entry::Stack(_) => None,
+        }
+    }
+}
 
 /// Waits until something is the case with one of them; returns with how many. `None`: for ever.
 pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     let begin = Instant::now();
-    let look = |one: &Asked| {
-        let socket = table::socket(one.fd).ok()?;
-        let view = socket.view();
-        Some((socket, view))
-    };
-    let sockets: Vec<_> = asked.iter().map(look).collect();
+    let sockets: Vec<_> = asked.iter().map(Polled::of).collect();
     let mut stacks: Vec<Arc<Opened>> = Vec::new();
-    for (socket, _) in sockets.iter().flatten() {
-        if !stacks.iter().any(|known| Arc::ptr_eq(known, socket.opened())) {
-            stacks.push(socket.opened().clone());
+    let mut adus = false;
+    for polled in sockets.iter().flatten() {
+        match polled {
+            Polled::Adus(_) => adus = true,
+            Polled::Socket(socket, _)
+                if !stacks.iter().any(|known| Arc::ptr_eq(known, socket.opened())) =>
+            {
+                stacks.push(socket.opened().clone());
+            }
+            Polled::Socket(..) => {}
         }
     }
     let mut unknown = 0;
@@ -47,7 +69,7 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
         unknown += usize::from(invalid);
     }
     let timeout = if unknown > 0 { Some(Duration::ZERO) } else { timeout };
-    if stacks.is_empty() && unknown == 0 {
+    if stacks.is_empty() && !adus && unknown == 0 {
         match timeout {
             Some(timeout) => std::thread::sleep(timeout),
             None => loop {
@@ -58,10 +80,10 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     }
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
-        let mut ready = unknown;
+        let mut ready = unknown + look(asked, &sockets);
         for stack in &stacks {
             let turn = match stacks.len() {
-                1 => left,
+                1 if !adus => left,
                 _ => Some(left.map_or(TURN, |left| left.min(TURN))),
             };
             let turn = if ready > 0 { Some(Duration::ZERO) } else { turn };
@@ -70,26 +92,45 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
         if ready > 0 || left == Some(Duration::ZERO) {
             return Ok(ready);
         }
+        if stacks.is_empty() {
+            std::thread::sleep(left.map_or(TURN, |left| left.min(TURN)));
+        }
     }
+}
+
+/// Looks at what carries ADUs; how many of them are ready.
+fn look(asked: &mut [Asked], polled: &[Option<Polled>]) -> usize {
+    let mut ready = 0;
+    for (one, polled) in asked.iter_mut().zip(polled) {
+        let Some(Polled::Adus(adus)) = polled else { continue };
+        one.revents = adus.poll() & (one.events | ALWAYS);
+        ready += usize::from(one.revents != 0);
+    }
+    ready
 }
 
 /// Waits for the sockets of one stack.
 fn wait(
     opened: &Arc<Opened>,
     asked: &mut [Asked],
-    sockets: &[Option<(Arc<Socket>, View)>],
+    sockets: &[Option<Polled>],
     timeout: Option<Duration>,
 ) -> Result<usize> {
-    let ours = |one: &&(Arc<Socket>, View)| Arc::ptr_eq(one.0.opened(), opened);
+    let ours = |one: &'_ Polled| match one {
+        Polled::Socket(socket, view) if Arc::ptr_eq(socket.opened(), opened) => {
+            Some((socket.clone(), *view))
+        }
+        _ => None,
+    };
     let mut on = Vec::new();
-    for id in sockets.iter().flatten().filter(ours).filter_map(|(_, view)| view.id) {
+    for id in sockets.iter().flatten().filter_map(ours).filter_map(|(_, view)| view.id) {
         on.extend([(id, Interest::Read), (id, Interest::Write)]);
     }
     let ready = opened.host.wait_any(&on, timeout, |stack, _| {
         let mut ready = 0;
         for (one, socket) in asked.iter_mut().zip(sockets) {
-            let Some((socket, view)) = socket.as_ref().filter(ours) else { continue };
-            one.revents = socket.poll(stack, *view) & (one.events | ALWAYS);
+            let Some((socket, view)) = socket.as_ref().and_then(ours) else { continue };
+            one.revents = socket.poll(stack, view) & (one.events | ALWAYS);
             ready += usize::from(one.revents != 0);
         }
         Ok((ready > 0).then_some(ready))

@@ -1,38 +1,18 @@
 /* ADUs on encrypted connections, from the side of C. The argument is a folder for keys. */
 #define _GNU_SOURCE
+#include "check.h"
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fusewire.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                                                            \
-    do {                                                                                                       \
-        if (!(what)) {                                                                                         \
-            char why[300];                                                                                     \
-            int error = errno;                                                                                 \
-            fw_reason(why, sizeof why);                                                                        \
-            fprintf(stderr, "%s:%d: %s (errno %d: %s; %s)\n", __FILE__, __LINE__, #what, error, strerror(error), \
-                    why);                                                                                      \
-            exit(1);                                                                                           \
-        }                                                                                                      \
-    } while (0)
-/* The call fails with this errno. */
-#define FAILS(call, error)       \
-    do {                         \
-        errno = 0;               \
-        CHECK((call) == -1);     \
-        CHECK(errno == (error)); \
-    } while (0)
 /* As long as it takes, on a machine that has much to do. */
 #define LONG 60000
 
 static char own[4096], other[4096];
+/* What carries them: each in turn. */
+static int carrier;
 
 static struct sockaddr_in loopback(int port) {
     struct sockaddr_in in;
@@ -43,13 +23,12 @@ static struct sockaddr_in loopback(int port) {
     return in;
 }
 
-#define SA(in) ((struct sockaddr *)&(in)), sizeof(in)
-
 static struct fw_adu_config usual(void) {
     struct fw_adu_config config;
     memset(&config, 0, sizeof config);
     config.size = sizeof config;
     config.identity = own;
+    config.carrier = carrier;
     return config;
 }
 
@@ -60,15 +39,6 @@ static int listening(const struct fw_adu_config *config, struct sockaddr_in *at)
     CHECK(fd >= 3);
     CHECK(fw_getsockname(fd, (struct sockaddr *)at, &len) == 0 && len == sizeof *at && at->sin_port != 0);
     return fd;
-}
-
-static void says(const char *what) {
-    char why[300];
-    CHECK(fw_reason(why, sizeof why) > 0);
-    if (!strstr(why, what)) {
-        fprintf(stderr, "%s: does not say %s\n", why, what);
-        exit(1);
-    }
 }
 
 /* Sends everything back until its peer ends. */
@@ -93,6 +63,9 @@ static void ready(int fd) {
     struct fw_adu_info info;
     memset(&info, 0, sizeof info);
     FAILS(fw_adu_describe(fd, &info), EINVAL);
+    info.size = sizeof info + 1;
+    FAILS(fw_adu_describe(fd, &info), EINVAL);
+    says("size: expected");
     FAILS(fw_adu_describe(fd, NULL), EFAULT);
     info.size = sizeof info;
     CHECK(fw_adu_describe(fd, &info) == 0);
@@ -131,7 +104,9 @@ static void choices(void) {
         CHECK(strncmp(info.cipher, ciphers[i] ? ciphers[i] : "aes-256-gcm", strcspn(info.cipher, ",")) == 0);
         CHECK(info.execution == config.execution && info.element == config.element);
         CHECK(info.header_protection == config.header_protection);
-        CHECK(info.adu_len_max == 1 << 18);
+        CHECK(info.carrier == carrier);
+        /* A quarter of a ring has the record's header, too. */
+        CHECK(carrier == FW_SHM ? info.adu_len_max >= sizeof out : info.adu_len_max == 1 << 18);
         for (size_t l = 0; l < sizeof lens / sizeof *lens; l++) {
             CHECK(fw_adu_send(fd, out, lens[l], LONG) == (ssize_t)lens[l]);
             memset(in, 0, sizeof in);
@@ -172,12 +147,25 @@ static void configurations(void) {
     memset(&six, 0, sizeof six);
     six.sin6_family = AF_INET6;
     FAILS(fw_adu_listen(&config, (struct sockaddr *)&six, 20), EINVAL);
-    size_t sizes[] = {0, 1, sizeof(size_t), sizeof config - 1};
-    for (size_t i = 0; i < 4; i++) {
+    size_t sizes[] = {0, 1, sizeof(size_t), sizeof config - 1, sizeof config + 1, sizeof config + 8, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char expected[60];
+        snprintf(expected, sizeof expected, "expected %zu bytes, found %zu", sizeof config, sizes[i]);
         bad = config, bad.size = sizes[i];
         FAILS(fw_adu_listen(&bad, SA(any)), EINVAL);
+        says(expected);
         FAILS(fw_adu_connect(&bad, SA(any)), EINVAL);
+        /* A failure that has no sentence of its own does not keep that one. */
+        FAILS(fw_adu_finish(1234, 0), EBADF);
+        says("descriptor");
+        FAILS(fw_adu_listen(NULL, SA(any)), EFAULT);
+        says("address");
     }
+    bad = config, bad.carrier = 3;
+    FAILS(fw_adu_listen(&bad, SA(any)), EINVAL);
+    says("fw_carrier");
+    bad = config, bad.carrier = -1;
+    FAILS(fw_adu_connect(&bad, SA(any)), EINVAL);
     bad = config, bad.identity = NULL;
     FAILS(fw_adu_listen(&bad, SA(any)), EINVAL);
     says("a file for the key");
@@ -247,8 +235,8 @@ static void descriptors(void) {
     FAILS(fw_recv(listener, &byte, 1, 0), ENOTSOCK);
     FAILS(fw_bind(listener, SA(at)), ENOTSOCK);
     FAILS(fw_socket_on(listener, AF_INET, SOCK_STREAM, 0), EINVAL);
-    asked.fd = listener, asked.events = POLLIN;
-    CHECK(fw_poll(&asked, 1, 0) == 1 && asked.revents == POLLNVAL);
+    asked.fd = listener, asked.events = POLLIN | POLLOUT;
+    CHECK(fw_poll(&asked, 1, 0) == 0 && asked.revents == 0);
     struct fw_adu_config again = usual();
     FAILS(fw_adu_listen(&again, SA(at)), EADDRINUSE);
     CHECK(fw_close(listener) == 0);
@@ -357,15 +345,160 @@ static void ends(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* A connection, and its other end. */
+struct ends {
+    int listener, client, server;
+};
+
+static struct ends connected(void) {
+    struct sockaddr_in at;
+    struct fw_adu_config config = usual();
+    struct ends ends;
+    ends.listener = listening(&config, &at);
+    ends.client = fw_adu_connect(&config, SA(at));
+    CHECK(ends.client >= 3);
+    ends.server = fw_adu_accept(ends.listener, LONG);
+    CHECK(ends.server >= 3);
+    return ends;
+}
+
+static void closed(struct ends ends) {
+    CHECK(fw_close(ends.client) == 0 && fw_close(ends.server) == 0 && fw_close(ends.listener) == 0);
+}
+
+#define MANY 20000
+
+static void *taker(void *connection) {
+    static unsigned char adu[2000];
+    for (unsigned i = 0; i < MANY; i++) {
+        ssize_t len = fw_adu_recv(*(int *)connection, adu, sizeof adu, LONG);
+        CHECK(len == (ssize_t)(i % 1500) + 4 && memcmp(adu, &i, 4) == 0);
+        for (ssize_t at = 4; at < len; at++)
+            CHECK(adu[at] == (unsigned char)i);
+    }
+    return NULL;
+}
+
+/* One thread sends while another receives, on both ends. */
+static void both_ways(void) {
+    static unsigned char adu[2000];
+    pthread_t echoes, takes;
+    struct fw_adu_config config = usual();
+    struct sockaddr_in at;
+    int listener = listening(&config, &at);
+    CHECK(pthread_create(&echoes, NULL, echo, &listener) == 0);
+    int client = fw_adu_connect(&config, SA(at));
+    CHECK(client >= 3);
+    CHECK(pthread_create(&takes, NULL, taker, &client) == 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        memset(adu, (int)(unsigned char)i, sizeof adu);
+        memcpy(adu, &i, 4);
+        CHECK(fw_adu_send(client, adu, i % 1500 + 4, -1) == (ssize_t)(i % 1500) + 4);
+    }
+    CHECK(pthread_join(takes, NULL) == 0);
+    CHECK(fw_adu_finish(client, LONG) == 0 && fw_close(client) == 0);
+    CHECK(pthread_join(echoes, NULL) == 0);
+    CHECK(fw_close(listener) == 0);
+}
+
+static void *shutter(void *connection) {
+    usleep(150000);
+    CHECK(fw_shutdown(*(int *)connection, SHUT_WR) == 0);
+    return NULL;
+}
+
+/* What was sent arrives though nobody calls again; and whoever waits for room is told that our side has ended. */
+static void without_room(void) {
+    static char adu[60000];
+    struct ends ends = connected();
+    unsigned sent = 0;
+    while (fw_adu_send(ends.client, adu, sizeof adu, 0) == sizeof adu)
+        CHECK(++sent < 100000);
+    CHECK(errno == EAGAIN && sent > 0);
+    for (unsigned i = 0; i < sent; i++)
+        CHECK(fw_adu_recv(ends.server, adu, sizeof adu, LONG) == sizeof adu);
+    FAILS(fw_adu_recv(ends.server, adu, sizeof adu, 50), EAGAIN);
+    for (int ready = 0; !ready;) {
+        struct pollfd asked = {ends.client, POLLOUT, 0};
+        CHECK(fw_poll(&asked, 1, LONG) == 1 && asked.revents == POLLOUT);
+        ready = fw_adu_send(ends.client, adu, sizeof adu, 0) == sizeof adu;
+    }
+    while (fw_adu_send(ends.client, adu, sizeof adu, 300) == sizeof adu)
+        continue;
+    CHECK(errno == EAGAIN);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, shutter, &ends.client) == 0);
+    FAILS(fw_adu_send(ends.client, adu, sizeof adu, -1), EPIPE);
+    CHECK(pthread_join(thread, NULL) == 0);
+    closed(ends);
+}
+
+static void *later(void *connection) {
+    usleep(100000);
+    CHECK(fw_adu_send(*(int *)connection, "news", 4, LONG) == 4);
+    return NULL;
+}
+
+static short polled(int fd, short events, int timeout_ms) {
+    struct pollfd asked = {fd, events, 0};
+    int ready = fw_poll(&asked, 1, timeout_ms);
+    CHECK(ready == (asked.revents != 0));
+    return asked.revents;
+}
+
+/* What fw_poll says of listeners and connections. */
+static void polls(void) {
+    char adu[10];
+    struct sockaddr_in at;
+    struct fw_adu_config config = usual();
+    struct ends ends;
+    ends.listener = listening(&config, &at);
+    CHECK(polled(ends.listener, POLLIN, 20) == 0);
+    ends.client = fw_adu_connect(&config, SA(at));
+    CHECK(ends.client >= 3);
+    CHECK(polled(ends.listener, POLLIN, LONG) == POLLIN);
+    ends.server = fw_adu_accept(ends.listener, 0);
+    CHECK(ends.server >= 3);
+    CHECK(polled(ends.listener, POLLIN, 0) == 0);
+    CHECK(polled(ends.client, POLLIN, 20) == 0);
+    CHECK(polled(ends.client, POLLIN | POLLOUT, LONG) == POLLOUT);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, later, &ends.server) == 0);
+    struct pollfd both[] = {{ends.listener, POLLIN, 0}, {ends.client, POLLIN, 0}, {-1, POLLIN, 0}};
+    CHECK(fw_poll(both, 3, -1) == 1 && both[0].revents == 0 && both[1].revents == POLLIN && both[2].revents == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    /* It is there still, and found again. */
+    CHECK(polled(ends.client, POLLIN, 0) == POLLIN);
+    FAILS(fw_adu_recv(ends.client, adu, 3, 0), EMSGSIZE);
+    CHECK(polled(ends.client, POLLIN, 0) == 0);
+    CHECK(fw_adu_send(ends.server, "more", 4, LONG) == 4 && polled(ends.client, POLLIN, LONG) == POLLIN);
+    CHECK(fw_adu_recv(ends.client, adu, sizeof adu, 0) == 4 && memcmp(adu, "more", 4) == 0);
+    CHECK(fw_shutdown(ends.server, SHUT_WR) == 0);
+    CHECK(polled(ends.client, POLLIN, LONG) == POLLIN);
+    FAILS(fw_adu_recv(ends.client, adu, sizeof adu, 0), ENODATA);
+    FAILS(fw_adu_recv(ends.client, adu, sizeof adu, 0), ENODATA);
+    CHECK(fw_close(ends.server) == 0);
+    CHECK(fw_adu_give_up(ends.client, 1) == 0);
+    CHECK(polled(ends.client, POLLIN, LONG) & POLLHUP);
+    CHECK(fw_close(ends.client) == 0 && fw_close(ends.listener) == 0);
+    CHECK(polled(ends.client, POLLIN, LONG) == POLLNVAL);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     snprintf(own, sizeof own, "%s/own", argv[1]);
     snprintf(other, sizeof other, "%s/other", argv[1]);
-    configurations();
-    descriptors();
-    choices();
-    refusals();
-    ends();
+    for (carrier = FW_UDP; carrier <= FW_SHM; carrier++) {
+        fprintf(stderr, "carrier %d\n", carrier);
+        configurations();
+        descriptors();
+        choices();
+        refusals();
+        ends();
+        both_ways();
+        without_room();
+        polls();
+    }
     printf("done\n");
     return 0;
 }

@@ -2,33 +2,15 @@
  * test (c/main.rs) has put at the other end of a TAP. The environment names the stack: 10.81.0.2/24; the kernel's end is
  * 10.81.0.1, with a TCP echo on port 7, a UDP echo on 7, a counter of datagrams on 9, and nobody on 99. */
 #define _GNU_SOURCE
+#include "check.h"
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <fusewire.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                                                        \
-    do {                                                                                                   \
-        if (!(what)) {                                                                                     \
-            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #what, errno, strerror(errno)); \
-            exit(1);                                                                                       \
-        }                                                                                                  \
-    } while (0)
-/* The call fails with this errno. */
-#define FAILS(call, error)      \
-    do {                        \
-        errno = 0;              \
-        CHECK((call) == -1);    \
-        CHECK(errno == (error)); \
-    } while (0)
 
 /* XDP leaves ICMP to the kernel. */
 static int hears_icmp = 1;
@@ -41,8 +23,6 @@ static struct sockaddr_in at(const char *ip, int port) {
     CHECK(inet_pton(AF_INET, ip, &in.sin_addr) == 1);
     return in;
 }
-
-#define SA(in) ((struct sockaddr *)&(in)), sizeof(in)
 
 static double seconds(void) {
     struct timespec now;
@@ -518,6 +498,37 @@ static void threads(void) {
         CHECK(pthread_join(all[i], NULL) == 0);
 }
 
+/* A socket of the stack's, and a connection that carries ADUs, in one wait. */
+static void beside_adus(void) {
+    char folder[] = "/tmp/fusewire-border-XXXXXX", key[64], bytes[10];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(key, sizeof key, "%s/key", folder);
+    struct fw_adu_config config;
+    memset(&config, 0, sizeof config);
+    config.size = sizeof config;
+    config.identity = key;
+    struct sockaddr_in here = at("127.0.0.1", 0), echo = at("10.81.0.1", 7);
+    socklen_t len = sizeof here;
+    int listener = fw_adu_listen(&config, SA(here));
+    CHECK(listener >= 3 && fw_getsockname(listener, (struct sockaddr *)&here, &len) == 0);
+    int client = fw_adu_connect(&config, SA(here)), server = fw_adu_accept(listener, 10000);
+    int udp = fw_socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(client >= 3 && server >= 3 && udp >= 3 && fw_connect(udp, SA(echo)) == 0);
+    struct pollfd fds[] = {{udp, POLLIN, 0}, {client, POLLIN, 0}};
+    CHECK(fw_poll(fds, 2, 20) == 0);
+    CHECK(fw_send(udp, "ping", 4, 0) == 4);
+    CHECK(fw_poll(fds, 2, 10000) == 1 && fds[0].revents == POLLIN && fds[1].revents == 0);
+    CHECK(fw_recv(udp, bytes, sizeof bytes, 0) == 4);
+    CHECK(fw_adu_send(server, "pong", 4, 10000) == 4);
+    CHECK(fw_poll(fds, 2, 10000) == 1 && fds[0].revents == 0 && fds[1].revents == POLLIN);
+    CHECK(fw_send(udp, "ping", 4, 0) == 4);
+    for (int both = 0; both < 2;)
+        CHECK((both = fw_poll(fds, 2, 10000)) >= 1 && fds[1].revents == POLLIN);
+    CHECK(fw_adu_recv(client, bytes, sizeof bytes, 0) == 4);
+    CHECK(fw_close(udp) == 0 && fw_close(client) == 0 && fw_close(server) == 0 && fw_close(listener) == 0);
+    CHECK(unlink(key) == 0 && rmdir(folder) == 0);
+}
+
 int main(int argc, char **argv) {
     hears_icmp = argc < 2 || strcmp(argv[1], "without-icmp") != 0;
     bad_descriptors();
@@ -546,6 +557,7 @@ int main(int argc, char **argv) {
     marks();
     closed_under_a_waiter();
     threads();
+    beside_adus();
     many();
     printf("done\n");
     return 0;

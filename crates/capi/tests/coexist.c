@@ -1,27 +1,10 @@
 /* Beside the kernel on its own address: a port is ours or the kernel's, and never both. The other host has 10.81.0.1,
  * with echoes on port 7. */
+#include "check.h"
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fusewire.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s (errno %d: %s)\n", __LINE__, #what, errno, strerror(errno));                  \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define FAILS(call, error)                                                                                             \
-    do {                                                                                                               \
-        errno = 0;                                                                                                     \
-        CHECK((call) == -1 && errno == (error));                                                                       \
-    } while (0)
-#define SA(a) (struct sockaddr *)&(a), sizeof(a)
 
 static struct sockaddr_in at(const char *ip, unsigned short port) {
     struct sockaddr_in addr;

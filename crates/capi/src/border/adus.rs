@@ -26,6 +26,7 @@ pub struct Config {
     max_adu: c_uint,
     idle_ms: c_uint,
     header_protection: c_uint,
+    carrier: c_int,
 }
 
 /// `struct fw_adu_info`.
@@ -38,6 +39,7 @@ pub struct Info {
     execution: c_int,
     element: c_uint,
     header_protection: c_uint,
+    carrier: c_int,
     adu_len: size_t,
     adu_len_max: size_t,
 }
@@ -64,6 +66,7 @@ unsafe fn settings(config: *const Config) -> Result<Settings> {
             max_adu: config.max_adu,
             idle_ms: config.idle_ms,
             header_protection: config.header_protection,
+            carrier: config.carrier,
         })
     }
 }
@@ -148,6 +151,7 @@ exported! {
             execution: agreed.execution,
             element: agreed.element,
             header_protection: agreed.header_protection,
+            carrier: agreed.carrier,
             adu_len: agreed.adu_len,
             adu_len_max: agreed.adu_len_max,
         };

@@ -10,6 +10,7 @@ use libc::{iovec, sockaddr, socklen_t, timespec};
 
 use crate::address;
 use crate::errno::{Errno, Result};
+use crate::open;
 use crate::socket::Place;
 
 const FAULT: Errno = Errno(libc::EFAULT);
@@ -77,18 +78,36 @@ pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
     (!at.is_null()).then(|| unsafe { at.read_unaligned() })
 }
 
-/// A struct that begins with its size, by which a later library knows what an earlier program knew.
+/// That a struct which begins with its size is as long as ours. Another length is that of another version of the
+/// header, and its fields may mean something else.
+///
+/// # Safety
+/// `at` is null or points to a size.
+unsafe fn check_size<T>(at: *const T) -> Result<()> {
+    let expected = size_of::<T>();
+    // SAFETY: null, or it begins with its size: the caller's obligation.
+    match unsafe { value(at.cast::<usize>()) } {
+        None => Err(FAULT),
+        Some(size) if size != expected => {
+            open::tell(format!(
+                "size: expected {expected} bytes, found {size}: set it to the struct's sizeof, and compile \
+                 with the header of this library"
+            ));
+            Err(Errno(libc::EINVAL))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// A struct that begins with its size.
 ///
 /// # Safety
 /// `at` is null or points to a size, and to as many bytes as that says.
 pub unsafe fn sized<T: Copy>(at: *const T) -> Result<T> {
-    // SAFETY: null, or it begins with its size: the caller's obligation.
-    match unsafe { value(at.cast::<usize>()) } {
-        None => Err(FAULT),
-        Some(size) if size < size_of::<T>() => Err(Errno(libc::EINVAL)),
-        // SAFETY: not null, and it says that it is as long as we read.
-        Some(_) => Ok(unsafe { at.read_unaligned() }),
-    }
+    // SAFETY: the caller's obligation is ours.
+    unsafe { check_size(at) }?;
+    // SAFETY: not null, and it says that it is as long as we read.
+    Ok(unsafe { at.read_unaligned() })
 }
 
 /// Writes such a struct, which `make` makes of its size. What it held but for that is not read.
@@ -96,16 +115,11 @@ pub unsafe fn sized<T: Copy>(at: *const T) -> Result<T> {
 /// # Safety
 /// `at` is null or points to a size, and to as many bytes as that says, which nobody else uses.
 pub unsafe fn put_sized<T>(at: *mut T, make: impl FnOnce(usize) -> T) -> Result<()> {
-    // SAFETY: null, or it begins with its size: the caller's obligation.
-    match unsafe { value(at.cast_const().cast::<usize>()) } {
-        None => Err(FAULT),
-        Some(size) if size < size_of::<T>() => Err(Errno(libc::EINVAL)),
-        Some(size) => {
-            // SAFETY: not null, and it says that it is as long as we write.
-            unsafe { at.write_unaligned(make(size)) };
-            Ok(())
-        }
-    }
+    // SAFETY: the caller's obligation is ours.
+    unsafe { check_size(at.cast_const()) }?;
+    // SAFETY: not null, and it says that it is as long as we write.
+    unsafe { at.write_unaligned(make(size_of::<T>())) };
+    Ok(())
 }
 
 /// A text; null is empty.

@@ -74,10 +74,10 @@ macro_rules! answers {
 
 answers!(i32 isize usize);
 
-/// Runs `call`; its result, or -1 and `errno`.
+/// Runs `call`; its result, or -1 and `errno`, and a reason in any case.
 fn guard<T: Answer>(call: impl FnOnce() -> Result<T>) -> isize {
-    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Errno(libc::EIO)));
-    result.map(T::answer).unwrap_or_else(|errno| {
+    let result = catch_unwind(AssertUnwindSafe(|| open::reasoned(call)));
+    result.unwrap_or(Err(Errno(libc::EIO))).map(T::answer).unwrap_or_else(|errno| {
         memory::set_errno(errno);
         -1
     })
