@@ -438,6 +438,37 @@ fn without_a_thread_the_lead_is_handed_on() {
 }
 
 #[test]
+fn values_that_are_sent_together_share_segments() {
+    const MANY: usize = 2000;
+    let pair = pair(&Config::default());
+    let (client, server) = pair.connect();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let values: Vec<Vec<f64>> = (0..MANY).map(|n| vec![n as f64; 5]).collect();
+    let messages = || values.iter().map(|value| Message::xdr(value).unwrap());
+    for blocks in [true, false] {
+        let before = client.info().unwrap().counters.data_segments_sent;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut found = None::<Vec<f64>>;
+                for value in &values {
+                    let mut placed = Placed::xdr(&mut found);
+                    server.recv_message(&mut placed).unwrap();
+                    placed.finish().unwrap();
+                    assert_eq!(found.as_ref(), Some(value));
+                }
+            });
+            if blocks {
+                client.send_messages(messages()).unwrap();
+            } else {
+                runtime.block_on(client.send_messages_async(messages())).unwrap();
+            }
+        });
+        let sent = client.info().unwrap().counters.data_segments_sent - before;
+        assert!(sent > 0 && sent < MANY as u64 / 5, "{sent} segments carry {MANY} values");
+    }
+}
+
+#[test]
 fn tasks_send_and_receive_values() {
     let pair = pair(&Config::default());
     let (client, server) = pair.connect();

@@ -209,6 +209,9 @@ fn batches_and_messages_arrive_in_placed_memory() {
     everywhere(&Bulk);
 }
 
+/// Values that are sent together: more than there is room for at once.
+const MANY: u32 = 20_000;
+
 struct Values;
 
 impl Test for Values {
@@ -222,6 +225,8 @@ impl Test for Values {
             // It came before somebody asked.
             client.send_message(&Message::xdr(&value(7)).unwrap()).unwrap();
             client.send(b"no such value").unwrap();
+            let many: Vec<_> = (0..MANY).map(|n| value(n % 50)).collect();
+            client.send_messages(many.iter().map(|value| Message::xdr(value).unwrap())).unwrap();
             client.finish().unwrap();
         });
         let mut found = None::<Vec<f64>>;
@@ -244,6 +249,12 @@ impl Test for Values {
         let mut placed = Placed::xdr(&mut found);
         assert_eq!(server.recv_message(&mut placed).unwrap(), Some(13), "{name}");
         assert!(placed.finish().is_err() && found.is_none(), "{name}");
+        for n in 0..MANY {
+            let mut placed = Placed::xdr(&mut found);
+            server.recv_message(&mut placed).unwrap();
+            placed.finish().unwrap();
+            assert_eq!(found, Some(value(n % 50)), "{name}: {n} of many together");
+        }
         let mut placed = Placed::xdr(&mut found);
         assert_eq!(server.recv_message(&mut placed).unwrap(), None, "{name}: the end");
         server.finish().unwrap();
