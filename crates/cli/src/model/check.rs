@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use fusewire_calibration::{Checked, Effort, check, score};
@@ -24,15 +25,21 @@ pub struct Check {
     /// Print a line of JSON for each measurement, then one for the score.
     #[arg(long)]
     json: bool,
+    /// How long to measure.
+    #[arg(long, value_name = "SECONDS", default_value_t = Effort::CHECK.time.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
     /// A few seconds, for tests: the figures mean little.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seconds")]
     quick: bool,
 }
 
 /// Does it.
 pub fn run(options: &Check) -> Result {
     let machine = crate::machine::machine(options.machine.as_ref())?;
-    let effort = if options.quick { Effort::SMOKE } else { Effort::CHECK };
+    let effort = match options.quick {
+        true => Effort::SMOKE,
+        false => Effort { time: Duration::from_secs(options.seconds), ..Effort::CHECK },
+    };
     let bar = Bar::new()?;
     let all = check(&machine, options.seed, effort, &mut |part| bar.says(part))?;
     bar.clear();
