@@ -1,6 +1,6 @@
 //! The whole way, short: what comes out is a machine, and the model knows every case.
 
-use fusewire_calibration::{Checked, Effort, calibrate, check, score};
+use fusewire_calibration::{Check, Checked, Effort, calibrate, check, score};
 use fusewire_model::{Cache, Implementation, Pipeline};
 
 #[test]
@@ -12,13 +12,16 @@ fn a_machine_is_found_and_every_case_is_known_to_the_model() {
     let machine = calibrate(Effort::SMOKE, &mut |part| said.push(part)).unwrap();
     machine.check().unwrap();
     assert!(machine.words.len() >= 2 && machine.transforms.len() >= 30, "{machine:?}");
+    assert!(machine.words.iter().all(|words| words.runs.len() == 7 && words.stored.len() >= 4));
     assert!(machine.levels.iter().all(|level| level.stages.len() >= 7 && level.pairs.len() >= 14));
     assert!(machine.places[1..].iter().all(|place| !place.beyond.is_empty()));
     assert_eq!(said.last(), Some(&1.0));
     assert!(machine.levels.iter().all(|level| level.far.len() >= 4 * 3 * 4));
     let mut pipelines = Vec::new();
     for seed in [None, Some(1), Some(2)] {
-        let all = check(&machine, seed, Effort::SMOKE, &mut |_| {}).unwrap();
+        let Check { all, memory_cycles } =
+            check(&machine, seed, Effort::SMOKE, &mut |_| {}).unwrap();
+        assert!(memory_cycles > machine.places[0].latency_cycles, "{memory_cycles}");
         let score = score(&all);
         assert!(score.cases >= 40 * 12 && all.len() == score.cases * 3, "{}", score.cases);
         assert!(all.iter().all(|one| one.predicted > 0.0 && one.measured > 0.0));

@@ -41,7 +41,7 @@ fn a_machine_is_calibrated_kept_and_asked() {
     let file = file.to_str().unwrap();
     let machine =
         world.run("alice", &["model", "calibrate", "--quick", "--json", "--machine", file]);
-    assert_eq!(machine.ok().lines()[0]["version"], 5);
+    assert_eq!(machine.ok().lines()[0]["version"], 6);
     let ask = |pipeline: &str, more: &[&str]| {
         world.run("alice", &[&["model", "predict", pipeline, "--machine", file], more].concat())
     };
@@ -73,7 +73,7 @@ fn files_that_are_no_machine_are_refused() {
     world.run("alice", &["model", "calibrate", "--quick", "--machine", path]).ok();
     let good = std::fs::read_to_string(&file).unwrap();
     for (from, to, expected) in [
-        ("\"version\": 5", "\"version\": 7", "version 7"),
+        ("\"version\": 6", "\"version\": 5", "version 5"),
         ("\"registers\": 11", "\"registers\": 0", "registers is 0"),
         ("\"ns_per_cycle\": ", "\"ns_per_cycle\": -", "ns_per_cycle is -"),
         ("{", "[", "invalid"),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipeline::Implementation;
 
 /// The version of the form in which machines are kept.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// What was measured of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,16 +53,32 @@ pub struct Words {
     pub copied_per_cycle: f64,
     /// Cycles from one addition to the next that waits for it, in registers: a chain's link.
     pub chained_cycles: f64,
+    /// Cycles from one addition to the next that waits for it, in memory, by the additions there of a turn: some
+    /// processors find what they have just stored without memory, as long as that is little.
+    pub stored: Vec<(u32, f64)>,
     /// Cycles of a turn that changes so many words of state in memory, by their number.
     pub spills: Vec<(u32, f64)>,
     /// Instructions that the processor keeps waiting for what they work on.
     pub window: f64,
-    /// Cycles of a pass without a byte: the call, and the end of the loop that nothing foresaw.
-    pub pass_cycles: f64,
-    /// Cycles a pass for each word of state that is brought into a register and back.
-    pub state_cycles: f64,
+    /// Passes one behind the other, by their number; of more than were measured it is as of the most.
+    pub runs: Vec<Run>,
     /// Look-ups, by what their tables have together.
     pub lookups: Vec<Lookup>,
+}
+
+/// What each of so many passes, one behind the other, takes besides its turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// How many; then the first comes again.
+    pub passes: u32,
+    /// Whether they have the same instructions: then their branches look the same too, and less is foreseen.
+    pub alike: bool,
+    /// Cycles of a pass in which it only waits, and which the passes before and behind it fill.
+    pub filled_cycles: f64,
+    /// By the turns of a pass, ascending: the call, the first words, and the end of the loop, which is foreseen only
+    /// where turns and passes are few.
+    pub starts: Vec<(f64, f64)>,
 }
 
 /// What a table look-up costs; with tables of another size it lies between.
@@ -75,6 +91,8 @@ pub struct Lookup {
     pub cycles: f64,
     /// Cycles from a word to what the table has for it.
     pub latency_cycles: f64,
+    /// Instructions of it that wait for the word.
+    pub waits: f64,
 }
 
 /// A cache level, or memory.
@@ -115,6 +133,8 @@ pub enum Moves {
     Reread,
     /// The same, with passes behind it that update.
     Rework,
+    /// It reads a strip, and a pass behind it copies that before the next strip comes.
+    Lead,
     /// It copies, and state goes through memory meanwhile.
     Spill,
 }
@@ -288,6 +308,21 @@ impl Machine {
         })
     }
 
+    /// The same where memory answers after so many cycles: what it costs beyond the caches goes with that. Whoever shares
+    /// the memory changes it from one minute to the next.
+    #[must_use]
+    pub fn with_memory(mut self, latency_cycles: f64) -> Machine {
+        let Some(memory) = self.places.last_mut().filter(|place| place.latency_cycles > 0.0) else {
+            return self;
+        };
+        let by = latency_cycles / memory.latency_cycles;
+        memory.latency_cycles = latency_cycles;
+        memory.beyond.iter_mut().for_each(|at| at.cycles_per_byte *= by);
+        let far = self.levels.iter_mut().flat_map(|level| &mut level.far);
+        far.for_each(|at| at.cycles_per_byte *= by);
+        self
+    }
+
     /// Refuses another version, and what no machine can be.
     ///
     /// # Errors
@@ -398,17 +433,24 @@ impl Words {
             ("copied_per_cycle", self.copied_per_cycle, 0.001, 1e3),
             ("chained_cycles", self.chained_cycles, 0.01, 1e3),
             ("window", self.window, 1.0, 1e6),
-            ("pass_cycles", self.pass_cycles, 0.0, 1e9),
-            ("state_cycles", self.state_cycles, 0.0, 1e6),
         ] {
             within(&self.name, parameter, found, least, most)?;
         }
-        within(&self.name, "spills", self.spills.len() as f64, 1.0, 1024.0)?;
-        let mut fewer = 0;
-        for (words, cycles) in &self.spills {
-            within(&self.name, "spills", (*words).into(), f64::from(fewer) + 1.0, 1e6)?;
-            within(&self.name, "spills", *cycles, 0.01, 1e6)?;
-            fewer = *words;
+        for (parameter, by_number) in [("stored", &self.stored), ("spills", &self.spills)] {
+            within(&self.name, parameter, by_number.len() as f64, 1.0, 1024.0)?;
+            let mut fewer = 0;
+            for (number, cycles) in by_number {
+                within(&self.name, parameter, (*number).into(), f64::from(fewer) + 1.0, 1e6)?;
+                within(&self.name, parameter, *cycles, 0.01, 1e6)?;
+                fewer = *number;
+            }
+        }
+        within(&self.name, "runs", self.runs.len() as f64, 1.0, 64.0)?;
+        let mut fewer = 1;
+        for run in &self.runs {
+            within(&self.name, "runs.passes", run.passes.into(), f64::from(fewer), 1e3)?;
+            run.check(&self.name)?;
+            fewer = run.passes;
         }
         within(&self.name, "lookups", self.lookups.len() as f64, 0.0, 64.0)?;
         let mut smaller = 0.0;
@@ -416,7 +458,22 @@ impl Words {
             within(&self.name, "table_bytes", lookup.table_bytes, smaller + 1.0, 1e12)?;
             within(&self.name, "lookups.cycles", lookup.cycles, 0.0, 1e6)?;
             within(&self.name, "lookups.latency_cycles", lookup.latency_cycles, 0.0, 1e6)?;
+            within(&self.name, "lookups.waits", lookup.waits, 0.0, 1e3)?;
             smaller = lookup.table_bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn check(&self, of: &str) -> Result<(), Error> {
+        within(of, "runs.filled_cycles", self.filled_cycles, 0.0, 1e6)?;
+        within(of, "runs.starts", self.starts.len() as f64, 1.0, 64.0)?;
+        let mut fewer = 0.0;
+        for (turns, cycles) in &self.starts {
+            within(of, "runs.starts", *turns, fewer + 1.0, 1e9)?;
+            within(of, "runs.starts", *cycles, 0.0, 1e9)?;
+            fewer = *turns;
         }
         Ok(())
     }
@@ -435,7 +492,7 @@ impl Place {
             Moves::Write => Some(&mut self.write_cycles_per_byte),
             Moves::Copy => Some(&mut self.copy_cycles_per_byte),
             Moves::Update => Some(&mut self.update_cycles_per_byte),
-            Moves::Reread | Moves::Rework | Moves::Spill => None,
+            Moves::Reread | Moves::Rework | Moves::Lead | Moves::Spill => None,
         }
     }
 

@@ -52,6 +52,10 @@ fn versions_and_what_is_missing_are_named() {
     assert_eq!(other.check(), Err(Error::Version(99)));
     for (at, expected) in [
         ("/words", "words"),
+        ("/words/0/stored", "stored"),
+        ("/words/0/spills", "spills"),
+        ("/words/0/runs", "runs"),
+        ("/words/0/runs/0/starts", "starts"),
         ("/places", "places"),
         ("/levels/0/stages", "stages"),
         ("/levels/0/lengths", "lengths"),

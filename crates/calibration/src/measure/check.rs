@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::measure::arena::{Arena, Places};
 use crate::measure::cases::cases;
+use crate::measure::places;
 use crate::measure::plan::Plan;
 use crate::measure::timing::{Clock, far, turn};
 use crate::{Effort, Error};
@@ -38,7 +39,17 @@ impl Checked {
     }
 }
 
-/// Runs every case in every way: described functions that are listed, or with a seed drawn at random, and stages.
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Every case in every way.
+    pub all: Vec<Checked>,
+    /// Cycles after which memory answered meanwhile.
+    pub memory_cycles: f64,
+}
+
+/// Runs every case in every way: described functions that are listed, or with a seed drawn at random, and stages. The model is
+/// asked about the machine with memory as it is meanwhile: who shares that changes it by a third within minutes.
 ///
 /// # Errors
 /// When a case cannot be made here, or the machine does not know it.
@@ -47,10 +58,11 @@ pub fn check(
     seed: Option<u64>,
     effort: Effort,
     says: &mut dyn FnMut(f64),
-) -> Result<Vec<Checked>, Error> {
+) -> Result<Check, Error> {
     let mut arena = Arena::new(effort.cold_bytes);
     let mut clock = Clock::new()?;
     let mut plan = Plan::new();
+    let memory = places::memory(&mut plan, effort.cold_bytes);
     let mut tasks = Vec::new();
     for (pipeline, runner) in cases(seed)? {
         let runner = Rc::new(RefCell::new(runner));
@@ -76,6 +88,8 @@ pub fn check(
         }
     }
     plan.measure(&mut arena, &mut clock, effort, says);
+    let memory_cycles = plan.typical(&memory);
+    let machine = &machine.clone().with_memory(memory_cycles);
     let mut all = Vec::new();
     for (pipeline, cache, bytes, implementation, task) in tasks {
         let cycles = match cache {
@@ -87,7 +101,7 @@ pub fn check(
         let (predicted, measured) = (said.cycles / len, cycles / len);
         all.push(Checked { pipeline, bytes, cache, implementation, predicted, measured });
     }
-    Ok(all)
+    Ok(Check { all, memory_cycles })
 }
 
 /// How good the model is.

@@ -10,13 +10,14 @@ mod places;
 mod plan;
 mod random;
 mod runner;
+mod runs;
 mod stages;
 mod timing;
 mod transforms;
 mod words;
 
 pub use caches::{Cache, caches};
-pub use check::{Checked, Score, check, score};
+pub use check::{Check, Checked, Score, check, score};
 pub use timing::turn;
 
 use fusewire_kernels::stage::{AnyStage, Output};
@@ -90,7 +91,7 @@ pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, E
         levels: Vec::new(),
         transforms: Vec::new(),
     };
-    let places = places::tasks(&machine.places, &mut plan)?;
+    let places = places::tasks(&machine.places, effort.cold_bytes, &mut plan)?;
     let words = words::tasks(&mut plan)?;
     let stages = stages::tasks(&mut plan);
     let transforms = transforms::tasks(&mut plan);
@@ -99,7 +100,7 @@ pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, E
     machine.control_cycles = quiet.control_cycles;
     machine.disturbed = quiet.disturbed;
     places::evaluate(&places, &plan, &mut machine);
-    places::latencies(&mut machine, arena.len());
+    places::latencies(&mut machine);
     words::evaluate(&words, &plan, &mut machine)?;
     machine.levels = stages::evaluate(&stages, &plan);
     machine.transforms = transforms::evaluate(transforms, &plan);

@@ -38,7 +38,10 @@ pub(crate) fn sizes() -> Vec<Place> {
 }
 
 /// What is measured of one place: how much longer passes take there than in the first-level cache.
-pub(crate) struct Tasks(Vec<Measured>);
+pub(crate) struct Tasks {
+    all: Vec<Measured>,
+    memory: Task,
+}
 
 struct Measured {
     place: usize,
@@ -99,12 +102,13 @@ impl Worker {
         self.passes(moves).iter().map(of_pass).sum()
     }
 
-    /// One, or three over each strip.
+    /// One, or two or three over each strip.
     fn passes(&self, moves: Moves) -> Vec<Function> {
         let read = self.function(Moves::Read);
         match moves {
             Moves::Reread => vec![self.function, read, read],
             Moves::Rework => vec![self.function; STRIP_PASSES as usize],
+            Moves::Lead => vec![read, self.function],
             _ => vec![self.function(moves)],
         }
     }
@@ -114,8 +118,8 @@ impl Worker {
 const COLD: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 32 << 10, 384 << 10];
 
 /// What is done with them.
-const COLD_MOVES: [Moves; 5] =
-    [Moves::Read, Moves::Copy, Moves::Write, Moves::Reread, Moves::Rework];
+const COLD_MOVES: [Moves; 6] =
+    [Moves::Read, Moves::Copy, Moves::Write, Moves::Reread, Moves::Rework, Moves::Lead];
 
 /// Runs a program with its message in a place.
 fn task(
@@ -130,7 +134,7 @@ fn task(
     let mut passes = Passes::new(worker.lanes, &worker.passes(moves))?;
     let mut run = move |src: &[u8], dst: &mut [u8]| {
         let done = match moves {
-            Moves::Reread | Moves::Rework => passes.blocked(STRIP, src, dst),
+            Moves::Reread | Moves::Rework | Moves::Lead => passes.blocked(STRIP, src, dst),
             Moves::Read => program.read(src),
             Moves::Update => program.run_in_place(dst),
             Moves::Copy | Moves::Write | Moves::Spill => program.run(src, dst),
@@ -150,7 +154,7 @@ fn task(
     }))
 }
 
-pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
+pub(crate) fn tasks(places: &[Place], cold_bytes: usize, plan: &mut Plan) -> Result<Tasks, Error> {
     let mut all = Vec::new();
     let last = places.len() - 1;
     for worker in workers() {
@@ -194,7 +198,7 @@ pub(crate) fn tasks(places: &[Place], plan: &mut Plan) -> Result<Tasks, Error> {
             }
         }
     }
-    Ok(Tasks(all))
+    Ok(Tasks { all, memory: memory(plan, cold_bytes) })
 }
 
 /// The longest message that is measured in the first-level cache.
@@ -213,7 +217,8 @@ fn messages(inner: f64, outer: f64) -> Vec<usize> {
 /// Fills in what was not known.
 pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) {
     let last = machine.places.len() - 1;
-    for at in &tasks.0 {
+    machine.places[last].latency_cycles = plan.typical(&tasks.memory);
+    for at in &tasks.all {
         let far = if at.place == last { plan.typical(&at.far) } else { plan.undisturbed(&at.far) };
         let near = plan.undisturbed(&at.near) / at.near_bytes as f64;
         let cycles_per_byte = far / at.bytes as f64;
@@ -240,43 +245,52 @@ fn lower(rate: Option<&mut f64>, found: f64) {
     }
 }
 
-pub(crate) fn latencies(machine: &mut Machine, memory_bytes: usize) {
+/// Of caches; memory's is measured with what lies there.
+pub(crate) fn latencies(machine: &mut Machine) {
     let ns_per_cycle = machine.ns_per_cycle;
     let last = machine.places.len() - 1;
-    for (i, place) in machine.places.iter_mut().enumerate() {
-        let bytes =
-            if i == last { memory_bytes.min(256 << 20) } else { latency_bytes(place.bytes) };
-        place.latency_cycles = latency(bytes) / ns_per_cycle;
+    for place in &mut machine.places[..last] {
+        let mut chase = Chase::new(((place.bytes * 0.3) as usize).min(MESSAGE_MAX));
+        let mut times: Vec<_> = (0..20).map(|_| chase.ns()).collect();
+        place.latency_cycles = quantile(&mut times, 0.2) / ns_per_cycle;
     }
 }
 
-fn latency_bytes(bytes: f64) -> usize {
-    ((bytes * 0.3) as usize / 4096 * 4096).clamp(4096, MESSAGE_MAX)
+/// Memory's latency, in each round.
+pub(crate) fn memory(plan: &mut Plan, cold_bytes: usize) -> Task {
+    let mut chase = Chase::new(cold_bytes.min(256 << 20));
+    plan.add(move |_, _| chase.ns())
 }
 
-/// ns from a load to the next that depends on it, over so many bytes.
-fn latency(bytes: usize) -> f64 {
-    const LINE: usize = 64 / 4;
-    let lines = (bytes / 64).max(64);
-    let mut next = vec![0u32; lines * LINE];
-    // A full cycle through all lines: steps of a generator whose period is their number.
-    let lines = lines.next_power_of_two() / 2;
-    for i in 0..lines {
-        let to = (i.wrapping_mul(1_664_525 / 4 * 4 + 5) + 1_013_904_223) % lines;
-        next[i * LINE] = (to * LINE) as u32;
+/// Loads that each depend on the one before.
+struct Chase {
+    next: Vec<u32>,
+    at: u32,
+}
+
+impl Chase {
+    const STEPS: usize = 2000;
+
+    /// Over so many bytes, or up to four times less.
+    fn new(bytes: usize) -> Chase {
+        const LINE: usize = 64 / 4;
+        // A full cycle through all lines: steps of a generator whose period is their number.
+        let lines = (bytes / 64).max(64).next_power_of_two() / 2;
+        let mut next = vec![0; lines * LINE];
+        for i in 0..lines {
+            let to = (i.wrapping_mul(1_664_525 / 4 * 4 + 5) + 1_013_904_223) % lines;
+            next[i * LINE] = (to * LINE) as u32;
+        }
+        Chase { next, at: 0 }
     }
-    let mut times = Vec::new();
-    let mut at = 0;
-    for _ in 0..20 {
-        let steps = 2000;
-        times.push(
-            cold_turn(1, || {
-                for _ in 0..steps {
-                    at = next[at as usize];
-                }
-                at = std::hint::black_box(at);
-            }) / f64::from(steps),
-        );
+
+    /// ns from a load to the next.
+    fn ns(&mut self) -> f64 {
+        cold_turn(1, || {
+            for _ in 0..Chase::STEPS {
+                self.at = self.next[self.at as usize];
+            }
+            self.at = std::hint::black_box(self.at);
+        }) / Chase::STEPS as f64
     }
-    quantile(&mut times, 0.2)
 }

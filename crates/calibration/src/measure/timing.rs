@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// The clock of the core, and whether somebody else uses its other thread.
 ///
-/// Both change from one millisecond to the next. A chain of additions and complements takes a cycle each,
-/// whatever else goes on. Instructions that do not wait for each other go on as fast as the core can:
+/// Both change from one millisecond to the next. A chain of additions through state takes a cycle each, whatever else goes
+/// on: one turn's goes on where the one before ended, and none of it beside another. Instructions that do not wait for each other go on as fast as the core can:
 /// with another thread on it, half as fast or so.
 pub(crate) struct Clock {
     chain: Program,
@@ -26,17 +26,15 @@ pub(crate) struct Look {
 
 impl Clock {
     const BYTES: usize = 1024;
-    /// More than a processor looks ahead, or one chain would begin before the other ends.
     const CHAIN: usize = 1024;
     const CHAIN_BYTES: usize = 32;
     const ABREAST: usize = 64;
 
     pub(crate) fn new() -> Result<Clock, fusewire_synthetic::Error> {
-        let program =
-            |steps, block| Program::new(Lanes::Scalar64, &[Function::new(0, steps, block)]);
+        let chain = Function { writes: false, ..Function::new(1, Clock::CHAIN, 1) };
         Ok(Clock {
-            chain: program(Clock::CHAIN, 1)?,
-            abreast: program(Clock::ABREAST, 8)?,
+            chain: Program::new(Lanes::Scalar64, &[chain])?,
+            abreast: Program::new(Lanes::Scalar64, &[Function::new(0, Clock::ABREAST, 8)])?,
             message: [1; Clock::BYTES],
             place: [0; Clock::BYTES],
         })
@@ -45,19 +43,19 @@ impl Clock {
     pub(crate) fn look(&mut self) -> Look {
         let (message, place) = (&self.message, &mut self.place);
         let chain = &message[..Clock::CHAIN_BYTES];
-        let chain = shortest(&mut self.chain, chain, &mut place[..Clock::CHAIN_BYTES]);
+        let chain = shortest(|| self.chain.read(chain));
         let ns_per_cycle = chain / (Clock::CHAIN * Clock::CHAIN_BYTES / 8) as f64;
-        let abreast = shortest(&mut self.abreast, message, place);
+        let abreast = shortest(|| self.abreast.run(message, place));
         let control = abreast / ns_per_cycle / (Clock::ABREAST * Clock::BYTES / 64) as f64;
         Look { ns_per_cycle, control }
     }
 }
 
 /// The shorter of two runs, in ns.
-fn shortest(program: &mut Program, message: &[u8], place: &mut [u8]) -> f64 {
+fn shortest(mut run: impl FnMut() -> Result<(), fusewire_synthetic::Error>) -> f64 {
     let mut once = || {
         let start = Instant::now();
-        let done = program.run(message, place);
+        let done = run();
         debug_assert!(done.is_ok());
         start.elapsed().as_nanos().max(1) as f64
     };

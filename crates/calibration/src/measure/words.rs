@@ -11,11 +11,11 @@ use crate::measure::arena::Places;
 use crate::measure::fit::fit;
 use crate::measure::plan::{Plan, Task};
 use crate::measure::runner::{Runner, synthetic};
+use crate::measure::runs;
 use crate::measure::timing::turn;
 
-/// Sizes of message, whole units of every program: pass and turn can be told apart, and all lie in the
-/// first-level cache.
-const SIZES: [usize; 3] = [512, 1024, 6144];
+/// Sizes of message, whole units of every program, which all lie in the first-level cache.
+const SIZES: [usize; 2] = [1024, 6144];
 
 /// Programs that each ask for one thing more than for others.
 fn shapes(words: &str, registers: u32) -> Vec<Vec<Function>> {
@@ -42,6 +42,10 @@ fn shapes(words: &str, registers: u32) -> Vec<Vec<Function>> {
         vec![f(r + 9, 0, 4)],
         vec![f(3 * r, 60, 8)],
         vec![f(r + 4, 0, 1), f(0, 8, 4)],
+        vec![f(r + 9, 0, 1), f(0, 24, 1)],
+        vec![f(0, 12, 1), f(r + 9, 0, 1)],
+        vec![f(0, 24, 1), f(r + 4, 0, 1)],
+        vec![f(1, 12, 1), f(r + 14, 6, 1)],
         vec![f(3, 6, 2); 4],
         vec![f(2, 7, 1); 3],
         vec![f(9, 9, 1); 5],
@@ -60,8 +64,11 @@ struct OfLanes {
     samples: Vec<Planned>,
     /// Additions that each wait for the one before.
     chained: [Planned; 2],
+    /// The same to words of state that find no register, so many a turn.
+    stored: Vec<(u32, [Planned; 2])>,
     /// With so many words of state that find no register.
     spills: Vec<(u32, [Planned; 2])>,
+    runs: Vec<runs::Measured>,
     lookups: Vec<OfTable>,
 }
 
@@ -72,6 +79,8 @@ struct OfTable {
     apart: Planned,
     /// That do.
     chains: [Planned; 2],
+    /// So many of them on a word that nothing but the chain counts.
+    long: [Planned; 2],
 }
 
 struct Planned {
@@ -89,10 +98,14 @@ struct Sample<'a> {
 
 /// Words of a block whose look-ups do not wait for each other, and look-ups on it.
 const APART: (u32, u32) = (8, 16);
+/// A look-up is not as many instructions.
+const WAITS_MAX: f64 = 20.0;
 /// Look-ups on a word, each of which waits for the one before.
 const CHAINS: [u32; 2] = [4, 8];
 /// Bytes of message of these.
 const LOOKUP_BYTES: usize = 4096;
+/// The same, more than the processor looks ahead: the difference is of the chain alone. With fewer words they are as many.
+const LONG: [u32; 2] = [256, 512];
 /// Of a table up to this size they touch most.
 const TABLE_TOUCHED: u32 = 256 << 10;
 /// Bytes of their tables.
@@ -101,7 +114,9 @@ const TABLES: [u32; 8] =
 
 /// Additions to one word of state in a turn: more than all else that the turn asks for, where each waits for the one
 /// before.
-const CHAINED: u32 = 24;
+pub(super) const CHAINED: u32 = 24;
+/// Additions a turn to two words of state that find no register, each of which waits for the one before to its word.
+const STORED: [u32; 5] = [4, 8, 16, 32, 64];
 /// Words of state that find no register.
 const SPILLED: [u32; 9] = [1, 2, 4, 7, 12, 20, 32, 56, 100];
 /// Bytes of message of these and of what is chained: the difference is of turns alone.
@@ -122,8 +137,15 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
         };
         let reads = Function { writes: false, ..Function::new(lanes.name(), 1, CHAINED, 1) };
         let chained = both(&[reads])?;
+        let mut stored = Vec::new();
+        for count in STORED {
+            let registers = Function::new(lanes.name(), state_registers(lanes), 0, 1);
+            let reads = Function { writes: false, ..Function::new(lanes.name(), 2, count, 1) };
+            stored.push((count, both(&[registers, reads])?));
+        }
         let mut spills = Vec::new();
-        for count in SPILLED {
+        // One word of state more than there are registers is two in memory, where one works for those that are there.
+        for count in SPILLED.into_iter().filter(|count| lanes.is_scalar() || *count > 1) {
             let state = state_registers(lanes) + count;
             spills.push((count, both(&[Function::new(lanes.name(), state, 0, 1)])?));
         }
@@ -137,12 +159,19 @@ pub(crate) fn tasks(plan: &mut Plan) -> Result<Tasks, Error> {
                 // Something follows from most look-ups.
                 let [short, long] = CHAINS.map(|lookups| shape(1, 4, 1, lookups));
                 let apart = shape(0, 0, APART.0, APART.1);
-                let mut planned = |shape| planned(plan, lanes, shape, LOOKUP_BYTES);
-                let chains = [planned(&short)?, planned(&long)?];
-                lookups.push(OfTable { table_bytes, apart: planned(&apart)?, chains });
+                let few = LOOKUP_BYTES * CHAINS[1] as usize / LONG[1] as usize;
+                let [half, whole] = LONG.map(|lookups| shape(0, 0, 1, lookups));
+                let mut planned = |shape, bytes| planned(plan, lanes, shape, bytes);
+                lookups.push(OfTable {
+                    table_bytes,
+                    apart: planned(&apart, LOOKUP_BYTES)?,
+                    chains: [planned(&short, LOOKUP_BYTES)?, planned(&long, LOOKUP_BYTES)?],
+                    long: [planned(&half, few)?, planned(&whole, few)?],
+                });
             }
         }
-        all.push(OfLanes { lanes, samples, chained, spills, lookups });
+        let runs = runs::tasks(plan, lanes)?;
+        all.push(OfLanes { lanes, samples, chained, stored, spills, runs, lookups });
     }
     Ok(Tasks(all))
 }
@@ -168,7 +197,13 @@ pub(crate) fn evaluate(tasks: &Tasks, plan: &Plan, machine: &mut Machine) -> Res
         let samples: Vec<_> = of.samples.iter().map(sample).collect();
         let mut guess = first_guess(of.lanes);
         guess.chained_cycles = turn_cycles(of, &of.chained, plan) / f64::from(CHAINED);
+        guess.stored = of
+            .stored
+            .iter()
+            .map(|(count, both)| (*count, turn_cycles(of, both, plan) / f64::from(count / 2)))
+            .collect();
         guess.spills = spills(of, plan);
+        guess.runs = of.runs.iter().map(|run| run.evaluate(guess.chained_cycles, plan)).collect();
         let mut candidate = machine.clone();
         // Absurd yet, and not asked for what lies in the first-level cache.
         candidate.words = vec![guess.clone()];
@@ -225,16 +260,18 @@ fn lookups(machine: &Machine, of: &OfLanes, plan: &Plan) -> Result<Vec<Lookup>, 
             false => table,
         };
         let apart = Sample::new(&of_table.apart, plan);
-        let mut at = Lookup { table_bytes, cycles: 0.0, latency_cycles: 0.0 };
+        let mut at = Lookup { table_bytes, cycles: 0.0, latency_cycles: 0.0, waits: 0.0 };
+        let [short, long] = of_table.long.each_ref().map(|planned| Sample::new(planned, plan));
+        let chained = long.bytes / of.lanes.word_bytes() * (LONG[1] - LONG[0]) as usize;
+        at.latency_cycles = ((long.cycles - short.cycles) / chained as f64).max(1.0);
         at.cycles = least(&mut machine, 100.0, &apart, |cycles| Lookup { cycles, ..at })?;
         // A short chain says more and a long one less: what joins the demands is not quite their norm.
-        let mut latency = 1.0;
+        let mut waits = 1.0;
         for chain in &of_table.chains {
-            let (chain, lookup) =
-                (Sample::new(chain, plan), |latency_cycles| Lookup { latency_cycles, ..at });
-            latency *= least(&mut machine, 1000.0, &chain, lookup)?.max(1.0);
+            let (chain, lookup) = (Sample::new(chain, plan), |waits| Lookup { waits, ..at });
+            waits *= least(&mut machine, WAITS_MAX, &chain, lookup)?.max(1.0);
         }
-        at.latency_cycles = latency.sqrt();
+        at.waits = waits.sqrt();
         found.push(at);
     }
     Ok(found)
@@ -281,32 +318,23 @@ fn first_guess(lanes: Lanes) -> Words {
         compute_per_cycle: 3.0,
         copied_per_cycle: 1.0,
         chained_cycles: 1.0,
-        spills: vec![(1, 8.0)],
+        stored: Vec::new(),
+        spills: Vec::new(),
         window: 90.0,
-        pass_cycles: 20.0,
-        state_cycles: 1.0,
+        runs: Vec::new(),
         lookups: Vec::new(),
     }
 }
 
-fn values(words: &Words) -> [f64; 6] {
-    [
-        words.issue_per_cycle,
-        words.compute_per_cycle,
-        words.copied_per_cycle,
-        words.window,
-        words.pass_cycles,
-        words.state_cycles,
-    ]
+fn values(words: &Words) -> [f64; 4] {
+    [words.issue_per_cycle, words.compute_per_cycle, words.copied_per_cycle, words.window]
 }
 
 fn set_values(words: &mut Words, values: &[f64]) {
-    if let [issue, compute, copied, window, pass, state] = *values {
+    if let [issue, compute, copied, window] = *values {
         words.issue_per_cycle = issue;
         words.compute_per_cycle = compute;
         words.copied_per_cycle = copied;
         words.window = window;
-        words.pass_cycles = pass;
-        words.state_cycles = state;
     }
 }

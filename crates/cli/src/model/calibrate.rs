@@ -83,11 +83,18 @@ const WORDS: &Columns<Words> = &[
     ("spill 1", 9, |w| spill(w, 1)),
     ("spill 32", 9, |w| spill(w, 32)),
     ("window", 9, |w| format!("{:.0}", w.window)),
-    ("pass", 9, |w| format!("{:.0}", w.pass_cycles)),
+    ("pass", 9, |w| start(w, 1)),
+    ("of 3", 9, |w| start(w, 3)),
 ];
 /// Under the heads of [`WORDS`].
-const UNITS: &str =
-    "                       a cycle   a cycle   a cycle    cycles    cycles              cycles";
+const UNITS: &str = "                       a cycle   a cycle   a cycle    cycles    cycles              cycles    cycles";
+
+/// Of a pass of 16 turns, in a run of so many.
+fn start(words: &Words, passes: u32) -> String {
+    let run = words.runs.iter().find(|run| run.passes == passes);
+    let at = run.and_then(|run| run.starts.iter().find(|at| at.0 >= 16.0));
+    format!("{:.0}", at.map_or(f64::NAN, |at| at.1))
+}
 
 fn spill(words: &Words, count: u32) -> String {
     let found = words.spills.iter().find(|at| at.0 == count);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_calibration::{Checked, Effort, check, score};
+use fusewire_calibration::{Check as Found, Checked, Effort, check, score};
 use fusewire_model::Pipeline;
 use serde_json::json;
 
@@ -41,7 +41,9 @@ pub fn run(options: &Check) -> Result {
         false => Effort { time: Duration::from_secs(options.seconds), ..Effort::CHECK },
     };
     let bar = Bar::new()?;
-    let all = check(&machine, options.seed, effort, &mut |part| bar.says(part))?;
+    let Found { all, memory_cycles } =
+        check(&machine, options.seed, effort, &mut |part| bar.says(part))?;
+    let calibrated_cycles = machine.places.last().map_or(f64::NAN, |memory| memory.latency_cycles);
     bar.clear();
     let score = score(&all);
     let [integrated, blocked, sequential] = score.right_always;
@@ -49,6 +51,8 @@ pub fn run(options: &Check) -> Result {
         all.iter().try_for_each(|checked| json(&line(checked)))?;
         return json(&json!({
             "processor": machine.processor,
+            "memory_cycles": memory_cycles,
+            "memory_cycles_calibrated": calibrated_cycles,
             "cases": score.cases,
             "mean_error": score.mean_error,
             "worst_error": score.worst_error,
@@ -62,6 +66,10 @@ pub fn run(options: &Check) -> Result {
     let mut out = std::io::stdout().lock();
     let percent = |part: f64| format!("{:.1} %", part * 100.0);
     writeln!(out, "{}", machine.processor)?;
+    writeln!(
+        out,
+        "memory answers after {memory_cycles:.0} cycles; when calibrated, after {calibrated_cycles:.0}: what it costs is taken in proportion"
+    )?;
     writeln!(out, "{} cases (pipeline, size, cache), three implementations each", score.cases)?;
     writeln!(
         out,

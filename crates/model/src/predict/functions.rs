@@ -1,7 +1,7 @@
 //! Loops over described functions: what each turn asks for.
 
-use super::{Bound, Cost, Instructions, LINE, Pass, SHARPNESS, Work, together};
-use crate::machine::{Error, Lookup, Machine, Words};
+use super::{Bound, Cost, Instructions, LINE, Pass, SHARPNESS, Work, between, together};
+use crate::machine::{Error, Lookup, Machine, Run, Words};
 use crate::pipeline::{Cache, Function};
 
 /// Instructions of a loop for itself: index and branch.
@@ -11,9 +11,8 @@ const LOOP_INSTRUCTIONS: f64 = 2.0;
 const LOST: [f64; 2] = [0.75, 1.25];
 /// Tables of so many times the first-level cache are beyond it.
 const BEYOND: f64 = 8.0;
-/// Cycles from a load to its word in a register, the first link of every chain. Not measured: what instructions wait
-/// there, all alike, is in what fits their `window`.
-const LOAD_CYCLES: f64 = 5.0;
+/// Instructions of an addition in memory: it loads, adds and stores.
+const STORED_INSTRUCTIONS: f64 = 3.0;
 /// Cycles of a change of a word that is no addition, which half of them are: bits inverted.
 const INVERT_CYCLES: f64 = 1.0;
 /// Instructions of a look-up: what selects the entry is copied and cut, the entry is loaded and joined.
@@ -43,10 +42,16 @@ pub(super) fn work<'a>(
         let (lookups, table) = (lookups(f, run), f.table() as f64);
         let anew = touched(table, lookups, Cache::Warm) / LINE / lookups.max(1.0);
         let look_up = look_up(words, of_message(f)).towards(&beyond, lost * anew.min(1.0));
-        pass(words, std::slice::from_ref(f), &look_up)
+        pass(machine, words, std::slice::from_ref(f), &look_up, run_of(words, functions))
     });
     Ok(Work {
-        fused: pass(words, functions, &look_up(words, all)),
+        fused: pass(
+            machine,
+            words,
+            functions,
+            &look_up(words, all),
+            run_of(words, &functions[..1]),
+        ),
         apart: apart.collect(),
         shared_cycles: 0.0,
         copied: None,
@@ -107,17 +112,18 @@ struct Turn {
     /// Changes of one word of state, one behind the other, in memory and in a register.
     spill_chain: f64,
     state_chain: f64,
-    /// Cycles that instructions wait for a word, all together.
+    /// Instructions that wait for a word, and their cycles, all together.
+    waiting: f64,
     waited: f64,
 }
 
 impl Turn {
-    fn new(words: &Words, functions: &[Function], look_up: &Lookup) -> Turn {
+    /// `load` cycles from a load to its word in a register, the first link of every chain.
+    fn new(words: &Words, functions: &[Function], look_up: &Lookup, load: f64) -> Turn {
         let unit = unit_of(functions);
         let mut free = registers_for_state(words, functions, unit);
-        let latency = look_up.latency_cycles.max(LOAD_CYCLES + LOOKUP_INSTRUCTIONS);
         let change_cycles = (words.chained_cycles + INVERT_CYCLES) / 2.0;
-        let mut word = Word { at: LOAD_CYCLES, waited: 0.0 };
+        let mut word = Word { at: load, waiting: 0.0, waited: 0.0 };
         let mut turn = Turn::default();
         for f in functions {
             let blocks = f64::from(unit / f.block_words);
@@ -137,44 +143,75 @@ impl Turn {
                 turn.state_chain = turn.state_chain.max(chain);
             }
             let of_word = |count: u32| f64::from(count) / f64::from(f.block_words);
-            word.chain(of_word(f.lookups), LOOKUP_INSTRUCTIONS - 1.0, latency);
-            word.chain(of_word(f.steps() - f.changes()), 1.0, 0.0);
+            word.chain(of_word(f.lookups), look_up.waits, look_up.latency_cycles);
+            let in_memory = f64::from(f.state_words - kept) / f64::from(f.state_words.max(1));
+            let instructions = 1.0 + (STORED_INSTRUCTIONS - 1.0) * in_memory;
+            word.chain(of_word(f.steps() - f.changes()), instructions, 0.0);
             word.chain(of_word(f.changes()), 1.0, change_cycles);
         }
         if functions.iter().any(|f| f.writes) {
             word.chain(1.0, 1.0, 0.0);
         }
+        turn.waiting = f64::from(unit) * word.waiting;
         turn.waited = f64::from(unit) * word.waited;
         turn
     }
 }
 
-/// One loop over described functions.
-fn pass(words: &Words, functions: &[Function], look_up: &Lookup) -> Pass {
-    let turn = Turn::new(words, functions, look_up);
+impl Turn {
+    /// Cycles from one turn to the next with which as many instructions wait as there is room for. When a turn begins, of
+    /// the turn before those wait that are not done after so many cycles, of the one before that those after twice as many,
+    /// and so on: their sum, by the trapezoidal rule, is what they wait all together, divided by these cycles, less half of
+    /// those of one turn.
+    fn window(&self, words: &Words) -> f64 {
+        self.waited / (words.window + self.waiting / 2.0)
+    }
+}
+
+/// As many passes as functions, or the most that were measured.
+fn run_of<'a>(words: &'a Words, functions: &[Function]) -> &'a Run {
+    let alike = functions.iter().all(|f| *f == functions[0]);
+    let fits = |run: &&Run| {
+        run.passes as usize <= functions.len() && (run.alike == alike || run.passes == 1)
+    };
+    words.runs.iter().rfind(fits).unwrap_or(&words.runs[0])
+}
+
+/// One loop over described functions, a pass of such a run.
+fn pass(
+    machine: &Machine,
+    words: &Words,
+    functions: &[Function],
+    look_up: &Lookup,
+    run: &Run,
+) -> Pass {
+    let turn = Turn::new(words, functions, look_up, machine.places[0].latency_cycles);
     let unit = unit_of(functions);
     let writes = functions.iter().any(|f| f.writes);
     let moved = f64::from(unit) * if writes { 1.0 } else { 0.5 };
     let instructions = turn.compute
-        + 2.0 * (moved + turn.spilled)
+        + 2.0 * moved
+        + (STORED_INSTRUCTIONS - 1.0) * turn.spilled
         + LOOKUP_INSTRUCTIONS * turn.lookups
         + LOOP_INSTRUCTIONS;
-    let computing = turn.compute + LOOKUP_COMPUTES * turn.lookups;
+    // Vectors have units of their own, which the loop's own instructions do not ask for.
+    let looping = if is_vector(words) { 0.0 } else { LOOP_INSTRUCTIONS };
+    let computing = turn.compute + LOOKUP_COMPUTES * turn.lookups + looping;
     let demands = |state_chain| {
         let demands = [
             (Bound::Issue, instructions / words.issue_per_cycle),
             (Bound::Compute, computing / words.compute_per_cycle),
             (Bound::Message, moved / words.copied_per_cycle),
             (Bound::StateChain, state_chain),
-            (Bound::Window, turn.waited / words.window),
+            (Bound::Window, turn.window(words)),
             (Bound::Tables, turn.lookups * look_up.cycles),
             (Bound::Issue, 1.0),
         ];
         together(SHARPNESS, &demands)
     };
     // What was measured of spilled state has the instructions for it in it: not the norm, but the larger.
-    let spilled = spills(words, turn.spilled);
-    let chain = turn.spill_chain * spills(words, turn.spilled.min(1.0));
+    let spilled = if turn.spilled < 1.0 { 0.0 } else { spills(words, turn.spilled) };
+    let chain = turn.spill_chain * by_number(&words.stored, turn.spilled);
     let larger = |a: (f64, Bound), b: (f64, Bound)| if b.0 > a.0 { b } else { a };
     let all = [(spilled, Bound::Spills), (chain, Bound::SpillChain)];
     let chained = turn.state_chain * words.chained_cycles;
@@ -182,11 +219,7 @@ fn pass(words: &Words, functions: &[Function], look_up: &Lookup) -> Pass {
     let least = demands(0.0).0.max(spilled);
     let unit_bytes = f64::from(unit * words.word_bytes);
     Pass {
-        cost: Cost::Line {
-            start: words.pass_cycles + words.state_cycles * turn.in_registers,
-            per_byte: cycles / unit_bytes,
-            least_per_byte: least / unit_bytes,
-        },
+        cost: Cost::Turns { run: run.clone(), unit_bytes, cycles, least },
         spilled_per_byte: turn.spilled / unit_bytes,
         bound,
         word_bytes: words.word_bytes,
@@ -203,7 +236,9 @@ fn pass(words: &Words, functions: &[Function], look_up: &Lookup) -> Pass {
 struct Word {
     /// Cycles since its load began.
     at: f64,
-    /// Cycles that instructions waited for it, all together.
+    /// Instructions that waited for it.
+    waiting: f64,
+    /// Cycles that they waited, all together.
     waited: f64,
 }
 
@@ -211,6 +246,7 @@ impl Word {
     /// Results one behind the other, of some instructions each, that each take so many cycles.
     fn chain(&mut self, count: f64, instructions: f64, cycles: f64) {
         let waits = count * self.at + cycles * count * (count - 1.0).max(0.0) / 2.0;
+        self.waiting += instructions * count;
         self.waited += instructions * waits;
         self.at += count * cycles;
     }
@@ -237,26 +273,16 @@ pub(crate) fn counts(words: &Words, functions: &[Function]) -> Counts {
     Counts { unit_words, state_words, registers, spilled_words }
 }
 
-/// Cycles of a turn that changes so many words of state in memory: between what was measured, and beyond
-/// it in proportion.
+/// Cycles of a turn that changes so many words of state in memory; of more than were measured in proportion.
 fn spills(words: &Words, spilled: f64) -> f64 {
-    if spilled < 1.0 {
-        return 0.0;
-    }
-    let (mut below, mut above) = (None, None);
-    for (count, cycles) in words.spills.iter().map(|(count, cycles)| (f64::from(*count), *cycles)) {
-        if count <= spilled {
-            below = Some((count, cycles));
-        } else if above.is_none() {
-            above = Some((count, cycles));
-        }
-    }
-    match (below, above) {
-        (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (spilled - a.0) / (b.0 - a.0),
-        (Some((count, cycles)), None) => cycles * spilled / count,
-        (None, Some((_, cycles))) => cycles,
-        (None, None) => 0.0,
-    }
+    let most = words.spills.last().map_or(spilled, |(count, _)| f64::from(*count));
+    by_number(&words.spills, spilled) * (spilled / most).max(1.0)
+}
+
+/// Between what was measured, as of the nearest before and behind it.
+fn by_number(measured: &[(u32, f64)], number: f64) -> f64 {
+    let point = |(count, cycles): &(u32, f64)| (f64::from(*count), *cycles);
+    between(&measured.iter().map(point).collect::<Vec<_>>(), number)
 }
 
 /// What look-ups touch of a table of so many bytes: a message that comes again finds the same entries again, another one
@@ -276,6 +302,7 @@ impl Lookup {
         Lookup {
             cycles: between(self.cycles, other.cycles),
             latency_cycles: between(self.latency_cycles, other.latency_cycles),
+            waits: between(self.waits, other.waits),
             ..*self
         }
     }
@@ -283,7 +310,7 @@ impl Lookup {
 
 /// A look-up in tables of so many bytes together.
 fn look_up(words: &Words, bytes: f64) -> Lookup {
-    let nothing = Lookup { table_bytes: bytes, cycles: 0.0, latency_cycles: 0.0 };
+    let nothing = Lookup { table_bytes: bytes, cycles: 0.0, latency_cycles: 0.0, waits: 0.0 };
     let below = words.lookups.iter().rfind(|at| at.table_bytes <= bytes);
     let above = words.lookups.iter().find(|at| at.table_bytes > bytes);
     match (below, above) {
@@ -297,9 +324,13 @@ fn look_up(words: &Words, bytes: f64) -> Lookup {
     }
 }
 
+fn is_vector(words: &Words) -> bool {
+    !words.name.starts_with("scalar")
+}
+
 /// Registers that are left when the unit, a constant and what spilling needs have theirs.
 fn registers_for_state(words: &Words, functions: &[Function], unit: u32) -> u32 {
-    let is_vector = !words.name.starts_with("scalar");
+    let is_vector = is_vector(words);
     let constant = is_vector && functions.iter().any(|f| f.changes() > 0);
     let left = words.registers.saturating_sub(unit + u32::from(constant));
     let state: u32 = functions.iter().map(|f| f.state_words).sum();

@@ -15,7 +15,7 @@ use transfer::Overlap;
 pub use functions::touched;
 pub(crate) use functions::{Counts, counts, lcm_bounded};
 
-use crate::machine::{Error, Level, Machine, Moves, Place};
+use crate::machine::{Error, Level, Machine, Moves, Place, Run};
 use crate::pipeline::{Cache, Implementation, Pipeline};
 
 /// Bytes of a strip of the blocked implementation.
@@ -33,10 +33,10 @@ const PASS_INSTRUCTIONS: f64 = 40.0;
 const PASS_INSTRUCTIONS_PER_CYCLE: f64 = 2.0;
 /// Passes over each strip that calibration measured with it in memory.
 pub const STRIP_PASSES: f64 = 3.0;
+/// The same where the first only reads.
+pub const LEAD_PASSES: f64 = 2.0;
 /// Words of state that go through memory for each line of message, as calibration measured it.
 pub const SPILLED_PER_LINE: f64 = 64.0;
-/// Cycles of a pass that only wait, and that the passes before and behind it fill.
-const FILLED_CYCLES: f64 = 64.0;
 
 /// Instructions of a pass before and after its loop, with so many words of state in registers.
 pub fn pass_instructions(state: f64) -> f64 {
@@ -128,8 +128,9 @@ fn together(sharpness: f64, demands: &[(Bound, f64)]) -> (f64, Bound) {
 
 /// Cycles of a pass in the first-level cache, by its bytes.
 enum Cost {
-    /// Some without a byte, and some for each, of which the part behind the least is spent waiting.
-    Line { start: f64, per_byte: f64, least_per_byte: f64 },
+    /// Of turns of so many bytes, of whose cycles the part behind the least is spent waiting; and what a pass of such a
+    /// run takes besides.
+    Turns { run: Run, unit_bytes: f64, cycles: f64, least: f64 },
     /// Of these lengths; lines lie between them, and go on behind the last.
     Points(Vec<(f64, f64)>),
 }
@@ -138,7 +139,7 @@ impl Cost {
     /// Of each byte more, where there are many.
     fn per_byte(&self) -> f64 {
         match self {
-            Cost::Line { per_byte, .. } => *per_byte,
+            Cost::Turns { unit_bytes, cycles, .. } => cycles / unit_bytes,
             Cost::Points(points) => match points[..] {
                 [.., (a, at_a), (b, at_b)] if at_b > at_a => (at_b - at_a) / (b - a),
                 [.., (b, at_b)] => at_b / b,
@@ -149,9 +150,10 @@ impl Cost {
 
     fn of(&self, bytes: f64) -> f64 {
         let points = match self {
-            Cost::Line { start, per_byte, least_per_byte } => {
-                let all = bytes * per_byte - FILLED_CYCLES;
-                return start + all.max(bytes * least_per_byte);
+            Cost::Turns { run, unit_bytes, cycles, least } => {
+                let turns = bytes / unit_bytes;
+                let all = turns * cycles - run.filled_cycles;
+                return between(&run.starts, turns) + all.max(turns * least);
             }
             Cost::Points(points) => points,
         };
@@ -163,6 +165,16 @@ impl Cost {
             (None, Some((b, at_b))) => at_b * (0.5 + 0.5 * bytes / b),
             (None, None) => 0.0,
         }
+    }
+}
+
+/// Between what was measured, as of the nearest before and behind it.
+fn between(measured: &[(f64, f64)], x: f64) -> f64 {
+    let below = measured.iter().rfind(|point| point.0 <= x);
+    match (below, measured.iter().find(|point| point.0 > x)) {
+        (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0),
+        (Some(one), None) | (None, Some(one)) => one.1,
+        (None, None) => 0.0,
     }
 }
 
@@ -334,7 +346,11 @@ impl<'a> Work<'a> {
             self.apart.iter().map(|pass| pass.overlap(strip)).reduce(|all, one| all.and(&one));
         let Some(all) = all else { return 0.0 };
         // More passes than were measured are as if each was one of those.
-        let all = all.times((STRIP_PASSES / self.apart.len() as f64).min(1.0));
+        let count = self.apart.len() as f64;
+        if writes && !self.apart[0].writes {
+            return place.beyond(Moves::Lead, bytes, &all.times((LEAD_PASSES / count).min(1.0)));
+        }
+        let all = all.times((STRIP_PASSES / count).min(1.0));
         let more = |moves| place.beyond(moves, bytes, &all);
         // Passes that write again what is still on its way wait for it; two of them were measured.
         match (writes, self.rewrites()) {

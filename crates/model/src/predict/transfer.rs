@@ -68,7 +68,7 @@ impl Place {
                 [Moves::Copy, Moves::Read].map(|moves| self.unspilled(moves, bytes, overlap));
             return (copy - read).max(0.0);
         }
-        if matches!(moves, Moves::Reread | Moves::Rework) && all().next().is_none() {
+        if matches!(moves, Moves::Reread | Moves::Rework | Moves::Lead) && all().next().is_none() {
             // The same: in caches the passes behind the first only hide what that one waits for.
             return self.unspilled(Moves::Copy, bytes, overlap);
         }
@@ -83,7 +83,9 @@ impl Place {
             let more = |found: &Found| overlap.longer(found);
             between(&points, bytes, overlap.instructions_per_byte, more)
         } else {
-            between(&points, bytes, overlap.cycles_per_byte, |found| found.more)
+            // A part of fewer bytes than were measured there is nearer.
+            let least = points.iter().map(|point| point.bytes).fold(f64::INFINITY, f64::min);
+            between(&points, bytes.max(least), overlap.cycles_per_byte, |found| found.more)
         }
     }
 }
@@ -231,6 +233,12 @@ mod tests {
         near(more(1e6), 1.0);
         // What comes before the first byte is there of one byte too.
         near(more(1.0), 1024.0);
+    }
+
+    #[test]
+    fn fewer_bytes_than_were_measured_in_a_cache_cost_no_more_each() {
+        let cache = Place { name: "L2".to_owned(), ..memory(&[(Moves::Copy, 512.0, 1.0, 2.0)]) };
+        near(cache.beyond(Moves::Copy, 256.0, &overlap(1.0, 0.5)), 2.0);
     }
 
     #[test]
