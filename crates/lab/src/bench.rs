@@ -189,18 +189,23 @@ impl<'m> Method<'m> {
     }
 }
 
+/// What `part` of sorted samples lies below: between two of them, as much nearer to one as it lies.
+fn quantile(samples: &[f64], part: f64) -> Option<f64> {
+    let at = (samples.len().max(1) - 1) as f64 * part;
+    let [below, above] = [at.floor(), at.ceil()].map(|at| samples.get(at as usize).copied());
+    Some(below? + (above? - below?) * at.fract())
+}
+
 fn point(place: Place, mut samples: Vec<f64>) -> Point {
     samples.retain(|value| value.is_finite());
     samples.sort_by(f64::total_cmp);
     let n = samples.len();
-    let quantile = |part: f64| samples.get(((n.max(1) - 1) as f64 * part).round() as usize);
-    let value = quantile(0.5).copied().unwrap_or(0.0);
     let measured = n > 1;
     Point {
         place,
-        value,
-        low: quantile(0.25).copied().filter(|_| measured),
-        high: quantile(0.75).copied().filter(|_| measured),
+        value: quantile(&samples, 0.5).unwrap_or(0.0),
+        low: quantile(&samples, 0.25).filter(|_| measured),
+        high: quantile(&samples, 0.75).filter(|_| measured),
         samples: (n > 0).then_some(n as u32),
     }
 }
@@ -262,5 +267,20 @@ pub fn machine(level: Level) -> Machine {
         level: level.name().to_owned(),
         system,
         caches: caches().into_iter().map(|cache| (cache.name, cache.bytes)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_lie_on_both_sides_of_the_middle() {
+        let of = |samples: &[f64]| [0.25, 0.5, 0.75].map(|part| quantile(samples, part).unwrap());
+        assert_eq!(of(&[1.0, 2.0, 3.0]), [1.5, 2.0, 2.5]);
+        assert_eq!(of(&[1.0, 2.0]), [1.25, 1.5, 1.75]);
+        assert_eq!(of(&[1.0, 2.0, 3.0, 4.0, 5.0]), [2.0, 3.0, 4.0]);
+        assert_eq!(of(&[7.0]), [7.0; 3]);
+        assert_eq!(quantile(&[], 0.5), None);
     }
 }
