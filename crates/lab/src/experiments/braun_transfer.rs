@@ -6,6 +6,7 @@ use fusewire_stack::Congestion;
 use crate::Result;
 use crate::bench::Bench;
 use crate::record::Place;
+use crate::transfer::requested::Asking;
 use crate::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source, requested};
 
 /// What a plan of ours has, but for its methods and sizes.
@@ -82,6 +83,13 @@ pub(super) fn packets(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
+/// How the file is asked for.
+const ASKING: [(Asking, &str); 3] = [
+    (Asking::Once, "one request"),
+    (Asking::Together, "one request, replies together"),
+    (Asking::Each, "a request a copy"),
+];
+
 /// The paper's application: a request, and replies; beside the same packets in bulk.
 pub(super) fn file(bench: &mut Bench<'_>) -> Result<()> {
     let sizes: &[usize] = bench.choose(&[256, 1024], &[256, 512, 768, 1024, 1280]);
@@ -96,8 +104,8 @@ pub(super) fn file(bench: &mut Bench<'_>) -> Result<()> {
                     let place = Place::new("throughput", series, *size);
                     bench.sample(place, line.bytes_per_s * 8e-6);
                 }
-                for each in [false, true] {
-                    asked(bench, method, *size, each)?;
+                for asking in ASKING {
+                    asked(bench, method, *size, asking)?;
                 }
             }
             let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
@@ -107,28 +115,32 @@ pub(super) fn file(bench: &mut Bench<'_>) -> Result<()> {
     })?;
     bench.compare("send-time", ["non-ILP", "ILP"], "gain", "sending");
     bench.compare("receive-time", ["non-ILP", "ILP"], "gain", "receiving");
-    for what in ["bulk", "one request", "a request a copy"] {
+    for what in ["bulk"].into_iter().chain(ASKING.map(|(_, what)| what)) {
         let [one, passes] = ["ILP", "non-ILP"].map(|how| format!("{what}, {how}"));
         bench.compare("throughput", [&one, &passes], "gain-throughput", what);
     }
     Ok(())
 }
 
-fn asked(bench: &mut Bench<'_>, method: Method, reply_bytes: usize, each: bool) -> Result<()> {
+fn asked(
+    bench: &mut Bench<'_>,
+    method: Method,
+    reply_bytes: usize,
+    (asking, what): (Asking, &str),
+) -> Result<()> {
     let how = if method == Method::Integrated { "ILP" } else { "non-ILP" };
     let found = requested::run(&requested::Plan {
         method,
         cipher: Cipher::SAFER_SIMPLIFIED,
         reply_bytes,
         copies: bench.choose(200, 2000),
-        each,
+        asking,
         program: bench.program.clone(),
     })?;
-    let what = if each { "a request a copy" } else { "one request" };
     let place = Place::new("throughput", format!("{what}, {how}"), reply_bytes);
     bench.sample(place, found.bytes_per_s * 8e-6);
     for (chart, ns) in [("send-time", found.send_ns), ("receive-time", found.receive_ns)] {
-        if let Some(ns) = ns.filter(|_| !each) {
+        if let Some(ns) = ns.filter(|_| asking == Asking::Once) {
             bench.sample(Place::new(chart, how, reply_bytes), ns / 1e3);
         }
     }
@@ -200,5 +212,35 @@ pub(super) fn when(bench: &mut Bench<'_>) -> Result<()> {
     let [late, early, ahead] = ways.map(|(series, _)| series);
     bench.compare("time", [early, late], "gain", "early, this machine");
     bench.compare("time", [ahead, late], "gain", "ahead, this machine");
+    Ok(())
+}
+
+/// The paper's parts in the records of the transport: type, length and index lie behind what is encrypted first.
+pub(super) fn protected(bench: &mut Bench<'_>) -> Result<()> {
+    let ways =
+        [("in the clear", None), ("enciphered", Some(1)), ("enciphered, filled up", Some(256))];
+    let sizes: &[usize] =
+        bench.choose(&[256, 1024, 16_384], &[64, 256, 512, 1024, 1388, 4096, 16_384]);
+    let rounds = bench.choose(2, 15);
+    bench.rounds(rounds, |bench, round| {
+        for (i, size) in sizes.iter().enumerate() {
+            for turn in 0..ways.len() {
+                let (series, padding) = ways[(turn + round) % ways.len()];
+                let mut plan = plan(bench, vec![Method::Integrated], &[*size], Cipher::AES_256_GCM);
+                plan.manipulation.record_padding = padding;
+                for line in lines(bench, &plan)? {
+                    let at = |chart| Place::new(chart, series, *size);
+                    bench.sample(at("throughput"), line.bytes_per_s * 8e-6);
+                    bench.sample(at("cpu"), line.cpu_s_per_gib);
+                }
+            }
+            let part = (round as f64 + (i + 1) as f64 / sizes.len() as f64) / rounds as f64;
+            bench.step(part, &format!("round {}, ADUs of {size} bytes", round + 1))?;
+        }
+        Ok(())
+    })?;
+    for (series, _) in &ways[1..] {
+        bench.compare("throughput", [series, ways[0].0], "part", series);
+    }
     Ok(())
 }

@@ -36,6 +36,7 @@ const RUNS: &[(&str, Run)] = &[
     ("braun-sum", braun_sum::run),
     ("braun-pointers", |bench| braun_loops::run(bench, true)),
     ("braun-parts", braun_parts::run),
+    ("braun-protected", braun_transfer::protected),
     ("braun-units", braun_units::run),
     ("braun-when", braun_transfer::when),
     ("ahlgren-table-2", ahlgren_table_2::run),

@@ -27,14 +27,24 @@ const HEADER: usize = 5 * 4;
 /// The most that a reply carries, in bytes.
 const REPLY_MAX: u32 = 1 << 16;
 
+/// How the file is asked for, and sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Asking {
+    /// One request for all copies, each reply by itself, in a packet of its own.
+    Once,
+    /// One request for all copies; the replies of a copy leave together.
+    Together,
+    /// A request for each copy.
+    Each,
+}
+
 /// One side of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     transfer: Transfer,
     /// Times that the file is wanted.
     copies: u32,
-    /// A request for each, and not one for all.
-    each: bool,
+    asking: Asking,
 }
 
 /// What to measure.
@@ -48,8 +58,8 @@ pub struct Plan {
     pub reply_bytes: usize,
     /// Times that the file is wanted.
     pub copies: u32,
-    /// A request for each, and not one for all.
-    pub each: bool,
+    /// How they are asked for, and sent.
+    pub asking: Asking,
     /// This program, which runs both sides.
     pub program: PathBuf,
 }
@@ -75,7 +85,7 @@ pub fn run(plan: &Plan) -> Result<Found> {
         let mut command = Command::new(&plan.program);
         let name = role.name();
         let transfer = plan.transfer(&scratch, role);
-        let task = Task { transfer, copies: plan.copies, each: plan.each };
+        let task = Task { transfer, copies: plan.copies, asking: plan.asking };
         worker::Task::Requested(Box::new(task)).pass_to(&mut command)?;
         Process::spawn(plan.method.name(), name, command)
     };
@@ -103,8 +113,11 @@ impl Plan {
             role,
             bytes: 0,
             adu_bytes: self.reply_bytes,
-            // TCP's header and the record's, and room for the handshake.
-            datagram_bytes: (self.reply_bytes + 64).max(1200),
+            datagram_bytes: match self.asking {
+                Asking::Together => super::run::DATAGRAM_MAX,
+                // TCP's header and the record's, and room for the handshake.
+                Asking::Once | Asking::Each => (self.reply_bytes + 64).max(1200),
+            },
             cipher: self.cipher,
             identity: scratch.path().join("key"),
             measure: true,
@@ -195,12 +208,23 @@ fn serve(task: &Task) -> Result<Report> {
         };
         let each = words(most as usize);
         for _ in 0..copies {
-            for (i, words) in file.chunks(each).enumerate() {
-                let (first, second) = ((i * each) as u32, FILE_WORDS as u32);
-                let reply = Reply { header: Header { xid, kind: 1, first, second }, words };
-                connection.send_message(&Message::xdr(&reply).map_err(wrong)?)?;
-                bytes += size_of_val(words) as u64;
+            let replies: Vec<_> = file
+                .chunks(each)
+                .enumerate()
+                .map(|(i, words)| {
+                    let (first, second) = ((i * each) as u32, FILE_WORDS as u32);
+                    Reply { header: Header { xid, kind: 1, first, second }, words }
+                })
+                .collect();
+            let messages: std::result::Result<Vec<_>, _> =
+                replies.iter().map(Message::xdr).collect();
+            let messages = messages.map_err(wrong)?;
+            if task.asking == Asking::Together {
+                connection.send_messages(messages)?;
+            } else {
+                messages.iter().try_for_each(|message| connection.send_message(message))?;
             }
+            bytes += size_of_val(&file[..]) as u64;
         }
         connection.flush()?;
     }
@@ -215,7 +239,7 @@ fn ask(task: &Task, server: std::net::SocketAddr) -> Result<Report> {
     endpoint.with_stack(|stack| stack.measure());
     let (expected, mut found) = (file(), vec![0; FILE_WORDS]);
     let most = task.transfer.adu_bytes;
-    let requests = if task.each { task.copies } else { 1 };
+    let requests = if task.asking == Asking::Each { task.copies } else { 1 };
     let watch = Stopwatch::start();
     for xid in 0..requests {
         let (first, second) = (task.copies / requests, most as u32);

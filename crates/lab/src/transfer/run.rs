@@ -27,7 +27,7 @@ const TPDU_HEADER: usize = 32;
 /// Bytes that a record adds to an ADU: header and tag.
 const RECORD_OVERHEAD: usize = 32;
 /// Largest UDP payload over IPv4.
-const DATAGRAM_MAX: usize = 65_507;
+pub(super) const DATAGRAM_MAX: usize = 65_507;
 
 /// What to compare.
 #[derive(Clone, Debug)]
