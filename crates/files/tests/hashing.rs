@@ -6,8 +6,8 @@ use fusewire_base::Instant;
 use fusewire_files::Hashing;
 use fusewire_files::client::{get, put};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
-use fusewire_files::message::{Body, Missing, Piece, Put};
-use fusewire_files::{Error, Kind, Scratch};
+use fusewire_files::message::{self, Body, Commit, Message, Missing, Piece, Put, Stored};
+use fusewire_files::{Channel as _, Error, Kind, Received, Scratch, Sent, Violation};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn count_hashes(channel: &MemoryChannel, count: &mut usize) {
 
 #[test]
 fn a_get_is_hashed_by_whom_it_is_to_be() {
-    for hashing in ALL {
+    for (tagged, hashing) in [true, false].into_iter().flat_map(|t| ALL.map(|h| (t, h))) {
         for size in SIZES {
             let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let contents = bytes(size, 3);
@@ -38,6 +38,7 @@ fn a_get_is_hashed_by_whom_it_is_to_be() {
                 get_plan("f", to.path(), get::Options { hashing, ..get::Options::default() });
             let share = share(from.path(), false);
             let mut run = Run::new(&share, 1, SETTINGS, OCTETS, || plan.worker(OCTETS));
+            run.ends[0].0 = share.session(OCTETS).tagged(tagged);
             let mut hashes = 0;
             while !run.step().unwrap() {
                 count_hashes(&run.ends[0].1, &mut hashes);
@@ -48,7 +49,9 @@ fn a_get_is_hashed_by_whom_it_is_to_be() {
             let hash = blake3::hash(&contents);
             let known = (hashing != Hashing::Nobody).then_some(*hash.as_bytes());
             assert_eq!(log.done, [("f".to_owned(), size as u64, known)], "{hashing:?}");
-            assert_eq!(hashes > 0, hashing == Hashing::Both && size > 0, "{hashing:?} {size}");
+            // Where nothing else vouches for what comes the server sends them unasked, and the client takes them.
+            let expected = size > 0 && (hashing == Hashing::Both || !tagged);
+            assert_eq!(hashes > 0, expected, "{tagged} {hashing:?} {size}");
             assert_eq!(tree(to.path()).len(), 1);
         }
     }
@@ -110,18 +113,124 @@ fn a_server_says_who_hashes_what_it_misses() {
     ] {
         let mut client = Raw::new(&share(dir.path(), true));
         client.session = share(dir.path(), true).session(OCTETS).tagged(tagged);
-        let piece = Piece { position: 0, length: 9 };
-        let put = Put {
-            path: octets(b"f"),
-            meta: meta(Kind::File, 9),
-            piece: piece.clone(),
-            replace: true,
-            hashing: asked,
-            ..Put::default()
-        };
-        let pieces = vec![piece];
-        let expected = Body::Missing(Missing { pieces, more: false, hashing: agreed });
-        assert_eq!(client.ask(Body::Put(put)), [expected], "{tagged} {asked:?}");
+        let expected = missing(9, agreed);
+        assert_eq!(client.ask(file(9, asked)), [expected], "{tagged} {asked:?}");
+    }
+}
+
+/// Asks to make `f`.
+fn file(len: u64, hashing: Option<Hashing>) -> Body<'static> {
+    Body::Put(Put {
+        path: octets(b"f"),
+        meta: meta(Kind::File, len),
+        piece: Piece { position: 0, length: len },
+        replace: true,
+        hashing,
+        ..Put::default()
+    })
+}
+
+/// All of it is missing.
+fn missing(len: u64, hashing: Option<Hashing>) -> Body<'static> {
+    let pieces = vec![Piece { position: 0, length: len }];
+    Body::Missing(Missing { pieces, more: false, hashing })
+}
+
+#[test]
+fn who_asks_for_hashes_joins_no_upload_that_has_fewer() {
+    const LEN: u64 = 5 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let share = share(dir.path(), true);
+    let tagged = || {
+        let mut client = Raw::new(&share);
+        client.session = share.session(OCTETS).tagged(true);
+        client
+    };
+    for weaker in [Hashing::Receiver, Hashing::Nobody] {
+        let (mut first, mut second) = (tagged(), tagged());
+        assert_eq!(first.ask(file(LEN, Some(weaker))), [missing(LEN, Some(weaker))]);
+        let xid = first.xid;
+        first.send(&data(xid, 0, &[1; 1000], None));
+        assert_eq!(first.replies().unwrap(), []);
+        // It begins one of its own, with hashes, in place of the other.
+        assert_eq!(second.ask(file(LEN, None)), [missing(LEN, None)], "{weaker:?}");
+        first.send(&data(xid, 1000, &[1; 1000], None));
+        let replies = first.replies().unwrap();
+        assert!(matches!(&replies[..], [Body::Failed(_)]), "{weaker:?} {replies:?}");
+    }
+}
+
+#[test]
+fn a_client_takes_no_less_hashing_than_it_asked_for() {
+    let from = tempfile::tempdir().unwrap();
+    let path = from.path().join("f");
+    fs::write(&path, bytes(5000, 4)).unwrap();
+    let known = |hashing| match hashing {
+        Hashing::Both => 2,
+        Hashing::Receiver => 1,
+        _ => 0,
+    };
+    for (asked, agreed) in ALL.into_iter().flat_map(|asked| ALL.map(|agreed| (asked, agreed))) {
+        let source = put::Source::from_path(&path).unwrap();
+        let options = put::Options { hashing: asked, ..put::Options::default() };
+        let plan = put::Plan::new(source, remote("f"), options, observer(&Arc::default()));
+        let (mut worker, mut scratch) = (plan.worker(OCTETS), Scratch::new());
+        let (mut server, mut client) = memory::pair(SETTINGS);
+        let (mut adu, mut sent, mut refused) = (Vec::new(), Vec::new(), None);
+        for turn in 0..50 {
+            match worker.turn(&mut client, &mut scratch, Instant::from_ms(turn)) {
+                Ok(_) => {}
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+            while let Received::Adu { .. } = server.recv(&mut adu).unwrap() {
+                for mut message in messages(&adu) {
+                    let Message { xid, body } = message::open(&mut message, OCTETS).unwrap();
+                    match body {
+                        Body::Put(_) => {
+                            let answer = emit(xid, missing(5000, Some(agreed)));
+                            assert_eq!(server.send(&answer).unwrap(), Sent::Taken);
+                        }
+                        body => sent.push(body),
+                    }
+                }
+            }
+        }
+        let what = format!("asked for {asked:?}, got {agreed:?}: {refused:?}");
+        if known(agreed) < known(asked) {
+            assert!(matches!(refused, Some(Error::Peer(Violation::Hashing))), "{what}");
+            assert!(sent.is_empty(), "{what}, and sent {sent:?}");
+        } else {
+            assert!(refused.is_none() && !sent.is_empty(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_lone_hash_says_nothing_where_none_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let share = share(dir.path(), true);
+    let contents = bytes((1 << 20) + 9, 2);
+    let len = contents.len() as u64;
+    for hashing in [Hashing::Receiver, Hashing::Nobody] {
+        let mut client = Raw::new(&share);
+        client.session = share.session(OCTETS).tagged(true);
+        client.ask(file(len, Some(hashing)));
+        let xid = client.xid;
+        // Before its block is complete, behind it, and at the end of the file.
+        client.send(&data(xid, 1 << 20, &[], Some([7; 32])));
+        for (n, piece) in contents.chunks(50_000).enumerate() {
+            client.send(&data(xid, n as u64 * 50_000, piece, None));
+        }
+        for end in [1 << 20, len] {
+            client.send(&data(xid, end, &[], Some([7; 32])));
+        }
+        assert_eq!(client.replies().unwrap(), [], "{hashing:?}");
+        let stored = Body::Stored(Stored { complete: true });
+        assert_eq!(client.ask(Body::Commit(Commit { of: xid })), [stored], "{hashing:?}");
+        assert!(fs::read(dir.path().join("f")).unwrap() == contents);
     }
 }
 
@@ -137,6 +246,7 @@ fn what_nobody_has_hashed_is_not_kept_and_what_the_receiver_has_is() {
             let (plan, log) = get_plan("f", to.path(), options.clone());
             let share = share(from.path(), false);
             let mut run = Run::new(&share, 1, SETTINGS, OCTETS, || plan.worker(OCTETS));
+            run.ends[0].0 = share.session(OCTETS).tagged(true);
             let complete = run.steps(turns);
             run.ends[0].1.cut();
             drop(run);

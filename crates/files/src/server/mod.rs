@@ -108,8 +108,8 @@ impl Share {
         Some(FolderLease(Arc::clone(self)))
     }
 
-    /// The upload to `path` that is going on, if there is one of this state of the file and hashed alike, or what `open` makes. The claim to the range is taken
-    /// note of; those that it takes over are revoked.
+    /// The upload to `path` that is going on, if there is one of this state of the file and hashed alike, or what `open`
+    /// makes. The claim to the range is taken note of; those that it takes over are revoked.
     ///
     /// # Errors
     /// Somebody else uploads to `path`, or a later session; what `open` says.

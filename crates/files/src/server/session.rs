@@ -9,9 +9,7 @@ use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{Receiver, WINDOW_LEN};
 use crate::machine::{Machine, Outbox, Step, Work};
-use crate::message::{
-    Body, Code, Done, Entry, Failed, Get, Hashing, Hole, Kind, Meta, Prefix, Run, octets,
-};
+use crate::message::{Body, Code, Done, Entry, Failed, Get, Hole, Kind, Meta, Prefix, Run, octets};
 use crate::meta::Found;
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
@@ -211,7 +209,7 @@ impl Serving {
             let peer = &self.desk.uploads.peer;
             tracing::info!(target: "access", %peer, %path, bytes = meta.size, "read");
         }
-        let hashes = get.hashing.unwrap_or(Hashing::Both).is_sent();
+        let hashes = self.desk.uploads.agreed(get.hashing).is_sent();
         let (copies, reply_bytes) = (get.copies.max(1), get.reply_bytes);
         let job = Job { xid, copies, range, reply_bytes, max_adu, hashes };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);

@@ -129,12 +129,17 @@ impl Uploads {
         }
     }
 
+    /// Who hashes what a request is about: who is asked for, if tags say the same as hashes, else both sides.
+    pub(super) fn agreed(&self, asked: Option<Hashing>) -> Hashing {
+        asked.filter(|_| self.is_tagged).unwrap_or(Hashing::Both)
+    }
+
     fn put_file(&mut self, xid: u32, path: RemotePath, put: &Put) -> Result<(), Error> {
         let (meta, range) = (put.meta, put.piece.range());
         if !is_bordered(&range, meta.size) || self.active.contains_key(&xid) {
             return Err(Error::local(Code::BadRequest, path.as_bytes()));
         }
-        let asked = put.hashing.filter(|_| self.is_tagged).unwrap_or(Hashing::Both);
+        let asked = self.agreed(put.hashing);
         let storing = Storing {
             replace: put.replace,
             sync: self.share.settings.sync,
