@@ -215,10 +215,45 @@ pub fn run(
         links.push(connector.open()?);
     }
     let noted: Vec<_> = links.iter().map(Client::notes).collect();
+    let broken = work(plan, &mut links, reporter, stop);
+    let took = watch.took();
+    for (link, noted) in links.iter().zip(noted) {
+        // What has become of the device since it was told of.
+        let new: Vec<_> = link.notes().into_iter().filter(|note| !noted.contains(note)).collect();
+        if !new.is_empty() {
+            moving.connect.carrying.say(link.carrier(), &new);
+        }
+    }
+    let finished = plan.is_finished();
+    let interrupted = stop.load(Ordering::Relaxed) && !finished;
+    let broken = broken.filter(|_| !finished);
+    let totals = plan.totals();
+    let (broken_by, hashing) = (broken.as_deref(), moving.hash);
+    let cipher = &cipher;
+    let end = End { verb, took, interrupted, broken: broken_by, cipher, record_padding, hashing };
+    reporter.summary(&totals, &end)?;
+    if interrupted {
+        let text = match plan.keeps() {
+            true => "interrupted; what has come is kept: run the same command again to go on",
+            false => "interrupted; not everything has come",
+        };
+        return Err(Failure::new(Code::Interrupted, text).into());
+    }
+    verdict(plan, broken, reporter)
+}
+
+/// Has each connection work in a thread of its own until all are at their end, and shows how far they are; why the first
+/// that broke has broken.
+fn work(
+    plan: &impl Plan,
+    links: &mut [Client],
+    reporter: &Reporter,
+    stop: &AtomicBool,
+) -> Option<String> {
     let broken: Mutex<Option<String>> = Mutex::new(None);
     let (main, running) = (thread::current(), AtomicUsize::new(links.len()));
     thread::scope(|scope| {
-        for link in &mut links {
+        for link in links {
             let (broken, at_end) = (&broken, AtEnd { running: &running, main: main.clone() });
             scope.spawn(move || {
                 let _at_end = at_end;
@@ -233,29 +268,11 @@ pub fn run(
             thread::park_timeout(DRAW_EVERY);
         }
     });
-    let took = watch.took();
-    for (link, noted) in links.iter().zip(noted) {
-        // What has become of the device since it was told of.
-        let new: Vec<_> = link.notes().into_iter().filter(|note| !noted.contains(note)).collect();
-        if !new.is_empty() {
-            moving.connect.carrying.say(link.carrier(), &new);
-        }
-    }
-    let finished = plan.is_finished();
-    let interrupted = stop.load(Ordering::Relaxed) && !finished;
-    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| !finished);
-    let totals = plan.totals();
-    let (broken_by, hashing) = (broken.as_deref(), moving.hash);
-    let cipher = &cipher;
-    let end = End { verb, took, interrupted, broken: broken_by, cipher, record_padding, hashing };
-    reporter.summary(&totals, &end)?;
-    if interrupted {
-        let text = match plan.keeps() {
-            true => "interrupted; what has come is kept: run the same command again to go on",
-            false => "interrupted; not everything has come",
-        };
-        return Err(Failure::new(Code::Interrupted, text).into());
-    }
+    broken.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a plan that nobody interrupted has ended, `broken` being why not all of it was done.
+fn verdict(plan: &impl Plan, broken: Option<String>, reporter: &Reporter) -> Result {
     if let Some(why) = broken {
         let text = match plan.keeps() {
             true => format!("{why}\nWhat has come is kept: run the same command again to go on"),
@@ -270,7 +287,7 @@ pub fn run(
     let code = if error.code() == Cause::Broken { Code::Connection } else { Code::Failed };
     let message = match reporter.told_failures() {
         true => String::new(),
-        false => format!("{}: {error}", count(totals.failed, "failure")),
+        false => format!("{}: {error}", count(plan.totals().failed, "failure")),
     };
     Err(Failure::new(code, message).into())
 }
