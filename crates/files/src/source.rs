@@ -25,6 +25,11 @@ use std::ops::Range;
 /// Least bytes of contents in a message, whatever was asked for.
 const CHUNK_LEN_MIN: usize = 128;
 
+/// Bytes of a page.
+const PAGE_LEN: usize = 4096;
+/// From so many bytes on messages have whole pages.
+const PAGED_LEN_MIN: usize = 8 * PAGE_LEN;
+
 /// What a call of [`Outgoing::send`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -333,14 +338,18 @@ impl Outgoing {
     }
 }
 
-/// Bytes of contents in a message: as many as fit and were asked for, but evened out over a block, so that
-/// all messages of a block are about equally long; a multiple of 16.
+/// Bytes of contents in a message: as many as fit and were asked for, a multiple of 16. Long ones are whole pages: so are
+/// reads and writes then, and few chunks of BLAKE3 (1024 bytes) are cut, which it hashes one by one. Short ones are evened
+/// out over a block, so that all messages of it are about equally long.
 fn chunk_len(max_adu: usize, reply_bytes: u32) -> usize {
     let mut most = max_adu.min(crate::channel::MAX_ADU_LEN).saturating_sub(HEAD_LEN);
     if reply_bytes != 0 {
         most = most.min(reply_bytes as usize);
     }
     let most = (most.max(CHUNK_LEN_MIN)) / 16 * 16;
+    if most >= PAGED_LEN_MIN {
+        return most / PAGE_LEN * PAGE_LEN;
+    }
     let block = BLOCK_LEN as usize + TAIL_LEN_MAX;
     let messages = block.div_ceil(most);
     block.div_ceil(messages).next_multiple_of(16)
