@@ -26,12 +26,13 @@ fn half<const LEFT: i32, const RIGHT: i32>([a, b, c, d]: Pair, turn: __m256i) ->
     [a, b, c, d]
 }
 
-/// The rows b, c and d turned, so that columns become diagonals, or back.
+/// The rows a, c and d turned, so that columns become diagonals, or back. Row b stays: it is the last that a round
+/// makes and the first that the next one takes.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn turn<const B: i32, const D: i32>([a, b, c, d]: Pair) -> Pair {
-    let (b, c) = (_mm256_shuffle_epi32::<B>(b), _mm256_shuffle_epi32::<0x4e>(c));
-    [a, b, c, _mm256_shuffle_epi32::<D>(d)]
+fn turn<const A: i32, const C: i32>([a, b, c, d]: Pair) -> Pair {
+    let (a, c) = (_mm256_shuffle_epi32::<A>(a), _mm256_shuffle_epi32::<C>(c));
+    [a, b, c, _mm256_shuffle_epi32::<0x4e>(d)]
 }
 
 #[target_feature(enable = "avx2")]
@@ -69,10 +70,10 @@ pub(super) fn few(lanes: Avx2, work: &mut Work) {
     for _ in 0..10 {
         (x, y, z) = (half::<12, 20>(x, by_16), half::<12, 20>(y, by_16), half::<12, 20>(z, by_16));
         (x, y, z) = (half::<7, 25>(x, by_8), half::<7, 25>(y, by_8), half::<7, 25>(z, by_8));
-        (x, y, z) = (turn::<0x39, 0x93>(x), turn::<0x39, 0x93>(y), turn::<0x39, 0x93>(z));
+        (x, y, z) = (turn::<0x93, 0x39>(x), turn::<0x93, 0x39>(y), turn::<0x93, 0x39>(z));
         (x, y, z) = (half::<12, 20>(x, by_16), half::<12, 20>(y, by_16), half::<12, 20>(z, by_16));
         (x, y, z) = (half::<7, 25>(x, by_8), half::<7, 25>(y, by_8), half::<7, 25>(z, by_8));
-        (x, y, z) = (turn::<0x93, 0x39>(x), turn::<0x93, 0x39>(y), turn::<0x93, 0x39>(z));
+        (x, y, z) = (turn::<0x39, 0x93>(x), turn::<0x39, 0x93>(y), turn::<0x39, 0x93>(z));
     }
     let Work { key, stream, .. } = work;
     let (stream, _) = stream.0.as_chunks_mut::<32>();
