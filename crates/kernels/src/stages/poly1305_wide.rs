@@ -36,9 +36,9 @@ const SHORTEST: usize = 513;
 const MASK: u64 = (1 << 26) - 1;
 
 impl Powers {
-    /// The powers for a message of `len` bytes.
+    /// The powers for a message of `len` bytes, and whether it has batches of sixteen blocks.
     #[inline]
-    pub(crate) fn set(&mut self, poly: &Poly1305, len: usize) {
+    pub(crate) fn set(&mut self, poly: &Poly1305, len: usize, sixteens: bool) {
         self.set = len >= SHORTEST;
         if !self.set {
             return;
@@ -54,7 +54,7 @@ impl Powers {
         let eighth = product(power, power);
         self.all = [power, eighth];
         self.jumps[0] = product(eighth, power);
-        if len > 1536 {
+        if sixteens {
             self.jumps[1] = product(product(eighth, eighth), self.jumps[0]);
         }
     }
@@ -69,7 +69,7 @@ impl Powers {
         self.all
     }
 
-    /// The 12th power, and for messages of more than 1536 bytes the 28th.
+    /// The 12th power, and where there are batches of sixteen blocks the 28th.
     #[inline(always)]
     pub(crate) fn jumps(&self) -> [[u64; 3]; 2] {
         self.jumps
