@@ -9,6 +9,7 @@
 
 use super::{Avx2Aesni, Avx2Vaes, Blocks, C0, C1, KEPT, Kept, State, lengths_block, padded};
 use crate::arch::{Avx512, Lanes, Portable};
+use core::arch::asm;
 use core::arch::x86_64::*;
 
 /// Bytes that pass at a time.
@@ -27,6 +28,35 @@ pub(crate) trait Twos: Lanes {
     fn of_vectors(self, x: &[Self::V]) -> [Self::Two; 2];
     /// The inverse.
     fn to_vectors(self, halves: [Self::Two; 2], x: &mut [Self::V]);
+    /// Enc or Dec of 64 bytes, which are `x` before and after.
+    #[inline(always)]
+    fn crypt_twos<const SEAL: bool>(self, s: &mut [Self::Two; 8], x: &mut [Self::Two; 2]) {
+        let z = stream(self, s);
+        update(self, s, *x, (!SEAL).then_some(z));
+        *x = [self.xor_twos(x[0], z[0]), self.xor_twos(x[1], z[1])];
+    }
+}
+
+#[inline(always)]
+fn stream<L: Twos>(lanes: L, s: &[L::Two; 8]) -> [L::Two; 2] {
+    let [_, s1, s2, s3, _, s5, s6, s7] = *s;
+    let (a0, a1) = (lanes.xor_twos(s1, s6), lanes.xor_twos(s2, s5));
+    let (b0, b1) = (lanes.and_twos(s2, s3), lanes.and_twos(s6, s7));
+    [lanes.xor_twos(a0, b0), lanes.xor_twos(a1, b1)]
+}
+
+/// Update with `x ^ z`. What is loaded is a round's key, which comes last: no round waits for `z`.
+#[inline(always)]
+fn update<L: Twos>(lanes: L, s: &mut [L::Two; 8], x: [L::Two; 2], z: Option<[L::Two; 2]>) {
+    let [mut s0, s1, s2, s3, mut s4, s5, s6, s7] = *s;
+    let before = [s7, s0, s1, s2, s3, s4, s5, s6];
+    let next = lanes.rounds_of_twos(before, [x[0], s1, s2, s3, x[1], s5, s6, s7]);
+    if let Some([z0, z1]) = z {
+        (s0, s4) = (lanes.xor_twos(s0, z0), lanes.xor_twos(s4, z1));
+    }
+    *s = next;
+    s[0] = lanes.xor_twos(next[0], s0);
+    s[4] = lanes.xor_twos(next[4], s4);
 }
 
 /// Both states, and the part of 64 bytes that has passed.
@@ -40,20 +70,12 @@ pub(crate) struct Twin<L: Twos> {
 }
 
 impl<L: Twos> Twin<L> {
-    #[inline(always)]
-    fn stream(&self, lanes: L) -> [L::Two; 2] {
-        let [_, s1, s2, s3, _, s5, s6, s7] = self.s;
-        let (a0, a1) = (lanes.xor_twos(s1, s6), lanes.xor_twos(s2, s5));
-        let (b0, b1) = (lanes.and_twos(s2, s3), lanes.and_twos(s6, s7));
-        [lanes.xor_twos(a0, b0), lanes.xor_twos(a1, b1)]
-    }
-
     /// The stream as bytes of the message are.
     #[inline(always)]
     fn stream_bytes(&self, lanes: L) -> [u8; RATE] {
         let mut bytes = [0; RATE];
         let (halves, _) = bytes.as_chunks_mut::<32>();
-        for (half, z) in halves.iter_mut().zip(self.stream(lanes)) {
+        for (half, z) in halves.iter_mut().zip(stream(lanes, &self.s)) {
             half.copy_from_slice(lanes.two_bytes(z).as_flattened());
         }
         bytes
@@ -63,22 +85,8 @@ impl<L: Twos> Twin<L> {
     #[inline(always)]
     fn update_passed(&mut self, lanes: L) {
         let halves = Self::halves(lanes, &self.clear, 0);
-        self.update(lanes, halves, None);
+        update(lanes, &mut self.s, halves, None);
         self.passed = 0;
-    }
-
-    /// Update with `x ^ z`. What is loaded is a round's key, which comes last: no round waits for `z`.
-    #[inline(always)]
-    fn update(&mut self, lanes: L, x: [L::Two; 2], z: Option<[L::Two; 2]>) {
-        let [mut s0, s1, s2, s3, mut s4, s5, s6, s7] = self.s;
-        let before = [s7, s0, s1, s2, s3, s4, s5, s6];
-        let next = lanes.rounds_of_twos(before, [x[0], s1, s2, s3, x[1], s5, s6, s7]);
-        if let Some([z0, z1]) = z {
-            (s0, s4) = (lanes.xor_twos(s0, z0), lanes.xor_twos(s4, z1));
-        }
-        self.s = next;
-        self.s[0] = lanes.xor_twos(next[0], s0);
-        self.s[4] = lanes.xor_twos(next[4], s4);
     }
 
     #[inline(always)]
@@ -141,10 +149,10 @@ impl<L: Twos> State<L> for Twin<L> {
         for _ in 0..10 {
             state.s[3] = lanes.xor_twos(state.s[3], context);
             state.s[7] = lanes.xor_twos(state.s[7], context);
-            state.update(lanes, [nonce, key], None);
+            update(lanes, &mut state.s, [nonce, key], None);
         }
         for at in (0..aad.len()).step_by(RATE) {
-            state.update(lanes, Self::halves(lanes, aad, at), None);
+            update(lanes, &mut state.s, Self::halves(lanes, aad, at), None);
         }
         state
     }
@@ -166,9 +174,8 @@ impl<L: Twos> State<L> for Twin<L> {
         }
         for i in 0..N * L::WIDTH / RATE {
             let vectors = &mut x[i * RATE / L::WIDTH..][..RATE / L::WIDTH];
-            let (halves, z) = (lanes.of_vectors(vectors), self.stream(lanes));
-            self.update(lanes, halves, (!SEAL).then_some(z));
-            let halves = [lanes.xor_twos(halves[0], z[0]), lanes.xor_twos(halves[1], z[1])];
+            let mut halves = lanes.of_vectors(vectors);
+            lanes.crypt_twos::<SEAL>(&mut self.s, &mut halves);
             lanes.to_vectors(halves, vectors);
         }
     }
@@ -187,7 +194,7 @@ impl<L: Twos> State<L> for Twin<L> {
         let lengths = lengths_block(lengths);
         let t = lanes.xor_twos(self.s[2], lanes.two([lengths, lengths]));
         for _ in 0..7 {
-            self.update(lanes, [t, t], None);
+            update(lanes, &mut self.s, [t, t], None);
         }
         if tag.len() == 16 {
             tag.copy_from_slice(&total(lanes, &self.s[..7]));
@@ -281,9 +288,10 @@ apart!(Avx2Aesni);
 
 /// Two blocks in one vector.
 macro_rules! together {
-    ($token:ty, |$from:ident| $halves:expr, |$to:ident, $x:ident| $vectors:expr) => {
+    ($token:ty, |$from:ident| $halves:expr, |$to:ident, $x:ident| $vectors:expr; $($more:tt)*) => {
         impl Twos for $token {
             type Two = __m256i;
+            $($more)*
             #[inline(always)]
             fn two(self, bytes: [[u8; 16]; 2]) -> __m256i {
                 // SAFETY: the token proves AVX2; 32 bytes are readable.
@@ -325,7 +333,18 @@ macro_rules! together {
         }
     };
 }
-together!(Avx2Vaes, |x| [x[0], x[1]], |halves, x| x.copy_from_slice(&halves));
+together!(
+    Avx2Vaes,
+    |x| [x[0], x[1]],
+    |halves, x| x.copy_from_slice(&halves);
+    // The state and 64 bytes take ten of the sixteen vectors there are. The compiler, which wants more for a round than
+    // there are besides, puts parts of the state into memory, and the next round waits for them.
+    #[inline(always)]
+    fn crypt_twos<const SEAL: bool>(self, s: &mut [__m256i; 8], x: &mut [__m256i; 2]) {
+        // SAFETY: the token proves VAES.
+        unsafe { if SEAL { seal(s, x) } else { open(s, x) } }
+    }
+);
 together!(
     Avx512,
     |x| {
@@ -335,5 +354,75 @@ together!(
     |halves, x| {
         // SAFETY: as above.
         x[0] = unsafe { _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves[0]), halves[1]) };
-    }
+    };
 );
+
+/// A function over the state in `s0` to `s7` and 64 bytes in `x0` and `x1`, with `z0`, `z1` and `u` besides.
+macro_rules! in_registers {
+    ($(#[$doc:meta])* $name:ident: $($line:literal)*) => {
+        $(#[$doc])*
+        #[target_feature(enable = "avx2,vaes")]
+        #[inline]
+        fn $name(s: &mut [__m256i; 8], x: &mut [__m256i; 2]) {
+            let ([s0, s1, s2, s3, s4, s5, s6, s7], [x0, x1]) = (s, x);
+            // SAFETY: AVX2 and VAES; it touches no memory.
+            unsafe {
+                asm!(
+                    $($line,)*
+                    s0 = inout(ymm_reg) *s0, s1 = inout(ymm_reg) *s1, s2 = inout(ymm_reg) *s2,
+                    s3 = inout(ymm_reg) *s3, s4 = inout(ymm_reg) *s4, s5 = inout(ymm_reg) *s5,
+                    s6 = inout(ymm_reg) *s6, s7 = inout(ymm_reg) *s7,
+                    x0 = inout(ymm_reg) *x0, x1 = inout(ymm_reg) *x1,
+                    z0 = out(ymm_reg) _, z1 = out(ymm_reg) _, u = out(ymm_reg) _,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+        }
+    };
+}
+in_registers! {
+    /// Enc: `x` is what is taken in.
+    seal:
+    "vpand {z0}, {s2}, {s3}"
+    "vpand {z1}, {s6}, {s7}"
+    "vaesenc {u}, {s7}, {x0}"
+    "vpxor {z0}, {z0}, {s1}"
+    "vpxor {z1}, {z1}, {s2}"
+    "vaesenc {s7}, {s6}, {s7}"
+    "vpxor {z0}, {z0}, {s6}"
+    "vpxor {z1}, {z1}, {s5}"
+    "vaesenc {s6}, {s5}, {s6}"
+    "vaesenc {s5}, {s4}, {s5}"
+    "vpxor {x0}, {x0}, {z0}"
+    "vaesenc {z0}, {s3}, {x1}"
+    "vaesenc {s3}, {s2}, {s3}"
+    "vpxor {x1}, {x1}, {z1}"
+    "vaesenc {s2}, {s1}, {s2}"
+    "vaesenc {s1}, {s0}, {s1}"
+    "vpxor {s0}, {s0}, {u}"
+    "vpxor {s4}, {s4}, {z0}"
+}
+in_registers! {
+    /// Dec: `x ^ z` is.
+    open:
+    "vpand {z0}, {s2}, {s3}"
+    "vpand {z1}, {s6}, {s7}"
+    "vaesenc {u}, {s7}, {x0}"
+    "vpxor {z0}, {z0}, {s1}"
+    "vpxor {z1}, {z1}, {s2}"
+    "vaesenc {s7}, {s6}, {s7}"
+    "vpxor {z0}, {z0}, {s6}"
+    "vpxor {z1}, {z1}, {s5}"
+    "vaesenc {s6}, {s5}, {s6}"
+    "vaesenc {s5}, {s4}, {s5}"
+    "vpxor {x0}, {x0}, {z0}"
+    "vpxor {z0}, {z0}, {u}"
+    "vaesenc {u}, {s3}, {x1}"
+    "vaesenc {s3}, {s2}, {s3}"
+    "vpxor {x1}, {x1}, {z1}"
+    "vaesenc {s2}, {s1}, {s2}"
+    "vpxor {z1}, {z1}, {u}"
+    "vaesenc {s1}, {s0}, {s1}"
+    "vpxor {s0}, {s0}, {z0}"
+    "vpxor {s4}, {s4}, {z1}"
+}
