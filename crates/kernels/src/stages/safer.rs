@@ -217,7 +217,7 @@ macro_rules! in_pairs {
 }
 
 macro_rules! stage {
-    ($(#[$doc:meta])* $name:ident, $key:ty, $text:literal, $state:expr) => {
+    ($(#[$doc:meta])* $name:ident, $key:ty, $text:literal, $state:expr, $most_vectors:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub struct $name<'a>(
@@ -233,25 +233,26 @@ macro_rules! stage {
             const STATE: usize = $state;
             const ORDERED: bool = false;
             const VECTORS: usize = 4;
+            const MOST_VECTORS: usize = $most_vectors;
             const FOURS: bool = true;
         }
     };
 }
 stage!(
     /// Enciphers with SAFER simplified.
-    SaferSimplifiedEncrypt, SaferSimplifiedKey, "safer-simplified", 16
+    SaferSimplifiedEncrypt, SaferSimplifiedKey, "safer-simplified", 16, 2
 );
 stage!(
     /// Deciphers with SAFER simplified.
-    SaferSimplifiedDecrypt, SaferSimplifiedKey, "safer-simplified", 16
+    SaferSimplifiedDecrypt, SaferSimplifiedKey, "safer-simplified", 16, 16
 );
 stage!(
     /// Enciphers with SAFER K or SK.
-    SaferEncrypt, SaferKey, "safer", 8 * (2 * MAX_ROUNDS + 1)
+    SaferEncrypt, SaferKey, "safer", 8 * (2 * MAX_ROUNDS + 1), 16
 );
 stage!(
     /// Deciphers with SAFER K or SK.
-    SaferDecrypt, SaferKey, "safer", 8 * (2 * MAX_ROUNDS + 1)
+    SaferDecrypt, SaferKey, "safer", 8 * (2 * MAX_ROUNDS + 1), 16
 );
 
 impl<L: SaferLanes> Run<L> for SaferSimplifiedEncrypt<'_> {
