@@ -276,6 +276,44 @@ fn what_nobody_reads_is_authenticated() {
     }
 }
 
+/// Looks at the beginning of what is empty, so often.
+struct Look(usize);
+
+impl Unmarshal for Look {
+    fn unmarshal(&mut self, from: &mut Opening<'_>) {
+        for _ in 0..self.0 {
+            assert_eq!(from.peek::<4>(), None);
+            assert!(!from.take(&mut [0]) && !from.take_elements(&mut [0; 4], 4));
+            assert_eq!((from.given(), from.left()), (0, 0));
+        }
+    }
+    fn wipe(&mut self) {}
+}
+
+/// What an empty message was filled up with passes once, however often somebody looks for the message.
+#[test]
+fn an_empty_message_that_was_filled_up_is_authentic() {
+    for level in Level::available() {
+        for cipher in Cipher::ALL.into_iter().filter(|cipher| cipher.tag_len > 0) {
+            for execution in EXECUTIONS {
+                let mut transform = new(level, execution, Swap::Bytes32, cipher);
+                let nonce = &[1; 32][..cipher.nonce_len];
+                for filled in [0, 1, 16, 512, 1024, 2 * GATHER + 40] {
+                    let (mut sealed, mut tag) = (vec![0; filled], vec![0; cipher.tag_len]);
+                    let sum = transform.send(nonce, &[], &vec![0; filled], &mut sealed, &mut tag);
+                    for looks in 0..4 {
+                        let (src, mut look) = ((&*sealed, 0), Look(looks));
+                        let opened = transform.receive_message(nonce, &[], src, &tag, &mut look);
+                        let found = (opened.authentic, opened.sum);
+                        let case = format!("{cipher} {execution:?} {filled} bytes, {looks} looks");
+                        assert_eq!(found, (true, sum), "{level} {case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A message that is not as long as it had said is not sent.
 #[test]
 fn another_length_than_it_said() {

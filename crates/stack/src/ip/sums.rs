@@ -159,4 +159,27 @@ mod tests {
         sums.free(50);
         assert!(sums.entries.is_empty());
     }
+
+    /// A message that was given up leaves no sum behind that another would be sent with.
+    #[test]
+    fn what_was_not_written_has_no_sum() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut sums = Sums::default();
+        sums.push(0, 10, Sum::of(&bytes[..10]), true);
+        sums.push(10, 20, Sum::of(&bytes[10..30]), true);
+        sums.push(30, 20, Sum::of(&bytes[30..50]), true);
+        assert_eq!(sums.of(&(30..50)), Some(Sum::of(&bytes[30..50])));
+        sums.forget(10);
+        assert_eq!(sums.of(&(0..10)), Some(Sum::of(&bytes[..10])));
+        assert_eq!((sums.of(&(10..30)), sums.of(&(30..50))), (None, None));
+        // What is written there instead.
+        sums.push(10, 20, Sum::of(&bytes[60..80]), true);
+        sums.push(30, 20, Sum::of(&bytes[80..]), true);
+        assert_eq!(sums.of(&(30..50)), Some(Sum::of(&bytes[80..])));
+        assert_eq!(sums.of(&(10..30)), Some(Sum::of(&bytes[60..80])));
+        // From within an entry on: the entry is not whole any more.
+        sums.forget(45);
+        assert_eq!((sums.of(&(30..45)), sums.of(&(30..50))), (None, None));
+        assert_eq!(sums.of(&(10..30)), Some(Sum::of(&bytes[60..80])));
+    }
 }
