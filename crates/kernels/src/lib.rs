@@ -39,8 +39,20 @@ pub use transform::{Opened, Swap, Transform};
 
 use fusewire_base::Sum;
 
+/// Fewer bytes are not worth the way to a level's loops: they are summed in a visit of their own, in the first cache.
+pub const SHORT: usize = 96;
+
 /// The Internet sum of `bytes` (RFC 1071), an odd last byte being the high half of a word.
+#[inline]
 pub fn sum(level: Level, bytes: &[u8]) -> Sum {
+    match bytes.len() {
+        ..SHORT => Sum::of_few(bytes),
+        _ => sum_of_many(level, bytes),
+    }
+}
+
+#[inline(never)]
+fn sum_of_many(level: Level, bytes: &[u8]) -> Sum {
     level.run(execution::Scan { stage: &stages::InternetSum, src: bytes })
 }
 

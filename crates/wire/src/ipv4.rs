@@ -58,7 +58,7 @@ impl Header {
     /// be, `Checksum`.
     pub fn parse(bytes: &[u8]) -> Result<Header, Error> {
         let header = Header::parse_quoted(bytes)?;
-        if !Sum::of(&bytes[..header.header_len.into()]).verifies() {
+        if !Sum::of_few(&bytes[..header.header_len.into()]).verifies() {
             return Err(Error::Checksum { protocol: PROTOCOL });
         }
         if usize::from(header.total_len) > bytes.len() {
@@ -146,7 +146,7 @@ impl Header {
         out[10..12].fill(0);
         out[12..16].copy_from_slice(&self.source.octets());
         out[16..20].copy_from_slice(&self.destination.octets());
-        let checksum = Sum::of(out).checksum();
+        let checksum = Sum::of_few(out).checksum();
         out[10..12].copy_from_slice(&checksum.to_be_bytes());
         MIN_HEADER_LEN
     }
@@ -161,7 +161,7 @@ impl Header {
         out[0] = 0x46;
         out[10..12].fill(0);
         out[20..24].copy_from_slice(&[ROUTER_ALERT, 4, 0, 0]);
-        let checksum = Sum::of(out).checksum();
+        let checksum = Sum::of_few(out).checksum();
         out[10..12].copy_from_slice(&checksum.to_be_bytes());
         ROUTER_ALERT_LEN
     }
@@ -193,7 +193,7 @@ pub fn is_source_routed(bytes: &[u8], header_len: usize) -> Result<bool, Error> 
 
 /// The sum of the pseudo-header of TCP and UDP over IPv4 (RFC 9293, section 3.1).
 pub fn pseudo_header_sum(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, len: u16) -> Sum {
-    let addresses = Sum::of(&source.octets()) + Sum::of(&destination.octets());
+    let addresses = Sum::of_few(&source.octets()) + Sum::of_few(&destination.octets());
     addresses.word(protocol.into()).word(len)
 }
 

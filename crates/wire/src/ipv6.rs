@@ -164,7 +164,7 @@ pub fn upper_layer(next_header: u8, payload: &[u8]) -> Result<UpperLayer, Error>
 
 /// The sum of the pseudo-header of TCP and UDP over IPv6 (RFC 8200, section 8.1).
 pub fn pseudo_header_sum(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, len: u32) -> Sum {
-    let addresses = Sum::of(&source.octets()) + Sum::of(&destination.octets());
+    let addresses = Sum::of_few(&source.octets()) + Sum::of_few(&destination.octets());
     addresses
         + Sum::from_words(u64::from(len >> 16) + u64::from(len & 0xffff) + u64::from(protocol))
 }

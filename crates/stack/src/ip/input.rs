@@ -212,7 +212,7 @@ impl Core {
         self.layer_speaks = true;
         if let Some(out) = self.layer.answer(now, datagram, len) {
             reset.emit(out);
-            let checksum = (sum + Sum::of(out)).checksum();
+            let checksum = (sum + Sum::of_few(out)).checksum();
             out[16..18].copy_from_slice(&checksum.to_be_bytes());
         }
     }
@@ -239,7 +239,7 @@ impl Core {
             (false, _) => None,
             (true, 0) if datagram.source.is_ipv4() => None,
             (true, 0) => return self.dropped(Cause::NoChecksum),
-            (true, _) => Some(datagram.pseudo_header + Sum::of(&bytes[..udp::HEADER_LEN])),
+            (true, _) => Some(datagram.pseudo_header + Sum::of_few(&bytes[..udp::HEADER_LEN])),
         };
         let incoming = Incoming {
             messages: Messages {
@@ -377,7 +377,7 @@ impl Core {
             return self.dropped(Cause::Malformed);
         };
         let (head, payload) = bytes.split_at(usize::from(header.header_len));
-        let head = unverified.then(|| datagram.pseudo_header + Sum::of(head));
+        let head = unverified.then(|| datagram.pseudo_header + Sum::of_few(head));
         let len = payload.len() as u32;
         let segment = Segment {
             header: &header,

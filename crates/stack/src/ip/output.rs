@@ -145,7 +145,7 @@ impl Output {
             pseudo.folded()
         } else {
             out[16..18].fill(0);
-            (pseudo + Sum::of(&out[..tcp_len]) + payload_sum).checksum()
+            (pseudo + Sum::of_few(&out[..tcp_len]) + payload_sum).checksum()
         };
         out[16..18].copy_from_slice(&field.to_be_bytes());
         let checksum = if partial {
@@ -348,7 +348,7 @@ impl Output {
             Checksum::Partial { start: start as u16, offset: 6 }
         } else {
             header.emit(at);
-            let head = pseudo + Sum::of(&at[..8]);
+            let head = pseudo + Sum::of_few(&at[..8]);
             header.checksum = udp_checksum(head + payload_sum());
             Checksum::InPlace
         };

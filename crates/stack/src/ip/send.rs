@@ -270,7 +270,7 @@ impl Stack {
         };
         header.emit(&mut head);
         let sum = via.pseudo_header_sum(udp::NUMBER, len)
-            + Sum::of(&head)
+            + Sum::of_few(&head)
             + sum.unwrap_or_else(|| fusewire_kernels::sum(core.config.level, message));
         header.checksum = udp_checksum(sum);
         header.emit(&mut head);
