@@ -19,16 +19,19 @@ pub struct Cursor<S, R> {
 }
 
 impl<'a, S: Source<'a>, R> Cursor<S, R> {
+    #[inline]
     pub(crate) fn of(source: S, rules: R, limits: Limits) -> Self {
         Cursor { source, budget: Budget::new(limits), rules }
     }
 
     /// Bytes read so far.
+    #[inline]
     pub fn position(&self) -> usize {
         self.source.position()
     }
 
     /// Bytes left.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.source.remaining()
     }
@@ -43,6 +46,7 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
     ///
     /// # Errors
     /// [`Problem::LeftOver`] when bytes are left.
+    #[inline]
     pub fn finish(self) -> Result<(), Error> {
         self.finished()
     }
@@ -51,6 +55,7 @@ impl<'a, S: Source<'a>, R> Cursor<S, R> {
     ///
     /// # Errors
     /// [`Problem::LeftOver`].
+    #[inline]
     pub fn finished(&self) -> Result<(), Error> {
         match self.remaining() {
             0 => Ok(()),

@@ -36,7 +36,9 @@ use crate::lws::{self, Word};
 use crate::{Cursor, Error, Length, Limits, Problem, Sink, Source, oer, xdr};
 use core::marker::PhantomData;
 use core::ops::Range;
-pub use fusewire_kernels::message::{Marshal, Opening, Sealing, Unmarshal, marshal, unmarshal};
+pub use fusewire_kernels::message::{
+    Lent, Marshal, Opening, Sealing, Sum, Unmarshal, marshal, unmarshal,
+};
 
 impl Sink for Sealing<'_> {
     #[inline(always)]
@@ -75,35 +77,44 @@ fn full(sealing: &Sealing<'_>, needed: usize) -> Error {
     Problem::Full { needed, left: sealing.left() }.at(sealing.taken())
 }
 
-impl<'a> Source<'a> for Opening<'_> {
-    #[inline(always)]
-    fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
-        match Opening::take(self, into) {
-            true => Ok(()),
-            false => Err(truncated(self, into.len())),
+macro_rules! sources {
+    ($($from:ident, #[$inline:meta];)*) => {$(
+        impl<'a> Source<'a> for $from<'_> {
+            #[inline(always)]
+            fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
+                match $from::take(self, into) {
+                    true => Ok(()),
+                    false => Err(truncated((self.given(), self.left()), into.len())),
+                }
+            }
+
+            #[$inline]
+            fn position(&self) -> usize {
+                self.given()
+            }
+
+            #[$inline]
+            fn remaining(&self) -> usize {
+                self.left()
+            }
+
+            #[$inline]
+            fn take_elements(&mut self, into: &mut [u8], width: usize) -> Result<(), Error> {
+                match $from::take_elements(self, into, width) {
+                    true => Ok(()),
+                    false => Err(truncated((self.given(), self.left()), into.len())),
+                }
+            }
         }
-    }
-
-    fn position(&self) -> usize {
-        self.given()
-    }
-
-    fn remaining(&self) -> usize {
-        self.left()
-    }
-
-    #[inline]
-    fn take_elements(&mut self, into: &mut [u8], width: usize) -> Result<(), Error> {
-        match Opening::take_elements(self, into, width) {
-            true => Ok(()),
-            false => Err(truncated(self, into.len())),
-        }
-    }
+    )*};
 }
 
+sources! { Opening, #[inline]; Lent, #[inline(always)]; }
+
 #[cold]
-fn truncated(opening: &Opening<'_>, needed: usize) -> Error {
-    Problem::Truncated { needed, left: opening.left() }.at(opening.given())
+#[inline(never)]
+fn truncated((given, left): (usize, usize), needed: usize) -> Error {
+    Problem::Truncated { needed, left }.at(given)
 }
 
 /// How a value is written.
@@ -250,14 +261,17 @@ pub trait Syntax {
 impl<W: Word> Syntax for Lws<W> {
     type Rules = lws::Words<W>;
 
+    #[inline]
     fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> lws::Decoder<S, W> {
         lws::Decoder::new(source, limits)
     }
 
+    #[inline]
     fn count<'a, S: Source<'a>>(from: &mut lws::Decoder<S, W>) -> Result<usize, Error> {
         from.count(0)
     }
 
+    #[inline]
     fn fill<'a, S: Source<'a>>(from: &mut lws::Decoder<S, W>, len: usize) -> Result<(), Error> {
         from.fill(len)
     }
@@ -267,14 +281,17 @@ impl<W: Word> Syntax for Lws<W> {
 impl Syntax for Oer {
     type Rules = oer::Rules;
 
+    #[inline]
     fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> oer::Decoder<S> {
         oer::Decoder::new(source, oer::Rules::Oer, limits)
     }
 
+    #[inline]
     fn count<'a, S: Source<'a>>(from: &mut oer::Decoder<S>) -> Result<usize, Error> {
         from.quantity()
     }
 
+    #[inline]
     fn fill<'a, S: Source<'a>>(_: &mut oer::Decoder<S>, _: usize) -> Result<(), Error> {
         Ok(())
     }
@@ -283,14 +300,17 @@ impl Syntax for Oer {
 impl Syntax for Xdr {
     type Rules = xdr::Units;
 
+    #[inline]
     fn decoder<'a, S: Source<'a>>(source: S, limits: Limits) -> xdr::Decoder<S> {
         xdr::Decoder::new(source, limits)
     }
 
+    #[inline]
     fn count<'a, S: Source<'a>>(from: &mut xdr::Decoder<S>) -> Result<usize, Error> {
         from.count(u32::MAX)
     }
 
+    #[inline]
     fn fill<'a, S: Source<'a>>(from: &mut xdr::Decoder<S>, len: usize) -> Result<(), Error> {
         from.fill(len)
     }
@@ -515,11 +535,24 @@ impl<'v, E: Syntax, P: Place<E> + ?Sized> Placed<'v, P, E> {
     }
 }
 
+impl<E: Syntax, P: Place<E> + ?Sized> Placed<'_, P, E> {
+    #[inline(always)]
+    fn read(&mut self, from: impl Source<'static>) {
+        let mut decoder = E::decoder(from, Limits::default());
+        self.result = Some(self.into.place(&mut decoder).and_then(|()| decoder.finish()));
+    }
+}
+
 impl<E: Syntax, P: Place<E> + ?Sized> Unmarshal for Placed<'_, P, E> {
     #[inline]
     fn unmarshal(&mut self, from: &mut Opening<'_>) {
-        let mut decoder = E::decoder(from, Limits::default());
-        self.result = Some(self.into.place(&mut decoder).and_then(|()| decoder.finish()));
+        self.read(from);
+    }
+
+    #[inline]
+    fn unmarshal_lent(&mut self, mut from: Lent<'_>) -> Sum {
+        self.read(&mut from);
+        from.finish()
     }
 
     fn wipe(&mut self) {

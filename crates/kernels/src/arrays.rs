@@ -11,9 +11,6 @@ use crate::stage::then;
 use crate::stages::{InternetSum, Swap as SwapStage};
 use fusewire_base::Sum;
 
-/// Fewer bytes are not worth the way to a level's loops.
-const SHORT: usize = 96;
-
 /// Copies `from` to `to`, which is as long, the bytes of each `width` (2, 4 or 8) reversed where the machine is
 /// little-endian: to network byte order and back. Of any other width they are only copied.
 #[inline]
@@ -29,9 +26,6 @@ pub fn swap(level: Level, from: &[u8], to: &mut [u8], width: usize) {
 #[inline]
 pub fn swap_sum(level: Level, from: &[u8], to: &mut [u8], width: usize) -> Sum {
     assert_eq!(from.len(), to.len(), "source and destination must have one length");
-    if from.len() < SHORT {
-        return few(from, to, width);
-    }
     let (src, dst) = (from, to);
     match width {
         2 => level.run(Integrated { stage: &then(InternetSum, SwapStage::<2>), src, dst }).0,
@@ -39,45 +33,6 @@ pub fn swap_sum(level: Level, from: &[u8], to: &mut [u8], width: usize) -> Sum {
         8 => level.run(Integrated { stage: &then(InternetSum, SwapStage::<8>), src, dst }).0,
         _ => crate::copy_sum(level, src, dst),
     }
-}
-
-/// [`swap_sum`] without vectors: no way there and back.
-#[inline]
-fn few(from: &[u8], to: &mut [u8], width: usize) -> Sum {
-    let mut sum = 0u64;
-    macro_rules! words {
-        ($type:ty) => {{
-            let ((to, to_rest), (from, rest)) = (to.as_chunks_mut(), from.as_chunks());
-            for (to, from) in to.iter_mut().zip(from) {
-                let word = <$type>::from_ne_bytes(*from);
-                let wide = u64::from(word);
-                sum += (wide & 0xffff_ffff) + (wide >> 32);
-                *to = word.to_be_bytes();
-            }
-            to_rest.copy_from_slice(rest);
-            rest
-        }};
-    }
-    let rest = match width {
-        8 => words!(u64),
-        4 => words!(u32),
-        2 => words!(u16),
-        _ => {
-            to.copy_from_slice(from);
-            return sum_of_few(from);
-        }
-    };
-    // Words of the machine: the sum does not mind until its end (RFC 1071, section 2B).
-    let swapped = Sum::from_words(sum).folded().to_be();
-    Sum::from_folded(swapped).then(from.len() - rest.len(), Sum::of(rest))
-}
-
-/// The Internet sum of a few bytes.
-#[inline]
-pub(crate) fn sum_of_few(bytes: &[u8]) -> Sum {
-    let (words, rest) = bytes.as_chunks();
-    let wide = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    Sum::from_folded(Sum::from_words(wide).folded().to_be()).then(0, Sum::of(rest))
 }
 
 /// Writes the low halves of `from` to `to`, which has four bytes for each, in network byte order. Says whether all are

@@ -180,6 +180,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
     ///
     /// # Errors
     /// Truncated, more than `bound`, or beyond the limit on the count.
+    #[inline]
     pub fn count(&mut self, bound: u32) -> Result<usize, Error> {
         let offset = self.position();
         let count = self.length(bound)?;
@@ -236,6 +237,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
         whole.map(|whole| Any(Octets::from(whole)))
     }
 
+    #[inline]
     fn length(&mut self, bound: u32) -> Result<usize, Error> {
         let offset = self.position();
         let found = self.uint()?;
@@ -245,6 +247,7 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Ok(found as usize)
     }
 
+    #[inline]
     pub(crate) fn fill(&mut self, len: usize) -> Result<(), Error> {
         self.zeros(fill_len(len))
     }

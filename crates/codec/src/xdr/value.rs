@@ -23,6 +23,7 @@ macro_rules! numbers {
             ///
             /// # Errors
             /// Truncated.
+            #[inline]
             pub fn $name(&mut self) -> Result<$type, Error> {
                 self.chunk().map(<$type>::from_be_bytes)
             }

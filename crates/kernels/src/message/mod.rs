@@ -14,9 +14,11 @@
 //! whole, and passed at once. The bytes are the same.
 #![forbid(unsafe_code)]
 
+mod lent;
 mod opening;
 mod sealing;
 
+pub use lent::Lent;
 pub use opening::Opening;
 pub use sealing::Sealing;
 
@@ -25,7 +27,7 @@ use crate::arch::gcm::Direction;
 use crate::suites::TAG_LEN_MAX;
 use crate::transform::{Opened, Public, Swap, Transform};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use fusewire_base::Sum;
+pub use fusewire_base::Sum;
 use zeroize::Zeroize;
 
 /// Bytes that are gathered at most: a multiple of every unit.
@@ -53,6 +55,15 @@ pub trait Marshal {
 pub trait Unmarshal {
     /// Takes what it wants of the message, in order.
     fn unmarshal(&mut self, from: &mut Opening<'_>);
+
+    /// The same of a message that is taken from where it lies; its sum, if somebody wants to know. Worth its own code where
+    /// it is generic over what it reads from: most of what a short message costs is the way there.
+    #[inline]
+    fn unmarshal_lent(&mut self, from: Lent<'_>) -> Sum {
+        let mut opening = Opening::from(from);
+        self.unmarshal(&mut opening);
+        opening.finish(&mut [])
+    }
 
     /// Forgets what it took.
     fn wipe(&mut self);
@@ -136,20 +147,7 @@ pub fn unmarshal_at<U: Unmarshal + ?Sized>(
     sums: bool,
     into: &mut U,
 ) -> Sum {
-    lent(level, (bytes, bytes.len()), sums, into)
-}
-
-/// The same of the first `len` bytes; all are summed.
-#[inline]
-fn lent<U: Unmarshal + ?Sized>(
-    level: Level,
-    (bytes, len): (&[u8], usize),
-    sums: bool,
-    into: &mut U,
-) -> Sum {
-    let mut opening = Opening::lent(level, (bytes, len), sums);
-    into.unmarshal(&mut opening);
-    opening.finish(&mut [])
+    into.unmarshal_lent(Lent::new(level, (bytes, bytes.len()), sums))
 }
 
 /// Where the segments end that a message is cut into as it leaves, each of which has a sum of its own.
@@ -224,9 +222,15 @@ fn add_each(segments: &mut dyn Segments, at: usize, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let share = bytes.len().min(segments.end(from) - from);
         let (here, rest) = bytes.split_at(share);
-        segments.add(from, share, crate::arrays::sum_of_few(here));
+        segments.add(from, share, Sum::of_few(here));
         (from, bytes) = (from + share, rest);
     }
+}
+
+/// Elements are as wide as numbers are.
+#[inline(always)]
+fn check_width(width: usize) {
+    assert!(matches!(width, 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes");
 }
 
 /// The swap that makes of words of `own`, which the pipeline swaps anyway, and of elements of `width` bytes in the
@@ -343,6 +347,7 @@ impl Transform {
     ///
     /// # Panics
     /// When `src` is not as long as the message at least, and whole blocks of [`Transform::block_len`].
+    #[inline]
     pub fn receive_message<U: Unmarshal + ?Sized>(
         &mut self,
         nonce: &[u8],
@@ -353,15 +358,28 @@ impl Transform {
     ) -> Opened {
         assert!(self.has_room(src.len(), len), "a whole message");
         if self.lends {
-            return Opened { sum: lent(self.level, (src, len), true, into), authentic: true };
+            let lent = Lent::new(self.level, (src, len), true);
+            return Opened { sum: into.unmarshal_lent(lent), authentic: true };
         }
+        self.receive_through(nonce, aad, (src, len), tag, into)
+    }
+
+    #[inline(never)]
+    fn receive_through<U: Unmarshal + ?Sized>(
+        &mut self,
+        nonce: &[u8],
+        aad: &[u8],
+        (src, len): (&[u8], usize),
+        tag: &[u8],
+        into: &mut U,
+    ) -> Opened {
         let Some(pieces) = self.pipeline.pieces() else {
             return self.receive_gathered(nonce, aad, (src, len), tag, into);
         };
         let public = Public { nonce, aad };
         let piece = Piece { direction: Direction::Open, public, len: src.len() };
         let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
-        let mut opening = Opening::new(Some(pass), self.swap, src, gather, len);
+        let mut opening = Opening::new(pass, self.swap, src, gather, len);
         into.unmarshal(&mut opening);
         let mut found = [0; TAG_LEN_MAX];
         let found = &mut found[..self.cipher.tag_len];

@@ -1,34 +1,33 @@
 //! The way of a message's pieces through the pipeline to where they are unmarshalled.
 #![forbid(unsafe_code)]
 
+use super::lent::Lent;
 use super::sealing::copy_swapped;
 use super::{BLOCK, DIRECT, Pass, joined};
-use crate::Level;
-use crate::arrays::{sum_of_few, swap, swap_sum};
 use crate::transform::Swap;
 use fusewire_base::Sum;
 
 /// Bytes of a long message that pass ahead of those that are asked for: a unit of the widest level. A short one, for
 /// which the gather has room, passes at once: to pass again costs more than to copy what is in the cache.
 const AHEAD: usize = 512;
-/// Fewer bytes are summed with what lies around them.
-const SUMMED: usize = 32;
 
 /// Gives the pieces of one message, in order, as they come out of load ▸ sum ▸ decipher ▸ swap. Not yet known to be
 /// genuine: see [`Unmarshal`](super::Unmarshal).
+pub struct Opening<'t>(Way<'t>);
+
+/// Where the pieces come from.
+enum Way<'t> {
+    /// Nothing is to be done to them.
+    Lent(Lent<'t>),
+    Through(Through<'t>),
+}
+
+/// A message that passes the pipeline.
 ///
 /// Invariant: `passed` bytes of `src` have passed, a multiple of [`BLOCK`] or all; the last of them, `from..to` of
 /// the gather, were not taken yet.
-///
-/// Bytes that nothing is to be done to but to sum them are taken from where they lie: `passed` of them then, `summed` of
-/// which are in the sum. Arrays are summed as they are taken; scalars, which are in registers or next to it, together.
-pub struct Opening<'t> {
-    /// `None`: the bytes are taken from where they lie.
-    pass: Option<Pass<'t>>,
-    level: Level,
-    /// Of what is taken from where it lies, if somebody wants to know.
-    sums: bool,
-    summed: usize,
+struct Through<'t> {
+    pass: Pass<'t>,
     swap: Swap,
     src: &'t [u8],
     passed: usize,
@@ -40,35 +39,35 @@ pub struct Opening<'t> {
 }
 
 impl<'t> Opening<'t> {
+    /// Of the first `len` bytes of `src`.
     #[inline]
     pub(super) fn new(
-        pass: Option<Pass<'t>>,
+        pass: Pass<'t>,
         swap: Swap,
         src: &'t [u8],
         gather: &'t mut [u8],
         len: usize,
     ) -> Opening<'t> {
-        let (level, sums, summed) = (Level::PORTABLE, false, 0);
         let (passed, from, to, sum) = (0, 0, 0, Sum::ZERO);
-        Opening { pass, level, sums, summed, swap, src, passed, gather, from, to, len, sum }
-    }
-
-    /// Of `len` bytes that are taken from where they lie; they, and what is behind them, are summed if `sums`.
-    #[inline]
-    pub(super) fn lent(level: Level, (src, len): (&'t [u8], usize), sums: bool) -> Opening<'t> {
-        Opening { level, sums, ..Opening::new(None, Swap::None, src, &mut [], len) }
+        Opening(Way::Through(Through { pass, swap, src, passed, gather, from, to, len, sum }))
     }
 
     /// Bytes given so far.
     #[inline]
     pub fn given(&self) -> usize {
-        self.passed.min(self.len) - (self.to - self.from)
+        match &self.0 {
+            Way::Lent(lent) => lent.given(),
+            Way::Through(through) => through.given(),
+        }
     }
 
     /// Bytes left.
     #[inline]
     pub fn left(&self) -> usize {
-        self.len - self.given()
+        match &self.0 {
+            Way::Lent(lent) => lent.left(),
+            Way::Through(through) => through.left(),
+        }
     }
 
     /// The first `N` bytes of the message, before any is given: what says which shape the rest has. `None`: it has
@@ -76,25 +75,72 @@ impl<'t> Opening<'t> {
     pub fn peek<const N: usize>(&mut self) -> Option<[u8; N]> {
         const { assert!(N <= BLOCK, "some words") };
         debug_assert_eq!(self.given(), 0, "the first bytes");
-        if self.pass.is_none() {
-            return self.src[..self.len].first_chunk().copied();
-        }
-        if self.from == self.to {
-            self.pass_ahead();
-        }
-        self.gather[self.from..self.to].first_chunk().copied()
+        let bytes = match &mut self.0 {
+            Way::Lent(lent) => lent.rest(),
+            Way::Through(through) => through.ahead(),
+        };
+        bytes.first_chunk().copied()
     }
 
     /// Fills `into`. False: fewer bytes are left, and none were given.
     #[inline(always)]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
-        if self.pass.is_none() {
-            let left = self.src.get(self.passed..self.len).unwrap_or_default();
-            let Some(bytes) = left.get(..into.len()) else { return false };
-            into.copy_from_slice(bytes);
-            self.passed += into.len();
-            return true;
+        match &mut self.0 {
+            Way::Lent(lent) => lent.take(into),
+            Way::Through(through) => through.take(into),
         }
+    }
+
+    /// Fills `into` with elements of `width` bytes (1, 2, 4 or 8), in the machine's byte order.
+    ///
+    /// # Panics
+    /// With another width.
+    #[inline(never)]
+    pub fn take_elements(&mut self, into: &mut [u8], width: usize) -> bool {
+        match &mut self.0 {
+            Way::Lent(lent) => lent.take_elements(into, width),
+            Way::Through(through) => through.take_elements(into, width),
+        }
+    }
+
+    /// What nobody took passes, too. The sum of the ciphertext; the tag that it should have goes to `tag`.
+    #[inline]
+    pub(super) fn finish(self, tag: &mut [u8]) -> Sum {
+        match self.0 {
+            Way::Lent(lent) => lent.finish(),
+            Way::Through(through) => through.finish(tag),
+        }
+    }
+}
+
+impl<'t> From<Lent<'t>> for Opening<'t> {
+    #[inline]
+    fn from(lent: Lent<'t>) -> Opening<'t> {
+        Opening(Way::Lent(lent))
+    }
+}
+
+impl Through<'_> {
+    #[inline]
+    fn given(&self) -> usize {
+        self.passed.min(self.len) - (self.to - self.from)
+    }
+
+    #[inline]
+    fn left(&self) -> usize {
+        self.len - self.given()
+    }
+
+    /// The next bytes, if there are any.
+    fn ahead(&mut self) -> &[u8] {
+        if self.from == self.to {
+            self.pass_ahead();
+        }
+        &self.gather[self.from..self.to]
+    }
+
+    #[inline(always)]
+    fn take(&mut self, into: &mut [u8]) -> bool {
         match self.gather[self.from..self.to].get(..into.len()) {
             Some(bytes) => {
                 into.copy_from_slice(bytes);
@@ -105,18 +151,9 @@ impl<'t> Opening<'t> {
         }
     }
 
-    /// Fills `into` with elements of `width` bytes (1, 2, 4 or 8), in the machine's byte order.
-    ///
-    /// # Panics
-    /// With another width.
-    #[inline(never)]
-    pub fn take_elements(&mut self, into: &mut [u8], width: usize) -> bool {
+    fn take_elements(&mut self, into: &mut [u8], width: usize) -> bool {
         if into.len() > self.left() {
             return false;
-        }
-        if self.pass.is_none() {
-            self.take_lent(into, width);
-            return true;
         }
         let ready = (self.to - self.from).min(into.len());
         if !ready.is_multiple_of(width) {
@@ -132,9 +169,7 @@ impl<'t> Opening<'t> {
             let whole = if ends { rest.len() } else { rest.len() / BLOCK * BLOCK };
             let (blocks, after) = rest.split_at_mut(whole);
             let src = &self.src[self.passed..self.passed + whole];
-            if let Some(pass) = &mut self.pass {
-                self.sum += pass.run(swap, src, blocks);
-            }
+            self.sum += self.pass.run(swap, src, blocks);
             self.passed += whole;
             rest = after;
         }
@@ -150,35 +185,6 @@ impl<'t> Opening<'t> {
             rest = after;
         }
         true
-    }
-
-    /// Elements from where they lie, all of which are there.
-    #[inline]
-    fn take_lent(&mut self, into: &mut [u8], width: usize) {
-        assert!(matches!(width, 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes");
-        let from = &self.src[self.passed..self.passed + into.len()];
-        if self.sums && into.len() >= SUMMED {
-            self.sum_taken();
-            let sum = swap_sum(self.level, from, into, width);
-            self.sum = self.sum.then(self.summed, sum);
-            self.summed += into.len();
-        } else {
-            swap(self.level, from, into, width);
-        }
-        self.passed += into.len();
-    }
-
-    /// Sums what was taken from where it lies, and is not in the sum.
-    #[inline]
-    fn sum_taken(&mut self) {
-        let bytes = &self.src[self.summed..self.passed];
-        let sum = match bytes.len() {
-            0 => return,
-            1..SUMMED => sum_of_few(bytes),
-            _ => crate::sum(self.level, bytes),
-        };
-        self.sum = self.sum.then(self.summed, sum);
-        self.summed = self.passed;
     }
 
     /// Elements that lie across the ends of what passes at a time.
@@ -208,28 +214,17 @@ impl<'t> Opening<'t> {
         if src.is_empty() {
             return;
         }
-        let Some(pass) = &mut self.pass else { return };
-        self.sum += pass.run(self.swap, src, &mut self.gather[..src.len()]);
+        self.sum += self.pass.run(self.swap, src, &mut self.gather[..src.len()]);
         (self.from, self.to) = (0, src.len().min(self.len.saturating_sub(self.passed)));
         self.passed += src.len();
     }
 
-    /// What nobody took passes, too. The sum of the ciphertext; the tag that it should have goes to `tag`.
     #[inline]
-    pub(super) fn finish(mut self, tag: &mut [u8]) -> Sum {
-        if self.pass.is_none() {
-            self.passed = self.src.len();
-            if self.sums {
-                self.sum_taken();
-            }
-            return self.sum;
-        }
+    fn finish(mut self, tag: &mut [u8]) -> Sum {
         while self.passed < self.src.len() {
             self.pass_ahead();
         }
-        if let Some(pass) = self.pass {
-            pass.pieces.finish(&pass.piece, tag);
-        }
+        self.pass.pieces.finish(&self.pass.piece, tag);
         self.sum
     }
 }

@@ -1,7 +1,7 @@
 //! The way of a message's pieces from the application through the pipeline.
 #![forbid(unsafe_code)]
 
-use super::{BLOCK, DIRECT, Pass, Segments, joined};
+use super::{BLOCK, DIRECT, Pass, Segments, check_width, joined};
 use crate::arrays::reverse_each;
 use crate::transform::Swap;
 use fusewire_base::Sum;
@@ -194,6 +194,6 @@ impl<'t> Sealing<'t> {
 
 /// From `from` to `to`, which is as long, each `width` bytes reversed.
 pub(super) fn copy_swapped(to: &mut [u8], from: &[u8], width: usize) {
-    assert!(matches!(width, 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes");
+    check_width(width);
     reverse_each(from, to, width);
 }
