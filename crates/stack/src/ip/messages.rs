@@ -81,6 +81,7 @@ impl Core {
 }
 
 /// Unmarshals a message; its sum, if somebody wants to know.
+#[inline]
 fn open<U: Unmarshal + ?Sized>(
     passes: &mut Transform,
     level: Level,
