@@ -174,17 +174,11 @@ impl Connection {
         verdict: Verdict,
         marked: bool,
     ) {
-        let verdict = match verdict {
-            Verdict::Reject(cause) => {
-                self.counters.drop(cause);
-                return;
-            }
-            Verdict::Part { len, rest } => {
-                self.counters.drop(rest);
-                Verdict::Accept { len }
-            }
-            Verdict::Accept { .. } | Verdict::Control => verdict,
-        };
+        match verdict {
+            Verdict::Reject(cause) => return self.counters.drop(cause),
+            Verdict::Part { rest, .. } => self.counters.drop(rest),
+            Verdict::Accept { .. } | Verdict::Control => {}
+        }
         let bytes_before = self.counters.bytes_received;
         if let (Initial::Payload(plan), Verdict::Accept { len }) = (plan, verdict)
             && plan.in_order
@@ -267,11 +261,14 @@ impl Connection {
         }
         if let Some(plan) = plan {
             match verdict {
-                Verdict::Accept { len } if len > 0 => self.take_payload(now, plan, len),
+                Verdict::Accept { len } | Verdict::Part { len, .. } if len > 0 => {
+                    self.take_payload(now, plan, len);
+                }
                 _ => self.refuse(h, plan, payload_len),
             }
         }
-        if h.flags.has(Flags::FIN) {
+        // A FIN behind what is wrong comes again with it.
+        if h.flags.has(Flags::FIN) && !matches!(verdict, Verdict::Part { .. }) {
             self.note_fin(h, payload_len);
         }
         self.reach_fin(now);

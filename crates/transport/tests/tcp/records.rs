@@ -4,7 +4,7 @@ use crate::pair::{End, Pair};
 use core::ops::Range;
 use core::time::Duration;
 use fusewire_transport::machine::{Cut, DropCause, Initial, Verdict};
-use fusewire_transport::tcp::Config;
+use fusewire_transport::tcp::{Config, State};
 use fusewire_wire::tcp::Flags;
 
 fn open() -> Pair {
@@ -160,6 +160,40 @@ fn what_follows_a_wrong_record_comes_again() {
     pair.b.accepted.push(0..300);
     pair.b.take(pair.now, &p);
     assert_eq!((pair.b.tcp.rcv_nxt_offset(), pair.b.accepted[1].clone()), (900, 300..900));
+}
+
+/// Behind a forged record nothing of the segment is believed, its FIN neither: the stream goes on there.
+#[test]
+fn a_fin_behind_a_wrong_record_ends_nothing() {
+    let mut pair = open();
+    for len in [300, 300] {
+        pack(&mut pair.a, len);
+    }
+    let p = pair.a.output(pair.now).remove(0);
+    let mut forged = p.header.clone();
+    forged.flags |= Flags::FIN;
+    let initial = pair.b.tcp.handle_initial(pair.now, &forged, p.len());
+    let verdict = Verdict::Part { len: 300, rest: DropCause::Tag };
+    pair.b.tcp.handle_final(pair.now, &forged, &initial, verdict, false);
+    pair.b.accepted.push(0..300);
+    pair.b.take(pair.now, &p);
+    pack(&mut pair.a, 500);
+    let rest = pair.a.output(pair.now).remove(0);
+    pair.b.take(pair.now, &rest);
+    assert_eq!((pair.b.tcp.state(), pair.b.tcp.rcv_nxt_offset()), (State::Established, 1100));
+    // The true one, behind what was wrong on its way, comes again with it.
+    let r = pair.a.tcp.reserve(200).expect("room");
+    pair.a.tcp.commit(r, Cut::Record);
+    pair.a.tcp.finish();
+    let last = pair.a.output(pair.now).remove(0);
+    assert!(last.has(Flags::FIN));
+    let initial = pair.b.tcp.handle_initial(pair.now, &last.header, last.len());
+    let verdict = Verdict::Part { len: 100, rest: DropCause::Tag };
+    pair.b.tcp.handle_final(pair.now, &last.header, &initial, verdict, false);
+    assert_eq!((pair.b.tcp.state(), pair.b.tcp.rcv_nxt_offset()), (State::Established, 1200));
+    pair.b.accepted.push(1100..1200);
+    pair.b.take(pair.now, &last);
+    assert_eq!((pair.b.tcp.state(), pair.b.tcp.rcv_nxt_offset()), (State::CloseWait, 1300));
 }
 
 #[test]
