@@ -174,8 +174,9 @@ impl Connection {
     /// [`Config::recv_window`] lets it, and the peer is told at once.
     pub fn widen_window(&mut self, bytes: u32) {
         let recv = &mut self.recv;
-        let window = bytes.min(recv.window_max);
-        if window > recv.window {
+        if bytes.min(recv.window_max) > recv.window {
+            // The peer sees it rounded down; what it lacked of the last bytes only probes would bring.
+            let window = bytes.saturating_add((1 << recv.shift) - 1).min(recv.window_max);
             recv.window = window;
             recv.round_end = recv.consumed.max(recv.nxt) + u64::from(window);
             recv.round_consumed = recv.consumed;
