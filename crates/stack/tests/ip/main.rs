@@ -11,6 +11,7 @@ mod marking;
 mod messages;
 mod net;
 mod placed;
+mod reads;
 mod replies;
 mod shared;
 mod tcp;
