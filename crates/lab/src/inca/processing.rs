@@ -159,7 +159,8 @@ pub fn unmarshalling(size: usize, rounds: usize) -> Result<Option<Unmarshalling>
             let mut placed = Placed::xdr(&mut arrays);
             let mut count = 0;
             taken_of(alone.stack.udp_recv_messages(now, alone.id, &mut placed, |_, placed| {
-                count += placed.placed().map_or(0, |arrays| arrays.keep().len() / each);
+                let is_whole = placed.placed().is_ok_and(|arrays| arrays.keep().len() == each);
+                count += usize::from(is_whole);
                 true
             }))?;
             return Ok(count);
@@ -169,7 +170,11 @@ pub fn unmarshalling(size: usize, rounds: usize) -> Result<Option<Unmarshalling>
             for message in messages.iter() {
                 let (here, after) = std::mem::take(&mut rest).split_at_mut(each);
                 let elements = bytemuck::cast_slice_mut(here);
-                let is_whole = SliceSource::new(&message[4..]).take_elements(elements, 8).is_ok();
+                let is_whole = message.split_first_chunk().is_some_and(|(count, numbers)| {
+                    u32::from_be_bytes(*count) as usize == each
+                        && numbers.len() == elements.len()
+                        && SliceSource::new(numbers).take_elements(elements, 8).is_ok()
+                });
                 (rest, count) = (after, count + usize::from(is_whole));
             }
         }))?;
