@@ -1,12 +1,13 @@
 //! Records whose bodies are marshalled and unmarshalled in the pass: the bytes that the marshalled body has, and
 //! nothing shown of what is not genuine.
 
+mod ends;
+
 use fusewire_base::Sum;
 use fusewire_codec::lws;
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_codec::types::{Octets, PrintableString};
 use fusewire_codec::{Error as CodecError, Problem, Sink, Source, oer, xdr};
-use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
 use fusewire_session::{
     Cipher, DataPass, Error, Execution, Level, Marshal, Misuse, RecordReceiver, RecordSender,
@@ -23,12 +24,7 @@ const CIPHERS: [Cipher; 5] = [
 ];
 
 fn pair(cipher: Cipher, element: Swap, data_pass: DataPass) -> (RecordSender, RecordReceiver) {
-    let params = RecordParams::new(cipher, element, 1 << 20, data_pass);
-    let secret = || TrafficSecret::from_bytes([0x33; 32]);
-    (
-        RecordSender::new(params, secret(), 0).unwrap(),
-        RecordReceiver::new(params, secret(), 0).unwrap(),
-    )
+    ends::pair(RecordParams::new(cipher, element, 1 << 20, data_pass), 0)
 }
 
 /// A message with scalars, strings and arrays of every width, as the compiler writes it.

@@ -1,7 +1,10 @@
 //! Header protection and padding: the bytes of the specification, all executions alike, nothing of a record to be seen,
 //! and nothing taken that was changed.
 
+mod ends;
+
 use aws_lc_rs::aead::quic::{self, HeaderProtectionKey};
+use ends::{SECRET, body, pair, seal};
 use fusewire_base::Sum;
 use fusewire_session::keys::{TrafficSecret, expand_label};
 use fusewire_session::record::{HEADER_LEN, RecordParams};
@@ -10,7 +13,6 @@ use fusewire_session::{
     RecordSender, RecordType, Swap, Unmarshal,
 };
 
-const SECRET: [u8; 32] = [0xc3; 32];
 const START: u64 = 0x1234;
 const EXECUTIONS: [Execution; 3] =
     [Execution::Integrated, Execution::Blocked, Execution::Sequential];
@@ -29,26 +31,6 @@ fn params(cipher: Cipher, padding: usize) -> RecordParams {
     RecordParams { protection, ..params }
 }
 
-fn pair(params: RecordParams) -> (RecordSender, RecordReceiver) {
-    let secret = || TrafficSecret::from_bytes(SECRET);
-    (
-        RecordSender::new(params, secret(), START).unwrap(),
-        RecordReceiver::new(params, secret(), START).unwrap(),
-    )
-}
-
-fn body(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 29 + i / 256 + 5) as u8).collect()
-}
-
-fn seal(sender: &mut RecordSender, kind: RecordType, body: &[u8]) -> (u64, Vec<u8>) {
-    let offset = sender.next_offset();
-    let mut record = vec![0xee; sender.record_len(body.len())];
-    let sum = sender.seal(offset, kind, body, &mut record).unwrap();
-    assert_eq!(sum, Sum::of(&record));
-    (offset, record)
-}
-
 /// Without padding only the header differs from that of a record in clear, and its mask is that of RFC 9001, section
 /// 5.4, for a sample of 8 zero bytes and the offset; of which the library gives 5 bytes.
 #[test]
@@ -62,8 +44,8 @@ fn the_mask_is_that_of_quic_for_the_offset() {
         let mut key = [0; 32];
         expand_label(&SECRET, b"hp", &mut key[..cipher.key_len]);
         let key = HeaderProtectionKey::new(algorithm, &key[..cipher.key_len]).unwrap();
-        let (mut sender, _) = pair(params(cipher, 1));
-        let (mut clear, _) = pair(RecordParams { protection: None, ..params(cipher, 1) });
+        let (mut sender, _) = pair(params(cipher, 1), START);
+        let (mut clear, _) = pair(RecordParams { protection: None, ..params(cipher, 1) }, START);
         for len in LENS {
             let (offset, record) = seal(&mut sender, RecordType::Adu, &body(len));
             let (_, expected) = seal(&mut clear, RecordType::Adu, &body(len));
@@ -103,8 +85,8 @@ fn all_executions_and_levels_make_and_take_the_same() {
 }
 
 fn through(params: RecordParams) -> Vec<Vec<u8>> {
-    let (mut sender, mut receiver) = pair(params);
-    let (mut other, mut reader) = pair(params);
+    let (mut sender, mut receiver) = pair(params, START);
+    let (mut other, mut reader) = pair(params, START);
     let records = LENS.map(|len| {
         let body = body(len);
         let (offset, record) = seal(&mut sender, RecordType::Adu, &body);
@@ -167,7 +149,7 @@ impl Unmarshal for Taken {
 fn every_forged_bit_is_refused_and_leaves_nothing() {
     for cipher in ciphers() {
         for padding in [1, 64] {
-            let (mut sender, mut receiver) = pair(params(cipher, padding));
+            let (mut sender, mut receiver) = pair(params(cipher, padding), START);
             let plain = body(40);
             let (offset, record) = seal(&mut sender, RecordType::Adu, &plain);
             for bit in 0..record.len() * 8 {
@@ -202,7 +184,7 @@ fn every_forged_bit_is_refused_and_leaves_nothing() {
 #[test]
 fn a_record_opens_whole_at_its_offset_alone() {
     for (cipher, padding) in ciphers().flat_map(|cipher| [(cipher, 1), (cipher, 128)]) {
-        let (mut sender, mut receiver) = pair(params(cipher, padding));
+        let (mut sender, mut receiver) = pair(params(cipher, padding), START);
         let (offset, record) = seal(&mut sender, RecordType::Adu, &body(100));
         let mut out = vec![0; 200];
         for len in 0..record.len() {
@@ -233,7 +215,7 @@ fn a_watcher_finds_no_header() {
         for (params, hidden) in
             [(clear, false), (params(cipher, 1), true), (params(cipher, 256), true)]
         {
-            let (mut sender, _) = pair(params);
+            let (mut sender, _) = pair(params, START);
             let mut zeros = [0; HEADER_LEN];
             let mut seen = std::collections::HashSet::new();
             for i in 0..RECORDS {
@@ -250,7 +232,7 @@ fn a_watcher_finds_no_header() {
             let by_chance = zeros.iter().all(|n| (2..=44).contains(n));
             assert_eq!(by_chance, hidden, "{cipher} {zeros:?}");
         }
-        let (mut sender, _) = pair(params(cipher, 256));
+        let (mut sender, _) = pair(params(cipher, 256), START);
         let lens = [
             seal(&mut sender, RecordType::Padding, b"").1.len(),
             seal(&mut sender, RecordType::Adu, &body(256)).1.len(),
@@ -264,7 +246,7 @@ fn a_watcher_finds_no_header() {
 fn body_len_fitting_is_the_longest_that_fits() {
     for (cipher, padding) in ciphers().flat_map(|c| [1, 8, 128, 1024].map(|padding| (c, padding))) {
         let params = RecordParams { body_len_max: 3000, ..params(cipher, padding) };
-        let (sender, receiver) = pair(params);
+        let (sender, receiver) = pair(params, START);
         for room in 0..4000 {
             match sender.body_len_fitting(room) {
                 Some(3000) => assert!(sender.record_len(3000) <= room),

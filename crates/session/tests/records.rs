@@ -1,7 +1,10 @@
 //! Records: round trips, an independent oracle, what sealing and opening refuse, key epochs.
 
+mod ends;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
+use ends::{SECRET, body, pair, seal};
 use fusewire_base::Sum;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
@@ -11,30 +14,8 @@ use fusewire_session::{
 };
 use proptest::prelude::*;
 
-const SECRET: [u8; 32] = [0x5a; 32];
-
 fn params(cipher: Cipher, element: Swap) -> RecordParams {
     RecordParams::new(cipher, element, 1 << 16, DataPass::detect())
-}
-
-fn pair(params: RecordParams, offset: u64) -> (RecordSender, RecordReceiver) {
-    let secret = || TrafficSecret::from_bytes(SECRET);
-    (
-        RecordSender::new(params, secret(), offset).unwrap(),
-        RecordReceiver::new(params, secret(), offset).unwrap(),
-    )
-}
-
-fn body(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 31 + i / 256 + 7) as u8).collect()
-}
-
-fn seal(sender: &mut RecordSender, kind: RecordType, body: &[u8]) -> (u64, Vec<u8>) {
-    let offset = sender.next_offset();
-    let mut record = vec![0xee; sender.record_len(body.len())];
-    let sum = sender.seal(offset, kind, body, &mut record).unwrap();
-    assert_eq!(sum, Sum::of(&record));
-    (offset, record)
 }
 
 fn ciphers() -> Vec<Cipher> {

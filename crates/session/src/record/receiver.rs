@@ -8,6 +8,7 @@ use crate::error::{Error, Misuse, Violation};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
+use fusewire_kernels::Cipher;
 use fusewire_kernels::message::Unmarshal;
 use fusewire_kernels::suites::TAG_LEN_MAX;
 
@@ -48,6 +49,15 @@ struct Fields<'a> {
     head: &'a [u8; HEADER_LEN],
     ciphertext: &'a [u8],
     tag: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Of a record of the right length: its header, and what comes behind it.
+    #[inline(always)]
+    fn of(cipher: Cipher, head: &'a [u8; HEADER_LEN], rest: &'a [u8]) -> Fields<'a> {
+        let (ciphertext, tag) = rest.split_at(rest.len() - cipher.tag_len);
+        Fields { head, ciphertext, tag }
+    }
 }
 
 /// Opens the records of one direction, in any order.
@@ -169,10 +179,8 @@ impl RecordReceiver {
             Ok(header) => header,
             Err(error) => return Err(self.not_opened(record, error)),
         };
-        let tag_at = record.len() - self.params.cipher.tag_len;
         let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
-        let (ciphertext, tag) = rest.split_at(tag_at - HEADER_LEN);
-        self.open_fields(offset, header, &Fields { head, ciphertext, tag }, dst)
+        self.open_fields(offset, header, &Fields::of(self.params.cipher, head, rest), dst)
     }
 
     /// Opens a record that lies where its sender can still change it: `head` is the caller's copy of its
@@ -189,7 +197,7 @@ impl RecordReceiver {
         dst: &mut [u8],
     ) -> Result<Opened, Error> {
         let header = self.check(offset, head, record.len(), dst.len())?;
-        self.with_tag_copied(header, head, record, |receiver, fields| {
+        self.with_tag_copied(head, record, |receiver, fields| {
             receiver.open_fields(offset, header, fields, dst)
         })
     }
@@ -199,17 +207,15 @@ impl RecordReceiver {
     #[inline(always)]
     fn with_tag_copied(
         &mut self,
-        header: RecordHeader,
         head: &[u8; HEADER_LEN],
         record: &[u8],
         open: impl FnOnce(&mut Self, &Fields<'_>) -> Result<Opened, OpenError>,
     ) -> Result<Opened, Error> {
-        let (ciphertext, tag) =
-            record[HEADER_LEN..].split_at(self.params.ciphertext_len(header.body_len as usize));
+        let fields = Fields::of(self.params.cipher, head, &record[HEADER_LEN..]);
         let mut copied = [0; TAG_LEN_MAX];
-        let copied = &mut copied[..tag.len()];
-        copied.copy_from_slice(tag);
-        open(self, &Fields { head, ciphertext, tag: copied }).map_err(Error::from)
+        let tag = &mut copied[..fields.tag.len()];
+        tag.copy_from_slice(fields.tag);
+        open(self, &Fields { tag, ..fields }).map_err(Error::from)
     }
 
     /// The data pass loads each byte of ciphertext once. If not, a record must be copied before it is
@@ -272,8 +278,7 @@ impl RecordReceiver {
             Err(error) => return Err(self.not_opened(record, error)),
         };
         let (head, rest) = record.split_first_chunk::<HEADER_LEN>().expect("checked");
-        let (ciphertext, tag) = rest.split_at(self.params.ciphertext_len(header.body_len as usize));
-        let fields = Fields { head, ciphertext, tag };
+        let fields = Fields::of(self.params.cipher, head, rest);
         self.open_message_fields(offset, header, &fields, into, sum_is_right)
     }
 
@@ -290,7 +295,7 @@ impl RecordReceiver {
         into: &mut U,
     ) -> Result<Opened, Error> {
         let header = self.check(offset, head, record.len(), usize::MAX)?;
-        self.with_tag_copied(header, head, record, |receiver, fields| {
+        self.with_tag_copied(head, record, |receiver, fields| {
             receiver.open_message_fields(offset, header, fields, into, |_| true)
         })
     }
