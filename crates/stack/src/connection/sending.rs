@@ -8,12 +8,53 @@ impl Connection {
         Ok(self.may_send()? && self.seal(RecordType::Adu, body)?)
     }
 
+    /// As `send`, of several bodies of one length, as far as there is room for them, in a super-packet of so many bytes
+    /// too; says of how many. Those that share a segment are reserved, placed and committed together.
+    pub fn send_run(&mut self, bodies: &[&[u8]], super_packet: usize) -> Result<usize> {
+        let mut sent = 0;
+        while let [body, ..] = &bodies[sent..]
+            && self.may_send()?
+        {
+            let run = self.together(body.len(), bodies.len() - sent, super_packet).max(1);
+            let seal = |sender: &mut RecordSender, nth: usize, offset, dst: &mut [u8]| {
+                sender.seal(offset, RecordType::Adu, bodies[sent + nth], dst)
+            };
+            if run > 1 && self.seal_with(body.len(), run, seal)? {
+                sent += run;
+            } else if self.seal(RecordType::Adu, body)? {
+                sent += 1;
+            } else {
+                break;
+            }
+            if self.fills(super_packet) {
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// How many of `count` ADUs of `body_len` bytes may be sealed into one segment now.
+    fn together(&self, body_len: usize, count: usize, super_packet: usize) -> usize {
+        let Phase::Open(open) = &self.phase else { return 0 };
+        let len = open.sender.record_len(body_len);
+        if count < 2 || !self.packs || len > PACKED_RECORD_BYTES {
+            return 1;
+        }
+        let room = match self.machine.joins_whole() {
+            0 => self.machine.max_payload(),
+            room => room,
+        };
+        let room = room.min(self.machine.send_room()) as usize;
+        let left = super_packet.saturating_sub(self.unflushed as usize + HEADROOM);
+        count.min(room.min(left) / len)
+    }
+
     /// As `send`, of a body that is marshalled in that pass.
     pub fn send_message<M: Marshal + ?Sized>(&mut self, body: &M) -> Result<bool> {
-        let seal = |sender: &mut RecordSender, offset, dst: &mut [u8]| {
+        let seal = |sender: &mut RecordSender, _, offset, dst: &mut [u8]| {
             sender.seal_message(offset, body, dst)
         };
-        Ok(self.may_send()? && self.seal_with(body.marshalled_len(), seal)?)
+        Ok(self.may_send()? && self.seal_with(body.marshalled_len(), 1, seal)?)
     }
 
     /// False: not yet.
@@ -52,42 +93,63 @@ impl Connection {
     }
 
     fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
-        self.seal_with(body.len(), |sender, offset, dst| sender.seal(offset, kind, body, dst))
+        self.seal_with(body.len(), 1, |sender, _, offset, dst| sender.seal(offset, kind, body, dst))
     }
 
+    /// Seals `count` bodies of one length by `seal`, which is told which: as neighbours in one segment, if there are
+    /// several ([`Self::together`]). False: there is no room for them.
+    #[inline]
     fn seal_with(
         &mut self,
         body_len: usize,
-        seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> std::result::Result<Sum, SessionError>,
+        count: usize,
+        mut seal: impl FnMut(
+            &mut RecordSender,
+            usize,
+            u64,
+            &mut [u8],
+        ) -> std::result::Result<Sum, SessionError>,
     ) -> Result<bool> {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
-        let len = open.sender.record_len(body_len);
+        let each = open.sender.record_len(body_len);
+        let len = each * count;
         let max = body_len_max(open, &self.ring, &self.machine);
         if body_len > max.max(CLOSE_BODY_LEN) {
             return Err(Error::TooLong { len: body_len, max });
         }
+        // Of several, the first may have room by itself.
         if !self.ring.has_room(len) {
-            return Ok(self.no_room());
+            return Ok(count == 1 && self.no_room());
         }
-        let Some(reservation) = self.machine.reserve(len as u32) else { return Ok(self.no_room()) };
+        let Some(reservation) = self.machine.reserve(len as u32) else {
+            return Ok(count == 1 && self.no_room());
+        };
         let offset = reservation.offset();
         let staged = self.ring.stages(self.is_taken, open.sender.stores_once());
-        let is_packed = len <= PACKED_RECORD_BYTES || len > self.machine.max_payload() as usize;
+        let is_packed = each <= PACKED_RECORD_BYTES || len > self.machine.max_payload() as usize;
         let joins = self.packs
             && open.sender.next_index() > 0
             && is_packed
             && self.machine.joins(len as u32)
             && self.ring.joins(len, staged);
         let place = Place { staged, joins };
-        let sealed = self.ring.push(offset, len, place, |dst| seal(&mut open.sender, offset, dst));
+        let sealed = self.ring.push(offset, len, place, |dst| {
+            let mut sum = Sum::ZERO;
+            for (nth, record) in dst.chunks_exact_mut(each).enumerate() {
+                let at = nth * each;
+                sum = sum.then(at, seal(&mut open.sender, nth, offset + at as u64, record)?);
+            }
+            Ok::<_, SessionError>(sum)
+        });
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {
             self.machine.abort();
             return Err(error.into());
         }
+        let reservation = reservation.of_records(each as u32);
         self.machine.commit(reservation, if joins { Cut::Joined } else { Cut::Record });
         self.unflushed += (len + if joins { 0 } else { HEADROOM }) as u32;
-        self.last_record = len as u32;
+        self.last_record = each as u32;
         Ok(true)
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal};
 use fusewire_transport::machine::Info;
 
+use super::runs::Runs;
 use super::state::{Connected, Interest, Readiness, State};
 use super::{Attempt, Call, Handle, block};
 use crate::application::{Application, Keep, Message, One, hand_over};
@@ -138,18 +139,37 @@ impl Connection {
         self.ask(Interest::Write, attempt)
     }
 
-    /// One after the other, as there is room, by `send`; none of them leaves by itself.
-    fn sending_each<A>(
+    /// Runs of one length go together, as there is room; none of them leaves by itself.
+    fn sending_batch<'a>(
         &self,
-        adus: impl IntoIterator<Item = A>,
-        send: impl Fn(&mut Stack, ConnectionId, &A) -> Result<bool>,
+        adus: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Call<'_, impl Attempt<()>> {
+        let mut runs = Runs::of(adus.into_iter());
+        self.ask(Interest::Write, move |state, id| {
+            state.send(id, |stack| {
+                while let run @ [_, ..] = runs.run() {
+                    let sent = stack.send_run(id, run)?;
+                    if sent == 0 {
+                        return Ok(false);
+                    }
+                    runs.take(sent);
+                }
+                Ok(true)
+            })
+        })
+    }
+
+    /// One after the other, as there is room; none of them leaves by itself.
+    fn sending_messages<M: Marshal>(
+        &self,
+        adus: impl IntoIterator<Item = M>,
     ) -> Call<'_, impl Attempt<()>> {
         let mut rest = adus.into_iter();
         let mut current = rest.next();
         self.ask(Interest::Write, move |state, id| {
             state.send(id, |stack| {
                 while let Some(adu) = &current {
-                    if !send(stack, id, adu)? {
+                    if !stack.send_message(id, adu)? {
                         return Ok(false);
                     }
                     current = rest.next();
@@ -157,20 +177,6 @@ impl Connection {
                 Ok(true)
             })
         })
-    }
-
-    fn sending_batch<'a>(
-        &self,
-        adus: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Call<'_, impl Attempt<()>> {
-        self.sending_each(adus, |stack, id, adu| stack.send(id, adu))
-    }
-
-    fn sending_messages<M: Marshal>(
-        &self,
-        adus: impl IntoIterator<Item = M>,
-    ) -> Call<'_, impl Attempt<()>> {
-        self.sending_each(adus, |stack, id, adu| stack.send_message(id, adu))
     }
 
     /// Sends one ADU; returns when it is in the retransmission memory and on its way.

@@ -7,6 +7,7 @@
 mod connection;
 mod link;
 mod listener;
+mod runs;
 mod state;
 
 use std::net::SocketAddr;

@@ -427,7 +427,19 @@ impl Stack {
     /// # Errors
     /// [`Error::TooLong`], [`Error::Closed`], [`Error::Untrusted`].
     pub fn send(&mut self, id: ConnectionId, adu: &[u8]) -> Result<bool> {
-        self.send_by(id, |connection| connection.send(adu))
+        self.send_by(id, |connection, _| connection.send(adu).map(usize::from)).map(|sent| sent > 0)
+    }
+
+    /// As [`Stack::send`], of ADUs of one length; how many of them had room.
+    pub(crate) fn send_run(&mut self, id: ConnectionId, adus: &[&[u8]]) -> Result<usize> {
+        let mut sent = 0;
+        while sent < adus.len() {
+            match self.send_by(id, |connection, bytes| connection.send_run(&adus[sent..], bytes))? {
+                0 => break,
+                more => sent += more,
+            }
+        }
+        Ok(sent)
     }
 
     /// As [`Stack::send`], of an ADU that is marshalled in the one pass that seals it: `codec::pipeline::Message`
@@ -437,19 +449,21 @@ impl Stack {
     /// The errors of [`Stack::send`]; and [`Error::Session`] when the message is not as long as it says, which ends the
     /// connection.
     pub fn send_message<M: Marshal + ?Sized>(&mut self, id: ConnectionId, adu: &M) -> Result<bool> {
-        self.send_by(id, |connection| connection.send_message(adu))
+        let send = |connection: &mut Connection, _| connection.send_message(adu).map(usize::from);
+        self.send_by(id, send).map(|sent| sent > 0)
     }
 
+    /// `send` is told how long a super-packet is, and says how many ADUs it has sealed.
     fn send_by(
         &mut self,
         id: ConnectionId,
-        send: impl FnOnce(&mut Connection) -> Result<bool>,
-    ) -> Result<bool> {
+        send: impl FnOnce(&mut Connection, usize) -> Result<usize>,
+    ) -> Result<usize> {
         let start = self.profile.is_some().then(std::time::Instant::now);
         let super_packet = self.device.caps().max_batch_bytes.max(FLUSH_BYTES);
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
-        let taken = send(connection)?;
-        let full = taken && connection.fills(super_packet);
+        let taken = send(connection, super_packet)?;
+        let full = taken > 0 && connection.fills(super_packet);
         if let (Some(start), Some(profile)) = (start, &mut self.profile) {
             profile.send_s += start.elapsed().as_secs_f64();
         }

@@ -153,6 +153,11 @@ pub trait Connection: Debug {
     fn joins(&self, _len: u32) -> bool {
         false
     }
+    /// Bytes of records that [`joins`](Self::joins) lets into the segment in which the one before ends, all of them
+    /// whole.
+    fn joins_whole(&self) -> u32 {
+        0
+    }
     /// The reserved bytes are written: queues them.
     fn commit(&mut self, reservation: Reservation, cut: Cut);
     /// No more will be sent. Receiving goes on.

@@ -11,12 +11,19 @@ use super::{DropCause, Protocol};
 pub struct Reservation {
     offset: u64,
     len: u32,
+    unit: u32,
 }
 
 impl Reservation {
-    /// The `len` bytes from `offset` on.
+    /// The `len` bytes from `offset` on, for one record.
     pub fn new(offset: u64, len: u32) -> Reservation {
-        Reservation { offset, len }
+        Reservation { offset, len, unit: len }
+    }
+
+    /// The same, filled by records of `unit` bytes each, of which the length is a multiple.
+    pub fn of_records(self, unit: u32) -> Reservation {
+        debug_assert!(unit > 0 && self.len.is_multiple_of(unit));
+        Reservation { unit, ..self }
     }
 
     /// Stream offset of the first byte; 0 is the first byte after SYN.
@@ -29,16 +36,22 @@ impl Reservation {
     pub fn len(&self) -> u32 {
         self.len
     }
+
+    /// Length of each record in it, in bytes.
+    pub fn unit(&self) -> u32 {
+        self.unit
+    }
 }
 
 /// How a committed range may be cut into segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// One ADU record: begins a segment, and is all of it unless others are joined to it.
+    /// One ADU record: begins a segment, and is all of it unless others are joined to it. Or several, alike, which
+    /// fit one segment ([`Reservation::of_records`]).
     #[default]
     Record,
-    /// One ADU record more behind the one before, where [`Connection::joins`](super::Connection::joins) has said that it
-    /// may.
+    /// One ADU record more behind the one before, or several, alike, where
+    /// [`Connection::joins`](super::Connection::joins) has said of all of them that they may.
     Joined,
     /// Bytes without boundaries: may be joined with what was committed before.
     Stream,

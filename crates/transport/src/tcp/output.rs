@@ -76,6 +76,13 @@ impl Connection {
         self.send.queue.joins(len, self.send.max_payload)
     }
 
+    /// Bytes of records that [`joins`](Self::joins) lets into the segment in which the one before ends, all of them
+    /// whole.
+    #[inline]
+    pub fn joins_whole(&self) -> u32 {
+        self.send.queue.joins_whole(self.send.max_payload)
+    }
+
     /// The reserved bytes are written: queues them.
     pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
         debug_assert_eq!(
@@ -88,11 +95,11 @@ impl Connection {
         }
         let is_record = matches!(cut, Cut::Record | Cut::Joined);
         let stream = if is_record { 0 } else { flag::STREAM };
-        let mut left = reservation.len();
+        let (mut left, unit) = (reservation.len(), reservation.unit());
         let pushes = !self.send.cork.more;
         if cut == Cut::Joined {
             debug_assert!(self.joins(left), "who commits has asked");
-            let joined = self.send.queue.join_record(left, self.send.max_payload);
+            let joined = self.send.queue.join_records(left, unit, self.send.max_payload);
             self.send.end += u64::from(joined);
             left -= joined;
         } else if is_record {
@@ -107,7 +114,7 @@ impl Connection {
         while left > 0 {
             let len = left.min(self.send.max_payload);
             left -= len;
-            let unit = if is_whole { u16::try_from(len).unwrap_or(0) } else { 0 };
+            let unit = if is_whole { u16::try_from(unit).unwrap_or(0) } else { 0 };
             let flags = stream | if left == 0 && pushes { flag::PUSH } else { 0 };
             self.send.queue.push(Segment {
                 start: self.send.end,

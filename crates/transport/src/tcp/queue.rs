@@ -245,16 +245,24 @@ impl SendQueue {
         })
     }
 
-    /// Lengthens the last segment by the record of [`joins`](Self::joins), or its first bytes; returns how many.
+    /// How long [`joins`](Self::joins) lets a whole record be, or several in a row.
     #[inline]
-    pub fn join_record(&mut self, len: u32, max_payload: u32) -> u32 {
+    pub fn joins_whole(&self, max_payload: u32) -> u32 {
+        let room = self.ring.back().map_or(0, |last| max_payload.saturating_sub(last.len));
+        if room > 0 && self.joins(room, max_payload) { room } else { 0 }
+    }
+
+    /// Lengthens the last segment by records of `unit` bytes, `len` together, of which [`joins`](Self::joins) said that
+    /// they may, or by the first bytes of a single one; returns how many.
+    #[inline]
+    pub fn join_records(&mut self, len: u32, unit: u32, max_payload: u32) -> u32 {
         let Some(last) = self.ring.back_mut() else { return 0 };
         let (start, joined) = (last.end(), len.min(max_payload.saturating_sub(last.len)));
-        if last.unit == 0 || u32::from(last.unit) != len {
-            let unit = u32::from(core::mem::take(&mut last.unit));
-            let (first, alike) = (last.start, last.len.checked_div(unit).unwrap_or(0));
-            self.joints.extend((1..alike).map(|n| first + u64::from(n * unit)));
-            self.joints.push_back(start);
+        if last.unit == 0 || u32::from(last.unit) != unit {
+            let old = u32::from(core::mem::take(&mut last.unit));
+            let (first, alike) = (last.start, last.len.checked_div(old).unwrap_or(0));
+            self.joints.extend((1..alike).map(|n| first + u64::from(n * old)));
+            self.joints.extend((0..len / unit).map(|n| start + u64::from(n * unit)));
         }
         last.len += joined;
         if joined < len {

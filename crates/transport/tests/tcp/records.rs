@@ -32,6 +32,40 @@ fn records_that_wait_share_a_segment_as_long_as_they_fit_whole() {
     assert_eq!(payloads(&mut pair), [0..1440, 1440..2441, 2441..2881]);
 }
 
+/// Records that are committed together are cut and joined as if each had been committed by itself.
+#[test]
+fn records_committed_together_are_those_committed_one_by_one() {
+    let mut random = fusewire_testkit::Random::new(7);
+    for _ in 0..300 {
+        let (mut together, mut singly) = (open(), open());
+        for _ in 0..12 {
+            let (each, wanted) = (1 + random.below(500) as u32, 1 + random.below(9) as u32);
+            let room = match together.a.tcp.joins_whole() {
+                0 => together.a.tcp.max_payload(),
+                room => room,
+            };
+            let count = wanted.min(room / each).max(1);
+            let joins = together.a.tcp.joins(count * each);
+            assert!(joins || together.a.tcp.joins_whole() < count * each);
+            let r = together.a.tcp.reserve(count * each).expect("room").of_records(each);
+            together.a.tcp.commit(r, if joins { Cut::Joined } else { Cut::Record });
+            for nth in 0..count {
+                let joined = pack(&mut singly.a, each);
+                assert_eq!(joined, joins || nth > 0, "{nth} of {count}");
+            }
+            if random.below(4) == 0 {
+                assert_eq!(payloads(&mut together), payloads(&mut singly));
+            }
+        }
+        let smaller = 600 + random.below(500) as u32;
+        for pair in [&mut together, &mut singly] {
+            pair.a.tcp.set_max_payload(smaller);
+            pair.a.tcp.resend_all(pair.now);
+        }
+        assert_eq!(payloads(&mut together), payloads(&mut singly));
+    }
+}
+
 #[test]
 fn a_record_alone_leaves_at_once_and_takes_none_afterwards() {
     let mut pair = open();
