@@ -429,6 +429,28 @@ mod tests {
         assert!(acked > 100_000 && joined > 3000, "{acked} {joined}");
     }
 
+    /// An entry is freed as a whole: one that grew as long as records join would take all of the ring.
+    #[test]
+    fn no_more_joins_than_a_super_packet_holds() {
+        for staged in [false, true] {
+            let mut ring = SendRing::new(Region::private(1 << 20), 16);
+            let (mut next, mut entry, mut most) = (0u64, 0u64, 0);
+            for len in [9000, 3000, 50_000, 20_000].into_iter().cycle().take(40) {
+                let joins = ring.joins(len, staged);
+                entry = if joins { entry + len as u64 } else { len as u64 };
+                assert!(entry <= STAGING_BYTES as u64, "{entry} bytes in one entry");
+                most = most.max(entry);
+                let place = Place { staged, joins };
+                ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
+                next += len as u64;
+                if ring.entries.len() > 8 {
+                    ring.acknowledge(next - 200_000);
+                }
+            }
+            assert!(most > 60_000, "records did join: {most}");
+        }
+    }
+
     #[test]
     fn headers_do_not_touch_neighbours() {
         let mut ring = SendRing::new(Region::private(400), 16);

@@ -10,9 +10,10 @@ use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_device::memory::{self, Network};
 use fusewire_device::{Capabilities, Device, Ecn, Event as Told, TxFrame};
 use fusewire_session::record::HEADER_LEN;
+use fusewire_session::{Cipher, RecordHeader, RecordType};
 use fusewire_stack::{Adu, Application, ConnectionId, Event};
 
-use crate::world::{A, B, World, carry, close, small};
+use crate::world::{A, B, C, World, carry, close, small};
 
 /// What is done to each frame with payload that the client sends.
 type Rule = Box<dyn FnMut(&TxFrame<'_>) -> Fate + Send>;
@@ -85,6 +86,7 @@ struct Bench {
     world: World,
     rule: Arc<Mutex<Option<Rule>>>,
     sent: Arc<Mutex<Vec<usize>>>,
+    network: Network,
     got: usize,
 }
 
@@ -104,6 +106,10 @@ impl Bench {
     }
 
     fn with(config: &fusewire_stack::Config) -> Bench {
+        Bench::speaking(&Cipher::DEFAULT, config)
+    }
+
+    fn speaking(ciphers: &[Cipher], config: &fusewire_stack::Config) -> Bench {
         let network = Network::new(memory::Config {
             mailbox_bytes: 64 << 20,
             coalesce: true,
@@ -118,12 +124,13 @@ impl Bench {
             Ruled { inner, rule: rule_of_client, sent: sent_by_client, too_big: None, caps };
         let server = network.attach(B.parse().unwrap()).unwrap();
         let ns = Arc::new(AtomicU64::new(1));
-        let mut world = World::with(Box::new(client), Box::new(server), ns, config);
+        let (client, server) = (Box::new(client), Box::new(server));
+        let mut world = World::speaking(ciphers, None, client, server, ns, config);
         world.connect();
         // The window opens.
         carry(&mut world, 0..FIT, 1.0, body);
         sent.lock().unwrap().clear();
-        Bench { world, rule, sent, got: FIT }
+        Bench { world, rule, sent, network, got: FIT }
     }
 
     fn set(&self, rule: impl FnMut(&TxFrame<'_>) -> Fate + Send + 'static) {
@@ -373,4 +380,57 @@ fn who_wants_one_adu_finds_the_next_of_the_segment_later() {
     let upto = bench.got;
     bench.send(5);
     bench.end(upto + 5);
+}
+
+/// A piece of a long record begins with what looks like a record, and comes before what is missing. Without a tag
+/// nothing tells that it is none.
+#[test]
+fn what_only_looks_like_a_record_behind_a_hole_is_none_without_a_tag() {
+    let config = small();
+    let mut bench = Bench::speaking(&[Cipher::NONE], &config);
+    let piece = 1452 - 32;
+    let mut body = vec![5; 3 * piece];
+    let index = bench.got as u64;
+    for (nth, within) in [(1, index + 1), (2, index + 2)] {
+        let body_len = (piece - HEADER_LEN) as u32;
+        let header = RecordHeader { kind: RecordType::Adu, body_len, index: within };
+        body[nth * piece - HEADER_LEN..][..HEADER_LEN].copy_from_slice(&header.to_bytes());
+    }
+    let first = Cell::new(true);
+    bench.set(move |_| if first.take() { Fate::IsLost } else { Fate::Passes });
+    let served = bench.world.served.unwrap();
+    assert!(bench.world.client.send(bench.world.id, &body).unwrap());
+    bench.world.client.flush();
+    assert_eq!(bench.left()[..3], [piece; 3]);
+    let mut got = None;
+    bench.world.run(10.0, "the hole", |w| {
+        got = w.server.recv_any(served);
+        got.is_some()
+    });
+    assert_eq!(got, Some((index, body)));
+    close(&mut bench.world);
+}
+
+/// While others' frames keep coming, acknowledgements of bulk wait for no more than a millisecond.
+#[test]
+fn a_busy_stack_acknowledges_within_a_millisecond() {
+    let mut bench = Bench::new();
+    bench.world.run(1.0, "quiet", |w| w.client.info(w.id).unwrap().unacked == 0);
+    bench.send(3 * FIT);
+    let (served, world) = (bench.world.served.unwrap(), &mut bench.world);
+    let to = world.server.local_addr();
+    let noise = TxFrame { peer: to, header: &[0; 20], payload: &[], ecn: Ecn::NotEct };
+    let mut stranger = bench.network.attach(C.parse().unwrap()).unwrap();
+    let mut waited_us = 0;
+    while world.client.info(world.id).unwrap().unacked > 0 {
+        // Each look of the server's finds something.
+        stranger.transmit(&[noise]).unwrap();
+        world.ns.fetch_add(50_000, Ordering::Relaxed);
+        world.server.poll(&mut fusewire_stack::Keep).unwrap();
+        world.client.poll(&mut fusewire_stack::Keep).unwrap();
+        waited_us += 50;
+        assert!(waited_us <= 1100, "still waits after {waited_us} us");
+    }
+    assert!(waited_us >= 900, "it does wait for what comes with it: {waited_us} us");
+    assert!(world.server.recv(served).is_some());
 }

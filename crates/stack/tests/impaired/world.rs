@@ -8,7 +8,7 @@ use fusewire_base::Instant;
 use fusewire_device::Device;
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Network};
-use fusewire_session::{ClientConfig, HeaderProtection, Identity, ServerConfig, Trust};
+use fusewire_session::{Cipher, ClientConfig, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
 use fusewire_transport::machine::Secrets;
 
@@ -78,17 +78,31 @@ impl World {
         ns: Arc<AtomicU64>,
         config: &Config,
     ) -> World {
+        World::speaking(&Cipher::DEFAULT, protection, a, b, ns, config)
+    }
+
+    /// Both sides take these ciphers alone.
+    pub fn speaking(
+        ciphers: &[Cipher],
+        protection: Option<HeaderProtection>,
+        a: Box<dyn Device>,
+        b: Box<dyn Device>,
+        ns: Arc<AtomicU64>,
+        config: &Config,
+    ) -> World {
+        let is_insecure = ciphers.iter().any(|cipher| cipher.is_insecure());
         let config = Config { clock: Clock::virtual_ns(ns.clone()), ..config.clone() };
         let mut client = Stack::new(a, config.clone(), &[1; 32]);
         let mut server = Stack::new(b, config, &[2; 32]);
         let identity = identity();
-        server.listen(
-            PORT,
-            ServerConfig::new(identity.clone()),
-            &Secrets { isn: [3; 16], cookie: [4; 16] },
-        );
+        let mut serving = ServerConfig::new(identity.clone());
+        serving.settings.ciphers = ciphers.to_vec();
+        serving.settings.allow_insecure = is_insecure;
+        server.listen(PORT, serving, &Secrets { isn: [3; 16], cookie: [4; 16] });
         let trust = Trust::Pinned(identity.fingerprint());
         let mut asking = ClientConfig::new(identity, trust);
+        asking.settings.ciphers = ciphers.to_vec();
+        asking.settings.allow_insecure = is_insecure;
         asking.settings.protection = protection;
         let id = client.connect(B.parse().unwrap(), PORT, &asking).unwrap();
         World { ns, client, server, id, served: None, client_events: vec![], server_events: vec![] }
