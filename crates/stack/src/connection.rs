@@ -30,7 +30,7 @@ use fusewire_transport::machine::{
     Verdict,
 };
 
-use crate::application::{Application, Destination};
+use crate::application::{Application, Destination, Keep};
 use crate::assembly::Assembly;
 use crate::inbox::{Inbox, Opened};
 use crate::machine::{Ends, HEADROOM, Header, Transport};
@@ -43,8 +43,8 @@ use crate::{ConnectionId, Error, Fingerprint, Result};
 
 /// Most bytes of handshake in one commit.
 const HANDSHAKE_PIECE: usize = 1024;
-/// How far an ADU may be ahead of the first that is missing: bounds the inbox against a peer whose
-/// indices jump.
+/// How far an ADU may be ahead of the first that is missing or waits: bounds the inbox against a peer whose
+/// indices jump. What is farther has to come again, or where its bytes were acknowledged, waits to be opened.
 const INDEX_WINDOW: u64 = 1 << 16;
 /// The longest record that joins others in a segment that holds it whole. A longer one has a segment of its own: its
 /// header costs less than the pass for the sum that a segment of many records takes.
@@ -108,6 +108,10 @@ pub(crate) struct Connection {
     assembly: Assembly,
     /// Stream offset where the next record in order begins, or how far the handshake was read.
     next: u64,
+    /// The record at `next` is here and too far ahead of what the application has taken.
+    is_held: bool,
+    /// Where the peer's stream ends, said before that record was opened.
+    ends_at: Option<u64>,
     /// Whole records beyond `next` that were opened already; sorted, at most `ranges`.
     ahead: VecDeque<Range<u64>>,
     sizes: Sizes,
@@ -191,6 +195,8 @@ impl Connection {
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(HANDSHAKE_WINDOW as usize, sizes.ranges),
             next: 0,
+            is_held: false,
+            ends_at: None,
             ahead: VecDeque::new(),
             sizes,
             inbox: Inbox::default(),
@@ -477,8 +483,8 @@ impl Connection {
         self.phase = Phase::Open(Box::new(open));
     }
 
-    /// Opens the record at `next` if all of it is there. A failure ends the connection: its bytes
-    /// were acknowledged.
+    /// Opens the record at `next` if all of it is there, and the application near it. A failure ends the connection: its
+    /// bytes were acknowledged.
     fn advance_record(&mut self, id: ConnectionId, app: &mut dyn Application) -> bool {
         let Phase::Open(open) = &self.phase else { return false };
         let available = self.assembly.available(self.next);
@@ -496,6 +502,11 @@ impl Connection {
         };
         let len = open.receiver.record_len(&header);
         if available < len {
+            return false;
+        }
+        // All before it were opened. Where none of them waits, it is not the application that is behind.
+        self.is_held = self.inbox.distance(header.index) > INDEX_WINDOW && self.inbox.has_waiting();
+        if self.is_held {
             return false;
         }
         let range = self.next..self.next + len as u64;
@@ -553,7 +564,7 @@ impl Connection {
                 Told::Closed => self.close(None),
             }
         }
-        if self.machine.stage() == Stage::Lingering && !self.closed {
+        if self.machine.stage() == Stage::Lingering && !self.closed && !self.is_held {
             // Both sides have everything. What waits for stray segments needs no memory.
             self.close(None);
             self.ring = SendRing::new(Region::private(0), 0);
@@ -599,12 +610,18 @@ impl Connection {
     }
 
     /// The application took an ADU of `len` bytes out of the inbox.
-    pub fn took(&mut self, len: usize) {
+    pub fn took(&mut self, id: ConnectionId, len: usize) {
         if let Phase::Open(open) = &self.phase {
             let header = RecordHeader { kind: RecordType::Adu, body_len: len as u32, index: 0 };
             self.consumed += open.receiver.record_len(&header) as u64;
             // Before the next transmission, so that it tells the peer of the larger window.
             self.machine.consumed(self.consumed);
+        }
+        if std::mem::take(&mut self.is_held) {
+            self.advance(id, &mut Keep);
+            if let Some(offset) = self.ends_at.take() {
+                self.peer_finished(offset);
+            }
         }
     }
 }

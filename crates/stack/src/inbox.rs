@@ -192,6 +192,11 @@ impl Inbox {
         matches!(self.slots.front(), Some(Slot::Waiting(_)))
     }
 
+    /// True if an ADU waits.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// How far `index` lies beyond the first ADU that the application has not had.
     pub fn distance(&self, index: u64) -> u64 {
         index.saturating_sub(self.base)

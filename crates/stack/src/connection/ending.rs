@@ -50,6 +50,7 @@ impl Connection {
         let is_whole = self.next == offset;
         match (&self.phase, self.peer_code) {
             _ if self.closed => {}
+            (Phase::Open(_), _) if self.is_held => self.ends_at = Some(offset),
             (Phase::Open(_), Some(code)) if is_whole => {
                 self.fail(Error::PeerClosed { peer: self.ends.remote, code })
             }

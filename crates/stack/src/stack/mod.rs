@@ -523,7 +523,7 @@ impl Stack {
     ) -> Option<(u64, Vec<u8>)> {
         let connection = self.get_mut(id)?;
         let (index, buffer) = pick(connection)?;
-        connection.took(buffer.len());
+        connection.took(id, buffer.len());
         self.mark_dirty(id.index);
         Some((index, buffer))
     }

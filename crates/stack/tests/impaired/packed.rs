@@ -12,6 +12,7 @@ use fusewire_device::{Capabilities, Device, Ecn, Event as Told, TxFrame};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Cipher, RecordHeader, RecordType};
 use fusewire_stack::{Adu, Application, ConnectionId, Event};
+use fusewire_transport::tcp;
 
 use crate::world::{A, B, C, World, carry, close, small};
 
@@ -380,6 +381,46 @@ fn who_wants_one_adu_finds_the_next_of_the_segment_later() {
     let upto = bench.got;
     bench.send(5);
     bench.end(upto + 5);
+}
+
+/// More short ADUs than indices may be ahead, and nobody takes one: some wait as they came, with the end behind them,
+/// until somebody does.
+#[test]
+fn more_adus_wait_than_indices_may_be_ahead() {
+    for ends in [false, true] {
+        let tcp = tcp::Config { initial_recv_window: 4 << 20, ..small().tcp };
+        let mut bench = Bench::with(&fusewire_stack::Config { tcp, ..small() });
+        let upto = bench.got + 70_000;
+        let tiny = |n: usize| vec![n as u8; n % 3];
+        let (served, world) = (bench.world.served.unwrap(), &mut bench.world);
+        let (mut sent, pause) = (bench.got, world.seconds() + 2.0);
+        world.run(3.0, "nobody takes any", |w| {
+            while sent < upto && w.client.send(w.id, &tiny(sent)).unwrap() {
+                sent += 1;
+            }
+            w.client.flush();
+            w.seconds() > pause
+        });
+        if ends {
+            assert_eq!(sent, upto);
+            world.client.finish(world.id);
+        }
+        let mut got = bench.got;
+        assert!(bench.drops("tcp-no-memory") > 0, "what is too far ahead comes again");
+        bench.world.run(60.0, "all of them", |w| {
+            while sent < upto && w.client.send(w.id, &tiny(sent)).unwrap() {
+                sent += 1;
+            }
+            w.client.flush();
+            while let Some((index, adu)) = w.server.recv(served) {
+                assert_eq!((index as usize, &adu), (got, &tiny(got)));
+                got += 1;
+            }
+            got == upto
+        });
+        assert!(!bench.world.server_events.iter().any(|e| matches!(e, Event::Closed(_))));
+        close(&mut bench.world);
+    }
 }
 
 /// A piece of a long record begins with what looks like a record, and comes before what is missing. Without a tag
