@@ -157,7 +157,7 @@ mod tests {
     /// At every length and place, also where each word carries.
     #[test]
     fn few_bytes_have_the_sum_of_any() {
-        let bytes: Vec<u8> = (0..300u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..300u32).map(|i| ((i * i) >> 3) as u8).collect();
         for bytes in [&bytes[..], &[0xff; 300], &[0; 300]] {
             for start in 0..9 {
                 for len in 0..200 {

@@ -204,7 +204,7 @@ fn a_fin_behind_a_wrong_record_ends_nothing() {
         pack(&mut pair.a, len);
     }
     let p = pair.a.output(pair.now).remove(0);
-    let mut forged = p.header.clone();
+    let mut forged = p.header;
     forged.flags |= Flags::FIN;
     let initial = pair.b.tcp.handle_initial(pair.now, &forged, p.len());
     let verdict = Verdict::Part { len: 300, rest: DropCause::Tag };
