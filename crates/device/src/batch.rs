@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::slice::Chunks;
 
+use fusewire_base::Lines;
+
 use crate::Ecn;
 
 /// Bytes in a slot: more than the largest datagram, a whole number of pages.
@@ -36,7 +38,7 @@ impl Filled {
 #[derive(Debug)]
 pub struct RxBatch {
     slot_bytes: usize,
-    pub(crate) memory: Box<[Box<[u8]>]>,
+    pub(crate) memory: Box<[Lines]>,
     slots: Box<[Filled]>,
     filled: usize,
 }
@@ -80,7 +82,7 @@ impl RxBatch {
         assert!(slots > 0 && slot_bytes > 0, "a batch needs a slot with room");
         RxBatch {
             slot_bytes,
-            memory: (0..slots).map(|_| vec![0; slot_bytes].into_boxed_slice()).collect(),
+            memory: (0..slots).map(|_| Lines::new(slot_bytes)).collect(),
             slots: vec![Filled::EMPTY; slots].into_boxed_slice(),
             filled: 0,
         }

@@ -16,8 +16,8 @@
 //! Where the device takes this memory itself ([`Device::takes_memory`](fusewire_device::Device::takes_memory))
 //! the next reader of the bytes is another processor. Unless it shares the last cache
 //! ([`Region::is_far`]), records and headers are written to a staging
-//! buffer, which stays in the cache, and a whole super-packet goes from there past the caches. In bulk it
-//! begins a page: the kernel takes sixteen pages at once, and a super-packet touches no more.
+//! buffer, which stays in the cache, and a whole super-packet goes from there past the caches.
+//! In bulk a super-packet begins a page: the kernel takes sixteen pages at once, and it touches no more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -50,7 +50,7 @@ struct Entry {
 /// Where a record goes; by default to the ring itself, as a segment of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes are staged, until [`SendRing::unstage`].
+    /// Bytes are staged, until [`SendRing::leave`].
     pub staged: bool,
     /// Behind the record before, without room for a header; [`SendRing::joins`] has said that it may.
     pub joins: bool,
@@ -81,7 +81,9 @@ pub struct SendRing {
     /// The last bytes before `head`, as long as they are not in `memory`.
     staged: Range<usize>,
     staging: Vec<u8>,
-    /// Bytes that were staged when they last left.
+    /// Where what leaves next begins, as long as none of it is staged.
+    first: Option<usize>,
+    /// Bytes that last left together.
     left: usize,
     /// The device takes this memory itself, and its pages were made huge.
     is_taken: bool,
@@ -100,6 +102,7 @@ impl SendRing {
             hint: 0,
             staged: 0..0,
             staging: Vec::new(),
+            first: None,
             left: 0,
             is_taken: false,
             is_huge: false,
@@ -237,10 +240,15 @@ impl SendRing {
             && start + need - self.staged.start <= STAGING_BYTES.max(need);
         if !goes_on {
             self.unstage();
-            if stage && need.max(self.left) >= BULK_BYTES {
+            let begins = stage || self.is_taken && self.first.is_none();
+            if begins && need.max(self.left) >= BULK_BYTES {
                 start = self.page(start, need).unwrap_or(start);
             }
-            self.staged = if stage { start..start } else { 0..0 };
+            if stage {
+                self.staged = start..start;
+            } else {
+                self.first.get_or_insert(start);
+            }
         }
         if self.is_taken && !std::mem::replace(&mut self.is_huge, true) {
             // The first bulk on this connection.
@@ -249,8 +257,15 @@ impl SendRing {
         start
     }
 
-    /// Brings what is staged into the memory that frames are sent from.
-    pub fn unstage(&mut self) {
+    /// What is here leaves: brings what is staged into the memory that frames are sent from.
+    pub fn leave(&mut self) {
+        self.unstage();
+        if let Some(first) = self.first.take() {
+            self.left = self.head.saturating_sub(first);
+        }
+    }
+
+    fn unstage(&mut self) {
         if !self.staged.is_empty() {
             let len = self.staged.len();
             stream_copy(&self.staging[..len], &mut self.memory[self.staged.clone()]);
@@ -517,7 +532,15 @@ mod tests {
 
     #[test]
     fn in_bulk_a_super_packet_begins_a_page_and_nothing_is_lost() {
+        for staged in [true, false] {
+            begins_pages(staged);
+        }
+    }
+
+    fn begins_pages(staged: bool) {
         let mut ring = SendRing::new(Region::private(300 << 10), 64);
+        assert!(!ring.stages(true, true));
+        let place = Place { staged, joins: false };
         let (mut next, mut acked, mut turns) = (0u64, 0u64, 0);
         let mut lens = VecDeque::new();
         while turns < 200 {
@@ -525,10 +548,10 @@ mod tests {
             if ring.has_room(len) {
                 let bulk = len + HEADROOM >= BULK_BYTES;
                 let roomy = ring.room() >= len + HEADROOM + PAGE_BYTES;
-                ring.push(next, len, STAGED, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
+                ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
                 let at = ring.locate(&(next..next + len as u64)).payload.start - HEADROOM;
                 assert!(!bulk || !roomy || at.is_multiple_of(PAGE_BYTES), "{len} at {at}");
-                ring.unstage();
+                ring.leave();
                 lens.push_back(len as u64);
                 next += len as u64;
                 turns += 1;

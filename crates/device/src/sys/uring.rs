@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use fusewire_base::Lines;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -42,7 +43,7 @@ pub(crate) struct Ring {
     ring: IoUring,
     provided: Provided,
     /// Buffer `i` is the kernel's from when it is provided until a completion names it.
-    buffers: Box<[Box<[u8]>]>,
+    buffers: Box<[Lines]>,
     /// What the receive is asked with: lengths alone count.
     template: Box<libc::msghdr>,
     /// The receive has not ended.
@@ -100,7 +101,7 @@ impl Ring {
         let mut ring = Ring {
             ring,
             provided,
-            buffers: (0..BUFFERS).map(|_| vec![0; BUFFER_BYTES].into()).collect(),
+            buffers: (0..BUFFERS).map(|_| Lines::new(BUFFER_BYTES)).collect(),
             template: Box::new(template),
             is_armed: false,
             arrived: VecDeque::with_capacity(BUFFERS.into()),
@@ -307,7 +308,7 @@ impl Ring {
                 exchange(batch, buffer, filled);
                 if buffer.len() < BUFFER_BYTES {
                     // The batch's own, the first time round.
-                    *buffer = vec![0; BUFFER_BYTES].into();
+                    *buffer = Lines::new(BUFFER_BYTES);
                 }
             }
             self.provided.give(at, buffer);
@@ -317,7 +318,7 @@ impl Ring {
 
 /// Gives `batch` `memory`, in which `filled` lies, as its next slot, and takes the slot's own for it: as long as a slot
 /// at least.
-fn exchange(batch: &mut RxBatch, memory: &mut Box<[u8]>, filled: Filled) {
+fn exchange(batch: &mut RxBatch, memory: &mut Lines, filled: Filled) {
     debug_assert!(memory.len() >= batch.slot_bytes() && filled.start + filled.len <= memory.len());
     let next = batch.len();
     std::mem::swap(&mut batch.memory[next], memory);

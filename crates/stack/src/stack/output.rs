@@ -118,7 +118,7 @@ impl Stack {
             (self.streamed, self.napped_at) = (0, 0);
         }
         if !self.planned.is_empty() {
-            connection.ring.unstage();
+            connection.ring.leave();
         }
         if let (Some(start), Some(profile)) = (start, &mut self.profile) {
             profile.send_s += start.elapsed().as_secs_f64();
