@@ -17,5 +17,6 @@ pub mod ipv6_extension;
 pub mod ndp;
 pub mod tcp;
 pub mod udp;
+pub mod xtp;
 
 pub use error::Error;
