@@ -4,9 +4,9 @@ use fusewire_base::Sum;
 
 use super::options::BTAG;
 use super::{
-    Address, CHECK_AT, Code, Diag, Error, Format, HEADER_LEN, Key, OFFSET_MAX, Options, RTN, Reason,
-    SpanList, SpanSlice, Spans, TRAILER_LEN, Traffic, VERSION, Writer, half, length, long, take,
-    truncated, upper, value, word,
+    Address, CHECK_AT, Code, Diag, Error, Format, HEADER_LEN, Key, OFFSET_MAX, Options, RTN,
+    Reason, SpanList, SpanSlice, Spans, TRAILER_LEN, Traffic, VERSION, Writer, half, length, long,
+    take, truncated, upper, value, word,
 };
 
 const CONTROL_LEN: usize = 20;
