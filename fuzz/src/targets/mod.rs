@@ -33,6 +33,7 @@ mod view;
 mod wire_headers;
 mod xdr;
 mod xdr_language;
+mod xtp_packet;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -73,4 +74,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
     Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
     Target { name: "xdr_language", run: xdr_language::run, seeds: xdr_language::seeds },
+    Target { name: "xtp_packet", run: xtp_packet::run, seeds: xtp_packet::seeds },
 ];
