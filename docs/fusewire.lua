@@ -1,9 +1,9 @@
 -- Wireshark dissector for Fusewire: TCP in UDP (docs/encapsulation.md), and the records within a stream
--- (docs/records.md). It shows headers; it does not decrypt records.
+-- (docs/records.md); XTP in UDP (docs/xtp.md). It shows headers; it does not decrypt records.
 --
 --   wireshark -X lua_script:docs/fusewire.lua        or copy it into the personal Lua plugin folder
 --
--- The encapsulation is found on any UDP port by its checksum; where Wireshark has another protocol for the
+-- Both encapsulations are found on any UDP port by their checksum; where Wireshark has another protocol for the
 -- port, set the preference udp.try_heuristic_first. Records over kernel TCP: Decode As, FUSEWIRE.
 -- The TLS handshake before the records is given to Wireshark's own TLS dissector, which decrypts it with
 -- the file of --key-log. After the handshake the length of a record depends on the cipher: see preferences.
@@ -194,6 +194,56 @@ encapsulation:register_heuristic("udp", function(tvb, pinfo, tree)
   dissect_datagram(tvb, pinfo, tree, size)
   return true
 end)
+
+local xtp_encapsulation = Proto("fusewire_xtp", "Fusewire XTP Encapsulation")
+local packets_field = ProtoField.uint32("fusewire_xtp.packets", "Packets in this datagram")
+xtp_encapsulation.fields = { packets_field }
+
+-- XTP in UDP goes to Wireshark's own dissector, which is for IP's protocol 36. A TPDU of TCP is never taken for it, nor it
+-- for one: TCP's data offset lies where dlen begins, which is no number of 16 million.
+local xtp = DissectorTable.get("ip.proto"):get_dissector(36)
+local XTP_HEADER_LEN = 32
+local XTP_FORMATS = { [0] = true, true, true, true, [5] = true, [7] = true, [8] = true, [16] = true }
+
+-- The packet's length, or nil for what is no packet with a right check.
+local function xtp_len(bytes, at, len)
+  if len - at < XTP_HEADER_LEN or bytes:get_index(at + 12) ~= 0 then return nil end
+  local format = bytes:get_index(at + 11)
+  if math.floor(format / 32) ~= 1 or not XTP_FORMATS[format % 32] then return nil end
+  local dlen = 0
+  for i = 13, 15 do dlen = dlen * 256 + bytes:get_index(at + i) end
+  local whole = XTP_HEADER_LEN + dlen
+  if at + whole > len then return nil end
+  local nocheck = math.floor(bytes:get_index(at + 8) / 64) % 2 == 1
+  if sum(bytes, at, at + (nocheck and XTP_HEADER_LEN or whole)) % 65535 ~= 0 then return nil end
+  return whole
+end
+
+-- One packet, or several where the capture has several datagrams in one.
+local function dissect_xtp(tvb, pinfo, tree)
+  if not xtp or tvb:len() < tvb:reported_len() then return false end
+  local bytes, len, at, lengths_of_all = tvb:bytes(), tvb:len(), 0, {}
+  while at < len do
+    local whole = xtp_len(bytes, at, len)
+    if not whole then return false end
+    table.insert(lengths_of_all, whole)
+    at = at + whole
+  end
+  tree:add(xtp_encapsulation, tvb()):add(packets_field, #lengths_of_all):set_generated()
+  at = 0
+  for _, whole in ipairs(lengths_of_all) do
+    xtp:call(tvb(at, whole):tvb(), pinfo, tree)
+    at = at + whole
+  end
+  return len > 0
+end
+
+function xtp_encapsulation.dissector(tvb, pinfo, tree)
+  return dissect_xtp(tvb, pinfo, tree) and tvb:len() or 0
+end
+
+xtp_encapsulation:register_heuristic("udp", dissect_xtp)
+DissectorTable.get("udp.port"):add_for_decode_as(xtp_encapsulation)
 
 -- Within the encapsulation every stream is ours, whatever its ports.
 records:register_heuristic("tcp", function(tvb, pinfo, tree)

@@ -27,12 +27,18 @@ pub enum Format {
 }
 
 impl Format {
-    pub(super) fn parse(bits: u8) -> Result<Format, Error> {
-        use Format::{Cntl, Data, Diag, Ecntl, First, Jcntl, Path, Tcntl};
-        [Data, Cntl, First, Ecntl, Tcntl, Jcntl, Diag, Path]
-            .into_iter()
-            .find(|format| *format as u8 == bits)
-            .ok_or(value("format", bits.into()))
+    pub(super) const fn parse(bits: u8) -> Result<Format, Error> {
+        Ok(match bits {
+            0 => Format::Data,
+            1 => Format::Cntl,
+            2 => Format::First,
+            3 => Format::Ecntl,
+            5 => Format::Tcntl,
+            7 => Format::Jcntl,
+            8 => Format::Diag,
+            16 => Format::Path,
+            _ => return Err(value("format", bits as u32)),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use fusewire_wire::xtp::{Address, Body, Spans};
-use fusewire_wire::{ipv4, ipv6, xtp};
+use fusewire_wire::{ipv4, ipv6, udp, xtp};
 
 use crate::made::{Example, Header, examples};
 
@@ -66,14 +66,28 @@ fn in_ip(example: &Example) -> Vec<u8> {
     packet
 }
 
+/// IPv4 and UDP around `payload`, without checksums.
+fn in_udp(payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; ipv4::MIN_HEADER_LEN + udp::HEADER_LEN];
+    let whole = packet.len() + payload.len();
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&(whole as u16).to_be_bytes());
+    (packet[8], packet[9]) = (64, udp::NUMBER);
+    packet[12..20].copy_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
+    let len = (udp::HEADER_LEN + payload.len()) as u16;
+    let header = udp::Header { src_port: 40_777, dst_port: 51_111, len, checksum: 0 };
+    header.emit(&mut packet[ipv4::MIN_HEADER_LEN..]);
+    packet.extend(payload);
+    packet
+}
+
 /// A classic capture of raw IP.
-fn capture() -> Vec<u8> {
+fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 101] {
         file.extend(u32::to_le_bytes(word));
     }
-    for (i, example) in examples().iter().enumerate() {
-        let packet = in_ip(example);
+    for (i, packet) in packets.iter().enumerate() {
         for word in [1_700_000_000, i as u32 * 1000, packet.len() as u32, packet.len() as u32] {
             file.extend(word.to_le_bytes());
         }
@@ -183,20 +197,24 @@ fn expected(example: &Example) -> Vec<(&'static str, String)> {
     fields
 }
 
-#[test]
-fn wireshark_reads_the_same() {
-    let file = std::env::temp_dir().join(format!("fusewire-xtp-{}.pcap", std::process::id()));
-    std::fs::write(&file, capture()).unwrap();
-    let mut arguments = vec!["-T", "fields"];
+/// What tshark finds in `packets`: a row of [`FIELDS`] a packet, and all as text.
+fn read(name: &str, packets: &[Vec<u8>], options: &[&str]) -> Option<(Vec<Row>, String)> {
+    let file = std::env::temp_dir().join(format!("fusewire-{name}-{}.pcap", std::process::id()));
+    std::fs::write(&file, capture(packets)).unwrap();
+    let mut arguments = [options, &["-T", "fields"]].concat();
     FIELDS.iter().for_each(|field| arguments.extend(["-e", field]));
     let fields = tshark(&file, &arguments);
-    let whole = tshark(&file, &["-V"]);
+    let whole = tshark(&file, &[options, &["-V"]].concat());
     let _ = std::fs::remove_file(&file);
-    let (Some(fields), Some(whole)) = (fields, whole) else { return };
+    let fields = fields?;
     let rows: Vec<Row> =
         fields.lines().map(|line| line.split('\t').map(String::from).collect()).collect();
-    assert_eq!(rows.len(), examples().len());
-    for (example, row) in examples().iter().zip(&rows) {
+    assert_eq!(rows.len(), packets.len());
+    Some((rows, whole?))
+}
+
+fn fields_are_right(rows: &[Row]) {
+    for (example, row) in examples().iter().zip(rows) {
         let expected = expected(example);
         for (field, found) in FIELDS.iter().zip(row) {
             let expected = expected.iter().find(|(name, _)| name == field);
@@ -204,13 +222,37 @@ fn wireshark_reads_the_same() {
             assert_eq!(found, expected, "{field} of {}", example.name);
         }
     }
+}
+
+#[test]
+fn wireshark_reads_the_same() {
+    let packets: Vec<_> = examples().iter().map(in_ip).collect();
+    let Some((rows, whole)) = read("xtp-ip", &packets, &[]) else { return };
+    fields_are_right(&rows);
     nothing_is_bogus(&whole);
+}
+
+/// With `docs/fusewire.lua`. A capture may have several datagrams in one; what is changed is no XTP.
+#[test]
+fn wireshark_finds_xtp_in_udp() {
+    let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../docs/fusewire.lua");
+    let bytes: Vec<_> = examples().iter().map(Example::bytes).collect();
+    let mut packets: Vec<_> = bytes.iter().map(|bytes| in_udp(bytes)).collect();
+    packets.push(in_udp(&[&*bytes[2], &*bytes[2], &*bytes[1]].concat()));
+    let mut wrong = bytes[2].clone();
+    wrong[40] ^= 1;
+    packets.push(in_udp(&wrong));
+    let Some((rows, whole)) = read("xtp-udp", &packets, &["-X", script]) else { return };
+    fields_are_right(&rows);
+    let key = |n: usize| expected(&examples()[n])[0].1.clone();
+    assert_eq!(rows[bytes.len()][0], [key(2), key(2), key(1)].join(","));
+    assert_eq!(rows[bytes.len() + 1][0], "", "its check is wrong");
+    assert!(!whole.contains("Malformed"));
 }
 
 /// Packets as text: what is said of lengths and formats.
 fn nothing_is_bogus(whole: &str) {
-    let packets: Vec<&str> = whole.split("\nFrame ").collect();
-    assert_eq!(packets.len(), examples().len());
+    let packets = whole.split("\nFrame ");
     for (example, text) in examples().iter().zip(packets) {
         // See [`expected`].
         let faults: &[&str] = match example.name {
