@@ -211,6 +211,7 @@ fn every_cut_is_told_and_none_is_read_beyond() {
                         }
                         _ => {
                             let trailer_len = parsed.header.trailer_len();
+                            assert!(trailer_len == 0 || !parsed.data.is_empty());
                             assert_eq!(
                                 parsed.header.emit_len() + parsed.data.len() + trailer_len,
                                 len
@@ -340,6 +341,11 @@ fn errors_say_what_was_found() {
     assert_eq!(changed(Ecntl, touching), Err(value("span", 1)));
     let at_rseq = |packet: &mut Vec<u8>| packet.copy_within(32..40, 56);
     assert_eq!(changed(Ecntl, at_rseq), Err(value("span", 0)));
+    let beyond = |packet: &mut Vec<u8>| {
+        let last = packet.len() - 8;
+        packet[last] |= 0x80;
+    };
+    assert!(matches!(changed(Ecntl, beyond), Err(Error::Value { field: "span", .. })));
     // CXOR behind the data: with NOCHECK, and with data.
     let trailing = |packet: &mut Vec<u8>| packet[8] = (packet[8] | 0x04) & !0x40;
     assert!(matches!(changed(Data, trailing), Err(Error::Value { field: "cmd", .. })));
