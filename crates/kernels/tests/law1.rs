@@ -96,6 +96,28 @@ fn check_functions_of_order() {
     check("cxor ▸ crc32c ▸ swap64", stage, oracle);
 }
 
+/// Where the Internet sum is in the data path.
+#[test]
+fn cxor_in_the_place_of_the_sum() {
+    check("copy ▸ cxor", then(Copy, CxorSum), |bytes| ((), Cxor::of(bytes)));
+    let key = PesKey::new(*b"\xff\xfe\x01\x80\x7f\x00\xc3\x5a");
+    let send = |bytes: &mut [u8]| {
+        slow_swap::<4>(bytes);
+        slow_pes(key.words(), bytes, true);
+        ((), ((), Cxor::of(bytes)))
+    };
+    let stage = then(Swap::<4>, then(PesEncrypt(key), CxorSum));
+    check("swap32 ▸ pes ▸ cxor", stage, send);
+    let receive = |bytes: &mut [u8]| {
+        let cxor = Cxor::of(bytes);
+        slow_pes(key.words(), bytes, false);
+        slow_swap::<4>(bytes);
+        (cxor, ((), ()))
+    };
+    let stage = then(CxorSum, then(PesDecrypt(key), Swap::<4>));
+    check("cxor ▸ pes ▸ swap32", stage, receive);
+}
+
 #[test]
 fn scans_find_what_pipelines_find() {
     // Two million units and more: sums that are put together now and then are.

@@ -38,6 +38,14 @@ impl Cxor {
         cxor
     }
 
+    /// That of a piece of `len` bytes, which is even, and of `next` behind it.
+    #[must_use]
+    pub const fn then(self, len: usize, next: Cxor) -> Cxor {
+        debug_assert!(len.is_multiple_of(2), "halves of a word are not joined");
+        let turned = next.rxor.rotate_left((len / 2 % 16) as u32);
+        Cxor { xor: self.xor ^ next.xor, rxor: self.rxor ^ turned }
+    }
+
     /// The 32 bits: `xor`, then `rxor`.
     pub const fn bits(self) -> u32 {
         (self.xor as u32) << 16 | self.rxor as u32
@@ -107,6 +115,15 @@ impl<L: Lanes> Run<L> for CxorSum {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_join_at_every_word() {
+        let bytes: Vec<u8> = (0..77u32).map(|i| (i * 37 + 11) as u8).collect();
+        for at in (0..bytes.len()).step_by(2) {
+            let (first, next) = bytes.split_at(at);
+            assert_eq!(Cxor::of(first).then(at, Cxor::of(next)), Cxor::of(&bytes), "at {at}");
+        }
+    }
 
     #[test]
     fn words_turn_one_bit_further_each() {
