@@ -165,6 +165,7 @@ impl<S: Spans> Body<S> {
         }
     }
 
+    #[inline]
     fn emit_len(&self) -> usize {
         let btag_len = if self.btag().is_some() { 8 } else { 0 };
         match self {
@@ -184,7 +185,9 @@ impl<S: Spans> Body<S> {
         }
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    /// Behind the header; the tag last.
+    #[inline(never)]
+    fn write(&self, btag: Option<u64>, to: &mut Writer<'_>) {
         match self {
             Body::Cntl(control) => control.write(to),
             Body::First(first) => {
@@ -217,7 +220,7 @@ impl<S: Spans> Body<S> {
             }
             Body::Data { .. } | Body::Path | Body::Unfit(_) => {}
         }
-        if let Some(btag) = self.btag() {
+        if let Some(btag) = btag {
             to.long(btag);
         }
     }
@@ -248,6 +251,7 @@ pub struct Header<S> {
 
 impl<S: Spans> Header<S> {
     /// Bytes that [`Header::emit`] writes: all before the data.
+    #[inline]
     pub fn emit_len(&self) -> usize {
         HEADER_LEN + self.body.emit_len()
     }
@@ -274,25 +278,32 @@ impl<S: Spans> Header<S> {
     ///
     /// # Panics
     /// When `out` is shorter than [`Header::emit_len`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let len = self.emit_len();
-        let mut to = Writer { out: &mut out[..len], at: 0 };
-        let btag = if self.body.btag().is_some() { BTAG } else { 0 };
-        let version = u32::from(VERSION) << 5;
-        to.long(self.key.bits() | if self.returned { RTN } else { 0 });
-        to.word(self.options.bits() | btag | version | self.body.format() as u32);
-        to.word((self.packet_len() - HEADER_LEN) as u32);
-        to.half(self.check);
-        to.half(self.sort);
-        to.word(self.sync);
-        to.long(self.seq);
-        self.body.write(&mut to);
+        let (head, rest) = out[..len].split_at_mut(HEADER_LEN);
+        let btag = self.body.btag();
+        let key = self.key.bits() | if self.returned { RTN } else { 0 };
+        let cmd = self.options.bits() | if btag.is_some() { BTAG } else { 0 };
+        let cmd = cmd | u32::from(VERSION) << 5 | self.body.format() as u32;
+        let dlen = rest.len() as u32 + self.data_len + self.trailer_len() as u32;
+        head[..8].copy_from_slice(&key.to_be_bytes());
+        head[8..12].copy_from_slice(&cmd.to_be_bytes());
+        head[12..16].copy_from_slice(&dlen.to_be_bytes());
+        head[CHECK_AT..18].copy_from_slice(&self.check.to_be_bytes());
+        head[18..20].copy_from_slice(&self.sort.to_be_bytes());
+        head[20..24].copy_from_slice(&self.sync.to_be_bytes());
+        head[24..].copy_from_slice(&self.seq.to_be_bytes());
+        if !rest.is_empty() {
+            self.body.write(btag, &mut Writer { out: rest, at: 0 });
+        }
         len
     }
 }
 
 impl Header<SpanSlice<'_>> {
     /// The same, with no more of its packet than the first `N` spans.
+    #[inline]
     pub fn keep<const N: usize>(&self) -> Header<SpanList<N>> {
         let body = match self.body {
             Body::Data { btag } => Body::Data { btag },
@@ -332,11 +343,11 @@ impl<'a> Packet<'a> {
     /// `Truncated` when a body ends before its fields do; `Length` of dlen, nspan, and of what follows the last field;
     /// `Value` of a field that holds what it must not, with the upper half of one that has 64 bits. Segments that cannot
     /// be taken are no error, but [`Body::Unfit`], unless the key is returned.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Error> {
         let mut rest = bytes;
         let fixed = take::<HEADER_LEN>(&mut rest, 0)?;
         let (name, cmd, dlen) = (long(fixed, 0), word(fixed, 8), word(fixed, 12));
-        let seq = long(fixed, 24);
         let key = Key::new(name).ok_or(value("key", upper(name)))?;
         if cmd as u8 >> 5 != VERSION {
             return Err(value("version", cmd >> 5 & 7));
@@ -344,42 +355,42 @@ impl<'a> Packet<'a> {
         if dlen as usize != rest.len() {
             return Err(length("dlen", dlen as usize));
         }
-        let format = Format::parse(cmd as u8 & 31)?;
-        let options = Options::of_cmd(cmd);
-        let frame = Frame { key, returned: name & RTN != 0, cmd, options, format };
-        frame.check_combination()?;
-        let body = frame.take_body(&mut rest)?;
+        let (returned, options) = (name & RTN != 0, Options::of_cmd(cmd));
+        // Most packets are data, and nothing else.
+        let body = if cmd & (0x1f | BTAG) == 0 && !options.has(Options::RES) {
+            Body::Data { btag: None }
+        } else {
+            let format = Format::parse(cmd as u8 & 31)?;
+            let frame = Frame { key, returned, cmd, options, format };
+            frame.check_combination()?;
+            frame.take_body(&mut rest)?
+        };
         let mut header = Header {
             key,
-            returned: frame.returned,
+            returned,
             options,
             check: half(fixed, CHECK_AT),
             sort: half(fixed, 18),
             sync: word(fixed, 20),
-            seq,
+            seq: long(fixed, 24),
             data_len: 0,
             body,
         };
-        let data_len = rest.len().checked_sub(header.trailer_len());
-        let (data, trailer) = match data_len.and_then(|len| rest.split_at_checked(len)) {
-            Some((data, trailer)) => (data, trailer),
+        let (data, trailer) = match rest.len().checked_sub(header.trailer_len()) {
+            Some(data_len) => rest.split_at(data_len),
             None => return Err(truncated(bytes.len() - rest.len() + TRAILER_LEN, bytes.len())),
         };
-        match body {
-            Body::Data { .. } if !trailer.is_empty() && data.is_empty() => {
-                return Err(value("cmd", cmd));
-            }
-            Body::Cntl(_) | Body::Ecntl(..) | Body::Tcntl(_) | Body::Jcntl(_)
-                if !data.is_empty() =>
-            {
-                return Err(length("dlen", dlen as usize));
-            }
-            _ => {}
+        if !trailer.is_empty() && data.is_empty() {
+            return Err(value("cmd", cmd));
+        }
+        let is_control = header.body.control().is_some();
+        if is_control && !data.is_empty() {
+            return Err(length("dlen", dlen as usize));
         }
         header.data_len = data.len() as u32;
-        let end = seq.saturating_add(header.data_len.into());
-        if end > OFFSET_MAX && format != Format::Path {
-            return Err(value("seq", upper(seq)));
+        let end = header.seq.saturating_add(header.data_len.into());
+        if end > OFFSET_MAX && !matches!(header.body, Body::Path) {
+            return Err(value("seq", upper(header.seq)));
         }
         let trailer = (!trailer.is_empty()).then(|| word(trailer, 0));
         Ok(Packet { header, data, trailer })
@@ -416,6 +427,7 @@ impl Frame {
     }
 
     /// Takes all before the data off the front of `rest`, which is all behind the header.
+    #[inline(never)]
     fn take_body<'a>(&self, rest: &mut &'a [u8]) -> Result<Body<SpanSlice<'a>>, Error> {
         let dlen = rest.len();
         Ok(match self.format {
