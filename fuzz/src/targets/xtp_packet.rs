@@ -50,7 +50,9 @@ fn packet(bytes: &[u8]) {
     let mut expected = bytes.to_vec();
     expected[8..11].iter_mut().zip(idle).for_each(|(byte, idle)| *byte &= !idle);
     assert_eq!(out, expected);
-    assert!(header.checks_all() || Sum::of(&bytes[..HEADER_LEN]).verifies() == xtp::verifies(bytes));
+    assert!(
+        header.checks_all() || Sum::of(&bytes[..HEADER_LEN]).verifies() == xtp::verifies(bytes)
+    );
 
     let kept = header.keep::<KEPT>();
     if let (Body::Ecntl(control, spans), Body::Ecntl(_, kept)) = (header.body, kept.body) {
