@@ -7,7 +7,8 @@ mod wireshark;
 
 use std::path::{Path, PathBuf};
 
-use fusewire_wire::xtp::{self, CHECK_AT, Packet};
+use fusewire_wire::Error;
+use fusewire_wire::xtp::{self, Body, CHECK_AT, First, Packet};
 
 use made::{Example, examples};
 
@@ -73,4 +74,41 @@ fn examples_are_what_the_code_reads() {
         assert_eq!(packet.data, example.data, "{}", example.name);
         assert_eq!(packet.trailer, example.trailer(), "{}", example.name);
     }
+}
+
+/// The rows of the table that begins with `head`, cell by cell.
+fn table<'a>(text: &'a str, head: &str) -> Vec<Vec<&'a str>> {
+    let (_, rest) = text.split_once(head).unwrap_or_else(|| panic!("no table {head}"));
+    let rows = rest.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+#[test]
+fn options_and_formats_are_those_of_the_tables() {
+    let text = std::fs::read_to_string(document()).unwrap();
+    let mut packet = examples()[0].bytes();
+    let mut left: u32 = 0x7fff_0000;
+    for row in table(&text, "| option | mask | says | on |") {
+        let mask = u32::from_str_radix(row[1], 16).unwrap();
+        packet[8..10].copy_from_slice(&((mask >> 16) as u16).to_be_bytes());
+        let header = Packet::parse(&packet).unwrap().header;
+        match row[0] {
+            "BTAG" => assert!(matches!(header.body, Body::First(First { btag: Some(_), .. }))),
+            name => assert_eq!(format!("{:?}", header.options), name),
+        }
+        left &= !mask;
+    }
+    assert_eq!(left, 0, "options that the table does not have");
+    packet[8..10].fill(0);
+    let mut known = Vec::new();
+    for format in 0..32 {
+        packet[11] = 0x20 | format;
+        if let Err(Error::Value { field: "format", .. }) = Packet::parse(&packet) {
+            continue;
+        }
+        known.push(format);
+    }
+    let rows = table(&text, "| format | body |");
+    let numbers = rows.iter().map(|row| row[0].split(' ').next().unwrap().parse().unwrap());
+    assert_eq!(known, numbers.collect::<Vec<u8>>());
 }
