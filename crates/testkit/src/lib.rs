@@ -1,5 +1,5 @@
-//! Virtual time, simulated links, seeds and content oracles: what tests of machines stand on; and network
-//! namespaces for those that need the kernel. It is a dev-dependency only.
+//! Virtual time, simulated links, seeds and content oracles: what tests of machines stand on; network namespaces for
+//! those that need the kernel; and Wireshark as a reader. It is a dev-dependency only.
 #![forbid(unsafe_code)]
 
 pub mod content;
@@ -8,6 +8,7 @@ pub mod link;
 pub mod namespace;
 pub mod random;
 pub mod seeds;
+pub mod wireshark;
 
 pub use content::{Content, Received};
 pub use link::{Impairments, Link, Packet};
