@@ -4,13 +4,19 @@
 //! come in, headers and ranges of offsets go out.
 #![forbid(unsafe_code)]
 
+mod challenge;
 pub mod congestion;
+mod deadlines;
 pub mod ecn;
 pub mod isn;
 pub mod machine;
 pub mod pacing;
+mod packets;
 pub mod plpmtud;
 pub mod prr;
+mod queue;
+mod rack;
+mod ranges;
 pub mod rtt;
 pub mod syn_cookie;
 pub mod tcp;

@@ -1,9 +1,9 @@
 //! What an acceptable acknowledgement does (RFC 9293, section 3.10.7.4, fifth check; RFC 6675; RFC 5681).
 
 use super::connection::Connection;
-use super::recovery::{Delivered, Phase};
 use super::timers::Timer;
 use crate::congestion::{Acked, Controller};
+use crate::rack::{Delivered, Phase};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header};
@@ -171,7 +171,7 @@ impl Connection {
         let queue = &mut self.send.queue;
         if ack > self.send.una {
             delivered.bytes += queue.ack_to(ack, |s, count| {
-                Connection::on_delivered(rack, &mut delivered, s, at, older);
+                rack.deliver(&mut delivered, s, at, older);
                 delivered.segments += count - 1;
             });
         }
@@ -186,7 +186,7 @@ impl Connection {
                     let (rack, queue) = (&mut self.rack, &mut self.send.queue);
                     let bytes = queue.sack(left, right, |s| {
                         // A report is sent with the timestamp of what came in order.
-                        Connection::on_delivered(rack, &mut delivered, s, at, |_| false);
+                        rack.deliver(&mut delivered, s, at, |_| false);
                     });
                     delivered.bytes += bytes;
                 }

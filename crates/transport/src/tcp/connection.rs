@@ -3,16 +3,18 @@
 use super::config::Config;
 use super::info::Stopwatch;
 use super::options::Cork;
-use super::queue::{Segment, SendQueue, flag};
-use super::recovery::{Phase, Rack, TailLossProbe, Undo};
+use super::recovery::{TailLossProbe, Undo};
 use super::state::State;
 use super::timers::Timers;
 use super::window::Receive;
+use crate::challenge::ChallengeLimit;
 use crate::congestion::{self, Algorithm, Controller};
 use crate::ecn::Ecn;
 use crate::isn::Start;
 use crate::machine::{Counters, Event, ResetCause};
 use crate::pacing::Pacer;
+use crate::queue::{Segment, SendQueue, flag};
+use crate::rack::{Phase, Rack};
 use crate::rtt::Estimator;
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
@@ -154,26 +156,6 @@ pub(super) struct Timestamps {
     /// TS.Recent.
     pub recent: u32,
     pub recent_at: Instant,
-}
-
-/// At most so many challenge ACKs a second, for this connection alone: a limit over all connections
-/// would tell an attacker of one about another (CVE-2016-5696).
-#[derive(Debug)]
-pub(super) struct ChallengeLimit {
-    since: Instant,
-    count: u8,
-}
-
-const CHALLENGES_A_SECOND: u8 = 10;
-
-impl ChallengeLimit {
-    pub fn allows(&mut self, now: Instant) -> bool {
-        if now - self.since >= Duration::from_secs(1) {
-            (self.since, self.count) = (now, 0);
-        }
-        self.count = self.count.saturating_add(1);
-        self.count <= CHALLENGES_A_SECOND
-    }
 }
 
 /// Events not yet polled, and a reset not yet sent.
@@ -323,7 +305,7 @@ impl Connection {
             phase: Phase::Open,
             undo: Undo::default(),
             timers: Timers::default(),
-            challenge: ChallengeLimit { since: now, count: 0 },
+            challenge: ChallengeLimit::new(now),
             events: Pending::default(),
             settings: Config { syn_transmissions: cfg.syn_transmissions.max(1), ..cfg.clone() },
             counters: Counters::default(),

@@ -2,10 +2,10 @@
 //! state diagram (section 3.3.2).
 
 use super::connection::{Connection, Offer};
-use super::recovery::Phase;
 use super::state::State;
 use super::timers::Timer;
 use crate::machine::{DropCause, ResetCause};
+use crate::rack::Phase;
 use fusewire_base::Instant;
 use fusewire_wire::tcp::{Flags, Header};
 

@@ -1,10 +1,10 @@
 //! What a connection tells of itself, in the manner of `TCP_INFO`; and the stopwatches behind it.
 
 use super::connection::Connection;
-use super::recovery::Phase;
 use super::state::State;
 use crate::congestion::Controller;
 use crate::machine::{Again, CongestionPhase, Info};
+use crate::rack::Phase;
 use core::time::Duration;
 use fusewire_base::Instant;
 

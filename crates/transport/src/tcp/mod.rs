@@ -11,7 +11,7 @@
 //! | `train` | segments that leave as one super-frame |
 //! | `timers` | deadlines, zero-window and keep-alive probes |
 //! | `window` | the receive window and delayed acknowledgements |
-//! | `queue`, `packets`, `ranges` | the flat tables behind sending and receiving |
+//! | `reports` | selective acknowledgements |
 //! | `info` | what it tells of itself |
 //! | `state` | the states of the diagram |
 //! | `options` | what may be changed while it is open |
@@ -28,10 +28,8 @@ mod listener;
 mod machine;
 mod options;
 mod output;
-mod packets;
-mod queue;
-mod ranges;
 mod recovery;
+mod reports;
 mod state;
 mod timers;
 mod train;

@@ -4,11 +4,11 @@
 use super::Transmit;
 use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_timeout_field};
 use super::info::Condition;
-use super::queue::{Segment, flag};
 use super::state::State;
 use super::timers::Timer;
 use crate::congestion::{Controller, Sent};
 use crate::machine::{Cut, Reservation, ResetCause, TransmitKind};
+use crate::queue::{Segment, flag};
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header, Options};
 

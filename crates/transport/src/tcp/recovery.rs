@@ -2,16 +2,14 @@
 //! from losses that were none (RFC 3522, 4015, 3708).
 
 use super::connection::{Connection, Probe};
-use super::queue::{Segment, flag};
 use super::state::State;
 use super::timers::Timer;
-use crate::congestion::{Controller, Lost, Signal};
+use crate::congestion::{Controller, Signal};
 use crate::prr;
+use crate::rack::{self, Phase};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 
-/// Sacked segments that end the patience for reordering (DupThresh).
-const DUPLICATE_THRESHOLD: u32 = 3;
 /// Recoveries for which a widened reordering window lasts (RFC 8985, section 6.2, step 4).
 const REORDER_PERSIST: u8 = 16;
 /// Tail loss probe before there is a round-trip time.
@@ -19,56 +17,6 @@ const PROBE_TIMEOUT_INITIAL: Duration = Duration::from_secs(1);
 
 /// A timer of a busy host is late by so much.
 const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(2);
-
-/// What the sender is doing about losses.
-#[derive(Debug)]
-pub(super) enum Phase {
-    /// Nothing is known to be lost.
-    Open,
-    /// Fast recovery until SND.UNA reaches `until` (RFC 6675), led by PRR (RFC 6937) unless the controller
-    /// does that.
-    Recovery { until: u64, prr: Option<prr::Recovery> },
-    /// Slow start after a timeout until SND.UNA reaches `until`.
-    Loss { until: u64 },
-}
-
-impl Phase {
-    /// Proportional rate reduction, when it rules instead of the window.
-    pub fn prr(&self) -> Option<&prr::Recovery> {
-        let Phase::Recovery { prr, .. } = self else { return None };
-        prr.as_ref()
-    }
-
-    pub fn prr_mut(&mut self) -> Option<&mut prr::Recovery> {
-        let Phase::Recovery { prr, .. } = self else { return None };
-        prr.as_mut()
-    }
-}
-
-/// RACK's variables (RFC 8985, section 5.2).
-#[derive(Debug, Default)]
-pub(super) struct Rack {
-    /// Send time and end of the most recently sent segment that was delivered.
-    sent_at: Instant,
-    end: u64,
-    /// Its round-trip time.
-    rtt: Duration,
-    /// Highest position delivered, and what it was before this acknowledgement: the segments of one
-    /// acknowledgement say nothing about each other's order.
-    fack: u64,
-    fack_before: u64,
-    reordering_seen: bool,
-    /// Lowest position that this acknowledgement delivered late.
-    late: u64,
-    /// How far reordering went, in segments, and how many acknowledgements showed some.
-    reordering: u32,
-    reorderings: u32,
-    /// Extra quarters of the minimum round-trip time to wait.
-    extra_quarters: u8,
-    persist: u8,
-    /// A DSACK widened the window in the round that ends here.
-    dsack_round: u64,
-}
 
 /// The open tail loss probe (RFC 8985, section 7.1).
 #[derive(Debug, Default)]
@@ -93,141 +41,27 @@ pub(super) struct Undo {
     armed: bool,
 }
 
-/// What one acknowledgement delivered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Delivered {
-    pub bytes: u64,
-    pub segments: u32,
-    /// Send time of the latest segment that was sent once.
-    pub latest_once: Option<Instant>,
-    /// Last send time of the latest segment that had been sent again.
-    pub latest_again: Option<Instant>,
-}
-
-impl Rack {
-    /// The deliveries of another acknowledgement follow.
-    pub fn begin_ack(&mut self) {
-        self.fack_before = self.fack;
-        self.late = u64::MAX;
-    }
-
-    /// These were all.
-    pub fn end_ack(&mut self, max_payload: u32) {
-        if self.late < self.fack_before {
-            let distance = (self.fack_before - self.late).div_ceil(u64::from(max_payload.max(1)));
-            self.reordering = self.reordering.max(distance.min(300) as u32);
-            self.reorderings += 1;
-        }
-    }
-
-    pub fn reordering(&self) -> u32 {
-        self.reordering
-    }
-
-    pub fn reorderings(&self) -> u32 {
-        self.reorderings
-    }
-
-    /// Steps 2 and 3 of RFC 8985, section 6.2, for one newly delivered segment. `echo_is_older` says
-    /// that the acknowledgement echoes a timestamp from before the segment's last transmission.
-    fn on_delivered(&mut self, s: &Segment, now: Instant, min_rtt: Duration, echo_is_older: bool) {
-        let end = s.end();
-        if !s.has(flag::RETRANSMITTED) && end < self.fack_before {
-            self.reordering_seen = true;
-            self.late = self.late.min(s.start);
-        }
-        self.fack = self.fack.max(end);
-        let rtt = now - s.sent_at;
-        if s.has(flag::RETRANSMITTED) && (echo_is_older || rtt < min_rtt) {
-            return;
-        }
-        self.rtt = rtt;
-        if (s.sent_at, end) > (self.sent_at, self.end) {
-            (self.sent_at, self.end) = (s.sent_at, end);
-        }
-    }
-
-    fn reordering_window(
-        &self,
-        sacked: u32,
-        recovering: bool,
-        min_rtt: Duration,
-        srtt: Duration,
-    ) -> Duration {
-        if !self.reordering_seen && (recovering || sacked >= DUPLICATE_THRESHOLD) {
-            return Duration::ZERO;
-        }
-        (min_rtt / 4 * (1 + u32::from(self.extra_quarters))).min(srtt)
-    }
-}
-
 impl Connection {
-    /// Accounts for one newly delivered segment. A free function of the parts, for the queue's callback.
-    pub(super) fn on_delivered(
-        rack: &mut Rack,
-        delivered: &mut Delivered,
-        s: &Segment,
-        at: (Instant, Duration),
-        echo: impl Fn(Instant) -> bool,
-    ) {
-        delivered.segments += 1;
-        if s.has(flag::RETRANSMITTED) {
-            delivered.latest_again = delivered.latest_again.max(Some(s.sent_at));
-            rack.on_delivered(s, at.0, at.1, echo(s.sent_at));
-        } else {
-            delivered.latest_once = delivered.latest_once.max(Some(s.sent_at));
-            rack.on_delivered(s, at.0, at.1, false);
-        }
-    }
-
     /// RFC 8985, section 6.2, step 5: marks what was sent well before something that arrived. Returns the
     /// bytes newly taken for lost.
     pub(super) fn detect_losses(&mut self, now: Instant) -> u64 {
-        self.timers.clear(Timer::Reorder);
-        if self.rack.fack == 0 || !self.send.queue.is_disordered() {
+        if !self.rack.has_delivered() || !self.send.queue.is_disordered() {
+            self.timers.clear(Timer::Reorder);
             return 0;
         }
         let recovering = !matches!(self.phase, Phase::Open);
-        let min_rtt = self.rtt.min().unwrap_or_default();
-        let srtt = self.rtt.srtt().unwrap_or_default();
-        let patience = self.rack.rtt
-            + self.rack.reordering_window(self.send.queue.sacked(), recovering, min_rtt, srtt);
-        let newest = (self.rack.sent_at, self.rack.end);
-        let mut lost = 0;
-        let mut wait = Duration::ZERO;
-        for index in 0..self.send.queue.sent() {
-            let s = *self.send.queue.at(index);
-            if newest <= (s.sent_at, s.end()) {
-                if s.has(flag::RETRANSMITTED) {
-                    continue;
-                }
-                // First transmissions lie in order of time: none after this was sent earlier.
-                break;
-            }
-            if s.has(flag::SACKED | flag::LOST) {
-                continue;
-            }
-            let due = s.sent_at + patience;
-            if due <= now {
-                lost += self.mark_lost(now, index);
-            } else {
-                wait = wait.max(due - now);
-            }
+        let found =
+            self.rack.detect(now, &mut self.send.queue, &mut self.cc, &self.rtt, recovering);
+        match found.wait {
+            Some(wait) => self.timers.set(Timer::Reorder, now + wait),
+            None => self.timers.clear(Timer::Reorder),
         }
-        if wait > Duration::ZERO {
-            self.timers.set(Timer::Reorder, now + wait);
-        }
-        lost
+        found.bytes
     }
 
     /// A segment is taken for lost. Returns the bytes that thereby left the network.
     pub(super) fn mark_lost(&mut self, now: Instant, index: usize) -> u64 {
-        let bytes = self.send.queue.mark_lost(index);
-        if bytes > 0 && self.cc.keeps_packets() {
-            let (start, packet) = (self.send.queue.at(index).start, self.send.queue.packet(index));
-            self.cc.on_lost(&Lost { now, start, bytes, packet });
-        }
-        bytes
+        rack::mark_lost(now, &mut self.send.queue, &mut self.cc, index)
     }
 
     /// Losses were found, by RACK, by duplicate acknowledgements or by a probe. `outstanding` is FlightSize

@@ -1,8 +1,8 @@
-//! The deadlines of a connection, a flat array, so that arming one is a store; and what happens when one
-//! passes. What the retransmission timers do is in `recovery`.
+//! The deadlines of a connection, and what happens when one passes. What the retransmission timers do is in `recovery`.
 
 use super::connection::{Connection, Probe};
 use super::state::State;
+use crate::deadlines::{Deadline, Deadlines};
 use core::time::Duration;
 use fusewire_base::Instant;
 
@@ -31,54 +31,14 @@ pub(super) enum Timer {
     Pace,
 }
 
-const TIMERS: usize = Timer::Pace as usize + 1;
-const NEVER: Instant = Instant::from_ns(u64::MAX);
+impl Deadline for Timer {
+    fn place(self) -> usize {
+        self as usize
+    }
+}
 
 /// All deadlines.
-#[derive(Clone, Debug)]
-pub(super) struct Timers([Instant; TIMERS]);
-
-impl Default for Timers {
-    fn default() -> Self {
-        Timers([NEVER; TIMERS])
-    }
-}
-
-impl Timers {
-    pub fn set(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = at;
-    }
-
-    pub fn clear(&mut self, timer: Timer) {
-        self.0[timer as usize] = NEVER;
-    }
-
-    pub fn is_set(&self, timer: Timer) -> bool {
-        self.0[timer as usize] != NEVER
-    }
-
-    pub fn at(&self, timer: Timer) -> Option<Instant> {
-        Some(self.0[timer as usize]).filter(|at| *at != NEVER)
-    }
-
-    /// The earliest deadline.
-    pub fn next(&self) -> Option<Instant> {
-        let mut earliest = NEVER;
-        for at in self.0 {
-            earliest = earliest.min(at);
-        }
-        Some(earliest).filter(|at| *at != NEVER)
-    }
-
-    /// Takes a deadline that has passed: true once.
-    pub fn take(&mut self, timer: Timer, now: Instant) -> bool {
-        let due = self.0[timer as usize] <= now;
-        if due {
-            self.clear(timer);
-        }
-        due
-    }
-}
+pub(super) type Timers = Deadlines<Timer, { Timer::Pace as usize + 1 }>;
 
 impl Connection {
     pub(super) fn arm_persist(&mut self, now: Instant) {

@@ -2,9 +2,9 @@
 
 use super::Transmit;
 use super::connection::{Connection, Probe};
-use super::recovery::Phase;
 use crate::congestion::Controller;
 use crate::machine::TransmitKind;
+use crate::rack::Phase;
 use fusewire_base::Instant;
 use fusewire_wire::tcp::Flags;
 

@@ -3,9 +3,9 @@
 
 use super::config::Config;
 use super::connection::Connection;
-use super::ranges::Ranges;
 use super::state::State;
 use super::timers::Timer;
+use crate::ranges::Ranges;
 use fusewire_base::{Instant, Seq};
 
 /// Largest window that shift 14 expresses, so that sequence numbers stay within 2^31.

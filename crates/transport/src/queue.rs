@@ -599,6 +599,12 @@ impl SendQueue {
         None
     }
 
+    /// The last sent segment that ends at `end` or before.
+    pub fn last_within(&self, end: u64) -> Option<Segment> {
+        let count = self.ring.partition_point(|s| s.end() <= end).min(self.sent);
+        Some(self.ring[count.checked_sub(1)?])
+    }
+
     /// Index of the last sent segment that is not sacked.
     pub fn last_unsacked(&self) -> Option<usize> {
         (0..self.sent).rev().find(|i| !self.ring[*i].has(flag::SACKED))
