@@ -59,8 +59,12 @@ mod tests {
         for (after, idle) in [(1, 10), (90, 30), (30_000, 10_000)] {
             let config = Config::default();
             let (settings, at) = (settings(&config), "127.0.0.1:7".parse().unwrap());
-            let ends = Ends { local: at, remote: at, flow: settings.flow_to(7, 1) };
-            let mut transport = settings.connect(&ends, &[7; 16], Instant::ZERO);
+            let ends = Ends {
+                local: at,
+                remote: at,
+                flow: settings.flow_to(7, 1, &[7; 16], Instant::ZERO),
+            };
+            let mut transport = settings.connect(&ends, 7, &[7; 16], Instant::ZERO);
             Silence::agreed(&mut transport, Instant::ZERO, Duration::from_millis(after));
             let asks = transport.keep_alive().expect("it asks");
             assert_eq!(asks.idle, Duration::from_millis(idle));

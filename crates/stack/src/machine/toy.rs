@@ -91,14 +91,6 @@ impl machine::Header for Header {
         };
         Some(Probe { says, nonce: self.at })
     }
-
-    fn of_probe(key: u64, probe: Probe) -> Header {
-        let kind = match probe.says {
-            Says::Question => Kind::Question,
-            Says::Answer => Kind::Answer,
-        };
-        Header { key, at: probe.nonce, kind, service: 0 }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -161,12 +153,11 @@ impl machine::Protocol for Settings {
         self.sizes = *sizes;
     }
 
-    fn flow_to(&self, service: u16, nth: u16) -> u64 {
+    fn flow_to(&self, service: u16, nth: u16, _: &Key, _: Instant) -> u64 {
         u64::from(service) << 16 | u64::from(nth)
     }
 
-    fn connect(&self, ends: &Ends, _: &Key, _: Instant) -> Connection {
-        let service = (ends.flow >> 16) as u16;
+    fn connect(&self, ends: &Ends, service: u16, _: &Key, _: Instant) -> Connection {
         let open = Header { key: ends.flow, at: 0, kind: Kind::Open, service };
         let mut connection = Connection::new(ends.flow, &self.sizes, Stage::Calling);
         connection.say.push_back(open);
@@ -319,6 +310,14 @@ impl machine::Connection for Connection {
 
     fn could_be_the_peers(&self, _: Instant, h: &Header, _: u32) -> bool {
         h.at == self.nxt
+    }
+
+    fn probe(&self, probe: Probe, _: u32) -> Option<Header> {
+        let kind = match probe.says {
+            Says::Question => Kind::Question,
+            Says::Answer => Kind::Answer,
+        };
+        Some(self.header(kind, probe.nonce))
     }
 
     fn send_room(&self) -> u32 {

@@ -387,8 +387,9 @@ impl Stack {
         let done = match (probe.says, index, connection) {
             (Says::Question, _, Some(c)) if known.is_some() => {
                 let answer = c.path.keys().and_then(|keys| keys.answer(nonce, segment.payload));
-                if let Some(answer) = &answer {
-                    let header = Header::of_probe(flow, Probe { says: Says::Answer, nonce });
+                let says = Probe { says: Says::Answer, nonce };
+                let header = answer.as_ref().and_then(|a| c.machine.probe(says, a.len() as u32));
+                if let (Some(answer), Some(header)) = (&answer, header) {
                     self.send_with(remote, header, answer, "path answer");
                 }
                 answer.is_some()

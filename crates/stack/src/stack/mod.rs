@@ -282,9 +282,9 @@ impl Stack {
         let mut client = client.clone();
         client.settings.body_len_max = self.body_len_max(client.settings.body_len_max);
         let handshake = Handshake::client(&client)?;
-        let flow = self.free_flow(remote, port);
+        let flow = self.free_flow(now, remote, port);
         let ends = Ends { local: self.device.local_addr(), remote, flow };
-        let machine = settings.connect(&ends, &self.key, now);
+        let machine = settings.connect(&ends, port, &self.key, now);
         let index = self.insert(ends, machine, handshake)?;
         let id = self.id(index);
         self.schedule_handshake(index, now);
@@ -358,10 +358,11 @@ impl Stack {
         }
     }
 
-    fn free_flow(&mut self, remote: SocketAddr, service: u16) -> Flow {
+    fn free_flow(&mut self, now: Instant, remote: SocketAddr, service: u16) -> Flow {
         loop {
             self.next_flow = self.next_flow.wrapping_add(1);
-            let flow = settings(&self.config).flow_to(service, self.next_flow);
+            let flow = settings(&self.config);
+            let flow = flow.flow_to(service, self.next_flow, &self.key, now);
             if !self.table.contains_key(&Key { remote, flow }) {
                 return flow;
             }

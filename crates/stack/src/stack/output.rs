@@ -208,8 +208,9 @@ impl Stack {
         let Some(keys) = connection.path.keys() else { return };
         let question = keys.question(probe.kind, probe.nonce, probe.to);
         let says = transport::Probe { says: Says::Question, nonce: probe.nonce };
-        let header = Header::of_probe(connection.ends.flow, says);
+        let Some(header) = connection.machine.probe(says, 0) else { return };
         let len = probe.size.saturating_sub(header.emit_len()).max(question.len());
+        let Some(header) = connection.machine.probe(says, len as u32) else { return };
         let mut payload = std::mem::take(&mut self.question);
         payload.clear();
         payload.extend_from_slice(&question);

@@ -20,6 +20,19 @@ mod info;
 mod segments;
 mod settings;
 
+/// Methods of a trait that are the type's own.
+macro_rules! own {
+    ($type:ident:
+        $(fn $name:ident($this:ident: $of:ty $(, $argument:ident: $is:ty)*) $(-> $gives:ty)?;)*
+    ) => {$(
+        #[inline]
+        fn $name($this: $of, $($argument: $is),*) $(-> $gives)? {
+            $type::$name($this, $($argument),*)
+        }
+    )*};
+}
+pub(crate) use own;
+
 use core::fmt::Debug;
 use core::hash::Hash;
 
@@ -69,10 +82,16 @@ pub trait Protocol: Clone + Debug {
     fn set_sizes(&mut self, sizes: &Sizes);
 
     /// What names the `nth` connection that one end opens to a service of the other's; not two of `2^15` in a row are
-    /// alike.
-    fn flow_to(&self, service: u16, nth: u16) -> Flow<Self>;
-    /// An active open. `key` makes the numbers that nobody else shall guess.
-    fn connect(&self, ends: &Ends<Flow<Self>>, key: &Key, now: Instant) -> Self::Connection;
+    /// alike. `key` makes what nobody else shall guess.
+    fn flow_to(&self, service: u16, nth: u16, key: &Key, now: Instant) -> Flow<Self>;
+    /// An active open, to a service. `key` makes the numbers that nobody else shall guess.
+    fn connect(
+        &self,
+        ends: &Ends<Flow<Self>>,
+        service: u16,
+        key: &Key,
+        now: Instant,
+    ) -> Self::Connection;
     /// Passive opens, of at most `backlog` connections at once that are not taken.
     fn listen(&self, backlog: usize, secrets: &Secrets) -> Self::Listener;
 }
@@ -114,8 +133,11 @@ pub trait Header: Copy + Debug {
 
     /// What it says of the path, if it is no segment of a stream.
     fn probe(&self) -> Option<Probe>;
-    /// A header that says this of the path, to the peer of `flow`.
-    fn of_probe(flow: Self::Flow, probe: Probe) -> Self;
+    /// The checksum covers the payload, too; otherwise [`Header::LEN_MIN`] bytes alone.
+    #[inline]
+    fn sums_payload(&self) -> bool {
+        true
+    }
 }
 
 /// A connection without I/O.
@@ -138,6 +160,14 @@ pub trait Connection: Debug {
     /// Whether a segment that came another way could be the peer's: who does not see the connection's segments does
     /// not guess one. Changes nothing.
     fn could_be_the_peers(&self, now: Instant, h: &Self::Header, payload_len: u32) -> bool;
+    /// What else names it, besides what it was opened under: TPDUs of the peer's have the one or the other. It is known with
+    /// [`Event::Established`] at the latest.
+    fn also(&self) -> Option<<Self::Header as Header>::Flow> {
+        None
+    }
+    /// A header that says this of the path to the peer, before a payload of so many bytes; `None` while the peer cannot be
+    /// asked.
+    fn probe(&self, probe: Probe, payload_len: u32) -> Option<Self::Header>;
 
     /// Bytes that may be reserved now.
     fn send_room(&self) -> u32;

@@ -11,7 +11,7 @@ use super::{Config, Connection, Listener, State, reset_for};
 use crate::isn::{Generator, Key};
 use crate::machine::{
     self, Again, Counters, Cut, Ends, Event, Info, Initial, KeepAlive, Note, Probe, Reservation,
-    Says, Secrets, Sizes, Stage, Transmit, Verdict,
+    Says, Secrets, Sizes, Stage, Transmit, Verdict, own,
 };
 
 /// The ports of a connection, as one of its ends sees them.
@@ -26,18 +26,6 @@ pub struct Ports {
 /// What a TPDU of so many bytes carries besides a header without options: payload and options.
 fn mss(tpdu_len: usize) -> u16 {
     u16::try_from(tpdu_len.saturating_sub(MIN_HEADER_LEN)).unwrap_or(u16::MAX)
-}
-
-/// Methods of a trait that are the type's own.
-macro_rules! own {
-    ($type:ident:
-        $(fn $name:ident($this:ident: $of:ty $(, $argument:ident: $is:ty)*) $(-> $gives:ty)?;)*
-    ) => {$(
-        #[inline]
-        fn $name($this: $of, $($argument: $is),*) $(-> $gives)? {
-            $type::$name($this, $($argument),*)
-        }
-    )*};
 }
 
 impl machine::Protocol for Config {
@@ -84,11 +72,11 @@ impl machine::Protocol for Config {
         (self.max_segments_in_flight, self.max_ranges) = (sizes.segments, sizes.ranges);
     }
 
-    fn flow_to(&self, service: u16, nth: u16) -> Ports {
+    fn flow_to(&self, service: u16, nth: u16, _: &Key, _: Instant) -> Ports {
         Ports { local: nth | 0x8000, remote: service }
     }
 
-    fn connect(&self, ends: &Ends<Ports>, key: &Key, now: Instant) -> Connection {
+    fn connect(&self, ends: &Ends<Ports>, _: u16, key: &Key, now: Instant) -> Connection {
         let start = Generator::new(key).start(now, ends);
         Connection::connect(self, ends.flow.local, ends.flow.remote, start, now)
     }
@@ -145,21 +133,6 @@ impl machine::Header for Header {
         };
         Some(Probe { says, nonce: u64::from(self.seq.0) << 32 | u64::from(self.ack.0) })
     }
-
-    fn of_probe(flow: Ports, probe: Probe) -> Header {
-        let flags = match probe.says {
-            Says::Question => Flags(0),
-            Says::Answer => Flags::PSH,
-        };
-        Header {
-            src_port: flow.local,
-            dst_port: flow.remote,
-            seq: Seq((probe.nonce >> 32) as u32),
-            ack: Seq(probe.nonce as u32),
-            flags,
-            ..Header::default()
-        }
-    }
 }
 
 impl machine::Connection for Connection {
@@ -199,6 +172,22 @@ impl machine::Connection for Connection {
         fn counters(self: &Connection) -> &Counters;
     }
 
+    fn probe(&self, probe: Probe, _: u32) -> Option<Header> {
+        let flags = match probe.says {
+            Says::Question => Flags(0),
+            Says::Answer => Flags::PSH,
+        };
+        let (src_port, dst_port) = self.ports();
+        Some(Header {
+            src_port,
+            dst_port,
+            seq: Seq((probe.nonce >> 32) as u32),
+            ack: Seq(probe.nonce as u32),
+            flags,
+            ..Header::default()
+        })
+    }
+
     fn set_tpdu_len(&mut self, bytes: usize) {
         self.set_send_mss(mss(bytes));
     }
@@ -226,9 +215,12 @@ mod tests {
     #[test]
     fn questions_and_answers_about_the_path_are_no_segments() {
         let flow = Ports { local: 1, remote: 2 };
+        let at = ([127, 0, 0, 1], 1).into();
+        let ends = Ends { local: at, remote: at, flow };
+        let connection = Config::default().connect(&ends, 2, &[7; 16], Instant::ZERO);
         for says in [Says::Question, Says::Answer] {
             let probe = Probe { says, nonce: 0x0123_4567_89ab_cdef };
-            let header = Header::of_probe(flow, probe);
+            let header = machine::Connection::probe(&connection, probe, 9).unwrap();
             assert_eq!(header.probe(), Some(probe));
             assert_eq!(header.emit_len(), Header::LEN_MIN);
             assert_eq!(header.flow(), Ports { local: 2, remote: 1 });
