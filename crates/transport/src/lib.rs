@@ -1,4 +1,4 @@
-//! Protocol machines without I/O: TCP, congestion control, timers.
+//! Protocol machines without I/O: TCP, XTP, congestion control, timers.
 //!
 //! Time and randomness are arguments. Nothing here touches a payload byte: headers, offsets and lengths
 //! come in, headers and ranges of offsets go out.
@@ -21,3 +21,4 @@ pub mod rtt;
 pub mod syn_cookie;
 pub mod tcp;
 pub mod timer;
+pub mod xtp;

@@ -130,7 +130,7 @@ impl Rack {
 
     /// What was sent at `sent_at`, when all below `end` had been, has arrived, and its answer took `rtt`.
     pub fn on_echo(&mut self, sent_at: Instant, end: u64, rtt: Duration) {
-        if (sent_at, end) > (self.sent_at, self.end) {
+        if (sent_at, end) >= (self.sent_at, self.end) {
             (self.sent_at, self.end, self.rtt) = (sent_at, end, rtt);
         }
     }

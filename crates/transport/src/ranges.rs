@@ -29,6 +29,7 @@ impl Ranges {
         self.list.is_empty()
     }
 
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -36,6 +37,12 @@ impl Ranges {
     /// Each of them, the lowest first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.list.iter().copied()
+    }
+
+    /// The one that changed last.
+    pub fn latest(&self) -> Option<(u64, u64)> {
+        let position = self.recent[..usize::from(self.recent_len)].first()?;
+        self.range_at(*position).copied()
     }
 
     /// There is something that only an acknowledgement with SACK blocks can say.

@@ -1,0 +1,225 @@
+//! Passive open: who takes FIRST (`docs/xtp.md`, section 7). A bounded number of contexts is half open; beyond it nothing is
+//! kept, and the key that is told is a cookie.
+
+use super::config::Config;
+use super::connection::{Connection, Keys as Names, Name, Origin, first_sync};
+use super::cookies::{Keys, Opening, Spent};
+use super::half_open::Places;
+use super::state::State;
+use super::timers::Timer;
+use super::{Ends, Header, ListenerAction};
+use crate::machine::{self, DropCause, Secrets};
+use fusewire_base::Instant;
+use fusewire_wire::xtp::{
+    Body, Code, Control, Diag, First, Key, Options, Reason, Service, Traffic, TrafficControl,
+};
+
+/// A listening service.
+#[derive(Debug)]
+pub struct Listener {
+    cfg: Config,
+    keys: Keys,
+    cookies: Keys,
+    spent: Spent,
+    places: Places,
+    backlog: usize,
+    /// Accepted contexts that the application has not taken.
+    waiting: usize,
+    cookies_given: u64,
+    cookies_accepted: u64,
+    drops: u64,
+}
+
+impl Listener {
+    /// A listener whose contexts are made with `cfg`. At most `backlog` are half open, and at most as many wait for the
+    /// application.
+    pub fn new(cfg: &Config, backlog: usize, secrets: &Secrets) -> Listener {
+        Listener {
+            cfg: cfg.clone(),
+            keys: Keys::new(&secrets.isn),
+            cookies: Keys::new(&secrets.cookie),
+            spent: Spent::default(),
+            places: Places::default(),
+            backlog: backlog.max(1),
+            waiting: 0,
+            cookies_given: 0,
+            cookies_accepted: 0,
+            drops: 0,
+        }
+    }
+
+    /// Cookies given out, and contexts made of one.
+    pub fn cookies(&self) -> (u64, u64) {
+        (self.cookies_given, self.cookies_accepted)
+    }
+
+    /// Packets dropped without an answer.
+    pub fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    fn dropped(&mut self, cause: DropCause) -> ListenerAction {
+        self.drops += 1;
+        ListenerAction::Drop(cause)
+    }
+
+    /// Why FIRST is refused, if it is.
+    fn refuses(&self, h: &Header, first: &First) -> Option<Reason> {
+        let wanted = self.cfg.service;
+        let service = first.traffic.service;
+        if service != wanted && service != Service::Unspecified {
+            return Some(Reason::Service);
+        }
+        let unproven = h.options.has(Options::NOCHECK) && !self.cfg.nocheck;
+        (h.options.has(Options::MULTI) || unproven).then_some(Reason::Options)
+    }
+
+    /// FIRST under the sender's own key.
+    fn open(&mut self, now: Instant, ends: &Ends, h: &Header, first: &First) -> ListenerAction {
+        if self.waiting >= self.backlog {
+            return self.dropped(DropCause::Backlog);
+        }
+        if let Some(place) = self.places.take(self.backlog, ends.remote.ip()) {
+            let own = self.keys.key(now, &(ends.remote, h.key));
+            let mut c = self.accept(now, h, first, own, h.key, ends.flow);
+            c.half_open = Some(place);
+            c.timers.set(Timer::Over, now + c.settings.half_open_timeout);
+            return ListenerAction::Accept(Box::new(c));
+        }
+        self.cookies_given += 1;
+        let xkey = self.cookies.cookie(now, &opening(ends, h, first, h.key));
+        let control = Control { rseq: 0, alloc: 0, echo: h.sync };
+        let traffic = Traffic { service: self.cfg.service, limits: None };
+        let tcntl = TrafficControl { control, delay_us: 0, xkey, traffic };
+        ListenerAction::Reply(Header {
+            key: h.key,
+            returned: true,
+            options: Options::NONE,
+            check: 0,
+            sort: 0,
+            sync: first_sync(xkey),
+            seq: 0,
+            data_len: 0,
+            body: Body::Tcntl(tcntl),
+        })
+    }
+
+    /// FIRST under a key that we have returned, if it is a cookie of ours.
+    fn open_by_cookie(
+        &mut self,
+        now: Instant,
+        ends: &Ends,
+        h: &Header,
+        first: &First,
+    ) -> ListenerAction {
+        let Some(peer) = first.xkey else { return self.dropped(DropCause::Malformed) };
+        if !self.cookies.is_cookie(now, &opening(ends, h, first, peer), h.key) {
+            return self.dropped(DropCause::BlindSyn);
+        }
+        self.spent.forget(now);
+        if self.spent.has(h.key) {
+            return self.dropped(DropCause::BlindSyn);
+        }
+        if self.waiting >= self.backlog || !self.spent.spend(now, h.key) {
+            return self.dropped(DropCause::Backlog);
+        }
+        self.cookies_accepted += 1;
+        let mut c = self.accept(now, h, first, h.key, peer, ends.flow);
+        c.events.traffic = true;
+        ListenerAction::Accept(Box::new(c))
+    }
+
+    /// A context that waits for the FIRST which opens it.
+    fn accept(
+        &mut self,
+        now: Instant,
+        h: &Header,
+        first: &First,
+        own: Key,
+        peer: Key,
+        name: Name,
+    ) -> Connection {
+        self.waiting += 1;
+        let mut cfg = self.cfg.clone();
+        cfg.cxor &= h.options.has(Options::RES);
+        let origin = Origin {
+            state: State::HalfOpen,
+            keys: Names { own, peer: Some(peer), first: name },
+            address: first.address,
+            sync: first_sync(own),
+        };
+        let mut c = Connection::new(&cfg, &origin, now);
+        c.send.trailers = cfg.cxor;
+        if let Some(limits) = &first.traffic.limits {
+            c.take_limits(limits);
+        }
+        c.events.established = true;
+        c
+    }
+}
+
+/// What a cookie is bound to.
+fn opening(ends: &Ends, h: &Header, first: &First, key: Key) -> Opening {
+    Opening {
+        remote: ends.remote,
+        key: key.bits(),
+        service: first.address.dstport().unwrap_or(0),
+        offers_cxor: h.options.has(Options::RES),
+    }
+}
+
+impl machine::Listener for Listener {
+    type Protocol = Config;
+
+    fn handle_stray(&mut self, now: Instant, ends: &Ends, h: &Header, _: u32) -> ListenerAction {
+        let Body::First(first) = &h.body else {
+            return match machine::Header::refusal(h, h.data_len) {
+                Some(diag) => ListenerAction::Reply(diag),
+                None => self.dropped(DropCause::Closed),
+            };
+        };
+        if let Some(reason) = self.refuses(h, first) {
+            return match refused(h, reason) {
+                Some(diag) => ListenerAction::Reply(diag),
+                None => self.dropped(DropCause::Protocol),
+            };
+        }
+        if h.returned {
+            self.open_by_cookie(now, ends, h, first)
+        } else {
+            self.open(now, ends, h, first)
+        }
+    }
+
+    fn taken(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    fn half_open(&self) -> usize {
+        self.places.taken()
+    }
+
+    fn cookies_given(&self) -> u64 {
+        self.cookies_given
+    }
+}
+
+/// DIAG 1 for a FIRST.
+pub(super) fn refused(h: &Header, reason: Reason) -> Option<Header> {
+    (!h.returned).then(|| diag_for(h.key, true, Diag { code: Code::ContextRefused, reason }))
+}
+
+/// A DIAG under `key`.
+pub(super) fn diag_for(key: Key, returned: bool, diag: Diag) -> Header {
+    Header {
+        key,
+        returned,
+        options: Options::NONE,
+        sort: 0,
+        check: 0,
+        sync: 0,
+        seq: 0,
+        data_len: 0,
+        body: Body::Diag(diag),
+    }
+}

@@ -1,0 +1,133 @@
+//! Messages: EOM ends one, and the byte behind it begins the next; BTAG says that one begins (`docs/xtp.md`, section 10). A
+//! message is told when all of it has come, in order or also behind a gap.
+
+use super::Header;
+use super::connection::Connection;
+use crate::ranges::Ranges;
+use core::ops::Range;
+use fusewire_wire::xtp::{Body, First, Options};
+use std::collections::VecDeque;
+
+/// Bounds of messages that are remembered; a packet that brings one more is not taken.
+const BOUNDS_MAX: usize = 4096;
+
+/// A message that has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where it lies in the stream.
+    pub range: Range<u64>,
+    /// The sender's 8 bytes.
+    pub tag: Option<u64>,
+}
+
+/// A place where a message ends, or begins, or both.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bound {
+    at: u64,
+    /// A message ends here.
+    ends: bool,
+    told: bool,
+    /// That of the message which begins here.
+    tag: Option<u64>,
+}
+
+/// The bounds above what was consumed, in order.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    on: bool,
+    bounds: VecDeque<Bound>,
+    /// The last bound below those; in the beginning the stream's.
+    base: Bound,
+    /// Something came since nothing was found complete.
+    news: bool,
+}
+
+impl Messages {
+    pub fn new(on: bool) -> Messages {
+        Messages { on, ..Messages::default() }
+    }
+
+    /// A packet that ends a message may be taken.
+    pub fn has_room(&self) -> bool {
+        !self.on || self.bounds.len() < BOUNDS_MAX
+    }
+
+    /// All data of an accepted packet, which ends at `end`, are here.
+    pub fn note(&mut self, h: &Header, end: u64, consumed: u64) {
+        if !self.on {
+            return;
+        }
+        self.news = true;
+        let tag = match h.body {
+            Body::Data { btag } | Body::First(First { btag, .. }) => btag,
+            _ => None,
+        };
+        if tag.is_some() && h.seq == self.base.at {
+            self.base.tag = tag;
+        } else if tag.is_some() && h.seq > consumed {
+            self.bound(h.seq).tag = tag;
+        }
+        if h.options.has(Options::EOM) && end > consumed && end > h.seq {
+            self.bound(end).ends = true;
+        }
+    }
+
+    fn bound(&mut self, at: u64) -> &mut Bound {
+        let index = self.bounds.partition_point(|b| b.at < at);
+        if self.bounds.get(index).is_none_or(|b| b.at != at) {
+            self.bounds.insert(index, Bound { at, ..Bound::default() });
+        }
+        &mut self.bounds[index]
+    }
+
+    /// Everything below `upto` was consumed.
+    pub fn consumed(&mut self, upto: u64) {
+        let past = self.bounds.partition_point(|b| b.at <= upto);
+        if let Some(last) = self.bounds.drain(..past).last() {
+            self.base = last;
+        }
+    }
+
+    /// A message all of which has come: the next, or if they may overtake each other any.
+    fn poll(&mut self, nxt: u64, ranges: &Ranges, overtaking: bool) -> Option<Message> {
+        if !self.news {
+            return None;
+        }
+        let mut begin = self.base;
+        for bound in &mut self.bounds {
+            let range = begin.at..bound.at;
+            let waits = bound.ends && !bound.told;
+            if waits && has_come(&range, nxt, ranges) {
+                bound.told = true;
+                return Some(Message { range, tag: begin.tag });
+            }
+            if waits && !overtaking {
+                break;
+            }
+            begin = *bound;
+        }
+        self.news = false;
+        None
+    }
+}
+
+/// All of `range` is here.
+fn has_come(range: &Range<u64>, nxt: u64, ranges: &Ranges) -> bool {
+    range.end <= nxt
+        || ranges
+            .range_at(range.start)
+            .is_some_and(|&(left, right)| left <= range.start && range.end <= right)
+}
+
+impl Connection {
+    /// A whole message (with [`Config::messages`](super::Config::messages)): the next one, or with `overtaking` also one
+    /// behind a gap. Each is told once.
+    pub fn poll_message(&mut self, overtaking: bool) -> Option<Message> {
+        self.messages.poll(self.recv.nxt, &self.recv.ranges, overtaking)
+    }
+
+    /// Bytes that the peer has sent, and that never came and will not (NOERR).
+    pub fn poll_gap(&mut self) -> Option<Range<u64>> {
+        (!self.recv.gaps.is_empty()).then(|| self.recv.gaps.remove(0)).map(|(from, to)| from..to)
+    }
+}

@@ -1,0 +1,357 @@
+//! What is sent: the calls that queue it, the choice of the next packet, and when it asks (`docs/xtp.md`, sections 8, 10
+//! and 11).
+
+use super::Transmit;
+use super::connection::{Connection, INITIAL_ALLOC};
+use super::state::State;
+use super::timers::Timer;
+use crate::congestion::{Controller, Sent};
+use crate::machine::{Cut, Reservation};
+use crate::queue::{Segment, flag};
+use fusewire_base::Instant;
+use fusewire_wire::xtp::{HEADER_LEN, OFFSET_MAX};
+
+/// So many questions a window, at most one for two packets.
+const ASKS_A_WINDOW: u64 = 8;
+/// What a packet has before its data, at most, while the peer has not shown our key.
+const HEAD_MAX: u64 = HEADER_LEN as u64 + 12;
+
+impl Connection {
+    // ---- queueing
+
+    /// Bytes that may be reserved now: from the beginning, since FIRST carries data. None after `finish`.
+    pub fn send_room(&self) -> u32 {
+        let open = matches!(self.state, State::Open | State::HalfOpen) || self.is_opening();
+        if !open || self.send.finishing || self.send.done || self.send.reserved > 0 {
+            return 0;
+        }
+        let queued = self.send.end - self.send.una;
+        let bytes = u64::from(self.settings.send_buffer).saturating_sub(queued);
+        let bytes = bytes.min(OFFSET_MAX - self.send.end);
+        let packets = self.send.queue.room().saturating_sub(1) as u64;
+        let room =
+            if queued == 0 { bytes } else { bytes.min(packets * u64::from(self.send.max_payload)) };
+        room.min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Bytes that may be reserved, queued and in flight together.
+    pub fn send_buffer(&self) -> u32 {
+        self.settings.send_buffer
+    }
+
+    /// Most payload bytes in one packet now.
+    pub fn max_payload(&self) -> u32 {
+        self.send.max_payload
+    }
+
+    /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
+    #[inline]
+    pub fn reserve(&mut self, len: u32) -> Option<Reservation> {
+        if len == 0 || len > self.send_room() {
+            return None;
+        }
+        self.send.reserved = len;
+        Some(Reservation::new(self.send.end, len))
+    }
+
+    /// As [`crate::machine::Connection::joins`]; where messages count none do, for EOM is at the end of a packet.
+    #[inline]
+    pub fn joins(&self, len: u32) -> bool {
+        let one_each = self.settings.messages || self.settings.btag;
+        !one_each && self.send.queue.joins(len, self.send.max_payload)
+    }
+
+    /// What is committed next begins a message with these 8 bytes of the application's (BTAG). There is room for them
+    /// only with [`Config::btag`](super::Config::btag).
+    pub fn set_tag(&mut self, tag: u64) {
+        if self.settings.btag {
+            self.send.tag = Some(tag);
+        }
+    }
+
+    /// Another priority, or none.
+    pub fn set_sort(&mut self, sort: Option<u16>) {
+        self.settings.sort = sort;
+    }
+
+    /// The reserved bytes are written: queues them.
+    pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
+        if matches!(self.state, State::Quiescent | State::Inactive) || self.send.done {
+            // Nobody wants it any more.
+            self.send.reserved = 0;
+            return;
+        }
+        debug_assert_eq!(
+            (reservation.offset(), reservation.len()),
+            (self.send.end, self.send.reserved)
+        );
+        self.send.reserved = 0;
+        let send = &mut self.send;
+        let is_record = matches!(cut, Cut::Record | Cut::Joined);
+        let mut left = reservation.len();
+        if cut == Cut::Joined {
+            let joined = send.queue.join_record(left, send.max_payload);
+            send.end += u64::from(joined);
+            left -= joined;
+        } else if is_record {
+            send.queue.begin_record(send.end, left, send.max_payload);
+        }
+        if !is_record {
+            let joined = send.queue.join(left, send.max_payload, true);
+            send.end += u64::from(joined);
+            left -= joined;
+        }
+        if let Some(tag) = send.tag.take().filter(|_| is_record) {
+            send.tags.push_back((send.end, tag));
+        }
+        let stream = if is_record { 0 } else { flag::STREAM };
+        let is_whole = cut == Cut::Record && left <= send.max_payload;
+        while left > 0 {
+            let len = left.min(send.max_payload);
+            left -= len;
+            let unit = if is_whole { u16::try_from(len).unwrap_or(0) } else { 0 };
+            let flags = stream | if left == 0 { flag::PUSH } else { 0 };
+            let (start, sent_at) = (send.end, Instant::ZERO);
+            send.queue.push(Segment { start, sent_at, len, unit, flags });
+            send.end += u64::from(len);
+        }
+        if cut == Cut::StreamEnd {
+            send.queue.end_stream();
+        }
+    }
+
+    /// No more will be sent: WCLOSE follows what is queued. Receiving goes on.
+    pub fn finish(&mut self) {
+        if !matches!(self.state, State::Quiescent | State::Inactive) {
+            self.send.finishing = true;
+        }
+    }
+
+    /// What is in flight did not arrive, which is no sign of congestion: it is sent again.
+    pub fn resend_all(&mut self, now: Instant) {
+        if self.send.queue.sent() == 0 || self.settings.noerr {
+            return;
+        }
+        self.send.queue.mark_all_lost();
+        self.rtt.reset_back_off();
+        self.timers.clear(Timer::W);
+        self.start_wtimer(now);
+    }
+
+    // ---- output
+
+    /// The next packet to put on the wire; `None` until something happens or `poll_timeout` comes.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if let Some(last) = self.events.last.take() {
+            return Some(self.last(now, last));
+        }
+        match self.state {
+            State::Quiescent => return None,
+            State::Inactive => {
+                return core::mem::take(&mut self.events.end).then(|| self.end(now));
+            }
+            _ => {}
+        }
+        let owed = self.events.answer || self.events.traffic || self.events.gap;
+        if owed
+            && !self.is_opening()
+            && let Some(transmit) = self.control(now)
+        {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.next_data(now) {
+            self.send.first_due = false;
+            return Some(transmit);
+        }
+        if self.is_opening() {
+            let due = core::mem::take(&mut self.send.first_due) && self.send.queue.is_empty();
+            return due.then(|| self.empty_first(now));
+        }
+        let closes = self.send.finishing
+            && !self.send.wclosed
+            && !self.send.done
+            && self.send.nxt == self.send.end;
+        self.send.ask |= closes;
+        let exhausted = self.is_exhausted() && !self.send.exhausted;
+        if self.send.ask || exhausted {
+            return self.control(now);
+        }
+        None
+    }
+
+    /// There is something to send that alloc does not let out.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let next = self.send.queue.next_unsent();
+        !self.settings.noflow && next.is_some_and(|s| s.end() > self.send.alloc)
+    }
+
+    fn next_data(&mut self, now: Instant) -> Option<Transmit> {
+        if self.sync.is_shaking_hands() && !self.is_opening() {
+            return None;
+        }
+        let lost = self.next_lost();
+        let candidate = match lost {
+            Some(index) => *self.send.queue.at(index),
+            None => match self.send.queue.next_unsent() {
+                Some(segment) => *segment,
+                None => {
+                    let full = self.send.queue.in_flight() + u64::from(self.send.max_payload);
+                    self.send.window_limited = full > self.window();
+                    self.send.ran_dry = !self.send.window_limited;
+                    return None;
+                }
+            },
+        };
+        if !self.window_lets_out(now, &candidate) {
+            return None;
+        }
+        match lost {
+            Some(index) => Some(self.retransmit(now, index)),
+            None if self.may_send_new(now, &candidate) => Some(self.transmit_new(now)),
+            None => None,
+        }
+    }
+
+    /// What is sent again; with NOERR nothing is.
+    fn next_lost(&mut self) -> Option<usize> {
+        let again = !self.settings.noerr || self.is_opening();
+        self.send.queue.next_lost().filter(|_| again)
+    }
+
+    /// Congestion window, or PRR in its place; pacing, rate, and what a peer without proof may be sent.
+    fn window_lets_out(&mut self, now: Instant, s: &Segment) -> bool {
+        let in_flight = self.send.queue.in_flight();
+        let room = match self.phase.prr() {
+            // What was sent again may be lost, too, and answers still come: something has to leave.
+            Some(prr) => prr.room() > 0 || in_flight == 0,
+            None => self.fits_window(in_flight, s.len),
+        };
+        if !room {
+            self.send.window_limited = true;
+            return false;
+        }
+        if self.state == State::HalfOpen && HEAD_MAX + u64::from(s.len) > self.credit {
+            return false;
+        }
+        let paced = (self.pacer.room(now) == 0).then(|| self.pacer.next_send()).flatten();
+        if let Some(at) = paced.max(self.rate.next_send(now)) {
+            self.timers.set(Timer::Pace, at);
+            return false;
+        }
+        true
+    }
+
+    fn fits_window(&self, in_flight: u64, len: u32) -> bool {
+        in_flight == 0 || in_flight + u64::from(len) <= self.window()
+    }
+
+    /// The peer's window, for a packet that was never sent.
+    fn may_send_new(&mut self, now: Instant, s: &Segment) -> bool {
+        if self.is_opening() {
+            return s.end() <= INITIAL_ALLOC;
+        }
+        if self.settings.noflow || s.end() <= self.send.alloc {
+            return true;
+        }
+        self.send.window_limited = false;
+        if self.send.queue.sent() > 0 {
+            return false;
+        }
+        let open = self.send.alloc.saturating_sub(self.send.nxt) as u32;
+        // A part goes when the rest could wait for ever.
+        if open > 0 && (open >= s.len / 2 || self.send.persists > 0) {
+            self.send.queue.split_unsent(open);
+            return true;
+        }
+        self.arm_persist(now);
+        false
+    }
+
+    fn transmit_new(&mut self, now: Instant) -> Transmit {
+        if self.send.una == self.send.nxt {
+            let idle = now - self.send.sent_at;
+            if self.settings.slow_start_after_idle && idle > self.rtt.rto() && self.send.nxt > 0 {
+                self.cc.on_idle(now, idle);
+            }
+            self.send.progress_at = now;
+        }
+        self.check_app_limited(now);
+        let stamp = self.stamp(now);
+        let s = self.send.queue.mark_sent(stamp, false);
+        self.send.nxt = s.end();
+        let index = self.send.queue.sent() - 1;
+        self.keep_packet(now, index, u64::from(s.len));
+        let in_flight = self.send.queue.in_flight();
+        if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
+            (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
+        }
+        self.transmit(now, &s, false)
+    }
+
+    fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
+        let stamp = self.stamp(now);
+        let s = self.send.queue.mark_resent(index, stamp);
+        self.keep_packet(now, index, u64::from(s.len));
+        self.counters.retransmissions += 1;
+        self.transmit(now, &s, true)
+    }
+
+    fn transmit(&mut self, now: Instant, s: &Segment, retransmission: bool) -> Transmit {
+        let bytes = u64::from(s.len);
+        if let Some(prr) = self.phase.prr_mut() {
+            prr.on_sent(bytes);
+        }
+        self.pacer.on_sent(now, bytes);
+        self.send.sent_at = now;
+        let asks = self.asks(s);
+        let transmit = self.data(now, s, asks, retransmission);
+        self.arm_tail(now);
+        transmit
+    }
+
+    /// Whether this packet asks: the last that may leave now, or an eighth of the window after the one that did.
+    fn asks(&mut self, s: &Segment) -> bool {
+        let queue = &self.send.queue;
+        let window = self.window().min(self.send.alloc.saturating_sub(self.send.una));
+        let enough = self.sync.bytes + u64::from(s.len) >= window / ASKS_A_WINDOW;
+        if enough && self.sync.packets >= 2 {
+            return true;
+        }
+        if queue.lost() > 0 && !self.settings.noerr {
+            // More is sent again: at once, or when the window lets it.
+            return self.phase.prr().is_some_and(|prr| prr.room() == 0);
+        }
+        let Some(next) = queue.next_unsent() else { return true };
+        let fits = match self.phase.prr() {
+            Some(prr) => prr.room() > 0,
+            None => self.fits_window(queue.in_flight(), next.len),
+        };
+        let edge = match self.state {
+            _ if self.settings.noflow => u64::MAX,
+            State::Opening | State::Cookie => INITIAL_ALLOC,
+            _ => self.send.alloc,
+        };
+        !fits || next.end() > edge
+    }
+
+    /// The controller sees `bytes` leave; what it gives for them is kept with the segment at `index`.
+    fn keep_packet(&mut self, now: Instant, index: usize, bytes: u64) {
+        if self.cc.keeps_packets() {
+            let in_flight = self.send.queue.in_flight();
+            let packet = self.cc.on_sent(&Sent { now, bytes, in_flight });
+            self.send.queue.note_packet(index, packet);
+        }
+    }
+
+    /// Something leaves after there was nothing more to send.
+    fn check_app_limited(&mut self, now: Instant) {
+        let in_flight = self.send.queue.in_flight();
+        if core::mem::take(&mut self.send.ran_dry)
+            && self.cc.keeps_packets()
+            && in_flight < self.cc.window()
+            && self.pacer.is_full(now)
+        {
+            self.cc.on_app_limited(in_flight);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The receive half: what has come, what may come, and what the peer has asked for.
+
+use super::config::Config;
+use super::connection::Connection;
+use super::state::State;
+use crate::ranges::Ranges;
+use fusewire_base::Instant;
+use fusewire_wire::xtp::{Span, SpanList};
+
+/// Gaps that are passed over and not yet told.
+const GAPS_MAX: usize = 256;
+
+/// The receive half of a context.
+#[derive(Debug, Default)]
+pub(super) struct Receive {
+    /// rseq: everything below has come, or was passed over.
+    pub nxt: u64,
+    /// alloc as it was given; never moves left.
+    pub adv: u64,
+    /// What lies below was consumed by the application.
+    pub consumed: u64,
+    /// Size of the window now, in bytes.
+    pub window: u32,
+    /// Size up to which autotuning goes.
+    pub window_max: u32,
+    pub ranges: Ranges,
+    /// Where the peer's stream ends; `u64::MAX` until it is known.
+    pub fin: u64,
+    /// All of it has come.
+    pub done: bool,
+    /// The peer looks at no alloc.
+    pub noflow: bool,
+    /// An answer is owed when everything below is consumed.
+    pub delivery_asked: Option<u64>,
+    /// Bytes below `nxt` that were passed over, and not yet told: the first gap, and all.
+    pub gaps: Vec<(u64, u64)>,
+    /// Most payload in one packet so far.
+    pub segment_len_max: u32,
+    pub heard_at: Instant,
+    pub data_at: Instant,
+    round_end: u64,
+    round_consumed: u64,
+}
+
+impl Receive {
+    pub fn new(cfg: &Config, now: Instant) -> Receive {
+        let window_max = cfg.recv_window.max(1);
+        let window = cfg.initial_recv_window.clamp(1, window_max);
+        Receive {
+            window,
+            window_max,
+            adv: window.into(),
+            ranges: Ranges::new(cfg.max_ranges),
+            fin: u64::MAX,
+            heard_at: now,
+            data_at: now,
+            round_end: window.into(),
+            ..Receive::default()
+        }
+    }
+
+    /// Frees memory when nothing will be received any more.
+    pub fn release(&mut self) {
+        self.ranges = Ranges::new(1);
+        self.gaps = Vec::new();
+    }
+
+    /// Whether data at `start..end` may have been sent by who knows what we gave (section 9, rule 4).
+    pub fn is_acceptable(&self, start: u64, end: u64) -> bool {
+        let edge = if self.noflow { self.nxt + (1 << 31) } else { self.adv };
+        start <= end && self.nxt <= end && end <= edge
+    }
+
+    /// Moves alloc as far as silly-window avoidance lets it, and gives it.
+    pub fn advertise(&mut self) -> u64 {
+        let edge = self.consumed + u64::from(self.window);
+        let worth = u64::from(self.window / 2).min(u64::from(self.segment_len_max.max(1)));
+        if edge >= self.adv + worth {
+            self.adv = edge;
+        }
+        self.adv
+    }
+
+    /// The peer sends nothing again: what is missing below `end` is passed over, and `start..end` has come.
+    pub fn pass_over(&mut self, start: u64, end: u64) {
+        while self.nxt < start {
+            let (from, to) = self.ranges.first_gap(self.nxt, start);
+            let full = self.gaps.len() >= GAPS_MAX;
+            match self.gaps.last_mut() {
+                _ if from >= to => {}
+                // Nobody asks: the last grows, over what has come between.
+                Some(last) if full => last.1 = to,
+                _ => self.gaps.push((from, to)),
+            }
+            self.nxt = self.ranges.advance(to);
+        }
+        self.nxt = self.ranges.advance(self.nxt.max(end));
+    }
+
+    /// The lowest spans, and in the last place the one that changed last if it is not among them.
+    pub fn spans<const N: usize>(&self) -> SpanList<N> {
+        let mut spans = SpanList::new(self.nxt);
+        for (left, right) in self.ranges.iter().take(N - 1) {
+            spans.push(Span { left, right });
+        }
+        let next = self.ranges.iter().nth(N - 1);
+        let latest =
+            self.ranges.latest().filter(|latest| next.is_some_and(|next| next.0 < latest.0));
+        if let Some((left, right)) = latest.or(next) {
+            spans.push(Span { left, right });
+        }
+        spans
+    }
+
+    /// The application keeps up with a full window a round: it doubles.
+    fn autotune(&mut self) {
+        if self.nxt < self.round_end {
+            return;
+        }
+        let consumed = self.consumed - self.round_consumed;
+        if consumed >= u64::from(self.window / 4 * 3) {
+            self.window = self.window.saturating_mul(2).min(self.window_max);
+        }
+        self.round_end = self.consumed.max(self.nxt) + u64::from(self.window);
+        self.round_consumed = self.consumed;
+    }
+}
+
+impl Connection {
+    /// The application has consumed everything below the stream offset `upto`.
+    pub fn consumed(&mut self, upto: u64) {
+        let receives = self.receives();
+        let recv = &mut self.recv;
+        let upto = upto.min(recv.nxt);
+        if upto <= recv.consumed {
+            return;
+        }
+        recv.consumed = upto;
+        recv.autotune();
+        if recv.delivery_asked.is_some_and(|asked| upto >= asked) {
+            recv.delivery_asked = None;
+            self.events.answer |= receives;
+        }
+        // What was exhausted has opened by a quarter or by a packet: it is told unasked.
+        let edge = recv.consumed + u64::from(recv.window);
+        let gain = edge.saturating_sub(recv.adv);
+        let packet = u64::from(recv.segment_len_max.max(1));
+        let quarter = u64::from(recv.window / 4).max(1);
+        if recv.adv - recv.nxt < packet && gain >= quarter.min(2 * packet) {
+            self.events.answer |= receives;
+        }
+        self.messages.consumed(upto);
+    }
+
+    /// The receiver holds more than it did.
+    pub fn widen_window(&mut self, bytes: u32) {
+        let recv = &mut self.recv;
+        let window = bytes.min(recv.window_max);
+        if window > recv.window {
+            recv.window = window;
+            recv.round_end = recv.consumed.max(recv.nxt) + u64::from(window);
+            recv.round_consumed = recv.consumed;
+            self.events.answer |= self.receives();
+        }
+    }
+
+    /// A control should leave now.
+    pub fn wants_ack(&self) -> bool {
+        self.events.answer || self.events.gap || self.events.traffic
+    }
+
+    /// Data may still come.
+    pub(super) fn receives(&self) -> bool {
+        matches!(self.state, State::Open | State::HalfOpen) && !self.recv.done
+    }
+}

@@ -1,0 +1,145 @@
+//! What is taken for lost, and what follows (`docs/xtp.md`, section 10): by time, as RACK has it (RFC 8985), with the times of
+//! packets that spans, rseq and echoes report. Selective repeat sends again what was lost; go-back-N, which looks at no
+//! spans, everything from rseq on.
+
+use super::config::Retransmission;
+use super::connection::Connection;
+use super::timers::Timer;
+use crate::congestion::{Acked, Controller, Signal};
+use crate::prr;
+use crate::queue::flag;
+use crate::rack::{self, Delivered, Phase};
+use core::time::Duration;
+use fusewire_base::Instant;
+
+/// What one answer did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    pub una_before: u64,
+    pub in_flight_before: u64,
+    pub delivered: Delivered,
+    pub rtt: Option<Duration>,
+}
+
+impl Connection {
+    /// Marks what was sent well before something that arrived. Returns the bytes newly taken for lost.
+    fn detect_losses(&mut self, now: Instant) -> u64 {
+        self.timers.clear(Timer::Reorder);
+        if self.settings.noerr {
+            return 0;
+        }
+        let recovering = !matches!(self.phase, Phase::Open);
+        let found =
+            self.rack.detect(now, &mut self.send.queue, &mut self.cc, &self.rtt, recovering);
+        if let Some(wait) = found.wait {
+            self.timers.set(Timer::Reorder, now + wait);
+        }
+        found.bytes
+    }
+
+    /// What was sent before a question and is not reported is lost: after a synchronising handshake, and under go-back-N.
+    pub(super) fn lose_before(&mut self, now: Instant, question: Instant) -> u64 {
+        let mut bytes = 0;
+        for index in 0..self.send.queue.sent() {
+            let s = *self.send.queue.at(index);
+            if s.sent_at < question && !s.has(flag::SACKED | flag::LOST) {
+                bytes += rack::mark_lost(now, &mut self.send.queue, &mut self.cc, index);
+            }
+        }
+        bytes
+    }
+
+    /// The second half of an answer: losses, the controller, and the timers.
+    pub(super) fn after_answer(&mut self, now: Instant, progress: &Progress, lost: u64) {
+        let Progress { una_before, in_flight_before, delivered, rtt } = *progress;
+        let advanced = self.send.una > una_before;
+        let mut lost = lost + self.detect_losses(now);
+        if lost > 0 {
+            if self.settings.retransmission == Retransmission::GoBackN {
+                // What is under way behind it goes again, too.
+                lost += self.lose_before(now, Instant::from_ns(u64::MAX));
+            }
+            self.enter_recovery(now, self.send.nxt - una_before);
+        }
+        let recovering = matches!(self.phase, Phase::Recovery { .. });
+        if let Some(prr) = self.phase.prr_mut() {
+            prr.on_ack(delivered.bytes, lost, self.send.queue.in_flight(), advanced);
+        }
+        if advanced {
+            self.leave_recovery(now);
+        }
+        if delivered.bytes > 0 {
+            if !recovering && advanced || self.cc.steers_recovery() {
+                self.cc.on_acked(&Acked {
+                    now,
+                    bytes: delivered.bytes,
+                    in_flight_before: in_flight_before.max(self.send.in_flight_max),
+                    in_flight: self.send.queue.in_flight(),
+                    snd_una: self.send.una,
+                    snd_nxt: self.send.nxt,
+                    rtt,
+                    srtt: self.rtt.srtt().unwrap_or_default(),
+                    window_limited: self.send.window_limited,
+                    newest: self.send.queue.take_newest(),
+                });
+            }
+            self.update_pace();
+            self.send.probed = false;
+            self.send.persists = 0;
+        }
+        self.arm_tail(now);
+    }
+
+    /// The controller's rate, else the window's over its round trip if this context paces.
+    fn update_pace(&mut self) {
+        if self.settings.congestion.is_none() {
+            return;
+        }
+        if let Some(rate) = self.cc.pacing_rate() {
+            self.pacer.set_pace(rate, 2 * u64::from(self.send.max_payload));
+        } else if self.settings.pacing
+            && let Some(srtt) = self.rtt.srtt()
+        {
+            self.pacer.set_rate(self.cc.window(), srtt, self.cc.in_slow_start());
+        }
+    }
+
+    /// Losses were found, with so much outstanding before the answer that showed them.
+    fn enter_recovery(&mut self, now: Instant, outstanding: u64) {
+        if !matches!(self.phase, Phase::Open) {
+            return;
+        }
+        self.cc.on_congestion(now, Signal::Loss, outstanding);
+        self.counters.recoveries += 1;
+        let mss = u64::from(self.send.max_payload);
+        let proportional = !self.cc.steers_recovery() && self.settings.congestion.is_some();
+        let prr = proportional
+            .then(|| prr::Recovery::new(outstanding, self.cc.slow_start_threshold(), mss));
+        self.phase = Phase::Recovery { until: self.send.nxt, prr };
+    }
+
+    /// rseq moved: is the recovery over?
+    fn leave_recovery(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Recovery { until, .. } if self.send.una >= until => self.cc.on_recovered(now),
+            Phase::Loss { until } if self.send.una >= until => {
+                if self.cc.steers_recovery() {
+                    self.cc.on_recovered(now);
+                }
+            }
+            _ => return,
+        }
+        self.phase = Phase::Open;
+    }
+
+    /// The reordering timer went off.
+    pub(super) fn on_reorder_timeout(&mut self, now: Instant) {
+        if self.detect_losses(now) > 0 {
+            if self.settings.retransmission == Retransmission::GoBackN {
+                self.lose_before(now, Instant::from_ns(u64::MAX));
+            }
+            self.enter_recovery(now, self.send.nxt - self.send.una);
+        }
+        self.arm_tail(now);
+    }
+}

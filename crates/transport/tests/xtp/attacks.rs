@@ -1,0 +1,246 @@
+//! Packets that the peer did not send: of each kind, with each field wrong. They change nothing.
+
+use core::time::Duration;
+
+use fusewire_testkit::{Random, for_each_seed};
+use fusewire_transport::machine::Event;
+use fusewire_transport::xtp::{Header, State};
+use fusewire_wire::xtp::{
+    Address, Body, Code, Control, Diag, First, Key, Limits, Options, Reason, Service, Span,
+    SpanList, Traffic, TrafficControl,
+};
+
+use crate::frame::Frame;
+use crate::loss;
+use crate::side::Side;
+use crate::thin::{link, sends};
+use crate::world::{SERVICE, Scenario, World};
+
+/// What is wrong with a forged packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Key,
+    NoRtn,
+    Sync,
+    SeqAhead,
+    Rseq,
+    Echo,
+    EchoOld,
+    Span,
+    Alloc,
+    Xkey,
+    BlindEnd,
+    First,
+    Refused,
+    InvalidReturned,
+    UnknownDiag,
+    Path,
+}
+
+const ALL: [Wrong; 16] = [
+    Wrong::Key,
+    Wrong::NoRtn,
+    Wrong::Sync,
+    Wrong::SeqAhead,
+    Wrong::Rseq,
+    Wrong::Echo,
+    Wrong::EchoOld,
+    Wrong::Span,
+    Wrong::Alloc,
+    Wrong::Xkey,
+    Wrong::BlindEnd,
+    Wrong::First,
+    Wrong::Refused,
+    Wrong::InvalidReturned,
+    Wrong::UnknownDiag,
+    Wrong::Path,
+];
+
+/// What an attacker knows who sees all but must get one thing wrong.
+struct Sight {
+    own: Key,
+    rcv_nxt: u64,
+    edge: u64,
+    una: u64,
+    /// Beyond everything that was sent.
+    unsent: u64,
+    sync: u32,
+    peer_sync: u32,
+}
+
+fn sight(side: &Side, peer: &Side) -> Sight {
+    let info = side.conn.info();
+    Sight {
+        own: side.conn.key(),
+        rcv_nxt: side.conn.rcv_nxt_offset(),
+        edge: side.offered_edge,
+        una: side.conn.snd_una_offset(),
+        unsent: side.conn.snd_una_offset() + info.unacked + 1,
+        sync: side.last_sync,
+        peer_sync: peer.last_sync,
+    }
+}
+
+fn traffic() -> Traffic {
+    let limits = Limits { maxdata: 600, inrate: 1, ..Limits::default() };
+    Traffic { service: Service::Stream, limits: Some(limits) }
+}
+
+/// A packet that would count but for one thing.
+fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Frame {
+    // Before anything has come every END is the latest word.
+    let wrong = if s.rcv_nxt == 0 && wrong == Wrong::BlindEnd { Wrong::Key } else { wrong };
+    let control = Control { rseq: s.una, alloc: s.una + 100, echo: s.sync };
+    let tcntl =
+        TrafficControl { control, delay_us: 0, xkey: Key::new(9).unwrap(), traffic: traffic() };
+    let mut spans = SpanList::new(s.una);
+    spans.push(Span { left: s.unsent + 5, right: s.unsent + 9 });
+    let bodies = [
+        Body::Data { btag: None },
+        Body::Cntl(control),
+        Body::Tcntl(tcntl),
+        Body::Ecntl(control, SpanList::new(s.una)),
+    ];
+    let mut header = Header {
+        key: s.own,
+        returned: true,
+        options: Options::SREQ | if random.chance(0.5) { Options::FASTNAK } else { Options::NONE },
+        check: 0,
+        sort: random.next_u32() as u16,
+        sync: s.peer_sync,
+        seq: s.rcv_nxt,
+        data_len: 0,
+        body: *random.pick(&bodies),
+    };
+    let closing = [Options::NONE, Options::WCLOSE, Options::RCLOSE, Options::END];
+    header.options |= *random.pick(&closing);
+    match wrong {
+        Wrong::Key => header.key = Key::new(random.next_u64()).unwrap(),
+        Wrong::NoRtn => {
+            (header.returned, header.body) = (false, Body::Data { btag: None });
+            header.key = if random.chance(0.5) { s.own } else { Key::new(77).unwrap() };
+        }
+        Wrong::Sync => {
+            header.sync = s.peer_sync.wrapping_add(random.range(1 << 16..1 << 31) as u32)
+        }
+        Wrong::SeqAhead => header.seq = s.edge + random.range(1..1000),
+        Wrong::Rseq => {
+            let rseq = s.unsent + random.below(1000);
+            header.body = Body::Cntl(Control { rseq, alloc: rseq, ..control });
+        }
+        Wrong::Echo => {
+            let echo = s.sync.wrapping_add(random.range(1..1 << 31) as u32);
+            header.body = Body::Cntl(Control { echo, ..control });
+        }
+        Wrong::EchoOld => {
+            let echo = s.sync.wrapping_sub(random.range(1 << 16..1 << 31) as u32);
+            header.body = Body::Cntl(Control { echo, ..control });
+        }
+        Wrong::Span => header.body = Body::Ecntl(control, spans),
+        Wrong::Alloc => {
+            header.body = Body::Cntl(Control { alloc: s.una + (1 << 32), ..control });
+        }
+        Wrong::Xkey => header.body = Body::Tcntl(tcntl),
+        Wrong::BlindEnd => {
+            header.options |= Options::END;
+            header.seq = s.rcv_nxt.saturating_sub(random.range(1..1000));
+            header.body = Body::Cntl(control);
+        }
+        Wrong::First => {
+            let address = Address::in_udp(SERVICE);
+            let first = First { address, traffic: traffic(), xkey: Key::new(5), btag: None };
+            header.body = Body::First(first);
+        }
+        Wrong::Refused => {
+            let diag = Diag { code: Code::ContextRefused, reason: Reason::NoListener };
+            header.body = Body::Diag(diag);
+        }
+        Wrong::InvalidReturned => {
+            let diag = Diag { code: Code::InvalidContext, reason: Reason::Unspecified };
+            header.body = Body::Diag(diag);
+        }
+        Wrong::UnknownDiag => {
+            let number = random.range(8..1 << 32) as u32;
+            let diag = Diag { code: Code::from_number(number), reason: Reason::Unspecified };
+            header.body = Body::Diag(diag);
+        }
+        Wrong::Path => (header.body, header.sync) = (Body::Path, random.next_u32()),
+    }
+    let takes_data = matches!(header.body, Body::Data { .. } | Body::First(_) | Body::Diag(_));
+    let mut data = vec![0xa5; if takes_data { random.below(300) as usize } else { 0 }];
+    if matches!(header.body, Body::Data { .. }) && wrong == Wrong::SeqAhead {
+        data.resize(100, 1);
+    }
+    header.data_len = data.len() as u32;
+    Frame::forged(&header, &data)
+}
+
+/// What must not change.
+fn state_of(side: &Side) -> String {
+    let mut info = side.conn.info();
+    info.counters = Default::default();
+    let (una, nxt) = (side.conn.snd_una_offset(), side.conn.rcv_nxt_offset());
+    format!("{:?} {una} {nxt} {:?} {info:?}", side.conn.state(), side.conn.poll_timeout())
+}
+
+#[test]
+fn a_forged_packet_with_one_field_wrong_changes_nothing() {
+    for wrong in ALL {
+        for_each_seed("a_forged_packet_with_one_field_wrong_changes_nothing", |_, random| {
+            let scenario = Scenario {
+                client_app: sends(100_000),
+                server_app: sends(100_000),
+                links: [loss::bad_link(random), loss::bad_link(random)],
+                limit: Duration::from_secs(400_000),
+                ..Scenario::default()
+            };
+            let mut world = World::new(&scenario, random);
+            world.run_for(random.duration_below(Duration::from_secs(2)));
+            for _ in 0..20 {
+                world.run_for(random.duration_below(Duration::from_millis(100)));
+                let now = world.now;
+                let Some(server) = &mut world.server else { continue };
+                let client = &mut world.client;
+                let sides = if random.chance(0.5) { (client, server) } else { (server, client) };
+                let (side, peer) = sides;
+                if side.conn.state() != State::Open {
+                    continue;
+                }
+                let frame = forge(random, &sight(side, peer), wrong);
+                let before = state_of(side);
+                side.receive_forged(&frame, now);
+                assert_eq!(before, state_of(side), "{wrong:?} {frame}");
+                side.collect();
+                let bad = |e: &Event| matches!(e, Event::Reset(_) | Event::TimedOut);
+                assert!(!side.events.iter().any(bad), "{wrong:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_stream_of_forged_packets_does_not_stop_a_transfer() {
+    for_each_seed("a_stream_of_forged_packets_does_not_stop_a_transfer", |_, random| {
+        let scenario = Scenario {
+            client_app: sends(60_000),
+            server_app: sends(60_000),
+            links: [link(), link()],
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, random);
+        let mut attacker = random.fork();
+        world.run_with(|world| {
+            let now = world.now;
+            let Some(server) = &mut world.server else { return };
+            let client = &mut world.client;
+            let sides = if attacker.chance(0.5) { (client, server) } else { (server, client) };
+            let (side, peer) = sides;
+            if side.conn.state() == State::Open {
+                let wrong = *attacker.pick(&ALL);
+                let frame = forge(&mut attacker, &sight(side, peer), wrong);
+                side.receive_forged(&frame, now);
+            }
+        });
+        world.assert_graceful();
+    });
+}

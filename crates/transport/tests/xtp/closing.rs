@@ -1,0 +1,152 @@
+//! How contexts end: in order, at once from one side, by a peer that has forgotten all.
+
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_testkit::{Random, for_each_seed};
+use fusewire_transport::machine::{Event, ResetCause};
+use fusewire_transport::xtp::{Config, State};
+
+use crate::loss;
+use crate::side::{App, Side};
+use crate::thin::{link, sends};
+use crate::world::{Scenario, World};
+
+fn scenario(up: u64, down: u64) -> Scenario {
+    Scenario {
+        client_app: sends(up),
+        server_app: sends(down),
+        links: [link(), link()],
+        ..Scenario::default()
+    }
+}
+
+fn was_reset(side: &Side, cause: ResetCause) -> bool {
+    side.is_closed && side.events.contains(&Event::Reset(cause))
+}
+
+#[test]
+fn an_abort_ends_both_at_any_time() {
+    for_each_seed("an_abort_ends_both_at_any_time", |seed, random| {
+        let mut world = World::new(&scenario(4_000_000, 4_000_000), random);
+        world.run_for(random.duration_below(Duration::from_millis(100)));
+        let by_client = seed % 2 == 0;
+        match &mut world.server {
+            Some(server) if !by_client => server.conn.abort(),
+            _ => world.client.conn.abort(),
+        }
+        world.run_for(Duration::from_secs(100));
+        assert!(world.client.is_closed, "{}", world.describe());
+        let Some(server) = &world.server else { return };
+        assert!(server.is_closed, "{}", world.describe());
+        let causes = [&world.client, server].map(|side| was_reset(side, ResetCause::Local));
+        assert!(causes.contains(&true), "{}", world.describe());
+    });
+}
+
+#[test]
+fn an_abort_that_is_lost_is_told_by_who_has_no_context() {
+    let mut world = World::new(&scenario(4_000_000, 4_000_000), &mut Random::new(4));
+    world.run_for(Duration::from_millis(60));
+    world.links[1].impairments_mut().loss = 1.0;
+    world.server.as_mut().unwrap().conn.abort();
+    world.run_for(Duration::from_millis(5));
+    world.links[1].impairments_mut().loss = 0.0;
+    world.run();
+    assert!(was_reset(&world.client, ResetCause::Peer), "{}", world.describe());
+    assert!(world.diags > 0);
+}
+
+#[test]
+fn a_peer_that_vanishes_is_given_up_after_ctimeout() {
+    let mut world = World::new(&scenario(4_000_000, 0), &mut Random::new(4));
+    world.run_for(Duration::from_millis(60));
+    world.links[1].impairments_mut().loss = 1.0;
+    let since = world.client.conn.heard_at();
+    world.run_for(Duration::from_secs(100));
+    assert_eq!(world.client.conn.state(), State::Open);
+    world.run_for(Duration::from_secs(100));
+    assert!(world.client.events.contains(&Event::TimedOut), "{}", world.describe());
+    assert!(world.now - since > Config::default().ctimeout);
+}
+
+#[test]
+fn both_close_at_the_same_time_whatever_is_lost() {
+    for_each_seed("both_close_at_the_same_time_whatever_is_lost", |_, random| {
+        let config = loss::patient(Config::default());
+        let mut scenario = scenario(random.below(3000), random.below(3000));
+        (scenario.client, scenario.server) = (config.clone(), config);
+        scenario.links = [loss::bad_link(random), loss::bad_link(random)];
+        for link in &mut scenario.links {
+            link.loss = 0.3;
+        }
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_graceful();
+    });
+}
+
+#[test]
+fn an_idle_context_closes_when_asked_to_much_later() {
+    let idle = App { finishes: false, ..sends(5000) };
+    let mut scenario = scenario(0, 0);
+    (scenario.client_app, scenario.server_app) = (idle.clone(), idle);
+    let mut world = World::new(&scenario, &mut Random::new(2));
+    world.run_for(Duration::from_secs(1000));
+    assert_eq!(world.client.conn.state(), State::Open, "{}", world.describe());
+    world.client.conn.finish();
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.server().peer_finished, Some(5000));
+    world.server.as_mut().unwrap().conn.finish();
+    world.run_for(Duration::from_secs(100));
+    assert!(world.client.is_closed && world.server().is_closed, "{}", world.describe());
+}
+
+#[test]
+fn sync_and_echo_wrap() {
+    for_each_seed("sync_and_echo_wrap", |_, random| {
+        let mut scenario = scenario(100_000, 20_000);
+        let config = loss::patient(Config::default());
+        (scenario.client, scenario.server) = (config.clone(), config);
+        scenario.links = [loss::bad_link(random), loss::bad_link(random)];
+        // The counter begins with these bits of the key.
+        scenario.key = Some(1 | (0xffff_fff0 + random.below(16)) << 16);
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_graceful();
+        assert!(world.client.last_sync < 1 << 30, "{:x}", world.client.last_sync);
+        assert!(world.now > Instant::ZERO);
+    });
+}
+
+#[test]
+fn a_window_that_stays_shut_is_asked_about_and_opens() {
+    let mut scenario = scenario(200_000, 0);
+    scenario.server = Config {
+        recv_window: 20_000,
+        initial_recv_window: 20_000,
+        ..loss::patient(Config::default())
+    };
+    scenario.server_app = App { stall: Duration::from_secs(200), stall_chance: 0.05, ..sends(0) };
+    let mut world = World::new(&scenario, &mut Random::new(8));
+    world.run();
+    world.assert_graceful();
+    assert!(world.server().counts.zero_windows > 0, "{}", world.describe());
+    assert_eq!(world.client.counts.retransmitted, 0, "{}", world.describe());
+}
+
+#[test]
+fn who_heeds_no_alloc_is_told_what_was_dropped() {
+    let mut scenario = scenario(300_000, 0);
+    scenario.client = Config { noflow: true, ..loss::patient(Config::default()) };
+    scenario.server = Config {
+        recv_window: 20_000,
+        initial_recv_window: 20_000,
+        ..loss::patient(Config::default())
+    };
+    scenario.server_app = App { stall: Duration::from_secs(2), stall_chance: 0.05, ..sends(0) };
+    let mut world = World::new(&scenario, &mut Random::new(8));
+    world.run();
+    world.assert_graceful();
+    assert!(world.client.counts.retransmitted > 0, "{}", world.describe());
+}

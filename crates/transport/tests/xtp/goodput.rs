@@ -1,0 +1,73 @@
+//! How fast, under loss and by which choice.
+
+use core::time::Duration;
+
+use fusewire_testkit::{Impairments, Random, for_each_seed_of};
+use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::xtp::{Config, Retransmission};
+
+use crate::side::App;
+use crate::thin::sends;
+use crate::world::{Scenario, World};
+
+/// 100 Mbit/s.
+const RATE: u64 = 12_500_000;
+const RTT: Duration = Duration::from_millis(20);
+
+/// Bytes of payload that arrive in ten seconds, as a part of what the link carries.
+fn share(
+    retransmission: Retransmission,
+    algorithm: Algorithm,
+    loss: f64,
+    random: &mut Random,
+) -> f64 {
+    let config = Config {
+        retransmission,
+        congestion: Some(algorithm),
+        initial_recv_window: 4 << 20,
+        ..Config::default()
+    };
+    let path = Impairments {
+        rate: Some(RATE),
+        delay: RTT / 2,
+        queue_bytes: 250_000,
+        loss,
+        ..Impairments::default()
+    };
+    let scenario = Scenario {
+        client: config.clone(),
+        server: config,
+        client_app: App { adu: 1400..1401, ..sends(1 << 40) },
+        links: [path, Impairments { delay: RTT / 2, ..Impairments::default() }],
+        ..Scenario::default()
+    };
+    let mut world = World::new(&scenario, random);
+    world.run_for(Duration::from_secs(2));
+    let before = world.server().received.contiguous();
+    world.run_for(Duration::from_secs(5));
+    let bytes = world.server().received.contiguous() - before;
+    bytes as f64 / 5.0 / (RATE as f64 * 1400.0 / 1460.0)
+}
+
+#[test]
+fn an_empty_link_is_filled() {
+    for_each_seed_of(1, "an_empty_link_is_filled", |_, random| {
+        for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+            let had = share(Retransmission::SelectiveRepeat, algorithm, 0.0, random);
+            println!("100 Mbit/s, 20 ms, {algorithm}: {had:.3}");
+            assert!(had > 0.9, "{algorithm}: {had:.3}");
+        }
+    });
+}
+
+#[test]
+fn at_one_percent_of_loss_selective_repeat_is_faster() {
+    for_each_seed_of(1, "at_one_percent_of_loss_selective_repeat_is_faster", |_, random| {
+        for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+            let [selective, back] = [Retransmission::SelectiveRepeat, Retransmission::GoBackN]
+                .map(|mode| share(mode, algorithm, 0.01, random));
+            println!("1 % lost, {algorithm}: selective {selective:.3}, go-back-N {back:.3}");
+            assert!(selective > back, "{algorithm}: {selective:.3} {back:.3}");
+        }
+    });
+}

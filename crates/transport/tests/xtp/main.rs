@@ -1,0 +1,15 @@
+//! Two XTP machines on simulated links in virtual time. `FUSEWIRE_SEEDS` says how many seeds each test runs with,
+//! `FUSEWIRE_SEED` replays one, `FUSEWIRE_TRACE=1` prints every packet.
+
+mod frame;
+mod side;
+mod world;
+
+mod attacks;
+mod closing;
+mod goodput;
+mod loss;
+mod mechanisms;
+mod opening;
+mod robustness;
+mod thin;

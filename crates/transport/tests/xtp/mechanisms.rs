@@ -1,0 +1,150 @@
+//! What the application chooses: what is sent again, who is told of gaps, messages behind a gap.
+
+use core::time::Duration;
+
+use fusewire_testkit::{Impairments, Random, for_each_seed};
+use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::xtp::{Config, Retransmission};
+
+use crate::loss;
+use crate::side::App;
+use crate::thin::{link, sends};
+use crate::world::{Scenario, World};
+
+fn lossy(loss: f64) -> [Impairments; 2] {
+    [Impairments { loss, ..link() }, link()]
+}
+
+fn both(config: &Config) -> (Config, Config) {
+    let config = loss::patient(config.clone());
+    (config.clone(), config)
+}
+
+#[test]
+fn go_back_n_sends_again_what_came() {
+    for_each_seed("go_back_n_sends_again_what_came", |_, random| {
+        let mut again = [0, 0];
+        let modes = [Retransmission::SelectiveRepeat, Retransmission::GoBackN];
+        for (mode, again) in modes.into_iter().zip(&mut again) {
+            let (client, server) = both(&Config { retransmission: mode, ..Config::default() });
+            let scenario = Scenario {
+                client,
+                server,
+                client_app: sends(2_000_000),
+                links: lossy(0.02),
+                ..Scenario::default()
+            };
+            let mut world = World::new(&scenario, &mut random.clone());
+            world.run();
+            world.assert_graceful();
+            *again = world.client.counts.bytes_retransmitted;
+        }
+        assert!(2 * again[1] > 3 * again[0], "{again:?}");
+        // A fiftieth of two megabytes, and what repairs of repairs add.
+        assert!((10_000..150_000).contains(&again[0]), "{again:?}");
+    });
+}
+
+#[test]
+fn fastnak_tells_of_a_gap_before_anybody_asks() {
+    // The window is never full, so without FASTNAK nobody hears of a gap before the sender asks at a pause.
+    let [told, asked] = [true, false].map(|fastnak| {
+        let (client, server) = both(&Config { fastnak, tail_probe: false, ..Config::default() });
+        let app = App {
+            adu: 500..501,
+            pause: Duration::from_millis(4),
+            pause_chance: 1.0,
+            ..sends(100_000)
+        };
+        let links = lossy(0.05);
+        let scenario = Scenario { client, server, client_app: app, links, ..Scenario::default() };
+        let mut world = World::new(&scenario, &mut Random::new(11));
+        let start = world.now;
+        world.run();
+        world.assert_graceful();
+        world.now - start
+    });
+    assert!(told <= asked, "{told:?} {asked:?}");
+}
+
+#[test]
+fn messages_overtake_each_other_when_they_may() {
+    let mut overtaken = 0;
+    for_each_seed("messages_overtake_each_other_when_they_may", |_, random| {
+        let config = Config { messages: true, btag: true, ..Config::default() };
+        let (client, server) = both(&config);
+        let app = App { adu: 1..6000, overtaking: true, ..sends(150_000) };
+        let scenario = Scenario {
+            client,
+            server,
+            client_app: app.clone(),
+            server_app: app,
+            links: [loss::bad_link(random), loss::bad_link(random)],
+            limit: Duration::from_secs(400_000),
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_graceful();
+        let server = world.server();
+        for (sender, receiver) in [(&world.client, server), (server, &world.client)] {
+            let mut told: Vec<_> = receiver.messages.iter().map(|m| m.range.clone()).collect();
+            overtaken += told.windows(2).filter(|w| w[0].start > w[1].start).count();
+            told.sort_by_key(|range| range.start);
+            assert_eq!(told, sender.sent_messages);
+            for message in &receiver.messages {
+                assert_eq!(message.tag, Some(message.range.start ^ 0x5555), "{message:?}");
+            }
+        }
+    });
+    assert!(overtaken > 0, "none has overtaken another");
+}
+
+#[test]
+fn noerr_sends_nothing_again_and_gaps_are_told() {
+    for_each_seed("noerr_sends_nothing_again_and_gaps_are_told", |_, random| {
+        let config = Config { noerr: true, fastnak: false, ..Config::default() };
+        let (client, server) = both(&config);
+        let scenario = Scenario {
+            client,
+            server,
+            client_app: sends(300_000),
+            links: lossy(0.05),
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        assert_eq!(world.client.acked, 300_000, "{}", world.describe());
+        // FIRST alone goes again, for there is nobody yet who could pass over it.
+        assert!(world.client.counts.retransmitted <= 12, "{}", world.describe());
+        let server = world.server();
+        assert_eq!(server.peer_finished, Some(300_000));
+        let missing: u64 = server.missing.iter().map(|r| r.end - r.start).sum();
+        let came: u64 = server.received.iter().map(|r| r.end - r.start).sum();
+        assert_eq!(missing + came, 300_000, "{}", world.describe());
+        assert!(world.client.is_closed && server.is_closed);
+    });
+}
+
+#[test]
+fn the_path_becomes_narrower_under_way() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+        let config = Config { congestion: Some(algorithm), ..Config::default() };
+        let (client, server) = both(&config);
+        let scenario = Scenario {
+            client,
+            server,
+            client_app: App { adu: 1..5000, ..sends(1_000_000) },
+            links: [link(), link()],
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, &mut Random::new(3));
+        world.run_for(Duration::from_millis(55));
+        world.links[0].impairments_mut().mtu_bytes = 1000;
+        world.run_for(Duration::from_millis(25));
+        world.client.conn.set_tpdu_len(900);
+        world.client.conn.resend_all(world.now);
+        world.run();
+        world.assert_graceful();
+    }
+}
