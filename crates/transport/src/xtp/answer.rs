@@ -5,8 +5,9 @@ use super::connection::Connection;
 use super::recovery::Progress;
 use super::timers::Timer;
 use super::{Header, Spans};
+use crate::congestion::Controller;
 use crate::machine::DropCause;
-use crate::rack::Delivered;
+use crate::rack::{Delivered, Phase};
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{Body, Control, Spans as _};
 
@@ -71,6 +72,12 @@ impl Connection {
             self.rack.on_echo(asked.at, asked.nxt, now - asked.at);
             if was_shaking && !self.sync.is_shaking_hands() && !self.settings.noerr {
                 lost = self.lose_before(now, asked.at);
+                if lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
+                    // Nothing was missing: only answers were.
+                    self.counters.spurious += 1;
+                    self.cc.on_spurious(now);
+                    self.phase = Phase::Open;
+                }
             }
         }
         if self.sync.answered != was_answered {

@@ -128,6 +128,6 @@ impl Connection {
 
     /// Bytes that the peer has sent, and that never came and will not (NOERR).
     pub fn poll_gap(&mut self) -> Option<Range<u64>> {
-        (!self.recv.gaps.is_empty()).then(|| self.recv.gaps.remove(0)).map(|(from, to)| from..to)
+        self.recv.gaps.pop_front().map(|(from, to)| from..to)
     }
 }

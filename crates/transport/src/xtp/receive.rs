@@ -6,6 +6,7 @@ use super::state::State;
 use crate::ranges::Ranges;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{Span, SpanList};
+use std::collections::VecDeque;
 
 /// Gaps that are passed over and not yet told.
 const GAPS_MAX: usize = 256;
@@ -33,7 +34,7 @@ pub(super) struct Receive {
     /// An answer is owed when everything below is consumed.
     pub delivery_asked: Option<u64>,
     /// Bytes below `nxt` that were passed over, and not yet told: the first gap, and all.
-    pub gaps: Vec<(u64, u64)>,
+    pub gaps: VecDeque<(u64, u64)>,
     /// Most payload in one packet so far.
     pub segment_len_max: u32,
     pub heard_at: Instant,
@@ -62,7 +63,7 @@ impl Receive {
     /// Frees memory when nothing will be received any more.
     pub fn release(&mut self) {
         self.ranges = Ranges::new(1);
-        self.gaps = Vec::new();
+        self.gaps = VecDeque::new();
     }
 
     /// Whether data at `start..end` may have been sent by who knows what we gave (section 9, rule 4).
@@ -86,11 +87,11 @@ impl Receive {
         while self.nxt < start {
             let (from, to) = self.ranges.first_gap(self.nxt, start);
             let full = self.gaps.len() >= GAPS_MAX;
-            match self.gaps.last_mut() {
+            match self.gaps.back_mut() {
                 _ if from >= to => {}
                 // Nobody asks: the last grows, over what has come between.
                 Some(last) if full => last.1 = to,
-                _ => self.gaps.push((from, to)),
+                _ => self.gaps.push_back((from, to)),
             }
             self.nxt = self.ranges.advance(to);
         }

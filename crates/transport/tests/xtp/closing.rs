@@ -71,6 +71,24 @@ fn a_peer_that_vanishes_is_given_up_after_ctimeout() {
 }
 
 #[test]
+fn a_timeout_for_lost_answers_alone_costs_no_window() {
+    let mut world = World::new(&scenario(4_000_000, 0), &mut Random::new(4));
+    world.run_for(Duration::from_millis(90));
+    let before = world.client.conn.info().cwnd;
+    world.links[1].impairments_mut().loss = 1.0;
+    world.run_for(Duration::from_millis(300));
+    let within = world.client.conn.info();
+    assert!(within.timeouts_in_a_row > 0 && within.cwnd < before / 4, "{within:?}");
+    world.links[1].impairments_mut().loss = 0.0;
+    world.run_for(Duration::from_secs(1));
+    let after = world.client.conn.info();
+    assert!(after.cwnd >= before && after.counters.spurious == 1, "{before} {after:?}");
+    world.run();
+    world.assert_graceful();
+    assert_eq!(world.client.counts.retransmitted, 0);
+}
+
+#[test]
 fn both_close_at_the_same_time_whatever_is_lost() {
     for_each_seed("both_close_at_the_same_time_whatever_is_lost", |_, random| {
         let config = loss::patient(Config::default());

@@ -61,6 +61,8 @@ pub struct World {
     pub accepted: u64,
     pub diags: u64,
     pub steps: u64,
+    /// All packets that left, if they are wanted.
+    pub recorded: Option<Vec<Vec<u8>>>,
     traced: bool,
 }
 
@@ -94,6 +96,7 @@ impl World {
             accepted: 0,
             diags: 0,
             steps: 0,
+            recorded: None,
             traced: std::env::var_os("FUSEWIRE_TRACE").is_some(),
         }
     }
@@ -196,6 +199,9 @@ impl World {
                 if self.traced {
                     eprintln!("{now} {name} {frame}");
                 }
+                if let Some(recorded) = &mut self.recorded {
+                    recorded.push(frame.bytes.clone());
+                }
                 link.send(now, frame);
             });
             side.collect();
@@ -228,7 +234,7 @@ impl World {
     /// A frame arrives at the client's address.
     pub fn arrive_at_client(&mut self, frame: &Frame) {
         let Some((header, data)) = frame.parse() else {
-            assert!(!frame.verifies());
+            frame.assert_changed();
             return;
         };
         if World::is_for(&self.client, &header) {
@@ -245,7 +251,7 @@ impl World {
     /// A frame arrives at the server's address.
     pub fn arrive_at_server(&mut self, frame: &Frame) {
         let Some((header, data)) = frame.parse() else {
-            assert!(!frame.verifies());
+            frame.assert_changed();
             return;
         };
         if let Some(server) = self.server.as_mut().filter(|s| World::is_for(s, &header)) {
@@ -282,6 +288,9 @@ impl World {
             self.diags += 1;
             let frame = Frame::forged(&reply, &[]);
             self.trace("server", &frame);
+            if let Some(recorded) = &mut self.recorded {
+                recorded.push(frame.bytes.clone());
+            }
             self.links[1].send(self.now, frame);
         }
     }

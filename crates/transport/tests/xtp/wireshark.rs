@@ -1,0 +1,80 @@
+//! What leaves is what Wireshark takes for XTP: all packets of runs, read by its dissector.
+
+use fusewire_testkit::{Impairments, Random, wireshark};
+use fusewire_transport::machine::Cut;
+use fusewire_transport::xtp::{Config, Rate};
+use fusewire_wire::xtp::{Format, NUMBER};
+
+use crate::loss;
+use crate::side::App;
+use crate::thin::{link, sends};
+use crate::world::{Scenario, World};
+
+fn config(random: &mut Random) -> Config {
+    loss::patient(Config {
+        messages: true,
+        btag: true,
+        edge: true,
+        cxor: random.chance(0.5),
+        sort: random.chance(0.5).then_some(0x1234),
+        in_rate: Rate { rate: 1_000_000, burst: 20_000 },
+        ..Config::default()
+    })
+}
+
+/// All packets of a transfer both ways over a bad link.
+fn packets(random: &mut Random) -> Vec<Vec<u8>> {
+    let bad = Impairments {
+        loss: 0.1,
+        reorder: 0.1,
+        reorder_delay: core::time::Duration::from_millis(20),
+        ..link()
+    };
+    let app = App { adu: 1..3000, cut: Cut::Record, overtaking: true, ..sends(60_000) };
+    let scenario = Scenario {
+        client: config(random),
+        server: config(random),
+        client_app: app.clone(),
+        server_app: app,
+        links: [bad.clone(), bad],
+        ..Scenario::default()
+    };
+    let mut world = World::new(&scenario, random);
+    world.recorded = Some(Vec::new());
+    world.run();
+    world.assert_graceful();
+    world.recorded.take().unwrap_or_default()
+}
+
+#[test]
+fn every_packet_of_a_transfer_is_read_without_complaint() {
+    let mut random = Random::new(36);
+    let mut all: Vec<_> = (0..4).flat_map(|_| packets(&mut random)).collect();
+    let refused = Scenario {
+        refuses: true,
+        client_app: sends(9),
+        links: [link(), link()],
+        ..Scenario::default()
+    };
+    let mut world = World::new(&refused, &mut random);
+    world.recorded = Some(Vec::new());
+    world.run();
+    all.extend(world.recorded.take().unwrap_or_default());
+    for format in
+        [Format::Data, Format::Cntl, Format::First, Format::Ecntl, Format::Tcntl, Format::Diag]
+    {
+        assert!(all.iter().any(|bytes| bytes[11] & 31 == format as u8), "no {format:?}");
+    }
+    let packets: Vec<_> = all.iter().map(|bytes| wireshark::ipv4(NUMBER, bytes)).collect();
+    let names = ["xtp.key", "xtp.seq", "xtp.checksum.status", "_ws.malformed"];
+    let Some(rows) = wireshark::fields("xtp-machine", &packets, &[], &names) else { return };
+    assert_eq!(rows.len(), all.len());
+    for (row, bytes) in rows.iter().zip(&all) {
+        let key: String = bytes[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let seq = u64::from_be_bytes(bytes[24..32].try_into().unwrap());
+        assert_eq!(row[0], format!("0x{key}"));
+        assert_eq!(row[1], seq.to_string());
+        assert_eq!((row[2].as_str(), row[3].as_str()), ("1", ""), "{bytes:02x?}");
+    }
+    println!("{} packets", rows.len());
+}
