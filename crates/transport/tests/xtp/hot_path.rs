@@ -59,15 +59,16 @@ fn transfer(total: u64, batch: usize, rtt: Duration) -> Spent {
     let cfg = Config::default();
     let mut now = Instant::from_ms(1);
     let (mut a, mut b) = open(&cfg, now);
-    let mut spent = Spent::default();
+    let (mut spent, mut queued) = (Spent::default(), 0);
     let mut headers: Vec<Header> = Vec::with_capacity(batch);
     while spent.packets < total {
         let clock = Clock::now();
         headers.clear();
         // More is queued than leaves, as in bulk.
-        while a.info().unacked < 8 * batch as u64 * u64::from(ADU) {
+        while queued < spent.packets + 8 * batch as u64 {
             let Some(r) = a.reserve(ADU) else { break };
             a.commit(r, Cut::Record);
+            queued += 1;
         }
         while headers.len() < batch
             && let Some(t) = a.poll_transmit(now)
