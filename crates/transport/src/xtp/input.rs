@@ -224,8 +224,8 @@ impl Connection {
                 self.events.answer = true;
             }
         }
-        let whole = plan.is_none_or(|plan| plan.len == taken && plan.trim_back == 0);
-        if whole {
+        // A packet may have been taken in part, or not at all.
+        if self.recv.has(h.seq) && end > h.seq && self.recv.has(end - 1) {
             self.messages.note(h, end, self.recv.consumed);
         }
         self.ask_for_delivery(h);

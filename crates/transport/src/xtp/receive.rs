@@ -82,6 +82,11 @@ impl Receive {
         self.adv
     }
 
+    /// This byte has come.
+    pub fn has(&self, at: u64) -> bool {
+        at < self.nxt || self.ranges.range_at(at).is_some()
+    }
+
     /// The peer sends nothing again: what is missing below `end` is passed over, and `start..end` has come.
     pub fn pass_over(&mut self, start: u64, end: u64) {
         while self.nxt < start {

@@ -35,9 +35,11 @@ enum Wrong {
     InvalidReturned,
     UnknownDiag,
     Path,
+    Unproven,
+    Trailer,
 }
 
-const ALL: [Wrong; 16] = [
+const ALL: [Wrong; 18] = [
     Wrong::Key,
     Wrong::NoRtn,
     Wrong::Sync,
@@ -54,6 +56,8 @@ const ALL: [Wrong; 16] = [
     Wrong::InvalidReturned,
     Wrong::UnknownDiag,
     Wrong::Path,
+    Wrong::Unproven,
+    Wrong::Trailer,
 ];
 
 /// What an attacker knows who sees all but must get one thing wrong.
@@ -165,10 +169,16 @@ fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Frame {
             header.body = Body::Diag(diag);
         }
         Wrong::Path => (header.body, header.sync) = (Body::Path, random.next_u32()),
+        Wrong::Unproven => header.options |= Options::NOCHECK,
+        Wrong::Trailer => {
+            header.body = Body::Data { btag: None };
+            header.options |= Options::NOCHECK | Options::RES;
+        }
     }
     let takes_data = matches!(header.body, Body::Data { .. } | Body::First(_) | Body::Diag(_));
     let mut data = vec![0xa5; if takes_data { random.below(300) as usize } else { 0 }];
-    if matches!(header.body, Body::Data { .. }) && wrong == Wrong::SeqAhead {
+    let long = matches!(wrong, Wrong::SeqAhead | Wrong::Trailer);
+    if matches!(header.body, Body::Data { .. }) && long {
         data.resize(100, 1);
     }
     header.data_len = data.len() as u32;

@@ -154,6 +154,36 @@ fn a_window_that_stays_shut_is_asked_about_and_opens() {
 }
 
 #[test]
+fn a_window_that_opens_is_told_at_once() {
+    let mut scenario = scenario(200_000, 0);
+    scenario.server = Config {
+        recv_window: 20_000,
+        initial_recv_window: 20_000,
+        ..loss::patient(Config::default())
+    };
+    scenario.server_app = App { stall: Duration::from_secs(60), stall_chance: 0.03, ..sends(0) };
+    let mut world = World::new(&scenario, &mut Random::new(8));
+    // When an exhausted window was opened by the application.
+    let mut opened: Option<Instant> = None;
+    let (mut consumed, mut shut) = (0, 0);
+    world.run_with(|world| {
+        let Some(server) = &world.server else { return };
+        let now = world.now;
+        let got = server.received.contiguous();
+        if opened.is_some_and(|_| got > server.consumed) {
+            let since = opened.take().expect("it is");
+            assert!(now - since <= Duration::from_millis(21), "{:?}", now - since);
+        }
+        if server.consumed > consumed && consumed + 20_000 - got < 1000 && got < 190_000 {
+            (opened, shut) = (Some(now), shut + 1);
+        }
+        consumed = server.consumed;
+    });
+    world.assert_graceful();
+    assert!(shut >= 3, "{shut}");
+}
+
+#[test]
 fn who_heeds_no_alloc_is_told_what_was_dropped() {
     let mut scenario = scenario(300_000, 0);
     scenario.client = Config { noflow: true, ..loss::patient(Config::default()) };
