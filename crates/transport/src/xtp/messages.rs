@@ -131,3 +131,46 @@ impl Connection {
         self.recv.gaps.pop_front().map(|(from, to)| from..to)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewire_wire::xtp::{Key, SpanList};
+
+    fn data(seq: u64, options: Options, btag: Option<u64>) -> Header {
+        let body: Body<SpanList<16>> = Body::Data { btag };
+        let key = Key::new(1).unwrap();
+        Header {
+            key,
+            returned: true,
+            options,
+            check: 0,
+            sort: 0,
+            sync: 0,
+            seq,
+            data_len: 100,
+            body,
+        }
+    }
+
+    #[test]
+    fn a_message_overtakes_one_that_lacks_its_middle() {
+        let mut messages = Messages::new(true);
+        let mut ranges = Ranges::new(8);
+        // 0..300 without 100..200; 300..400.
+        messages.note(&data(0, Options::NONE, Some(7)), 100, 0);
+        messages.note(&data(200, Options::EOM, None), 300, 0);
+        messages.note(&data(300, Options::EOM, Some(8)), 400, 0);
+        ranges.insert(200, 400);
+        assert_eq!(messages.poll(100, &ranges, false), None);
+        messages.news = true;
+        let second = Message { range: 300..400, tag: Some(8) };
+        assert_eq!(messages.poll(100, &ranges, true), Some(second));
+        assert_eq!(messages.poll(100, &ranges, true), None, "once");
+        messages.note(&data(100, Options::NONE, None), 200, 0);
+        let first = Message { range: 0..300, tag: Some(7) };
+        assert_eq!(messages.poll(400, &Ranges::new(8), true), Some(first));
+        messages.consumed(400);
+        assert!(messages.bounds.is_empty() && messages.base.at == 400);
+    }
+}

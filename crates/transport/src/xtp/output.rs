@@ -189,7 +189,7 @@ impl Connection {
         if self.sync.is_shaking_hands() && !self.is_opening() {
             return None;
         }
-        let lost = self.next_lost();
+        let lost = self.send.queue.next_lost();
         let candidate = match lost {
             Some(index) => *self.send.queue.at(index),
             None => match self.send.queue.next_unsent() {
@@ -210,12 +210,6 @@ impl Connection {
             None if self.may_send_new(now, &candidate) => Some(self.transmit_new(now)),
             None => None,
         }
-    }
-
-    /// What is sent again; with NOERR nothing is.
-    fn next_lost(&mut self) -> Option<usize> {
-        let again = !self.settings.noerr || self.is_opening();
-        self.send.queue.next_lost().filter(|_| again)
     }
 
     /// Congestion window, or PRR in its place; pacing, rate, and what a peer without proof may be sent.

@@ -15,7 +15,7 @@ use fusewire_wire::xtp::Key;
 
 const ADU: u32 = 1400;
 
-fn take(c: &mut Connection, now: Instant, h: &Header) {
+pub fn take(c: &mut Connection, now: Instant, h: &Header) {
     let initial = c.handle_initial(now, h, h.data_len);
     let verdict = match &initial {
         Initial::Payload(plan) if !plan.duplicate => Verdict::Accept { len: plan.len },
@@ -24,7 +24,7 @@ fn take(c: &mut Connection, now: Instant, h: &Header) {
     c.handle_final(now, h, &initial, verdict, false);
 }
 
-fn open(cfg: &Config, now: Instant) -> (Connection, Connection) {
+pub fn open(cfg: &Config, now: Instant) -> (Connection, Connection) {
     let address = "127.0.0.1:1".parse().expect("address");
     let mut a = Connection::connect(cfg, Key::new(77).unwrap(), 7, now);
     let mut listener = Listener::new(cfg, 2, &Secrets { isn: [1; 16], cookie: [2; 16] });

@@ -7,6 +7,7 @@ mod world;
 
 mod attacks;
 mod closing;
+mod delivery;
 mod goodput;
 mod hot_path;
 mod loss;

@@ -71,6 +71,8 @@ fn bulk_is_acknowledged_by_few_packets() {
     let (data, controls) = (world.client.counts.data_sent, world.server().counts.controls_sent);
     println!("{data} packets with data, {controls} controls");
     assert!(controls * 8 < data, "{controls} controls for {data} packets");
+    let asked = world.client.counts.asked;
+    assert!(asked * 8 < data, "{asked} questions in {data} packets");
 }
 
 #[test]
