@@ -5,9 +5,8 @@ use super::connection::Connection;
 use super::recovery::Progress;
 use super::timers::Timer;
 use super::{Header, Spans};
-use crate::congestion::Controller;
 use crate::machine::DropCause;
-use crate::rack::{Delivered, Phase};
+use crate::rack::Delivered;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{Body, Control, Spans as _};
 
@@ -67,24 +66,15 @@ impl Connection {
                 self.rtt.ease_back_off();
             }
         }
-        let mut lost = 0;
         if let Some(asked) = asked {
             self.rack.on_echo(asked.at, asked.nxt, now - asked.at);
-            if was_shaking && !self.sync.is_shaking_hands() && !self.settings.noerr {
-                lost = self.lose_before(now, asked.at);
-                if lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
-                    // Nothing was missing: only answers were.
-                    self.counters.spurious += 1;
-                    self.cc.on_spurious(now);
-                    self.phase = Phase::Open;
-                }
-            }
         }
         if self.sync.answered != was_answered {
             self.restart_wtimer(now);
         }
-        let progress = Progress { una_before, in_flight_before, delivered, rtt };
-        self.after_answer(now, &progress, lost);
+        let shook_hands = was_shaking && !self.sync.is_shaking_hands();
+        let progress = Progress { una_before, in_flight_before, delivered, rtt, shook_hands };
+        self.after_answer(now, &progress);
     }
 
     /// rseq and spans into the scoreboard.

@@ -7,7 +7,6 @@ use super::connection::Connection;
 use super::timers::Timer;
 use crate::congestion::{Acked, Controller, Signal};
 use crate::prr;
-use crate::queue::flag;
 use crate::rack::{self, Delivered, Phase};
 use core::time::Duration;
 use fusewire_base::Instant;
@@ -19,6 +18,8 @@ pub(super) struct Progress {
     pub in_flight_before: u64,
     pub delivered: Delivered,
     pub rtt: Option<Duration>,
+    /// The synchronising handshake has ended.
+    pub shook_hands: bool,
 }
 
 impl Connection {
@@ -37,27 +38,28 @@ impl Connection {
         found.bytes
     }
 
-    /// What was sent before a question and is not reported is lost: after a synchronising handshake, and under go-back-N.
-    pub(super) fn lose_before(&mut self, now: Instant, question: Instant) -> u64 {
-        let mut bytes = 0;
-        for index in 0..self.send.queue.sent() {
-            let s = *self.send.queue.at(index);
-            if s.sent_at < question && !s.has(flag::SACKED | flag::LOST) {
-                bytes += rack::mark_lost(now, &mut self.send.queue, &mut self.cc, index);
-            }
-        }
-        bytes
+    /// Everything under way is lost.
+    fn lose_all(&mut self, now: Instant) -> u64 {
+        let (queue, cc) = (&mut self.send.queue, &mut self.cc);
+        (0..queue.sent()).map(|index| rack::mark_lost(now, queue, cc, index)).sum()
     }
 
     /// The second half of an answer: losses, the controller, and the timers.
-    pub(super) fn after_answer(&mut self, now: Instant, progress: &Progress, lost: u64) {
-        let Progress { una_before, in_flight_before, delivered, rtt } = *progress;
+    pub(super) fn after_answer(&mut self, now: Instant, progress: &Progress) {
+        let Progress { una_before, in_flight_before, delivered, rtt, shook_hands } = *progress;
         let advanced = self.send.una > una_before;
-        let mut lost = lost + self.detect_losses(now);
+        // What was sent before the question of a handshake is older than any patience.
+        let mut lost = self.detect_losses(now);
+        if shook_hands && lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
+            // Nothing was missing: only answers were.
+            self.counters.spurious += 1;
+            self.cc.on_spurious(now);
+            self.phase = Phase::Open;
+        }
         if lost > 0 {
             if self.settings.retransmission == Retransmission::GoBackN {
                 // What is under way behind it goes again, too.
-                lost += self.lose_before(now, Instant::from_ns(u64::MAX));
+                lost += self.lose_all(now);
             }
             self.enter_recovery(now, self.send.nxt - una_before);
         }
@@ -136,7 +138,7 @@ impl Connection {
     pub(super) fn on_reorder_timeout(&mut self, now: Instant) {
         if self.detect_losses(now) > 0 {
             if self.settings.retransmission == Retransmission::GoBackN {
-                self.lose_before(now, Instant::from_ns(u64::MAX));
+                self.lose_all(now);
             }
             self.enter_recovery(now, self.send.nxt - self.send.una);
         }

@@ -1,9 +1,9 @@
 //! What a receiver says when the application has consumed: to who asked for it, and to who cannot send any more.
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::Cut;
-use fusewire_transport::xtp::{Config, Connection, Header, Transmit};
-use fusewire_wire::xtp::{Body, Control, Options};
+use fusewire_transport::machine::{Cut, Event, ResetCause};
+use fusewire_transport::xtp::{Config, Connection, Header, State, Transmit};
+use fusewire_wire::xtp::{Body, Code, Control, Options};
 
 use crate::hot_path::{open, take};
 
@@ -69,4 +69,31 @@ fn an_exhausted_window_that_opens_is_told_unasked() {
     b.consumed(10_000);
     let told = b.poll_transmit(NOW).expect("it has opened");
     assert_eq!(alloc(&told), 26_384);
+}
+
+#[test]
+fn a_stream_that_ends_twice_ends_the_context() {
+    for second in [500, 1200] {
+        let (mut a, mut b) = open(&Config::default(), NOW);
+        let (last, answer) = send(&mut a, &mut b, 1000);
+        let ends = |seq| Header {
+            options: Options::WCLOSE,
+            seq,
+            data_len: 0,
+            body: Body::Cntl(Control { rseq: 0, alloc: 20_000, echo: answer.sync }),
+            ..last
+        };
+        if second > 1000 {
+            take(&mut b, NOW, &ends(1000));
+            assert!(deliver(&mut b, &mut a).is_some(), "RCLOSE");
+        }
+        take(&mut b, NOW, &ends(second));
+        let said = b.poll_transmit(NOW).expect("it is told").header;
+        let Body::Diag(diag) = said.body else { panic!("{said:?}") };
+        assert_eq!(diag.code, Code::ProtocolError);
+        take(&mut a, NOW, &said);
+        let events: Vec<_> = std::iter::from_fn(|| a.poll_event()).collect();
+        assert!(events.contains(&Event::Reset(ResetCause::Peer)), "{events:?}");
+        assert_eq!((a.state(), b.state()), (State::Quiescent, State::Quiescent));
+    }
 }
