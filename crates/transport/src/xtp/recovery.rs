@@ -35,6 +35,10 @@ impl Connection {
         if let Some(wait) = found.wait {
             self.timers.set(Timer::Reorder, now + wait);
         }
+        if found.bytes > 0 && self.settings.retransmission == Retransmission::GoBackN {
+            // What is under way behind it goes again, too.
+            return found.bytes + self.lose_all(now);
+        }
         found.bytes
     }
 
@@ -49,7 +53,7 @@ impl Connection {
         let Progress { una_before, in_flight_before, delivered, rtt, shook_hands } = *progress;
         let advanced = self.send.una > una_before;
         // What was sent before the question of a handshake is older than any patience.
-        let mut lost = self.detect_losses(now);
+        let lost = self.detect_losses(now);
         if shook_hands && lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
             // Nothing was missing: only answers were.
             self.counters.spurious += 1;
@@ -57,10 +61,6 @@ impl Connection {
             self.phase = Phase::Open;
         }
         if lost > 0 {
-            if self.settings.retransmission == Retransmission::GoBackN {
-                // What is under way behind it goes again, too.
-                lost += self.lose_all(now);
-            }
             self.enter_recovery(now, self.send.nxt - una_before);
         }
         let recovering = matches!(self.phase, Phase::Recovery { .. });
@@ -137,9 +137,6 @@ impl Connection {
     /// The reordering timer went off.
     pub(super) fn on_reorder_timeout(&mut self, now: Instant) {
         if self.detect_losses(now) > 0 {
-            if self.settings.retransmission == Retransmission::GoBackN {
-                self.lose_all(now);
-            }
             self.enter_recovery(now, self.send.nxt - self.send.una);
         }
         self.arm_tail(now);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_testkit::{Random, for_each_seed};
-use fusewire_transport::machine::{Event, ResetCause};
+use fusewire_transport::machine::{Cut, Event, ResetCause};
 use fusewire_transport::xtp::{Config, State};
 
 use crate::loss;
@@ -72,24 +72,21 @@ fn a_peer_that_vanishes_is_given_up_after_ctimeout() {
 
 #[test]
 fn a_lost_tail_is_asked_about_before_wtimer_ends() {
-    let idle = App { finishes: false, ..sends(0) };
     let mut scenario = scenario(0, 0);
-    scenario.client_app = App { finishes: false, adu: 900..901, ..sends(9000) };
-    scenario.server_app = idle;
-    scenario.client_app.pause = Duration::from_millis(100);
-    scenario.client_app.pause_chance = 1.0;
+    scenario.client_app = App { finishes: false, ..sends(900) };
+    scenario.server_app = App { finishes: false, ..sends(0) };
     let mut world = World::new(&scenario, &mut Random::new(4));
     // The path is known, and quiet; then one packet is lost.
     world.run_for(Duration::from_millis(300));
-    let committed = world.client.committed;
     world.links[0].impairments_mut().loss = 1.0;
-    while world.client.committed == committed {
-        world.run_for(Duration::from_millis(1));
-    }
+    let reservation = world.client.conn.reserve(900).expect("room");
+    world.client.reserved += 900;
+    world.client.committed += 900;
+    world.client.conn.commit(reservation, Cut::Record);
+    world.settle();
     world.links[0].impairments_mut().loss = 0.0;
     let at = world.now;
-    let tail = world.client.committed;
-    while world.client.acked < tail {
+    while world.client.acked < 1800 {
         world.run_for(Duration::from_millis(1));
     }
     // Twice the round trip, and one for the answer, and one for what is sent again.

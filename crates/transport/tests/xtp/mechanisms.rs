@@ -131,6 +131,7 @@ fn more_messages_than_are_remembered_come_again() {
 
 #[test]
 fn noerr_sends_nothing_again_and_gaps_are_told() {
+    let (mut runs, mut asked) = (0, 0);
     for_each_seed("noerr_sends_nothing_again_and_gaps_are_told", |_, random| {
         let config = Config { noerr: true, fastnak: false, ..Config::default() };
         let (client, server) = both(&config);
@@ -152,11 +153,11 @@ fn noerr_sends_nothing_again_and_gaps_are_told() {
         let came: u64 = server.received.iter().map(|r| r.end - r.start).sum();
         assert_eq!(missing + came, 300_000, "{}", world.describe());
         assert!(world.client.is_closed && server.is_closed);
-        // What came behind a gap passed over it: nobody had to ask but for the last.
         let counters = world.client.conn.counters();
-        let asked = counters.timeouts + counters.tail_loss_probes;
-        assert!(asked <= 4, "{}", world.describe());
+        (runs, asked) = (runs + 1, asked + counters.timeouts + counters.tail_loss_probes);
     });
+    // What came behind a gap passed over it: nobody had to ask, but where the last was lost.
+    assert!(4 * asked <= runs.max(4), "{asked} questions in {runs} runs");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub struct Side {
     expects: Content,
     pub received: Received,
     pub consumed: u64,
-    reserved: u64,
+    pub reserved: u64,
     pub committed: u64,
     held: Option<Reservation>,
     /// `Event::Acked`: what lies below was given back.
