@@ -27,6 +27,7 @@ impl Connection {
             | when(self.recv.done, Options::RCLOSE)
     }
 
+    #[inline]
     fn header(
         &self,
         options: Options,
@@ -58,6 +59,7 @@ impl Connection {
     }
 
     /// A packet leaves.
+    #[inline]
     fn leave(&mut self, now: Instant, header: &Header) {
         let len = header.packet_len() as u64;
         self.counters.segments_sent += 1;
@@ -75,6 +77,7 @@ impl Connection {
     }
 
     /// The packet of a queued segment that leaves, for the first time or again.
+    #[inline]
     pub(super) fn data(
         &mut self,
         now: Instant,

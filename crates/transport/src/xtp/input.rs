@@ -148,7 +148,9 @@ impl Connection {
         self.recv.heard_at = now;
         self.sync.note_peer(h.sync);
         self.recv.noflow = h.options.has(Options::NOFLOW);
-        if h.returned && self.state == State::HalfOpen {
+        // A cookie shows the key, too, but its sender does not know yet that it was taken.
+        let is_first = matches!(h.body, Body::First(_));
+        if h.returned && !is_first && self.state == State::HalfOpen {
             // Our key was shown: the address is proven.
             self.state = State::Open;
             self.confirmed = true;
@@ -158,7 +160,6 @@ impl Connection {
         self.arm_ctimer(now);
         if self.state == State::Inactive {
             let asks = Options::SREQ | Options::WCLOSE | Options::RCLOSE;
-            let is_first = matches!(h.body, Body::First(_));
             self.events.end |= (h.options.any(asks) || is_first) && !h.options.has(Options::END);
             return;
         }

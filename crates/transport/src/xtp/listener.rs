@@ -14,6 +14,9 @@ use fusewire_wire::xtp::{
     Body, Code, Control, Diag, First, Key, Options, Reason, Service, Traffic, TrafficControl,
 };
 
+/// More than is ever sent before a peer is heard.
+const PROVEN: u64 = 1 << 62;
+
 /// A listening service.
 #[derive(Debug)]
 pub struct Listener {
@@ -125,7 +128,9 @@ impl Listener {
         }
         self.cookies_accepted += 1;
         let mut c = self.accept(now, h, first, h.key, peer, ends.flow);
-        c.events.traffic = true;
+        // The address is proven; that a context was made is told until it is known.
+        c.credit = PROVEN;
+        c.timers.set(Timer::Over, now + c.settings.opening_timeout);
         ListenerAction::Accept(Box::new(c))
     }
 

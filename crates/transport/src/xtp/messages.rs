@@ -83,7 +83,7 @@ impl Messages {
     /// Everything below `upto` was consumed.
     pub fn consumed(&mut self, upto: u64) {
         let past = self.bounds.partition_point(|b| b.at <= upto);
-        if let Some(last) = self.bounds.drain(..past).last() {
+        if let Some(last) = self.bounds.drain(..past).next_back() {
             self.base = last;
         }
     }

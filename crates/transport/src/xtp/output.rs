@@ -141,6 +141,7 @@ impl Connection {
     // ---- output
 
     /// The next packet to put on the wire; `None` until something happens or `poll_timeout` comes.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if let Some(last) = self.events.last.take() {
             return Some(self.last(now, last));
@@ -185,6 +186,7 @@ impl Connection {
         !self.settings.noflow && next.is_some_and(|s| s.end() > self.send.alloc)
     }
 
+    #[inline]
     fn next_data(&mut self, now: Instant) -> Option<Transmit> {
         if self.sync.is_shaking_hands() && !self.is_opening() {
             return None;
@@ -261,6 +263,7 @@ impl Connection {
         false
     }
 
+    #[inline]
     fn transmit_new(&mut self, now: Instant) -> Transmit {
         if self.send.una == self.send.nxt {
             let idle = now - self.send.sent_at;
@@ -290,6 +293,7 @@ impl Connection {
         self.transmit(now, &s, true)
     }
 
+    #[inline]
     fn transmit(&mut self, now: Instant, s: &Segment, retransmission: bool) -> Transmit {
         let bytes = u64::from(s.len);
         if let Some(prr) = self.phase.prr_mut() {

@@ -58,7 +58,7 @@ impl Connection {
         }
         self.timers.take(Timer::Pace, now);
         if self.timers.take(Timer::Over, now) {
-            return self.on_over(now);
+            return self.on_over();
         }
         if self.timers.take(Timer::Reorder, now) {
             self.on_reorder_timeout(now);
@@ -186,13 +186,9 @@ impl Connection {
         self.timers.set(Timer::C, now + wait);
     }
 
-    fn on_over(&mut self, now: Instant) {
+    fn on_over(&mut self) {
         match self.state {
             State::HalfOpen => {
-                let end = self.began + self.settings.half_open_timeout;
-                if now < end {
-                    return self.timers.set(Timer::Over, end);
-                }
                 self.events.timed_out = true;
                 self.enter_quiescent();
             }
