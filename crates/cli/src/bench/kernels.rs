@@ -70,19 +70,14 @@ pub fn run(options: &Options) -> Result {
         head(CHECKS)?;
     }
     let mut written = Ok(());
-    // Of the length at hand: what the other forms of CXOR are compared with.
-    let (mut load_only, mut standard) = (0.0, 0.0);
+    // Of the length at hand: what CXOR is compared with.
+    let mut beside = Beside::default();
     kernels::checks(&plan, &mut |line| {
         progress.clear();
-        match line.form {
-            "load_only" => (load_only, standard) = (line.rate, 0.0),
-            "standard" => standard = line.rate,
-            _ => {}
-        }
-        let beside = (line.function == "cxor" && standard > 0.0).then_some([standard, load_only]);
+        let figures = beside.figures(line);
         then(&mut written, || match options.json {
             true => json(line),
-            false => row(CHECKS, &(line.clone(), beside)),
+            false => row(CHECKS, &(line.clone(), figures)),
         });
     });
     progress.clear();
@@ -117,15 +112,48 @@ const COLUMNS: &Columns<Line> = &[
     ("÷ref", 6, |l| figure(l.reference.map(|reference| l.integrated / reference), 2)),
 ];
 
-/// Beside those of CXOR the rates of the standard loop and of one that only loads.
-const CHECKS: &Columns<(CheckLine, Option<[f64; 2]>)> = &[
-    ("check function", -22, |(l, _)| format!("{}, {}", l.function, l.form)),
+/// Rates that CXOR's stand beside.
+#[derive(Default)]
+struct Beside {
+    load_only: f64,
+    standard: f64,
+    /// In the loop at hand.
+    internet: f64,
+}
+
+/// A rate of CXOR divided by that of the standard loop, of one that only loads, of the loop with the Internet sum.
+type Figures = [Option<f64>; 3];
+
+impl Beside {
+    fn figures(&mut self, line: &CheckLine) -> Figures {
+        match (line.function, line.form) {
+            ("cxor", "load_only") => (self.load_only, self.standard) = (line.rate, 0.0),
+            ("cxor", "standard") => self.standard = line.rate,
+            (_, "internet") => self.internet = line.rate,
+            _ => {}
+        }
+        let to = |rate: f64| Some(line.rate / rate);
+        match (line.function, line.form) {
+            ("cxor", _) if self.standard > 0.0 => [to(self.standard), to(self.load_only), None],
+            (_, "cxor") => [None, None, to(self.internet)],
+            _ => [None; 3],
+        }
+    }
+}
+
+const CHECKS: &Columns<(CheckLine, Figures)> = &[
+    ("check function", -38, |(l, _)| format!("{}, {}", l.function, l.form)),
     ("bytes", 9, |(l, _)| l.size_bytes.to_string()),
     ("GB/s", 7, |(l, _)| gb(Some(l.rate))),
-    ("÷std", 6, |(l, beside)| beside.map_or(String::new(), |b| format!("{:.2}", l.rate / b[0]))),
-    ("÷load", 6, |(l, beside)| beside.map_or(String::new(), |b| format!("{:.2}", l.rate / b[1]))),
-    (" of CXOR: to the standard loop, to a loop that only loads", 0, |_| String::new()),
+    ("÷std", 6, |(_, figures)| quotient(figures[0])),
+    ("÷load", 6, |(_, figures)| quotient(figures[1])),
+    ("÷inet", 6, |(_, figures)| quotient(figures[2])),
+    (" of CXOR: to the standard loop, one that only loads, the Internet sum", 0, |_| String::new()),
 ];
+
+fn quotient(figure: Option<f64>) -> String {
+    figure.map_or(String::new(), |figure| format!("{figure:.2}"))
+}
 
 fn gb(rate: Option<f64>) -> String {
     figure(rate.map(|rate| rate / 1e9), 2)

@@ -1,14 +1,16 @@
 //! The check functions on their own: the forms of CXOR beside each other and beside a loop that only
-//! loads, and the others.
+//! loads, and the others; and CXOR in the loops that move a message, where the Internet sum is otherwise.
 
 use super::contest::{Buffers, Check, Message, Method, contest};
 use super::{CheckLine, Plan};
 use fusewire_experiments::{FletcherSum, cxor};
 use fusewire_kernels::Level;
 use fusewire_kernels::arch::Lanes;
-use fusewire_kernels::execution::Scan;
-use fusewire_kernels::stage::{Output, Run, Stage};
-use fusewire_kernels::stages::{Crc32c, Cxor, CxorSum};
+use fusewire_kernels::execution::{Integrated, Scan};
+use fusewire_kernels::stage::{AnyStage, Output, Run, Stage, then};
+use fusewire_kernels::stages::{
+    Copy as CopyStage, Crc32c, Cxor, CxorSum, InternetSum, PesEncrypt, PesKey, Swap,
+};
 
 /// Measures every form at the sizes given.
 pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
@@ -31,7 +33,40 @@ pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
                 compare(plan, buffers, function, vec![("vector", Box::new(run))], each);
             }
         }
+        let pes = PesEncrypt(PesKey::new(*b"fusewire"));
+        in_the_loop(plan, buffers, "copy ▸ check ▸ store", CopyStage, each);
+        in_the_loop(plan, buffers, "swap32 ▸ check ▸ store", Swap::<4>, each);
+        let stage = then(Swap::<4>, pes);
+        in_the_loop(plan, buffers, "swap32 ▸ pes ▸ check ▸ store", stage, each);
     }
+}
+
+/// `before ▸ check ▸ store` with the Internet sum and with CXOR, in turns. Both store the same.
+fn in_the_loop<S: AnyStage + Clone>(
+    plan: &Plan<'_>,
+    buffers: &mut Buffers,
+    function: &'static str,
+    before: S,
+    each: &mut dyn FnMut(&CheckLine),
+) {
+    if !plan.takes(function, buffers.src.len()) {
+        return;
+    }
+    let level = plan.level;
+    let (internet, cxor) = (then(before.clone(), InternetSum), then(before, CxorSum));
+    let forms: Vec<(&'static str, Method<'_, ()>)> =
+        vec![("internet", method(level, internet)), ("cxor", method(level, cxor))];
+    compare(plan, buffers, function, forms, each);
+}
+
+/// One loop over the message. What it finds is Law 1's to judge.
+fn method<'a, S: AnyStage + 'a>(level: Level, stage: S) -> Method<'a, ()> {
+    Box::new(move |b, turns| {
+        let found = b.turns(turns, |Message { src, dst, .. }| {
+            level.run(Integrated { stage: &stage, src, dst })
+        });
+        core::hint::black_box(found);
+    })
 }
 
 fn forms_of_cxor(plan: &Plan<'_>, buffers: &mut Buffers, each: &mut dyn FnMut(&CheckLine)) {
