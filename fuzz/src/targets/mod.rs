@@ -33,6 +33,7 @@ mod view;
 mod wire_headers;
 mod xdr;
 mod xdr_language;
+mod xtp_input;
 mod xtp_packet;
 
 /// All of them.
@@ -74,5 +75,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
     Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
     Target { name: "xdr_language", run: xdr_language::run, seeds: xdr_language::seeds },
+    Target { name: "xtp_input", run: xtp_input::run, seeds: xtp_input::seeds },
     Target { name: "xtp_packet", run: xtp_packet::run, seeds: xtp_packet::seeds },
 ];
