@@ -79,7 +79,7 @@ impl Keys {
         (Purpose::Cookie, period).hash(&mut hasher);
         opening.hash(&mut hasher);
         let mac = hasher.finish() >> (64 - MAC_BITS);
-        not_zero((period % 4) << MAC_BITS | mac)
+        not_zero(((period % 4) << MAC_BITS) | mac)
     }
 }
 

@@ -165,6 +165,7 @@ impl machine::Connection for Connection {
         fn max_payload(self: &Connection) -> u32;
         fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
         fn joins(self: &Connection, len: u32) -> bool;
+        fn joins_whole(self: &Connection) -> u32;
         fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
         fn finish(self: &mut Connection);
         fn abort(self: &mut Connection);

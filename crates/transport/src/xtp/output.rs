@@ -57,8 +57,17 @@ impl Connection {
     /// As [`crate::machine::Connection::joins`]; where messages count none do, for EOM is at the end of a packet.
     #[inline]
     pub fn joins(&self, len: u32) -> bool {
-        let one_each = self.settings.messages || self.settings.btag;
-        !one_each && self.send.queue.joins(len, self.send.max_payload)
+        !self.one_each() && self.send.queue.joins(len, self.send.max_payload)
+    }
+
+    /// As [`crate::machine::Connection::joins_whole`].
+    #[inline]
+    pub fn joins_whole(&self) -> u32 {
+        if self.one_each() { 0 } else { self.send.queue.joins_whole(self.send.max_payload) }
+    }
+
+    fn one_each(&self) -> bool {
+        self.settings.messages || self.settings.btag
     }
 
     /// What is committed next begins a message with these 8 bytes of the application's (BTAG). There is room for them
@@ -88,9 +97,9 @@ impl Connection {
         self.send.reserved = 0;
         let send = &mut self.send;
         let is_record = matches!(cut, Cut::Record | Cut::Joined);
-        let mut left = reservation.len();
+        let (mut left, unit) = (reservation.len(), reservation.unit());
         if cut == Cut::Joined {
-            let joined = send.queue.join_record(left, send.max_payload);
+            let joined = send.queue.join_records(left, unit, send.max_payload);
             send.end += u64::from(joined);
             left -= joined;
         } else if is_record {
@@ -109,7 +118,7 @@ impl Connection {
         while left > 0 {
             let len = left.min(send.max_payload);
             left -= len;
-            let unit = if is_whole { u16::try_from(len).unwrap_or(0) } else { 0 };
+            let unit = if is_whole { u16::try_from(unit).unwrap_or(0) } else { 0 };
             let flags = stream | if left == 0 { flag::PUSH } else { 0 };
             let (start, sent_at) = (send.end, Instant::ZERO);
             send.queue.push(Segment { start, sent_at, len, unit, flags });
