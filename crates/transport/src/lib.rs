@@ -4,6 +4,7 @@
 //! come in, headers and ranges of offsets go out.
 #![forbid(unsafe_code)]
 
+mod autotune;
 mod challenge;
 pub mod congestion;
 mod deadlines;

@@ -33,6 +33,21 @@ impl Phase {
         let Phase::Recovery { prr, .. } = self else { return None };
         prr.as_mut()
     }
+
+    /// Everything below `una` has come: whether the recovery is over with that, which the controller hears.
+    pub fn leave(&mut self, una: u64, cc: &mut congestion::State, now: Instant) -> bool {
+        match *self {
+            Phase::Recovery { until, .. } if una >= until => cc.on_recovered(now),
+            Phase::Loss { until } if una >= until => {
+                if cc.steers_recovery() {
+                    cc.on_recovered(now);
+                }
+            }
+            _ => return false,
+        }
+        *self = Phase::Open;
+        true
+    }
 }
 
 /// RACK's variables (RFC 8985, section 5.2).

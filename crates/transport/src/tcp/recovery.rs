@@ -85,16 +85,9 @@ impl Connection {
 
     /// SND.UNA moved: is the recovery over?
     pub(super) fn leave_recovery(&mut self, now: Instant) {
-        match self.phase {
-            Phase::Recovery { until, .. } if self.send.una >= until => self.cc.on_recovered(now),
-            Phase::Loss { until } if self.send.una >= until => {
-                if self.cc.steers_recovery() {
-                    self.cc.on_recovered(now);
-                }
-            }
-            _ => return,
+        if !self.phase.leave(self.send.una, &mut self.cc, now) {
+            return;
         }
-        self.phase = Phase::Open;
         self.rack.persist = self.rack.persist.saturating_sub(1);
         if self.rack.persist == 0 {
             self.rack.extra_quarters = 0;

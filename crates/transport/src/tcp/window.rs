@@ -5,6 +5,7 @@ use super::config::Config;
 use super::connection::Connection;
 use super::state::State;
 use super::timers::Timer;
+use crate::autotune::Round;
 use crate::ranges::Ranges;
 use fusewire_base::{Instant, Seq};
 
@@ -53,9 +54,7 @@ pub(super) struct Receive {
     pub heard_at: Instant,
     /// When payload was last accepted.
     pub data_at: Instant,
-    /// A window's length of data is the autotuner's round: its end, and what was consumed at its start.
-    round_end: u64,
-    round_consumed: u64,
+    round: Round,
 }
 
 /// The shift that lets the window field express the largest window (RFC 7323, section 2.3).
@@ -90,8 +89,9 @@ impl Receive {
     pub fn begin(&mut self, irs: Seq) {
         self.irs = irs;
         (self.nxt, self.consumed, self.last_ack) = (1, 1, 1);
-        self.adv = 1 + u64::from(self.window.min(u32::from(u16::MAX)));
-        (self.round_end, self.round_consumed) = (self.adv, 1);
+        let window = self.window.min(u32::from(u16::MAX));
+        self.adv = 1 + u64::from(window);
+        self.round = Round::begin(1, 1, window);
     }
 
     /// The peer does not scale windows.
@@ -134,19 +134,6 @@ impl Receive {
     pub fn syn_window(&self) -> u16 {
         self.window.min(u32::from(u16::MAX)) as u16
     }
-
-    /// The application keeps up with a full window a round: it doubles.
-    fn autotune(&mut self) {
-        if self.nxt < self.round_end {
-            return;
-        }
-        let consumed = self.consumed - self.round_consumed;
-        if consumed >= u64::from(self.window / 4 * 3) {
-            self.window = self.window.saturating_mul(2).min(self.window_max);
-        }
-        self.round_end = self.consumed.max(self.nxt) + u64::from(self.window);
-        self.round_consumed = self.consumed;
-    }
 }
 
 impl Connection {
@@ -159,7 +146,7 @@ impl Connection {
             return;
         }
         recv.consumed = position;
-        recv.autotune();
+        recv.window = recv.round.window(recv.window, recv.window_max, recv.nxt, recv.consumed);
         let edge = recv.consumed + u64::from(recv.window);
         let gain = edge.saturating_sub(recv.adv);
         let open = recv.adv - recv.nxt;
@@ -178,8 +165,7 @@ impl Connection {
             // The peer sees it rounded down; what it lacked of the last bytes only probes would bring.
             let window = bytes.saturating_add((1 << recv.shift) - 1).min(recv.window_max);
             recv.window = window;
-            recv.round_end = recv.consumed.max(recv.nxt) + u64::from(window);
-            recv.round_consumed = recv.consumed;
+            recv.round = Round::begin(recv.consumed, recv.nxt, window);
             self.events.send_ack |= self.receives();
         }
     }

@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::connection::Connection;
 use super::state::State;
+use crate::autotune::Round;
 use crate::ranges::Ranges;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{Span, SpanList};
@@ -39,8 +40,7 @@ pub(super) struct Receive {
     pub segment_len_max: u32,
     pub heard_at: Instant,
     pub data_at: Instant,
-    round_end: u64,
-    round_consumed: u64,
+    round: Round,
 }
 
 impl Receive {
@@ -55,7 +55,7 @@ impl Receive {
             fin: u64::MAX,
             heard_at: now,
             data_at: now,
-            round_end: window.into(),
+            round: Round::begin(0, 0, window),
             ..Receive::default()
         }
     }
@@ -117,19 +117,6 @@ impl Receive {
         }
         spans
     }
-
-    /// The application keeps up with a full window a round: it doubles.
-    fn autotune(&mut self) {
-        if self.nxt < self.round_end {
-            return;
-        }
-        let consumed = self.consumed - self.round_consumed;
-        if consumed >= u64::from(self.window / 4 * 3) {
-            self.window = self.window.saturating_mul(2).min(self.window_max);
-        }
-        self.round_end = self.consumed.max(self.nxt) + u64::from(self.window);
-        self.round_consumed = self.consumed;
-    }
 }
 
 impl Connection {
@@ -142,7 +129,7 @@ impl Connection {
             return;
         }
         recv.consumed = upto;
-        recv.autotune();
+        recv.window = recv.round.window(recv.window, recv.window_max, recv.nxt, recv.consumed);
         if recv.delivery_asked.is_some_and(|asked| upto >= asked) {
             recv.delivery_asked = None;
             self.events.answer |= receives;
@@ -164,8 +151,7 @@ impl Connection {
         let window = bytes.min(recv.window_max);
         if window > recv.window {
             recv.window = window;
-            recv.round_end = recv.consumed.max(recv.nxt) + u64::from(window);
-            recv.round_consumed = recv.consumed;
+            recv.round = Round::begin(recv.consumed, recv.nxt, window);
             self.events.answer |= self.receives();
         }
     }

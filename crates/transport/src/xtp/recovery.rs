@@ -68,7 +68,7 @@ impl Connection {
             prr.on_ack(delivered.bytes, lost, self.send.queue.in_flight(), advanced);
         }
         if advanced {
-            self.leave_recovery(now);
+            self.phase.leave(self.send.una, &mut self.cc, now);
         }
         if delivered.bytes > 0 {
             if !recovering && advanced || self.cc.steers_recovery() {
@@ -118,20 +118,6 @@ impl Connection {
         let prr = proportional
             .then(|| prr::Recovery::new(outstanding, self.cc.slow_start_threshold(), mss));
         self.phase = Phase::Recovery { until: self.send.nxt, prr };
-    }
-
-    /// rseq moved: is the recovery over?
-    fn leave_recovery(&mut self, now: Instant) {
-        match self.phase {
-            Phase::Recovery { until, .. } if self.send.una >= until => self.cc.on_recovered(now),
-            Phase::Loss { until } if self.send.una >= until => {
-                if self.cc.steers_recovery() {
-                    self.cc.on_recovered(now);
-                }
-            }
-            _ => return,
-        }
-        self.phase = Phase::Open;
     }
 
     /// The reordering timer went off.
