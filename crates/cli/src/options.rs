@@ -295,9 +295,9 @@ impl Common {
             handshake_timeout,
             ..Config::default()
         };
-        config.tcp.congestion = self.congestion;
-        config.tcp.keep_alive = Some(probe);
-        config.tcp.user_timeout = Some(Duration::from_secs(60));
+        config.transport.set_congestion(self.congestion);
+        config.transport.set_keep_alive(Some(probe));
+        config.transport.set_user_timeout(Duration::from_secs(60));
         let device: Box<dyn Device> = match &self.capture {
             Some(path) => {
                 Box::new(Capture::to_file(device, path, config.protocol()).map_err(|e| {

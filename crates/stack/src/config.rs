@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fusewire_kernels::Level;
 use fusewire_transport::machine::Protocol as _;
-use fusewire_transport::tcp;
+use fusewire_transport::either;
 
 use crate::clock::Clock;
 use crate::driver::Driver;
@@ -14,15 +14,15 @@ use crate::driver::Driver;
 pub struct Config {
     /// CPU level for sums outside records.
     pub level: Level,
-    /// TCP settings of every connection. `mss`, `send_mss`, `recv_window` and `send_buffer` are
-    /// lowered to what the device can do.
-    pub tcp: tcp::Config,
+    /// The transport of every connection, and its settings. Lengths of TPDUs, windows and buffers are lowered to what the
+    /// device can do.
+    pub transport: either::Config,
     /// Retransmission memory of a connection, in bytes.
     pub send_ring_bytes: usize,
     /// The longest ADU that this side takes, in bytes, and for which all memory is sized: windows, the
     /// retransmission memory, the session's `body_len_max`. What cannot be held is refused
     /// ([`Error::MaxAdu`](crate::Error::MaxAdu)). `None`: as `body_len_max` says, but no more than fits into
-    /// `tcp.initial_recv_window`.
+    /// the initial window of `transport`.
     pub max_adu: Option<u32>,
     /// Who serves timers and tasks of an [`Endpoint`](crate::Endpoint) while no thread of the application waits.
     pub driver: Driver,
@@ -53,13 +53,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             level: Level::detect(),
-            // Nothing is manipulated until it can leave: what was sealed is still in the cache then.
-            tcp: tcp::Config {
-                pacing: false,
-                reserve_within_window: true,
-                stretch_acks: true,
-                ..tcp::Config::default()
-            },
+            transport: either::Config::of_records(either::Protocol::default()),
             send_ring_bytes: 2 << 20,
             max_adu: None,
             driver: Driver::default(),

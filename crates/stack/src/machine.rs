@@ -17,7 +17,7 @@ mod tests;
 mod toy;
 
 #[cfg(not(test))]
-pub use fusewire_transport::tcp::Config as Settings;
+pub use fusewire_transport::either::Config as Settings;
 #[cfg(test)]
 pub use toy::Settings;
 
@@ -35,7 +35,7 @@ pub const HEADROOM: usize = Header::HEADROOM;
 #[cfg(not(test))]
 #[inline]
 pub fn settings(config: &Config) -> &Settings {
-    &config.tcp
+    &config.transport
 }
 
 #[cfg(test)]

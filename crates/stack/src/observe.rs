@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::{CongestionPhase, Counters, Header, Info};
+use fusewire_transport::machine::{CongestionPhase, Counters, Info};
 use fusewire_view::{Counts, Segment, Stack as StackView, Tcp};
 
 use crate::trace::{Entry, Kind};
@@ -88,9 +88,9 @@ pub fn count(stack: &mut StackView, counters: &Counters) {
     stack.dropped(counters.drops.named());
 }
 
-/// An entry of the trace of a connection with headers `H`.
-pub fn segment<H: Header>(entry: &Entry, now: Instant) -> Segment {
-    let flags = H::FLAGS.chars().enumerate();
+/// An entry of the trace of a connection of a protocol whose flags have these letters.
+pub fn segment(letters: &str, entry: &Entry, now: Instant) -> Segment {
+    let flags = letters.chars().enumerate();
     let flags = flags.filter(|(at, _)| entry.flags >> at & 1 == 1).map(|(_, c)| c).collect();
     let ago = now.saturating_since(entry.at).as_micros();
     let way = match entry.kind {

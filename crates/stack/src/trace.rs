@@ -95,7 +95,7 @@ pub struct Entry {
     pub len: u32,
     /// The window field.
     pub window: u16,
-    /// Flags; the protocol's [`Header::FLAGS`] has their letters.
+    /// Flags; [`Protocol::letters`](fusewire_transport::machine::Protocol::letters) has their letters.
     pub flags: u8,
     /// Which way.
     pub kind: Kind,

@@ -15,6 +15,7 @@ use fusewire_stack::single::{Opening, Single};
 use fusewire_stack::{
     Adu, Application, Config, Connection, ConnectionId, Error, Keep, Link, Stack, kernel_tcp, shm,
 };
+use fusewire_transport::either::{self, Protocol};
 use support::{content, device, identity, pair};
 
 const SOON: Duration = Duration::from_millis(50);
@@ -55,8 +56,9 @@ fn over_shared_memory(protection: Protection) -> (shm::Connection, shm::Connecti
     (connect.join().unwrap(), server)
 }
 
-fn over_an_endpoint(protection: Protection) -> (Connection, Connection) {
-    let pair = pair(&Config::default());
+fn over_an_endpoint(protection: Protection, transport: Protocol) -> (Connection, Connection) {
+    let transport = either::Config::of_records(transport);
+    let pair = pair(&Config { transport, ..Config::default() });
     pair.connect_as(&client(&pair.identity, protection))
 }
 
@@ -79,9 +81,11 @@ trait Test {
 fn everywhere(test: &impl Test) {
     for padding in [None, Some(1), Some(512)] {
         let protection = padding.and_then(HeaderProtection::with_padding);
-        let (client, server) = over_an_endpoint(protection);
-        assert_eq!(client.session().options.protection, protection);
-        test.run("endpoint", client, server);
+        for transport in Protocol::ALL {
+            let (client, server) = over_an_endpoint(protection, transport);
+            assert_eq!(client.session().options.protection, protection);
+            test.run(transport.name(), client, server);
+        }
         let (client, server) = over_kernel_tcp(protection);
         test.run("kernel-tcp", client, server);
         let (client, server) = over_shared_memory(protection);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::memory::{self, Network};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Config, ConnectionId, Event, Keep, Stack};
+use fusewire_transport::either;
 use fusewire_transport::machine::Secrets;
 
 const PORT: u16 = 9293;
@@ -26,7 +27,9 @@ fn stack(network: &Network, address: &str, delayed_ack: Duration) -> Stack {
     let device = network.attach(address.parse().unwrap()).unwrap();
     // Who looks once more before sleeping would hide what is proven here.
     let mut config = Config { spin: Duration::ZERO, ..Config::default() };
-    config.tcp.delayed_ack = delayed_ack;
+    if let either::Config::Tcp(tcp) = &mut config.transport {
+        tcp.delayed_ack = delayed_ack;
+    }
     Stack::new(Box::new(device), config, &[1; 32])
 }
 

@@ -9,6 +9,7 @@ mod challenge;
 pub mod congestion;
 mod deadlines;
 pub mod ecn;
+pub mod either;
 pub mod isn;
 pub mod machine;
 pub mod pacing;

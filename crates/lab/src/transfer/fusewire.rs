@@ -60,8 +60,8 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     // What is measured is a packet, and the papers' carries one ADU.
     config.packs = !task.measure;
-    config.tcp.congestion = task.congestion;
-    config.tcp.reserve_within_window = !task.manipulation.ahead;
+    config.transport.set_congestion(task.congestion);
+    config.transport.set_reserve_within_window(!task.manipulation.ahead);
     Ok(Endpoint::new(device, config)?)
 }
 

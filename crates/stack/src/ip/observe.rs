@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use fusewire_base::Instant;
 use fusewire_device::capture::feed::{Blocks, Options};
 use fusewire_device::capture::packets;
+use fusewire_transport::machine::Protocol as _;
 use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
-use fusewire_wire::tcp::Header;
 
 use super::host::Inner;
 use super::snapshot::{Snapshot, SocketKind, SocketView};
@@ -58,8 +58,9 @@ impl Source for Seen {
 
     fn trace(&self, name: &str) -> io::Result<Vec<Segment>> {
         let id = name.parse().map_err(io::Error::from)?;
-        let (entries, now) = self.with(|stack, now| (stack.tcp_trace(id), now))?;
-        Ok(entries?.iter().map(|entry| segment::<Header>(entry, now)).collect())
+        let (entries, letters, now) =
+            self.with(|stack, now| (stack.tcp_trace(id), stack.config().tcp.letters(), now))?;
+        Ok(entries?.iter().map(|entry| segment(letters, entry, now)).collect())
     }
 
     fn capture(&self, options: Options) -> io::Result<Blocks> {

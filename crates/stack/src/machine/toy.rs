@@ -47,7 +47,6 @@ impl machine::Header for Header {
     const LEN_MAX: usize = 24;
     const HEADROOM: usize = 24;
     const CHECKSUM_AT: usize = 20;
-    const FLAGS: &'static str = "k";
 
     fn header_len(&self) -> usize {
         24
@@ -121,6 +120,10 @@ impl machine::Protocol for Settings {
 
     fn number(&self) -> u8 {
         253
+    }
+
+    fn letters(&self) -> &'static str {
+        "k"
     }
 
     fn sums_pseudo_header(&self) -> bool {

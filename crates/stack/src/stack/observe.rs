@@ -33,6 +33,7 @@ struct Seen {
 
 /// A connection in numbers; the words are made where nobody waits.
 struct Numbers {
+    protocol: &'static str,
     id: ConnectionId,
     ends: Ends,
     state: &'static str,
@@ -41,6 +42,7 @@ struct Numbers {
 
 /// The stack in numbers.
 struct Head {
+    protocol: &'static str,
     device: &'static str,
     address: SocketAddr,
     mtu: usize,
@@ -85,7 +87,9 @@ impl Stack {
             }
             let (machine, ends) = (&connection.machine, connection.ends);
             let id = self.id(index as u32);
-            numbers.push(Numbers { id, ends, state: machine.state_name(), info: machine.info() });
+            let protocol = settings(&self.config).name();
+            let (state, info) = (machine.state_name(), machine.info());
+            numbers.push(Numbers { protocol, id, ends, state, info });
         }
         (numbers, None)
     }
@@ -93,6 +97,7 @@ impl Stack {
     fn head(&self) -> Head {
         let caps = self.device.caps();
         Head {
+            protocol: settings(&self.config).name(),
             device: caps.name,
             address: self.device.local_addr(),
             mtu: caps.max_datagram,
@@ -139,8 +144,10 @@ impl Source for Seen {
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such connection");
         let (index, generation) = generations::parse(name).ok_or_else(unknown)?;
         let id = ConnectionId { index, generation };
-        let (entries, now) = self.ask(move |stack| (stack.trace(id), stack.clock.now()))?;
-        Ok(entries.ok_or_else(unknown)?.iter().map(|entry| segment::<Header>(entry, now)).collect())
+        let (entries, letters, now) = self.ask(move |stack| {
+            (stack.trace(id), settings(&stack.config).letters(), stack.clock.now())
+        })?;
+        Ok(entries.ok_or_else(unknown)?.iter().map(|entry| segment(letters, entry, now)).collect())
     }
 
     fn capture(&self, options: Options) -> io::Result<Blocks> {
@@ -163,7 +170,7 @@ fn words(head: &Head) -> StackView {
     if let Some((port, half_open)) = head.listener {
         view.sockets.push(Socket {
             id: "listener".into(),
-            protocol: "tcp".into(),
+            protocol: head.protocol.into(),
             state: "LISTEN".into(),
             recv_queue: 0,
             send_queue: half_open as u64,
@@ -178,10 +185,10 @@ fn words(head: &Head) -> StackView {
 
 /// A connection; its addresses are those of the datagrams that carry it.
 fn socket(numbers: &Numbers) -> Socket {
-    let Numbers { id, ends, state, info } = numbers;
+    let Numbers { protocol, id, ends, state, info } = numbers;
     Socket {
         id: format!("{}.{}", id.index, id.generation),
-        protocol: "tcp".into(),
+        protocol: (*protocol).into(),
         state: (*state).into(),
         recv_queue: 0,
         send_queue: info.unacked,

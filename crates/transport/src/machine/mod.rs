@@ -67,6 +67,8 @@ pub trait Protocol: Clone + Debug {
     fn name(&self) -> &'static str;
     /// Its number in the headers of IP.
     fn number(&self) -> u8;
+    /// Letters of the bits of [`Note::flags`], the lowest first.
+    fn letters(&self) -> &'static str;
     /// Whether the checksum covers a pseudo-header besides header and payload.
     fn sums_pseudo_header(&self) -> bool;
 
@@ -109,8 +111,6 @@ pub trait Header: Copy + Debug {
     const HEADROOM: usize;
     /// Where the Internet checksum lies in it, of two bytes.
     const CHECKSUM_AT: usize;
-    /// Letters of the bits of [`Note::flags`], the lowest first.
-    const FLAGS: &'static str;
 
     /// Bytes before the payload, of a header that was parsed.
     fn header_len(&self) -> usize;

@@ -252,6 +252,6 @@ pub struct Note {
     pub ack: u32,
     /// The window field.
     pub window: u16,
-    /// Flags; [`Header::FLAGS`](super::Header::FLAGS) has their letters.
+    /// Flags; [`Protocol::letters`](super::Protocol::letters) has their letters.
     pub flags: u8,
 }

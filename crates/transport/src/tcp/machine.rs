@@ -42,6 +42,10 @@ impl machine::Protocol for Config {
         fusewire_wire::tcp::NUMBER
     }
 
+    fn letters(&self) -> &'static str {
+        "FSRPAUEW"
+    }
+
     #[inline]
     fn sums_pseudo_header(&self) -> bool {
         true
@@ -94,7 +98,6 @@ impl machine::Header for Header {
     /// Of an established connection with timestamps.
     const HEADROOM: usize = TIMESTAMP_HEADER_LEN;
     const CHECKSUM_AT: usize = 16;
-    const FLAGS: &'static str = "FSRPAUEW";
 
     #[inline]
     fn header_len(&self) -> usize {

@@ -29,6 +29,10 @@ impl machine::Protocol for Config {
         xtp::NUMBER
     }
 
+    fn letters(&self) -> &'static str {
+        "SDRWMEBN"
+    }
+
     #[inline]
     fn sums_pseudo_header(&self) -> bool {
         false
@@ -80,7 +84,6 @@ impl machine::Header for Header {
     /// Of DATA.
     const HEADROOM: usize = xtp::HEADER_LEN;
     const CHECKSUM_AT: usize = xtp::CHECK_AT;
-    const FLAGS: &'static str = "SDRWMEBN";
 
     #[inline]
     fn header_len(&self) -> usize {
