@@ -33,7 +33,7 @@ use fusewire_transport::machine::{
 use crate::application::{Application, Destination, Keep};
 use crate::assembly::Assembly;
 use crate::inbox::{Inbox, Opened};
-use crate::machine::{Ends, HEADROOM, Header, Transport};
+use crate::machine::{Ends, Flow, HEADROOM, Header, Transport};
 use crate::path::Path;
 use crate::path::question::Keys;
 use crate::send_ring::{Place, SendRing};
@@ -98,6 +98,8 @@ struct Open {
 
 pub(crate) struct Connection {
     pub ends: Ends,
+    /// The second name that TPDUs of the peer's may have, once it is known.
+    pub also: Option<Flow>,
     pub machine: Transport,
     pub ring: SendRing,
     pub path: Path,
@@ -188,6 +190,7 @@ impl Connection {
     ) -> Self {
         Connection {
             ends,
+            also: None,
             machine,
             ring: SendRing::new(ring, sizes.segments),
             path,
@@ -534,6 +537,11 @@ impl Connection {
                 false
             }
         }
+    }
+
+    /// What names it.
+    pub fn flows(&self) -> impl Iterator<Item = Flow> + use<> {
+        std::iter::once(self.ends.flow).chain(self.also)
     }
 
     // ---- events ----------------------------------------------------------------------------

@@ -330,6 +330,7 @@ impl machine::Connection for Connection {
     }
 
     forward! { Connection:
+        fn opens_with_data(self: &Connection) -> bool;
         fn send_room(self: &Connection) -> u32;
         fn send_buffer(self: &Connection) -> u32;
         fn max_payload(self: &Connection) -> u32;

@@ -445,9 +445,11 @@ impl Stack {
         if self.table.contains_key(&key(&ends)) {
             return;
         }
-        self.table.remove(&key(&connection.ends));
+        for flow in connection.flows() {
+            self.table.remove(&Key { remote: connection.ends.remote, flow });
+            self.table.insert(Key { remote: to, flow }, index);
+        }
         connection.follow(now, to, max);
-        self.table.insert(key(&ends), index);
         self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
     }
 }

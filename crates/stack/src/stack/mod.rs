@@ -288,6 +288,11 @@ impl Stack {
         let index = self.insert(ends, machine, handshake)?;
         let id = self.id(index);
         self.schedule_handshake(index, now);
+        if let Some(connection) = &mut self.connections[index as usize]
+            && connection.machine.opens_with_data()
+        {
+            connection.flush_session();
+        }
         self.settle(index);
         self.transmit();
         Ok(id)
@@ -392,7 +397,20 @@ impl Stack {
         self.connections[index as usize] = Some(connection);
         self.table.insert(key(&ends), index);
         self.by_flow.insert(ends.flow, index);
+        self.name_also(index);
         Ok(index)
+    }
+
+    /// Finds a connection by its second name too, once that is known.
+    fn name_also(&mut self, index: u32) {
+        if let Some(connection) = &mut self.connections[index as usize]
+            && connection.also.is_none()
+            && let Some(flow) = connection.machine.also()
+        {
+            connection.also = Some(flow);
+            self.table.insert(Key { remote: connection.ends.remote, flow }, index);
+            self.by_flow.insert(flow, index);
+        }
     }
 
     fn schedule_handshake(&mut self, index: u32, now: Instant) {
@@ -605,11 +623,12 @@ impl Stack {
 
     fn remove(&mut self, index: u32) {
         if let Some(connection) = self.connections[index as usize].take() {
-            self.table.remove(&key(&connection.ends));
             self.past.add(connection.machine.counters());
-            let flow = connection.ends.flow;
-            if self.by_flow.get(&flow) == Some(&index) {
-                self.by_flow.remove(&flow);
+            for flow in connection.flows() {
+                self.table.remove(&Key { remote: connection.ends.remote, flow });
+                if self.by_flow.get(&flow) == Some(&index) {
+                    self.by_flow.remove(&flow);
+                }
             }
             self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
             self.timers.cancel(index);
@@ -695,6 +714,7 @@ impl Stack {
         if began {
             self.wait_for_strays(index);
         }
+        self.name_also(index);
         self.mark_dirty(index);
     }
 

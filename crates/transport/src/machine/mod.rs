@@ -169,6 +169,11 @@ pub trait Connection: Debug {
     /// asked.
     fn probe(&self, probe: Probe, payload_len: u32) -> Option<Self::Header>;
 
+    /// What is queued before the peer has answered leaves with the first TPDU.
+    fn opens_with_data(&self) -> bool {
+        false
+    }
+
     /// Bytes that may be reserved now.
     fn send_room(&self) -> u32;
     /// Bytes that may be reserved, queued and in flight together.

@@ -212,6 +212,10 @@ impl machine::Connection for Connection {
         })
     }
 
+    fn opens_with_data(&self) -> bool {
+        true
+    }
+
     fn stage(&self) -> Stage {
         match self.state() {
             State::Opening | State::Cookie => Stage::Calling,
