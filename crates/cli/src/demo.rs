@@ -9,6 +9,7 @@ use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Source};
 use fusewire_lab::{Scratch, make_file};
 use fusewire_session::{Cipher, Level};
 use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::either::Protocol;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -140,6 +141,7 @@ pub fn run(demo: &Demo) -> Result {
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
         carrier: Carrier::UDP,
         manipulation: transfer::Manipulation::default(),
+        transport: Protocol::default(),
         congestion: Algorithm::default(),
         bytes: subject.bytes,
         adu_bytes: vec![None],

@@ -17,6 +17,7 @@ use fusewire_session::{
 };
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::either::{self, Protocol};
 use fusewire_transport::machine::{KeepAlive, Secrets};
 
 use crate::output::{Code, Failure, Result};
@@ -38,6 +39,9 @@ pub struct Common {
     /// Largest UDP payload to send and to take [default: what the path carries].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65_507))]
     datagram_bytes: Option<u32>,
+    /// What carries the records over UDP and interfaces: tcp or xtp. Both sides have the same.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    transport: Protocol,
     #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of what this side sends: {}", congestion_names()))]
     congestion: Algorithm,
     /// Write every datagram to a pcapng file.
@@ -295,6 +299,7 @@ impl Common {
             handshake_timeout,
             ..Config::default()
         };
+        config.transport = either::Config::of_records(self.transport);
         config.transport.set_congestion(self.congestion);
         config.transport.set_keep_alive(Some(probe));
         config.transport.set_user_timeout(Duration::from_secs(60));

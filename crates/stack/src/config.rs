@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fusewire_kernels::Level;
-use fusewire_transport::machine::Protocol as _;
 use fusewire_transport::either;
+use fusewire_transport::machine::Protocol as _;
 
 use crate::clock::Clock;
 use crate::driver::Driver;

@@ -44,6 +44,8 @@ pub use endpoint::{Connection, Endpoint, Listener, PORT, Readiness};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
 pub use fusewire_transport::congestion::Algorithm as Congestion;
+/// Which transport carries connections, and its settings.
+pub use fusewire_transport::either as transport;
 pub use link::{Link, Session};
 pub use stack::{Profile, Stack};
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};

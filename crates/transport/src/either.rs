@@ -2,6 +2,8 @@
 //!
 //! What a machine of one protocol gives out is handed to that machine alone: who mixes them up gets a dropped segment.
 
+use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 use fusewire_base::Instant;
@@ -9,9 +11,8 @@ use fusewire_base::Instant;
 use crate::congestion::Algorithm;
 use crate::isn::Key;
 use crate::machine::{
-    self, Again, Answer, Counters, Cut, DropCause, Ends, Event, Info,
-    Initial, KeepAlive, Note, Probe, Reservation, Secrets, Sizes,
-    Stage, Transmit, Verdict,
+    self, Again, Answer, Counters, Cut, DropCause, Ends, Event, Info, Initial, KeepAlive, Note,
+    Probe, Reservation, Secrets, Sizes, Stage, Transmit, Verdict,
 };
 use crate::{tcp, xtp};
 
@@ -120,6 +121,22 @@ impl Protocol {
     }
 }
 
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Protocol, String> {
+        Protocol::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| {
+            format!("the transport is one of {}", Protocol::ALL.map(Protocol::name).join(", "))
+        })
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl Config {
     /// For connections that carry records: nothing is manipulated until it can leave, so that what was sealed is still in
     /// the cache then; and what waits is acknowledged together.
@@ -206,9 +223,13 @@ impl machine::Protocol for Config {
             (Config::Tcp(tcp), Flow::Tcp(flow)) => {
                 Connection::Tcp(tcp.connect(&named(ends, flow), service, key, now))
             }
-            (Config::Xtp(xtp), Flow::Xtp(flow)) => {
-                Connection::Xtp(machine::Protocol::connect(xtp, &named(ends, flow), service, key, now))
-            }
+            (Config::Xtp(xtp), Flow::Xtp(flow)) => Connection::Xtp(machine::Protocol::connect(
+                xtp,
+                &named(ends, flow),
+                service,
+                key,
+                now,
+            )),
             _ => panic!("a flow of the other protocol"),
         }
     }
@@ -316,8 +337,12 @@ impl machine::Connection for Connection {
 
     fn probe(&self, probe: Probe, payload_len: u32) -> Option<Header> {
         match self {
-            Connection::Tcp(it) => machine::Connection::probe(it, probe, payload_len).map(Header::Tcp),
-            Connection::Xtp(it) => machine::Connection::probe(it, probe, payload_len).map(Header::Xtp),
+            Connection::Tcp(it) => {
+                machine::Connection::probe(it, probe, payload_len).map(Header::Tcp)
+            }
+            Connection::Xtp(it) => {
+                machine::Connection::probe(it, probe, payload_len).map(Header::Xtp)
+            }
         }
     }
 
@@ -389,11 +414,13 @@ impl machine::Listener for Listener {
     ) -> machine::ListenerAction<Config> {
         match (self, h, ends.flow) {
             (Listener::Tcp(it), Header::Tcp(h), Flow::Tcp(flow)) => {
-                let done = machine::Listener::handle_stray(it, now, &named(ends, flow), h, payload_len);
+                let done =
+                    machine::Listener::handle_stray(it, now, &named(ends, flow), h, payload_len);
                 action(done, Header::Tcp, Connection::Tcp)
             }
             (Listener::Xtp(it), Header::Xtp(h), Flow::Xtp(flow)) => {
-                let done = machine::Listener::handle_stray(it, now, &named(ends, flow), h, payload_len);
+                let done =
+                    machine::Listener::handle_stray(it, now, &named(ends, flow), h, payload_len);
                 action(done, Header::Xtp, Connection::Xtp)
             }
             _ => machine::ListenerAction::Drop(DropCause::Protocol),

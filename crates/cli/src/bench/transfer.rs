@@ -6,6 +6,7 @@ use clap::Args;
 use fusewire_lab::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
 use fusewire_session::{Cipher, HeaderProtection};
 use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::either::Protocol;
 
 use crate::options::{Protecting, cipher_names, congestion_names};
 use crate::output::{Columns, Result, figure, lines, rate};
@@ -39,6 +40,9 @@ pub struct Options {
     datagram_bytes: Vec<Size>,
     #[arg(long, default_value_t = Cipher::AES_256_GCM, help = format!("The cipher: {}", cipher_names()))]
     cipher: Cipher,
+    /// The transport of ours: tcp or xtp.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    transport: Protocol,
     #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of ours: {}", congestion_names()))]
     congestion: Algorithm,
     /// Send this file; made bytes in memory when absent.
@@ -105,6 +109,7 @@ pub fn run(options: Options) -> Result {
             swap: options.swap,
             record_padding: options.protecting.asked().map(HeaderProtection::padding),
         },
+        transport: options.transport,
         congestion: options.congestion,
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),

@@ -2,6 +2,7 @@
 
 use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
+use fusewire_stack::transport::Protocol;
 
 use crate::Result;
 use crate::bench::Bench;
@@ -15,6 +16,7 @@ fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher
         machine: None,
         methods,
         carrier: Carrier::UDP,
+        transport: Protocol::default(),
         congestion: Congestion::default(),
         manipulation: Manipulation { swap: true, ..Manipulation::default() },
         bytes: bench.choose(8 << 20, 64 << 20),

@@ -8,6 +8,7 @@ use fusewire_device::{Device, udp};
 use fusewire_kernels::{Execution, Level, Swap};
 use fusewire_session::{ClientConfig, DataPass, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
+use fusewire_stack::transport::Config as Transport;
 use fusewire_stack::{Config, Endpoint};
 
 use super::worker::{Report, Role, Task, receive, send};
@@ -60,6 +61,7 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     // What is measured is a packet, and the papers' carries one ADU.
     config.packs = !task.measure;
+    config.transport = Transport::of_records(task.transport);
     config.transport.set_congestion(task.congestion);
     config.transport.set_reserve_within_window(!task.manipulation.ahead);
     Ok(Endpoint::new(device, config)?)

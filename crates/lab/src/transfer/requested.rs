@@ -9,6 +9,7 @@ use std::process::Command;
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_codec::{Error as Malformed, Sink, Source, xdr};
 use fusewire_session::Cipher;
+use fusewire_stack::transport::Protocol;
 use fusewire_stack::{Congestion, Link};
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,7 @@ impl Plan {
             interface: None,
             bind: None,
             manipulation: Manipulation::default(),
+            transport: Protocol::default(),
             congestion: Congestion::default(),
             role,
             bytes: 0,

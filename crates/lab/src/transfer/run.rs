@@ -10,6 +10,7 @@ use fusewire_kernels::Level;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
+use fusewire_stack::transport::Protocol;
 
 use super::veth::{self, Ends, Veth};
 use super::worker::{FileCost, Report, Role, Task};
@@ -38,6 +39,8 @@ pub struct Plan {
     pub carrier: Carrier,
     /// When the data pass of ours runs.
     pub manipulation: Manipulation,
+    /// The transport of ours.
+    pub transport: Protocol,
     /// Congestion control of ours.
     pub congestion: Congestion,
     /// Bytes of content for each transfer; a source file's own length counts instead.
@@ -410,6 +413,7 @@ impl Bench<'_> {
             interface,
             bind,
             manipulation: plan.manipulation,
+            transport: plan.transport,
             congestion: plan.congestion,
             role,
             bytes: self.bytes()?,
@@ -500,6 +504,7 @@ mod tests {
             methods,
             carrier: Carrier::UDP,
             manipulation: Manipulation::default(),
+            transport: Protocol::default(),
             congestion: Congestion::default(),
             bytes: 1,
             adu_bytes: vec![Some(1024), None],

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use fusewire_base::Lines;
 use fusewire_session::Cipher;
+use fusewire_stack::transport::Protocol;
 use fusewire_stack::{Adu, Application, Congestion, ConnectionId, Link};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,9 @@ pub struct Task {
     pub bind: Option<IpAddr>,
     /// When the data pass runs.
     pub manipulation: Manipulation,
+    /// The transport, where it is ours.
+    #[serde(with = "by_name")]
+    pub transport: Protocol,
     /// Congestion control, where it is ours.
     #[serde(with = "by_name")]
     pub congestion: Congestion,
