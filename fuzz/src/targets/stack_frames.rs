@@ -17,7 +17,7 @@ use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Allow, ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
 use fusewire_transport::machine::Secrets;
-use fusewire_transport::tcp;
+use fusewire_transport::{either, tcp};
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
 const PORT: u16 = 4242;
@@ -130,14 +130,14 @@ impl World {
     fn new(device: &'static str) -> World {
         let now = Arc::new(AtomicU64::new(1_000_000));
         let config = Config {
-            tcp: tcp::Config {
+            transport: either::Config::Tcp(tcp::Config {
                 pacing: false,
                 recv_window: 64 << 10,
                 initial_recv_window: 64 << 10,
                 max_segments_in_flight: 64,
                 max_ranges: 16,
                 ..tcp::Config::default()
-            },
+            }),
             send_ring_bytes: 64 << 10,
             max_connections: 8,
             backlog: 8,

@@ -12,7 +12,7 @@ use fusewire_device::{Capabilities, Device, Ecn, Event as Told, TxFrame};
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{Cipher, RecordHeader, RecordType};
 use fusewire_stack::{Adu, Application, ConnectionId, Event};
-use fusewire_transport::tcp;
+use fusewire_transport::either;
 
 use crate::world::{A, B, C, World, carry, close, small};
 
@@ -389,8 +389,11 @@ fn who_wants_one_adu_finds_the_next_of_the_segment_later() {
 fn more_adus_wait_than_indices_may_be_ahead() {
     // The first that is too far ahead is long, and the last, or one of those that come again.
     for (long, ends) in [(false, false), (false, true), (true, false), (true, true)] {
-        let tcp = tcp::Config { initial_recv_window: 4 << 20, ..small().tcp };
-        let mut bench = Bench::with(&fusewire_stack::Config { tcp, ..small() });
+        let mut config = small();
+        if let either::Config::Tcp(tcp) = &mut config.transport {
+            tcp.initial_recv_window = 4 << 20;
+        }
+        let mut bench = Bench::with(&config);
         let far = bench.got + (1 << 16) + 1;
         let upto = if long { far + 1 } else { bench.got + 70_000 };
         let adu = |n: usize| vec![n as u8; if long && n == far { 5_000 } else { n % 3 }];
