@@ -34,6 +34,7 @@ pub use arch::{stream_copy, stream_fence};
 pub use execution::Execution;
 pub use level::Level;
 pub use mask::Mask;
+pub use stages::Cxor;
 pub use suites::Cipher;
 pub use transform::{Opened, Swap, Transform};
 
@@ -59,4 +60,14 @@ fn sum_of_many(level: Level, bytes: &[u8]) -> Sum {
 /// Copies `src` to `dst`, which is as long, and sums it on the way.
 pub fn copy_sum(level: Level, src: &[u8], dst: &mut [u8]) -> Sum {
     level.run(execution::Integrated { stage: &stages::InternetSum, src, dst })
+}
+
+/// CXOR of `bytes`, as [`stages::CxorSum`] finds it.
+pub fn cxor(level: Level, bytes: &[u8]) -> Cxor {
+    level.run(execution::Scan { stage: &stages::CxorSum, src: bytes })
+}
+
+/// Copies `src` to `dst`, which is as long, and finds its CXOR on the way.
+pub fn copy_cxor(level: Level, src: &[u8], dst: &mut [u8]) -> Cxor {
+    level.run(execution::Integrated { stage: &stages::CxorSum, src, dst })
 }

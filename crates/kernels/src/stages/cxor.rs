@@ -117,6 +117,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_pass_finds_it_and_a_copy_too() {
+        let bytes: Vec<u8> = (0..1500u32).map(|i| (i * 37 + 11) as u8).collect();
+        for level in crate::Level::available() {
+            for len in [0, 1, 2, 15, 16, 17, 33, 64, 255, 1024, 1499] {
+                let (src, mut dst) = (&bytes[..len], vec![0; len]);
+                assert_eq!(crate::cxor(level, src), Cxor::of(src), "{level}, {len}");
+                assert_eq!(crate::copy_cxor(level, src, &mut dst), Cxor::of(src), "{level}, {len}");
+                assert_eq!(dst, src);
+            }
+        }
+    }
+
+    #[test]
     fn pieces_join_at_every_word() {
         let bytes: Vec<u8> = (0..77u32).map(|i| (i * 37 + 11) as u8).collect();
         for at in (0..bytes.len()).step_by(2) {
