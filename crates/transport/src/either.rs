@@ -149,7 +149,11 @@ impl Config {
                 stretch_acks: true,
                 ..tcp::Config::default()
             }),
-            Protocol::Xtp => Config::Xtp(xtp::Config { pacing: false, ..xtp::Config::default() }),
+            Protocol::Xtp => Config::Xtp(xtp::Config {
+                pacing: false,
+                first_flight_bytes: HANDSHAKE_FLIGHT,
+                ..xtp::Config::default()
+            }),
         }
     }
 
@@ -242,6 +246,9 @@ impl machine::Protocol for Config {
         }
     }
 }
+
+/// Bytes of the packets with which a session's server answers the first of a client's, and more than those have.
+const HANDSHAKE_FLIGHT: u32 = 2400;
 
 type TcpHeader = <tcp::Config as machine::Protocol>::Header;
 

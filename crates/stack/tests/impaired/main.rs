@@ -3,6 +3,7 @@
 
 mod forged;
 mod moves;
+mod opening;
 mod packed;
 mod strangers;
 mod watched;

@@ -82,6 +82,9 @@ pub struct Config {
     pub congestion: Option<Algorithm>,
     /// Packets of the initial window (RFC 6928).
     pub initial_window_packets: u32,
+    /// Bytes that who opens sends at least, with what it has to say: FIRSTs go twice until then, so that an answer that is
+    /// longer than what was said needs not wait for the returned key.
+    pub first_flight_bytes: u32,
     /// Spread transmissions over the round trip.
     pub pacing: bool,
     /// Begin anew with slow start after a pause (RFC 5681, section 4.1).
@@ -129,6 +132,7 @@ impl Default for Config {
             in_rate: Rate::NONE,
             congestion: Some(Algorithm::default()),
             initial_window_packets: 10,
+            first_flight_bytes: 0,
             pacing: true,
             slow_start_after_idle: true,
             tail_probe: true,

@@ -112,6 +112,9 @@ pub(super) struct Send {
     pub progress_at: Instant,
     /// FIRST is due, whether there are data or not.
     pub first_due: bool,
+    /// FIRSTs that went twice at once, and bytes of these packets.
+    pub twice: usize,
+    pub twice_bytes: u64,
     /// A packet with SREQ is due, whether there are data or not.
     pub ask: bool,
     /// The exhausted window was asked about with DREQ.

@@ -154,7 +154,9 @@ impl Connection {
             // Our key was shown: the address is proven.
             self.state = State::Open;
             self.confirmed = true;
-            self.half_open = None;
+            if let Some(place) = self.half_open.take() {
+                place.shown(now);
+            }
             self.timers.clear(Timer::Over);
         }
         self.arm_ctimer(now);

@@ -82,10 +82,13 @@ impl Listener {
         if self.waiting >= self.backlog {
             return self.dropped(DropCause::Backlog);
         }
-        if let Some(place) = self.places.take(self.backlog, ends.remote.ip()) {
+        if let Some(place) = self.places.take(self.backlog, ends.remote) {
             let own = self.keys.key(now, &(ends.remote, h.key));
             let mut c = self.accept(now, h, first, own, h.key, ends.flow);
             c.half_open = Some(place);
+            if self.places.is_proven(now, ends.remote) {
+                c.credit = PROVEN;
+            }
             c.timers.set(Timer::Over, now + c.settings.half_open_timeout);
             return ListenerAction::Accept(Box::new(c));
         }
@@ -128,6 +131,7 @@ impl Listener {
         }
         self.cookies_accepted += 1;
         let mut c = self.accept(now, h, first, h.key, peer, ends.flow);
+        self.places.prove(now, ends.remote);
         // The address is proven; that a context was made is told until it is known.
         c.credit = PROVEN;
         c.timers.set(Timer::Over, now + c.settings.opening_timeout);

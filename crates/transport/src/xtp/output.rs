@@ -2,7 +2,7 @@
 //! and 11).
 
 use super::Transmit;
-use super::connection::{Connection, INITIAL_ALLOC};
+use super::connection::{Connection, FIRST_EXTRA, INITIAL_ALLOC};
 use super::state::State;
 use super::timers::Timer;
 use crate::congestion::{Controller, Sent};
@@ -174,6 +174,9 @@ impl Connection {
             return Some(transmit);
         }
         if self.is_opening() {
+            if let Some(first) = self.first_again(now) {
+                return Some(first);
+            }
             let due = core::mem::take(&mut self.send.first_due) && self.send.queue.is_empty();
             return due.then(|| self.empty_first(now));
         }
@@ -187,6 +190,22 @@ impl Connection {
             return self.control(now);
         }
         None
+    }
+
+    /// A FIRST goes a second time, for the answer to be longer than what there is to say (section 7, rule 5).
+    fn first_again(&mut self, now: Instant) -> Option<Transmit> {
+        let (queue, twice) = (&self.send.queue, self.send.twice);
+        let head = u64::from(FIRST_EXTRA) + HEADER_LEN as u64;
+        let said = self.send.nxt + queue.sent() as u64 * head + self.send.twice_bytes;
+        let enough = said >= self.settings.first_flight_bytes.into() || twice >= queue.sent();
+        if enough || queue.unsent() > 0 || self.state != State::Opening {
+            return None;
+        }
+        let s = *queue.at(twice);
+        let first = self.data(now, &s, false, false);
+        self.send.twice += 1;
+        self.send.twice_bytes += first.header.packet_len() as u64;
+        Some(first)
     }
 
     /// There is something to send that alloc does not let out.

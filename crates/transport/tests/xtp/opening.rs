@@ -102,6 +102,21 @@ fn a_large_answer_waits_for_the_key_to_be_shown() {
     world.assert_graceful();
 }
 
+#[test]
+fn what_was_said_twice_is_answered_at_once_with_more() {
+    for (first_flight_bytes, answered) in [(0, false), (2400, true)] {
+        let mut scenario = scenario(300, 600);
+        scenario.client.first_flight_bytes = first_flight_bytes;
+        let mut world = World::new(&scenario, &mut Random::new(2));
+        world.run_for(Duration::from_millis(25));
+        assert_eq!(world.client.received.contiguous() == 600, answered, "{first_flight_bytes}");
+        assert_eq!(world.client.counts.firsts_sent, 1 + u64::from(answered));
+        world.run();
+        world.assert_graceful();
+        assert_eq!(world.client.conn.counters().retransmissions, 0);
+    }
+}
+
 /// FIRST of somebody with this key, as the listener sees it.
 fn first_of(
     cfg: &Config,
