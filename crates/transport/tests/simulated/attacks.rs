@@ -10,9 +10,9 @@ use fusewire_transport::machine::{Event, Listener as _};
 use fusewire_transport::tcp::{Config, ListenerAction, Ports, Tuple};
 use fusewire_wire::tcp::{Flags, Header, Options};
 
+use crate::account::{CLIENT_PORT, SERVER_PORT, Scenario, Side, Target, World, has_all_of, target};
 use crate::frame::{Frame, Payload};
-use crate::side::{App, Side, Target};
-use crate::world::{CLIENT_PORT, SERVER_PORT, Scenario, World};
+use crate::two_ends::{App, Frame as _};
 
 /// A transfer both ways over a link that is not perfect.
 fn scenario(random: &mut Random) -> Scenario {
@@ -147,13 +147,13 @@ fn forged_segments_do_not_disturb_a_transfer() {
             let Some(side) = side.filter(|side| side.is_established && !side.is_closed) else {
                 return;
             };
-            let Some(target) = side.target() else { return };
+            let Some(target) = target(side) else { return };
             let mut frame = attacker.forge(&target);
             let header = frame.header().expect("a header of ours");
             let reaches_in = target.rcv_nxt.lt(header.seq + frame.payload_len());
             let is_acceptable = header.ack == target.snd_una && !header.flags.has(Flags::RST);
-            if is_acceptable && reaches_in && side.has_all_of(&frame, now) {
-                let Some((timestamps, window)) = side.last_heard else { return };
+            if is_acceptable && reaches_in && has_all_of(side, &frame, now) {
+                let Some((timestamps, window)) = side.account.last_heard else { return };
                 frame = harmless(frame, timestamps, window);
             }
             side.receive_forged(&frame, now);

@@ -8,6 +8,9 @@ use fusewire_testkit::{Content, Packet, Random};
 use fusewire_transport::tcp::Transmit;
 use fusewire_wire::tcp::{Header, MAX_HEADER_LEN};
 
+use crate::two_ends::{Frame as _, assert_bytes};
+use fusewire_transport::machine::PayloadPlan;
+
 /// Stands for the pseudo-header.
 const PSEUDO: Sum = Sum::from_folded(0x1234);
 /// IP, UDP: what a frame weighs beside the TPDU.
@@ -39,8 +42,30 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The frame of a segment whose payload is cut from `content`, as bytes or as a range.
-    pub fn new(transmit: &Transmit, content: &Content, with_bytes: bool) -> Frame {
+    /// A frame with any header and payload, and a right checksum.
+    pub fn forged(header: &Header, payload: Payload) -> Frame {
+        let mut head = [0; MAX_HEADER_LEN];
+        let header = Header { checksum: 0, ..*header };
+        let head_len = header.emit(&mut head);
+        let mut frame = Frame { head, head_len, payload, ecn_capable: false, marked: false };
+        let checksum = frame.sum().checksum();
+        frame.head[16..18].copy_from_slice(&checksum.to_be_bytes());
+        frame
+    }
+
+    fn sum(&self) -> Sum {
+        let head = PSEUDO + Sum::of(&self.head[..self.head_len]);
+        match &self.payload {
+            Payload::Bytes(bytes) => head.then(self.head_len, Sum::of(bytes)),
+            Payload::Range { .. } => head,
+        }
+    }
+}
+
+impl crate::two_ends::Frame for Frame {
+    type Header = Header;
+
+    fn of(transmit: &Transmit, content: &Content, with_bytes: bool) -> Frame {
         let range = transmit.payload.clone().unwrap_or(0..0);
         let payload = if with_bytes {
             let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -54,42 +79,39 @@ impl Frame {
         frame
     }
 
-    /// A frame with any header and payload, and a right checksum.
-    pub fn forged(header: &Header, payload: Payload) -> Frame {
-        let mut head = [0; MAX_HEADER_LEN];
-        let header = Header { checksum: 0, ..*header };
-        let head_len = header.emit(&mut head);
-        let mut frame = Frame { head, head_len, payload, ecn_capable: false, marked: false };
-        let checksum = frame.sum().checksum();
-        frame.head[16..18].copy_from_slice(&checksum.to_be_bytes());
-        frame
+    fn control(header: &Header, with_bytes: bool) -> Frame {
+        Frame::forged(header, Payload::none(with_bytes))
     }
 
     /// The header, when it can be read and ends where it did when it was sent. (A data offset that
     /// was changed moves bytes between header and payload; the checksum then decides.)
-    pub fn header(&self) -> Option<Header> {
+    fn header(&self) -> Option<Header> {
         let header = Header::parse(&self.head[..self.head_len]).ok()?;
         (usize::from(header.header_len) == self.head_len).then_some(header)
     }
 
-    pub fn payload_len(&self) -> u32 {
+    fn payload_len(&self) -> u32 {
         match &self.payload {
             Payload::Bytes(bytes) => bytes.len() as u32,
             Payload::Range { range, .. } => (range.end - range.start) as u32,
         }
     }
 
-    fn sum(&self) -> Sum {
-        let head = PSEUDO + Sum::of(&self.head[..self.head_len]);
+    fn assert_carries(&self, plan: &PayloadPlan, len: u32, stream: &Content) {
         match &self.payload {
-            Payload::Bytes(bytes) => head.then(self.head_len, Sum::of(bytes)),
-            Payload::Range { .. } => head,
+            Payload::Bytes(bytes) => assert_bytes(bytes, plan, len, stream),
+            Payload::Range { range, .. } => {
+                assert_eq!(range.start + u64::from(plan.trim_front), plan.offset, "wrong place");
+            }
         }
     }
 
-    /// The checksum is right.
-    pub fn verifies(&self) -> bool {
+    fn verifies(&self) -> bool {
         self.sum().verifies() && !matches!(self.payload, Payload::Range { is_intact: false, .. })
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marked
     }
 }
 

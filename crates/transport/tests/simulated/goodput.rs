@@ -7,8 +7,8 @@ use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::Cut;
 use fusewire_transport::tcp::Config;
 
-use crate::side::App;
-use crate::world::{Scenario, World};
+use crate::account::{Scenario, World};
+use crate::two_ends::App;
 
 const MSS: u16 = 1452;
 /// Payload of a segment: timestamps take 12 bytes.

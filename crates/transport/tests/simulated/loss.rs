@@ -2,13 +2,12 @@
 
 use core::time::Duration;
 
-use fusewire_testkit::{Impairments, Random, for_each_seed};
+use fusewire_testkit::{Random, for_each_seed};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::machine::Cut;
 use fusewire_transport::tcp::Config;
 
-use crate::side::App;
-use crate::world::{Scenario, World};
+use crate::account::{Scenario, World};
+use crate::two_ends::{App, any_link};
 
 /// Any configuration.
 fn config(random: &mut Random) -> Config {
@@ -39,43 +38,6 @@ fn config(random: &mut Random) -> Config {
     }
 }
 
-/// Any application; `total` bytes are sent.
-fn app(random: &mut Random, total: u64) -> App {
-    App {
-        total,
-        adu: 1..random.range(2..5000),
-        cut: *random.pick(&[Cut::Record, Cut::Stream]),
-        pause: Duration::from_millis(random.below(50)),
-        pause_chance: if random.chance(0.5) { 0.05 } else { 0.0 },
-        stall: Duration::from_millis(random.below(2000)),
-        stall_chance: if random.chance(0.3) { 0.02 } else { 0.0 },
-        reject_chance: if random.chance(0.3) { 0.02 } else { 0.0 },
-        partial_chance: if random.chance(0.3) { 0.02 } else { 0.0 },
-        finishes: true,
-    }
-}
-
-/// Any link.
-fn link(random: &mut Random) -> Impairments {
-    let some = |random: &mut Random, most: f64| {
-        if random.chance(0.5) { random.unit() * most } else { 0.0 }
-    };
-    Impairments {
-        rate: random.chance(0.5).then(|| random.range(100_000..100_000_000)),
-        delay: random.duration_below(Duration::from_millis(100)),
-        jitter: random.duration_below(Duration::from_millis(5)),
-        queue_bytes: random.range(20_000..1_000_000) as usize,
-        loss: some(random, 0.3),
-        loss_burst: if random.chance(0.3) { 1.0 + random.unit() * 3.0 } else { 1.0 },
-        reorder: some(random, 0.2),
-        reorder_delay: random.duration_below(Duration::from_millis(100)),
-        duplicate: some(random, 0.2),
-        corrupt: some(random, 0.1),
-        mark: some(random, 0.05),
-        ..Impairments::default()
-    }
-}
-
 #[test]
 fn any_scenario_delivers_every_byte_once() {
     for_each_seed("any_scenario_delivers_every_byte_once", |_, random| {
@@ -84,9 +46,9 @@ fn any_scenario_delivers_every_byte_once() {
         let scenario = Scenario {
             client: config(random),
             server: config(random),
-            client_app: app(random, total),
-            server_app: app(random, back),
-            links: [link(random), link(random)],
+            client_app: App::any(random, total),
+            server_app: App::any(random, back),
+            links: [any_link(random), any_link(random)],
             ..Scenario::default()
         };
         let mut world = World::new(&scenario, random);

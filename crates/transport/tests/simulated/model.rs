@@ -5,9 +5,9 @@ use core::time::Duration;
 use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::congestion::Algorithm;
 
+use crate::account::{Scenario, World};
 use crate::goodput::{PAYLOAD, bulk};
 use crate::shared::Shared;
-use crate::world::{Scenario, World};
 
 /// 100 Mbit/s.
 const RATE: u64 = 12_500_000;

@@ -6,8 +6,9 @@ use fusewire_base::Instant;
 use fusewire_testkit::link::Counts;
 use fusewire_testkit::{Impairments, Link, Packet, Random};
 
+use crate::account::{Scenario, Tcp, World};
 use crate::frame::Frame;
-use crate::world::{Scenario, World};
+use crate::two_ends::Account as _;
 
 /// A frame, and whose it is.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ impl Shared {
             world.now = now;
         }
         while let Some(Tagged(flow, frame)) = self.link.poll(now) {
-            self.worlds[flow].arrive_at_server(&frame);
+            Tcp::arrive_at_server(&mut self.worlds[flow], &frame);
         }
         for (flow, world) in self.worlds.iter_mut().enumerate() {
             world.step_to(now);

@@ -6,8 +6,8 @@ use fusewire_base::Seq;
 use fusewire_testkit::{Impairments, for_each_seed, for_each_seed_of};
 use fusewire_transport::tcp::Config;
 
-use crate::side::App;
-use crate::world::{Scenario, World};
+use crate::account::{Scenario, Told, World};
+use crate::two_ends::App;
 
 #[test]
 fn a_reader_that_stops_stops_the_sender_and_loses_nothing() {
@@ -72,7 +72,7 @@ fn sequence_numbers_wrap_unseen() {
             client_app: App { total, ..App::default() },
             server_app: App { total: 5000, ..App::default() },
             links: [link.clone(), link],
-            iss: Some(Seq(0u32.wrapping_sub(before))),
+            told: Told { iss: Some(Seq(0u32.wrapping_sub(before))) },
             ..Scenario::default()
         };
         World::new(&scenario, random).run();

@@ -10,11 +10,10 @@ use fusewire_wire::xtp::{
     SpanList, Traffic, TrafficControl,
 };
 
+use crate::account::{SERVICE, Scenario, Side, World, assert_graceful};
 use crate::frame::Frame;
-use crate::loss;
-use crate::side::Side;
 use crate::thin::{link, sends};
-use crate::world::{SERVICE, Scenario, World};
+use crate::two_ends::any_link;
 
 /// What is wrong with a forged packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +79,8 @@ fn sight(side: &Side, peer: &Side) -> Sight {
         edge: side.offered_edge,
         una: side.conn.snd_una_offset(),
         unsent: side.conn.snd_una_offset() + info.unacked + 1,
-        sync: side.last_sync,
-        peer_sync: peer.last_sync,
+        sync: side.account.last_sync,
+        peer_sync: peer.account.last_sync,
     }
 }
 
@@ -200,7 +199,7 @@ fn a_forged_packet_with_one_field_wrong_changes_nothing() {
             let scenario = Scenario {
                 client_app: sends(100_000),
                 server_app: sends(100_000),
-                links: [loss::bad_link(random), loss::bad_link(random)],
+                links: [any_link(random), any_link(random)],
                 limit: Duration::from_secs(400_000),
                 ..Scenario::default()
             };
@@ -251,6 +250,6 @@ fn a_stream_of_forged_packets_does_not_stop_a_transfer() {
                 side.receive_forged(&frame, now);
             }
         });
-        world.assert_graceful();
+        assert_graceful(&world);
     });
 }

@@ -7,10 +7,10 @@ use fusewire_testkit::{Random, for_each_seed};
 use fusewire_transport::machine::{Cut, Event, ResetCause};
 use fusewire_transport::xtp::{Config, State};
 
+use crate::account::{Scenario, Side, World, assert_graceful};
 use crate::loss;
-use crate::side::{App, Side};
 use crate::thin::{link, sends};
-use crate::world::{Scenario, World};
+use crate::two_ends::{App, any_link};
 
 fn scenario(up: u64, down: u64) -> Scenario {
     Scenario {
@@ -54,7 +54,7 @@ fn an_abort_that_is_lost_is_told_by_who_has_no_context() {
     world.links[1].impairments_mut().loss = 0.0;
     world.run();
     assert!(was_reset(&world.client, ResetCause::Peer), "{}", world.describe());
-    assert!(world.diags > 0);
+    assert!(world.around.diags > 0);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_timeout_for_lost_answers_alone_costs_no_window() {
     let after = world.client.conn.info();
     assert!(after.cwnd >= before && after.counters.spurious == 1, "{before} {after:?}");
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
     assert_eq!(world.client.counts.retransmitted, 0);
 }
 
@@ -118,13 +118,13 @@ fn both_close_at_the_same_time_whatever_is_lost() {
         let config = loss::patient(Config::default());
         let mut scenario = scenario(random.below(3000), random.below(3000));
         (scenario.client, scenario.server) = (config.clone(), config);
-        scenario.links = [loss::bad_link(random), loss::bad_link(random)];
+        scenario.links = [any_link(random), any_link(random)];
         for link in &mut scenario.links {
             link.loss = 0.3;
         }
         let mut world = World::new(&scenario, random);
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
     });
 }
 
@@ -150,13 +150,13 @@ fn sync_and_echo_wrap() {
         let mut scenario = scenario(100_000, 20_000);
         let config = loss::patient(Config::default());
         (scenario.client, scenario.server) = (config.clone(), config);
-        scenario.links = [loss::bad_link(random), loss::bad_link(random)];
+        scenario.links = [any_link(random), any_link(random)];
         // The counter begins with these bits of the key.
-        scenario.key = Some(1 | (0xffff_fff0 + random.below(16)) << 16);
+        scenario.told.key = Some(1 | (0xffff_fff0 + random.below(16)) << 16);
         let mut world = World::new(&scenario, random);
         world.run();
-        world.assert_graceful();
-        assert!(world.client.last_sync < 1 << 30, "{:x}", world.client.last_sync);
+        assert_graceful(&world);
+        assert!(world.client.account.last_sync < 1 << 30, "{:x}", world.client.account.last_sync);
         assert!(world.now > Instant::ZERO);
     });
 }
@@ -172,7 +172,7 @@ fn a_window_that_stays_shut_is_asked_about_and_opens() {
     scenario.server_app = App { stall: Duration::from_secs(200), stall_chance: 0.05, ..sends(0) };
     let mut world = World::new(&scenario, &mut Random::new(8));
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
     assert!(world.server().counts.zero_windows > 0, "{}", world.describe());
     assert_eq!(world.client.counts.retransmitted, 0, "{}", world.describe());
 }
@@ -203,7 +203,7 @@ fn a_window_that_opens_is_told_at_once() {
         }
         consumed = server.consumed;
     });
-    world.assert_graceful();
+    assert_graceful(&world);
     assert!(shut >= 3, "{shut}");
 }
 
@@ -219,6 +219,6 @@ fn who_heeds_no_alloc_is_told_what_was_dropped() {
     scenario.server_app = App { stall: Duration::from_secs(2), stall_chance: 0.05, ..sends(0) };
     let mut world = World::new(&scenario, &mut Random::new(8));
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
     assert!(world.client.counts.retransmitted > 0, "{}", world.describe());
 }

@@ -6,6 +6,9 @@ use fusewire_testkit::{Content, Packet, Random};
 use fusewire_transport::xtp::{Header, SPANS, Transmit};
 use fusewire_wire::xtp::{self, Options, Spans as _, TRAILER_LEN};
 
+use crate::two_ends::{Frame as _, assert_bytes};
+use fusewire_transport::machine::PayloadPlan;
+
 /// IP, UDP: what a frame weighs beside the packet.
 const OUTER_LEN: usize = 28;
 
@@ -15,15 +18,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The packet of a transmission whose payload is cut from `content`.
-    pub fn new(transmit: &Transmit, content: &Content) -> Frame {
-        let range = transmit.payload.clone().unwrap_or(0..0);
-        let mut data = vec![0; (range.end - range.start) as usize];
-        content.fill(range.start, &mut data);
-        assert_eq!(transmit.header.data_len as usize, data.len());
-        Frame::forged(&transmit.header, &data)
-    }
-
     /// A packet with any header and data, and a right check.
     pub fn forged(header: &Header, data: &[u8]) -> Frame {
         let mut bytes = vec![0; header.emit_len()];
@@ -41,14 +35,44 @@ impl Frame {
         let packet = xtp::Packet::parse(&self.bytes).ok()?;
         Some((packet.header.keep::<SPANS>(), packet.data))
     }
+}
 
-    pub fn verifies(&self) -> bool {
+impl crate::two_ends::Frame for Frame {
+    type Header = Header;
+
+    /// Always with bytes.
+    fn of(transmit: &Transmit, content: &Content, _: bool) -> Frame {
+        let range = transmit.payload.clone().unwrap_or(0..0);
+        let mut data = vec![0; (range.end - range.start) as usize];
+        content.fill(range.start, &mut data);
+        assert_eq!(transmit.header.data_len as usize, data.len());
+        Frame::forged(&transmit.header, &data)
+    }
+
+    fn control(header: &Header, _: bool) -> Frame {
+        Frame::forged(header, &[])
+    }
+
+    fn header(&self) -> Option<Header> {
+        Some(self.parse()?.0)
+    }
+
+    fn payload_len(&self) -> u32 {
+        self.parse().map_or(0, |(_, data)| data.len() as u32)
+    }
+
+    fn assert_carries(&self, plan: &PayloadPlan, len: u32, stream: &Content) {
+        let (header, data) = self.parse().expect("it was read");
+        assert_eq!(header.seq + u64::from(plan.trim_front), plan.offset);
+        assert_bytes(data, plan, len, stream);
+    }
+
+    fn verifies(&self) -> bool {
         xtp::verifies(&self.bytes)
     }
 
-    /// What cannot be read was changed on its way, and the check says so; but for a change that made NOCHECK of it, which
-    /// one sum in 65,535 does not show.
-    pub fn assert_changed(&self) {
+    /// But for a change that made NOCHECK of it, which one sum in 65,535 does not show.
+    fn assert_changed(&self) {
         let nocheck = self.bytes.get(8).is_some_and(|cmd| cmd & 0x40 != 0);
         assert!(nocheck || !self.verifies(), "what we sent parses");
     }

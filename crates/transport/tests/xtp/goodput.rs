@@ -6,9 +6,9 @@ use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::xtp::{Config, Retransmission};
 
-use crate::side::App;
+use crate::account::{Scenario, World};
 use crate::thin::sends;
-use crate::world::{Scenario, World};
+use crate::two_ends::App;
 
 /// 100 Mbit/s.
 const RATE: u64 = 12_500_000;

@@ -2,31 +2,12 @@
 
 use core::time::Duration;
 
-use fusewire_testkit::{Impairments, Random, for_each_seed};
+use fusewire_testkit::{Random, for_each_seed};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::machine::Cut;
 use fusewire_transport::xtp::{Config, Retransmission};
 
-use crate::side::App;
-use crate::world::{Scenario, World};
-
-pub fn bad_link(random: &mut Random) -> Impairments {
-    let delay = random.duration_below(Duration::from_millis(100));
-    Impairments {
-        rate: random.chance(0.5).then(|| random.range(20_000..3_000_000)),
-        delay,
-        jitter: delay / random.range(1..10) as u32,
-        queue_bytes: random.range(5_000..200_000) as usize,
-        mtu_bytes: usize::MAX,
-        loss: *random.pick(&[0.0, 0.001, 0.01, 0.05, 0.1, 0.3]),
-        loss_burst: *random.pick(&[1.0, 1.0, 3.0]),
-        reorder: *random.pick(&[0.0, 0.01, 0.1, 0.3]),
-        reorder_delay: random.duration_below(Duration::from_millis(50)),
-        duplicate: *random.pick(&[0.0, 0.01, 0.1]),
-        corrupt: *random.pick(&[0.0, 0.001, 0.02]),
-        ..Impairments::default()
-    }
-}
+use crate::account::{Scenario, World, assert_graceful};
+use crate::two_ends::{App, any_link};
 
 pub fn config(random: &mut Random) -> Config {
     Config {
@@ -66,30 +47,18 @@ pub fn patient(config: Config) -> Config {
     }
 }
 
-pub fn app(random: &mut Random, most: u64) -> App {
-    let tiny = random.chance(0.1);
-    App {
-        total: if random.chance(0.1) { 0 } else { random.below(most) },
-        adu: if tiny { 1..20 } else { 1..1 << random.range(4..14) },
-        cut: *random.pick(&[Cut::Record, Cut::Stream, Cut::StreamEnd]),
-        pause: random.duration_below(Duration::from_secs(3)),
-        pause_chance: *random.pick(&[0.0, 0.0, 0.05]),
-        stall: random.duration_below(Duration::from_secs(10)),
-        stall_chance: *random.pick(&[0.0, 0.0, 0.01]),
-        reject_chance: *random.pick(&[0.0, 0.0, 0.02]),
-        partial_chance: *random.pick(&[0.0, 0.0, 0.05]),
-        finishes_last: random.chance(0.3),
-        ..App::default()
-    }
+fn app(random: &mut Random) -> App {
+    let total = if random.chance(0.1) { 0 } else { random.below(100_000) };
+    App { finishes_last: random.chance(0.3), ..App::any(random, total) }
 }
 
 fn scenario(random: &mut Random) -> Scenario {
     let mut scenario = Scenario {
         client: config(random),
         server: config(random),
-        client_app: app(random, 100_000),
-        server_app: app(random, 100_000),
-        links: [bad_link(random), bad_link(random)],
+        client_app: app(random),
+        server_app: app(random),
+        links: [any_link(random), any_link(random)],
         limit: Duration::from_secs(400_000),
         ..Scenario::default()
     };
@@ -106,6 +75,6 @@ fn everything_comes_once_and_both_close() {
         let scenario = scenario(random);
         let mut world = World::new(&scenario, random);
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
     });
 }

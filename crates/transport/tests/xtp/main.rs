@@ -1,9 +1,11 @@
 //! Two XTP machines on simulated links in virtual time. `FUSEWIRE_SEEDS` says how many seeds each test runs with,
 //! `FUSEWIRE_SEED` replays one, `FUSEWIRE_TRACE=1` prints every packet.
 
+#[path = "../two_ends/mod.rs"]
+mod two_ends;
+
+mod account;
 mod frame;
-mod side;
-mod world;
 
 mod attacks;
 mod closing;

@@ -7,10 +7,10 @@ use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::DropCause;
 use fusewire_transport::xtp::{Config, Retransmission};
 
+use crate::account::{Scenario, Told, World, assert_graceful};
 use crate::loss;
-use crate::side::App;
 use crate::thin::{link, sends};
-use crate::world::{Scenario, World};
+use crate::two_ends::{App, any_link};
 
 fn lossy(loss: f64) -> [Impairments; 2] {
     [Impairments { loss, ..link() }, link()]
@@ -37,7 +37,7 @@ fn go_back_n_sends_again_what_came() {
         };
         let mut world = World::new(&scenario, &mut Random::new(12));
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
         (world.client.counts.retransmitted, world.links[0].counts().lost)
     });
     println!("{selective:?} sent again and lost, {back:?}");
@@ -67,7 +67,7 @@ fn fastnak_tells_of_a_gap_before_anybody_asks() {
                 first = Some(world.now - start);
             }
         });
-        world.assert_graceful();
+        assert_graceful(&world);
         first.expect("something is lost")
     });
     println!("sent again after {told:?}, or {asked:?}");
@@ -80,26 +80,27 @@ fn messages_overtake_each_other_when_they_may() {
     for_each_seed("messages_overtake_each_other_when_they_may", |_, random| {
         let config = Config { messages: true, btag: true, ..Config::default() };
         let (client, server) = both(&config);
-        let app = App { adu: 1..6000, overtaking: true, ..sends(150_000) };
+        let app = App { adu: 1..6000, ..sends(150_000) };
         let scenario = Scenario {
             client,
             server,
             client_app: app.clone(),
             server_app: app,
-            links: [loss::bad_link(random), loss::bad_link(random)],
-            limit: Duration::from_secs(400_000),
+            links: [any_link(random), any_link(random)],
+            told: Told { overtaking: true, ..Told::default() },
             ..Scenario::default()
         };
         let mut world = World::new(&scenario, random);
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
         let server = world.server();
         for (sender, receiver) in [(&world.client, server), (server, &world.client)] {
-            let mut told: Vec<_> = receiver.messages.iter().map(|m| m.range.clone()).collect();
+            let mut told: Vec<_> =
+                receiver.account.messages.iter().map(|m| m.range.clone()).collect();
             overtaken += told.windows(2).filter(|w| w[0].start > w[1].start).count();
             told.sort_by_key(|range| range.start);
-            assert_eq!(told, sender.sent_messages);
-            for message in &receiver.messages {
+            assert_eq!(told, sender.account.sent_messages);
+            for message in &receiver.account.messages {
                 assert_eq!(message.tag, Some(message.range.start ^ 0x5555), "{message:?}");
             }
         }
@@ -121,10 +122,10 @@ fn more_messages_than_are_remembered_come_again() {
     };
     let mut world = World::new(&scenario, &mut Random::new(5));
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
     let server = world.server();
-    let told: Vec<_> = server.messages.iter().map(|m| m.range.clone()).collect();
-    assert_eq!(told, world.client.sent_messages);
+    let told: Vec<_> = server.account.messages.iter().map(|m| m.range.clone()).collect();
+    assert_eq!(told, world.client.account.sent_messages);
     let refused = server.conn.counters().dropped(DropCause::NoMemory);
     assert!(refused > 0, "{}", world.describe());
 }
@@ -149,7 +150,7 @@ fn noerr_sends_nothing_again_and_gaps_are_told() {
         assert!(world.client.counts.retransmitted <= 12, "{}", world.describe());
         let server = world.server();
         assert_eq!(server.peer_finished, Some(300_000));
-        let missing: u64 = server.missing.iter().map(|r| r.end - r.start).sum();
+        let missing: u64 = server.account.missing.iter().map(|r| r.end - r.start).sum();
         let came: u64 = server.received.iter().map(|r| r.end - r.start).sum();
         assert_eq!(missing + came, 300_000, "{}", world.describe());
         assert!(world.client.is_closed && server.is_closed);
@@ -179,6 +180,6 @@ fn the_path_becomes_narrower_under_way() {
         world.client.conn.set_tpdu_len(900);
         world.client.conn.resend_all(world.now);
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
     }
 }

@@ -10,9 +10,9 @@ use fusewire_transport::machine::{
 use fusewire_transport::xtp::{Config, Connection, Listener, ListenerAction, State};
 use fusewire_wire::xtp::{Body, Key};
 
-use crate::side::App;
+use crate::account::{SERVICE, Scenario, Told, World, assert_graceful};
 use crate::thin::{link, sends};
-use crate::world::{SERVICE, Scenario, World};
+use crate::two_ends::App;
 
 fn scenario(up: u64, down: u64) -> Scenario {
     Scenario {
@@ -37,7 +37,7 @@ fn a_lost_first_comes_again() {
         blackout(&mut world, 0, Duration::from_millis(3500));
         assert!(world.server.is_none());
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
         assert!(world.client.conn.counters().timeouts >= 2);
     }
 }
@@ -50,7 +50,7 @@ fn a_lost_answer_comes_again_for_first_comes_again() {
         assert_eq!(world.client.conn.state(), State::Opening);
         assert_eq!(world.server().conn.state(), State::HalfOpen);
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
     }
 }
 
@@ -68,7 +68,8 @@ fn nobody_there_is_found_out_after_the_opening_timeout() {
 #[test]
 fn who_does_not_listen_refuses_and_a_lost_refusal_comes_again() {
     for lost_ms in [0, 2500] {
-        let scenario = Scenario { refuses: true, ..scenario(100, 0) };
+        let scenario =
+            Scenario { told: Told { refuses: true, ..Told::default() }, ..scenario(100, 0) };
         let mut world = World::new(&scenario, &mut Random::new(2));
         blackout(&mut world, 1, Duration::from_millis(lost_ms));
         world.run();
@@ -99,7 +100,7 @@ fn a_large_answer_waits_for_the_key_to_be_shown() {
     assert_eq!(world.server().conn.state(), State::HalfOpen);
     assert!(world.server().counts.frames_sent <= 2);
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn beyond_the_backlog_a_cookie_opens_with_all_data() {
         }
         assert_eq!((held.len(), world.listener.half_open()), (4, 4));
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
         assert_eq!(world.listener.cookies().1, 1);
         drop(held);
         assert_eq!(world.listener.half_open(), 0);

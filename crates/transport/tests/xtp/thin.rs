@@ -6,8 +6,8 @@ use fusewire_testkit::{Impairments, Random};
 use fusewire_transport::machine::Cut;
 use fusewire_transport::xtp::{Config, State};
 
-use crate::side::App;
-use crate::world::{Scenario, World};
+use crate::account::{Scenario, World, assert_graceful};
+use crate::two_ends::App;
 
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -33,10 +33,10 @@ fn data_flow_both_ways_and_both_close() {
     for (up, down) in [(0, 0), (1, 0), (0, 1), (300, 200), (100_000, 50_000), (0, 3_000_000)] {
         let mut world = World::new(&scenario(up, down), &mut Random::new(up + 7));
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
         let server = world.server();
         assert_eq!(world.client.counts.retransmitted + server.counts.retransmitted, 0);
-        assert_eq!(world.diags, 0);
+        assert_eq!(world.around.diags, 0);
         let timeouts = world.client.conn.counters().timeouts + server.conn.counters().timeouts;
         assert_eq!(timeouts, 0, "{}", world.describe());
     }
@@ -49,7 +49,7 @@ fn the_first_adu_is_there_after_half_a_round_trip() {
     let mut world = World::new(&scenario, &mut Random::new(1));
     world.run_for(DELAY);
     assert_eq!(world.server().received.contiguous(), 300);
-    assert_eq!(world.client.counts.firsts_sent, 1);
+    assert_eq!(world.client.account.firsts_sent, 1);
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn bulk_is_acknowledged_by_few_packets() {
     scenario.client_app.adu = 1300..1400;
     let mut world = World::new(&scenario, &mut Random::new(3));
     world.run();
-    world.assert_graceful();
-    let (data, controls) = (world.client.counts.data_sent, world.server().counts.controls_sent);
+    assert_graceful(&world);
+    let (data, controls) = (world.client.counts.data_sent, world.server().account.controls_sent);
     println!("{data} packets with data, {controls} controls");
     assert!(controls * 8 < data, "{controls} controls for {data} packets");
-    let asked = world.client.counts.asked;
+    let asked = world.client.account.asked;
     assert!(asked * 8 < data, "{asked} questions in {data} packets");
 }
 
@@ -82,7 +82,7 @@ fn one_direction_closes_long_before_the_other() {
     scenario.server_app.pause_chance = 0.1;
     let mut world = World::new(&scenario, &mut Random::new(5));
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn who_closes_last_is_gone_at_once_and_the_other_lingers() {
     let states = [world.client.conn.state(), world.server().conn.state()];
     assert_eq!(states, [State::Inactive, State::Quiescent], "{}", world.describe());
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn streams_without_boundaries_are_joined() {
     scenario.client_app = App { cut: Cut::Stream, adu: 1..50, ..sends(200_000) };
     let mut world = World::new(&scenario, &mut Random::new(5));
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
     assert!(world.client.counts.data_sent < 200, "{}", world.describe());
 }
 
@@ -119,11 +119,11 @@ fn messages_are_told_whole_and_in_order() {
     }
     let mut world = World::new(&scenario, &mut Random::new(9));
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
     let server = world.server();
     for (sender, receiver) in [(&world.client, server), (server, &world.client)] {
-        let told: Vec<_> = receiver.messages.iter().map(|m| m.range.clone()).collect();
-        assert_eq!(told, sender.sent_messages);
+        let told: Vec<_> = receiver.account.messages.iter().map(|m| m.range.clone()).collect();
+        assert_eq!(told, sender.account.sent_messages);
     }
 }
 
@@ -141,7 +141,7 @@ fn a_rate_is_kept_that_the_peer_asks_for() {
     let bytes = world.server().received.contiguous() - had;
     assert!((450_000..=500_000).contains(&bytes), "{bytes} in 5 s from {start}");
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
 }
 
 #[test]
@@ -153,5 +153,5 @@ fn without_a_controller_the_window_of_the_peer_is_the_only_one() {
     world.run_for(6 * DELAY);
     assert!(world.server().received.contiguous() > 2_000_000, "{}", world.describe());
     world.run();
-    world.assert_graceful();
+    assert_graceful(&world);
 }

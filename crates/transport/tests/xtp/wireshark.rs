@@ -5,10 +5,10 @@ use fusewire_transport::machine::Cut;
 use fusewire_transport::xtp::{Config, Rate};
 use fusewire_wire::xtp::{Format, NUMBER};
 
+use crate::account::{Scenario, Told, World, assert_graceful};
 use crate::loss;
-use crate::side::App;
 use crate::thin::{link, sends};
-use crate::world::{Scenario, World};
+use crate::two_ends::App;
 
 fn config(random: &mut Random) -> Config {
     loss::patient(Config {
@@ -22,6 +22,11 @@ fn config(random: &mut Random) -> Config {
     })
 }
 
+/// The packets that left.
+fn recorded(world: &mut World) -> Vec<Vec<u8>> {
+    world.recorded.take().unwrap_or_default().into_iter().map(|frame| frame.bytes).collect()
+}
+
 /// All packets of a transfer both ways over a bad link.
 fn packets(random: &mut Random) -> Vec<Vec<u8>> {
     let bad = Impairments {
@@ -30,20 +35,21 @@ fn packets(random: &mut Random) -> Vec<Vec<u8>> {
         reorder_delay: core::time::Duration::from_millis(20),
         ..link()
     };
-    let app = App { adu: 1..3000, cut: Cut::Record, overtaking: true, ..sends(60_000) };
+    let app = App { adu: 1..3000, cut: Cut::Record, ..sends(60_000) };
     let scenario = Scenario {
         client: config(random),
         server: config(random),
         client_app: app.clone(),
         server_app: app,
         links: [bad.clone(), bad],
+        told: Told { overtaking: true, ..Told::default() },
         ..Scenario::default()
     };
     let mut world = World::new(&scenario, random);
     world.recorded = Some(Vec::new());
     world.run();
-    world.assert_graceful();
-    world.recorded.take().unwrap_or_default()
+    assert_graceful(&world);
+    recorded(&mut world)
 }
 
 #[test]
@@ -51,7 +57,7 @@ fn every_packet_of_a_transfer_is_read_without_complaint() {
     let mut random = Random::new(36);
     let mut all: Vec<_> = (0..4).flat_map(|_| packets(&mut random)).collect();
     let refused = Scenario {
-        refuses: true,
+        told: Told { refuses: true, ..Told::default() },
         client_app: sends(9),
         links: [link(), link()],
         ..Scenario::default()
@@ -59,7 +65,7 @@ fn every_packet_of_a_transfer_is_read_without_complaint() {
     let mut world = World::new(&refused, &mut random);
     world.recorded = Some(Vec::new());
     world.run();
-    all.extend(world.recorded.take().unwrap_or_default());
+    all.extend(recorded(&mut world));
     for format in
         [Format::Data, Format::Cntl, Format::First, Format::Ecntl, Format::Tcntl, Format::Diag]
     {

@@ -2,85 +2,77 @@
 
 use core::time::Duration;
 
-use fusewire_base::{Instant, Seq};
+use fusewire_base::Instant;
 use fusewire_testkit::{Content, Impairments, Link, Random};
-use fusewire_transport::isn::Start;
 use fusewire_transport::machine::{Listener as _, Secrets};
-use fusewire_transport::tcp::{Config, Connection, Listener, ListenerAction, Ports, Tuple};
-use fusewire_wire::tcp::{Flags, Header};
 
-use crate::frame::{Frame, Payload};
-use crate::side::{App, Setup, Side};
-
-pub const CLIENT_PORT: u16 = 40_000;
-pub const SERVER_PORT: u16 = 7;
+use super::side::{Setup, Side};
+use super::{Account, App, Connection, Frame as _, Header, Listener};
 
 /// What a run is made from.
 #[derive(Clone, Debug)]
-pub struct Scenario {
-    pub client: Config,
-    pub server: Config,
+pub struct Scenario<A: Account> {
+    pub client: A::Config,
+    pub server: A::Config,
     pub client_app: App,
     pub server_app: App,
     /// Client to server, and back.
     pub links: [Impairments; 2],
     pub backlog: usize,
-    /// The client's initial sequence number.
-    pub iss: Option<Seq>,
     /// Payloads are bytes; otherwise only ranges, for long runs.
     pub with_bytes: bool,
     /// Virtual time after which a run that has not ended is a failure.
     pub limit: Duration,
+    pub told: A::Told,
 }
 
-impl Default for Scenario {
+impl<A: Account<Config: Default>> Default for Scenario<A> {
     fn default() -> Self {
         Scenario {
-            client: Config::default(),
-            server: Config::default(),
+            client: A::Config::default(),
+            server: A::Config::default(),
             client_app: App::default(),
             server_app: App::default(),
             links: [Impairments::default(), Impairments::default()],
             backlog: 8,
-            iss: None,
             with_bytes: true,
-            limit: Duration::from_secs(4 * 3600),
+            limit: Duration::from_secs(400_000),
+            told: A::Told::default(),
         }
     }
 }
 
 /// Everything.
-pub struct World {
+pub struct World<A: Account> {
     pub now: Instant,
-    pub client: Side,
-    pub server: Option<Side>,
-    pub listener: Listener,
-    pub links: [Link<Frame>; 2],
-    scenario: Scenario,
+    pub client: Side<A>,
+    pub server: Option<Side<A>>,
+    pub listener: Listener<A>,
+    pub links: [Link<A::Frame>; 2],
+    pub around: A::Around,
+    pub scenario: Scenario<A>,
     contents: [Content; 2],
     random: Random,
-    tuple: Tuple,
-    syn: Option<Header>,
-    syn_ack: Option<Header>,
     pub steps: u64,
+    /// All frames that left, if they are wanted.
+    pub recorded: Option<Vec<A::Frame>>,
     /// `FUSEWIRE_TRACE` is set: what is sent and received is printed.
     traced: bool,
 }
 
-impl World {
-    pub fn new(scenario: &Scenario, random: &mut Random) -> World {
+impl<A: Account> World<A> {
+    pub fn new(scenario: &Scenario<A>, random: &mut Random) -> World<A> {
         let contents = [Content::new(random.next_u64()), Content::new(random.next_u64())];
         // The clock's origin is anywhere: timestamps wrap in some runs.
         let now = Instant::from_ms(random.below(1 << 33));
-        let iss = scenario.iss.unwrap_or(Seq(random.next_u32()));
-        let start = Start { iss, timestamp_offset: random.next_u32() };
-        let conn = Connection::connect(&scenario.client, CLIENT_PORT, SERVER_PORT, start, now);
+        let (conn, around) = A::connect(scenario, random, now);
         let mut keys = [[0; 16]; 2];
         keys.iter_mut().for_each(|key| random.fill(key));
         let secrets = Secrets { isn: keys[0], cookie: keys[1] };
         let client = Side::new(Setup {
             conn,
             config: &scenario.client,
+            told: &scenario.told,
             app: scenario.client_app.clone(),
             sends: contents[0],
             expects: contents[1],
@@ -91,24 +83,19 @@ impl World {
             now,
             client,
             server: None,
-            listener: Listener::new(&scenario.server, scenario.backlog, &secrets),
+            listener: A::listen(scenario, &secrets),
             links: [0, 1].map(|i| Link::new(scenario.links[i].clone(), random.fork())),
+            around,
             scenario: scenario.clone(),
             contents,
             random: random.fork(),
-            tuple: Tuple {
-                local: ([10, 0, 0, 1], 4433).into(),
-                remote: ([10, 0, 0, 2], 5544).into(),
-                flow: Ports { local: SERVER_PORT, remote: CLIENT_PORT },
-            },
-            syn: None,
-            syn_ack: None,
             steps: 0,
+            recorded: None,
             traced: std::env::var_os("FUSEWIRE_TRACE").is_some(),
         }
     }
 
-    pub fn server(&self) -> &Side {
+    pub fn server(&self) -> &Side<A> {
         self.server.as_ref().expect("a connection was accepted")
     }
 
@@ -118,14 +105,14 @@ impl World {
     }
 
     /// Runs until both ends have nothing more to do; `each` may interfere before each step.
-    pub fn run_with(&mut self, mut each: impl FnMut(&mut World)) {
+    pub fn run_with(&mut self, mut each: impl FnMut(&mut World<A>)) {
         let end = self.now + self.scenario.limit;
         self.settle();
-        while !(self.client.is_done() && self.server.as_ref().is_some_and(Side::is_done)) {
+        while !A::is_over(self) {
             each(self);
             self.settle();
             let Some(next) = self.next_event() else {
-                panic!("stuck at {}\n{}", self.now, self.describe());
+                panic!("nothing will happen, at {}\n{}", self.now, self.describe());
             };
             assert!(next <= end, "too long\n{}", self.describe());
             self.step_to(next);
@@ -157,11 +144,11 @@ impl World {
         self.steps += 1;
         while let Some(frame) = self.links[0].poll(next) {
             self.trace("       to server", &frame);
-            self.arrive_at_server(&frame);
+            A::arrive_at_server(self, &frame);
         }
         while let Some(frame) = self.links[1].poll(next) {
             self.trace("       to client", &frame);
-            self.client.receive(&frame, next);
+            A::arrive_at_client(self, &frame);
         }
         self.settle();
     }
@@ -171,28 +158,29 @@ impl World {
         let now = self.now;
         let [up, down] = &mut self.links;
         let ends = [("client", Some(&mut self.client), up), ("server", self.server.as_mut(), down)];
-        for (side_name, side, link) in ends {
+        for (name, side, link) in ends {
             let Some(side) = side else { continue };
             side.collect();
             side.act(now);
             side.transmit(now, |frame| {
                 if self.traced {
-                    eprintln!("{now} {} {frame}", side_name);
+                    eprintln!("{now} {name} {frame}");
                 }
+                self.recorded.iter_mut().for_each(|all| all.push(frame.clone()));
                 link.send(now, frame);
             });
             side.collect();
             side.check();
         }
-        while let Some((tuple, header)) = self.listener.poll_reply(now) {
-            if tuple == self.tuple {
-                self.answer(&header);
+        while let Some((ends, header)) = self.listener.poll_reply(now) {
+            if A::is_the_clients(&ends) {
+                self.answer(1, &header);
             }
         }
         self.check_both();
     }
 
-    fn trace(&self, what: &str, frame: &Frame) {
+    fn trace(&self, what: &str, frame: &A::Frame) {
         if self.traced {
             eprintln!("{} {what} {frame}", self.now);
         }
@@ -202,66 +190,40 @@ impl World {
     fn check_both(&self) {
         let Some(server) = &self.server else { return };
         for (sender, receiver) in [(&self.client, server), (server, &self.client)] {
-            let whole = receiver.received.contiguous();
+            let whole = receiver.whole();
             assert!(sender.acked <= whole, "{} taken for received of {whole}", sender.acked);
         }
     }
 
-    /// A frame arrives at the server's address.
-    pub fn arrive_at_server(&mut self, frame: &Frame) {
-        if let Some(server) = &mut self.server {
-            server.receive(frame, self.now);
-            return;
-        }
-        let Some(header) = frame.header().filter(|_| frame.verifies()) else { return };
-        let len = frame.payload_len();
-        match self.listener.handle_stray(self.now, &self.tuple, &header, len) {
-            ListenerAction::Reply(reply) => {
-                if reply.flags.has(Flags::SYN) {
-                    (self.syn, self.syn_ack) = (Some(header), Some(reply));
-                }
-                self.answer(&reply);
-            }
-            ListenerAction::Accept(conn) => {
-                let server = self.accept(*conn, &header);
-                self.server.insert(server).receive(frame, self.now);
-            }
-            ListenerAction::Drop(_) => {}
-        }
+    /// Something without payload leaves, over the link of this number.
+    pub fn answer(&mut self, link: usize, header: &Header<A>) {
+        let frame = A::Frame::control(header, self.scenario.with_bytes);
+        self.trace("answer", &frame);
+        self.recorded.iter_mut().for_each(|all| all.push(frame.clone()));
+        self.links[link].send(self.now, frame);
     }
 
-    fn answer(&mut self, header: &Header) {
-        let frame = Frame::forged(header, Payload::none(self.scenario.with_bytes));
-        self.links[1].send(self.now, frame);
-    }
-
-    fn accept(&mut self, conn: Connection, header: &Header) -> Side {
+    /// The server's end of what its listener made.
+    pub fn accept(&mut self, conn: Connection<A>) -> Side<A> {
         self.listener.taken();
-        let mut side = Side::new(Setup {
+        Side::new(Setup {
             conn,
             config: &self.scenario.server,
+            told: &self.scenario.told,
             app: self.scenario.server_app.clone(),
             sends: self.contents[1],
             expects: self.contents[0],
             with_bytes: self.scenario.with_bytes,
             random: self.random.fork(),
-        });
-        // The last SYN-ACK's options, and the number of the one that is answered.
-        let syn_ack = self.syn_ack.expect("SYN-ACK went");
-        let seq = Seq(header.ack.0.wrapping_sub(1));
-        side.adopt(&self.syn.expect("SYN came"), &Header { seq, ..syn_ack });
-        side
+        })
     }
 
     /// For a failure.
     pub fn describe(&self) -> String {
-        let mut text = String::new();
+        let mut text = format!("at {}\n", self.now);
         for (name, side) in [("client", Some(&self.client)), ("server", self.server.as_ref())] {
-            let Some(side) = side else {
-                text += &format!("{name}: none\n");
-                continue;
-            };
-            text += &format!("{name}: {:?} {}\n", side.conn.state(), side.describe());
+            let side = side.map_or("none".into(), Side::describe);
+            text += &format!("{name}: {side}\n");
         }
         for (name, link) in ["up", "down"].iter().zip(&self.links) {
             text += &format!("{name}: {:?}\n", link.counts());
