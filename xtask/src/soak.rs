@@ -13,8 +13,12 @@ pub fn run() -> Result {
         command.args(["--", "--ignored", "--nocapture"]);
         command
     };
-    let simulated = ["test", "--release", "--package", "fusewire-transport", "--test", "simulated"];
+    let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
-    step("many seeds", cargo().env("FUSEWIRE_SEEDS", SEEDS).args(simulated))
+    step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;
+    step(
+        "many seeds",
+        cargo().env("FUSEWIRE_SEEDS", SEEDS).args(["test", "--release"]).args(simulated),
+    )
 }
