@@ -64,6 +64,11 @@ pub(super) struct Place {
     holder: SocketAddr,
 }
 
+fn has_room(holders: &[IpAddr], most: usize, holder: IpAddr) -> bool {
+    let own = holders.iter().filter(|other| **other == holder).count();
+    holders.len() < most && own < most.div_ceil(2)
+}
+
 impl Places {
     fn book(&self) -> MutexGuard<'_, Book> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,11 +79,15 @@ impl Places {
         self.book().holders.len()
     }
 
+    /// One could be taken.
+    pub fn has_room(&self, most: usize, holder: SocketAddr) -> bool {
+        has_room(&self.book().holders, most, holder.ip())
+    }
+
     /// Takes one, if less than `most` are, and less than half of them by this host.
     pub fn take(&self, most: usize, holder: SocketAddr) -> Option<Place> {
         let holders = &mut self.book().holders;
-        let own = holders.iter().filter(|other| **other == holder.ip()).count();
-        (holders.len() < most && own < most.div_ceil(2)).then(|| {
+        has_room(holders, most, holder.ip()).then(|| {
             holders.push(holder.ip());
             Place { of: self.clone(), holder }
         })

@@ -307,7 +307,7 @@ impl Connection {
         self.control_is_acceptable(h, control)
     }
 
-    fn final_traffic(&mut self, now: Instant, h: &Header, tcntl: &TrafficControl) {
+    pub(super) fn final_traffic(&mut self, now: Instant, h: &Header, tcntl: &TrafficControl) {
         let control = &tcntl.control;
         if let Err(cause) = self.may_count(h, control) {
             return self.counters.drop(cause);

@@ -15,7 +15,7 @@ use fusewire_wire::xtp::{
 };
 
 /// More than is ever sent before a peer is heard.
-const PROVEN: u64 = 1 << 62;
+pub(super) const PROVEN: u64 = 1 << 62;
 
 /// A listening service.
 #[derive(Debug)]

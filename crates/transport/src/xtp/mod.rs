@@ -17,6 +17,7 @@
 //! | `info` | what it tells of itself |
 //! | `state` | the states |
 //! | `listener`, `cookies`, `half_open` | who takes FIRST, with a bound on those that have proven nothing |
+//! | `single` | services 1 to 3: one message, and its answer |
 //! | `machine` | the traits that every transport machine implements |
 
 mod answer;
@@ -35,6 +36,7 @@ mod output;
 mod rate;
 mod receive;
 mod recovery;
+pub mod single;
 mod state;
 mod sync;
 mod timers;

@@ -20,7 +20,7 @@ pub(super) struct Asked {
 }
 
 /// Both counters.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sync {
     /// The latest that we raised.
     pub latest: u32,

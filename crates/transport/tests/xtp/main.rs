@@ -16,5 +16,6 @@ mod loss;
 mod mechanisms;
 mod opening;
 mod robustness;
+mod single;
 mod thin;
 mod wireshark;

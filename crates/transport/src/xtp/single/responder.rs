@@ -1,0 +1,693 @@
+//! The responder of services 1 to 3: a table of contexts, with a bound.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+
+use fusewire_base::Instant;
+use fusewire_wire::xtp::{
+    Body, Code, Control, First, Key, Options, Reason, Service, Traffic, TrafficControl,
+};
+
+use super::super::connection::{INITIAL_ALLOC, Name, first_sync};
+use super::super::cookies::{Keys, Opening, Spent};
+use super::super::half_open::Places;
+use super::super::listener::{PROVEN, refused};
+use super::super::{Config, Ends, Header, State, Transmit};
+use super::context::{Context, Phase, is_datagram};
+use super::{is_whole_message, take_all};
+use crate::machine::{Connection as _, DropCause, Drops, Initial, Secrets, Stage, Verdict};
+use crate::timer::Wheel;
+
+/// Resolution of timers.
+const TICK: Duration = Duration::from_millis(1);
+
+/// How much a responder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Contexts, those that are inactive included, of which the oldest makes room.
+    pub contexts: usize,
+    /// Requests of addresses that have proven nothing, while they are not answered; beyond it they get cookies. One address
+    /// has half of them.
+    pub half_open: usize,
+    /// Bytes of answers that are kept to be said again; the oldest is let go.
+    pub answer_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { contexts: 16 << 10, half_open: 512, answer_bytes: 16 << 20 }
+    }
+}
+
+/// Names a request that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    index: u32,
+    generation: u32,
+}
+
+/// A whole request, or a message of service 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// 2 or 3.
+    pub service: Service,
+    /// Bytes of it.
+    pub len: u32,
+    /// The initiator's 8 bytes.
+    pub btag: Option<u64>,
+    /// Who asks.
+    pub from: SocketAddr,
+}
+
+/// What happened to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// All of it has come: hand it over, then [`Responder::answer`], or [`Responder::delivered`] for service 2, or
+    /// [`Responder::refuse`].
+    Arrived(Arrived),
+    /// Its bytes, and those of its answer, are needed no more.
+    Gone,
+}
+
+/// What is to be done with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// Nothing; it was counted.
+    Drop(DropCause),
+    /// Send this, if the packet's check is right.
+    Reply(Header),
+    /// Service 1: its data are a message, if its check is right. Nothing is kept of it.
+    Datagram,
+    /// Run the integrated step, then [`Responder::handle_final`].
+    Take(Initial),
+}
+
+struct Place {
+    generation: u32,
+    context: Option<Box<Context>>,
+}
+
+/// Contexts of services 1 to 3 at the responder, without I/O (`docs/xtp.md`, section 15).
+///
+/// A request is handed over at most once, as long as its context is remembered: [`Config::linger`] after the answer, but
+/// for [`Bounds::contexts`].
+pub struct Responder {
+    cfg: Config,
+    bounds: Bounds,
+    keys: Keys,
+    cookies: Keys,
+    spent: Spent,
+    places: Places,
+    contexts: Vec<Place>,
+    free: Vec<u32>,
+    /// By address and the initiator's key.
+    by_name: HashMap<(SocketAddr, Key), u32>,
+    /// By our own.
+    by_key: HashMap<Key, u32>,
+    timers: Wheel,
+    /// Inactive ones, and when they are forgotten, the first in front.
+    inactive: VecDeque<(Instant, Id)>,
+    /// Those that have answers kept, the oldest in front.
+    kept: VecDeque<Id>,
+    answer_bytes: usize,
+    ready: VecDeque<u32>,
+    events: VecDeque<(Id, Event)>,
+    drops: Drops,
+    cookies_given: u64,
+}
+
+impl core::fmt::Debug for Responder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Responder")
+            .field("contexts", &self.contexts())
+            .field("inactive", &self.inactive.len())
+            .field("answer_bytes", &self.answer_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Responder {
+    /// A responder without contexts, whose contexts are made with `cfg`.
+    pub fn new(cfg: &Config, bounds: Bounds, secrets: &Secrets, now: Instant) -> Responder {
+        let bounds = Bounds { contexts: bounds.contexts.max(1), ..bounds };
+        Responder {
+            // Its initiator gives up after so long, if it hears nothing.
+            cfg: Config { half_open_timeout: cfg.opening_timeout, ..cfg.clone() },
+            bounds,
+            keys: Keys::new(&secrets.isn),
+            cookies: Keys::new(&secrets.cookie),
+            spent: Spent::default(),
+            places: Places::default(),
+            contexts: Vec::new(),
+            free: Vec::new(),
+            by_name: HashMap::new(),
+            by_key: HashMap::new(),
+            timers: Wheel::new(now, TICK, bounds.contexts),
+            inactive: VecDeque::new(),
+            kept: VecDeque::new(),
+            answer_bytes: 0,
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            drops: Drops::default(),
+            cookies_given: 0,
+        }
+    }
+
+    /// Contexts, those that are inactive included.
+    pub fn contexts(&self) -> usize {
+        self.contexts.len() - self.free.len()
+    }
+
+    /// Bytes of answers that are kept.
+    pub fn answer_bytes(&self) -> usize {
+        self.answer_bytes
+    }
+
+    /// Cookies given out.
+    pub fn cookies_given(&self) -> u64 {
+        self.cookies_given
+    }
+
+    /// What was dropped, by cause.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// Whether a packet from this address is for a context that is here, or is one that may make one: FIRST of services 1
+    /// to 3.
+    pub fn knows(&self, remote: SocketAddr, h: &Header) -> bool {
+        self.find(remote, h).is_some() || is_ours(h)
+    }
+
+    fn find(&self, remote: SocketAddr, h: &Header) -> Option<u32> {
+        let name = Name { key: h.key, returned: h.returned };
+        let index = match (name.returned, &h.body) {
+            (true, _) => self.by_key.get(&name.key),
+            (false, Body::First(_) | Body::Diag(_)) => self.by_name.get(&(remote, name.key)),
+            (false, _) => None,
+        };
+        index.copied()
+    }
+
+    fn get(&mut self, id: Id) -> Option<&mut Context> {
+        let place = self.contexts.get_mut(id.index as usize)?;
+        place.context.as_deref_mut().filter(|_| place.generation == id.generation)
+    }
+
+    fn context(&mut self, index: u32) -> Option<&mut Context> {
+        self.contexts[index as usize].context.as_deref_mut()
+    }
+
+    fn id(&self, index: u32) -> Id {
+        Id { index, generation: self.contexts[index as usize].generation }
+    }
+
+    fn dropped(&mut self, cause: DropCause) -> Incoming {
+        self.drops.count(cause);
+        Incoming::Drop(cause)
+    }
+
+    // ---- input
+
+    /// The initial step. Changes nothing but counters. `is_proven`: the caller knows that what is sent to this address
+    /// reaches who asks.
+    pub fn handle_initial(
+        &mut self,
+        now: Instant,
+        ends: &Ends,
+        is_proven: bool,
+        h: &Header,
+        payload_len: u32,
+    ) -> Incoming {
+        let is_proven = is_proven || self.places.is_proven(now, ends.remote);
+        if let Some(index) = self.find(ends.remote, h) {
+            let nocheck = self.cfg.nocheck;
+            let Some(context) = self.context(index) else {
+                return Incoming::Drop(DropCause::Closed);
+            };
+            let judged = if context.remote != ends.remote {
+                Err(DropCause::Closed)
+            } else {
+                match (&mut context.phase, &h.body) {
+                    (Phase::Talking(c), _) => match c.handle_initial(now, h, payload_len) {
+                        Initial::Drop(cause) => Err(cause),
+                        initial => Ok(initial),
+                    },
+                    (_, Body::First(_)) if !h.checks_all() && !nocheck => Err(DropCause::Protocol),
+                    (Phase::Gathering(_), Body::First(_)) if !h.checks_all() => {
+                        Err(DropCause::Protocol)
+                    }
+                    (_, Body::First(_)) => context.plan(h, payload_len),
+                    (_, Body::Diag(diag)) if diag.code == Code::InvalidContext && !h.returned => {
+                        Ok(Initial::Control)
+                    }
+                    _ => Err(DropCause::Closed),
+                }
+            };
+            return match judged {
+                Ok(initial) => Incoming::Take(initial),
+                Err(cause) => self.dropped(cause),
+            };
+        }
+        let Body::First(first) = &h.body else { return self.dropped(DropCause::Closed) };
+        self.judge_first(now, ends, is_proven, (h, first), payload_len)
+    }
+
+    /// A FIRST that would make a context.
+    fn judge_first(
+        &mut self,
+        now: Instant,
+        ends: &Ends,
+        is_proven: bool,
+        (h, first): (&Header, &First),
+        payload_len: u32,
+    ) -> Incoming {
+        let service = first.traffic.service;
+        let is_whole = is_whole_message(h);
+        let unproven = !h.checks_all() && !self.cfg.nocheck;
+        if service == Service::UnacknowledgedDatagram {
+            let is_right = is_datagram(h) && !h.returned && !unproven;
+            return if is_right { Incoming::Datagram } else { self.dropped(DropCause::Protocol) };
+        }
+        if !is_ours(h) || h.options.has(Options::MULTI) || unproven {
+            let reason = if is_ours(h) { Reason::Options } else { Reason::Service };
+            return match refused(h, reason) {
+                Some(diag) => Incoming::Reply(diag),
+                None => self.dropped(DropCause::Protocol),
+            };
+        }
+        if !h.checks_all() && !is_whole {
+            return self.dropped(DropCause::Protocol);
+        }
+        if h.seq + u64::from(payload_len) > INITIAL_ALLOC {
+            return self.dropped(DropCause::OutOfWindow);
+        }
+        if h.returned {
+            let Some(peer) = first.xkey else { return self.dropped(DropCause::Malformed) };
+            let is_good = self.cookies.is_cookie(now, &opening(ends, h, first, peer), h.key);
+            if !is_good || self.spent.has(h.key) {
+                return self.dropped(DropCause::BlindSyn);
+            }
+        } else if !is_proven && !self.places.has_room(self.bounds.half_open, ends.remote) {
+            return Incoming::Reply(self.cookie(now, ends, h, first));
+        }
+        if self.contexts() >= self.bounds.contexts && self.inactive.is_empty() {
+            return self.dropped(DropCause::Backlog);
+        }
+        Incoming::Take(take_all(h.seq, payload_len))
+    }
+
+    /// Nothing is kept: TCNTL says what is to be shown.
+    fn cookie(&mut self, now: Instant, ends: &Ends, h: &Header, first: &First) -> Header {
+        self.cookies_given += 1;
+        let xkey = self.cookies.cookie(now, &opening(ends, h, first, h.key));
+        let control = Control { rseq: 0, alloc: 0, echo: h.sync };
+        let traffic = Traffic { service: first.traffic.service, limits: None };
+        Header {
+            key: h.key,
+            returned: true,
+            options: Options::NONE,
+            check: 0,
+            sort: 0,
+            sync: first_sync(xkey),
+            seq: 0,
+            data_len: 0,
+            body: Body::Tcntl(TrafficControl { control, delay_us: 0, xkey, traffic }),
+        }
+    }
+
+    /// The final step: takes the packet with what the integrated step found, or forgets it. The payload that was taken
+    /// belongs to this request.
+    pub fn handle_final(
+        &mut self,
+        now: Instant,
+        ends: &Ends,
+        is_proven: bool,
+        h: &Header,
+        (initial, payload_len): (&Initial, u32),
+        verdict: Verdict,
+    ) -> Option<Id> {
+        if let Verdict::Reject(cause) | Verdict::Part { rest: cause, .. } = verdict {
+            self.drops.count(cause);
+            return None;
+        }
+        let known = self.find(ends.remote, h);
+        let is_proven = is_proven || self.places.is_proven(now, ends.remote);
+        let index = match (known, &h.body) {
+            (Some(index), _) => index,
+            (None, Body::First(first)) => self.insert(now, ends, is_proven, h, first)?,
+            _ => return None,
+        };
+        let context = self.context(index)?;
+        if known.is_some() && context.remote == ends.remote {
+            context.credit(h);
+        }
+        match (&mut context.phase, &h.body) {
+            (Phase::Talking(c), _) => {
+                c.handle_final(now, h, initial, verdict, false);
+                self.settle(now, index);
+            }
+            (_, Body::Diag(_)) => self.let_go(index),
+            (Phase::Gathering(_), _) => self.gather(now, index, h, initial, payload_len),
+            _ => self.say_again(now, index),
+        }
+        Some(self.id(index))
+    }
+
+    /// FIRST again, of a request that has come.
+    fn say_again(&mut self, now: Instant, index: u32) {
+        let cfg = self.cfg.clone();
+        let Some(context) = self.context(index) else { return };
+        match context.phase {
+            Phase::Handed if context.service == Service::Transaction => {
+                context.talk(&cfg, now);
+            }
+            Phase::Answered { .. } | Phase::Delivered | Phase::Refused => context.is_ready = true,
+            _ => return,
+        }
+        self.settle(now, index);
+    }
+
+    fn gather(
+        &mut self,
+        now: Instant,
+        index: u32,
+        h: &Header,
+        initial: &Initial,
+        payload_len: u32,
+    ) {
+        let Some(context) = self.context(index) else { return };
+        match context.take(h, initial, payload_len) {
+            Ok(false) => {}
+            Ok(true) => {
+                let arrived = Arrived {
+                    service: context.service,
+                    len: context.len,
+                    btag: context.btag,
+                    from: context.remote,
+                };
+                self.timers.cancel(index);
+                self.events.push_back((self.id(index), Event::Arrived(arrived)));
+            }
+            Err(()) => {
+                context.phase = Phase::Spent;
+                context.is_ready = true;
+                self.drops.count(DropCause::Protocol);
+                self.retire(now, index);
+                self.events.push_back((self.id(index), Event::Gone));
+                self.ready.push_back(index);
+            }
+        }
+    }
+
+    /// A context for a request whose first packet was verified.
+    fn insert(
+        &mut self,
+        now: Instant,
+        ends: &Ends,
+        is_proven: bool,
+        h: &Header,
+        first: &First,
+    ) -> Option<u32> {
+        if self.contexts() >= self.bounds.contexts && !self.forget_oldest() {
+            self.drops.count(DropCause::Backlog);
+            return None;
+        }
+        let (keys, place) = if h.returned {
+            self.spent.forget(now);
+            if !self.spent.spend(now, h.key) {
+                self.drops.count(DropCause::Backlog);
+                return None;
+            }
+            self.places.prove(now, ends.remote);
+            ((h.key, first.xkey?), None)
+        } else {
+            let place = self.places.take(self.bounds.half_open, ends.remote);
+            if place.is_none() && !is_proven {
+                return None;
+            }
+            let own = self.keys.key(now, &(ends.remote, h.key));
+            ((own, h.key), place.filter(|_| !is_proven))
+        };
+        let credit = if h.returned || is_proven { PROVEN } else { h.packet_len() as u64 };
+        let context = Context::new(h, first, ends.remote, keys, credit, place);
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.contexts.push(Place { generation: 0, context: None });
+            self.contexts.len() as u32 - 1
+        });
+        self.contexts[index as usize].context = Some(Box::new(context));
+        self.by_name.insert((ends.remote, keys.1), index);
+        self.by_key.insert(keys.0, index);
+        self.timers.set(index, Some(now + self.cfg.half_open_timeout));
+        Some(index)
+    }
+
+    // ---- what the application says
+
+    /// The answer to a request; its bytes are kept by the caller until [`Event::Gone`]. Nothing happens if the request is
+    /// gone, or was answered.
+    pub fn answer(&mut self, now: Instant, id: Id, len: u32, proves_itself: bool) {
+        let cfg = self.cfg.clone();
+        let Some(context) = self.get(id) else { return };
+        let waits = match &context.phase {
+            Phase::Handed => context.service == Service::Transaction,
+            Phase::Talking(c) => c.stage() != Stage::Closed,
+            _ => false,
+        };
+        if !waits {
+            return;
+        }
+        if matches!(context.phase, Phase::Handed) && context.fits(&cfg, len) {
+            context.phase = Phase::Answered { len, proves_itself };
+            context.is_ready = true;
+            self.keep(now, id, len);
+        } else if context.talk(&cfg, now).send_all(len) {
+            self.settle(now, id.index);
+        } else {
+            self.refuse(now, id);
+        }
+    }
+
+    /// A message of service 2 was handed over.
+    pub fn delivered(&mut self, now: Instant, id: Id) {
+        let Some(context) = self.get(id) else { return };
+        if matches!(context.phase, Phase::Handed) && context.service != Service::Transaction {
+            context.phase = Phase::Delivered;
+            context.is_ready = true;
+            self.retire(now, id.index);
+            self.events.push_back((id, Event::Gone));
+            self.ready.push_back(id.index);
+        }
+    }
+
+    /// The application does not answer.
+    pub fn refuse(&mut self, now: Instant, id: Id) {
+        let Some(context) = self.get(id) else { return };
+        match &mut context.phase {
+            Phase::Handed => {
+                context.phase = Phase::Refused;
+                context.is_ready = true;
+                self.retire(now, id.index);
+                self.events.push_back((id, Event::Gone));
+                self.ready.push_back(id.index);
+            }
+            Phase::Talking(c) => {
+                c.abort();
+                self.settle(now, id.index);
+            }
+            _ => {}
+        }
+    }
+
+    // ---- the table
+
+    /// An answer in one packet is kept; older ones make room.
+    fn keep(&mut self, now: Instant, id: Id, len: u32) {
+        self.retire(now, id.index);
+        self.ready.push_back(id.index);
+        self.kept.push_back(id);
+        self.answer_bytes += len as usize;
+        while self.answer_bytes > self.bounds.answer_bytes && self.kept.len() > 1 {
+            let Some(oldest) = self.kept.pop_front() else { return };
+            if self.get(oldest).is_some() {
+                self.let_go(oldest.index);
+            }
+        }
+    }
+
+    /// An answer need not be said again; that there was one stays known.
+    fn let_go(&mut self, index: u32) {
+        let id = self.id(index);
+        let Some(context) = self.context(index) else { return };
+        let Phase::Answered { len, .. } = context.phase else { return };
+        context.phase = Phase::Spent;
+        context.is_ready = false;
+        self.answer_bytes -= len as usize;
+        self.events.push_back((id, Event::Gone));
+        while let Some(front) = self.kept.front().copied() {
+            let answered = |c: &mut Context| matches!(c.phase, Phase::Answered { .. });
+            if self.get(front).is_some_and(answered) {
+                return;
+            }
+            self.kept.pop_front();
+        }
+    }
+
+    /// Nothing new will be said in it: it is remembered for a while.
+    fn retire(&mut self, now: Instant, index: u32) {
+        let until = now + self.cfg.linger;
+        let id = self.id(index);
+        let Some(context) = self.context(index) else { return };
+        context.leave_place();
+        context.is_retired = true;
+        if !matches!(context.phase, Phase::Talking(_)) {
+            self.timers.cancel(index);
+        }
+        self.inactive.push_back((until, id));
+    }
+
+    /// Makes room by forgetting the inactive context that is oldest.
+    fn forget_oldest(&mut self) -> bool {
+        while let Some((_, id)) = self.inactive.pop_front() {
+            if self.get(id).is_some() {
+                self.remove(id.index);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, index: u32) {
+        self.let_go(index);
+        let id = self.id(index);
+        let place = &mut self.contexts[index as usize];
+        let Some(context) = place.context.take() else { return };
+        place.generation = place.generation.wrapping_add(1);
+        self.by_name.remove(&(context.remote, context.peer));
+        self.by_key.remove(&context.own);
+        self.timers.cancel(index);
+        self.free.push(index);
+        if !context.is_retired {
+            self.events.push_back((id, Event::Gone));
+        }
+    }
+
+    /// After anything that may have changed a context with something to say.
+    fn settle(&mut self, now: Instant, index: u32) {
+        let id = self.id(index);
+        let Some(context) = self.context(index) else { return };
+        let mut gone = false;
+        if let Phase::Talking(c) = &mut context.phase {
+            while c.poll_event().is_some() {}
+            gone = matches!(c.stage(), Stage::Lingering | Stage::Closed) && !context.is_retired;
+            let due = c.poll_timeout();
+            if c.state() == State::Open {
+                context.proven(now);
+            }
+            self.timers.set(index, due);
+        }
+        if gone {
+            self.retire(now, index);
+            self.events.push_back((id, Event::Gone));
+        }
+        if let Some(context) = self.context(index) {
+            context.is_ready = true;
+        }
+        self.ready.push_back(index);
+    }
+
+    // ---- output
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<(Id, Event)> {
+        self.events.pop_front()
+    }
+
+    /// The next packet to put on the wire, and where to; its payload is a range of that request's answer.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(Id, SocketAddr, Transmit)> {
+        while let Some(&index) = self.ready.front() {
+            let id = self.id(index);
+            if let Some(context) = self.context(index) {
+                if let Some(transmit) = context.transmit(now) {
+                    return Some((id, context.remote, transmit));
+                }
+                context.is_ready = false;
+                if let Phase::Talking(c) = &context.phase {
+                    let due = c.poll_timeout();
+                    self.timers.set(index, due);
+                }
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// When to call [`Responder::handle_timeout`] at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let forget = self.inactive.front().map(|(at, _)| *at);
+        [self.timers.next_deadline(), forget].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.inactive.front()
+            && at <= now
+        {
+            self.inactive.pop_front();
+            if self.get(id).is_some() {
+                self.remove(id.index);
+            }
+        }
+        self.timers.advance(now);
+        while let Some(index) = self.timers.pop_expired() {
+            let Some(context) = self.context(index) else { continue };
+            match &mut context.phase {
+                Phase::Talking(c) => {
+                    c.handle_timeout(now);
+                    self.settle(now, index);
+                }
+                Phase::Gathering(_) => self.remove(index),
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks what must hold between calls, for tests: it takes time in proportion to the table.
+    ///
+    /// # Panics
+    /// When something does not hold.
+    pub fn assert_invariants(&self) {
+        let all = || self.contexts.iter().filter_map(|place| place.context.as_deref());
+        let bytes = all().map(|context| match context.phase {
+            Phase::Answered { len, .. } => len as usize,
+            _ => 0,
+        });
+        assert_eq!(bytes.sum::<usize>(), self.answer_bytes);
+        assert!(all().count() == self.contexts() && self.contexts() <= self.bounds.contexts);
+        assert_eq!((self.by_name.len(), self.by_key.len()), (all().count(), all().count()));
+        assert!(self.places.taken() <= self.bounds.half_open.max(1));
+        assert!(all().filter(|c| c.is_retired).count() <= self.inactive.len());
+        for context in all() {
+            if let Phase::Talking(c) = &context.phase {
+                c.assert_invariants();
+            }
+        }
+    }
+}
+
+/// FIRST of services 1 to 3.
+fn is_ours(h: &Header) -> bool {
+    let Body::First(first) = &h.body else { return false };
+    (1..=3).contains(&(first.traffic.service as u8))
+}
+
+/// What a cookie is bound to.
+fn opening(ends: &Ends, h: &Header, first: &First, key: Key) -> Opening {
+    Opening {
+        remote: ends.remote,
+        key: key.bits(),
+        service: first.address.dstport().unwrap_or(0),
+        offers_cxor: h.options.has(Options::RES),
+    }
+}
