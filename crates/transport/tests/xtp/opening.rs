@@ -111,9 +111,9 @@ fn what_was_said_twice_is_answered_at_once_with_more() {
         let mut world = World::new(&scenario, &mut Random::new(2));
         world.run_for(Duration::from_millis(25));
         assert_eq!(world.client.received.contiguous() == 600, answered, "{first_flight_bytes}");
-        assert_eq!(world.client.counts.firsts_sent, 1 + u64::from(answered));
+        assert_eq!(world.client.account.firsts_sent, 1 + u64::from(answered));
         world.run();
-        world.assert_graceful();
+        assert_graceful(&world);
         assert_eq!(world.client.conn.counters().retransmissions, 0);
     }
 }

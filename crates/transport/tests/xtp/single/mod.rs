@@ -15,6 +15,7 @@ use fusewire_transport::xtp::{Config, Ends, Header, SPANS, Transmit};
 use fusewire_wire::xtp::{self, Body, Key, Service};
 
 use crate::frame::Frame;
+use crate::two_ends::Frame as _;
 
 pub const PORT: u16 = 7;
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -189,7 +190,7 @@ impl World {
         for index in 0..self.asked.len() {
             let content = self.content(self.asked[index].number);
             while let Some(transmit) = self.asked[index].request.poll_transmit(now) {
-                let frame = Frame::new(&transmit, &content);
+                let frame = Frame::of(&transmit, &content, true);
                 self.leave(0, frame);
             }
             let asked = &mut self.asked[index];

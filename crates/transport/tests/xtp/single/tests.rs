@@ -12,6 +12,7 @@ use fusewire_wire::xtp::{Format, Key, NUMBER, Options, Reason, Service};
 use super::{PORT, Plan, World, parse};
 use crate::frame::Frame;
 use crate::loss;
+use crate::two_ends::any_link;
 
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -142,7 +143,7 @@ fn no_request_is_handed_over_twice_and_no_answer_is_anothers() {
         let work = Duration::from_secs(*random.pick(&[1, 1, 40]));
         let plan = Plan {
             config: Config { nocheck: true, recv_window: 1 << 20, ..loss::config(random) },
-            links: [loss::bad_link(random), loss::bad_link(random)],
+            links: [any_link(random), any_link(random)],
             work: random.duration_below(work),
             proven: random.chance(0.5),
             answer_max: *random.pick(&[0, 100, 1000, 20_000, 100_000]),
@@ -184,7 +185,7 @@ fn no_request_is_handed_over_twice_and_no_answer_is_anothers() {
 #[test]
 fn a_responder_that_begins_anew_answers_what_comes_again_and_disowns_what_it_does_not_know() {
     for_each_seed("responder anew", |_, random| {
-        let mut link = loss::bad_link(random);
+        let mut link = any_link(random);
         link.loss = link.loss.min(0.1);
         let plan = Plan {
             links: [link.clone(), link],
