@@ -7,7 +7,7 @@ use super::timers::{Timer, Timers};
 use crate::machine::{DropCause, ResetCause};
 use crate::rack::Phase;
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{Code, Diag, Options};
+use fusewire_wire::xtp::{Code, Diag, MAXDATA_MIN, Options};
 
 impl Connection {
     /// An accepted packet that ends at `end`; `rseq` is a control's.
@@ -106,6 +106,15 @@ impl Connection {
         }
     }
 
+    /// The peer takes less than it said.
+    fn lower(&mut self, maxdata: u32) {
+        if !(MAXDATA_MIN..self.send.maxdata).contains(&maxdata) {
+            return self.counters.drop(DropCause::BlindReset);
+        }
+        self.send.maxdata = maxdata;
+        self.set_tpdu_len(self.settings.send_tpdu_len);
+    }
+
     /// A DIAG; its key is right, which is its only proof.
     pub(super) fn final_diag(&mut self, h: &Header, diag: Diag) {
         let open = matches!(self.state, State::Open | State::HalfOpen);
@@ -128,7 +137,8 @@ impl Connection {
                 self.events.reset = Some(ResetCause::Peer);
                 self.enter_quiescent();
             }
-            Code::RequestRefused | Code::MaximumPacketSize if h.returned && open => {}
+            Code::MaximumPacketSize if h.returned && open => self.lower(diag.reason.number()),
+            Code::RequestRefused if h.returned && open => {}
             _ => self.counters.drop(DropCause::BlindReset),
         }
     }

@@ -151,6 +151,8 @@ pub(super) struct Pending {
     pub gap: bool,
     /// TCNTL is owed.
     pub traffic: bool,
+    /// DIAG 7 is owed: a packet was larger than we take.
+    pub too_large: bool,
     /// RCLOSE and END are to leave.
     pub end: bool,
     /// The last words of a context that is gone.

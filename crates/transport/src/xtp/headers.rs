@@ -6,7 +6,9 @@ use super::{Header, SPANS, Transmit};
 use crate::machine::TransmitKind;
 use crate::queue::{Segment, flag};
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{Body, Control, First, Key, OFFSET_MAX, Options, Traffic, TrafficControl};
+use fusewire_wire::xtp::{
+    Body, Code, Control, Diag, First, Key, OFFSET_MAX, Options, Reason, Traffic, TrafficControl,
+};
 
 /// Bytes of a TCNTL, without limits and with them.
 const TCNTL_LEN: u64 = 72;
@@ -214,13 +216,22 @@ impl Connection {
                 let options = self.mechanisms() | Options::END;
                 self.goodbye(now, options, TransmitKind::Reset)
             }
-            Last::Diag(diag) => {
-                let header = self.header(Options::NONE, 0, 0, Body::Diag(diag));
-                let header = Header { sync: 0, ..header };
-                self.leave(now, &header);
-                alone(header, TransmitKind::Reset)
-            }
+            Last::Diag(diag) => self.diag(now, diag, TransmitKind::Reset),
         }
+    }
+
+    fn diag(&mut self, now: Instant, diag: Diag, kind: TransmitKind) -> Transmit {
+        let header = self.header(Options::NONE, 0, 0, Body::Diag(diag));
+        let header = Header { sync: 0, ..header };
+        self.leave(now, &header);
+        alone(header, kind)
+    }
+
+    /// A packet was larger than we take.
+    pub(super) fn too_large(&mut self, now: Instant) -> Transmit {
+        let reason = Reason::from_number(self.limits().dlen_max());
+        let diag = Diag { code: Code::MaximumPacketSize, reason };
+        self.diag(now, diag, TransmitKind::Ack)
     }
 
     /// Our own key.

@@ -8,7 +8,7 @@ use super::timers::Timer;
 use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
 use core::time::Duration;
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{Body, Control, Options, TrafficControl};
+use fusewire_wire::xtp::{Body, Control, HEADER_LEN, Options, TrafficControl};
 
 /// A FIRST for an open context is answered for so long.
 const FIRST_ANSWERED: Duration = Duration::from_secs(10);
@@ -35,7 +35,8 @@ impl Connection {
         let (start, end) = (h.seq, h.seq + u64::from(payload_len));
         let recv = &self.recv;
         let open_first = matches!(h.body, Body::First(_)) && self.state != State::HalfOpen;
-        if !recv.is_acceptable(start, end) || self.state == State::Inactive || open_first {
+        let unfit = open_first || self.is_too_large(h) || self.state == State::Inactive;
+        if unfit || !recv.is_acceptable(start, end) {
             return Initial::Payload(nothing(start, payload_len));
         }
         if h.options.has(Options::EOM) && !self.messages.has_room() {
@@ -98,6 +99,12 @@ impl Connection {
             in_order: from == recv.nxt,
             duplicate: false,
         })
+    }
+
+    /// Beyond the maxdata that we told. Who sends FIRST has not heard it.
+    fn is_too_large(&self, h: &Header) -> bool {
+        let dlen = h.packet_len() - HEADER_LEN;
+        dlen > self.limits().dlen_max() as usize && matches!(h.body, Body::Data { .. })
     }
 
     fn dropped(&mut self, cause: DropCause) -> Initial {
@@ -187,6 +194,10 @@ impl Connection {
             Initial::Payload(plan) => (Some(plan), plan.trim_front + plan.len + plan.trim_back),
             _ => (None, 0),
         };
+        if self.is_too_large(h) {
+            self.events.too_large |= self.limit.allows(now);
+            return self.counters.drop(DropCause::Protocol);
+        }
         let end = h.seq + u64::from(len);
         if len > 0 {
             self.counters.data_segments_received += 1;

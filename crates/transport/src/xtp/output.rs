@@ -162,6 +162,9 @@ impl Connection {
             }
             _ => {}
         }
+        if self.keys.peer.is_some() && core::mem::take(&mut self.events.too_large) {
+            return Some(self.too_large(now));
+        }
         let owed = self.events.answer || self.events.traffic || self.events.gap;
         if owed
             && !self.is_opening()

@@ -5,9 +5,11 @@ use core::time::Duration;
 use fusewire_testkit::{Impairments, Random, for_each_seed};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::DropCause;
-use fusewire_transport::xtp::{Config, Retransmission};
+use fusewire_transport::xtp::{Config, Header, Retransmission, SPANS};
+use fusewire_wire::xtp::{Body, Code, Diag, Options, Reason, SpanList};
 
 use crate::account::{Scenario, Told, World, assert_graceful};
+use crate::frame::Frame;
 use crate::loss;
 use crate::thin::{link, sends};
 use crate::two_ends::{App, any_link};
@@ -181,5 +183,58 @@ fn the_path_becomes_narrower_under_way() {
         world.client.conn.resend_all(world.now);
         world.run();
         assert_graceful(&world);
+    }
+}
+
+/// A packet without data, or with some, for the other end: the key is right.
+fn for_server(world: &World, data_len: usize, body: Body<SpanList<SPANS>>) -> Frame {
+    let header = Header {
+        key: world.server().conn.key(),
+        returned: true,
+        options: Options::NONE,
+        check: 0,
+        sort: 0,
+        sync: world.client.account.last_sync,
+        seq: world.server().conn.rcv_nxt_offset(),
+        data_len: data_len as u32,
+        body,
+    };
+    Frame::forged(&header, &vec![0; data_len])
+}
+
+#[test]
+fn packets_become_smaller_when_they_are_too_large() {
+    let config = Config { tpdu_len: 600, send_tpdu_len: 1472, ..Config::default() };
+    let idle = App { finishes: false, ..sends(100) };
+    let scenario = Scenario {
+        client: config.clone(),
+        server: config,
+        client_app: idle.clone(),
+        server_app: idle,
+        links: [link(), link()],
+        ..Scenario::default()
+    };
+    let mut world = World::new(&scenario, &mut Random::new(3));
+    world.run();
+    assert_eq!(world.server().conn.info().max_payload, 568);
+    // What is larger is not taken, and said to be so; the other end has heard it already.
+    let large = for_server(&world, 569, Body::Data { btag: None });
+    let diags = |world: &World| {
+        let sent = world.recorded.iter().flatten();
+        sent.filter(|f| matches!(f.parse().unwrap().0.body, Body::Diag(_))).count()
+    };
+    world.recorded = Some(Vec::new());
+    let now = world.now;
+    world.server.as_mut().unwrap().receive(&large, now);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.server().conn.rcv_nxt_offset(), 100);
+    assert_eq!((diags(&world), world.client.conn.info().max_payload), (1, 568));
+    // Smaller it becomes, larger it does not.
+    for (said, now_is) in [(569, 568), (511, 568), (520, 520), (560, 520), (512, 512)] {
+        let reason = Reason::from_number(said);
+        let diag = Body::Diag(Diag { code: Code::MaximumPacketSize, reason });
+        let (frame, now) = (for_server(&world, 0, diag), world.now);
+        world.server.as_mut().unwrap().receive(&frame, now);
+        assert_eq!(world.server().conn.info().max_payload, now_is, "{said}");
     }
 }

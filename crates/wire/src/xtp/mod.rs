@@ -26,7 +26,7 @@ pub use header::{
     Body, Control, First, Header, JoinControl, Packet, TrafficControl, Unfit, seal, verifies,
 };
 pub use options::{Format, Options};
-pub use segment::{Address, Limits, Service, Traffic};
+pub use segment::{Address, Limits, MAXDATA_MIN, Service, Traffic};
 pub use span::{Span, SpanList, SpanSlice, Spans};
 
 /// Protocol number in an IP header.

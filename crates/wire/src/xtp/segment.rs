@@ -7,7 +7,7 @@ use super::{Error, Writer, half, length, take, truncated, value, word};
 /// Bytes of a segment before what its format has: length, domain or service, format.
 const HEAD_LEN: usize = 4;
 /// The least `maxdata`.
-const MAXDATA_MIN: u32 = 512;
+pub const MAXDATA_MIN: u32 = 512;
 /// What `maxdata` is when it says nothing.
 const MAXDATA_UNSAID: u32 = 1168;
 
