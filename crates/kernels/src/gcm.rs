@@ -4,7 +4,7 @@
 use crate::arch::gcm::{Direction, FIRST, Found, Fused, HashStart, Inputs, Key};
 use crate::execution::STRIP;
 use crate::transform::{swap_pass, swap_pass_in_place};
-use crate::{Level, Opened, Swap};
+use crate::{Check, Level, Opened, Swap};
 use fusewire_base::Sum;
 
 /// An expanded key: round keys, powers of the hash key, the counter's table. Wiped when dropped.
@@ -37,7 +37,19 @@ impl GcmKey {
         dst: &mut [u8],
         tag: &mut [u8; 16],
     ) -> Sum {
-        let fused = Fused::SwapAndSum(swap.bytes());
+        self.seal_as(Fused::of(swap, Check::Internet), nonce, aad, src, dst, tag)
+    }
+
+    #[inline]
+    pub(crate) fn seal_as(
+        &self,
+        fused: Fused,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        dst: &mut [u8],
+        tag: &mut [u8; 16],
+    ) -> Sum {
         let found = self.key.run(Direction::Seal, fused, whole(nonce, aad, src.len()), src, dst);
         *tag = found.tag;
         found.sum
@@ -57,7 +69,19 @@ impl GcmKey {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> Opened {
-        let fused = Fused::SwapAndSum(swap.bytes());
+        self.open_as(Fused::of(swap, Check::Internet), nonce, aad, src, tag, dst)
+    }
+
+    #[inline]
+    pub(crate) fn open_as(
+        &self,
+        fused: Fused,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        src: &[u8],
+        tag: &[u8; 16],
+        dst: &mut [u8],
+    ) -> Opened {
         let found = self.key.run(Direction::Open, fused, whole(nonce, aad, src.len()), src, dst);
         verified(found.sum, &found.tag, tag, dst)
     }
@@ -85,9 +109,7 @@ impl GcmKey {
         tag: &[u8; 16],
         dst: &mut [u8],
     ) -> bool {
-        let inputs = whole(nonce, aad, src.len());
-        let found = self.key.run(Direction::Open, Fused::Nothing, inputs, src, dst);
-        verified(found.sum, &found.tag, tag, dst).authentic
+        self.open_as(Fused::Nothing, nonce, aad, src, tag, dst).authentic
     }
 
     /// One piece of a message, in one loop.

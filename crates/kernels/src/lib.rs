@@ -36,7 +36,7 @@ pub use level::Level;
 pub use mask::Mask;
 pub use stages::Cxor;
 pub use suites::Cipher;
-pub use transform::{Opened, Swap, Transform};
+pub use transform::{Check, Opened, Swap, Transform};
 
 use fusewire_base::Sum;
 

@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use crate::stage::{Run, then};
 use crate::stages::{InternetSum, Nothing};
 use crate::transform::{Opened, Pipeline, Plan, Public};
-use crate::{Execution, Level, Swap};
+use crate::{Check, Execution, Level, Swap};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 
@@ -48,14 +48,14 @@ impl<K: Tagged> Staged<K> {
 
 impl<K: Tagged> Pipeline for Staged<K> {
     fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
-        let pass = Pass::new(self.plan, src, dst, &mut self.work);
+        let pass = Pass::new(self.plan, public.check, src, dst, &mut self.work);
         let (found, sum) = self.key.send(public, pass);
         tag.copy_from_slice(found.as_ref());
         sum
     }
 
     fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
-        let pass = Pass::new(self.plan, src, dst, &mut self.work);
+        let pass = Pass::new(self.plan, public.check, src, dst, &mut self.work);
         let (sum, found) = self.key.receive(public, pass);
         let authentic = verify_slices_are_equal(found.as_ref(), tag).is_ok();
         if !authentic {
@@ -82,7 +82,8 @@ impl<K: Tagged> Pipeline for Staged<K> {
 
 impl<K: Tagged> Pieces for Staged<K> {
     fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
-        let pass = Pass::new(Plan { swap, ..self.plan }, src, dst, &mut self.work);
+        let plan = Plan { swap, ..self.plan };
+        let pass = Pass::new(plan, piece.public.check, src, dst, &mut self.work);
         let (sum, tag) = self.key.piece(piece, self.done, pass);
         (self.done, self.tag) = (self.done + src.len(), tag);
         sum
@@ -104,16 +105,23 @@ pub(crate) struct Pass<'a> {
     pub(crate) src: &'a [u8],
     execution: Execution,
     swap: Swap,
+    check: Check,
     dst: &'a mut [u8],
     work: &'a mut [u8],
 }
 
 impl<'a> Pass<'a> {
     #[inline(always)]
-    fn new(plan: Plan, src: &'a [u8], dst: &'a mut [u8], work: &'a mut Scratch) -> Pass<'a> {
+    fn new(
+        plan: Plan,
+        check: Check,
+        src: &'a [u8],
+        dst: &'a mut [u8],
+        work: &'a mut Scratch,
+    ) -> Pass<'a> {
         let Plan { level, execution, swap, .. } = plan;
         let work = if execution == Execution::Sequential { work.room(src.len()) } else { &mut [] };
-        Pass { level, src, execution, swap, dst, work }
+        Pass { level, src, execution, swap, check, dst, work }
     }
 
     /// swap ▸ cipher ▸ sum ▸ store.
@@ -150,6 +158,10 @@ impl<L: Lanes, C: Run<L>> LoopBody<L> for Sending<'_, C> {
     #[inline(always)]
     fn run(self, lanes: L) -> (C::Output, Sum) {
         let Sending { pass, cipher } = self;
+        if (pass.swap, pass.check) == (Swap::None, Check::None) {
+            let (found, ()) = pass.run(lanes, &then(cipher, Nothing));
+            return (found, Sum::ZERO);
+        }
         let rest = then(cipher, InternetSum);
         let ((), found) = match pass.swap {
             Swap::None => pass.run(lanes, &then(Nothing, rest)),
@@ -170,6 +182,10 @@ impl<L: Lanes, C: Run<L>> LoopBody<L> for Receiving<'_, C> {
     #[inline(always)]
     fn run(self, lanes: L) -> (Sum, C::Output) {
         let Receiving { pass, cipher } = self;
+        if (pass.swap, pass.check) == (Swap::None, Check::None) {
+            let (found, ()) = pass.run(lanes, &then(cipher, Nothing));
+            return (Sum::ZERO, found);
+        }
         let (sum, (found, ())) = match pass.swap {
             Swap::None => pass.run(lanes, &then(InternetSum, then(cipher, Nothing))),
             swap => pass.run(lanes, &then(InternetSum, then(cipher, swap.stage()))),

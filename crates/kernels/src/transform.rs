@@ -63,10 +63,20 @@ impl Swap {
     }
 }
 
+/// The check function in the loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Check {
+    /// The Internet sum.
+    #[default]
+    Internet,
+    /// None, beside a tag that proves all: what is given in a sum's place means nothing.
+    None,
+}
+
 /// What a receive found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The sum of the ciphertext.
+    /// The sum of the ciphertext, if it was asked for.
     pub sum: Sum,
     /// The tag was right, or there is none. When false, the destination has been wiped.
     pub authentic: bool,
@@ -88,6 +98,8 @@ pub(crate) struct Public<'a> {
     pub(crate) nonce: &'a [u8],
     /// The additional data.
     pub(crate) aad: &'a [u8],
+    /// What is to be found of the ciphertext.
+    pub(crate) check: Check,
 }
 
 impl<'a> Public<'a> {
@@ -127,6 +139,7 @@ pub struct Transform {
     pub(crate) cipher: Cipher,
     pub(crate) swap: Swap,
     pub(crate) level: Level,
+    pub(crate) check: Check,
     /// What is received is only summed: it is unmarshalled from where it lies.
     pub(crate) lends: bool,
     /// Memory of messages that are marshalled on their way (`message`).
@@ -150,7 +163,7 @@ impl Transform {
         let (pipeline, gather) = ((cipher.bind)(plan, key), Scratch::default());
         let is_plain = cipher == Cipher::NONE && swap == Swap::None;
         let lends = is_plain && execution == Execution::Integrated;
-        Transform { pipeline, cipher, swap, level, lends, gather }
+        Transform { pipeline, cipher, swap, level, check: Check::default(), lends, gather }
     }
 
     /// With the cipher of the library (aws-lc-rs), whatever the execution: a reference. `None` if it has none.
@@ -167,7 +180,13 @@ impl Transform {
         let plan = Plan { level, execution, swap, parameter: 0 };
         let pipeline = Box::new(LibraryLoops::new(plan, cipher.library?, key));
         let (lends, gather) = (false, Scratch::default());
-        Some(Transform { pipeline, cipher, swap, level, lends, gather })
+        Some(Transform { pipeline, cipher, swap, level, check: Check::default(), lends, gather })
+    }
+
+    /// What is found of the ciphertext of the messages to come. Without a tag, it is the Internet sum in any case.
+    #[inline]
+    pub fn set_check(&mut self, check: Check) {
+        self.check = check;
     }
 
     /// Bytes of nonce.
@@ -217,7 +236,7 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8],
     ) -> Sum {
-        self.pipeline.send(src, dst, &Public { nonce, aad }, tag)
+        self.pipeline.send(src, dst, &Public { nonce, aad, check: self.check }, tag)
     }
 
     /// From `src` to `dst`, which has the same length: summed, deciphered and swapped. The sum is that
@@ -234,7 +253,7 @@ impl Transform {
         tag: &[u8],
         dst: &mut [u8],
     ) -> Opened {
-        self.pipeline.receive(src, dst, &Public { nonce, aad }, tag)
+        self.pipeline.receive(src, dst, &Public { nonce, aad, check: self.check }, tag)
     }
 }
 

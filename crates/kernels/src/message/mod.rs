@@ -296,7 +296,7 @@ impl Transform {
             }
             return Some(sum);
         };
-        let public = Public { nonce, aad };
+        let public = Public { nonce, aad, check: self.check };
         let piece = Piece { direction: Direction::Seal, public, len: dst.len() };
         let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
         let mut sealing = Sealing::new(Some(pass), self.swap, gather, dst, len);
@@ -376,7 +376,7 @@ impl Transform {
         let Some(pieces) = self.pipeline.pieces() else {
             return self.receive_gathered(nonce, aad, (src, len), tag, into);
         };
-        let public = Public { nonce, aad };
+        let public = Public { nonce, aad, check: self.check };
         let piece = Piece { direction: Direction::Open, public, len: src.len() };
         let (pass, gather) = (Pass { pieces, piece }, self.gather.room(GATHER));
         let mut opening = Opening::new(pass, self.swap, src, gather, len);

@@ -282,7 +282,7 @@ mod tests {
             let forged = field("error").is_some();
             let bytes = |name| hex(field(name).unwrap_or_default());
             let (nonce, aad, ciphertext) = (&bytes("nonce"), &bytes("ad"), bytes("ct"));
-            let public = &Public { nonce, aad };
+            let public = &Public { nonce, aad, check: crate::Check::Internet };
             for (name, bind) in by_tag {
                 let Some(tag) = field(name).map(hex) else { continue };
                 for level in Level::available() {

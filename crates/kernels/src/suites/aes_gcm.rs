@@ -81,7 +81,7 @@ impl Pipeline for Loops {
         let tag = tag.try_into().expect("room for a tag of the suite's length");
         match execution {
             Execution::Blocked => self.key.seal_blocked(swap, nonce, aad, src, dst, tag),
-            _ => self.key.seal(swap, nonce, aad, src, dst, tag),
+            _ => self.key.seal_as(Fused::of(swap, public.check), nonce, aad, src, dst, tag),
         }
     }
 
@@ -91,7 +91,7 @@ impl Pipeline for Loops {
         let tag = tag.try_into().expect("a tag of the suite's length");
         match execution {
             Execution::Blocked => self.key.open_blocked(swap, nonce, aad, src, tag, dst),
-            _ => self.key.open(swap, nonce, aad, src, tag, dst),
+            _ => self.key.open_as(Fused::of(swap, public.check), nonce, aad, src, tag, dst),
         }
     }
 
@@ -110,7 +110,7 @@ impl Pipeline for Loops {
 impl Pieces for Loops {
     fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
         let Piece { direction, public, len } = *piece;
-        let fused = Fused::SwapAndSum(swap.bytes());
+        let fused = Fused::of(swap, public.check);
         let mut strips = self.progress.of(public.nonce(), public.aad, len);
         let sum =
             strips.next(src.len(), |inputs| self.key.piece(direction, fused, inputs, src, dst));

@@ -8,9 +8,9 @@ use crate::error::{Error, Misuse, Violation};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
-use fusewire_kernels::Cipher;
 use fusewire_kernels::message::Unmarshal;
 use fusewire_kernels::suites::TAG_LEN_MAX;
+use fusewire_kernels::{Check, Cipher};
 
 /// The widest TCP receive window is below this many bytes (RFC 7323, section 2.3): when an authentic
 /// record begins this far into an epoch, nothing of the epoch before is still under way.
@@ -78,6 +78,7 @@ pub struct RecordReceiver {
     farthest: u64,
     end: Option<u64>,
     failed: u64,
+    check: Check,
 }
 
 impl RecordReceiver {
@@ -106,7 +107,14 @@ impl RecordReceiver {
             farthest: offset,
             end: None,
             failed: 0,
+            check: Check::default(),
         })
+    }
+
+    /// What is found of the records to come, besides their tags: without it the sums that are given mean nothing.
+    #[inline]
+    pub fn set_check(&mut self, check: Check) {
+        self.check = check;
     }
 
     /// Where the first record begins.
@@ -334,11 +342,13 @@ impl RecordReceiver {
     /// The keys of the epoch that `offset` lies in, which is one that is held.
     #[inline]
     fn keys(&mut self, offset: u64) -> &mut Epoch {
-        match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
+        let keys = match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
             0 => &mut self.current_keys,
             1 => self.next_keys.get_or_insert_with(|| Epoch::new(&self.params, &self.next_secret)),
             _ => self.previous_keys.as_mut().expect("checked"),
-        }
+        };
+        keys.transform.set_check(self.check);
+        keys
     }
 
     /// Where the end-of-stream record ends, once it has come.

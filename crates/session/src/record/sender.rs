@@ -8,8 +8,8 @@ use crate::error::{Error, Misuse};
 use crate::keys::TrafficSecret;
 use core::fmt;
 use fusewire_base::Sum;
-use fusewire_kernels::Execution;
 use fusewire_kernels::message::Marshal;
+use fusewire_kernels::{Check, Execution};
 
 /// Seals the records of one direction.
 ///
@@ -26,6 +26,7 @@ pub struct RecordSender {
     next_index: u64,
     begun: bool,
     ended: bool,
+    check: Check,
 }
 
 impl RecordSender {
@@ -51,7 +52,15 @@ impl RecordSender {
             next_index: 0,
             begun: false,
             ended: false,
+            check: Check::default(),
         })
+    }
+
+    /// What is found of the records to come, besides their tags: without it the sums that are given mean nothing.
+    #[inline]
+    pub fn set_check(&mut self, check: Check) {
+        self.check = check;
+        self.epoch.transform.set_check(check);
     }
 
     /// How its data pass runs.
@@ -103,7 +112,8 @@ impl RecordSender {
         self.ended
     }
 
-    /// Seals one whole record into `dst`: header, ciphertext, tag. Gives the sum over all of `dst`.
+    /// Seals one whole record into `dst`: header, ciphertext, tag. Gives the sum over all of `dst`,
+    /// if it is asked for ([`set_check`](Self::set_check)).
     ///
     /// `offset` must be [`next_offset`](Self::next_offset), `dst` must have
     /// [`record_len`](Self::record_len) bytes. Allocates only where a key epoch begins.
@@ -266,6 +276,7 @@ impl RecordSender {
     fn advance(&mut self, offset: u64) {
         while offset >= self.epoch_end {
             self.epoch = Epoch::new(&self.params, &self.next_secret);
+            self.epoch.transform.set_check(self.check);
             self.next_secret = self.next_secret.next();
             self.epoch_end = epoch_end(self.epoch_end, self.params.epoch_exponent);
         }
