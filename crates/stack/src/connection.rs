@@ -22,12 +22,12 @@ use fusewire_device::Region;
 use fusewire_kernels::Level;
 use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN, OpenError};
 use fusewire_session::{
-    Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
+    Check, Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
     RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
 };
 use fusewire_transport::machine::{
-    Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Sizes, Stage,
-    Verdict,
+    Connection as _, Cut, DropCause, Event as Told, Header as _, Initial, PayloadPlan, ResetCause,
+    Sizes, Stage, Verdict,
 };
 
 use crate::application::{Application, Destination, Keep};
@@ -170,12 +170,32 @@ pub(crate) struct Connection {
 /// What a segment brings besides its payload.
 pub(crate) struct Segment<'a> {
     pub header: &'a Header,
-    /// Sum over pseudo-header, header and options.
+    /// Sum over the pseudo-header, and what of the header the checksum covers.
     pub header_sum: Sum,
     pub payload: &'a [u8],
     pub marked: bool,
     /// It is the one that came last, of which the application did not want all.
     pub again: bool,
+}
+
+impl Segment<'_> {
+    /// The checksum is right, with this sum of the payload if it covers that.
+    #[inline]
+    fn verifies_with(&self, payload_sum: Sum) -> bool {
+        let payload_sum = if self.header.sums_payload() { payload_sum } else { Sum::ZERO };
+        (self.header_sum + payload_sum).verifies()
+    }
+
+    /// The checksum is right, as a pass of its own finds if it covers the payload.
+    pub fn verifies(&self, level: Level) -> bool {
+        let payload = if self.header.sums_payload() { self.payload } else { &[] };
+        (self.header_sum + fusewire_kernels::sum(level, payload)).verifies()
+    }
+
+    /// What the loop has to find of records that come alone, besides their tags.
+    fn check(&self) -> Check {
+        if self.header.sums_payload() { Check::Internet } else { Check::None }
+    }
 }
 
 impl Connection {
@@ -253,14 +273,8 @@ impl Connection {
             Initial::Payload(plan) if !plan.duplicate => {
                 self.take_payload(id, segment, plan, app)?
             }
-            _ => {
-                let sum = fusewire_kernels::sum(self.level, segment.payload);
-                if verifies(segment, sum) {
-                    Verdict::Control
-                } else {
-                    Verdict::Reject(DropCause::Checksum)
-                }
-            }
+            _ if segment.verifies(self.level) => Verdict::Control,
+            _ => Verdict::Reject(DropCause::Checksum),
         };
         let kind = Kind::of(&initial, &verdict);
         self.trace.segment(kind, now, segment.header, len);
@@ -308,8 +322,9 @@ impl Connection {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
-        let opened =
-            self.open(id, offset, segment.payload, header, app, |sum| verifies(segment, sum));
+        let sum_is_right = |sum| segment.verifies_with(sum);
+        let check = (segment.check(), sum_is_right);
+        let opened = self.open(id, offset, segment.payload, header, app, check);
         if let Err(cause) = opened {
             return Verdict::Reject(cause);
         }
@@ -335,7 +350,8 @@ impl Connection {
         }
     }
 
-    /// Opens a whole record into the application's memory or the inbox.
+    /// Opens a whole record into the application's memory or the inbox. `sum_is_right` judges what the check function
+    /// finds.
     fn open(
         &mut self,
         id: ConnectionId,
@@ -343,7 +359,7 @@ impl Connection {
         record: &[u8],
         header: RecordHeader,
         app: &mut dyn Application,
-        sum_is_right: impl FnOnce(Sum) -> bool,
+        (check, sum_is_right): (Check, impl FnOnce(Sum) -> bool),
     ) -> std::result::Result<(), DropCause> {
         let Phase::Open(open) = &mut self.phase else { return Err(DropCause::Closed) };
         if self.opened_before.contains(&offset) {
@@ -355,6 +371,7 @@ impl Connection {
             return Err(DropCause::NoMemory);
         }
         let receiver = &mut open.receiver;
+        receiver.set_check(check);
         let opened = self.inbox.open(id, &header, app, |to| match to {
             Destination::Bytes(dst) => open_bytes(receiver, offset, record, dst, sum_is_right),
             Destination::Message(into) => {
@@ -390,6 +407,10 @@ impl Connection {
         plan: &PayloadPlan,
         app: &mut dyn Application,
     ) -> Verdict {
+        if !segment.header.sums_payload() {
+            // No tag tells a piece that came as it left.
+            return Verdict::Reject(DropCause::Checksum);
+        }
         let (front, rest) = segment.payload.split_at(plan.trim_front as usize);
         let (piece, back) = rest.split_at(plan.len as usize);
         // Records that came whole went by without it.
@@ -407,7 +428,7 @@ impl Connection {
                 fusewire_kernels::copy_sum(self.level, to_second, second),
             )
             .then(front.len() + piece.len(), fusewire_kernels::sum(self.level, back));
-        if !verifies(segment, sum) {
+        if !segment.verifies_with(sum) {
             return Verdict::Reject(DropCause::Checksum);
         }
         self.assembly.add(range);
@@ -475,6 +496,10 @@ impl Connection {
             trusted: established.trusted,
             rendezvous: established.rendezvous,
         };
+        // Records without tags do not.
+        if open.receiver.overhead() > HEADER_LEN {
+            self.machine.proves_from(open.sender.next_offset(), open.receiver.start_offset());
+        }
         let (peer, trusted, options) = (open.peer, open.trusted, open.options);
         self.events.push_back(Event::Connected { peer, trusted, options });
         self.handshake_deadline = None;
@@ -516,12 +541,12 @@ impl Connection {
         // Each piece's sum was verified when it came.
         let assembly = std::mem::take(&mut self.assembly);
         let opened = match assembly.piece(&range) {
-            Some(record) => self.open(id, range.start, record, header, app, |_| true),
+            Some(record) => self.open(id, range.start, record, header, app, VERIFIED),
             None => {
                 let mut record = std::mem::take(&mut self.joined);
                 record.resize(len, 0);
                 assembly.copy(range.start, &mut record);
-                let opened = self.open(id, range.start, &record, header, app, |_| true);
+                let opened = self.open(id, range.start, &record, header, app, VERIFIED);
                 self.joined = record;
                 opened
             }
@@ -634,6 +659,9 @@ impl Connection {
     }
 }
 
+/// For a record of which the check is known to be right.
+const VERIFIED: (Check, fn(Sum) -> bool) = (Check::None, |_| true);
+
 /// Why a record was not opened, and what the session says to that if the sum was right.
 type NotOpened = (DropCause, Option<SessionError>);
 
@@ -685,9 +713,4 @@ fn open_message(
 fn body_len_max(open: &Open, ring: &SendRing, machine: &Transport) -> usize {
     let longest = ring.longest().min(machine.send_buffer() as usize);
     open.sender.body_len_fitting(longest).unwrap_or(0)
-}
-
-/// Sum over all of the segment is right.
-fn verifies(segment: &Segment<'_>, payload_sum: Sum) -> bool {
-    (segment.header_sum + payload_sum).verifies()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fusewire_base::Sum;
 use fusewire_session::{
-    Error as SessionError, Fingerprint, Marshal, Options, RecordHeader, RecordReceiver,
+    Check, Error as SessionError, Fingerprint, Marshal, Options, RecordHeader, RecordReceiver,
     RecordSender, RecordType,
 };
 
@@ -46,9 +46,12 @@ impl Records {
         remote: SocketAddr,
         peer: Fingerprint,
         options: Options,
-        sender: RecordSender,
-        receiver: RecordReceiver,
+        mut sender: RecordSender,
+        mut receiver: RecordReceiver,
     ) -> Records {
+        // What carries them makes no use of sums.
+        sender.set_check(Check::None);
+        receiver.set_check(Check::None);
         let offset = receiver.start_offset();
         let (inbox, end, closing) = (Inbox::default(), None, None);
         Records { remote, peer, options, sender, receiver, inbox, offset, end, closing }

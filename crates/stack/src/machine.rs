@@ -56,7 +56,8 @@ pub fn header_sum(settings: &Settings, head: &[u8], len: usize) -> Sum {
     }
 }
 
-/// Writes a header with its checksum; `payload_sum` is over the `payload_len` bytes after it.
+/// Writes a header with its checksum; `payload_sum` is over the `payload_len` bytes after it, where the checksum covers
+/// them.
 pub fn emit(
     settings: &Settings,
     header: &Header,
@@ -65,7 +66,10 @@ pub fn emit(
     payload_len: usize,
 ) -> usize {
     let len = header.emit(room);
-    let sum = header_sum(settings, &room[..len], len + payload_len) + payload_sum;
+    let sum = match header.sums_payload() {
+        true => header_sum(settings, &room[..len], len + payload_len) + payload_sum,
+        false => header_sum(settings, &room[..header.summed_len()], len + payload_len),
+    };
     room[Header::CHECKSUM_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
     len
 }

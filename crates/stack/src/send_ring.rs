@@ -43,8 +43,8 @@ struct Entry {
     len: u32,
     /// Where the record's first byte lies; `HEADROOM` bytes before it are the header's.
     pos: u32,
-    /// Sum over all of it.
-    sum: Sum,
+    /// Sum over all of it, if it was made.
+    sum: Option<Sum>,
 }
 
 /// Where a record goes; by default to the ring itself, as a segment of its own.
@@ -188,39 +188,40 @@ impl SendRing {
     }
 
     /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
-    /// returns its sum. Nothing is committed when `write` fails.
+    /// returns its sum, if it has made one. Nothing is committed when `write` fails.
     ///
     /// # Errors
     /// What `write` returns.
     ///
     /// # Panics
     /// Without room: ask [`Self::has_room`] first.
-    pub fn push<E>(
+    pub fn push<S: Into<Option<Sum>>, E>(
         &mut self,
         offset: u64,
         len: usize,
         place: Place,
-        write: impl FnOnce(&mut [u8]) -> Result<Sum, E>,
+        write: impl FnOnce(&mut [u8]) -> Result<S, E>,
     ) -> Result<(), E> {
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
         let start = if place.joins { self.head } else { self.begin(len, place.staged) };
         let headroom = if place.joins { 0 } else { HEADROOM };
         let (pos, end) = (start + headroom, start + headroom + len);
-        let sum = if place.staged {
+        let sum: Option<Sum> = if place.staged {
             let from = self.staged.start;
             if self.staging.len() < end - from {
                 self.staging.resize((end - from).max(STAGING_BYTES), 0);
             }
-            write(&mut self.staging[pos - from..end - from])?
+            write(&mut self.staging[pos - from..end - from])?.into()
         } else {
-            write(&mut self.memory[pos..end])?
+            write(&mut self.memory[pos..end])?.into()
         };
         if place.staged {
             self.staged.end = end;
         }
         match self.entries.back_mut().filter(|_| place.joins) {
             Some(entry) => {
-                entry.sum = entry.sum.then(entry.len as usize, sum);
+                let before = entry.len as usize;
+                entry.sum = entry.sum.zip(sum).map(|(all, next)| all.then(before, next));
                 entry.len += len as u32;
             }
             None => {
@@ -295,7 +296,7 @@ impl SendRing {
         let whole = len == entry.len as usize;
         Located {
             payload: start..start + len,
-            sum: whole.then_some(entry.sum),
+            sum: entry.sum.filter(|_| whole),
             headroom: skip == 0,
         }
     }
@@ -524,7 +525,7 @@ mod tests {
     #[test]
     fn a_failed_write_commits_nothing() {
         let mut ring = SendRing::new(Region::private(400), 16);
-        assert_eq!(ring.push(0, 10, STAGED, |_| Err("no")), Err("no"));
+        assert_eq!(ring.push(0, 10, STAGED, |_| Err::<Sum, _>("no")), Err("no"));
         assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
         assert_eq!(ring.locate(&(0..10)).payload.start, HEADROOM);

@@ -271,6 +271,7 @@ impl machine::Header for Header {
         fn note(self: &Header) -> Note;
         fn probe(self: &Header) -> Option<Probe>;
         fn sums_payload(self: &Header) -> bool;
+        fn summed_len(self: &Header) -> usize;
     }
 
     #[inline]
@@ -371,6 +372,8 @@ impl machine::Connection for Connection {
         fn joins(self: &Connection, len: u32) -> bool;
         fn joins_whole(self: &Connection) -> u32;
         fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
+        fn checks_payload(self: &Connection) -> bool;
+        fn proves_from(self: &mut Connection, sent: u64, received: u64);
         fn finish(self: &mut Connection);
         fn abort(self: &mut Connection);
         fn consumed(self: &mut Connection, upto: u64);

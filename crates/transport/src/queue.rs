@@ -44,6 +44,8 @@ pub(super) struct Segment {
     pub len: u32,
     /// Bytes of each record in it, if they are alike and all of it; otherwise 0.
     pub unit: u16,
+    /// It holds whole records and nothing else, as far as is known.
+    pub whole: bool,
     pub flags: u8,
 }
 
@@ -66,6 +68,7 @@ impl Segment {
         if !len.is_multiple_of(u32::from(self.unit).max(1)) {
             self.unit = 0;
         }
+        self.whole &= self.unit > 0;
     }
 
     /// It is cut into pieces of at most `max` bytes.
@@ -73,6 +76,7 @@ impl Segment {
         if u32::from(self.unit) > max {
             self.unit = 0;
         }
+        self.whole &= self.unit > 0 || self.len <= max;
     }
 
     fn counts_in_flight(&self) -> bool {
@@ -717,7 +721,7 @@ mod tests {
         let (mut queue, mut start) = (SendQueue::new(16), 1);
         for (i, len) in lens.iter().copied().enumerate() {
             let sent_at = Instant::ZERO;
-            queue.push(Segment { start, sent_at, len, unit: 0, flags: flag::STREAM });
+            queue.push(Segment { start, sent_at, len, unit: 0, whole: false, flags: flag::STREAM });
             start += u64::from(len);
             assert_eq!(queue.mark_train_sent(Instant::from_ms(i as u64), 9, len), (1, false));
         }
@@ -751,7 +755,14 @@ mod tests {
         let (mut queue, mut start) = (SendQueue::new(16), 1);
         for (len, flags) in [(1000, 0), (1000, flag::PUSH), (1000, 0), (999, 0), (1000, flag::FIN)]
         {
-            queue.push(Segment { start, sent_at: Instant::ZERO, len, unit: 0, flags });
+            queue.push(Segment {
+                start,
+                sent_at: Instant::ZERO,
+                len,
+                unit: 0,
+                whole: false,
+                flags,
+            });
             start += u64::from(len);
         }
         let now = Instant::from_ms(7);

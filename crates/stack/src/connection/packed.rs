@@ -1,14 +1,15 @@
 //! Several records in one segment, as senders put those that wait and fit.
 //!
 //! Nothing of a segment is shown before its sum holds, and that is known with its last byte: so its sum is made first,
-//! in a pass of its own, and then each record is opened by itself. A record whose tag is wrong, in a segment whose
+//! in a pass of its own, and then each record is opened by itself; where it covers the header alone, each record proves
+//! itself, and no byte of it is shown before. A record whose tag is wrong, in a segment whose
 //! sum is right, was forged: it, and what follows it in the segment, never came. The records before it are
 //! genuine and stand: each has its own tag, at its own offset, and the transport takes the segment up to there.
 
 use fusewire_session::{RecordHeader, RecordReceiver};
 use fusewire_transport::machine::{DropCause, Verdict};
 
-use super::{Connection, Phase, Segment, verifies};
+use super::{Connection, Phase, Segment, VERIFIED};
 use crate::ConnectionId;
 use crate::application::Application;
 
@@ -52,7 +53,7 @@ impl Connection {
         let (mut at, mut wrong) = (0, None);
         if segment.again && self.opened_before.start == offset {
             at = (self.opened_before.end - offset) as usize;
-        } else if !verifies(segment, fusewire_kernels::sum(self.level, payload)) {
+        } else if !segment.verifies(self.level) {
             return Some(Verdict::Reject(DropCause::Checksum));
         }
         while at < payload.len() {
@@ -92,7 +93,7 @@ impl Connection {
         let header = open.receiver.header(offset, rest).map_err(|_| DropCause::Malformed)?;
         let len = open.receiver.record_len(&header);
         let record = rest.get(..len).ok_or(DropCause::Malformed)?;
-        self.open(id, offset, record, header, app, |_| true)?;
+        self.open(id, offset, record, header, app, VERIFIED)?;
         Ok(at + len)
     }
 }

@@ -133,13 +133,16 @@ impl Connection {
             && self.machine.joins(len as u32)
             && self.ring.joins(len, staged);
         let place = Place { staged, joins };
+        // Pieces of a longer record have sums of their own.
+        let sums = self.machine.checks_payload() && len <= self.machine.max_payload() as usize;
+        open.sender.set_check(if sums { Check::Internet } else { Check::None });
         let sealed = self.ring.push(offset, len, place, |dst| {
             let mut sum = Sum::ZERO;
             for (nth, record) in dst.chunks_exact_mut(each).enumerate() {
                 let at = nth * each;
                 sum = sum.then(at, seal(&mut open.sender, nth, offset + at as u64, record)?);
             }
-            Ok::<_, SessionError>(sum)
+            Ok::<_, SessionError>(sums.then_some(sum))
         });
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {

@@ -283,7 +283,8 @@ impl Stack {
             return Some(0);
         };
         let (head, payload) = frame.split_at(header.header_len().min(frame.len()));
-        let header_sum = header_sum(settings, head, frame.len());
+        let summed = &head[..header.summed_len().min(head.len())];
+        let header_sum = header_sum(settings, summed, frame.len());
         let again = self.cursor.again;
         let segment = Segment { header: &header, header_sum, payload, marked, again };
         if let Some(probe) = header.probe() {
@@ -315,8 +316,7 @@ impl Stack {
 
     /// A segment for no connection: the listener's, or answered with a reset.
     fn take_stray(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) {
-        let sum = fusewire_kernels::sum(self.config.level, segment.payload);
-        if !(segment.header_sum + sum).verifies() {
+        if !segment.verifies(self.config.level) {
             return self.drop_frame(Cause::Checksum);
         }
         let header = segment.header;
@@ -375,8 +375,7 @@ impl Stack {
 
     /// A question about the path, or the answer to one of ours.
     fn take_probe(&mut self, remote: SocketAddr, probe: Probe, segment: &Segment<'_>) {
-        let sum = fusewire_kernels::sum(self.config.level, segment.payload);
-        if !(segment.header_sum + sum).verifies() {
+        if !segment.verifies(self.config.level) {
             return self.drop_frame(Cause::Checksum);
         }
         let (flow, nonce) = (segment.header.flow(), probe.nonce);

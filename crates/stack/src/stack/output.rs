@@ -91,9 +91,14 @@ impl Stack {
                     }
                     let located = connection.ring.locate(range);
                     let (from, to) = (located.payload.start, located.payload.end);
-                    let sum = located.sum.unwrap_or_else(|| {
-                        fusewire_kernels::sum(self.config.level, connection.ring.bytes(from..to))
-                    });
+                    let sum = match (transmit.header.sums_payload(), located.sum) {
+                        (false, _) => Sum::ZERO,
+                        (true, Some(sum)) => sum,
+                        (true, None) => {
+                            let bytes = connection.ring.bytes(from..to);
+                            fusewire_kernels::sum(self.config.level, bytes)
+                        }
+                    };
                     let header_len = transmit.header.emit_len();
                     let header = if located.headroom && header_len == HEADROOM {
                         let room = connection.ring.headroom_mut(from);

@@ -6,6 +6,7 @@ mod moves;
 mod opening;
 mod packed;
 mod strangers;
+mod unchecked;
 mod watched;
 mod world;
 

@@ -133,10 +133,15 @@ pub trait Header: Copy + Debug {
 
     /// What it says of the path, if it is no segment of a stream.
     fn probe(&self) -> Option<Probe>;
-    /// The checksum covers the payload, too; otherwise [`Header::LEN_MIN`] bytes alone.
+    /// The checksum covers the payload, too; otherwise [`Header::summed_len`] bytes alone.
     #[inline]
     fn sums_payload(&self) -> bool {
         true
+    }
+    /// Bytes of the header that the checksum covers.
+    #[inline]
+    fn summed_len(&self) -> usize {
+        self.header_len()
     }
 }
 
@@ -195,6 +200,14 @@ pub trait Connection: Debug {
     }
     /// The reserved bytes are written: queues them.
     fn commit(&mut self, reservation: Reservation, cut: Cut);
+    /// The checksum covers the payload of what is committed now, when it leaves for the first time as a segment of its own
+    /// or among whole records.
+    fn checks_payload(&self) -> bool {
+        true
+    }
+    /// Whole records prove themselves from now on, to both ends: those that are sent from the stream offset `sent` on, and
+    /// those that are received from `received` on. A protocol whose header can say so leaves them out of its checksum.
+    fn proves_from(&mut self, _sent: u64, _received: u64) {}
     /// No more will be sent. Receiving goes on.
     fn finish(&mut self);
     /// Ends the connection at once. An open reservation is void.

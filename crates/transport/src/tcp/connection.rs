@@ -266,7 +266,14 @@ impl Connection {
     fn new(cfg: &Config, ports: (u16, u16), start: Start, now: Instant) -> Connection {
         let max_payload = u32::from(cfg.send_mss.min(cfg.mss)).max(MIN_PAYLOAD);
         let mut queue = SendQueue::new(cfg.max_segments_in_flight);
-        queue.push(Segment { start: 0, sent_at: now, len: 0, unit: 0, flags: flag::SYN });
+        queue.push(Segment {
+            start: 0,
+            sent_at: now,
+            len: 0,
+            unit: 0,
+            whole: false,
+            flags: flag::SYN,
+        });
         let rtt_config = crate::rtt::Config {
             rto_min: cfg.rto_min,
             rto_max: cfg.rto_max,

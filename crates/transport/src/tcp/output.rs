@@ -121,6 +121,7 @@ impl Connection {
                 sent_at: Instant::ZERO,
                 len,
                 unit,
+                whole: false,
                 flags,
             });
             self.send.end += u64::from(len);
@@ -151,6 +152,7 @@ impl Connection {
                 sent_at: Instant::ZERO,
                 len: 0,
                 unit: 0,
+                whole: false,
                 flags: flag::FIN,
             });
         }

@@ -130,6 +130,8 @@ pub(super) struct Send {
     pub in_flight_round: u64,
     /// CXOR is agreed on.
     pub trailers: bool,
+    /// Records from here on prove themselves.
+    pub proves_from: Option<u64>,
     /// Tags of messages by where they begin.
     pub tags: std::collections::VecDeque<(u64, u64)>,
     /// Tag of the next message.

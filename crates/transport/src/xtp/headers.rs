@@ -101,7 +101,10 @@ impl Connection {
             | when(eom, Options::EOM)
             | when(ends, Options::WCLOSE)
             | when(self.sync.edge, Options::EDGE)
-            | when(!opening && (trailer || self.settings.nocheck && s.unit > 0), Options::NOCHECK)
+            | when(
+                !opening && (trailer || tag.is_none() && self.proves_itself(s, retransmission)),
+                Options::NOCHECK,
+            )
             | when(trailer || opening && self.settings.cxor, Options::RES);
         let body = if opening { self.first_body(tag) } else { Body::Data { btag: tag } };
         let header = self.header(options, s.start, s.len, body);

@@ -69,12 +69,18 @@ impl Connection {
         }
     }
 
-    /// What the check does not cover is proven by what was agreed on: a trailer, or tags.
+    /// What the check does not cover is proven by what was agreed on: a trailer, or tags. A control proves nothing of
+    /// itself.
     fn is_proven(&self, h: &Header) -> bool {
-        let trailer = matches!(h.body, Body::Data { .. }) && h.options.has(Options::RES);
-        match trailer {
-            true => self.settings.cxor,
-            false => self.settings.nocheck || h.checks_all(),
+        let trailer = h.options.has(Options::RES);
+        match h.body {
+            Body::Data { .. } if trailer => self.settings.cxor,
+            Body::Data { btag } => {
+                let proves = self.recv.proves_from.is_some_and(|from| from <= h.seq);
+                h.checks_all() || self.settings.nocheck || proves && btag.is_none()
+            }
+            Body::First(_) => h.checks_all() || self.settings.nocheck,
+            _ => h.checks_all(),
         }
     }
 

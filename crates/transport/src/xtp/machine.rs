@@ -101,6 +101,11 @@ impl machine::Header for Header {
     }
 
     #[inline]
+    fn summed_len(&self) -> usize {
+        if self.checks_all() { self.emit_len() } else { xtp::HEADER_LEN }
+    }
+
+    #[inline]
     fn flow(&self) -> Name {
         Name { key: self.key, returned: self.returned }
     }
@@ -170,6 +175,8 @@ impl machine::Connection for Connection {
         fn joins(self: &Connection, len: u32) -> bool;
         fn joins_whole(self: &Connection) -> u32;
         fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
+        fn checks_payload(self: &Connection) -> bool;
+        fn proves_from(self: &mut Connection, sent: u64, received: u64);
         fn finish(self: &mut Connection);
         fn abort(self: &mut Connection);
         fn consumed(self: &mut Connection, upto: u64);

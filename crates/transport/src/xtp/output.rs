@@ -121,12 +121,32 @@ impl Connection {
             let unit = if is_whole { u16::try_from(unit).unwrap_or(0) } else { 0 };
             let flags = stream | if left == 0 { flag::PUSH } else { 0 };
             let (start, sent_at) = (send.end, Instant::ZERO);
-            send.queue.push(Segment { start, sent_at, len, unit, flags });
+            send.queue.push(Segment { start, sent_at, len, unit, whole: is_whole, flags });
             send.end += u64::from(len);
         }
         if cut == Cut::StreamEnd {
             send.queue.end_stream();
         }
+    }
+
+    /// As [`crate::machine::Connection::checks_payload`].
+    #[inline]
+    pub fn checks_payload(&self) -> bool {
+        !self.settings.nocheck && self.send.proves_from.is_none_or(|from| self.send.una < from)
+    }
+
+    /// As [`crate::machine::Connection::proves_from`].
+    pub fn proves_from(&mut self, sent: u64, received: u64) {
+        self.send.proves_from = Some(sent);
+        self.recv.proves_from = Some(received);
+    }
+
+    /// The records of this packet prove themselves, and its receiver knows how. What is sent again may have come in part,
+    /// and then has to be taken in part.
+    #[inline]
+    pub(super) fn proves_itself(&self, s: &Segment, retransmission: bool) -> bool {
+        let begun = self.send.proves_from.is_none_or(|from| from <= s.start);
+        s.whole && begun && !retransmission && !self.checks_payload()
     }
 
     /// No more will be sent: WCLOSE follows what is queued. Receiving goes on.

@@ -32,6 +32,8 @@ pub(super) struct Receive {
     pub done: bool,
     /// The peer looks at no alloc.
     pub noflow: bool,
+    /// Records from here on prove themselves.
+    pub proves_from: Option<u64>,
     /// An answer is owed when everything below is consumed.
     pub delivery_asked: Option<u64>,
     /// Bytes below `nxt` that were passed over, and not yet told: the first gap, and all.
