@@ -24,8 +24,10 @@ use fusewire_wire::xtp::{Address, Diag, HEADER_LEN, Key, Limits, Service, TRAILE
 pub(super) const INITIAL_ALLOC: u64 = 16_384;
 /// Smallest payload that path MTU discovery may lead to.
 pub(super) const MIN_PAYLOAD: u32 = 64;
+/// Bytes of an address segment within UDP, and over IPv4.
+const ADDRESS_LEN: u32 = 16;
 /// Bytes of FIRST before its data that DATA has not: segments within UDP, and a key.
-pub(super) const FIRST_EXTRA: u32 = 16 + 24 + 8;
+pub(super) const FIRST_EXTRA: u32 = ADDRESS_LEN + 24 + 8;
 /// Bytes of a packet's tag.
 const BTAG_LEN: u32 = 8;
 /// What one batch for the device carries, and the sleep that is not worth taking.
@@ -228,13 +230,18 @@ impl Connection {
         c
     }
 
-    /// An active open: `poll_transmit` gives FIRST. `own` is drawn from a generator that nobody foretells.
+    /// An active open over UDP: `poll_transmit` gives FIRST. `own` is drawn from a generator that nobody foretells.
     pub fn connect(cfg: &Config, own: Key, service: u16, now: Instant) -> Connection {
+        Connection::connect_to(cfg, own, Address::in_udp(service), now)
+    }
+
+    /// The same, to whom an address segment names.
+    pub fn connect_to(cfg: &Config, own: Key, address: Address, now: Instant) -> Connection {
         let first = Name { key: own, returned: true };
         let origin = Origin {
             state: State::Opening,
             keys: Keys { own, peer: None, first },
-            address: Address::in_udp(service),
+            address,
             sync: first_sync(own),
         };
         Connection::new(cfg, &origin, now)
@@ -246,7 +253,11 @@ impl Connection {
         let body = tpdu_len.saturating_sub(HEADER_LEN as u32).min(self.send.maxdata);
         let trailer = if self.settings.cxor { TRAILER_LEN as u32 } else { 0 };
         let tag = if self.settings.btag { BTAG_LEN } else { 0 };
-        let first = if self.is_opening() { FIRST_EXTRA } else { 0 };
+        let first = if self.is_opening() {
+            FIRST_EXTRA - ADDRESS_LEN + self.address.emit_len() as u32
+        } else {
+            0
+        };
         body.saturating_sub(trailer + tag + first).max(MIN_PAYLOAD)
     }
 

@@ -67,7 +67,10 @@ impl Listener {
     }
 
     /// Why FIRST is refused, if it is.
-    fn refuses(&self, h: &Header, first: &First) -> Option<Reason> {
+    fn refuses(&self, ends: &Ends, h: &Header, first: &First) -> Option<Reason> {
+        if let Err(reason) = first.address.fits(ends.local.ip(), ends.remote) {
+            return Some(reason);
+        }
         let wanted = self.cfg.service;
         let service = first.traffic.service;
         if service != wanted && service != Service::Unspecified {
@@ -187,7 +190,7 @@ impl machine::Listener for Listener {
                 None => self.dropped(DropCause::Closed),
             };
         };
-        if let Some(reason) = self.refuses(h, first) {
+        if let Some(reason) = self.refuses(ends, h, first) {
             return match refused(h, reason) {
                 Some(diag) => ListenerAction::Reply(diag),
                 None => self.dropped(DropCause::Protocol),

@@ -1,7 +1,7 @@
 //! XTP as one of the machines ([`crate::machine`]).
 
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{self, Body, Code, Diag, Format, Options, Packet, Reason};
+use fusewire_wire::xtp::{self, Address, Body, Code, Diag, Format, Options, Packet, Reason};
 
 use super::cookies::Keys;
 use super::listener::{diag_for, refused};
@@ -67,7 +67,7 @@ impl machine::Protocol for Config {
     }
 
     fn connect(&self, ends: &Ends<Name>, service: u16, _: &Key, now: Instant) -> Connection {
-        Connection::connect(self, ends.flow.key, service, now)
+        Connection::connect_to(self, ends.flow.key, Address::towards(ends.remote, service), now)
     }
 
     fn listen(&self, backlog: usize, secrets: &Secrets) -> Listener {

@@ -8,7 +8,7 @@ use fusewire_transport::machine::{
     Ends, Event, Header as _, Listener as _, Protocol as _, ResetCause, Secrets,
 };
 use fusewire_transport::xtp::{Config, Connection, Listener, ListenerAction, State};
-use fusewire_wire::xtp::{Body, Key};
+use fusewire_wire::xtp::{Address, Body, Code, Diag, Key, Reason};
 
 use crate::account::{SERVICE, Scenario, Told, World, assert_graceful};
 use crate::thin::{link, sends};
@@ -164,6 +164,43 @@ fn beyond_the_backlog_a_cookie_opens_with_all_data() {
         drop(held);
         assert_eq!(world.listener.half_open(), 0);
     });
+}
+
+#[test]
+fn first_says_what_is_below_and_is_refused_where_it_lies() {
+    let cfg = Config::default();
+    let secrets = Secrets { isn: [1; 16], cookie: [2; 16] };
+    let now = Instant::from_ms(77);
+    let addr = |text: &str| text.parse::<std::net::SocketAddr>().unwrap();
+    let (v4, v6) = (addr("10.0.0.1:0"), addr("[fd00::1]:0"));
+    for (local, remote) in
+        [(v4, "10.0.0.2:7"), (v4, "10.0.0.2:0"), (v6, "[fd00::2]:7"), (v6, "[fd00::2]:0")]
+    {
+        let remote = addr(remote);
+        let mut listener = Listener::new(&cfg, 8, &secrets);
+        let (ends, _) = first_of(&cfg, 1, now);
+        // As the initiator sees it.
+        let theirs = std::net::SocketAddr::new(local.ip(), remote.port());
+        let theirs = Ends { local: remote, remote: theirs, ..ends };
+        let mut conn = cfg.connect(&theirs, SERVICE, &[3; 16], now);
+        let header = conn.poll_transmit(now).expect("FIRST").header;
+        let Body::First(first) = header.body else { panic!("{header:?}") };
+        assert_eq!(first.address, Address::towards(remote, SERVICE));
+        let ends = Ends { local, remote, flow: header.flow() };
+        let (dsthost, srchost) = ([10, 0, 0, 1].into(), [10, 0, 0, 3].into());
+        let lies = Address::V4 { dsthost, srchost, dstport: SERVICE, srcport: 0 };
+        let is_ipv6 = matches!(first.address, Address::V6 { .. });
+        let reason = if is_ipv6 { Reason::AddressFormat } else { Reason::MalformedAddress };
+        let body = Body::First(fusewire_wire::xtp::First { address: lies, ..first });
+        let lying = fusewire_transport::xtp::Header { body, ..header };
+        let ListenerAction::Reply(reply) = listener.handle_stray(now, &ends, &lying, 0) else {
+            panic!("{remote} may be anybody");
+        };
+        let diag = Diag { code: Code::ContextRefused, reason };
+        assert!(matches!(reply.body, Body::Diag(said) if said == diag), "{reply:?}");
+        let action = listener.handle_stray(now, &ends, &header, 0);
+        assert!(matches!(action, ListenerAction::Accept(_)), "{action:?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Address and traffic segments (`docs/xtp.md`, section 2).
 
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Error, Writer, half, length, take, truncated, value, word};
+use super::{Error, Reason, Writer, half, length, take, truncated, value, word};
 
 /// Bytes of a segment before what its format has: length, domain or service, format.
 const HEAD_LEN: usize = 4;
@@ -45,6 +45,39 @@ impl Address {
     pub const fn in_udp(dstport: u16) -> Address {
         let none = Ipv4Addr::UNSPECIFIED;
         Address::V4 { dsthost: none, srchost: none, dstport, srcport: 0 }
+    }
+
+    /// As it is towards `remote`: in UDP, or where that has no port as IP protocol 36, of its version. The hosts are zero,
+    /// since address translation would make anything else false.
+    pub const fn towards(remote: SocketAddr, dstport: u16) -> Address {
+        match remote {
+            SocketAddr::V6(v6) if v6.port() == 0 => {
+                let none = Ipv6Addr::UNSPECIFIED;
+                Address::V6 { dsthost: none, srchost: none, dstport, srcport: 0 }
+            }
+            _ => Address::in_udp(dstport),
+        }
+    }
+
+    /// Whether it may come from `remote`, which has no port where there is no UDP, to `local`, which may be unspecified.
+    ///
+    /// # Errors
+    /// Another format than [`Address::towards`] has; a host that is neither zero nor the IP header's.
+    pub fn fits(&self, local: IpAddr, remote: SocketAddr) -> Result<(), Reason> {
+        let (dsthost, srchost): (IpAddr, IpAddr) = match (*self, Address::towards(remote, 0)) {
+            (Address::V4 { dsthost, srchost, .. }, Address::V4 { .. }) => {
+                (dsthost.into(), srchost.into())
+            }
+            (Address::V6 { dsthost, srchost, .. }, Address::V6 { .. }) => {
+                (dsthost.into(), srchost.into())
+            }
+            _ => return Err(Reason::AddressFormat),
+        };
+        // UDP may be over either version of IP, and behind address translation.
+        let in_udp = remote.port() != 0;
+        let is = |host: IpAddr, ips: IpAddr| host.is_unspecified() || (!in_udp && host == ips);
+        let to_us = is(dsthost, local) || (!in_udp && local.is_unspecified());
+        if to_us && is(srchost, remote.ip()) { Ok(()) } else { Err(Reason::MalformedAddress) }
     }
 
     /// The service that is asked for.

@@ -1,6 +1,6 @@
 //! Form: what is emitted parses back, at every cut and with every bit turned.
 
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fusewire_testkit::{Random, for_each_seed_of};
 
@@ -419,6 +419,51 @@ fn options_show_their_names() {
     assert_eq!(format!("{:?} {:?}", Options::SREQ | Options::EOM, Options::NONE), "SREQ|EOM 0");
     assert_eq!((Options::SREQ | Options::EOM).without(Options::SREQ), Options::EOM);
     assert_eq!(Options::of_cmd(u32::MAX).bits(), 0x7ffe_0000);
+}
+
+#[test]
+fn an_address_segment_is_that_of_what_is_below() {
+    let at = |addr: &str| addr.parse::<SocketAddr>().unwrap();
+    let (local4, local6) = (at("192.0.2.2:0").ip(), at("[2001:db8::2]:0").ip());
+    let (ip4, ip6) = (at("192.0.2.1:0"), at("[2001:db8::1]:0"));
+    let (udp4, udp6) = (at("192.0.2.1:7"), at("[2001:db8::1]:7"));
+    let v4 = |dst: &str, src: &str| {
+        let (dsthost, srchost) = (dst.parse().unwrap(), src.parse().unwrap());
+        Address::V4 { dsthost, srchost, dstport: 9, srcport: 0 }
+    };
+    let v6 = |dst: &str, src: &str| {
+        let (dsthost, srchost) = (dst.parse().unwrap(), src.parse().unwrap());
+        Address::V6 { dsthost, srchost, dstport: 9, srcport: 0 }
+    };
+    let none = (v4("0.0.0.0", "0.0.0.0"), v6("::", "::"));
+    for (remote, local, made) in [
+        (udp4, local4, none.0),
+        (udp6, local6, none.0),
+        (ip4, local4, none.0),
+        (ip6, local6, none.1),
+    ] {
+        assert_eq!(Address::towards(remote, 9), made);
+        assert_eq!(made.fits(local, remote), Ok(()));
+        let other = if made == none.0 { none.1 } else { none.0 };
+        assert_eq!(other.fits(local, remote), Err(Reason::AddressFormat));
+        assert_eq!(Address::Null.fits(local, remote), Err(Reason::AddressFormat));
+    }
+    // Hosts are those of IP's header, and in UDP nobody's.
+    let wrong = Err(Reason::MalformedAddress);
+    for (dst, src, over_ip) in [
+        ("192.0.2.2", "192.0.2.1", Ok(())),
+        ("192.0.2.2", "0.0.0.0", Ok(())),
+        ("0.0.0.0", "192.0.2.1", Ok(())),
+        ("192.0.2.1", "0.0.0.0", wrong),
+        ("0.0.0.0", "192.0.2.9", wrong),
+    ] {
+        assert_eq!(v4(dst, src).fits(local4, ip4), over_ip, "{dst} {src}");
+        assert_eq!(v4(dst, src).fits(local4, udp4), wrong, "{dst} {src}");
+    }
+    assert_eq!(v6("2001:db8::2", "2001:db8::1").fits(local6, ip6), Ok(()));
+    assert_eq!(v6("2001:db8::2", "2001:db8::2").fits(local6, ip6), wrong);
+    // Who does not know its own address cannot compare.
+    assert_eq!(v4("198.51.100.1", "192.0.2.1").fits(at("0.0.0.0:0").ip(), ip4), Ok(()));
 }
 
 #[test]
