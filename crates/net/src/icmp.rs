@@ -35,12 +35,12 @@ struct Quoted<'a> {
 }
 
 impl Quoted<'_> {
-    fn v4(bytes: &[u8]) -> Result<Quoted<'_>, Cause> {
+    fn v4(bytes: &[u8], speaks: impl Fn(u8) -> bool) -> Result<Quoted<'_>, Cause> {
         let header = ipv4::Header::parse_quoted(bytes).map_err(|_| Cause::IcmpMalformed)?;
         if header.fragment_offset != 0 {
             return Err(Cause::IcmpForeign);
         }
-        if !matches!(header.protocol, tcp::NUMBER | udp::NUMBER) {
+        if !speaks(header.protocol) {
             return Err(Cause::IcmpIgnored);
         }
         let upper = bytes.get(header.header_len.into()..).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Quoted<'_> {
         })
     }
 
-    fn v6(bytes: &[u8]) -> Result<Quoted<'_>, Cause> {
+    fn v6(bytes: &[u8], speaks: impl Fn(u8) -> bool) -> Result<Quoted<'_>, Cause> {
         let header = ipv6::Header::parse_quoted(bytes).map_err(|_| Cause::IcmpMalformed)?;
         let payload = &bytes[ipv6::HEADER_LEN..];
         let mut chain = Chain::new(header.next_header);
@@ -63,7 +63,7 @@ impl Quoted<'_> {
                 return Err(Cause::IcmpForeign);
             }
         }
-        if !matches!(chain.next_header, tcp::NUMBER | udp::NUMBER) {
+        if !speaks(chain.next_header) {
             return Err(Cause::IcmpIgnored);
         }
         let upper = payload.get(chain.offset..).unwrap_or_default();
@@ -113,6 +113,12 @@ impl Layer {
             }
             Message::TooBig { mtu } => Verdict::TooBig(mtu as usize),
             Message::TimeExceeded { .. } => Verdict::Plain(PathErrorKind::TimeExceeded),
+            // That is how a host says it that does not speak the protocol (RFC 4443, section 3.4).
+            Message::ParameterProblem { code: icmpv6::parameter_problem::NEXT_HEADER, .. }
+                if is_v6 =>
+            {
+                Verdict::Plain(PathErrorKind::Refused)
+            }
             Message::ParameterProblem { .. } => Verdict::Plain(PathErrorKind::ParameterProblem),
             Message::Other { kind: ndp::ROUTER_SOLICITATION..=ndp::REDIRECT, .. } if is_v6 => {
                 return self.ndp(now, input, bytes);
@@ -129,8 +135,8 @@ impl Layer {
     /// An error about the packet that `quoted` is the beginning of.
     fn path_error(&self, input: &IpInput, quoted: &[u8], verdict: Verdict) -> Result<Input, Cause> {
         let quoted = match input.source {
-            IpAddr::V4(_) => Quoted::v4(quoted),
-            IpAddr::V6(_) => Quoted::v6(quoted),
+            IpAddr::V4(_) => Quoted::v4(quoted, |protocol| self.speaks(protocol)),
+            IpAddr::V6(_) => Quoted::v6(quoted, |protocol| self.speaks(protocol)),
         }?;
         if input.cast != Cast::Unicast || quoted.source != input.destination {
             return Err(Cause::IcmpForeign);
@@ -146,13 +152,16 @@ impl Layer {
             }
         };
         let &[a, b, c, d, e, f, g, h] = quoted.upper;
+        let has_ports = matches!(quoted.protocol, tcp::NUMBER | udp::NUMBER);
+        let port = |bytes| if has_ports { u16::from_be_bytes(bytes) } else { 0 };
         Ok(Input::Error(PathError {
             kind,
             protocol: quoted.protocol,
             local: quoted.source,
-            local_port: u16::from_be_bytes([a, b]),
+            local_port: port([a, b]),
             remote,
-            remote_port: u16::from_be_bytes([c, d]),
+            remote_port: port([c, d]),
+            upper: *quoted.upper,
             seq: (quoted.protocol == tcp::NUMBER).then(|| Seq(u32::from_be_bytes([e, f, g, h]))),
             reporter: input.source,
         }))

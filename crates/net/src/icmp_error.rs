@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use fusewire_base::Instant;
 use fusewire_wire::icmp::{self, Message};
-use fusewire_wire::{icmpv6, ipv4, ipv6, ndp};
+use fusewire_wire::{icmpv6, ipv4, ipv6, ndp, tcp, udp};
 
 use crate::counters::Cause;
 use crate::input::{Arrival, Cast, Datagram, IpInput, Payload};
@@ -32,18 +32,15 @@ struct About<'a> {
 }
 
 impl Layer {
-    /// Tells the sender of a datagram that nobody listens on its port: queues a "port unreachable". `frame` is
-    /// the one that it came in. False when none is to be sent: the datagram was for more than us, or there were
-    /// too many.
-    pub fn answer_unreachable_port(
-        &mut self,
-        now: Instant,
-        frame: &[u8],
-        datagram: &Datagram,
-    ) -> bool {
-        let code = match datagram.source {
-            IpAddr::V4(_) => icmp::unreachable::PORT,
-            IpAddr::V6(_) => icmpv6::unreachable::PORT,
+    /// Tells the sender of a datagram that nobody listens on its port, or of a protocol without ports that nobody speaks it
+    /// there: queues a "port unreachable", or "protocol unreachable". `frame` is the one that it came in. False when none
+    /// is to be sent: the datagram was for more than us, or there were too many.
+    pub fn answer_unreachable(&mut self, now: Instant, frame: &[u8], datagram: &Datagram) -> bool {
+        let code = match (datagram.source, datagram.protocol) {
+            (IpAddr::V4(_), tcp::NUMBER | udp::NUMBER) => icmp::unreachable::PORT,
+            (IpAddr::V4(_), _) => icmp::unreachable::PROTOCOL,
+            // Of any transport that nobody listens for (RFC 4443, section 3.1).
+            (IpAddr::V6(_), _) => icmpv6::unreachable::PORT,
         };
         let memory = core::mem::take(self.reassembly.memory());
         let quote = match datagram.payload {

@@ -42,7 +42,7 @@ pub enum Cast {
 /// A transport's datagram: whole, but its checksum is not verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// TCP or UDP, by number.
+    /// TCP, UDP, or what else is spoken ([`Layer::speak`]), by number.
     pub protocol: u8,
     /// Who sent it; an address that can be somebody's.
     pub source: IpAddr,
@@ -112,16 +112,18 @@ pub enum PathErrorKind {
 pub struct PathError {
     /// What happened.
     pub kind: PathErrorKind,
-    /// The packet's protocol: TCP or UDP, by number.
+    /// The packet's protocol: TCP, UDP, or what else is spoken ([`Layer::speak`]), by number.
     pub protocol: u8,
     /// Our address.
     pub local: IpAddr,
-    /// Our port.
+    /// Our port, of TCP and UDP; otherwise 0.
     pub local_port: u16,
     /// Where the packet went.
     pub remote: IpAddr,
-    /// The port there.
+    /// The port there, likewise.
     pub remote_port: u16,
+    /// The packet's first bytes behind IP.
+    pub upper: [u8; 8],
     /// TCP's sequence number.
     pub seq: Option<Seq>,
     /// Who says so.
@@ -356,6 +358,7 @@ impl Layer {
             }
             (IGMP, IpAddr::V4(_)) => self.group_message(now, Protocol::Igmp, input, bytes),
             (extension::NO_NEXT_HEADER, IpAddr::V6(_)) => Ok(Input::Consumed),
+            (spoken, _) if self.speaks(spoken) => Ok(Input::Transport(datagram(input))),
             (_, source) => {
                 let pointer = input.named_at as u32;
                 let code = icmpv6::parameter_problem::NEXT_HEADER;

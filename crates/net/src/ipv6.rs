@@ -7,7 +7,7 @@ use fusewire_wire::icmp::{self, Message};
 use fusewire_wire::ipv6_extension::{
     self as extension, Chain, Extension, Fragment, Step, Unknown, options,
 };
-use fusewire_wire::{icmpv6, ipv6, tcp, udp};
+use fusewire_wire::{icmpv6, ipv6, tcp, udp, xtp};
 
 use crate::counters::Cause;
 use crate::input::{Arrival, Cast, Head, Input, IpInput, Payload};
@@ -19,6 +19,7 @@ pub(crate) const fn upper_header_len(protocol: u8) -> usize {
     match protocol {
         tcp::NUMBER => tcp::MIN_HEADER_LEN,
         udp::NUMBER | icmp::NUMBER | icmpv6::NUMBER => 8,
+        xtp::NUMBER => xtp::HEADER_LEN,
         _ => 1,
     }
 }
@@ -56,7 +57,9 @@ impl Layer {
             named_at: 6,
         };
         match header.next_header {
-            tcp::NUMBER | udp::NUMBER | icmpv6::NUMBER => self.dispatch(now, frame, &input),
+            tcp::NUMBER | udp::NUMBER | icmpv6::NUMBER | xtp::NUMBER => {
+                self.dispatch(now, frame, &input)
+            }
             _ => self.ipv6_chain(now, frame, input),
         }
     }

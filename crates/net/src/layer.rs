@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use fusewire_base::Instant;
 use fusewire_wire::ethernet::Address;
+use fusewire_wire::{tcp, udp};
 
 use crate::Cidr;
 use crate::addresses::{self, Addresses, Begin, Change, Lifetimes, Origin};
@@ -55,6 +56,8 @@ pub struct Layer {
     identifications: Identifications,
     /// Of the frame at hand the transport checksum needs no look.
     pub(crate) is_verified: bool,
+    /// Protocols that are spoken above IP besides TCP and UDP.
+    spoken: Vec<u8>,
     pub(crate) hop_limit_v6: u8,
     pub(crate) mtu_v4: usize,
     pub(crate) mtu_v6: usize,
@@ -89,6 +92,7 @@ impl Layer {
             identifications: Identifications::new(keyed, &mut random),
             keyed,
             is_verified: false,
+            spoken: Vec::new(),
             hop_limit_v6: config.hop_limit,
             mtu_v4: config.mtu,
             mtu_v6: config.mtu,
@@ -150,6 +154,20 @@ impl Layer {
 
     pub(crate) fn changed(&mut self) {
         self.changes += 1;
+    }
+
+    /// Whether somebody above IP speaks a protocol from now on, by its number. Nobody has to say it of TCP and UDP;
+    /// who sends another is told that it is not spoken.
+    pub fn speak(&mut self, protocol: u8, is_spoken: bool) {
+        self.spoken.retain(|spoken| *spoken != protocol);
+        if is_spoken {
+            self.spoken.push(protocol);
+        }
+    }
+
+    /// Somebody above IP speaks this protocol.
+    pub(crate) fn speaks(&self, protocol: u8) -> bool {
+        matches!(protocol, tcp::NUMBER | udp::NUMBER) || self.spoken.contains(&protocol)
     }
 
     /// Whether packets to `address` are ours.

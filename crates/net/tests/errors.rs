@@ -9,7 +9,7 @@ use std::time::Duration;
 use fusewire_base::Seq;
 use fusewire_net::{Cause, Datagram, Input, Layer, PathError, PathErrorKind};
 use fusewire_wire::ethernet::HEADER_LEN;
-use fusewire_wire::{icmp, icmpv6, tcp, udp};
+use fusewire_wire::{icmp, icmpv6, tcp, udp, xtp};
 use wire::{Craft, Wire, config, mac_address};
 
 const ENDS: [[&str; 2]; 2] = [["10.0.0.2", "10.0.0.1"], ["2001:db8::2", "2001:db8::1"]];
@@ -45,7 +45,7 @@ fn nobodys_port_is_told_with_a_quote() {
         let mut wire = one();
         let frame = Craft::new(2, 1, ends[0], ends[1]).udp((5, 6), &[7; 900]);
         let datagram = delivered(&mut wire, &frame);
-        assert!(wire.layers[0].answer_unreachable_port(wire.now, &frame, &datagram));
+        assert!(wire.layers[0].answer_unreachable(wire.now, &frame, &datagram));
         let message = sent(&mut wire).expect("a message");
         let (kind, most) = if frame[12] == 8 { ([3, 3], 556) } else { ([1, 4], 1240) };
         assert_eq!(message[..2], kind);
@@ -63,13 +63,13 @@ fn what_came_in_fragments_or_to_many_is_quoted_or_not_answered() {
     wire.layers[0].handle(wire.now, &craft.piece(udp::NUMBER, 1, &body[..1480], 0, true));
     let last = craft.piece(udp::NUMBER, 1, &body[1480..], 1480, false);
     let datagram = delivered(&mut wire, &last);
-    assert!(wire.layers[0].answer_unreachable_port(wire.now, &last, &datagram));
+    assert!(wire.layers[0].answer_unreachable(wire.now, &last, &datagram));
     let message = sent(&mut wire).expect("a message");
     assert_eq!(message[8 + 20..8 + 20 + 500], body[..500]);
 
     let all = Craft::new(2, 1, "10.0.0.2", "10.0.0.255").udp((5, 6), b"x");
     let datagram = delivered(&mut wire, &all);
-    assert!(!wire.layers[0].answer_unreachable_port(wire.now, &all, &datagram));
+    assert!(!wire.layers[0].answer_unreachable(wire.now, &all, &datagram));
     assert!(wire.layers[0].answer(wire.now, &datagram, 20).is_none());
     assert_eq!(wire.layers[0].counters().drops.of(Cause::AnswerForbidden), 2);
     assert_eq!(wire.transmit(0), None);
@@ -147,7 +147,7 @@ fn answers_are_limited_in_number_but_not_for_others() {
     let mut flood = |wire: &mut Wire, source: &str| {
         let frame = Craft::new(2, 1, source, "10.0.0.1").udp((5, 6), b"x");
         let datagram = delivered(wire, &frame);
-        let sent = wire.layers[0].answer_unreachable_port(wire.now, &frame, &datagram);
+        let sent = wire.layers[0].answer_unreachable(wire.now, &frame, &datagram);
         while wire.transmit(0).is_some() {}
         answered += u32::from(sent);
         sent
@@ -202,6 +202,7 @@ fn errors_about_our_packets_name_the_flow() {
             local_port: 0x1234,
             remote: "198.51.100.7".parse().unwrap(),
             remote_port: 80,
+            upper: [0x12, 0x34, 0, 80, 1, 2, 3, 4],
             seq: Some(Seq(0x0102_0304)),
             reporter: "192.0.2.1".parse().unwrap(),
         };
@@ -220,6 +221,48 @@ fn errors_about_our_packets_name_the_flow() {
     cut[16..18].copy_from_slice(&length.to_be_bytes());
     let malformed = wire.layers[0].handle(wire.now, &cut);
     assert!(matches!(malformed, Input::Dropped(_)));
+}
+
+#[test]
+fn what_somebody_speaks_besides_is_handed_up_and_so_is_what_is_said_of_it() {
+    for ends in ENDS {
+        let mut wire = one();
+        let frame = Craft::new(2, 1, ends[0], ends[1]).packet(xtp::NUMBER, &[7; 900]);
+        let is_v6 = ends[0].contains(':');
+        let header = if is_v6 { [1, 4, 0, 0, 0, 0, 0, 0] } else { [3, 2, 0, 0, 0, 0, 0, 0] };
+        let error = about(ends[0], ends[1], ends[0], xtp::NUMBER, 600, header);
+        let unknown = Input::Dropped(Cause::ProtocolUnknown);
+        let ignored = Input::Dropped(Cause::IcmpIgnored);
+        for spoken in [false, true, false] {
+            wire.layers[0].speak(xtp::NUMBER, spoken);
+            wire.now += Duration::from_secs(10);
+            if !spoken {
+                assert_eq!(wire.layers[0].handle(wire.now, &frame), unknown);
+                let message = sent(&mut wire).expect("nobody speaks it");
+                assert_eq!(message[..2], if is_v6 { [4, 1] } else { [3, 2] });
+                assert_eq!(wire.layers[0].handle(wire.now, &error), ignored);
+                continue;
+            }
+            let datagram = delivered(&mut wire, &frame);
+            assert_eq!(datagram.protocol, xtp::NUMBER);
+            assert_eq!(wire.layers[0].payload(&frame, &datagram.payload), [7; 900]);
+            assert!(wire.layers[0].answer_unreachable(wire.now, &frame, &datagram));
+            let message = sent(&mut wire).expect("nobody speaks it there");
+            assert_eq!(message[..2], if is_v6 { [1, 4] } else { [3, 2] });
+            let Input::Error(error) = wire.layers[0].handle(wire.now, &error) else { panic!() };
+            assert_eq!(error.kind, PathErrorKind::Refused);
+            assert_eq!((error.protocol, error.seq), (xtp::NUMBER, None));
+            assert_eq!((error.local_port, error.remote_port), (0, 0), "it has no ports");
+            assert_eq!(error.upper, [0x12, 0x34, 0, 80, 1, 2, 3, 4]);
+        }
+    }
+    // A host that does not speak it says so in another way over IPv6.
+    let mut wire = one();
+    wire.layers[0].speak(xtp::NUMBER, true);
+    let header = [4, 1, 0, 0, 0, 0, 0, 6];
+    let frame = about("2001:db8::9", "2001:db8::1", "2001:db8::9", xtp::NUMBER, 600, header);
+    let Input::Error(error) = wire.layers[0].handle(wire.now, &frame) else { panic!() };
+    assert_eq!(error.kind, PathErrorKind::Refused);
 }
 
 fn mtu_to(layer: &mut Layer, now: fusewire_base::Instant, to: &str) -> (usize, bool) {
@@ -350,7 +393,7 @@ fn nobody_answers_what_came_to_all() {
         assert_eq!(segment, Input::Dropped(Cause::TcpToGroup), "{to}");
         let frame = craft.udp((1, 2), b"x");
         let datagram = delivered(&mut wire, &frame);
-        assert!(!wire.layers[0].answer_unreachable_port(wire.now, &frame, &datagram));
+        assert!(!wire.layers[0].answer_unreachable(wire.now, &frame, &datagram));
         assert_eq!(wire.transmit(0), None, "{to}");
     }
     // And what came to one address in a frame for all.

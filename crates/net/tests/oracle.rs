@@ -106,7 +106,7 @@ fn everything_that_is_said_is_well_formed() {
         }
         let datagram = craft.udp((7, 8), &[1; 700]);
         let Input::Transport(to) = wire.layers[0].handle(wire.now, &datagram) else { panic!() };
-        assert!(wire.layers[0].answer_unreachable_port(wire.now, &datagram, &to));
+        assert!(wire.layers[0].answer_unreachable(wire.now, &datagram, &to));
         wire.layers[0].handle(wire.now, &craft.packet(200, &[0; 40]));
         wire.settle();
     }
