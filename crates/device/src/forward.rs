@@ -10,6 +10,9 @@ macro_rules! forward {
     (@local_addr $self:ident $to:expr) => {
         fn local_addr(&$self) -> ::std::net::SocketAddr { $to.local_addr() }
     };
+    (@named $self:ident $to:expr) => {
+        fn named(&$self, peer: ::std::net::SocketAddr) -> ::std::net::SocketAddr { $to.named(peer) }
+    };
     (@transmit $self:ident $to:expr) => {
         fn transmit(&mut $self, frames: &[$crate::TxFrame<'_>]) -> ::std::io::Result<usize> {
             $to.transmit(frames)

@@ -325,7 +325,7 @@ impl<D: Device> Impair<D> {
 }
 
 impl<D: Device> Device for Impair<D> {
-    crate::forward!(self => self.inner; caps local_addr waker as_fd drops poll_event);
+    crate::forward!(self => self.inner; caps local_addr named waker as_fd drops poll_event);
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
         if self.outgoing.is_transparent() {

@@ -172,6 +172,12 @@ pub trait Device: Send {
     /// The address that peers see, as far as this side knows it.
     fn local_addr(&self) -> SocketAddr;
 
+    /// The name that a peer at this address has here, in frames both ways: the same, but where there are no ports, which
+    /// are 0 then.
+    fn named(&self, peer: SocketAddr) -> SocketAddr {
+        peer
+    }
+
     /// Sends frames in order and returns how many were taken: fewer than all when the device is
     /// full, so 0 means "wait until it can be written to". A frame that is too big for the path's
     /// first link, or whose peer cannot be reached, counts as taken and is told by
@@ -243,6 +249,6 @@ pub trait Device: Send {
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
-    crate::forward!(self => (**self); caps local_addr transmit transmit_from region takes_memory receive);
-    crate::forward!(self => (**self); wait waker as_fd drops poll_event);
+    crate::forward!(self => (**self); caps local_addr named transmit transmit_from region takes_memory);
+    crate::forward!(self => (**self); receive wait waker as_fd drops poll_event);
 }

@@ -3,13 +3,27 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A transport whose ports are told apart.
+/// A transport of which a socket of ours can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// RFC 9293.
     Tcp = 6,
     /// RFC 768.
     Udp = 17,
+    /// `docs/xtp.md`. It has no ports that IP's header is followed by: all of it that is sent to an address is one
+    /// socket's, whose port is 0.
+    Xtp = 36,
+}
+
+impl Protocol {
+    /// In small letters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Xtp => "xtp",
+        }
+    }
 }
 
 /// A local port on a local address.
@@ -17,9 +31,9 @@ pub enum Protocol {
 pub struct Port {
     /// An address of the kernel's on the interface.
     pub addr: IpAddr,
-    /// TCP or UDP.
+    /// TCP, UDP or XTP.
     pub protocol: Protocol,
-    /// The port.
+    /// The port; of XTP 0.
     pub port: u16,
 }
 
@@ -232,6 +246,10 @@ fn ports(
     load_port: u16,
     port_at: u32,
 ) {
+    if flows.ports.iter().any(|p| p.addr == addr && p.protocol == Protocol::Xtp) {
+        a.push(load_protocol, protocol_at);
+        a.branch(JEQ, Protocol::Xtp as u32, true, Assembler::accept);
+    }
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let mut wanted = flows.ports.iter().filter(|p| p.addr == addr && p.protocol == protocol);
         let Some(first) = wanted.next() else { continue };

@@ -121,6 +121,23 @@ fn what_has_no_port_in_its_place_passes_by_address() {
 }
 
 #[test]
+fn xtp_has_no_ports_and_is_ours_as_a_whole() {
+    let xtp = |addr| Port { addr, protocol: Protocol::Xtp, port: 0 };
+    let udp = Port { addr: OTHER.into(), protocol: Protocol::Udp, port: 53 };
+    let flows = Flows::ports([xtp(HOST.into()), xtp(HOST6.into()), udp]);
+    let ours = |packet: &[u8]| passes(&flows, packet);
+    for bytes in [&[0xff; 8][..], &[0; 2]] {
+        assert!(ours(&v4(HOST, 36, 0, bytes)) && !ours(&v4(OTHER, 36, 0, bytes)));
+        assert!(ours(&v6(HOST6, 36, bytes)) && !ours(&v6(OTHER6, 36, bytes)));
+    }
+    assert!(ours(&v4(HOST, 36, 0x2000, &[])) && ours(&v4(HOST, 36, 0x2001, &[])));
+    assert!(!ours(&v4(HOST, 17, 0, &to_port(0))) && !ours(&v4(HOST, 37, 0, &to_port(0))));
+    assert!(!ours(&v4(HOST, 17, 0, &to_port(53))) && ours(&v4(OTHER, 17, 0, &to_port(53))));
+    assert!(!ours(&v6(HOST6, 17, &to_port(0))));
+    assert!(ours(&v4(HOST, 1, 0, &[3, 2])) && ours(&v6(HOST6, 58, &[4, 1])), "what is said of it");
+}
+
+#[test]
 fn an_address_of_our_own_gets_all_that_is_meant_for_it() {
     let flows = Flows::addrs([HOST.into(), HOST6.into()]);
     let ours = |packet: &[u8]| passes(&flows, packet);

@@ -11,7 +11,8 @@
 //! Flows are a hash map, so that they change under way, and each is of one queue: a queue's flows are those of the
 //! process that has its socket. Several processes so share one program, which the first hangs on the interface
 //! and the others find there. Fragments, IP options and IPv6 extension headers have no port where the program
-//! looks: with flows by port they stay the kernel's.
+//! looks: with flows by port they stay the kernel's. XTP's port is always 0: of it what has options is ours too,
+//! and fragments.
 //!
 //! A flow is an entry for each queue of its process, so that a process with many queues has fewer flows: a port more
 //! or less costs a system call for each queue, and none for the other ports.
@@ -23,7 +24,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::flows::{Flows, Port};
+use super::flows::{Flows, Port, Protocol};
 use super::host::Host;
 use crate::sys::bpf::{self, Map};
 
@@ -294,6 +295,10 @@ const END: u8 = 8;
 const PROTOCOL: u8 = 9;
 const FRAME: u8 = 10;
 
+/// XTP's number in IP, and that of IPv6's fragment header.
+const XTP: i32 = Protocol::Xtp as i32;
+const FRAGMENT: i32 = 44;
+
 const PASS: i32 = 2;
 const LOOKUP: i32 = 1;
 const REDIRECT: i32 = 51;
@@ -311,6 +316,10 @@ const DW: u8 = 0x18;
 enum Label {
     V4,
     V6,
+    /// XTP, in the map under port 0.
+    Portless,
+    /// IPv6, and no fragment.
+    Whole,
     Address,
     Found,
     Pass,
@@ -498,13 +507,14 @@ fn classify(a: &mut Assembler, flows: &Map) {
 
     a.label(Label::V4);
     a.key_v4(30);
+    a.load(B, PROTOCOL, DATA, 23);
+    a.if_equal(PROTOCOL, XTP, Label::Portless);
     // Options, or a fragment: no ports here.
     a.load(B, R4, DATA, 14);
     a.if_differs(R4, 0x45, Label::Address);
     a.load(H, R4, DATA, 20);
     a.and(R4, net(0x3fff));
     a.if_differs(R4, 0, Label::Address);
-    a.load(B, PROTOCOL, DATA, 23);
     a.load(H, R4, DATA, 36);
     ports(a, flows);
     a.goto(Label::Address);
@@ -513,6 +523,13 @@ fn classify(a: &mut Assembler, flows: &Map) {
     a.need(58);
     a.key_v6(38);
     a.load(B, PROTOCOL, DATA, 20);
+    a.if_equal(PROTOCOL, XTP, Label::Portless);
+    a.if_differs(PROTOCOL, FRAGMENT, Label::Whole);
+    // What is in fragments is named by the fragment's header.
+    a.load(B, PROTOCOL, DATA, 54);
+    a.if_equal(PROTOCOL, XTP, Label::Portless);
+    a.goto(Label::Address);
+    a.label(Label::Whole);
     a.load(H, R4, DATA, 56);
     ports(a, flows);
     // Of ICMPv6 a neighbour solicitation: its target.
@@ -521,6 +538,11 @@ fn classify(a: &mut Assembler, flows: &Map) {
     a.load(B, R4, DATA, 54);
     a.if_differs(R4, 135, Label::Address);
     a.key_v6(62);
+    a.goto(Label::Address);
+
+    a.label(Label::Portless);
+    a.set(R4, 0);
+    ports(a, flows);
 
     a.label(Label::Address);
     a.lookup(flows);
@@ -529,7 +551,7 @@ fn classify(a: &mut Assembler, flows: &Map) {
 
 /// Looks for the key with the port in `R4`, where the protocol has ports, and puts the key back.
 fn ports(a: &mut Assembler, flows: &Map) {
-    // Others have no such key: the map holds TCP and UDP only. An address alone has protocol 0, which is
+    // Others have no such key: the map holds TCP, UDP and XTP only. An address alone has protocol 0, which is
     // an IPv6 hop-by-hop header: it is found by its address all the same.
     a.store(H, FRAME, KEY + 16, R4);
     a.store(B, FRAME, KEY + 18, PROTOCOL);
