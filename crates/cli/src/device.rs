@@ -9,7 +9,8 @@ use fusewire_device::interface::devices::{self, Found};
 use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
 use fusewire_stack::ip::net::Cidr;
-use fusewire_stack::on_interface::{self, Kind, Name, Own, Settings};
+use fusewire_stack::on_interface::{self, Carrier, Kind, Name, Own, Settings};
+use fusewire_transport::either::Protocol;
 
 use crate::output::{Code, Failure, Result, printable};
 
@@ -34,6 +35,10 @@ pub struct Carrying {
     /// With --address, the router to all who are not in its network.
     #[arg(long = "gateway", value_name = "ADDRESS", requires = "addresses")]
     gateways: Vec<IpAddr>,
+    /// On an interface, what is around each packet: udp, or ip for nothing but that, as protocol 36, which takes
+    /// --transport xtp on both sides and all of XTP of the address.
+    #[arg(long, value_name = "udp|ip", default_value_t)]
+    carrier: Carrier,
     /// Say what carries the bytes, and why.
     #[arg(short, long)]
     verbose: bool,
@@ -113,7 +118,7 @@ impl Carrying {
             })?;
             own.gateway = Some(*gateway);
         }
-        Ok(Settings { name: name.clone(), own })
+        Ok(Settings { name: name.clone(), own, carrier: self.carrier })
     }
 
     /// The device asked for, or else the default.
@@ -134,8 +139,8 @@ impl Carrying {
     /// Options that mean nothing together.
     ///
     /// # Errors
-    /// `--address` without an interface.
-    pub fn check(&self) -> Result {
+    /// `--address` or `--carrier ip` without an interface, the latter with another transport than XTP.
+    pub fn check(&self, transport: Protocol) -> Result {
         let on_interface = matches!(self.device(), DeviceChoice::Interface(_));
         if self.has_own_address() && !on_interface {
             let what = format!(
@@ -144,7 +149,14 @@ impl Carrying {
             );
             return Err(Failure::new(Code::Usage, what).into());
         }
-        Ok(())
+        let what = match (self.carrier, on_interface, transport) {
+            (Carrier::Udp, ..) | (Carrier::Ip, true, Protocol::Xtp) => return Ok(()),
+            (Carrier::Ip, false, _) => {
+                format!("needs a --device such as packet:INTERFACE, not {}", self.device())
+            }
+            (Carrier::Ip, true, other) => format!("needs --transport xtp, not {other}"),
+        };
+        Err(Failure::new(Code::Usage, format!("--carrier ip {what}")).into())
     }
 
     /// Several connections at once are possible.
@@ -174,7 +186,6 @@ impl Carrying {
         listen: Option<SocketAddr>,
         otherwise: SocketAddr,
     ) -> Result<Box<dyn Device>> {
-        self.check()?;
         match self.device() {
             DeviceChoice::Socket(socket) => bind(socket, listen.unwrap_or(otherwise)),
             DeviceChoice::Auto => bind(&sockets::ALL[0], listen.unwrap_or(otherwise)),

@@ -282,6 +282,11 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
+    /// What carries the records.
+    pub fn transport(&self) -> Protocol {
+        self.transport
+    }
+
     /// A stack over `device`; `probe` says when an idle connection is asked whether it lives, and
     /// `handshake_timeout` how long a handshake may take.
     ///

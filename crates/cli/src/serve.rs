@@ -204,6 +204,7 @@ pub fn run(serve: &Serve) -> Result {
 
 /// UDP, and TCP on the same port. A free port of the one may be taken of the other: then try again.
 fn bind(serve: &Serve) -> Result<(fusewire_stack::Stack, Option<TcpListener>)> {
+    serve.carrying.check(serve.common.transport())?;
     let mut tries = 0;
     loop {
         let device = serve.carrying.listen(serve.listen, LISTEN)?;

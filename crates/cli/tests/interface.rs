@@ -98,6 +98,77 @@ fn files_go_both_ways_against_kernel_udp_at_either_end() {
     });
 }
 
+/// What both sides have of XTP without UDP.
+const XTP: [&str; 4] = ["--transport", "xtp", "--carrier", "ip"];
+
+#[test]
+fn xtp_goes_straight_over_ip() {
+    in_namespace("xtp_goes_straight_over_ip", Need::Root, "", || {
+        let (world, peer) = (World::new(), hosts());
+        let content = bytes(5_000_001, 9);
+        for device in ["packet", "xdp"] {
+            let (near, far) = (format!("{device}:fwb"), format!("{device}:fwa"));
+            for (theirs, own) in [("10.80.0.1", "10.80.0.9/24"), ("[fd80::1]", "fd80::9/64")] {
+                let listen = format!("{theirs}:9293");
+                let args = ["--device", &far, "--listen", &listen];
+                let command = serve(&world, &[&args[..], &XTP].concat());
+                let server = Server::start(there(&peer, &command));
+                assert_eq!(server.address, listen);
+                let near = [&["--device", &near][..], &XTP].concat();
+                both_ways(&world, &server, &near, &content);
+                // And from an address that the kernel does not have.
+                both_ways(&world, &server, &[&near[..], &["--address", own]].concat(), &content);
+            }
+        }
+    });
+}
+
+#[test]
+fn xtp_goes_straight_over_ip_between_two_taps() {
+    in_namespace("xtp_goes_straight_over_ip_between_two_taps", Need::Root, "", || {
+        let world = World::new();
+        let content = bytes(3_000_001, 10);
+        sh("ip link add fwr type bridge\nip link set fwr up\n\
+            for tap in fws fwt; do ip tuntap add dev $tap mode tap vnet_hdr; \
+            ip link set $tap master fwr up; done");
+        for own in [["10.81.0.2/24", "10.81.0.3/24"], ["fd81::2/64", "fd81::3/64"]] {
+            let args = ["--device", "tap:fws", "--address", own[0]];
+            let server = Server::start(serve(&world, &[&args[..], &XTP].concat()));
+            let args = ["--device", "tap:fwt", "--address", own[1]];
+            both_ways(&world, &server, &[&args[..], &XTP].concat(), &content);
+        }
+    });
+}
+
+#[test]
+fn one_process_speaks_xtp_on_an_address() {
+    in_namespace("one_process_speaks_xtp_on_an_address", Need::Root, "", || {
+        let (world, peer) = (World::new(), hosts());
+        fs::write(world.served("a"), "content").unwrap();
+        let with = |args: &[&'static str]| [args, &XTP].concat();
+        let args = with(&["--device", "packet:fwb", "--listen", "10.80.0.2:9293"]);
+        let server = Server::start(serve(&world, &args));
+        let mut second = vec!["serve", ".", "--no-kernel-tcp"];
+        second.extend(&args);
+        let refused = "XTP, protocol 36 of IP, on 10.80.0.2: another process has it";
+        world.run("alice", &second).failed(1, refused);
+        let url = "fusewire://10.80.0.1/a";
+        let get = with(&["get", url, "--device", "packet:fwb"]);
+        world.run("alice", &get).failed(1, refused);
+        drop(server);
+        // The other host does not speak it, and its kernel says so.
+        world.run("alice", &get).failed(4, "nobody listens");
+        let v6 = with(&["get", "fusewire://[fd80::1]/a", "--device", "packet:fwb"]);
+        world.run("alice", &v6).failed(4, "nobody listens");
+        // What makes no sense.
+        let udp = ["get", url, "--carrier", "ip", "--transport", "xtp"];
+        world.run("alice", &udp).failed(2, "needs a --device");
+        let tcp = ["get", url, "--carrier", "ip", "--device", "packet:fwb"];
+        world.run("alice", &tcp).failed(2, "needs --transport xtp");
+        let _ = peer;
+    });
+}
+
 #[test]
 fn an_address_of_our_own_needs_no_kernel() {
     in_namespace("an_address_of_our_own_needs_no_kernel", Need::Root, "", || {

@@ -25,6 +25,8 @@ fusewire_base::causes! {
         Handshake = "handshake-unfinished",
         /// UDP for nobody's port; answered with ICMP when it was for us alone.
         UdpStray = "udp-stray",
+        /// XTP straight over IP to an address where nobody speaks it; answered with ICMP when it was for us alone.
+        XtpStray = "xtp-stray",
         /// The queue of a UDP socket was full, in messages.
         UdpOverflow = "udp-overflow",
         /// UDP from somebody else to a connected socket.

@@ -74,7 +74,11 @@ fn bind(task: &Task, socket: &Entry) -> Result<Box<dyn Device>> {
 
 fn on_interface(task: &Task, kind: Kind) -> Result<OnInterface> {
     let interface = task.interface.clone().unwrap_or_default();
-    let settings = Settings { name: Name { kind, interface, queue: None }, own: Vec::new() };
+    let settings = Settings {
+        name: Name { kind, interface, queue: None },
+        own: Vec::new(),
+        carrier: on_interface::Carrier::Udp,
+    };
     let device = match &task.role {
         Role::Send(_) => on_interface::listen(&settings, None, 0),
         Role::Receive { connect, .. } => on_interface::connect(&settings, *connect),

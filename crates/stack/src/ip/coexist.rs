@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_device::interface::flows::{self, Flows};
+use fusewire_device::interface::flows::Flows;
 use fusewire_device::interface::reserved_port::ReservedPort;
 use fusewire_device::interface::{Change, Interface, host};
 use fusewire_net::{Cidr, Config as NetConfig, Layer, Route};
@@ -66,7 +66,7 @@ impl Coexistence {
                 // Of an address of the link the kernel wants to know which link.
                 IpAddr::V6(v6) => SocketAddrV6::new(v6, local.port(), 0, self.index).into(),
             };
-            let port = ReservedPort::new(flow_protocol(protocol), at);
+            let port = ReservedPort::new(protocol, at);
             new.push(port.map_err(|error| refusal(&error, SocketAddr::new(own, local.port())))?);
         }
         if new.is_empty() {
@@ -146,13 +146,6 @@ fn read_routes(kernel: &mut host::Host, index: u32) -> io::Result<Vec<Route>> {
         Some(Route { destination, gateway: route.gateway })
     };
     Ok(found.iter().filter_map(route).collect())
-}
-
-fn flow_protocol(protocol: Protocol) -> flows::Protocol {
-    match protocol {
-        Protocol::Tcp => flows::Protocol::Tcp,
-        Protocol::Udp => flows::Protocol::Udp,
-    }
 }
 
 /// Why the kernel does not let us have a port.
@@ -351,7 +344,7 @@ impl Stack {
     /// Sockets that are bound to no address have their ports on a new one too, unless somebody else has.
     fn reserve_again(&mut self) {
         let bound = |socket: &Socket| match socket {
-            Socket::Udp(udp) => Some((Protocol::Udp, udp.local)),
+            Socket::Udp(udp) => Some((udp.protocol, udp.local)),
             Socket::Listener(listener) => Some((Protocol::Tcp, listener.local)),
             Socket::Stream(_) => None,
         };

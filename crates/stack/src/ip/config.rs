@@ -10,6 +10,7 @@ use fusewire_kernels::{Execution, Level};
 use fusewire_net::NoPath;
 use fusewire_transport::tcp;
 
+use super::table::Protocol;
 use crate::drops::Drops;
 use crate::generations;
 
@@ -233,8 +234,30 @@ pub struct Counters {
     pub udp_messages_received: u64,
     /// UDP messages sent.
     pub udp_messages_sent: u64,
+    /// XTP's packets delivered.
+    pub xtp_packets_received: u64,
+    /// XTP's packets sent.
+    pub xtp_packets_sent: u64,
     /// SYN cookies given out.
     pub cookies: u64,
     /// What was dropped, by cause.
     pub drops: Drops,
+}
+
+impl Counters {
+    /// Datagrams of a protocol that were sent.
+    pub(super) fn messages_sent(&mut self, protocol: Protocol) -> &mut u64 {
+        match protocol {
+            Protocol::Xtp => &mut self.xtp_packets_sent,
+            _ => &mut self.udp_messages_sent,
+        }
+    }
+
+    /// Datagrams of a protocol that were delivered.
+    pub(super) fn messages_received(&mut self, protocol: Protocol) -> &mut u64 {
+        match protocol {
+            Protocol::Xtp => &mut self.xtp_packets_received,
+            _ => &mut self.udp_messages_received,
+        }
+    }
 }

@@ -23,8 +23,18 @@ impl Stack {
     /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
     pub fn udp_bind(&mut self, local: SocketAddr) -> Result<SocketId> {
         let local = self.reserve_bound_port(Protocol::Udp, local)?;
+        self.bind_datagrams(Protocol::Udp, local)
+    }
+
+    /// A socket for datagrams, whose port we have.
+    pub(super) fn bind_datagrams(
+        &mut self,
+        protocol: Protocol,
+        local: SocketAddr,
+    ) -> Result<SocketId> {
         let core = &mut self.core;
         let state = UdpState {
+            protocol,
             local,
             remote: None,
             queue: Queue::new(core.config.udp_queue_bytes, core.config.udp_queue_entries),
@@ -34,8 +44,9 @@ impl Stack {
             marking: Marking::default(),
             via: None,
             carried: None,
+            keys: None,
         };
-        core.insert_bound(Protocol::Udp, Socket::Udp(Box::new(state)))
+        core.insert_bound(protocol, Socket::Udp(Box::new(state)))
     }
 
     /// Takes messages from `remote` alone from now on, and sends to it what names nobody; `None` undoes it.

@@ -2,17 +2,15 @@
 //! are alike leave as a super-frame where the interface takes them, and all in one call of it.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 
+use super::config::{Error, Result, SocketId};
+use super::output::{HEADER_ROOM, SLOTS, UdpPacket};
+use super::stack::{Core, Stack};
+use super::table::Protocol;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::TxFrame;
 use fusewire_device::interface::{Checksum, Segmentation, TxPacket};
 use fusewire_net::NoPath;
-use fusewire_wire::udp;
-
-use super::config::{Error, Result, SocketId};
-use super::output::{HEADER_ROOM, SLOTS};
-use super::stack::{Core, Stack};
 
 /// Pieces that the payloads of one call are gathered from.
 const PIECES: usize = 256;
@@ -152,8 +150,9 @@ impl Stack {
         }
         let taken = self.give(&packets[..count])?;
         let left = &gathered.planned[..taken];
-        self.core.counters.udp_messages_sent +=
-            left.iter().map(|plan| plan.frames as u64).sum::<u64>();
+        let sent: u64 = left.iter().map(|plan| plan.frames as u64).sum();
+        let protocol = self.core.table.udp(id).map_or(Protocol::Udp, |udp| udp.protocol);
+        *self.core.counters.messages_sent(protocol) += sent;
         let done = left.last().map_or(0, |last| last.frames_end);
         Ok(Ok(if taken < count { (done, true) } else { (planned, false) }))
     }
@@ -182,8 +181,8 @@ impl Core {
             let traffic_class = packet.marking.traffic_class & !3 | first.ecn as u8;
             packet.marking.traffic_class = traffic_class;
             let fitting = match &via {
-                Ok(via) => via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN),
-                Err(NoPath::Resolving) => self.message_fitting(peer),
+                Ok(via) => via.mtu.saturating_sub(via.ip_header_len() + packet.header_len()),
+                Err(NoPath::Resolving) => self.message_fitting(packet.protocol, peer),
                 Err(why) => {
                     self.udp_fail(id, peer, (*why).into());
                     at += 1;
@@ -195,7 +194,7 @@ impl Core {
                 at += 1;
                 continue;
             }
-            let end = at + run(&frames[at..], self.limits(peer, gathered.room()));
+            let end = at + run(&frames[at..], self.limits(&packet, gathered.room()));
             let run = &frames[at..end];
             at = end;
             let Ok(via) = via else {
@@ -203,6 +202,11 @@ impl Core {
                 self.pend(now, id, (peer, Some(traffic_class)), len, pieces);
                 continue;
             };
+            if packet.protocol == Protocol::Xtp
+                && let Ok(socket) = self.table.udp(id)
+            {
+                socket.note_key(peer.ip(), first.header);
+            }
             run.iter().for_each(|frame| gathered.push(frame));
             let (payload_len, out) =
                 (run.iter().map(TxFrame::len).sum(), &mut headers[gathered.count]);
@@ -226,15 +230,18 @@ impl Core {
     }
 
     /// The most that may go in one packet, of which `room` datagrams can be gathered.
-    fn limits(&self, peer: SocketAddr, room: usize) -> Limits {
+    fn limits(&self, packet: &UdpPacket, room: usize) -> Limits {
         let offload = self.offload();
-        let segments = if offload.udp { offload.udp_segments.min(room) } else { 1 };
-        Limits { segments, bytes: offload.udp_payload_max(peer.is_ipv6()) }
+        let together = offload.udp && packet.protocol == Protocol::Udp;
+        let segments = if together { offload.udp_segments.min(room) } else { 1 };
+        Limits { segments, bytes: offload.udp_payload_max(packet.dst.is_ipv6()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use fusewire_device::Ecn;
 
     use super::*;

@@ -8,7 +8,7 @@ use fusewire_net::{Cast, Datagram, Input, PathError, PathErrorKind};
 use fusewire_transport::machine::Listener as _;
 use fusewire_transport::tcp::{ListenerAction, Ports, State, Tuple, reset_for};
 use fusewire_wire::tcp::{Flags, Header};
-use fusewire_wire::{tcp, udp};
+use fusewire_wire::{tcp, udp, xtp};
 
 use super::config::{Error, Event};
 use super::reader::Reader;
@@ -42,7 +42,7 @@ impl Direct<'_> {
 
 impl Core {
     /// The packet at hand is dropped.
-    fn dropped(&mut self, cause: Cause) {
+    pub(super) fn dropped(&mut self, cause: Cause) {
         self.counters.drops.count(cause);
         self.watch.dropped(cause.name());
     }
@@ -74,8 +74,10 @@ impl Core {
         let Some(bytes) = packet.bytes.get(place.clone()) else { return };
         let start = place.start;
         let field = match datagram.protocol {
-            tcp::NUMBER => 16,
-            udp::NUMBER => 6,
+            tcp::NUMBER => Some(16),
+            udp::NUMBER => Some(6),
+            // Nobody but we knows what it has there.
+            xtp::NUMBER => None,
             _ => return self.dropped(Cause::Protocol),
         };
         // What is left of the checksum, and whether it is known to be right.
@@ -83,7 +85,7 @@ impl Core {
             Checksum::Verified => false,
             Checksum::InPlace => true,
             Checksum::Partial { start: s, offset } => {
-                if (usize::from(s), usize::from(offset)) != (start, field) {
+                if (usize::from(s), Some(usize::from(offset))) != (start, field) {
                     return self.dropped(Cause::BadOffload);
                 }
                 false
@@ -103,6 +105,9 @@ impl Core {
                 let each = Some(usize::from(each));
                 self.udp_input(now, packet.bytes, &datagram, bytes, unverified, each, direct);
             }
+            (xtp::NUMBER, Segmentation::None) => {
+                self.xtp_input(now, packet.bytes, &datagram, bytes, direct);
+            }
             _ => self.dropped(Cause::BadOffload),
         }
     }
@@ -121,6 +126,7 @@ impl Core {
         match datagram.protocol {
             tcp::NUMBER => self.tcp_input(now, datagram, &bytes, true, None, direct),
             udp::NUMBER => self.udp_input(now, packet.bytes, datagram, &bytes, true, None, direct),
+            xtp::NUMBER => self.xtp_input(now, packet.bytes, datagram, &bytes, direct),
             _ => self.dropped(Cause::Protocol),
         }
         self.scratch = bytes;
@@ -137,6 +143,9 @@ impl Core {
             PathErrorKind::TooBig { .. } => return self.too_big(now, error, local, remote),
             PathErrorKind::ParameterProblem => return,
         };
+        if error.protocol == xtp::NUMBER {
+            return self.xtp_failed(error, what);
+        }
         if error.protocol == udp::NUMBER {
             let mut told = false;
             for at in 0..self.table.bound(Protocol::Udp, local.port()).len() {
@@ -181,6 +190,12 @@ impl Core {
 
     /// A packet of ours did not fit: believed when it is one that is under way (RFC 5927, section 7).
     fn too_big(&mut self, now: Instant, error: &PathError, local: SocketAddr, remote: SocketAddr) {
+        if error.protocol == xtp::NUMBER {
+            return match self.xtp_sender(error) {
+                Some(_) => self.layer.accept_too_big(now, error),
+                None => self.dropped(Cause::IcmpStray),
+            };
+        }
         if error.protocol == udp::NUMBER {
             let bound = self.table.bound(Protocol::Udp, local.port());
             let believes =
@@ -254,23 +269,32 @@ impl Core {
         if datagram.cast != Cast::Unicast {
             return self.udp_deliver_to_all(header.dst_port, &incoming, direct);
         }
-        let from = incoming.messages.from;
-        let mut best = (0, 0);
-        let mut not_peer = false;
-        for index in self.table.bound(Protocol::Udp, header.dst_port) {
+        match self.best_fit(Protocol::Udp, header.dst_port, &incoming) {
+            Err(not_peer) if not_peer => self.dropped(Cause::UdpNotPeer),
+            Err(_) => self.udp_stray(now, frame, datagram, &incoming),
+            Ok(index) => self.udp_deliver(index, &incoming, direct),
+        }
+    }
+
+    /// The socket that fits a datagram best; otherwise whether there is one on its port.
+    pub(super) fn best_fit(
+        &self,
+        protocol: Protocol,
+        port: u16,
+        incoming: &Incoming<'_>,
+    ) -> Result<u32, bool> {
+        let Messages { from, to, .. } = incoming.messages;
+        let (mut best, mut is_there) = ((0, 0), false);
+        for index in self.table.bound(protocol, port) {
             if let Some(udp) = self.table.udp_seen(*index) {
-                let fit = udp.fit(from, datagram.destination);
-                not_peer |= fit == 0;
+                let fit = udp.fit(from, to);
+                is_there |= fit == 0;
                 if fit > best.0 {
                     best = (fit, *index);
                 }
             }
         }
-        match best {
-            (0, _) if not_peer => self.dropped(Cause::UdpNotPeer),
-            (0, _) => self.udp_stray(now, frame, datagram, &incoming),
-            (_, index) => self.udp_deliver(index, &incoming, direct),
-        }
+        if best.0 > 0 { Ok(best.1) } else { Err(is_there) }
     }
 
     /// Broadcast and multicast: every socket that wants it.
@@ -296,11 +320,16 @@ impl Core {
     }
 
     #[inline]
-    fn udp_deliver(&mut self, index: u32, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+    pub(super) fn udp_deliver(
+        &mut self,
+        index: u32,
+        incoming: &Incoming<'_>,
+        direct: &mut Direct<'_>,
+    ) {
         let level = self.config.level;
         let count = incoming.messages.count();
         let Some(udp) = self.table.udp_at(index) else { return };
-        let mut result = Taken::NoRoom;
+        let (protocol, mut result) = (udp.protocol, Taken::NoRoom);
         if let Direct::Udp { index: wanted, taker, taken } = direct
             && *wanted == index
             && udp.queue.is_empty()
@@ -331,7 +360,7 @@ impl Core {
         }
         match result {
             Taken::Verified | Taken::Part(_) => {
-                self.counters.udp_messages_received += taken as u64;
+                *self.counters.messages_received(protocol) += taken as u64;
                 self.notify(index, Event::Readable);
             }
             Taken::Wrong => self.dropped(Cause::Checksum),
@@ -356,10 +385,22 @@ impl Core {
         if !incoming.head.is_none_or(|head| sum(head).verifies()) {
             return self.dropped(Cause::Checksum);
         }
-        self.counters.drops.count(Cause::UdpStray);
-        self.watch.note(["no such port", "answered with an ICMP error, if one is due"]);
+        self.stray(now, Cause::UdpStray, "no such port", frame, datagram);
+    }
+
+    /// For nobody, and answered by ICMP.
+    pub(super) fn stray(
+        &mut self,
+        now: Instant,
+        cause: Cause,
+        what: &'static str,
+        frame: &[u8],
+        datagram: &Datagram,
+    ) {
+        self.counters.drops.count(cause);
+        self.watch.note([what, "answered with an ICMP error, if one is due"]);
         self.layer_speaks = true;
-        self.layer.answer_unreachable_port(now, frame, datagram);
+        self.layer.answer_unreachable(now, frame, datagram);
     }
 
     // ---- TCP

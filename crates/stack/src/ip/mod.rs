@@ -41,6 +41,7 @@ mod tcp;
 mod tcp_info;
 mod udp;
 mod watch;
+mod xtp;
 
 pub use backlog::SendLimit;
 pub use bytes::Bytes;

@@ -102,6 +102,8 @@ fn counted(view: &mut StackView, snapshot: &Snapshot) {
         ("ip_control_packets_sent", layer.transmitted),
         ("udp_messages_received", c.udp_messages_received),
         ("udp_messages_sent", c.udp_messages_sent),
+        ("xtp_packets_received", c.xtp_packets_received),
+        ("xtp_packets_sent", c.xtp_packets_sent),
         ("tcp_syn_cookies", c.cookies),
     ] {
         view.count(name, n);
@@ -123,9 +125,9 @@ fn socket(view: &SocketView) -> Socket {
         tcp: None,
     };
     match &view.kind {
-        SocketKind::Udp { waiting, overflow } => {
+        SocketKind::Udp { protocol, waiting, overflow } => {
             socket.drops = nonzero([(Cause::UdpOverflow.name(), *overflow)]);
-            socket.protocol = "udp".into();
+            socket.protocol = protocol.name().into();
             socket.state = if view.remote.is_some() { "ESTAB" } else { "UNCONN" }.into();
             socket.recv_queue = *waiting as u64;
         }

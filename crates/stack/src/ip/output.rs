@@ -17,7 +17,7 @@ use fusewire_wire::{ipv4, ipv6, udp};
 
 use super::below::Below;
 use super::config::{Counters, Marking, SocketId};
-use super::table::Table;
+use super::table::{Protocol, Table};
 use super::tcp::Stream;
 use crate::trace::Kind;
 use crate::watch::Watch;
@@ -304,9 +304,15 @@ fn follows(first: &Transmit, payload: &Range<u64>, segment_len: usize, next: &Tr
         && first.ecn_capable == next.ecn_capable
 }
 
-/// The peer and what a UDP packet is to look like.
+/// Bytes between IP's header and a datagram's own: XTP has nothing there.
+pub fn datagram_header_len(protocol: Protocol) -> usize {
+    if protocol == Protocol::Udp { udp::HEADER_LEN } else { 0 }
+}
+
+/// The peer and what a packet of a datagram is to look like.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpPacket {
+    pub protocol: Protocol,
     pub src_port: u16,
     pub dst: SocketAddr,
     pub marking: Marking,
@@ -318,13 +324,18 @@ impl UdpPacket {
         // How far a datagram to a group goes has nothing to do with how far others do.
         let hop_limit = self.marking.hop_limit.filter(|_| !self.dst.ip().is_multicast());
         let traffic_class = self.marking.traffic_class;
-        Packet { traffic_class, hop_limit, ..Packet::new(udp::NUMBER, len) }
+        Packet { traffic_class, hop_limit, ..Packet::new(self.protocol as u8, len) }
+    }
+
+    /// Bytes between IP's header and the datagram's own.
+    pub fn header_len(&self) -> usize {
+        datagram_header_len(self.protocol)
     }
 }
 
 impl Output {
     /// Writes the headers of a datagram or super-frame; returns their length and what is left for the device. Asks for
-    /// the sum of the payload where nothing is.
+    /// the sum of the payload where nothing is. XTP's sum is in what the datagram has of its own.
     pub fn udp_header(
         &self,
         via: &Via,
@@ -333,8 +344,11 @@ impl Output {
         payload_sum: impl FnOnce() -> Sum,
         out: &mut [u8; HEADER_ROOM],
     ) -> (usize, Checksum) {
-        let len = payload_len + udp::HEADER_LEN;
+        let len = payload_len + packet.header_len();
         let start = via.emit(&packet.ip(len), out);
+        if packet.protocol == Protocol::Xtp {
+            return (start, Checksum::InPlace);
+        }
         let pseudo = via.pseudo_header_sum(udp::NUMBER, len);
         let mut header = udp::Header {
             src_port: packet.src_port,

@@ -15,8 +15,9 @@ use fusewire_net::{NoPath, Packet, Via};
 use fusewire_wire::{ipv4, ipv6, udp};
 
 use super::config::{Error, Event, Result, SocketId};
-use super::output::{HEADER_ROOM, UdpPacket, udp_checksum};
+use super::output::{HEADER_ROOM, UdpPacket, datagram_header_len, udp_checksum};
 use super::stack::{Core, Stack};
+use super::table::Protocol;
 use super::udp::Staged;
 use crate::drops::Cause;
 
@@ -70,7 +71,8 @@ impl Core {
             return Err(error);
         }
         let dst = to.or(udp.remote).ok_or(Error::NotConnected)?;
-        let packet = UdpPacket { src_port: udp.local.port(), dst, marking: udp.marking };
+        let (protocol, src_port) = (udp.protocol, udp.local.port());
+        let packet = UdpPacket { protocol, src_port, dst, marking: udp.marking };
         if let Some((known, via)) = &udp.via
             && *known == dst
             && via.generation == self.layer.generation()
@@ -93,9 +95,9 @@ impl Core {
     }
 
     /// The longest message that goes to `to` in one packet, as far as is known before its way is.
-    pub(super) fn message_fitting(&self, to: SocketAddr) -> usize {
+    pub(super) fn message_fitting(&self, protocol: Protocol, to: SocketAddr) -> usize {
         let header = if to.is_ipv4() { ipv4::MIN_HEADER_LEN } else { ipv6::HEADER_LEN };
-        self.layer.mtu_to(to.ip()).saturating_sub(header + udp::HEADER_LEN)
+        self.layer.mtu_to(to.ip()).saturating_sub(header + datagram_header_len(protocol))
     }
 
     /// Keeps messages until the way is known, gathered from pieces; returns how many. Those for which there is no room
@@ -184,7 +186,10 @@ impl Stack {
             Err(error) => return Ok(Err(error)),
         };
         packet.marking.traffic_class = traffic_class.unwrap_or(packet.marking.traffic_class);
-        let whole = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
+        let whole = via.mtu.saturating_sub(via.ip_header_len() + packet.header_len());
+        if message_len > whole && packet.protocol == Protocol::Xtp {
+            return Ok(Err(Error::TooLong { len: message_len, max: whole }));
+        }
         if message_len > whole {
             let mut sent = 0;
             for message in bytes.chunks(message_len) {
@@ -208,7 +213,7 @@ impl Stack {
             )?)));
         }
         let offload = self.core.offload();
-        if !offload.udp {
+        if !offload.udp || packet.protocol == Protocol::Xtp {
             return self.udp_packets(&via, packet, bytes, message_len).map(Ok);
         }
         let most = (offload.packet_max - HEADER_ROOM) / message_len;
@@ -245,7 +250,8 @@ impl Stack {
         let frame = TxPacket { header: &header[..len], payload: &payload, checksum, segmentation };
         let taken = self.give(&[frame])?;
         if taken > 0 {
-            self.core.counters.udp_messages_sent += bytes.len().div_ceil(message_len).max(1) as u64;
+            *self.core.counters.messages_sent(packet.protocol) +=
+                bytes.len().div_ceil(message_len).max(1) as u64;
         }
         Ok(taken > 0)
     }
@@ -403,7 +409,7 @@ impl Stack {
             }
             let taken = self.give(&frames[..count])?;
             sent += taken;
-            self.core.counters.udp_messages_sent += taken as u64;
+            *self.core.counters.messages_sent(packet.protocol) += taken as u64;
             if taken < count {
                 return Ok(sent);
             }

@@ -8,7 +8,7 @@ use fusewire_transport::tcp::State;
 
 use super::config::{Counters, SocketId};
 use super::stack::Stack;
-use super::table::Socket;
+use super::table::{Protocol, Socket};
 
 /// Places of the table that are looked at in one part.
 const SLOTS_MAX: usize = 1 << 14;
@@ -44,8 +44,10 @@ pub struct SocketView {
 /// What kind of socket, and what it counts.
 #[derive(Clone, Debug)]
 pub enum SocketKind {
-    /// UDP.
+    /// UDP, or XTP straight over IP.
     Udp {
+        /// Which of the two.
+        protocol: Protocol,
         /// Messages or super-frames that wait.
         waiting: usize,
         /// Messages that found the queue full.
@@ -132,7 +134,11 @@ impl Stack {
 fn view(socket: &Socket) -> (SocketAddr, Option<SocketAddr>, SocketKind) {
     match socket {
         Socket::Udp(udp) => {
-            let kind = SocketKind::Udp { waiting: udp.queue.len(), overflow: udp.overflow };
+            let kind = SocketKind::Udp {
+                protocol: udp.protocol,
+                waiting: udp.queue.len(),
+                overflow: udp.overflow,
+            };
             (udp.local, udp.remote, kind)
         }
         Socket::Listener(listener) => {

@@ -407,11 +407,21 @@ impl Stack {
         protocol: Protocol,
         local: SocketAddr,
     ) -> Result<SocketAddr> {
-        self.check_local(local)?;
         if local.port() == 0 {
+            self.check_local(local)?;
             let is_free = |table: &Table, port: u16| table.bound(protocol, port).is_empty();
             return self.reserve_any_port(protocol, local.ip(), None, is_free);
         }
+        self.reserve_whole(protocol, local)
+    }
+
+    /// Has what is named by all of `local`: a port, or what has port 0 for having none.
+    pub(super) fn reserve_whole(
+        &mut self,
+        protocol: Protocol,
+        local: SocketAddr,
+    ) -> Result<SocketAddr> {
+        self.check_local(local)?;
         let table = &self.core.table;
         let others = table.bound(protocol, local.port()).iter();
         let mut others = others.filter_map(|at| table.slots[*at as usize].socket.as_ref());

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
+pub use fusewire_device::interface::flows::Protocol;
 use fusewire_transport::machine;
 use siphasher::sip::SipHasher13;
 
@@ -48,13 +49,6 @@ impl Flow {
             ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
         }
     }
-}
-
-/// What has ports of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    Tcp,
-    Udp,
 }
 
 /// A socket.

@@ -15,6 +15,8 @@ use fusewire_kernels::{Level, SHORT};
 use fusewire_net::Via;
 
 use super::config::{Error, Marking};
+use super::table::Protocol;
+use super::xtp::Keys;
 
 /// Messages of one sender that came together, all of one length but the last, which may be shorter.
 #[derive(Clone, Copy, Debug)]
@@ -312,9 +314,10 @@ impl Queue {
     }
 }
 
-/// A UDP socket.
+/// A UDP socket, or one of XTP, whose packets are as datagrams without ports.
 #[derive(Debug)]
 pub struct UdpState {
+    pub protocol: Protocol,
     /// What it is bound to; the address may be unspecified.
     pub local: SocketAddr,
     /// The only peer, when connected.
@@ -330,6 +333,8 @@ pub struct UdpState {
     pub via: Option<(SocketAddr, Via)>,
     /// What failed, where the socket carries a transport ([`Stack::udp_carry`](super::Stack::udp_carry)).
     pub carried: Option<VecDeque<Failure>>,
+    /// Keys of packets that left, where the packets have keys.
+    pub keys: Option<Box<Keys>>,
 }
 
 /// What failed with one peer of a socket that carries a transport.

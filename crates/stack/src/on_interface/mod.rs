@@ -1,11 +1,13 @@
-//! The encapsulated transport straight on a network interface: a [`Device`] whose datagrams are those of one UDP socket
+//! Transports of ours straight on a network interface: a [`Device`] whose datagrams are those of one UDP socket
 //! of our own IP stack ([`ip::Stack`]; `docs/encapsulation.md`), so that the peer may be one too, or an ordinary UDP
-//! socket.
+//! socket; or whose frames are the payload of IP itself, as XTP's are that has a protocol number there (`docs/xtp.md`,
+//! section 14).
 //!
 //! The UDP checksum costs no pass over the bytes, in neither direction: a TPDU carries the checksum of its own bytes, so
 //! their sum is known from its length alone ([`tpdu_sum`]). A TPDU that is damaged has another, and is dropped with its
-//! datagram. What is left besides the pass of the stack is one copy each way: out of the send ring into the interface's
-//! memory, and from there into the batch.
+//! datagram. (Of XTP's packets those say nothing of their bytes that prove themselves otherwise, by NOCHECK: they are
+//! summed where the interface does not.) Without UDP there is nothing to sum. What is left besides the pass of the stack
+//! is one copy each way: out of the send ring into the interface's memory, and from there into the batch.
 
 mod open;
 
@@ -18,25 +20,51 @@ use fusewire_base::{Instant, Sum};
 use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_device::{Capabilities, Device, Ecn, Event, RxBatch, SuperPacket, TxFrame, Waker};
 use fusewire_kernels::Level;
-use fusewire_wire::{ipv4, ipv6, udp};
+use fusewire_wire::{ipv4, ipv6, udp, xtp};
 
 use crate::clock::Clock;
 use crate::ip::{self, Incoming, Messages, SocketId, Taken, Taker};
 
-pub use open::{Kind, Name, Own, Settings, connect, listen};
+pub use open::{Carrier, Kind, Name, Own, Settings, connect, listen};
 
 /// Batches of the interface's that one call takes, where they come packet by packet.
 const ROUNDS: usize = 4;
 /// The most payload that may wait in an interface, whatever it says.
 const RECEIVE_BYTES_MAX: usize = 4 << 20;
 
-/// The sum of a TPDU whose checksum is right: what is missing to zero from its pseudo-header's.
+/// The sum of a TPDU of TCP whose checksum is right: what is missing to zero from its pseudo-header's.
 const fn tpdu_sum(len: usize) -> Sum {
     Sum::from_folded(!pseudo_header_sum(fusewire_wire::tcp::NUMBER, len).folded())
 }
 
-/// UDP datagrams of one port, on an interface.
+/// The same of a packet of XTP whose check covers all of it.
+const PACKET_SUM: Sum = Sum::from_folded(0xffff);
+/// Where TCP's data offset lies, which is 5 words or more, and in XTP's header the first byte of dlen, which is 0 in any
+/// datagram (`docs/xtp.md`, section 14).
+const TELLS: usize = 12;
+/// The least of TCP.
+const TCP_LEAST: u8 = 5 << 4;
+
+/// The sum of a TPDU's bytes, if its own checksum is right, from what its header says; only where that says nothing of
+/// them they are summed.
+fn sum_of(level: Level, head: &[u8], rest: &[u8]) -> Sum {
+    let len = head.len() + rest.len();
+    if head.get(TELLS).is_none_or(|byte| *byte >= TCP_LEAST) {
+        return tpdu_sum(len);
+    }
+    let options = head[8..12].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+    match head.get(xtp::HEADER_LEN..) {
+        Some(body) if options & xtp::Options::NOCHECK.bits() != 0 => {
+            let body_sum = fusewire_kernels::sum(level, body);
+            PACKET_SUM + body_sum.then(body.len(), fusewire_kernels::sum(level, rest))
+        }
+        _ => PACKET_SUM,
+    }
+}
+
+/// Datagrams of one UDP port, or all of XTP of one address, on an interface.
 pub struct OnInterface {
+    carrier: Carrier,
     stack: ip::Stack,
     socket: SocketId,
     local: SocketAddr,
@@ -58,8 +86,32 @@ impl OnInterface {
         let socket = stack.udp_bind(local)?;
         stack.udp_carry(socket)?;
         let local = stack.local_addr(socket)?;
-        let (caps, mtu) = (describe(&stack, local), stack.capabilities().mtu);
-        Ok(OnInterface { stack, socket, local, clock, caps, mtu })
+        Ok(OnInterface::around(stack, socket, Carrier::Udp, local, clock))
+    }
+
+    /// All of XTP to and from an address of a stack that has no other sockets. The names of peers have port 0; that of
+    /// `local` means nothing here: it is what its owner calls itself.
+    ///
+    /// # Errors
+    /// As [`ip::Stack::xtp_bind`].
+    pub fn over_ip(
+        mut stack: ip::Stack,
+        local: SocketAddr,
+        clock: Clock,
+    ) -> ip::Result<OnInterface> {
+        let socket = stack.xtp_bind(local.ip())?;
+        Ok(OnInterface::around(stack, socket, Carrier::Ip, local, clock))
+    }
+
+    fn around(
+        stack: ip::Stack,
+        socket: SocketId,
+        carrier: Carrier,
+        local: SocketAddr,
+        clock: Clock,
+    ) -> OnInterface {
+        let (caps, mtu) = (describe(&stack, carrier, local), stack.capabilities().mtu);
+        OnInterface { carrier, stack, socket, local, clock, caps, mtu }
     }
 
     /// The stack below, with what it counts.
@@ -73,7 +125,7 @@ impl OnInterface {
         self.stack.poll_rest(now)?;
         let mtu = self.stack.capabilities().mtu;
         if mtu != self.mtu {
-            (self.caps, self.mtu) = (describe(&self.stack, self.local), mtu);
+            (self.caps, self.mtu) = (describe(&self.stack, self.carrier, self.local), mtu);
         }
         Ok(())
     }
@@ -99,20 +151,27 @@ fn failed(error: ip::Error) -> io::Error {
 }
 
 /// The capabilities of a device on a stack's interface as it is now.
-fn describe(stack: &ip::Stack, local: SocketAddr) -> Capabilities {
+fn describe(stack: &ip::Stack, carrier: Carrier, local: SocketAddr) -> Capabilities {
     let interface = stack.capabilities();
     let ip_header = if local.is_ipv4() { ipv4::MIN_HEADER_LEN } else { ipv6::HEADER_LEN };
-    let max_datagram = interface.mtu.saturating_sub(ip_header + udp::HEADER_LEN);
+    let in_udp = carrier == Carrier::Udp;
+    let header_len = ip_header + if in_udp { udp::HEADER_LEN } else { 0 };
+    let max_datagram = interface.mtu.saturating_sub(header_len);
     let queued = stack.interface().queue_packets().saturating_mul(max_datagram);
+    let mut notes = interface.notes.clone();
+    if !in_udp {
+        notes.push(format!("XTP as protocol {} of IP, without UDP", xtp::NUMBER));
+    }
+    let super_frame = if in_udp { stack.udp_super_frame_max(local.is_ipv6()) } else { 0 };
     Capabilities {
         name: interface.name,
         max_datagram,
-        segmentation_offload: interface.udp_segmentation && interface.checksum,
-        receive_offload: interface.receive_offload,
-        max_batch_bytes: stack.udp_super_frame_max(local.is_ipv6()),
+        segmentation_offload: in_udp && interface.udp_segmentation && interface.checksum,
+        receive_offload: in_udp && interface.receive_offload,
+        max_batch_bytes: super_frame.max(max_datagram),
         is_whole_path: false,
         receive_buffer_bytes: queued.min(RECEIVE_BYTES_MAX),
-        notes: interface.notes.clone(),
+        notes,
     }
 }
 
@@ -126,11 +185,11 @@ struct Fill<'a> {
 impl Taker for Fill<'_> {
     /// Takes a datagram that is what was sent, as far as it can be known without a pass over it: the stack verifies each
     /// TPDU by its own checksum, and here the datagram's must be the one that an intact TPDU gives.
-    fn take(&mut self, _: Level, incoming: &Incoming<'_>) -> Taken {
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken {
         let Messages { from: peer, ecn, bytes, message_len, .. } = incoming.messages;
         let is_one = message_len >= bytes.len();
         // Of several together nobody can say it.
-        let is_right = |head: Sum| is_one && (head + tpdu_sum(bytes.len())).verifies();
+        let is_right = |head: Sum| is_one && (head + sum_of(level, bytes, &[])).verifies();
         if bytes.is_empty() {
             return Taken::Verified;
         }
@@ -161,10 +220,18 @@ impl Device for OnInterface {
         self.local
     }
 
+    fn named(&self, mut peer: SocketAddr) -> SocketAddr {
+        if self.carrier == Carrier::Ip {
+            peer.set_port(0);
+        }
+        peer
+    }
+
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
         let now = self.clock.now();
         self.upkeep(now)?;
-        let sum = |frame: &TxFrame<'_>| tpdu_sum(frame.len());
+        let level = self.stack.config().level;
+        let sum = |frame: &TxFrame<'_>| sum_of(level, frame.header, frame.payload);
         let sent = self.stack.udp_send_frames(now, self.socket, frames, sum)?;
         self.speak(now)?;
         sent.map_err(failed)

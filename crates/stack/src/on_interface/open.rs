@@ -90,6 +90,44 @@ pub struct Own {
     pub gateway: Option<IpAddr>,
 }
 
+/// What is around a TPDU on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carrier {
+    /// UDP, as everywhere else: the peer may be on an ordinary socket.
+    #[default]
+    Udp,
+    /// Nothing but IP: XTP has a protocol number there. One process has all of it on an address.
+    Ip,
+}
+
+impl Carrier {
+    /// Both.
+    pub const ALL: [Carrier; 2] = [Carrier::Udp, Carrier::Ip];
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Carrier::Udp => "udp",
+            Carrier::Ip => "ip",
+        }
+    }
+}
+
+impl FromStr for Carrier {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Carrier, String> {
+        let found = Carrier::ALL.into_iter().find(|carrier| carrier.name() == name);
+        found.ok_or_else(|| format!("expected udp or ip, found {name:?}"))
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Which interface, and whose address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -97,6 +135,8 @@ pub struct Settings {
     pub name: Name,
     /// An address of our own for each IP version that is spoken; none: beside the kernel, on its address.
     pub own: Vec<Own>,
+    /// What is around a TPDU.
+    pub carrier: Carrier,
 }
 
 fn invalid(what: String) -> io::Error {
@@ -104,7 +144,7 @@ fn invalid(what: String) -> io::Error {
 }
 
 /// Takes datagrams to `port` of an address of the interface: `address`, or the first one when that is `None` or
-/// unspecified. Port 0 takes a free one.
+/// unspecified. Port 0 takes a free one. Without UDP all of XTP to the address is taken, whatever the port.
 ///
 /// # Errors
 /// `PermissionDenied` with what is missing, `AddrNotAvailable`, `AddrInUse`, `NotFound`, `Unsupported`,
@@ -203,8 +243,22 @@ fn open(
         alone(&settings.own, kind, take, choose, &clock)?
     };
     let local = SocketAddr::new(address, port);
-    OnInterface::new(stack, local, clock)
-        .map_err(|e| io::Error::new(io::Error::from(e).kind(), format!("UDP port {port}: {e}")))
+    let (made, what) = match settings.carrier {
+        Carrier::Udp => (OnInterface::new(stack, local, clock), format!("UDP port {port}")),
+        Carrier::Ip => {
+            let what = format!("XTP, protocol {} of IP, on {address}", xtp::NUMBER);
+            (OnInterface::over_ip(stack, local, clock), what)
+        }
+    };
+    made.map_err(|e| {
+        let why = match e {
+            ip::Error::InUse(_) if settings.carrier == Carrier::Ip => {
+                "another process has it, and one has all of it".into()
+            }
+            e => e.to_string(),
+        };
+        io::Error::new(io::Error::from(e).kind(), format!("{what}: {why}"))
+    })
 }
 
 /// On an address of our own, once it is clear that nobody else has it.

@@ -278,6 +278,7 @@ impl Stack {
         client: &ClientConfig,
     ) -> Result<ConnectionId> {
         let now = self.clock.now();
+        let remote = self.device.named(remote);
         let settings = handshaking(&self.settings(remote));
         let mut client = client.clone();
         client.settings.body_len_max = self.body_len_max(client.settings.body_len_max);

@@ -462,12 +462,13 @@ impl Stack {
     pub fn close(&mut self, now: Instant, id: SocketId) -> Result<()> {
         match self.core.table.socket(id)? {
             Socket::Udp(udp) => {
-                let port = udp.local.port();
+                let (protocol, port) = (udp.protocol, udp.local.port());
                 self.core.layer_speaks = true;
                 self.core.layer.leave_groups(now, id.index);
-                self.core.table.unbind(Protocol::Udp, port, id.index);
+                self.core.table.unbind(protocol, port, id.index);
                 self.core.table.remove(id.index);
-                self.core.free_port(Protocol::Udp, port);
+                self.core.free_port(protocol, port);
+                self.core.speak_xtp();
             }
             Socket::Listener(listener) => {
                 let (port, waiting) =
