@@ -3,52 +3,55 @@
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fusewire_base::Instant;
+use fusewire_wire::xtp::Key;
 
-/// Addresses that are remembered.
-const PROVEN_MAX: usize = 1024;
-/// For how long.
-const PROVEN_FOR: Duration = Duration::from_secs(60);
+/// So many openings are remembered.
+const REMEMBERED_MAX: usize = 16 << 10;
+/// For so long.
+const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
 /// Who has a place, and who has shown a key.
 #[derive(Debug, Default)]
 struct Book {
     holders: Vec<IpAddr>,
-    proven: Proven,
+    shown: Shown,
 }
 
-/// Addresses that have shown a key, and when they did last.
+/// Who has shown a key lately: its address is proven, and its own key has opened a context, so that a FIRST with it
+/// that comes late opens no second one.
 #[derive(Debug, Default)]
-struct Proven {
-    at: HashMap<SocketAddr, Instant>,
+struct Shown {
+    addresses: HashMap<SocketAddr, Instant>,
+    keys: HashSet<(SocketAddr, Key)>,
     /// In order of time; of an address that has shown one again since, an earlier time.
-    since: VecDeque<(Instant, SocketAddr)>,
+    since: VecDeque<(Instant, SocketAddr, Key)>,
 }
 
-impl Proven {
-    fn add(&mut self, now: Instant, who: SocketAddr) {
-        if self.since.len() >= PROVEN_MAX {
+impl Shown {
+    fn add(&mut self, now: Instant, who: SocketAddr, key: Key) {
+        if self.since.len() >= REMEMBERED_MAX {
             self.forget_oldest();
         }
-        self.at.insert(who, now);
-        self.since.push_back((now, who));
+        self.addresses.insert(who, now);
+        self.keys.insert((who, key));
+        self.since.push_back((now, who, key));
     }
 
-    fn has(&mut self, now: Instant, who: SocketAddr) -> bool {
-        while self.since.front().is_some_and(|(at, _)| now - *at > PROVEN_FOR) {
+    fn forget(&mut self, now: Instant) {
+        while self.since.front().is_some_and(|(at, ..)| now - *at > REMEMBERED_FOR) {
             self.forget_oldest();
         }
-        self.at.contains_key(&who)
     }
 
     fn forget_oldest(&mut self) {
-        if let Some((at, who)) = self.since.pop_front()
-            && self.at.get(&who) == Some(&at)
-        {
-            self.at.remove(&who);
+        let Some((at, who, key)) = self.since.pop_front() else { return };
+        self.keys.remove(&(who, key));
+        if self.addresses.get(&who) == Some(&at) {
+            self.addresses.remove(&who);
         }
     }
 }
@@ -62,6 +65,7 @@ pub(super) struct Places(Arc<Mutex<Book>>);
 pub(super) struct Place {
     of: Places,
     holder: SocketAddr,
+    key: Key,
 }
 
 fn has_room(holders: &[IpAddr], most: usize, holder: IpAddr) -> bool {
@@ -84,30 +88,39 @@ impl Places {
         has_room(&self.book().holders, most, holder.ip())
     }
 
-    /// Takes one, if less than `most` are, and less than half of them by this host.
-    pub fn take(&self, most: usize, holder: SocketAddr) -> Option<Place> {
+    /// Takes one for who calls itself by `key`, if less than `most` are, and less than half of them by this host.
+    pub fn take(&self, most: usize, holder: SocketAddr, key: Key) -> Option<Place> {
         let holders = &mut self.book().holders;
         has_room(holders, most, holder.ip()).then(|| {
             holders.push(holder.ip());
-            Place { of: self.clone(), holder }
+            Place { of: self.clone(), holder, key }
         })
     }
 
-    /// This address has shown a key.
-    pub fn prove(&self, now: Instant, who: SocketAddr) {
-        self.book().proven.add(now, who);
+    /// This address, which calls itself by `key`, has shown one of ours.
+    pub fn note_shown(&self, now: Instant, who: SocketAddr, key: Key) {
+        self.book().shown.add(now, who, key);
     }
 
     /// It has lately.
     pub fn is_proven(&self, now: Instant, who: SocketAddr) -> bool {
-        self.book().proven.has(now, who)
+        let shown = &mut self.book().shown;
+        shown.forget(now);
+        shown.addresses.contains_key(&who)
+    }
+
+    /// A context was opened with this key lately, whether it is still there or not.
+    pub fn has_opened(&self, now: Instant, who: SocketAddr, key: Key) -> bool {
+        let shown = &mut self.book().shown;
+        shown.forget(now);
+        shown.keys.contains(&(who, key))
     }
 }
 
 impl Place {
     /// Who has it has shown its key.
     pub fn shown(self, now: Instant) {
-        self.of.prove(now, self.holder);
+        self.of.note_shown(now, self.holder, self.key);
     }
 }
 
@@ -124,34 +137,45 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    const KEY: Key = Key::new(5).unwrap();
+
     #[test]
     fn a_place_is_free_when_its_holder_is_gone() {
         let places = Places::default();
         let [here, there] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(|ip| SocketAddr::from((ip, 1)));
-        let held: Vec<_> = [here, here, there].map(|at| places.take(3, at).unwrap()).into();
-        assert!(places.take(3, there).is_none());
+        let held: Vec<_> = [here, here, there].map(|at| places.take(3, at, KEY).unwrap()).into();
+        assert!(places.take(3, there, KEY).is_none());
         drop(held);
-        let held: Vec<_> = (0..4).map(|_| places.take(4, here)).collect();
+        let held: Vec<_> = (0..4).map(|_| places.take(4, here, KEY)).collect();
         assert_eq!(held.iter().flatten().count(), 2, "half of them");
         drop(held);
         assert_eq!(places.taken(), 0);
     }
 
     #[test]
-    fn an_address_is_proven_for_60_s_and_the_oldest_goes_first() {
+    fn who_has_shown_a_key_is_known_for_60_s_and_the_oldest_goes_first() {
         let places = Places::default();
         let at = |s: u64| Instant::from_ms(s * 1000);
         let who = |n: u16| SocketAddr::from(([10, 0, 0, 1], n));
-        places.take(1, who(1)).unwrap().shown(at(0));
+        let other = Key::new(6).unwrap();
+        places.take(1, who(1), KEY).unwrap().shown(at(0));
         assert_eq!(places.taken(), 0);
-        places.prove(at(30), who(1));
+        places.note_shown(at(30), who(1), other);
         assert!(!places.is_proven(at(30), who(2)), "another port");
+        assert!(!places.has_opened(at(30), who(2), KEY) && places.has_opened(at(60), who(1), KEY));
         assert!(places.is_proven(at(90), who(1)), "it has shown one again");
-        assert!(!places.is_proven(at(91), who(1)));
-        for n in 0..=PROVEN_MAX as u16 {
-            places.prove(at(100), who(n));
+        assert!(
+            !places.has_opened(at(90), who(1), KEY) && places.has_opened(at(90), who(1), other)
+        );
+        assert!(!places.is_proven(at(91), who(1)) && !places.has_opened(at(91), who(1), other));
+        for n in 0..=REMEMBERED_MAX as u16 {
+            places.note_shown(at(100), who(n), KEY);
         }
         assert!(!places.is_proven(at(100), who(0)) && places.is_proven(at(100), who(1)));
-        assert_eq!(places.book().proven.at.len(), PROVEN_MAX);
+        let book = places.book();
+        assert_eq!(
+            (book.shown.addresses.len(), book.shown.keys.len()),
+            (REMEMBERED_MAX, REMEMBERED_MAX)
+        );
     }
 }

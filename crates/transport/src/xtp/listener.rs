@@ -82,10 +82,13 @@ impl Listener {
 
     /// FIRST under the sender's own key.
     fn open(&mut self, now: Instant, ends: &Ends, h: &Header, first: &First) -> ListenerAction {
+        if self.places.has_opened(now, ends.remote, h.key) {
+            return self.dropped(DropCause::BlindSyn);
+        }
         if self.waiting >= self.backlog {
             return self.dropped(DropCause::Backlog);
         }
-        if let Some(place) = self.places.take(self.backlog, ends.remote) {
+        if let Some(place) = self.places.take(self.backlog, ends.remote, h.key) {
             let own = self.keys.key(now, &(ends.remote, h.key));
             let mut c = self.accept(now, h, first, own, h.key, ends.flow);
             c.half_open = Some(place);
@@ -134,7 +137,7 @@ impl Listener {
         }
         self.cookies_accepted += 1;
         let mut c = self.accept(now, h, first, h.key, peer, ends.flow);
-        self.places.prove(now, ends.remote);
+        self.places.note_shown(now, ends.remote, peer);
         // The address is proven; that a context was made is told until it is known.
         c.credit = PROVEN;
         c.timers.set(Timer::Over, now + c.settings.opening_timeout);

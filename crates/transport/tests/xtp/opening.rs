@@ -5,7 +5,7 @@ use core::time::Duration;
 use fusewire_base::Instant;
 use fusewire_testkit::{Impairments, Random, for_each_seed};
 use fusewire_transport::machine::{
-    Ends, Event, Header as _, Listener as _, Protocol as _, ResetCause, Secrets,
+    Ends, Event, Header as _, Listener as _, Protocol as _, ResetCause, Secrets, Verdict,
 };
 use fusewire_transport::xtp::{Config, Connection, Listener, ListenerAction, State};
 use fusewire_wire::xtp::{Address, Body, Code, Diag, Key, Reason};
@@ -129,6 +129,46 @@ fn first_of(
     let header = conn.poll_transmit(now).expect("FIRST").header;
     let remote = ([10, 1, (n >> 8) as u8, n as u8], 4000).into();
     (Ends { local: ([10, 0, 0, 1], 4433).into(), remote, flow: header.flow() }, header)
+}
+
+/// A packet without data arrives.
+fn arrives(now: Instant, conn: &mut Connection, header: &fusewire_transport::xtp::Header) {
+    let initial = conn.handle_initial(now, header, 0);
+    conn.handle_final(now, header, &initial, Verdict::Control, false);
+}
+
+/// Whether FIRST opens a context; it was sent once, and comes again after its context has gone.
+#[test]
+fn a_first_that_comes_late_opens_no_second_context() {
+    let (cfg, secrets) = (Config::default(), Secrets { isn: [1; 16], cookie: [2; 16] });
+    for (shows_key, late_s, opens) in
+        [(true, 1, false), (true, 59, false), (true, 61, true), (false, 1, true)]
+    {
+        let (mut listener, now) = (Listener::new(&cfg, 8, &secrets), Instant::from_ms(5000));
+        let mut client = Connection::connect(&cfg, Key::new(0x1007).unwrap(), SERVICE, now);
+        let first = client.poll_transmit(now).unwrap().header;
+        let (ends, _) = first_of(&cfg, 7, now);
+        let ListenerAction::Accept(mut server) = listener.handle_stray(now, &ends, &first, 0)
+        else {
+            panic!("a context");
+        };
+        listener.taken();
+        arrives(now, &mut server, &first);
+        if shows_key {
+            arrives(now, &mut client, &server.poll_transmit(now).unwrap().header);
+            arrives(now, &mut server, &client.poll_transmit(now).unwrap().header);
+            assert_eq!(server.state(), State::Open);
+        }
+        server.abort();
+        drop(server);
+        let late = now + Duration::from_secs(late_s);
+        let action = listener.handle_stray(late, &ends, &first, 0);
+        assert_eq!(matches!(action, ListenerAction::Accept(_)), opens, "{shows_key} {late_s}");
+        // Another's may have the same key.
+        let remote = ([10, 1, 0, 8], 4000).into();
+        let action = listener.handle_stray(late, &Ends { remote, ..ends }, &first, 0);
+        assert!(matches!(action, ListenerAction::Accept(_)));
+    }
 }
 
 #[test]

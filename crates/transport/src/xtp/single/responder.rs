@@ -420,10 +420,11 @@ impl Responder {
                 self.drops.count(DropCause::Backlog);
                 return None;
             }
-            self.places.prove(now, ends.remote);
-            ((h.key, first.xkey?), None)
+            let peer = first.xkey?;
+            self.places.note_shown(now, ends.remote, peer);
+            ((h.key, peer), None)
         } else {
-            let place = self.places.take(self.bounds.half_open, ends.remote);
+            let place = self.places.take(self.bounds.half_open, ends.remote, h.key);
             if place.is_none() && !is_proven {
                 return None;
             }
