@@ -97,7 +97,10 @@ impl Messages {
         for bound in &mut self.bounds {
             let range = begin.at..bound.at;
             let waits = bound.ends && !bound.told;
-            if waits && has_come(&range, nxt, ranges) {
+            // Where one begins behind a gap, others may end in it that nobody has heard of.
+            let is_there =
+                if overtaking { has_come(&range, nxt, ranges) } else { range.end <= nxt };
+            if waits && is_there {
                 bound.told = true;
                 return Some(Message { range, tag: begin.tag });
             }
@@ -150,6 +153,21 @@ mod tests {
             seq,
             data_len: 100,
             body,
+        }
+    }
+
+    #[test]
+    fn none_overtakes_one_of_which_nothing_has_come() {
+        let mut messages = Messages::new(true);
+        let mut ranges = Ranges::new(8);
+        // 0..100 is missing; that something begins at 100 is known from its tag.
+        messages.note(&data(100, Options::EOM, Some(7)), 200, 0);
+        ranges.insert(100, 200);
+        assert_eq!(messages.poll(0, &ranges, false), None);
+        messages.note(&data(0, Options::EOM, Some(6)), 100, 0);
+        for (range, tag) in [(0..100, 6), (100..200, 7)] {
+            let next = Message { range, tag: Some(tag) };
+            assert_eq!(messages.poll(200, &Ranges::new(8), false), Some(next));
         }
     }
 
