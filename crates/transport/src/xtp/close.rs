@@ -120,6 +120,7 @@ impl Connection {
         let open = matches!(self.state, State::Open | State::HalfOpen);
         match diag.code {
             Code::ContextRefused if h.returned && self.is_opening() => {
+                self.ended_by = Some(diag);
                 self.events.reset = Some(ResetCause::Refused);
                 self.enter_quiescent();
             }
@@ -134,6 +135,7 @@ impl Connection {
                 self.enter_quiescent();
             }
             Code::ContextAbandoned | Code::ProtocolError if h.returned && open => {
+                self.ended_by = Some(diag);
                 self.events.reset = Some(ResetCause::Peer);
                 self.enter_quiescent();
             }

@@ -67,6 +67,7 @@ pub struct Connection {
     pub(super) events: Pending,
     pub(super) messages: Messages,
     pub(super) half_open: Option<Place>,
+    pub(super) ended_by: Option<Diag>,
     /// The peer has shown our key, or answered to its own.
     pub(super) confirmed: bool,
     /// Bytes that may be sent before the peer has shown our key.
@@ -219,6 +220,7 @@ impl Connection {
             events: Pending::default(),
             messages: Messages::new(cfg.messages),
             half_open: None,
+            ended_by: None,
             confirmed: false,
             credit: 0,
             began: now,
@@ -253,12 +255,12 @@ impl Connection {
         let body = tpdu_len.saturating_sub(HEADER_LEN as u32).min(self.send.maxdata);
         let trailer = if self.settings.cxor { TRAILER_LEN as u32 } else { 0 };
         let tag = if self.settings.btag { BTAG_LEN } else { 0 };
-        let first = if self.is_opening() {
-            FIRST_EXTRA - ADDRESS_LEN + self.address.emit_len() as u32
+        let (first, max) = if self.is_opening() {
+            (FIRST_EXTRA - ADDRESS_LEN + self.address.emit_len() as u32, INITIAL_ALLOC as u32)
         } else {
-            0
+            (0, u32::MAX)
         };
-        body.saturating_sub(trailer + tag + first).max(MIN_PAYLOAD)
+        body.saturating_sub(trailer + tag + first).min(max).max(MIN_PAYLOAD)
     }
 
     /// A controller begins, with a window of so many packets.
@@ -380,9 +382,24 @@ impl Connection {
         self.recv.nxt
     }
 
+    /// The stream offset that is reserved next.
+    pub fn send_end_offset(&self) -> u64 {
+        self.send.end
+    }
+
     /// Everything below this stream offset of ours is acknowledged.
     pub fn snd_una_offset(&self) -> u64 {
         self.send.una
+    }
+
+    /// CXOR leaves behind the data of every packet from now on.
+    pub fn sends_trailers(&self) -> bool {
+        self.send.trailers && !self.is_opening()
+    }
+
+    /// The DIAG of the peer's that ended the context.
+    pub fn ended_by(&self) -> Option<Diag> {
+        self.ended_by
     }
 
     /// When something acceptable last came from the peer.

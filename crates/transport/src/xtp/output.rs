@@ -83,6 +83,21 @@ impl Connection {
         self.settings.sort = sort;
     }
 
+    /// What is committed now is what leaves next: nothing waits before it, and windows, pacing and rate let out its first
+    /// packet. Of what waits at the peer's window alone it is true once: it asks for more.
+    pub fn leaves_next(&mut self, now: Instant, len: u32) -> bool {
+        let queue = &self.send.queue;
+        if queue.lost() > 0 || queue.next_unsent().is_some() || len > self.send_room() {
+            return false;
+        }
+        if self.sync.is_shaking_hands() && !self.is_opening() {
+            return false;
+        }
+        let (start, sent_at) = (self.send.end, Instant::ZERO);
+        let len = len.min(self.send.max_payload);
+        self.window_lets_out(now, &Segment { start, sent_at, len, unit: 0, whole: false, flags: 0 })
+    }
+
     /// The reserved bytes are written: queues them.
     pub fn commit(&mut self, reservation: Reservation, cut: Cut) {
         if matches!(self.state, State::Quiescent | State::Inactive) || self.send.done {
