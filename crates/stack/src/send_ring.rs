@@ -54,6 +54,8 @@ pub struct Place {
     pub staged: bool,
     /// Behind the record before, without room for a header; [`SendRing::joins`] has said that it may.
     pub joins: bool,
+    /// Bytes behind the record that are written with it and are none of the stream: a trailer.
+    pub tail: usize,
 }
 
 /// Where a payload lies, and its sum if the pass that sealed it made it.
@@ -187,8 +189,26 @@ impl SendRing {
         has_room && is_staged == staged && fits
     }
 
-    /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and
-    /// returns its sum, if it has made one. Nothing is committed when `write` fails.
+    /// Whether `len` bytes have room that are pushed as records of at most `each`, with so many bytes behind each.
+    pub fn has_room_for(&self, len: usize, each: usize, tail: usize) -> bool {
+        let need = each.saturating_add(HEADROOM + tail);
+        let records = len.div_ceil(each.max(1));
+        if self.entries.len() + records > self.records_max {
+            return false;
+        }
+        let (mut left, mut head) = (records, self.head);
+        let tail = self.entries.front().map_or(0, |front| front.pos as usize - HEADROOM);
+        if self.entries.is_empty() || head > tail {
+            let first = if self.entries.is_empty() { 0 } else { head };
+            left -= left.min((self.memory.len() - first) / need.max(1));
+            // Its last bytes are what is left at the end.
+            head = 0;
+        }
+        left == 0 || head + left * need < tail
+    }
+
+    /// The memory of the next record, `len` bytes at stream offset `offset`, and of its tail: `write` fills it and
+    /// returns the record's sum, if it has made one. Nothing is committed when `write` fails.
     ///
     /// # Errors
     /// What `write` returns.
@@ -203,9 +223,10 @@ impl SendRing {
         write: impl FnOnce(&mut [u8]) -> Result<S, E>,
     ) -> Result<(), E> {
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
-        let start = if place.joins { self.head } else { self.begin(len, place.staged) };
+        let start =
+            if place.joins { self.head } else { self.begin(len + place.tail, place.staged) };
         let headroom = if place.joins { 0 } else { HEADROOM };
-        let (pos, end) = (start + headroom, start + headroom + len);
+        let (pos, end) = (start + headroom, start + headroom + len + place.tail);
         let sum: Option<Sum> = if place.staged {
             let from = self.staged.start;
             if self.staging.len() < end - from {
@@ -358,7 +379,7 @@ impl SendRing {
 mod tests {
     use super::*;
 
-    const STAGED: Place = Place { staged: true, joins: false };
+    const STAGED: Place = Place { staged: true, joins: false, tail: 0 };
 
     fn fill_with(memory: &mut [u8], offset: u64) -> Sum {
         for (i, b) in memory.iter_mut().enumerate() {
@@ -369,7 +390,7 @@ mod tests {
 
     fn fill(ring: &mut SendRing, offset: u64, len: usize) {
         let staged = offset % 5 < 3;
-        let place = Place { staged, joins: false };
+        let place = Place { staged, joins: false, tail: 0 };
         ring.push(offset, len, place, |m| Ok::<_, ()>(fill_with(m, offset))).unwrap();
     }
 
@@ -416,7 +437,7 @@ mod tests {
                 let staged = turn % 50 < 30;
                 let wants = turn % 4 != 0 && segments.back().is_some_and(|s| s.end - s.start < 300);
                 let joins = wants && ring.joins(len, staged);
-                let place = Place { staged, joins };
+                let place = Place { staged, joins, tail: 0 };
                 ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
                 joined += usize::from(joins);
                 let end = next + len as u64;
@@ -456,7 +477,7 @@ mod tests {
                 entry = if joins { entry + len as u64 } else { len as u64 };
                 assert!(entry <= STAGING_BYTES as u64, "{entry} bytes in one entry");
                 most = most.max(entry);
-                let place = Place { staged, joins };
+                let place = Place { staged, joins, tail: 0 };
                 ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
                 next += len as u64;
                 if ring.entries.len() > 8 {
@@ -505,7 +526,8 @@ mod tests {
             let memory = if is_lent { device.region(1 << 16) } else { Region::private(1 << 16) };
             let is_lent = memory.is_lent();
             let mut ring = SendRing::new(memory, 16);
-            let place = Place { staged: ring.stages(false, stores_once), joins: false };
+            let staged = ring.stages(false, stores_once);
+            let place = Place { staged, joins: false, tail: 0 };
             let mut at = 0;
             let write = |dst: &mut [u8]| {
                 at = dst.as_ptr() as usize;
@@ -541,7 +563,7 @@ mod tests {
     fn begins_pages(staged: bool) {
         let mut ring = SendRing::new(Region::private(300 << 10), 64);
         assert!(!ring.stages(true, true));
-        let place = Place { staged, joins: false };
+        let place = Place { staged, joins: false, tail: 0 };
         let (mut next, mut acked, mut turns) = (0u64, 0u64, 0);
         let mut lens = VecDeque::new();
         while turns < 200 {

@@ -132,7 +132,7 @@ impl Connection {
             && is_packed
             && self.machine.joins(len as u32)
             && self.ring.joins(len, staged);
-        let place = Place { staged, joins };
+        let place = Place { staged, joins, tail: 0 };
         // Pieces of a longer record have sums of their own.
         let sums = self.machine.checks_payload() && len <= self.machine.max_payload() as usize;
         open.sender.set_check(if sums { Check::Internet } else { Check::None });
