@@ -6,6 +6,7 @@ mod assembly;
 mod clock;
 mod config;
 mod connection;
+pub mod context;
 mod driver;
 mod drops;
 mod endpoint;

@@ -7,6 +7,8 @@ mod observe;
 mod output;
 mod sizes;
 
+pub(crate) use output::hand_over;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -158,7 +158,7 @@ impl Stack {
         }
         let (frames, planned) = (&frames[..self.planned.len()], &self.planned);
         self.watch.sent_tpdus(frames, |at| planned[at].kind.words());
-        hand_over(&mut *self.device, memory, frames);
+        hand_over(&mut *self.device, Some(memory), frames);
         let is_taken = self.device.takes_memory(peer);
         if let Some(connection) = &mut self.connections[index as usize] {
             connection.is_taken = is_taken;
@@ -263,10 +263,18 @@ const FEW_FRAMES: usize = 4;
 /// How long the device may stay full before what is left counts as lost.
 const FULL_WAIT: Duration = Duration::from_millis(5);
 
-/// Gives frames to the device, which may have to drain first.
-fn hand_over(device: &mut dyn Device, region: &Region, mut frames: &[TxFrame<'_>]) {
+/// Gives frames, which may lie in a region, to the device, which may have to drain first.
+pub(crate) fn hand_over(
+    device: &mut dyn Device,
+    region: Option<&Region>,
+    mut frames: &[TxFrame<'_>],
+) {
     loop {
-        match device.transmit_from(region, frames) {
+        let taken = match region {
+            Some(region) => device.transmit_from(region, frames),
+            None => device.transmit(frames),
+        };
+        match taken {
             Ok(taken) if taken >= frames.len() => return,
             Ok(taken) => frames = &frames[taken..],
             Err(error) => {

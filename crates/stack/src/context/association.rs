@@ -1,0 +1,449 @@
+//! A context and what belongs to it: the machine, the memory of both directions, the messages that wait.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::Region;
+use fusewire_kernels::Level;
+use fusewire_kernels::stages::Cxor;
+use fusewire_transport::machine::{Cut, Event as Told, ResetCause};
+use fusewire_transport::xtp::{Connection, Name, State};
+use fusewire_wire::xtp::TRAILER_LEN;
+
+use super::block::{Check, ControlBlock};
+use super::event::{Ended, Event, Message};
+use super::place::{Pieces, Scatter, gather};
+use super::sorted::{Sorted, Turn};
+use crate::send_ring::{Place, SendRing};
+use crate::{Error, Result};
+
+/// Events that wait for the application, but for those of messages, which have a bound of their own.
+const EVENTS_MAX: usize = 4096;
+
+/// A message that has no offset yet.
+struct Waiting {
+    bytes: Vec<u8>,
+    tag: Option<u64>,
+    sort: u16,
+}
+
+/// See the module's text.
+pub(super) struct Association {
+    pub remote: SocketAddr,
+    pub machine: Box<Connection>,
+    pub ring: SendRing,
+    pub block: ControlBlock,
+    /// The second name, once it is known.
+    pub also: Option<Name>,
+    level: Level,
+    /// The receive buffer; the byte at stream offset `o` lies at `o % len`. The application's, or made with the first byte.
+    memory: Vec<u8>,
+    memory_len: usize,
+    /// Everything below needs no memory any more.
+    released: u64,
+    /// What lies above and needs none either, in order.
+    done: Vec<Range<u64>>,
+    /// Messages that were told and not released.
+    outstanding: usize,
+    /// Where the last message in order ended.
+    told_upto: u64,
+    /// The peer sends nothing again.
+    passes_gaps: bool,
+    /// What never came, above `told_upto`.
+    gaps: VecDeque<Range<u64>>,
+    /// Messages that have no offset yet, with SORT, and their bytes.
+    queue: Sorted<Waiting>,
+    queued_bytes: usize,
+    /// The sort of the message that is leaving.
+    leaving: u16,
+    /// Packets from this offset on have their trailer behind them in the ring, and no sum.
+    trailers_from: u64,
+    finishing: bool,
+    wants_room: bool,
+    pub closed: bool,
+    pub events: VecDeque<Event>,
+    /// In the list of those that wait for a turn, with this sort.
+    pub ready: Option<u16>,
+    /// In the list of those with events.
+    pub is_eventful: bool,
+    /// Its machine lingers, which was noticed.
+    pub is_lingering: bool,
+}
+
+impl Association {
+    pub fn new(
+        remote: SocketAddr,
+        machine: Box<Connection>,
+        ring: Region,
+        block: ControlBlock,
+        level: Level,
+    ) -> Association {
+        let info = machine.info();
+        let records = block.send_bytes as usize / 64 + 64;
+        Association {
+            remote,
+            also: None,
+            ring: SendRing::new(ring, records.min(1 << 16)),
+            level,
+            memory: Vec::new(),
+            memory_len: info.recv_window as usize,
+            released: 0,
+            done: Vec::new(),
+            outstanding: 0,
+            told_upto: 0,
+            passes_gaps: false,
+            gaps: VecDeque::new(),
+            queue: Sorted::default(),
+            queued_bytes: 0,
+            leaving: block.sort.unwrap_or(0),
+            trailers_from: u64::MAX,
+            finishing: false,
+            wants_room: false,
+            closed: false,
+            events: VecDeque::new(),
+            ready: None,
+            is_eventful: false,
+            is_lingering: false,
+            machine,
+            block,
+        }
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = Name> + use<> {
+        std::iter::once(self.machine.name()).chain(self.also)
+    }
+
+    // ---- receiving
+
+    /// The application lends its own memory.
+    pub fn lend(&mut self, memory: Vec<u8>) -> Result<()> {
+        if !self.memory.is_empty() || memory.len() < self.memory_len {
+            return Err(Error::Misuse(
+                "the receive buffer is lent once, before data come, and whole",
+            ));
+        }
+        self.memory_len = memory.len();
+        self.memory = memory;
+        Ok(())
+    }
+
+    /// Takes the lent memory back, when the context is over.
+    pub fn take_memory(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.memory)
+    }
+
+    /// Memory of the receive buffer for this range, which lies within the window.
+    pub fn buffer<'a>(&'a mut self, range: &Range<u64>, into: &mut Scatter<'a>) {
+        if self.memory.is_empty() {
+            self.memory = vec![0; self.memory_len];
+        }
+        let len = (range.end - range.start) as usize;
+        let at = (range.start % self.memory_len as u64) as usize;
+        let (before, behind) = self.memory.split_at_mut(at);
+        let first = len.min(behind.len());
+        into.push(&mut behind[..first]);
+        if first < len {
+            into.push(&mut before[..len - first]);
+        }
+    }
+
+    /// Where a message lies in the receive buffer: in one piece, or two.
+    pub fn pieces(&self, range: &Range<u64>) -> [&[u8]; 2] {
+        let len = (range.end - range.start) as usize;
+        if self.memory.len() < len || range.start < self.released {
+            return [&[], &[]];
+        }
+        let at = (range.start % self.memory.len() as u64) as usize;
+        let first = len.min(self.memory.len() - at);
+        [&self.memory[at..at + first], &self.memory[..len - first]]
+    }
+
+    /// The memory of a message may be used for others.
+    pub fn release(&mut self, range: Range<u64>) {
+        if range.start >= self.released && range.end > range.start {
+            self.outstanding = self.outstanding.saturating_sub(1);
+            self.let_go(range);
+        }
+    }
+
+    fn let_go(&mut self, range: Range<u64>) {
+        if range.start > self.released {
+            let at = self.done.partition_point(|done| done.start < range.start);
+            return self.done.insert(at, range);
+        }
+        self.released = self.released.max(range.end);
+        let joined = self.done.iter().take_while(|done| done.start <= self.released).count();
+        for done in self.done.drain(..joined) {
+            self.released = self.released.max(done.end);
+        }
+        self.machine.consumed(self.released);
+    }
+
+    /// Takes over what the machine has to tell after a packet was accepted, or time has passed.
+    pub fn poll_machine(&mut self) {
+        while let Some(gap) = self.machine.poll_gap() {
+            self.passes_gaps = true;
+            self.gaps.push_back(gap.clone());
+            self.push_event(Event::Gap(gap));
+        }
+        while let Some(message) = self.machine.poll_message(self.block.overtaking) {
+            self.tell(message.range, message.tag);
+        }
+        while let Some(event) = self.machine.poll_event() {
+            match event {
+                Told::Established => self.established(),
+                Told::Acked { upto_offset } => {
+                    self.ring.acknowledge(upto_offset);
+                    if std::mem::take(&mut self.wants_room) {
+                        self.push_event(Event::Writable);
+                    }
+                }
+                Told::PeerFinished { .. } => self.push_event(Event::Finished),
+                Told::Urgent { .. } => {}
+                Told::Reset(cause) => self.close(match (self.machine.ended_by(), cause) {
+                    (Some(diag), ResetCause::Refused) => Ended::Refused(diag),
+                    (Some(diag), _) => Ended::Abandoned(diag),
+                    (None, ResetCause::Local) => Ended::Ours,
+                    (None, _) => Ended::Aborted,
+                }),
+                Told::TimedOut => self.close(Ended::TimedOut),
+                Told::Closed => self.close(Ended::InOrder),
+            }
+        }
+        if self.machine.state() == State::Inactive {
+            self.close(Ended::InOrder);
+        }
+        if self.outstanding == 0
+            && self.machine.rcv_nxt_offset() >= self.released + self.memory_len as u64
+        {
+            // Its message would never be whole.
+            self.close(Ended::TooLong);
+            self.machine.abort();
+        }
+    }
+
+    fn established(&mut self) {
+        if self.machine.sends_trailers() {
+            self.trailers_from = self.machine.send_end_offset();
+        }
+        self.push_event(Event::Open);
+    }
+
+    /// A message whose end has come, with all before it that is to come.
+    fn tell(&mut self, range: Range<u64>, tag: Option<u64>) {
+        if self.passes_gaps && range.start > self.told_upto {
+            // A message that lost its end, or its beginning.
+            self.let_go(self.told_upto..range.start);
+        }
+        self.told_upto = self.told_upto.max(range.end);
+        while self.gaps.front().is_some_and(|gap| gap.end <= range.start) {
+            self.gaps.pop_front();
+        }
+        let is_whole = self.gaps.front().is_none_or(|gap| gap.start >= range.end);
+        self.outstanding += 1;
+        self.events.push_back(Event::Message(Message { range, tag, is_whole }));
+    }
+
+    /// Events that a peer can make at will have a bound: what goes beyond is forgotten.
+    fn push_event(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX || !matches!(event, Event::Gap(_) | Event::Writable) {
+            self.events.push_back(event);
+        }
+    }
+
+    pub fn close(&mut self, ended: Ended) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.events.push_back(Event::Closed(ended));
+        }
+    }
+
+    // ---- sending
+
+    /// What it is worth to the other contexts of its host.
+    pub fn sort(&self) -> u16 {
+        self.queue.sort().unwrap_or(0).max(self.leaving)
+    }
+
+    /// Its packets, or its messages, have a priority.
+    pub fn set_sort(&mut self, sort: Option<u16>) {
+        self.block.sort = sort;
+        self.leaving = sort.unwrap_or(0);
+        self.machine.set_sort(sort);
+    }
+
+    fn may_send(&self, len: usize) -> Result<()> {
+        let max = self.block.send_bytes as usize;
+        match () {
+            () if self.closed => Err(Error::Closed),
+            () if self.finishing => Err(Error::Misuse("a message after the last")),
+            () if len == 0 => Err(Error::Misuse("a message has a byte")),
+            () if len > max => Err(Error::TooLong { len, max }),
+            () => Ok(()),
+        }
+    }
+
+    /// Takes a message of these pieces: copied in the pass that checks it, or if others wait to be sent, to wait with
+    /// them. False: no room now.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        slices: &[IoSlice<'_>],
+        tag: Option<u64>,
+        sort: Option<u16>,
+    ) -> Result<bool> {
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        self.may_send(len)?;
+        let is_next = self.queue.is_empty()
+            && (self.block.sort.is_none() || self.machine.leaves_next(now, len as u32));
+        let sort = sort.or(self.block.sort).unwrap_or(0);
+        if is_next {
+            self.wants_room = !self.has_room(len);
+            if !self.wants_room {
+                self.begin(sort);
+                self.commit(slices, len, tag);
+            }
+            return Ok(!self.wants_room);
+        }
+        if !self.has_room_in_queue(len) {
+            return Ok(false);
+        }
+        let mut bytes = Vec::with_capacity(len);
+        slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        self.enqueue(Waiting { bytes, tag, sort });
+        Ok(true)
+    }
+
+    /// As `send`, of memory that is lent until it leaves: no pass before that.
+    pub fn send_lent(
+        &mut self,
+        message: Vec<u8>,
+        tag: Option<u64>,
+        sort: Option<u16>,
+    ) -> Result<std::result::Result<(), Vec<u8>>> {
+        self.may_send(message.len())?;
+        if !self.has_room_in_queue(message.len()) {
+            return Ok(Err(message));
+        }
+        let sort = sort.or(self.block.sort).unwrap_or(0);
+        self.enqueue(Waiting { bytes: message, tag, sort });
+        Ok(Ok(()))
+    }
+
+    fn has_room_in_queue(&mut self, len: usize) -> bool {
+        let has_room = self.queued_bytes + len <= self.block.send_bytes as usize;
+        self.wants_room |= !has_room;
+        has_room
+    }
+
+    fn enqueue(&mut self, message: Waiting) {
+        self.queued_bytes += message.bytes.len();
+        self.queue.push(message.sort, message);
+    }
+
+    /// A message of this sort is what leaves from now on.
+    fn begin(&mut self, sort: u16) {
+        self.leaving = sort;
+        if self.block.sort.is_some() {
+            self.machine.set_sort(Some(sort));
+        }
+    }
+
+    /// Gives the next message that waits an offset, if it is what leaves next. True if it did.
+    pub fn next_message(&mut self, now: Instant) -> bool {
+        if self.queue.is_empty() || self.closed {
+            return false;
+        }
+        let Some(next) = self.queue.peek() else { return false };
+        let len = next.bytes.len();
+        if !self.machine.leaves_next(now, len as u32) || !self.has_room(len) {
+            return false;
+        }
+        let Some(Turn { item: message, .. }) = self.queue.pick() else { return false };
+        self.commit(&[IoSlice::new(&message.bytes)], len, message.tag);
+        self.queue.used(1);
+        self.queued_bytes -= len;
+        self.begin(message.sort);
+        if std::mem::take(&mut self.wants_room) {
+            self.push_event(Event::Writable);
+        }
+        if self.queue.is_empty() && self.finishing {
+            self.machine.finish();
+        }
+        true
+    }
+
+    /// Bytes behind each packet's data.
+    fn tail(&self) -> usize {
+        if self.block.check == Check::Cxor { TRAILER_LEN } else { 0 }
+    }
+
+    /// A message of `len` bytes has room where it is sent from.
+    fn has_room(&self, len: usize) -> bool {
+        let each = (self.machine.max_payload() as usize).min(len);
+        len <= self.machine.send_room() as usize && self.ring.has_room_for(len, each, self.tail())
+    }
+
+    /// Brings a message to where it is sent from, packet by packet, and queues it. There is room.
+    fn commit(&mut self, slices: &[IoSlice<'_>], len: usize, tag: Option<u64>) {
+        let (each, tail) = ((self.machine.max_payload() as usize).min(len), self.tail());
+        let Some(reservation) = self.machine.reserve(len as u32) else { return };
+        let offset = reservation.offset();
+        let makes_trailer = offset >= self.trailers_from;
+        let level = self.level;
+        for at in (0..len).step_by(each) {
+            let piece = each.min(len - at);
+            let place = Place { tail, ..Place::default() };
+            let pushed = self.ring.push(offset + at as u64, piece, place, |memory| {
+                let (data, behind) = memory.split_at_mut(piece);
+                let begin = match tag.filter(|_| at == 0 && makes_trailer) {
+                    Some(tag) => Pieces::Cxor(Cxor::of(&tag.to_be_bytes()), 8),
+                    None if makes_trailer => Pieces::Cxor(Cxor::default(), 0),
+                    None => Pieces::Sum(Sum::ZERO, 0),
+                };
+                Ok::<_, ()>(match gather(level, begin, slices, at, data) {
+                    Pieces::Sum(sum, _) => sum,
+                    Pieces::Cxor(cxor, _) => {
+                        behind.copy_from_slice(&cxor.bits().to_be_bytes());
+                        Sum::ZERO
+                    }
+                })
+            });
+            debug_assert!(pushed.is_ok());
+        }
+        if let Some(tag) = tag {
+            self.machine.set_tag(tag);
+        }
+        self.machine.commit(reservation, Cut::Record);
+    }
+
+    /// Whether the packet at `offset` was pushed with its trailer.
+    pub fn has_trailer(&self, offset: u64) -> bool {
+        offset >= self.trailers_from
+    }
+
+    /// The trailer of data that were pushed without, or otherwise cut.
+    pub fn trailer(&self, tag: Option<u64>, data: &[u8]) -> u32 {
+        let own = fusewire_kernels::cxor(self.level, data);
+        match tag {
+            Some(tag) => Cxor::of(&tag.to_be_bytes()).then(8, own).bits(),
+            None => own.bits(),
+        }
+    }
+
+    /// No more will be sent.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+        if self.queue.is_empty() {
+            self.machine.finish();
+        }
+    }
+
+    /// Bytes of messages that wait, or are not acknowledged.
+    pub fn unsent(&self) -> usize {
+        self.queued_bytes + self.machine.info().unacked as usize
+    }
+}

@@ -1,0 +1,271 @@
+//! Packets in: the context is found by its key in one step, its machine looks at the header, and one pass brings the data
+//! where they belong.
+
+use fusewire_device::RxBatch;
+use fusewire_kernels::stages::Cxor;
+use fusewire_transport::machine::{
+    DropCause, Header as _, Initial, Listener as _, PayloadPlan, Verdict,
+};
+use fusewire_transport::xtp::{Header, ListenerAction, SPANS};
+use fusewire_wire::xtp::{HEADER_LEN, Options, Packet};
+
+use super::output::header_sum;
+use super::place::Proof;
+use super::*;
+
+/// A packet, taken apart.
+struct Came<'a> {
+    peer: SocketAddr,
+    header: Header,
+    /// All before the data.
+    head: &'a [u8],
+    data: &'a [u8],
+    trailer: Option<u32>,
+}
+
+impl Came<'_> {
+    /// What proves its data; `None` if the header is wrong, or nothing proves them.
+    fn proof(&self) -> Option<Proof> {
+        if self.header.checks_all() {
+            return Some(Proof::Sum { head: header_sum(self.head) });
+        }
+        let (head, tag) = self.head.split_at(HEADER_LEN);
+        let trailer = self.trailer.filter(|_| header_sum(head).verifies())?;
+        Some(Proof::Cxor { before: Cxor::of(tag), before_len: tag.len(), trailer })
+    }
+}
+
+impl Contexts {
+    /// Receives what waits, runs timers, sends what may leave. True if there was work.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the device is broken.
+    pub fn poll(&mut self, app: &mut dyn Placement) -> Result<bool> {
+        let received = self.receive(app)?;
+        let now = self.clock.now();
+        let timed = self.run_timers(now);
+        let sent = self.transmit();
+        let worked = received || timed || sent > 0;
+        if worked {
+            self.last_work = now;
+        }
+        Ok(worked)
+    }
+
+    fn receive(&mut self, app: &mut dyn Placement) -> Result<bool> {
+        let mut batch = self.batch.take().unwrap_or_else(|| RxBatch::new(RECEIVE_SLOTS));
+        let received =
+            self.device.receive(&mut batch).map_err(Error::os("receiving from the device"));
+        if !matches!(received, Ok(1..)) {
+            self.batch = Some(batch);
+            return received.map(|_| false);
+        }
+        let now = self.clock.now();
+        for packet in batch.iter() {
+            for frame in packet.frames() {
+                self.take_frame(now, packet.peer, frame, app);
+            }
+        }
+        self.batch = Some(batch);
+        let mut touched = std::mem::take(&mut self.touched);
+        for index in touched.drain(..) {
+            self.settle(index);
+            self.make_ready(index);
+        }
+        self.touched = touched;
+        Ok(true)
+    }
+
+    fn take_frame(
+        &mut self,
+        now: Instant,
+        peer: SocketAddr,
+        frame: &[u8],
+        app: &mut dyn Placement,
+    ) {
+        let Ok(packet) = Packet::parse(frame) else {
+            return self.drops.count(Cause::Malformed);
+        };
+        let header = packet.header.keep::<SPANS>();
+        let head = &frame[..header.emit_len().min(frame.len())];
+        let came = Came { peer, header, head, data: packet.data, trailer: packet.trailer };
+        let found = match header.returned {
+            true => self.by_key.get(&header.key.bits()),
+            false => self.by_peer.get(&(peer, header.key)),
+        };
+        match found.copied() {
+            Some(index) if self.at(index).is_some_and(|a| a.remote == peer) => {
+                self.take_packet(now, index, &came, app);
+            }
+            // It is somebody else's key, or its owner has moved.
+            Some(_) => self.drops.count(Cause::TcpStray),
+            None => self.take_stray(now, &came, app),
+        }
+    }
+
+    /// A packet of a context's: initial, integrated and final step.
+    fn take_packet(&mut self, now: Instant, index: u32, came: &Came<'_>, app: &mut dyn Placement) {
+        let (id, level) = (self.id(index), self.config.level);
+        let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
+            return;
+        };
+        if self.touched.last() != Some(&index) {
+            self.touched.push(index);
+        }
+        let initial = association.machine.handle_initial(now, &came.header, came.header.data_len);
+        if matches!(initial, Initial::Drop(_)) {
+            return;
+        }
+        let verdict = match (&initial, came.proof()) {
+            (_, None) => Verdict::Reject(DropCause::Checksum),
+            (Initial::Payload(plan), Some(proof)) if !plan.duplicate => {
+                take_payload(id, association, came, plan, &proof, level, app)
+            }
+            (_, Some(proof)) if proof.of(level, came.data) => Verdict::Control,
+            _ => Verdict::Reject(DropCause::Checksum),
+        };
+        association.machine.handle_final(now, &came.header, &initial, verdict, false);
+    }
+
+    /// A packet for no context: a listener's, or refused.
+    fn take_stray(&mut self, now: Instant, came: &Came<'_>, app: &mut dyn Placement) {
+        let header = &came.header;
+        if !came.proof().is_some_and(|proof| proof.of(self.config.level, came.data)) {
+            return self.drops.count(Cause::Checksum);
+        }
+        if header.options.has(Options::MULTI) {
+            return self.drops.count(Cause::TcpStray);
+        }
+        let service = header.service();
+        let listening = service.and_then(|service| self.listening.get_mut(&service));
+        let (Some(listening), Some(service)) = (listening, service) else {
+            self.drops.count(Cause::TcpStray);
+            if let Some(diag) = header.refusal(header.data_len)
+                && self.may_refuse(now)
+            {
+                self.send_alone(came.peer, &diag);
+            }
+            return;
+        };
+        let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
+        match listening.listener.handle_stray(now, &ends, header, header.data_len) {
+            ListenerAction::Reply(reply) => self.send_alone(came.peer, &reply),
+            ListenerAction::Accept(machine) => self.accept(now, service, machine, came, app),
+            ListenerAction::Drop(_) => self.drops.count(Cause::Listener),
+        }
+    }
+
+    /// At most so many DIAGs a second.
+    fn may_refuse(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.diags;
+        if now.saturating_since(*since) >= Duration::from_secs(1) {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= DIAGS_A_SECOND
+    }
+
+    fn accept(
+        &mut self,
+        now: Instant,
+        service: u16,
+        mut machine: Box<xtp::Connection>,
+        came: &Came<'_>,
+        app: &mut dyn Placement,
+    ) {
+        let Some(listening) = self.listening.get_mut(&service) else { return };
+        let block = listening.block.clone();
+        // The listener's address says nothing of the path: it may be every address of this host.
+        let packet = block.packet(&self.config, self.device.caps(), self.is_whole_path(came.peer));
+        machine.set_tpdu_len(packet);
+        let mut association = self.associate(came.peer, machine, block);
+        association.events.push_back(Event::Accepted { service });
+        match self.insert(Place::Open(Box::new(association))) {
+            Ok(context) => {
+                self.name(context.index);
+                self.take_packet(now, context.index, came, app);
+            }
+            Err(_) => {
+                if let Some(listening) = self.listening.get_mut(&service) {
+                    listening.listener.taken();
+                }
+                self.drops.count(Cause::TooManyConnections);
+            }
+        }
+    }
+
+    fn run_timers(&mut self, now: Instant) -> bool {
+        self.timers.advance(now);
+        let mut any = false;
+        while let Some(index) = self.timers.pop_expired() {
+            any = true;
+            if let Some(association) = self.at_mut(index) {
+                association.machine.handle_timeout(now);
+                self.settle(index);
+                self.make_ready(index);
+            }
+        }
+        any
+    }
+
+    /// Time until the next timer is due: how long there is nothing to do, if nothing comes.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        self.timers.next_deadline().map(|at| at.saturating_since(now))
+    }
+
+    /// Sleeps until packets wait, a timer is due, another thread wakes us, or `timeout` passes. Does not sleep shortly
+    /// after there was work, nor over events that [`Contexts::poll_event`] has not given yet.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the device is broken.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
+        if !self.eventful.is_empty() || !self.ready.is_empty() {
+            return Ok(());
+        }
+        if self.clock.now().saturating_since(self.last_work) < self.config.spin {
+            // The peer may be a process on this very processor.
+            std::thread::yield_now();
+            return Ok(());
+        }
+        let timeout = match (timeout, self.next_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.device.wait(timeout, false).map_err(Error::os("waiting for the device"))?;
+        Ok(())
+    }
+}
+
+/// The integrated step: data go where the application says, or to the context's buffer.
+fn take_payload(
+    id: Context,
+    association: &mut Association,
+    came: &Came<'_>,
+    plan: &PayloadPlan,
+    proof: &Proof,
+    level: Level,
+    app: &mut dyn Placement,
+) -> Verdict {
+    let (front, len) = (plan.trim_front as usize, plan.len as usize);
+    let facts = Facts {
+        offset: plan.offset,
+        len,
+        tag: output::tag(&came.header).filter(|_| plan.trim_front == 0),
+        ends: came.header.options.has(Options::EOM) && plan.trim_back == 0,
+        in_order: plan.in_order,
+    };
+    let mut memory = Scatter::default();
+    app.place(id, &facts, &mut memory);
+    if memory.is_empty() {
+        association.buffer(&(plan.offset..plan.offset + u64::from(plan.len)), &mut memory);
+    }
+    match proof.copy(level, came.data, front..front + len, &mut memory) {
+        None => Verdict::Reject(DropCause::Checksum),
+        Some(0) => Verdict::Reject(DropCause::NoMemory),
+        Some(taken) if taken < len => {
+            Verdict::Part { len: taken as u32, rest: DropCause::NoMemory }
+        }
+        Some(taken) => Verdict::Accept { len: taken as u32 },
+    }
+}

@@ -1,0 +1,252 @@
+//! Packets out: whose turn it is, headers before their data, frames to the device in batches.
+
+use fusewire_base::Sum;
+use fusewire_device::{Ecn, Event as DeviceEvent, TxFrame};
+use fusewire_transport::machine::Header as _;
+use fusewire_transport::xtp::{Header, State, Transmit};
+use fusewire_wire::xtp::{Body, CHECK_AT, First, HEADER_LEN, TRAILER_LEN};
+
+use super::*;
+use crate::machine::HEADROOM;
+use crate::stack::hand_over;
+
+/// Frames given to the device in one call.
+const FRAMES: usize = 128;
+/// As many as most batches have that are no bulk.
+const FEW_FRAMES: usize = 4;
+
+/// Where bytes of a packet lie.
+#[derive(Clone, Copy)]
+enum At {
+    Ring(usize, usize),
+    /// The header of that number, with its length.
+    Scratch(usize, usize),
+    Detour(usize, usize),
+}
+
+/// One packet between `poll_transmit` and the device.
+#[derive(Clone, Copy)]
+struct Planned {
+    context: u32,
+    header: At,
+    payload: At,
+}
+
+/// What leaves next.
+pub(super) struct Output {
+    headers: Box<[[u8; Header::LEN_MAX]; FRAMES]>,
+    planned: Vec<Planned>,
+    /// Data whose trailer has no room behind them where they lie.
+    detour: Vec<u8>,
+}
+
+impl Output {
+    pub fn new() -> Output {
+        Output {
+            headers: Box::new([[0; Header::LEN_MAX]; FRAMES]),
+            planned: Vec::with_capacity(FRAMES),
+            detour: Vec::new(),
+        }
+    }
+
+    /// Plans a packet of a context.
+    fn plan(&mut self, context: u32, association: &mut Association, t: &Transmit, level: Level) {
+        let scratch = self.planned.len();
+        let Some(range) = &t.payload else {
+            let len = emit(&t.header, &mut self.headers[scratch], Sum::ZERO);
+            let (header, payload) = (At::Scratch(scratch, len), At::Ring(0, 0));
+            return self.planned.push(Planned { context, header, payload });
+        };
+        let located = association.ring.locate(range);
+        let (from, mut to) = (located.payload.start, located.payload.end);
+        let has_trailer = association.has_trailer(range.start);
+        let mut sum = Sum::ZERO;
+        let mut payload = None;
+        if t.header.trailer_len() > 0 {
+            if has_trailer && located.sum.is_some() {
+                to += TRAILER_LEN;
+            } else {
+                let data = association.ring.bytes(from..to);
+                let trailer = association.trailer(tag(&t.header), data);
+                let at = self.detour.len();
+                self.detour.extend_from_slice(data);
+                self.detour.extend_from_slice(&trailer.to_be_bytes());
+                payload = Some(At::Detour(at, self.detour.len()));
+            }
+        } else {
+            let ready = located.sum.filter(|_| !has_trailer);
+            let made = || fusewire_kernels::sum(level, association.ring.bytes(from..to));
+            sum = ready.unwrap_or_else(made);
+        }
+        let is_beside = located.headroom && t.header.emit_len() == HEADROOM && payload.is_none();
+        let header = if is_beside {
+            emit(&t.header, association.ring.headroom_mut(from), sum);
+            At::Ring(from - HEADROOM, from)
+        } else {
+            At::Scratch(scratch, emit(&t.header, &mut self.headers[scratch], sum))
+        };
+        let payload = payload.unwrap_or(At::Ring(from, to));
+        self.planned.push(Planned { context, header, payload });
+    }
+}
+
+/// The tag before the data.
+pub(super) fn tag(header: &Header) -> Option<u64> {
+    match header.body {
+        Body::Data { btag } | Body::First(First { btag, .. }) => btag,
+        _ => None,
+    }
+}
+
+/// The sum of a header, whose length is a multiple of four.
+pub(super) fn header_sum(head: &[u8]) -> Sum {
+    let (words, _) = head.as_chunks::<4>();
+    Sum::from_words(words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum())
+}
+
+/// Writes a header with its check, before data with that sum.
+fn emit(header: &Header, room: &mut [u8], sum: Sum) -> usize {
+    let len = header.emit(room);
+    let sum = match header.checks_all() {
+        true => header_sum(&room[..len]) + sum,
+        false => header_sum(&room[..HEADER_LEN]),
+    };
+    room[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+    len
+}
+
+impl Contexts {
+    /// Puts everything that may leave on the wire.
+    pub fn flush(&mut self) {
+        self.transmit();
+    }
+
+    /// Gives turns to contexts until none has anything that may leave. Returns the number of packets.
+    pub(super) fn transmit(&mut self) -> usize {
+        let now = self.clock.now();
+        let mut total = 0;
+        while let Some(turn) = self.ready.pick() {
+            let (sent, sort) = self.take_turn(now, turn.item, turn.turns);
+            self.ready.used(sent);
+            total += sent as usize;
+            if let Some(association) = self.at_mut(turn.item) {
+                association.ready = sort;
+            }
+            match sort {
+                Some(sort) => self.ready.push(sort, turn.item),
+                None => self.rest(turn.item),
+            }
+        }
+        self.give();
+        self.take_device_events();
+        total
+    }
+
+    /// Up to `turns` packets of a context; its sort if it may have more.
+    fn take_turn(&mut self, now: Instant, index: u32, turns: u32) -> (u32, Option<u16>) {
+        for sent in 0..turns {
+            if self.output.planned.len() >= FRAMES {
+                self.give();
+            }
+            let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
+                return (sent, None);
+            };
+            let transmit = loop {
+                match association.machine.poll_transmit(now) {
+                    None if association.next_message(now) => {}
+                    transmit => break transmit,
+                }
+            };
+            let Some(transmit) = transmit else { return (sent, None) };
+            self.output.plan(index, association, &transmit, self.config.level);
+        }
+        (turns, self.at(index).map(Association::sort))
+    }
+
+    /// A context has nothing more to send now.
+    fn rest(&mut self, index: u32) {
+        self.settle(index);
+        self.reschedule(index);
+        if self.at(index).is_some_and(|association| !association.is_eventful) {
+            self.reap(index);
+        }
+    }
+
+    /// Gives the device what is planned.
+    fn give(&mut self) {
+        match self.output.planned.len() {
+            0 => {}
+            1..=FEW_FRAMES => self.give_frames::<FEW_FRAMES>(),
+            _ => self.give_frames::<FRAMES>(),
+        }
+    }
+
+    fn give_frames<const N: usize>(&mut self) {
+        let Contexts { device, places, output, .. } = self;
+        let peer = device.local_addr();
+        let mut frames = [TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct }; N];
+        let mut region = None;
+        let mut is_one = true;
+        let mut count = 0;
+        for planned in &output.planned {
+            let Some(Some(Place::Open(association))) = places.get(planned.context as usize) else {
+                continue;
+            };
+            let ring = association.ring.memory();
+            is_one &= planned.context == output.planned[0].context;
+            region = Some(ring);
+            let bytes = |at| match at {
+                At::Ring(from, to) => &ring[from..to],
+                At::Scratch(number, len) => &output.headers[number][..len],
+                At::Detour(from, to) => &output.detour[from..to],
+            };
+            let (header, payload) = (bytes(planned.header), bytes(planned.payload));
+            frames[count] = TxFrame { peer: association.remote, header, payload, ecn: Ecn::NotEct };
+            count += 1;
+        }
+        hand_over(&mut **device, region.filter(|_| is_one), &frames[..count]);
+        output.planned.clear();
+        output.detour.clear();
+    }
+
+    /// A packet that is no context's.
+    pub(super) fn send_alone(&mut self, peer: SocketAddr, header: &Header) {
+        let mut room = [0; Header::LEN_MAX];
+        let len = emit(header, &mut room, Sum::ZERO);
+        let frame = TxFrame { peer, header: &room[..len], payload: &[], ecn: Ecn::NotEct };
+        if let Err(error) = self.device.transmit(&[frame]) {
+            tracing::debug!(%error, "cannot send to {peer}");
+        }
+    }
+
+    /// What the device tells of frames that it took.
+    fn take_device_events(&mut self) {
+        while let Some(event) = self.device.poll_event() {
+            let now = self.clock.now();
+            let peer = match event {
+                DeviceEvent::TooBig { peer, .. } | DeviceEvent::Unreachable { peer } => peer,
+            };
+            for index in 0..self.places.len() as u32 {
+                let Some(association) = self.at_mut(index).filter(|a| a.remote == peer) else {
+                    continue;
+                };
+                match event {
+                    DeviceEvent::TooBig { len, .. } if len > block::BASE_PACKET => {
+                        association.machine.set_tpdu_len(block::BASE_PACKET);
+                        association.machine.resend_all(now);
+                    }
+                    // Anyone can forge it once there is a context; before, it saves a long wait.
+                    DeviceEvent::Unreachable { .. }
+                        if matches!(association.machine.state(), State::Opening) =>
+                    {
+                        association.close(Ended::Unreachable);
+                        association.machine.abort();
+                    }
+                    _ => continue,
+                }
+                self.make_ready(index);
+                self.settle(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Where received data go, and the one pass that brings them there: copy and check, in one loop.
+
+use fusewire_base::Sum;
+use fusewire_kernels::Level;
+use fusewire_kernels::stages::Cxor;
+
+use super::Context;
+
+/// Pieces of memory that one packet's data may go to.
+const PIECES: usize = 8;
+
+/// What a packet's header says of the data behind it. Nothing of it is verified yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Stream offset of the first byte that is new.
+    pub offset: u64,
+    /// Bytes that are new.
+    pub len: usize,
+    /// The message's 8 bytes, if it begins in this packet and has some.
+    pub tag: Option<u64>,
+    /// The message ends with the packet's last byte.
+    pub ends: bool,
+    /// Everything before has come.
+    pub in_order: bool,
+}
+
+/// Memory for the data of one packet, in pieces, one after the other.
+#[derive(Debug, Default)]
+pub struct Scatter<'a> {
+    pieces: [&'a mut [u8]; PIECES],
+    count: usize,
+}
+
+impl<'a> Scatter<'a> {
+    /// The next bytes go here; false when there are too many pieces (8).
+    pub fn push(&mut self, memory: &'a mut [u8]) -> bool {
+        let room = self.pieces.get_mut(self.count);
+        let is_taken = room.map(|room| *room = memory).is_some();
+        self.count += usize::from(is_taken);
+        is_taken
+    }
+
+    /// Bytes of all pieces.
+    pub fn len(&self) -> usize {
+        self.pieces[..self.count].iter().map(|piece| piece.len()).sum()
+    }
+
+    /// No piece has a byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Leaves the first `len` bytes.
+    fn cut(&mut self, mut len: usize) {
+        for piece in &mut self.pieces[..self.count] {
+            let keep = len.min(piece.len());
+            *piece = &mut std::mem::take(piece)[..keep];
+            len -= keep;
+        }
+    }
+
+    fn wipe(&mut self) {
+        self.pieces[..self.count].iter_mut().for_each(|piece| piece.fill(0));
+    }
+}
+
+/// Says where data go while packets are being received.
+///
+/// The header was looked at and nothing else when it is asked; then one pass copies and checks. Data of a packet that fails
+/// are wiped again. Nothing in this memory may be believed before an event tells of the message.
+pub trait Placement {
+    /// Pushes the memory for the `facts.len` bytes from `facts.offset` on; no byte of the stream is asked for again once
+    /// it was taken. What is pushed too little is not taken, and comes again. Nothing: they go to the context's own
+    /// buffer.
+    fn place<'a>(&'a mut self, context: Context, facts: &Facts, into: &mut Scatter<'a>);
+}
+
+/// All data go to the contexts' own buffers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept;
+
+impl Placement for Kept {
+    fn place<'a>(&'a mut self, _: Context, _: &Facts, _: &mut Scatter<'a>) {}
+}
+
+/// What proves the data of one packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Proof {
+    /// The Internet sum over head and data.
+    Sum {
+        /// That of all before the data.
+        head: Sum,
+    },
+    /// CXOR, behind the data.
+    Cxor {
+        /// That of the tag before the data.
+        before: Cxor,
+        /// Bytes of the tag.
+        before_len: usize,
+        trailer: u32,
+    },
+}
+
+/// A check function over pieces, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pieces {
+    Sum(Sum, usize),
+    Cxor(Cxor, usize),
+}
+
+impl Pieces {
+    /// Of what follows.
+    #[inline]
+    fn then(self, next: Pieces) -> Pieces {
+        match (self, next) {
+            (Pieces::Sum(sum, at), Pieces::Sum(next, len)) => {
+                Pieces::Sum(sum.then(at, next), at + len)
+            }
+            (Pieces::Cxor(cxor, at), Pieces::Cxor(next, len)) => {
+                Pieces::Cxor(cxor.then(at, next), at + len)
+            }
+            _ => unreachable!("one packet has one check"),
+        }
+    }
+
+    /// With `bytes` behind.
+    #[inline]
+    pub fn read(self, level: Level, bytes: &[u8]) -> Pieces {
+        if bytes.is_empty() {
+            return self;
+        }
+        self.then(match self {
+            Pieces::Sum(..) => Pieces::Sum(fusewire_kernels::sum(level, bytes), bytes.len()),
+            Pieces::Cxor(..) => Pieces::Cxor(fusewire_kernels::cxor(level, bytes), bytes.len()),
+        })
+    }
+
+    /// With `src` behind, which is copied to `dst` in the same loop.
+    #[inline]
+    pub fn copy(self, level: Level, src: &[u8], dst: &mut [u8]) -> Pieces {
+        if src.is_empty() {
+            return self;
+        }
+        self.then(match self {
+            Pieces::Sum(..) => Pieces::Sum(fusewire_kernels::copy_sum(level, src, dst), src.len()),
+            Pieces::Cxor(..) => {
+                Pieces::Cxor(fusewire_kernels::copy_cxor(level, src, dst), src.len())
+            }
+        })
+    }
+
+    /// Pieces can be joined behind so many bytes: CXOR's are words.
+    pub fn joins(self, len: usize) -> bool {
+        matches!(self, Pieces::Sum(..)) || len.is_multiple_of(2)
+    }
+}
+
+/// Copies the next bytes of `slices`, from byte `at` of all of them on, to `memory`, and checks them in the same loop.
+pub(super) fn gather(
+    level: Level,
+    begin: Pieces,
+    slices: &[std::io::IoSlice<'_>],
+    mut at: usize,
+    memory: &mut [u8],
+) -> Pieces {
+    let (mut pieces, mut done, mut joins) = (begin, 0, true);
+    for slice in slices {
+        if at >= slice.len() {
+            at -= slice.len();
+            continue;
+        }
+        let len = (slice.len() - at).min(memory.len() - done);
+        let src = &slice[at..at + len];
+        joins &= begin.joins(done);
+        if joins {
+            pieces = pieces.copy(level, src, &mut memory[done..done + len]);
+        } else {
+            memory[done..done + len].copy_from_slice(src);
+        }
+        (at, done) = (0, done + len);
+        if done == memory.len() {
+            break;
+        }
+    }
+    if joins { pieces } else { begin.read(level, memory) }
+}
+
+impl Proof {
+    fn begin(&self) -> Pieces {
+        match *self {
+            Proof::Sum { head } => Pieces::Sum(head, 0),
+            Proof::Cxor { before, before_len, .. } => Pieces::Cxor(before, before_len),
+        }
+    }
+
+    fn holds(&self, pieces: Pieces) -> bool {
+        match (self, pieces) {
+            (Proof::Sum { .. }, Pieces::Sum(sum, _)) => sum.verifies(),
+            (Proof::Cxor { trailer, .. }, Pieces::Cxor(cxor, _)) => cxor.bits() == *trailer,
+            _ => false,
+        }
+    }
+
+    /// Whether all of `data` is as it was sent.
+    pub fn of(&self, level: Level, data: &[u8]) -> bool {
+        self.holds(self.begin().read(level, data))
+    }
+
+    /// Copies what lies at `new` of `data` to the memory that is lent for it, and checks all of `data` in the same loop.
+    /// How many bytes are there, or `None` if the packet is not as it was sent: then what was written is wiped.
+    pub fn copy(
+        &self,
+        level: Level,
+        data: &[u8],
+        new: std::ops::Range<usize>,
+        memory: &mut Scatter<'_>,
+    ) -> Option<usize> {
+        memory.cut(new.len());
+        let (front, rest) = data.split_at(new.start);
+        let begin = self.begin();
+        let mut at = front.len();
+        let mut joins = begin.joins(at);
+        for piece in &memory.pieces[..memory.count] {
+            at += piece.len();
+            joins &= at == data.len() || begin.joins(at);
+        }
+        let mut from = rest;
+        let mut pieces = begin.read(level, if joins { front } else { data });
+        for to in &mut memory.pieces[..memory.count] {
+            let (src, behind) = from.split_at(to.len());
+            if joins {
+                pieces = pieces.copy(level, src, to);
+            } else {
+                to.copy_from_slice(src);
+            }
+            from = behind;
+        }
+        if joins {
+            pieces = pieces.read(level, from);
+        }
+        if self.holds(pieces) {
+            Some(memory.len())
+        } else {
+            memory.wipe();
+            None
+        }
+    }
+}

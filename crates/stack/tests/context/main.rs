@@ -1,0 +1,7 @@
+//! Contexts: messages over XTP, straight from the application's memory and to it.
+
+mod delivery;
+mod hostile;
+mod placement;
+mod scheduling;
+mod world;
