@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod allow_list;
+mod calls;
 mod config;
 mod error;
 mod exporter;
@@ -28,6 +29,7 @@ mod state_file;
 mod tls;
 
 pub use allow_list::AllowList;
+pub use calls::Calls;
 pub use config::{
     Allow, BODY_LEN_MAX, ClientConfig, DataPass, Executions, IDLE_TIMEOUT_DEFAULT, ServerConfig,
     Settings, Trust,

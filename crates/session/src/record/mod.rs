@@ -64,11 +64,13 @@
 
 mod epochs;
 mod header;
+mod numbered;
 mod protection;
 mod receiver;
 mod sender;
 
 pub use header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType};
+pub use numbered::{NumberedReceiver, NumberedSender, WINDOW as NUMBERS_WINDOW};
 pub use protection::HeaderProtection;
 pub use receiver::{OpenError, Opened, RecordReceiver};
 pub use sender::RecordSender;

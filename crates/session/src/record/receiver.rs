@@ -122,6 +122,11 @@ impl RecordReceiver {
         self.start_offset
     }
 
+    /// What was agreed on, and how this end runs.
+    pub fn params(&self) -> RecordParams {
+        self.params
+    }
+
     /// Bytes that a record adds to a body that needs no padding.
     #[inline]
     pub fn overhead(&self) -> usize {

@@ -74,6 +74,11 @@ impl RecordSender {
         self.epoch.transform.stores_once()
     }
 
+    /// What was agreed on, and how this end runs.
+    pub fn params(&self) -> RecordParams {
+        self.params
+    }
+
     /// Bytes that a record adds to a body that needs no padding.
     #[inline]
     pub fn overhead(&self) -> usize {
