@@ -55,6 +55,8 @@ pub(super) struct Context {
     pub phase: Phase,
     /// Bytes of the request.
     pub len: u32,
+    /// Bytes of a packet on its path, where that is known.
+    pub tpdu_len: Option<usize>,
     /// It has something to say.
     pub is_ready: bool,
     /// Nothing new will be said in it.
@@ -89,6 +91,7 @@ impl Context {
             btag: None,
             phase: Phase::Gathering(Box::new(gathered)),
             len: 0,
+            tpdu_len: None,
             is_ready: false,
             is_retired: false,
             address: first.address,
@@ -176,7 +179,7 @@ impl Context {
     pub fn fits(&self, cfg: &Config, len: u32) -> bool {
         let packet_len = HEADER_LEN as u64 + u64::from(len);
         let maxdata = self.limits.map_or(u32::MAX, |limits| limits.dlen_max());
-        packet_len <= cfg.send_tpdu_len as u64
+        packet_len <= self.tpdu_len.unwrap_or(cfg.send_tpdu_len) as u64
             && len <= maxdata
             && u64::from(len) <= INITIAL_ALLOC
             && packet_len <= self.credit
@@ -194,7 +197,9 @@ impl Context {
                 limits: self.limits,
                 credit: self.credit,
             };
-            self.phase = Phase::Talking(Box::new(asked.context(cfg, self.service, now)));
+            let send_tpdu_len = self.tpdu_len.unwrap_or(cfg.send_tpdu_len);
+            let cfg = Config { send_tpdu_len, ..cfg.clone() };
+            self.phase = Phase::Talking(Box::new(asked.context(&cfg, self.service, now)));
         }
         let Phase::Talking(c) = &mut self.phase else { unreachable!("it was made") };
         c

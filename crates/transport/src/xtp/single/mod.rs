@@ -14,7 +14,7 @@ mod context;
 mod request;
 mod responder;
 
-use super::connection::{FIRST_EXTRA, INITIAL_ALLOC};
+use super::connection::INITIAL_ALLOC;
 use super::headers::when;
 use super::{Config, Header, Transmit};
 use crate::machine::{Initial, PayloadPlan, TransmitKind};
@@ -46,16 +46,22 @@ pub struct TooLong {
     pub max: u32,
 }
 
-/// Bytes of data in one FIRST.
-fn first_payload(cfg: &Config, btag: bool, xkey: bool) -> u32 {
-    let cost = HEADER_LEN as u32 + FIRST_EXTRA - 8 + 8 * (u32::from(btag) + u32::from(xkey));
+/// Bytes of a traffic segment with limits.
+const TRAFFIC_LEN: u32 = 24;
+/// Bytes of the longest address segment.
+const ADDRESS_LEN_MAX: u32 = 40;
+
+/// Bytes of data in one FIRST, with an address segment of so many.
+fn first_payload(cfg: &Config, address_len: u32, btag: bool, xkey: bool) -> u32 {
+    let tags = 8 * (u32::from(btag) + u32::from(xkey));
+    let cost = HEADER_LEN as u32 + address_len + TRAFFIC_LEN + tags;
     u32::try_from(cfg.send_tpdu_len).unwrap_or(u32::MAX).saturating_sub(cost).max(1)
 }
 
 /// The longest message of a service: what FIRST holds, or so many FIRSTs as a controller lets out at once, and no more
 /// than may be sent before there is an alloc.
 pub fn message_len_max(cfg: &Config, service: Service, btag: bool) -> u32 {
-    let one = first_payload(cfg, btag, true);
+    let one = first_payload(cfg, ADDRESS_LEN_MAX, btag, true);
     let packets = if service == Service::UnacknowledgedDatagram {
         1
     } else {

@@ -12,6 +12,7 @@ use crate::machine::{
     self, Connection as _, DropCause, Drops, Initial, ResetCause, Stage, Verdict,
 };
 use crate::rtt::{self, Estimator};
+use core::net::SocketAddr;
 use core::time::Duration;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{
@@ -122,6 +123,12 @@ impl Request {
             told: false,
             drops: Drops::default(),
         })
+    }
+
+    /// The same, to a responder at this address: without a port where there is no UDP.
+    #[must_use]
+    pub fn towards(self, remote: SocketAddr) -> Request {
+        Request { address: Address::towards(remote, self.message.port), ..self }
     }
 
     /// What names it in packets.
@@ -247,7 +254,8 @@ impl Request {
         let message = &self.message;
         let start = asking.due?;
         let tagged = message.btag.is_some();
-        let most = first_payload(&self.settings, tagged, asking.cookie.is_some());
+        let address_len = self.address.emit_len() as u32;
+        let most = first_payload(&self.settings, address_len, tagged, asking.cookie.is_some());
         let len = most.min(message.len - start);
         let end = start + len;
         let is_last = end == message.len;

@@ -180,6 +180,11 @@ impl Responder {
         self.find(remote, h).is_some() || is_ours(h)
     }
 
+    /// Whether a packet from this address is for a context that is here.
+    pub fn has(&self, remote: SocketAddr, h: &Header) -> bool {
+        self.find(remote, h).is_some()
+    }
+
     fn find(&self, remote: SocketAddr, h: &Header) -> Option<u32> {
         let name = Name { key: h.key, returned: h.returned };
         let index = match (name.returned, &h.body) {
@@ -266,12 +271,15 @@ impl Responder {
         let service = first.traffic.service;
         let is_whole = is_whole_message(h);
         let unproven = !h.checks_all() && !self.cfg.nocheck;
+        let misplaced = first.address.fits(ends.local.ip(), ends.remote).err();
         if service == Service::UnacknowledgedDatagram {
-            let is_right = is_datagram(h) && !h.returned && !unproven;
+            let is_right = is_datagram(h) && !h.returned && !unproven && misplaced.is_none();
             return if is_right { Incoming::Datagram } else { self.dropped(DropCause::Protocol) };
         }
-        if !is_ours(h) || h.options.has(Options::MULTI) || unproven {
-            let reason = if is_ours(h) { Reason::Options } else { Reason::Service };
+        let refusable = h.options.has(Options::MULTI) || unproven;
+        if !is_ours(h) || refusable || misplaced.is_some() {
+            let otherwise = if is_ours(h) { Reason::Options } else { Reason::Service };
+            let reason = misplaced.unwrap_or(otherwise);
             return match refused(h, reason) {
                 Some(diag) => Incoming::Reply(diag),
                 None => self.dropped(DropCause::Protocol),
@@ -467,6 +475,13 @@ impl Responder {
             self.settle(now, id.index);
         } else {
             self.refuse(now, id);
+        }
+    }
+
+    /// The path to who asked carries so many bytes of header and body together.
+    pub fn set_tpdu_len(&mut self, id: Id, bytes: usize) {
+        if let Some(context) = self.get(id) {
+            context.tpdu_len = Some(bytes);
         }
     }
 

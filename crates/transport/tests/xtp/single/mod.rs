@@ -82,6 +82,9 @@ pub struct World {
     seed: u64,
     /// Packets that left, up and down.
     pub packets: [u64; 2],
+    /// Bytes that came to the responder and left it, until somebody showed it a key.
+    bytes: [usize; 2],
+    shown: bool,
     pub recorded: Vec<Vec<u8>>,
     steps: u64,
 }
@@ -108,6 +111,8 @@ impl World {
             random: random.fork(),
             seed: random.next_u64(),
             packets: [0; 2],
+            bytes: [0; 2],
+            shown: plan.proven,
             recorded: Vec::new(),
             steps: 0,
         }
@@ -228,6 +233,11 @@ impl World {
             eprintln!("{} {} {frame}", self.now, ["up", "down"][way]);
         }
         self.packets[way] += 1;
+        if way == 1 {
+            self.bytes[1] += frame.bytes.len();
+            let bounded = self.shown || self.bytes[1] <= self.bytes[0];
+            assert!(bounded, "{:?} bytes to who has proven nothing", self.bytes);
+        }
         self.recorded.push(frame.bytes.clone());
         self.links[way].send(self.now, frame);
     }
@@ -303,6 +313,10 @@ impl World {
     pub fn arrive_at_responder(&mut self, frame: &Frame, from: [u8; 4]) {
         let Some((h, data)) = frame.parse() else { return frame.assert_changed() };
         let ends = ends(&h, from);
+        if frame.verifies() {
+            self.bytes[0] += frame.bytes.len();
+            self.shown |= h.returned;
+        }
         let len = data.len() as u32;
         if !self.responder.knows(ends.remote, &h) {
             let diag = frame.verifies().then(|| h.refusal(len)).flatten();

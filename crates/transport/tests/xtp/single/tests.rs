@@ -59,9 +59,9 @@ fn a_datagram_is_one_packet_and_an_acknowledged_one_two() {
 fn what_does_not_fit_is_not_begun() {
     let cfg = Config::default();
     for (service, max) in [
-        (Service::UnacknowledgedDatagram, 1392),
-        (Service::AcknowledgedDatagram, 13_920),
-        (Service::Transaction, 13_920),
+        (Service::UnacknowledgedDatagram, 1368),
+        (Service::AcknowledgedDatagram, 13_680),
+        (Service::Transaction, 13_680),
     ] {
         assert_eq!(message_len_max(&cfg, service, false), max);
         let message = |len| Message { service, port: 1, len, btag: None, proves_itself: false };
@@ -91,6 +91,18 @@ fn a_long_answer_is_a_stream() {
         assert_eq!(answered(&world), 1, "{:?}", outcomes(&world));
         world.run_for(Duration::from_secs(100));
         assert_eq!(world.responder.contexts(), 0);
+    }
+}
+
+#[test]
+fn a_longer_answer_than_what_came_waits_for_the_key() {
+    let plan = Plan { answer_max: 20_000, proven: false, ..Plan::default() };
+    let mut random = Random::new(12);
+    for _ in 0..20 {
+        let mut world = World::new(&plan, &mut random);
+        world.ask(Service::Transaction, 10);
+        world.run(|_| {});
+        assert_eq!(answered(&world), 1);
     }
 }
 
