@@ -22,8 +22,8 @@ use fusewire_device::Region;
 use fusewire_kernels::Level;
 use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN, OpenError};
 use fusewire_session::{
-    Check, Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options, RecordHeader,
-    RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
+    Calls, Check, Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options,
+    RecordHeader, RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
 };
 use fusewire_transport::machine::{
     Connection as _, Cut, DropCause, Event as Told, Header as _, Initial, PayloadPlan, ResetCause,
@@ -32,6 +32,7 @@ use fusewire_transport::machine::{
 
 use crate::application::{Application, Destination, Keep};
 use crate::assembly::Assembly;
+use crate::calls::{Answer, Asked, Beside, CallId};
 use crate::inbox::{Inbox, Opened};
 use crate::machine::{Ends, Flow, HEADROOM, Header, Transport};
 use crate::path::Path;
@@ -70,6 +71,10 @@ pub enum Event {
     Readable,
     /// After [`Stack::send`](crate::Stack::send) had no room: there may be room again.
     Writable,
+    /// The peer has called: its request waits ([`Connection::next_call`](crate::Connection::next_call)).
+    Called,
+    /// A call of ours is over: [`Stack::take_answer`](crate::Stack::take_answer).
+    Answered,
     /// The peer has sent its last ADU, and says so with authentication.
     Finished,
     /// The connection is over. `None`: in order, after both sides finished.
@@ -165,6 +170,8 @@ pub(crate) struct Connection {
     level: Level,
     /// What it did last.
     pub trace: Trace,
+    /// Calls beside its stream, once there is a session for them.
+    pub calls: Option<Box<Beside>>,
 }
 
 /// What a segment brings besides its payload.
@@ -248,6 +255,7 @@ impl Connection {
             now: Instant::ZERO,
             level,
             trace: Trace::default(),
+            calls: None,
         }
     }
 
@@ -488,6 +496,9 @@ impl Connection {
         let side = handshake.side();
         let Some(established) = handshake.poll() else { return };
         self.path.open(Keys::new(&established.exporter, side));
+        let (sender, receiver) = (&established.sender, &established.receiver);
+        let calls = Calls::new(&established.exporter, side, sender, receiver);
+        self.calls = calls.ok().map(|keys| Box::new(Beside::new(keys)));
         let open = Open {
             sender: established.sender,
             receiver: established.receiver,
@@ -567,6 +578,36 @@ impl Connection {
     /// What names it.
     pub fn flows(&self) -> impl Iterator<Item = Flow> + use<> {
         std::iter::once(self.ends.flow).chain(self.also)
+    }
+
+    // ---- calls -----------------------------------------------------------------------------
+
+    /// The calls of this connection, if it can make any.
+    pub fn calls_to_make(&mut self) -> Result<&mut Beside> {
+        match &self.phase {
+            Phase::Open(open) if !open.trusted => return Err(Error::Untrusted(open.peer)),
+            Phase::Open(_) if !self.closed => {}
+            _ => return Err(Error::Closed),
+        }
+        let none = Error::Misuse("calls need a cipher that authenticates");
+        self.calls.as_deref_mut().ok_or(none)
+    }
+
+    /// The peer asks. False when its request is not taken.
+    pub fn called(&mut self, asked: Asked, request: Vec<u8>) -> bool {
+        let taken = self.calls_to_make().is_ok_and(|calls| calls.ask(asked, request));
+        if taken {
+            self.events.push_back(Event::Called);
+        }
+        taken
+    }
+
+    /// What became of a call.
+    pub fn answered(&mut self, call: CallId, answer: Answer) {
+        if let Some(calls) = &mut self.calls {
+            calls.answered(call, answer);
+            self.events.push_back(Event::Answered);
+        }
     }
 
     // ---- events ----------------------------------------------------------------------------

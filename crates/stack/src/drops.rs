@@ -35,6 +35,10 @@ fusewire_base::causes! {
         UdpUnresolved = "udp-unresolved",
         /// ICMP errors that no socket was told of: they quote nothing of it that is under way.
         IcmpStray = "icmp-stray",
+        /// Packets of calls that are none of ours, or no more, or not the peer's.
+        CallStray = "call-stray",
+        /// Requests and answers of calls that are not genuine, or came before.
+        CallTag = "call-tag",
         /// Answers that had no way to go.
         Unroutable = "answer-unroutable",
         /// Answers that found the output queue full.

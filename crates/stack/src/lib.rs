@@ -3,6 +3,7 @@
 
 mod application;
 mod assembly;
+mod calls;
 mod clock;
 mod config;
 mod connection;
@@ -36,12 +37,13 @@ mod trace;
 mod watch;
 
 pub use application::{Adu, Application, Keep};
+pub use calls::{Asked, CallId};
 pub use clock::Clock;
 pub use config::Config;
 pub use connection::Event;
 pub use driver::Driver;
 pub use drops::{Cause, Drops};
-pub use endpoint::{Connection, Endpoint, Listener, PORT, Readiness};
+pub use endpoint::{Connection, Endpoint, Listener, PORT, PeerCall, Readiness};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
 pub use fusewire_transport::congestion::Algorithm as Congestion;

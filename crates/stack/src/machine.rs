@@ -43,6 +43,35 @@ pub fn settings(_: &Config) -> &Settings {
     &toy::SETTINGS
 }
 
+/// The settings of XTP, if that is what is driven.
+#[cfg(not(test))]
+pub fn xtp_settings(settings: &Settings) -> Option<&fusewire_transport::xtp::Config> {
+    match settings {
+        Settings::Xtp(xtp) => Some(xtp),
+        Settings::Tcp(_) => None,
+    }
+}
+
+#[cfg(test)]
+pub fn xtp_settings(_: &Settings) -> Option<&fusewire_transport::xtp::Config> {
+    None
+}
+
+/// A header as one of XTP's, if it is.
+#[cfg(not(test))]
+#[inline]
+pub fn as_xtp(header: &Header) -> Option<&fusewire_transport::xtp::Header> {
+    match header {
+        Header::Xtp(xtp) => Some(xtp),
+        Header::Tcp(_) => None,
+    }
+}
+
+#[cfg(test)]
+pub fn as_xtp(_: &Header) -> Option<&fusewire_transport::xtp::Header> {
+    None
+}
+
 /// The sum over what the checksum covers besides the payload: `head`, whose length is a multiple of four, and the
 /// pseudo-header of a TPDU of `len` bytes, where the protocol has one.
 #[inline]

@@ -4,6 +4,7 @@
 //! waits; otherwise a thread of the library's does, so that timers ring and peers are answered while nobody calls
 //! ([`Driver`](crate::Driver)). Each caller is woken for its own news and for nothing else.
 
+mod calls;
 mod connection;
 mod link;
 mod listener;
@@ -19,6 +20,7 @@ use fusewire_device::{Device, udp};
 use fusewire_session::{ClientConfig, Fingerprint, ServerConfig};
 use fusewire_transport::machine::Secrets;
 
+pub use calls::PeerCall;
 pub use connection::Connection;
 use connection::{Held, or_elapsed};
 pub use listener::Listener;

@@ -30,6 +30,8 @@ pub enum Interest {
     Over(ConnectionId),
     /// Both the peer's ADUs and the end.
     Finish(ConnectionId),
+    /// Calls, those of ours that are answered and those of the peer's.
+    Calls(ConnectionId),
     /// ADUs, room to send, the end.
     Any(ConnectionId),
 }
@@ -236,9 +238,11 @@ impl State {
                 status.has_room = true;
                 status.writers.wake(wakes);
             }
+            Event::Called | Event::Answered => status.others.wake(wakes),
             Event::Finished => {
                 status.finished = true;
                 status.readers.wake(wakes);
+                status.others.wake(wakes);
             }
             Event::Closed(error) => {
                 status.over = Some(error);
@@ -270,6 +274,7 @@ impl State {
             | Interest::Write(id)
             | Interest::Over(id)
             | Interest::Finish(id)
+            | Interest::Calls(id)
             | Interest::Any(id) => id,
         };
         let Some(status) = self.statuses.get_mut(&id) else { return [None, None, None] };

@@ -42,7 +42,7 @@ impl Side {
                     assert!(error.is_none(), "{error:?}");
                     self.is_over = true;
                 }
-                Event::Readable | Event::Writable => {}
+                Event::Readable | Event::Writable | Event::Called | Event::Answered => {}
             }
         }
         let Some(id) = self.id.filter(|_| self.is_connected) else { return };

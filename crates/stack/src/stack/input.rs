@@ -10,7 +10,7 @@ use crate::path::Answered;
 
 impl Stack {
     /// The frame at hand is dropped.
-    fn drop_frame(&mut self, cause: Cause) {
+    pub(super) fn drop_frame(&mut self, cause: Cause) {
         self.drops.count(cause);
         self.watch.dropped(cause.name());
     }
@@ -171,11 +171,8 @@ impl Stack {
     pub fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
         let listener = self.listening.as_ref().and_then(|l| l.listener.poll_timeout());
-        let at = match (self.timers.next_deadline(), listener) {
-            (Some(a), Some(b)) => Some(if a < b { a } else { b }),
-            (a, b) => a.or(b),
-        };
-        at.map(|at| at.saturating_since(now))
+        let timers = [self.timers.next_deadline(), listener, self.calls.poll_timeout()];
+        timers.into_iter().flatten().min().map(|at| at.saturating_since(now))
     }
 
     /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes; does
@@ -214,6 +211,7 @@ impl Stack {
             any = true;
             self.send_alone(ends.remote, header);
         }
+        any |= self.run_call_timers(now);
         self.timers.advance(now);
         while let Some(index) = self.timers.pop_expired() {
             any = true;
@@ -298,7 +296,9 @@ impl Stack {
         };
         let now = self.cursor.now;
         let Some(index) = index else {
-            self.take_stray(now, peer, &segment);
+            if !self.take_call(now, peer, &header, frame) {
+                self.take_stray(now, peer, &segment);
+            }
             return Some(0);
         };
         if self.cursor.last.is_none_or(|(_, last)| last != index)

@@ -1,5 +1,6 @@
 //! The stack: a device, the connections over it, and nothing that blocks but [`Stack::wait`].
 
+mod calls;
 mod capture;
 mod input;
 #[cfg_attr(not(feature = "view"), path = "unobserved.rs")]
@@ -24,6 +25,7 @@ use fusewire_transport::machine::{
 };
 use fusewire_transport::timer::Wheel;
 
+use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Segment};
@@ -172,6 +174,8 @@ pub struct Stack {
     asked: Option<Asked>,
     /// What connections counted that are gone.
     past: Counters,
+    /// Calls beside sessions' streams.
+    calls: Calls,
 }
 
 impl Stack {
@@ -217,6 +221,7 @@ impl Stack {
             watch: Watch::default(),
             asked: None,
             past: Counters::default(),
+            calls: Calls::new(seed),
             config,
         }
     }
@@ -627,6 +632,7 @@ impl Stack {
     fn remove(&mut self, index: u32) {
         if let Some(connection) = self.connections[index as usize].take() {
             self.past.add(connection.machine.counters());
+            let gone = self.id(index);
             for flow in connection.flows() {
                 self.table.remove(&Key { remote: connection.ends.remote, flow });
                 if self.by_flow.get(&flow) == Some(&index) {
@@ -637,6 +643,9 @@ impl Stack {
             self.timers.cancel(index);
             self.generations.give_back(index);
             self.in_time_wait -= usize::from(connection.is_waiting);
+            if let Some(calls) = &connection.calls {
+                self.forget_calls(gone, calls);
+            }
         }
     }
 
@@ -718,6 +727,7 @@ impl Stack {
             self.wait_for_strays(index);
         }
         self.name_also(index);
+        self.may_call(index);
         self.mark_dirty(index);
     }
 

@@ -1,6 +1,7 @@
 //! Two stacks on a bad link, on a virtual clock, from one seed: nothing is lost, nothing is believed
 //! that is not authentic, and what came out of order is delivered out of order.
 
+mod calls;
 mod forged;
 mod moves;
 mod opening;

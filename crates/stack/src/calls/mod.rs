@@ -1,0 +1,245 @@
+//! Calls beside the streams of sessions: a request and its answer, sealed each as a record under the call's number
+//! (`docs/records.md`, section 11), each in a transaction of XTP's (`docs/xtp.md`, section 15).
+//!
+//! ```text
+//!  begin    request ──seal──▶ bytes ──▶ Request ──▶ FIRST        two packets, where each fits one
+//!  answered DATA ──open──▶ the caller's list of answers, then Request: a forged one was never there
+//!  asked    FIRST ──open──▶ Responder ──▶ the list of those who ask ──▶ the application
+//!  answer   answer ──seal──▶ bytes, kept for who asks again ──▶ Responder ──▶ DATA
+//! ```
+//! Here is what is kept of them; `stack::calls` moves it.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use fusewire_base::Instant;
+use fusewire_session::Draws;
+use fusewire_session::record::NUMBERS_WINDOW;
+use fusewire_transport::machine::Secrets;
+use fusewire_transport::xtp::single::{Bounds, Id, Request, Responder};
+use fusewire_transport::xtp::{Config, Header};
+use fusewire_wire::xtp::Key;
+
+use crate::{ConnectionId, Error, Result};
+
+/// Calls of one connection that are under way, and requests that wait for its application.
+const CALLS_MAX: usize = 256;
+/// The longest record of a call, and so the memory that an answer may take.
+pub(crate) const RECORD_MAX: u32 = 1 << 19;
+
+/// Names a call of this end's, among those of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CallId(pub(crate) u32);
+
+/// Names a request of the peer's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub(crate) number: u32,
+    pub(crate) id: Id,
+}
+
+/// An answer, or why there is none.
+pub(crate) type Answer = Result<Vec<u8>>;
+
+/// The calls of one connection.
+pub(crate) struct Beside {
+    pub keys: fusewire_session::Calls,
+    next: u64,
+    /// Those under way, and their keys.
+    under_way: VecDeque<(u32, Key)>,
+    answers: VecDeque<(CallId, Answer)>,
+    asked: VecDeque<(Asked, Vec<u8>)>,
+}
+
+impl Beside {
+    pub fn new(keys: fusewire_session::Calls) -> Beside {
+        Beside {
+            keys,
+            next: 0,
+            under_way: VecDeque::new(),
+            answers: VecDeque::new(),
+            asked: VecDeque::new(),
+        }
+    }
+
+    /// The next number, if one more call may be under way: all that are lie within the window in which the peer knows
+    /// which it has seen.
+    pub fn number(&self) -> Result<Option<u32>> {
+        let next = u32::try_from(self.next)
+            .map_err(|_| Error::Misuse("this session has made all its calls"))?;
+        let oldest = self.under_way.front().map_or(next, |call| call.0);
+        let room = self.under_way.len() < CALLS_MAX && next - oldest < NUMBERS_WINDOW;
+        Ok(room.then_some(next))
+    }
+
+    /// A call has the number that was next.
+    pub fn began(&mut self, key: Key) {
+        self.under_way.push_back((self.next as u32, key));
+        self.next += 1;
+    }
+
+    /// The number was used in vain.
+    pub fn skip(&mut self) {
+        self.next += 1;
+    }
+
+    /// A call is over; its key if it was under way.
+    pub fn over(&mut self, call: CallId) -> Option<Key> {
+        let at = self.under_way.iter().position(|(number, _)| *number == call.0)?;
+        self.under_way.remove(at).map(|(_, key)| key)
+    }
+
+    /// What became of a call that was under way.
+    pub fn answered(&mut self, call: CallId, answer: Answer) {
+        if self.over(call).is_some() {
+            self.answers.push_back((call, answer));
+        }
+    }
+
+    /// The next answer, or that to this call.
+    pub fn take_answer(&mut self, call: Option<CallId>) -> Option<(CallId, Answer)> {
+        let at = self.answers.iter().position(|(id, _)| call.is_none_or(|call| call == *id))?;
+        self.answers.remove(at)
+    }
+
+    /// The peer asks. False when too much waits for the application.
+    pub fn ask(&mut self, asked: Asked, request: Vec<u8>) -> bool {
+        let room = self.asked.len() < CALLS_MAX;
+        if room {
+            self.asked.push_back((asked, request));
+        }
+        room
+    }
+
+    /// What the peer asked first.
+    pub fn next_call(&mut self) -> Option<(Asked, Vec<u8>)> {
+        self.asked.pop_front()
+    }
+
+    /// Keys of all that is under way, when the connection is gone.
+    pub fn keys_under_way(&self) -> impl Iterator<Item = Key> + use<> {
+        self.under_way.iter().map(|(_, key)| *key).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Requests that nobody will answer.
+    pub fn all_asked(&self) -> impl Iterator<Item = Id> + use<> {
+        self.asked.iter().map(|(asked, _)| asked.id).collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// A call of ours that is under way.
+pub(crate) struct Outgoing {
+    pub request: Request,
+    pub connection: ConnectionId,
+    pub call: CallId,
+    pub remote: SocketAddr,
+    /// The request's record.
+    pub record: Vec<u8>,
+    /// Pieces of the answer's.
+    pub answer: Vec<u8>,
+    /// When it is looked at next.
+    pub due: Option<Instant>,
+}
+
+/// A request of a peer's: pieces of its record, then the record of the answer.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    pub bytes: Vec<u8>,
+}
+
+/// All calls of a stack.
+pub(crate) struct Calls {
+    draws: Draws,
+    secrets: Secrets,
+    /// Made when a peer asks for the first time.
+    pub responder: Option<Responder>,
+    /// Connections by what names their sessions.
+    pub sessions: HashMap<u32, ConnectionId>,
+    pub outgoing: HashMap<Key, Outgoing>,
+    due: BTreeSet<(Instant, Key)>,
+    pub incoming: HashMap<Id, Incoming>,
+}
+
+impl Calls {
+    /// Without any. `seed` is secret and random.
+    pub fn new(seed: &[u8; 32]) -> Calls {
+        let mut draws = Draws::new(seed, b"calls");
+        let mut secret = || {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&draws.draw().to_be_bytes());
+            bytes[8..].copy_from_slice(&draws.draw().to_be_bytes());
+            bytes
+        };
+        let secrets = Secrets { isn: secret(), cookie: secret() };
+        Calls {
+            draws,
+            secrets,
+            responder: None,
+            sessions: HashMap::new(),
+            outgoing: HashMap::new(),
+            due: BTreeSet::new(),
+            incoming: HashMap::new(),
+        }
+    }
+
+    /// A key for a call.
+    pub fn key(&mut self) -> Key {
+        loop {
+            if let Some(key) = Key::new(self.draws.draw())
+                && !self.outgoing.contains_key(&key)
+            {
+                return key;
+            }
+        }
+    }
+
+    /// Who answers.
+    pub fn responder(&mut self, cfg: &Config, now: Instant) -> &mut Responder {
+        self.responder
+            .get_or_insert_with(|| Responder::new(cfg, Bounds::default(), &self.secrets, now))
+    }
+
+    /// The call of ours that a packet is for.
+    pub fn called(&self, h: &Header) -> Option<Key> {
+        if h.returned {
+            return self.outgoing.contains_key(&h.key).then_some(h.key);
+        }
+        if !matches!(h.body, fusewire_wire::xtp::Body::Diag(_)) {
+            return None;
+        }
+        let name = fusewire_transport::xtp::Name { key: h.key, returned: false };
+        self.outgoing.iter().find(|(_, o)| o.request.also() == Some(name)).map(|(key, _)| *key)
+    }
+
+    /// A call is under way, and is looked at when its time comes.
+    pub fn put(&mut self, key: Key, mut outgoing: Outgoing) {
+        outgoing.due = outgoing.request.poll_timeout();
+        if let Some(at) = outgoing.due {
+            self.due.insert((at, key));
+        }
+        self.outgoing.insert(key, outgoing);
+    }
+
+    pub fn take(&mut self, key: Key) -> Option<Outgoing> {
+        let mut outgoing = self.outgoing.remove(&key)?;
+        if let Some(at) = outgoing.due.take() {
+            self.due.remove(&(at, key));
+        }
+        Some(outgoing)
+    }
+
+    /// A call whose time has come.
+    pub fn take_due(&mut self, now: Instant) -> Option<(Key, Outgoing)> {
+        let &(at, key) = self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, key));
+        let outgoing = self.take(key)?;
+        Some((key, outgoing))
+    }
+
+    /// When something is to be done.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let ours = self.due.first().map(|(at, _)| *at);
+        let theirs = self.responder.as_ref().and_then(Responder::poll_timeout);
+        [ours, theirs].into_iter().flatten().min()
+    }
+}

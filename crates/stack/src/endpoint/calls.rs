@@ -1,0 +1,221 @@
+//! Calls beside a connection's stream: each a request and its answer, in a packet each where they fit one. The connection's
+//! transport is XTP.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use fusewire_session::Marshal;
+
+use super::connection::Connection;
+use super::state::{Interest, State};
+use super::{Attempt, Call as Wait, Handle};
+use crate::calls::{Asked, CallId};
+use crate::driver::after;
+use crate::stack::Stack;
+use crate::{ConnectionId, Result};
+
+/// A request of the peer's. It is answered, or when this is dropped, refused.
+pub struct PeerCall {
+    handle: Arc<Handle>,
+    connection: ConnectionId,
+    asked: Option<Asked>,
+    request: Vec<u8>,
+}
+
+impl PeerCall {
+    /// What the peer asks.
+    pub fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// Answers it.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`](crate::Error::TooLong), after which it is refused; [`Error::Closed`](crate::Error::Closed).
+    pub fn answer(self, answer: &[u8]) -> Result<()> {
+        self.answer_message(answer)
+    }
+
+    /// Answers it with a message that is marshalled in the one pass that seals it.
+    ///
+    /// # Errors
+    /// The errors of [`PeerCall::answer`].
+    pub fn answer_message<M: Marshal + ?Sized>(mut self, answer: &M) -> Result<()> {
+        let id = self.connection;
+        match self.asked.take() {
+            Some(asked) => self.handle.call(|state| state.stack.answer_call(id, asked, answer)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for PeerCall {
+    fn drop(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            self.handle.call(|state| state.stack.refuse_call(asked));
+        }
+    }
+}
+
+impl std::fmt::Debug for PeerCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PeerCall").field("len", &self.request.len()).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    // ---- ours
+
+    fn beginning<M: Marshal + ?Sized>(&self, request: &M) -> Wait<'_, impl Attempt<CallId>> {
+        self.ask(Interest::Calls, move |state, id| match state.stack.begin_call(id, request) {
+            Ok(Some(call)) => Poll::Ready(Ok(call)),
+            Ok(None) => state.pending(id),
+            Err(error) => Poll::Ready(Err(error)),
+        })
+    }
+
+    fn answering(&self, call: CallId) -> Wait<'_, impl Attempt<Vec<u8>>> {
+        self.ask(Interest::Calls, move |state, id| match state.stack.take_answer(id, Some(call)) {
+            Some((_, answer)) => Poll::Ready(answer),
+            None => state.pending(id),
+        })
+    }
+
+    fn any_answer(&self) -> Wait<'_, impl Attempt<(CallId, Result<Vec<u8>>)>> {
+        self.ask(Interest::Calls, |state, id| match state.stack.take_answer(id, None) {
+            Some(answer) => Poll::Ready(Ok(answer)),
+            None => state.pending(id),
+        })
+    }
+
+    /// Calls the peer's application: it gets `request`, and what it answers is returned. Beside the stream: what is lost of
+    /// that does not hold a call up, nor the other way round, and calls overtake each other. A request of at most
+    /// [`Connection::call_len_max`] bytes whose answer fits one packet costs one packet each way, if it does too. The peer's
+    /// application gets a request once, or never; when none is returned it may have got it.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`](crate::Error::Misuse) where the transport is not XTP, or the cipher has no tag; `TooLong`; `Reset`
+    /// when the peer's application does not answer; `TimedOut` when nobody does; those of [`Connection::closed`].
+    pub fn call_peer(&self, request: &[u8]) -> Result<Vec<u8>> {
+        self.call_until(request, None)
+    }
+
+    /// [`Connection::call_peer`], for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::call_peer`]; `Elapsed`.
+    pub fn call_peer_timeout(&self, request: &[u8], timeout: Duration) -> Result<Vec<u8>> {
+        self.call_until(request, after(timeout))
+    }
+
+    fn call_until(&self, request: &[u8], deadline: Option<Instant>) -> Result<Vec<u8>> {
+        let call = Begun { connection: self, call: self.beginning(request).block_until(deadline)? };
+        self.answering(call.call).block_until(deadline)
+    }
+
+    /// [`Connection::call_peer`] for tasks. Cancelled, the peer's application may get the request.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::call_peer`].
+    pub async fn call_peer_async(&self, request: &[u8]) -> Result<Vec<u8>> {
+        let call = Begun { connection: self, call: self.beginning(request).wait().await? };
+        self.answering(call.call).wait().await
+    }
+
+    /// Begins a call, with a message that is marshalled in the one pass that seals it; waits only while too many are under
+    /// way. [`Connection::next_answer`] gives what becomes of it.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::call_peer`].
+    pub fn begin_call<M: Marshal + ?Sized>(&self, request: &M) -> Result<CallId> {
+        self.beginning(request).block()
+    }
+
+    /// What became of one of the calls that were begun, for at most so long.
+    ///
+    /// # Errors
+    /// Those of [`Connection::closed`]; `Elapsed`.
+    pub fn next_answer(&self, timeout: Option<Duration>) -> Result<(CallId, Result<Vec<u8>>)> {
+        self.any_answer().block_until(timeout.and_then(after))
+    }
+
+    /// [`Connection::next_answer`] for tasks. Cancelled, none is lost.
+    ///
+    /// # Errors
+    /// Those of [`Connection::closed`].
+    pub async fn next_answer_async(&self) -> Result<(CallId, Result<Vec<u8>>)> {
+        self.any_answer().wait().await
+    }
+
+    /// Nobody wants to know any more what becomes of a call.
+    pub fn cancel_call(&self, call: CallId) {
+        self.call(|stack, id| stack.cancel_call(id, call));
+    }
+
+    /// The longest request of a call, in bytes, on this path now.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::call_peer`].
+    pub fn call_len_max(&self) -> Result<usize> {
+        self.call(Stack::call_len_max)
+    }
+
+    /// The longest answer, in bytes.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::call_peer`].
+    pub fn answer_len_max(&self) -> Result<usize> {
+        self.call(Stack::answer_len_max)
+    }
+
+    // ---- the peer's
+
+    fn asked(&self) -> Wait<'_, impl Attempt<Option<PeerCall>>> {
+        let handle = &self.held.handle;
+        self.ask(Interest::Calls, move |state: &mut State, id| {
+            let Some((asked, request)) = state.stack.next_call(id) else {
+                return state.end_or_pending(id);
+            };
+            let handle = handle.clone();
+            let call = PeerCall { handle, connection: id, asked: Some(asked), request };
+            Poll::Ready(Ok(Some(call)))
+        })
+    }
+
+    /// The next call of the peer's; `None` once it has ended its stream.
+    ///
+    /// # Errors
+    /// Those of [`Connection::closed`].
+    pub fn next_call(&self) -> Result<Option<PeerCall>> {
+        self.asked().block()
+    }
+
+    /// [`Connection::next_call`], for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::next_call`]; `Elapsed`.
+    pub fn next_call_timeout(&self, timeout: Duration) -> Result<Option<PeerCall>> {
+        self.asked().block_until(after(timeout))
+    }
+
+    /// [`Connection::next_call`] for tasks. Cancelled, no call is lost.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::next_call`].
+    pub async fn next_call_async(&self) -> Result<Option<PeerCall>> {
+        self.asked().wait().await
+    }
+}
+
+/// A call that is cancelled when nobody waits for it any more.
+struct Begun<'a> {
+    connection: &'a Connection,
+    call: CallId,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.connection.cancel_call(self.call);
+    }
+}

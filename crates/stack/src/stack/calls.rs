@@ -1,0 +1,507 @@
+//! Calls: between the device, the machine of transactions, and the lists of connections.
+
+use fusewire_session::{Calls as Keys, Marshal};
+use fusewire_transport::machine::{DropCause, Initial, PayloadPlan, Verdict};
+use fusewire_transport::xtp::single::{self, Message, Outcome, Request};
+use fusewire_transport::xtp::{self, Header as Packet, Transmit};
+use fusewire_wire::xtp::{self as wire, Body, CHECK_AT, HEADER_LEN, Options, Service};
+
+use super::*;
+use crate::calls::{Asked, Beside, CallId, Outgoing, RECORD_MAX};
+use crate::machine::{as_xtp, xtp_settings};
+use fusewire_device::TxFrame;
+
+/// How long an answer may take before its request goes again, where nothing is known of the path.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Stack {
+    /// Begins a call: the peer's application gets `request`, and what it answers comes by [`Stack::take_answer`]. A request
+    /// that fits one packet, and such an answer, are two packets in all and one round trip. `None` when too many calls are
+    /// under way: `Event::Answered` tells when to try again.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] where the connection's transport is not XTP, or its cipher has no tag; [`Error::TooLong`];
+    /// [`Error::Closed`], [`Error::Untrusted`].
+    pub fn begin_call<M: Marshal + ?Sized>(
+        &mut self,
+        id: ConnectionId,
+        request: &M,
+    ) -> Result<Option<CallId>> {
+        let now = self.clock.now();
+        let cfg = self.call_settings(id)?;
+        let max = self.call_len_max(id)?;
+        let connection = self.get_mut(id).ok_or(Error::Closed)?;
+        let len = request.marshalled_len();
+        if len > max {
+            return Err(Error::TooLong { len, max });
+        }
+        let (remote, round_trip) = (connection.ends.remote, connection.machine.info().srtt);
+        let beside = connection.calls_to_make()?;
+        let Some(number) = beside.number()? else { return Ok(None) };
+        let record = match beside.keys.requests.seal(number, request) {
+            Ok(record) => record,
+            Err(error) => {
+                beside.skip();
+                return Err(error.into());
+            }
+        };
+        let message = Message {
+            service: Service::Transaction,
+            port: crate::PORT,
+            len: record.len() as u32,
+            btag: Some(u64::from(beside.keys.id) << 32 | u64::from(number)),
+            proves_itself: true,
+        };
+        let key = self.calls.key();
+        let rto = if round_trip.is_zero() { PATIENCE } else { 2 * round_trip };
+        let request = Request::new(&cfg, message, key, rto, now)
+            .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
+            .towards(remote);
+        let call = CallId(number);
+        if let Some(beside) = self.get_mut(id).and_then(|c| c.calls.as_mut()) {
+            beside.began(key);
+        }
+        let (answer, due) = (Vec::new(), None);
+        let outgoing = Outgoing { request, connection: id, call, remote, record, answer, due };
+        self.settle_call(now, key, outgoing, None);
+        Ok(Some(call))
+    }
+
+    /// The longest request of a call, in bytes.
+    ///
+    /// # Errors
+    /// The errors of [`Stack::begin_call`].
+    pub fn call_len_max(&mut self, id: ConnectionId) -> Result<usize> {
+        let cfg = self.call_settings(id)?;
+        let connection = self.get_mut(id).ok_or(Error::Closed)?;
+        let room = single::message_len_max(&cfg, Service::Transaction, true) as usize;
+        let keys = &connection.calls_to_make()?.keys;
+        Ok(keys.requests.body_len_fitting(room).unwrap_or(0))
+    }
+
+    /// The longest answer to a call, in bytes.
+    ///
+    /// # Errors
+    /// The errors of [`Stack::begin_call`].
+    pub fn answer_len_max(&mut self, id: ConnectionId) -> Result<usize> {
+        let connection = self.get_mut(id).ok_or(Error::Closed)?;
+        Ok(connection.calls_to_make()?.keys.replies.body_len_max())
+    }
+
+    /// What became of a call, or of any.
+    pub fn take_answer(
+        &mut self,
+        id: ConnectionId,
+        call: Option<CallId>,
+    ) -> Option<(CallId, Result<Vec<u8>>)> {
+        self.get_mut(id)?.calls.as_mut()?.take_answer(call)
+    }
+
+    /// Nobody wants to know any more what becomes of a call.
+    pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) {
+        let Some(beside) = self.get_mut(id).and_then(|c| c.calls.as_mut()) else { return };
+        beside.take_answer(Some(call));
+        if let Some(key) = beside.over(call) {
+            self.forget_call(key);
+        }
+    }
+
+    fn forget_call(&mut self, key: wire::Key) {
+        let now = self.clock.now();
+        if let Some(mut outgoing) = self.calls.take(key) {
+            outgoing.request.abort();
+            self.send_requests(now, &mut outgoing);
+        }
+    }
+
+    /// The next request of the peer's: answer it, or refuse it.
+    pub fn next_call(&mut self, id: ConnectionId) -> Option<(Asked, Vec<u8>)> {
+        self.get_mut(id)?.calls.as_mut()?.next_call()
+    }
+
+    /// Answers a request of the peer's.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], [`Error::Closed`], [`Error::Session`].
+    pub fn answer_call<M: Marshal + ?Sized>(
+        &mut self,
+        id: ConnectionId,
+        asked: Asked,
+        answer: &M,
+    ) -> Result<()> {
+        let now = self.clock.now();
+        let cfg = self.call_settings(id)?;
+        let beside = self.get_mut(id).ok_or(Error::Closed)?.calls_to_make()?;
+        let (len, max) = (answer.marshalled_len(), beside.keys.replies.body_len_max());
+        if len > max {
+            self.refuse_call(asked);
+            return Err(Error::TooLong { len, max });
+        }
+        let record = beside.keys.replies.seal(asked.number, answer)?;
+        let Some(incoming) = self.calls.incoming.get_mut(&asked.id) else { return Ok(()) };
+        let len = record.len() as u32;
+        incoming.bytes = record;
+        let responder = self.calls.responder(&cfg, now);
+        responder.set_tpdu_len(asked.id, cfg.send_tpdu_len);
+        responder.answer(now, asked.id, len, true);
+        self.send_replies(now);
+        Ok(())
+    }
+
+    /// The application does not answer.
+    pub fn refuse_call(&mut self, asked: Asked) {
+        let now = self.clock.now();
+        if let Some(responder) = &mut self.calls.responder {
+            responder.refuse(now, asked.id);
+        }
+        self.send_replies(now);
+    }
+
+    /// How transactions beside a connection are made.
+    fn call_settings(&self, id: ConnectionId) -> Result<xtp::Config> {
+        let connection = self.get(id).ok_or(Error::Closed)?;
+        let settings = self.settings(connection.ends.remote);
+        let cfg = xtp_settings(&settings)
+            .ok_or(Error::Misuse("calls go over XTP: choose it as the transport"))?;
+        let sizes = settings.sizes();
+        let known = connection.machine.max_payload() as usize + HEADER_LEN;
+        Ok(xtp::Config {
+            service: Service::Transaction,
+            nocheck: true,
+            send_tpdu_len: known.clamp(512, sizes.tpdu_len.max(512)),
+            recv_window: RECORD_MAX,
+            initial_recv_window: RECORD_MAX,
+            send_buffer: RECORD_MAX,
+            ..cfg.clone()
+        })
+    }
+
+    /// The session of a connection is open: its peer may call.
+    pub(super) fn may_call(&mut self, index: u32) {
+        let id = self.id(index);
+        if let Some(Beside { keys, .. }) =
+            self.connections[index as usize].as_ref().and_then(|c| c.calls.as_deref())
+        {
+            self.calls.sessions.entry(keys.id).or_insert(id);
+        }
+    }
+
+    /// A connection is gone, and with it its calls.
+    pub(super) fn forget_calls(&mut self, id: ConnectionId, beside: &Beside) {
+        if self.calls.sessions.get(&beside.keys.id) == Some(&id) {
+            self.calls.sessions.remove(&beside.keys.id);
+        }
+        for key in beside.keys_under_way() {
+            self.forget_call(key);
+        }
+        let now = self.clock.now();
+        for asked in beside.all_asked() {
+            if let Some(responder) = &mut self.calls.responder {
+                responder.refuse(now, asked);
+            }
+        }
+        self.send_replies(now);
+    }
+
+    // ---- packets that come
+
+    /// A packet that is no connection's: true if it was a call's.
+    pub(super) fn take_call(
+        &mut self,
+        now: Instant,
+        peer: SocketAddr,
+        header: &Header,
+        frame: &[u8],
+    ) -> bool {
+        let Some(h) = as_xtp(header) else { return false };
+        let from = frame.len() - (h.data_len as usize).min(frame.len());
+        let payload = &frame[from..];
+        if let Some(key) = self.calls.called(h) {
+            self.take_answer_packet(now, (peer, key), h, (frame, payload));
+            return true;
+        }
+        let known = self.calls.responder.as_ref().is_some_and(|r| r.has(peer, h));
+        if known {
+            self.take_request_packet(now, peer, None, h, (frame, payload));
+            return true;
+        }
+        let Body::First(first) = &h.body else { return false };
+        if first.traffic.service != Service::Transaction {
+            return false;
+        }
+        if h.seq > 0 {
+            // A piece whose beginning, which says what session it belongs to, has not come: it comes again.
+            self.drop_frame(Cause::CallStray);
+            return true;
+        }
+        let session = first.btag.and_then(|btag| self.calls.sessions.get(&((btag >> 32) as u32)));
+        let Some(&id) = session else { return false };
+        self.take_request_packet(now, peer, Some(id), h, (frame, payload));
+        true
+    }
+
+    fn take_answer_packet(
+        &mut self,
+        now: Instant,
+        (peer, key): (SocketAddr, wire::Key),
+        h: &Packet,
+        (frame, payload): (&[u8], &[u8]),
+    ) {
+        let is_peers = |outgoing: &Outgoing| outgoing.remote == peer;
+        if !wire::verifies(frame) || !self.calls.outgoing.get(&key).is_some_and(is_peers) {
+            return self.drop_frame(Cause::CallStray);
+        }
+        let Some(mut outgoing) = self.calls.take(key) else { return };
+        let initial = outgoing.request.handle_initial(now, h, payload.len() as u32);
+        let mut opened = None;
+        let verdict = match &initial {
+            Initial::Drop(_) => {
+                self.drop_frame(Cause::CallStray);
+                return self.calls.put(key, outgoing);
+            }
+            Initial::Payload(plan) if plan.len > 0 && is_all(h, plan) => {
+                let (id, number) = (outgoing.connection, outgoing.call.0);
+                opened = self.open_call(id, |keys| keys.answers.open(number, payload));
+                match opened {
+                    Some(_) => Verdict::Accept { len: plan.len },
+                    None => Verdict::Reject(DropCause::Tag),
+                }
+            }
+            Initial::Payload(plan) if plan.len > 0 => store(&mut outgoing.answer, plan, payload),
+            _ => Verdict::Control,
+        };
+        outgoing.request.handle_final(now, h, &initial, verdict);
+        self.settle_call(now, key, outgoing, opened);
+    }
+
+    /// Opens with the keys of a connection; what is not genuine was never there.
+    fn open_call(
+        &mut self,
+        id: ConnectionId,
+        open: impl FnOnce(&mut Keys) -> std::result::Result<Vec<u8>, fusewire_session::Error>,
+    ) -> Option<Vec<u8>> {
+        let opened = open(&mut self.get_mut(id)?.calls.as_mut()?.keys).ok();
+        if opened.is_none() {
+            self.drop_frame(Cause::CallTag);
+        }
+        opened
+    }
+
+    fn take_request_packet(
+        &mut self,
+        now: Instant,
+        peer: SocketAddr,
+        session: Option<ConnectionId>,
+        h: &Packet,
+        (frame, payload): (&[u8], &[u8]),
+    ) {
+        if !wire::verifies(frame) {
+            return self.drop_frame(Cause::Checksum);
+        }
+        let flow = xtp::Name { key: h.key, returned: h.returned };
+        let ends = xtp::Ends { local: self.device.local_addr(), remote: peer, flow };
+        // Who has a session here has shown a key there.
+        let is_proven =
+            session.is_some_and(|id| self.get(id).is_some_and(|c| c.ends.remote == peer));
+        let cfg = match session.map(|id| self.call_settings(id)) {
+            Some(Ok(cfg)) => Some(cfg),
+            Some(Err(_)) => return self.drop_frame(Cause::CallStray),
+            None => None,
+        };
+        let calls = &mut self.calls;
+        if let Some(cfg) = &cfg {
+            calls.responder(cfg, now);
+        }
+        let Some(responder) = calls.responder.as_mut() else { return };
+        let len = payload.len() as u32;
+        let initial = match responder.handle_initial(now, &ends, is_proven, h, len) {
+            single::Incoming::Take(initial) => initial,
+            single::Incoming::Reply(reply) => return self.send_packet(peer, reply, &[], "call"),
+            single::Incoming::Drop(_) | single::Incoming::Datagram => {
+                return self.drop_frame(Cause::CallStray);
+            }
+        };
+        let (mut opened, mut piece) = (None, Vec::new());
+        let verdict = match (&initial, session) {
+            (Initial::Payload(plan), Some(id)) if plan.len > 0 && is_all(h, plan) => {
+                let Body::First(wire::First { btag: Some(btag), .. }) = h.body else { return };
+                opened = self.open_call(id, |keys| keys.asked.open(btag as u32, payload));
+                match opened {
+                    Some(_) => Verdict::Accept { len: plan.len },
+                    None => Verdict::Reject(DropCause::Tag),
+                }
+            }
+            (Initial::Payload(plan), _) if plan.len > 0 => store(&mut piece, plan, payload),
+            _ => Verdict::Control,
+        };
+        let Some(responder) = self.calls.responder.as_mut() else { return };
+        let told = (&initial, len);
+        let taken = responder.handle_final(now, &ends, is_proven, h, told, verdict);
+        if let (Some(id), Initial::Payload(plan)) = (taken, &initial)
+            && !piece.is_empty()
+        {
+            let from = plan.offset as usize;
+            let bytes = &mut self.calls.incoming.entry(id).or_default().bytes;
+            bytes.resize(bytes.len().max(piece.len()), 0);
+            bytes[from..piece.len()].copy_from_slice(&piece[from..]);
+        }
+        self.take_call_events(opened);
+        self.send_replies(now);
+    }
+
+    /// What the responder tells; `opened` is the request that came as one packet.
+    fn take_call_events(&mut self, mut opened: Option<Vec<u8>>) {
+        let now = self.clock.now();
+        while let Some((id, event)) =
+            self.calls.responder.as_mut().and_then(single::Responder::poll_event)
+        {
+            let single::Event::Arrived(arrived) = event else {
+                self.calls.incoming.remove(&id);
+                continue;
+            };
+            let btag = arrived.btag.unwrap_or(0);
+            let (session, number) = ((btag >> 32) as u32, btag as u32);
+            let connection = self.calls.sessions.get(&session).copied();
+            let pieces = std::mem::take(&mut self.calls.incoming.entry(id).or_default().bytes);
+            let request = match (opened.take(), connection) {
+                (Some(request), _) => Some(request),
+                (None, Some(connection)) => {
+                    self.open_call(connection, |keys| keys.asked.open(number, &pieces))
+                }
+                (None, None) => None,
+            };
+            let asked = Asked { number, id };
+            let handed = request.zip(connection).is_some_and(|(request, connection)| {
+                let connection = self.get_mut(connection);
+                connection.is_some_and(|connection| connection.called(asked, request))
+            });
+            match (handed, connection) {
+                (true, Some(connection)) => self.settle(connection.index),
+                _ => {
+                    if let Some(responder) = &mut self.calls.responder {
+                        responder.refuse(now, id);
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- packets that leave
+
+    /// A call may have something to say, or be over.
+    fn settle_call(
+        &mut self,
+        now: Instant,
+        key: wire::Key,
+        mut outgoing: Outgoing,
+        opened: Option<Vec<u8>>,
+    ) {
+        self.send_requests(now, &mut outgoing);
+        let Some(outcome) = outgoing.request.poll_event() else {
+            return self.calls.put(key, outgoing);
+        };
+        let (id, call, peer) = (outgoing.connection, outgoing.call, outgoing.remote);
+        let answer = match (outcome, opened) {
+            (Outcome::Answered { .. }, Some(answer)) => Ok(answer),
+            (Outcome::Answered { len }, None) => {
+                let record = outgoing.answer.get(..len as usize).unwrap_or(&[]);
+                self.open_call(id, |keys| keys.answers.open(call.0, record))
+                    .ok_or(Error::Protocol { peer, what: "an answer that is not genuine" })
+            }
+            (Outcome::Refused(_), _) => Err(Error::Refused(peer)),
+            (Outcome::TimedOut, _) => Err(Error::TimedOut(peer)),
+            (Outcome::Sent | Outcome::Delivered | Outcome::Reset, _) => Err(Error::Reset(peer)),
+        };
+        if let Some(connection) = self.get_mut(id) {
+            connection.answered(call, answer);
+            self.settle(id.index);
+        }
+    }
+
+    fn send_requests(&mut self, now: Instant, outgoing: &mut Outgoing) {
+        while let Some(transmit) = outgoing.request.poll_transmit(now) {
+            self.send_transmit(outgoing.remote, &transmit, &outgoing.record, "call");
+        }
+    }
+
+    /// What responders have to say.
+    fn send_replies(&mut self, now: Instant) {
+        self.take_call_events(None);
+        while let Some((id, to, transmit)) =
+            self.calls.responder.as_mut().and_then(|r| r.poll_transmit(now))
+        {
+            let incoming = self.calls.incoming.remove(&id);
+            let record = incoming.as_ref().map_or(&[][..], |incoming| &incoming.bytes);
+            self.send_transmit(to, &transmit, record, "answer to a call");
+            if let Some(incoming) = incoming {
+                self.calls.incoming.insert(id, incoming);
+            }
+        }
+    }
+
+    fn send_transmit(
+        &mut self,
+        to: SocketAddr,
+        transmit: &Transmit,
+        record: &[u8],
+        word: &'static str,
+    ) {
+        let range = transmit.payload.clone().unwrap_or(0..0);
+        let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
+        if payload.len() == transmit.header.data_len as usize {
+            self.send_packet(to, transmit.header, payload, word);
+        }
+    }
+
+    /// A packet of a call's.
+    fn send_packet(&mut self, to: SocketAddr, h: Packet, payload: &[u8], word: &'static str) {
+        let mut buffer = [0; HEADER_LEN + 24 + 16 * xtp::SPANS];
+        let len = h.emit(&mut buffer);
+        let covered = if h.checks_all() { len } else { HEADER_LEN };
+        let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
+        if h.checks_all() {
+            sum += fusewire_kernels::sum(self.config.level, payload);
+        }
+        buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+        let frame = TxFrame { peer: to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
+        self.watch.sent_tpdus(&[frame], |_| [word, ""]);
+        if let Err(error) = self.device.transmit(&[frame]) {
+            tracing::debug!(%error, "cannot send to {to}");
+        }
+    }
+
+    // ---- time
+
+    /// Calls whose time has come. True if there were any.
+    pub(super) fn run_call_timers(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((key, mut outgoing)) = self.calls.take_due(now) {
+            any = true;
+            outgoing.request.handle_timeout(now);
+            self.settle_call(now, key, outgoing, None);
+        }
+        let responder = self.calls.responder.as_mut();
+        if let Some(responder) = responder.filter(|r| r.poll_timeout().is_some_and(|at| at <= now))
+        {
+            any = true;
+            responder.handle_timeout(now);
+            self.take_call_events(None);
+            self.send_replies(now);
+        }
+        any
+    }
+}
+
+/// A packet that has all of a message, of which all is new.
+fn is_all(h: &Packet, plan: &PayloadPlan) -> bool {
+    plan.is_whole() && plan.offset == 0 && h.options.has(Options::WCLOSE | Options::EOM)
+}
+
+/// Stores what is new of a payload.
+fn store(bytes: &mut Vec<u8>, plan: &PayloadPlan, payload: &[u8]) -> Verdict {
+    let (start, from) = (plan.offset as usize, plan.trim_front as usize);
+    let end = start + plan.len as usize;
+    bytes.resize(bytes.len().max(end), 0);
+    bytes[start..end].copy_from_slice(&payload[from..from + plan.len as usize]);
+    Verdict::Accept { len: plan.len }
+}
