@@ -76,7 +76,7 @@ impl<L: Link> Transport for Adus<L> {
     }
 }
 
-fn io_error(error: Error) -> io::Error {
+pub(crate) fn io_error(error: Error) -> io::Error {
     match error {
         Error::Os { ref source, .. } => match source.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code),

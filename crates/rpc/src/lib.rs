@@ -4,6 +4,7 @@
 //!  Client ── message ──▶ Transport ──▶ Records      a byte stream: kernel TCP, stack::ip TCP, any Read + Write
 //!                                      Datagrams    UDP: the kernel's, stack::ip's
 //!                                      Adus         any stack::Link: encrypted
+//!                                      Transactions an endpoint's connection over XTP: encrypted, a packet each way
 //!  Server ◀── message ── Transport
 //!    └─▶ Services ─▶ Service (program, version) ─▶ the application
 //! ```
@@ -25,6 +26,7 @@ mod pass;
 mod records;
 mod replies;
 mod server;
+mod transactions;
 mod transport;
 
 pub use adus::Adus;
@@ -36,4 +38,5 @@ pub use fusewire_codec::Limits;
 pub use listen::{ListenConfig, serve_streams};
 pub use records::{RecordConfig, Records};
 pub use server::{Call, Prepared, Reply, Server, Service, Services, Turn, argument, no_more};
+pub use transactions::Transactions;
 pub use transport::{Arrival, Patient, Stream, Transport};

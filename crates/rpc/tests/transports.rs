@@ -9,11 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fusewire_device::interface::memory::{Config as PairConfig, pair};
-use fusewire_rpc::{Adus, Arrival, Config, Datagrams, Error, Records, Server, Transport};
+use fusewire_device::udp::{Config as UdpConfig, Udp};
+use fusewire_rpc::{
+    Adus, Arrival, Config, Datagrams, Error, Records, Server, Transactions, Transport,
+};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
 use fusewire_stack::ip::{self, Host, HostConfig};
-use fusewire_stack::{Endpoint, kernel_tcp};
+use fusewire_stack::transport::{Config as Carried, Protocol};
+use fusewire_stack::{Config as StackConfig, Endpoint, kernel_tcp};
 use support::kinds::kinds_prog::kinds_second::Client;
 use support::{content, everything, services};
 
@@ -72,6 +76,49 @@ fn an_endpoint_carries_calls_as_adus() {
     assert!(matches!(stub.kinds_take(&too_long), Err(Error::TooLong { .. })));
     let third = connect();
     late(accept.join().unwrap(), third);
+}
+
+#[test]
+fn an_endpoint_over_xtp_carries_calls_as_transactions() {
+    let key = identity();
+    let endpoint = || {
+        let device = Udp::bind("127.0.0.1:0".parse().unwrap(), &UdpConfig::default()).unwrap();
+        let transport = Carried::of_records(Protocol::Xtp);
+        Endpoint::new(Box::new(device), StackConfig { transport, ..StackConfig::default() })
+            .unwrap()
+    };
+    let server = endpoint();
+    let listener = server.listen(ServerConfig::new(key.clone())).unwrap();
+    let addr = server.local_addr();
+    let accept = std::thread::spawn(move || {
+        let connection = || Transactions::server(listener.accept().unwrap()).unwrap();
+        for _ in 0..2 {
+            let transactions = connection();
+            std::thread::spawn(move || Server::new(transactions).run(&services()));
+        }
+        connection()
+    });
+    let config = ClientConfig::new(key.clone(), Trust::Pinned(key.fingerprint()));
+    let client = endpoint();
+    let connect = || Transactions::client(client.connect(addr, &config).unwrap()).unwrap();
+    calls(connect(), 12_000);
+    let mut stub = Client::new(connect());
+    // A reply may be longer than a call.
+    assert!(stub.kinds_large(200_000).unwrap() == content(200_000));
+    assert!(matches!(stub.kinds_large(300_000), Err(Error::SystemError)));
+    let longest = stub.0.transport().message_len_max();
+    assert!(longest < 1 << 14);
+    assert!(matches!(stub.kinds_take(&vec![0; longest]), Err(Error::TooLong { .. })));
+    let third = connect();
+    late(accept.join().unwrap(), third);
+
+    let tcp = Endpoint::udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = tcp.listen(ServerConfig::new(key.clone())).unwrap();
+    let accepted = std::thread::spawn(move || listener.accept().unwrap());
+    let other = Endpoint::udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connection = other.connect(tcp.local_addr(), &config).unwrap();
+    assert!(Transactions::client(connection).is_err(), "over TCP there are none");
+    drop(accepted.join().unwrap());
 }
 
 #[test]
