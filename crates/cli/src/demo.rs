@@ -5,11 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fusewire_lab::transfer::{self, Carrier, Line, Method, Plan, Source};
+use fusewire_lab::transfer::{self, Carrier, Impairment, Line, Method, Plan, Source, Transport};
 use fusewire_lab::{Scratch, make_file};
 use fusewire_session::{Cipher, Level};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::either::Protocol;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -141,7 +140,8 @@ pub fn run(demo: &Demo) -> Result {
         methods: vec![Method::Integrated, Method::Sequential, Method::KernelTcp],
         carrier: Carrier::UDP,
         manipulation: transfer::Manipulation::default(),
-        transport: Protocol::default(),
+        transports: vec![Transport::default()],
+        path: Impairment::default(),
         congestion: Algorithm::default(),
         bytes: subject.bytes,
         adu_bytes: vec![None],

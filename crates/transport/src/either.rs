@@ -16,6 +16,8 @@ use crate::machine::{
 };
 use crate::{tcp, xtp};
 
+pub use xtp::Retransmission;
+
 /// Runs a line with whichever it is.
 macro_rules! either {
     ($type:ident, $this:expr, $it:ident => $does:expr) => {
@@ -162,6 +164,13 @@ impl Config {
         match self {
             Config::Tcp(tcp) => tcp.congestion = algorithm,
             Config::Xtp(xtp) => xtp.congestion = Some(algorithm),
+        }
+    }
+
+    /// What is sent again. TCP sends what SACK does not name.
+    pub fn set_retransmission(&mut self, retransmission: Retransmission) {
+        if let Config::Xtp(xtp) = self {
+            xtp.retransmission = retransmission;
         }
     }
 

@@ -1,12 +1,15 @@
 //! `fusewire bench transfer`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use fusewire_lab::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source};
+use fusewire_lab::transfer::{
+    self, Carrier, Impairment, Line, Manipulation, Method, Plan, Source, Transport,
+};
 use fusewire_session::{Cipher, HeaderProtection};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::either::Protocol;
+use fusewire_transport::either::{Protocol, Retransmission};
 
 use crate::options::{Protecting, cipher_names, congestion_names};
 use crate::output::{Columns, Result, figure, lines, rate};
@@ -40,9 +43,14 @@ pub struct Options {
     datagram_bytes: Vec<Size>,
     #[arg(long, default_value_t = Cipher::AES_256_GCM, help = format!("The cipher: {}", cipher_names()))]
     cipher: Cipher,
-    /// The transport of ours: tcp or xtp.
-    #[arg(long, value_name = "NAME", default_value_t)]
-    transport: Protocol,
+    /// The transports of ours, a row each: tcp, xtp.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "tcp")]
+    transport: Vec<Protocol>,
+    /// What XTP sends again, a row each: selective, go-back-n.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "selective")]
+    retransmission: Vec<Retransmission>,
+    #[command(flatten)]
+    path: Impaired,
     #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of ours: {}", congestion_names()))]
     congestion: Algorithm,
     /// Send this file; made bytes in memory when absent.
@@ -68,6 +76,43 @@ pub struct Options {
     /// Measure the processing time of a packet too (costs a few per cent): each ADU of ours goes in one of its own.
     #[arg(long)]
     measure: bool,
+}
+
+/// What lies between both ends of ours, each way alike.
+#[derive(Args, Clone, Copy)]
+pub(super) struct Impaired {
+    /// Lose so many of a hundred datagrams of ours, each way.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    loss: f64,
+    /// Milliseconds there and back, for ours.
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
+    round_trip: f64,
+    /// Megabits a second that go through, of ours [default: what the machine does].
+    #[arg(long, value_name = "MBIT/S", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
+}
+
+impl Impaired {
+    fn impairment(self) -> Impairment {
+        Impairment {
+            loss: self.loss / 100.0,
+            round_trip: Duration::from_secs_f64(self.round_trip / 1e3),
+            rate: self.rate.map(|mbits| u64::from(mbits) * 125_000),
+        }
+    }
+}
+
+fn percent(text: &str) -> std::result::Result<f64, String> {
+    within(text, 50.0)
+}
+
+pub(super) fn milliseconds(text: &str) -> std::result::Result<f64, String> {
+    within(text, 10_000.0)
+}
+
+fn within(text: &str, most: f64) -> std::result::Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("expected a number from 0 to {most}"))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +154,8 @@ pub fn run(options: Options) -> Result {
             swap: options.swap,
             record_padding: options.protecting.asked().map(HeaderProtection::padding),
         },
-        transport: options.transport,
+        transports: Transport::each(&options.transport, &options.retransmission),
+        path: options.path.impairment(),
         congestion: options.congestion,
         bytes: options.bytes,
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
@@ -138,6 +184,7 @@ const COLUMNS: &Columns<Line> = &[
     ("CPU s/GiB", 10, |l| format!("{:.2}", l.cpu_s_per_gib)),
     ("send ns", 9, |l| figure(l.send_ns_per_packet, 0)),
     ("recv ns", 9, |l| figure(l.receive_ns_per_packet, 0)),
+    ("answers/GiB", 12, |l| figure(l.answers_per_gib, 0)),
 ];
 
 fn number(n: Option<usize>) -> String {
@@ -148,6 +195,12 @@ fn name(line: &Line) -> String {
     let method = match line.execution {
         Some(execution) => format!("{}: {execution}", line.method),
         None => line.method.to_string(),
+    };
+    let method = match line.transport.as_deref() {
+        Some(transport) if transport != Protocol::default().name() => {
+            format!("{method}, {transport}")
+        }
+        _ => method,
     };
     match line.receiver_device {
         Some(receiver) => format!("{method} {}>{receiver}", line.device),

@@ -2,13 +2,14 @@
 
 use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
-use fusewire_stack::transport::Protocol;
 
 use crate::Result;
 use crate::bench::Bench;
 use crate::record::Place;
 use crate::transfer::requested::Asking;
-use crate::transfer::{self, Carrier, Line, Manipulation, Method, Plan, Source, requested};
+use crate::transfer::{
+    self, Carrier, Impairment, Line, Manipulation, Method, Plan, Source, Transport, requested,
+};
 
 /// What a plan of ours has, but for its methods and sizes.
 fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher) -> Plan {
@@ -16,7 +17,8 @@ fn plan(bench: &Bench<'_>, methods: Vec<Method>, sizes: &[usize], cipher: Cipher
         machine: None,
         methods,
         carrier: Carrier::UDP,
-        transport: Protocol::default(),
+        transports: vec![Transport::default()],
+        path: Impairment::default(),
         congestion: Congestion::default(),
         manipulation: Manipulation { swap: true, ..Manipulation::default() },
         bytes: bench.choose(8 << 20, 64 << 20),

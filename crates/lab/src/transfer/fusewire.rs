@@ -9,9 +9,9 @@ use fusewire_kernels::{Execution, Level, Swap};
 use fusewire_session::{ClientConfig, DataPass, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::transport::Config as Transport;
-use fusewire_stack::{Config, Endpoint};
+use fusewire_stack::{Config, Connection, Endpoint};
 
-use super::worker::{Report, Role, Task, receive, send};
+use super::worker::{Packets, Report, Role, Task, receive, send};
 use super::{Carrier, Method};
 use crate::process::listens;
 use crate::{Error, Result};
@@ -30,15 +30,20 @@ pub fn work(task: &Task) -> Result<Report> {
             listens(endpoint.local_addr())?;
             let mut connection = listener.accept()?;
             measure();
-            send(&mut connection, task, source)?
+            send(&mut connection, task, source, count)?
         }
         Role::Receive { connect, sink } => {
             let mut connection = endpoint.connect(*connect, &client_config(task)?)?;
             measure();
-            receive(&mut connection, task, sink)?
+            receive(&mut connection, task, sink, count)?
         }
     };
     Ok(profiled(&endpoint, task, report))
+}
+
+fn count(connection: &Connection) -> Option<Packets> {
+    let counters = connection.info()?.counters;
+    Some([counters.segments_sent, counters.retransmissions])
 }
 
 /// With the time of a packet, where it was measured.
@@ -58,10 +63,13 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
         Carrier::Socket(socket) => bind(task, socket)?,
         Carrier::Shm | Carrier::Veth => bind(task, &sockets::ALL[0])?,
     };
+    let seed = u64::from(matches!(task.role, Role::Send(_)));
+    let device = task.path.before(device, seed)?;
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     // What is measured is a packet, and the papers' carries one ADU.
     config.packs = !task.measure;
-    config.transport = Transport::of_records(task.transport);
+    config.transport = Transport::of_records(task.transport.protocol);
+    config.transport.set_retransmission(task.transport.retransmission);
     config.transport.set_congestion(task.congestion);
     config.transport.set_reserve_within_window(!task.manipulation.ahead);
     Ok(Endpoint::new(device, config)?)

@@ -6,6 +6,7 @@
 
 mod fusewire;
 mod https;
+mod impaired;
 mod kernel_tcp;
 #[cfg(feature = "experiments")]
 pub mod requested;
@@ -20,9 +21,12 @@ use std::str::FromStr;
 
 use fusewire_device::sockets::{self, Entry};
 use fusewire_stack::on_interface::Kind;
+use fusewire_stack::transport::{Protocol, Retransmission};
 use serde::{Deserialize, Serialize};
 
 use crate::named::named;
+use crate::worker::by_name;
+pub use impaired::Impairment;
 pub use run::{Plan, run};
 pub(crate) use worker::{Task, work};
 
@@ -152,6 +156,44 @@ pub struct Manipulation {
     pub record_padding: Option<usize>,
 }
 
+/// The transport of ours, and what it sends again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transport {
+    /// Which.
+    #[serde(with = "by_name")]
+    pub protocol: Protocol,
+    /// What XTP sends again; TCP has SACK.
+    #[serde(with = "by_name")]
+    pub retransmission: Retransmission,
+}
+
+impl Transport {
+    /// Each protocol, and XTP in each of these ways.
+    pub fn each(protocols: &[Protocol], ways: &[Retransmission]) -> Vec<Transport> {
+        let mut all: Vec<Transport> = Vec::new();
+        for &protocol in protocols {
+            let ways = if protocol == Protocol::Xtp { ways } else { &[Retransmission::default()] };
+            for &retransmission in ways {
+                let transport = Transport { protocol, retransmission };
+                if !all.contains(&transport) {
+                    all.push(transport);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.protocol.fmt(f)?;
+        match self.retransmission {
+            Retransmission::SelectiveRepeat => Ok(()),
+            other => write!(f, " {other}"),
+        }
+    }
+}
+
 /// Where the sender's bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
@@ -178,6 +220,9 @@ pub struct Line {
     /// What [`Method::Auto`] took; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Method>,
+    /// `tcp` or `xtp`, of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
     /// `udp`, `shm`, `packet`, `xdp`, `kernel-tcp`: the sender's.
     pub device: &'static str,
     /// The receiver's, of ours over veth, where the two may differ; absent elsewhere.
@@ -222,4 +267,10 @@ pub struct Line {
     pub send_ns_per_packet: Option<f64>,
     /// Processing of a packet by the receiver, without system calls; ours only.
     pub receive_ns_per_packet: Option<f64>,
+    /// Packets that the sender sent for a GiB of content; ours only, as the next two.
+    pub packets_per_gib: Option<f64>,
+    /// Those of them that it had sent before.
+    pub again_per_gib: Option<f64>,
+    /// Packets that the receiver sent for a GiB: what it acknowledged with.
+    pub answers_per_gib: Option<f64>,
 }

@@ -9,13 +9,12 @@ use std::process::Command;
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_codec::{Error as Malformed, Sink, Source, xdr};
 use fusewire_session::Cipher;
-use fusewire_stack::transport::Protocol;
 use fusewire_stack::{Congestion, Link};
 use serde::{Deserialize, Serialize};
 
 use super::fusewire::{client_config, endpoint, profiled, server_config};
 use super::worker::{Report, Role, Stopwatch, Task as Transfer};
-use super::{Carrier, Manipulation, Method, Sink as Into};
+use super::{Carrier, Impairment, Manipulation, Method, Sink as Into, Transport};
 use crate::process::{self, Process, listens};
 use crate::scratch::Scratch;
 use crate::worker;
@@ -110,7 +109,8 @@ impl Plan {
             interface: None,
             bind: None,
             manipulation: Manipulation::default(),
-            transport: Protocol::default(),
+            transport: Transport::default(),
+            path: Impairment::default(),
             congestion: Congestion::default(),
             role,
             bytes: 0,

@@ -10,11 +10,10 @@ use fusewire_kernels::Level;
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
-use fusewire_stack::transport::Protocol;
 
 use super::veth::{self, Ends, Veth};
 use super::worker::{FileCost, Report, Role, Task};
-use super::{Carrier, Line, Manipulation, Method, Sink, Source, https};
+use super::{Carrier, Impairment, Line, Manipulation, Method, Sink, Source, Transport, https};
 use crate::cpu::children_cpu_seconds;
 use crate::made::{hash_file, make_file};
 use crate::process::Process;
@@ -39,8 +38,10 @@ pub struct Plan {
     pub carrier: Carrier,
     /// When the data pass of ours runs.
     pub manipulation: Manipulation,
-    /// The transport of ours.
-    pub transport: Protocol,
+    /// The transports of ours, a row each.
+    pub transports: Vec<Transport>,
+    /// What lies between both ends of ours.
+    pub path: Impairment,
     /// Congestion control of ours.
     pub congestion: Congestion,
     /// Bytes of content for each transfer; a source file's own length counts instead.
@@ -69,9 +70,11 @@ pub struct Plan {
 }
 
 /// One thing to measure: a method with its sizes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Case {
     method: Method,
+    /// Of ours.
+    transport: Option<Transport>,
     adu: Option<usize>,
     datagram: Option<usize>,
     /// What carries it at either end, over veth; elsewhere the plan says it.
@@ -84,6 +87,8 @@ struct Sample {
     cpu_s_per_gib: f64,
     send_ns: Option<f64>,
     receive_ns: Option<f64>,
+    /// Of the sender, its second ones, and of the receiver, for a GiB.
+    packets: Option<[f64; 3]>,
     /// Of both sides, for a GiB.
     file: Option<FileCost>,
 }
@@ -149,6 +154,9 @@ impl Case {
 
     fn describe(&self) -> String {
         let mut text = self.method.name().to_string();
+        if let Some(transport) = self.transport {
+            text += &format!(" over {transport}");
+        }
         if let Some(adu) = self.adu {
             text += &format!(", ADUs of {adu} bytes");
         }
@@ -204,7 +212,8 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
             for &datagram in datagrams {
                 let overhead = TPDU_HEADER + RECORD_OVERHEAD;
                 let padding = plan.manipulation.record_padding.unwrap_or(1);
-                let nothing = Case { method, adu: None, datagram: None, ends: None };
+                let nothing =
+                    Case { method, transport: None, adu: None, datagram: None, ends: None };
                 let case = if shares_memory {
                     Case { adu: Some(adu.unwrap_or(ADU_LEN)), ..nothing }
                 } else if method.is_ours() {
@@ -221,11 +230,16 @@ fn sizes(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Vec<Case> {
                     let adu = method.has_records().then(|| adu.unwrap_or(DATAGRAM_MAX - overhead));
                     Case { adu, ..nothing }
                 };
-                let same = |c: &Case| {
-                    (c.method, c.adu, c.datagram) == (case.method, case.adu, case.datagram)
+                let transports = if method.is_ours() && !shares_memory {
+                    plan.transports.iter().copied().map(Some).collect()
+                } else {
+                    vec![None]
                 };
-                if !cases.iter().any(same) {
-                    cases.push(case);
+                for transport in transports {
+                    let case = Case { transport, ..case };
+                    if !cases.contains(&case) {
+                        cases.push(case);
+                    }
                 }
             }
         }
@@ -248,6 +262,9 @@ fn source_file(plan: &Plan, cases: &[Case], dir: &Path) -> Result<Option<PathBuf
 
 fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
     let rates = || samples.iter().map(|s| s.bytes_per_s);
+    let packets = |which: usize| {
+        median(samples.iter().filter_map(|s| s.packets.map(|packets| packets[which])))
+    };
     let of_file =
         |part: fn(FileCost) -> f64| median(samples.iter().filter_map(|s| s.file.map(part)));
     let from_file = matches!(plan.source, Source::File(_)) || case.method == Method::Https;
@@ -258,6 +275,7 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
             .ends
             .filter(|_| case.method.is_ours())
             .map(|ends| ends.receiver.name()),
+        transport: case.transport.map(|transport| transport.to_string()),
         device: match case.method {
             method if method.is_ours() => case.ends.map_or(plan.carrier, |ends| ends.sender).name(),
             method if method.has_datagrams() => "udp",
@@ -283,6 +301,9 @@ fn line(plan: &Plan, case: &Case, samples: Vec<Sample>) -> Option<Line> {
         hash_cpu_s_per_gib: of_file(|file| file.hash_s),
         send_ns_per_packet: median(samples.iter().filter_map(|s| s.send_ns)),
         receive_ns_per_packet: median(samples.iter().filter_map(|s| s.receive_ns)),
+        packets_per_gib: packets(0),
+        again_per_gib: packets(1),
+        answers_per_gib: packets(2),
     })
 }
 
@@ -311,6 +332,9 @@ impl Bench<'_> {
             cpu_s_per_gib: (send.cpu_s + receive.cpu_s) / gib,
             send_ns: send.ns_per_packet,
             receive_ns: receive.ns_per_packet,
+            packets: send.packets.zip(receive.packets).map(|([all, again], [answers, _])| {
+                [all, again, answers].map(|count| count as f64 / gib)
+            }),
             file: send.file.zip(receive.file).map(|(read, written)| FileCost {
                 io_s: (read.io_s + written.io_s) / gib,
                 hash_s: (read.hash_s + written.hash_s) / gib,
@@ -413,7 +437,8 @@ impl Bench<'_> {
             interface,
             bind,
             manipulation: plan.manipulation,
-            transport: plan.transport,
+            transport: case.transport.unwrap_or_default(),
+            path: plan.path,
             congestion: plan.congestion,
             role,
             bytes: self.bytes()?,
@@ -485,13 +510,36 @@ mod tests {
     }
 
     #[test]
+    fn ours_has_a_row_for_each_transport() {
+        let [tcp, selective, back] = {
+            use fusewire_stack::transport::{Protocol, Retransmission};
+            let all = Transport::each(&Protocol::ALL, &Retransmission::ALL);
+            all.try_into().unwrap()
+        };
+        let mut plan = plan(vec![Method::Integrated, Method::KernelTcpRecords]);
+        plan.transports = vec![tcp, selective, back];
+        plan.adu_bytes = vec![Some(1024)];
+        plan.datagram_bytes = vec![None];
+        let cases = cases(&plan, &mut |_| {});
+        let transports: Vec<_> = cases.iter().map(|c| c.transport).collect();
+        assert_eq!(transports, [Some(tcp), Some(selective), Some(back), None]);
+        assert_eq!([tcp, back].map(|t| t.to_string()), ["tcp", "xtp go-back-n"]);
+    }
+
+    #[test]
     fn auto_is_what_the_model_takes_and_one_loop_where_nothing_is_known() {
         let mut machine: Machine =
             serde_json::from_str(include_str!("../../../model/tests/machine.json")).unwrap();
         for transform in &mut machine.transforms {
             transform.level = Level::detect().name().to_owned();
         }
-        let case = Case { method: Method::Auto, adu: Some(1408), datagram: None, ends: None };
+        let case = Case {
+            method: Method::Auto,
+            transport: None,
+            adu: Some(1408),
+            datagram: None,
+            ends: None,
+        };
         let mut plan = plan(vec![Method::Auto]);
         assert_eq!(case.worker(&plan), Method::Integrated);
         // In the fixture aes-256-gcm is fastest sequential.
@@ -504,7 +552,8 @@ mod tests {
             methods,
             carrier: Carrier::UDP,
             manipulation: Manipulation::default(),
-            transport: Protocol::default(),
+            transports: vec![Transport::default()],
+            path: Impairment::default(),
             congestion: Congestion::default(),
             bytes: 1,
             adu_bytes: vec![Some(1024), None],

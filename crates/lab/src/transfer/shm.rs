@@ -17,12 +17,17 @@ pub fn work(task: &Task) -> Result<Report> {
             let endpoint = endpoint(task)?;
             let listener = endpoint.listen(config)?;
             listens(endpoint.local_addr())?;
-            send(&mut shared.go_on(listener.accept()?)?, task, source)
+            send(&mut shared.go_on(listener.accept()?)?, task, source, |_| None)
         }
         Role::Receive { connect, sink } => {
             let mut config = client_config(task)?;
             config.shared_memory = true;
-            receive(&mut shm::go_on(endpoint(task)?.connect(*connect, &config)?)?, task, sink)
+            receive(
+                &mut shm::go_on(endpoint(task)?.connect(*connect, &config)?)?,
+                task,
+                sink,
+                |_| None,
+            )
         }
     }
 }

@@ -9,11 +9,12 @@ use std::time::Instant;
 
 use fusewire_base::Lines;
 use fusewire_session::Cipher;
-use fusewire_stack::transport::Protocol;
 use fusewire_stack::{Adu, Application, Congestion, ConnectionId, Link};
 use serde::{Deserialize, Serialize};
 
-use super::{Carrier, Manipulation, Method, Sink, Source, fusewire, kernel_tcp, shm};
+use super::{
+    Carrier, Impairment, Manipulation, Method, Sink, Source, Transport, fusewire, kernel_tcp, shm,
+};
 use crate::cpu::{own_cpu_seconds, thread_cpu_seconds};
 use crate::process;
 use crate::worker::by_name;
@@ -51,8 +52,9 @@ pub struct Task {
     /// When the data pass runs.
     pub manipulation: Manipulation,
     /// The transport, where it is ours.
-    #[serde(with = "by_name")]
-    pub transport: Protocol,
+    pub transport: Transport,
+    /// What lies between both ends, where they are ours.
+    pub path: Impairment,
     /// Congestion control, where it is ours.
     #[serde(with = "by_name")]
     pub congestion: Congestion,
@@ -110,6 +112,9 @@ pub struct Report {
     /// What of the processor time went into the file, where there is one.
     #[serde(default)]
     pub file: Option<FileCost>,
+    /// Packets that this side sent, over the transport of ours, and those of them that it sent again.
+    #[serde(default)]
+    pub packets: Option<Packets>,
 }
 
 /// Processor time that content costs beside its transfer.
@@ -214,8 +219,16 @@ impl Reader {
     }
 }
 
-/// Sends the content and ends.
-pub fn send(link: &mut impl Link, task: &Task, source: &Source) -> Result<Report> {
+/// Packets of one side: all that it sent, and those that it sent again.
+pub type Packets = [u64; 2];
+
+/// Sends the content and ends; `count` is asked before that.
+pub fn send<L: Link>(
+    link: &mut L,
+    task: &Task,
+    source: &Source,
+    count: impl FnOnce(&L) -> Option<Packets>,
+) -> Result<Report> {
     let mut reader = Reader::open(task, source, task.chunk())?;
     let watch = Stopwatch::start();
     loop {
@@ -225,12 +238,18 @@ pub fn send(link: &mut impl Link, task: &Task, source: &Source) -> Result<Report
         }
         link.send_batch(chunk.chunks(task.adu_bytes))?;
     }
+    let packets = count(link);
     link.finish()?;
-    Ok(reader.report(&watch))
+    Ok(Report { packets, ..reader.report(&watch) })
 }
 
-/// Receives until the sender's authenticated end.
-pub fn receive(link: &mut impl Link, task: &Task, sink: &Sink) -> Result<Report> {
+/// Receives until the sender's authenticated end, and ends; `count` is asked before that.
+pub fn receive<L: Link>(
+    link: &mut L,
+    task: &Task,
+    sink: &Sink,
+    count: impl FnOnce(&L) -> Option<Packets>,
+) -> Result<Report> {
     let mut drain = Drain { writer: Writer::create(sink, task.adu_bytes)?, next: 0 };
     let watch = Stopwatch::start();
     if task.manipulation.early {
@@ -246,8 +265,9 @@ pub fn receive(link: &mut impl Link, task: &Task, sink: &Sink) -> Result<Report>
     }
     drain.writer.flush()?;
     let report = drain.writer.report(&watch);
+    let packets = count(link);
     link.finish()?;
-    Ok(report)
+    Ok(Report { packets, ..report })
 }
 
 /// Puts each ADU behind the one before. One that comes before its turn is kept by the link until then.

@@ -2,6 +2,8 @@
 
 use crate::congestion::Algorithm;
 use crate::machine::KeepAlive;
+use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 use fusewire_wire::xtp::Service;
 
@@ -13,6 +15,36 @@ pub enum Retransmission {
     SelectiveRepeat,
     /// Everything from rseq on; spans are not looked at.
     GoBackN,
+}
+
+impl Retransmission {
+    /// Both.
+    pub const ALL: [Retransmission; 2] = [Retransmission::SelectiveRepeat, Retransmission::GoBackN];
+
+    /// As settings spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Retransmission::SelectiveRepeat => "selective",
+            Retransmission::GoBackN => "go-back-n",
+        }
+    }
+}
+
+impl FromStr for Retransmission {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Retransmission, String> {
+        Retransmission::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
+            let names = Retransmission::ALL.map(Retransmission::name);
+            format!("what is sent again is one of {}", names.join(", "))
+        })
+    }
+}
+
+impl fmt::Display for Retransmission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Bytes a second, and bytes at once; [`Rate::NONE`] is no bound.
