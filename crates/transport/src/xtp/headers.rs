@@ -21,6 +21,7 @@ pub(super) fn when(on: bool, option: Options) -> Options {
 
 impl Connection {
     /// What is on every packet that says something of streams.
+    #[inline]
     fn mechanisms(&self) -> Options {
         let s = &self.settings;
         when(s.noerr, Options::NOERR)
@@ -29,7 +30,7 @@ impl Connection {
             | when(self.recv.done, Options::RCLOSE)
     }
 
-    #[inline]
+    #[inline(always)]
     fn header(
         &self,
         options: Options,
@@ -74,12 +75,15 @@ impl Connection {
         }
         if header.options.has(Options::SREQ) {
             self.start_wtimer(now);
-            self.arm_tail(now);
+            if header.data_len == 0 {
+                self.arm_tail(now);
+            }
         }
     }
 
-    /// The packet of a queued segment that leaves, for the first time or again.
-    #[inline]
+    /// The packet of a queued segment that leaves, for the first time or again. Into the code that gives it out: it is
+    /// long, and would be copied on its way there.
+    #[inline(always)]
     pub(super) fn data(
         &mut self,
         now: Instant,
@@ -119,7 +123,11 @@ impl Connection {
         }
     }
 
+    #[inline]
     fn tag_at(&self, start: u64) -> Option<u64> {
+        if self.send.tags.is_empty() {
+            return None;
+        }
         let index = self.send.tags.partition_point(|tag| tag.0 < start);
         self.send.tags.get(index).filter(|tag| tag.0 == start).map(|tag| tag.1)
     }

@@ -245,7 +245,8 @@ impl Connection {
             }
         }
         // A packet may have been taken in part, or not at all.
-        if self.recv.has(h.seq) && end > h.seq && self.recv.has(end - 1) {
+        let whole = || end > h.seq && self.recv.has(h.seq) && self.recv.has(end - 1);
+        if self.settings.messages && whole() {
             self.messages.note(h, end, self.recv.consumed);
         }
         self.ask_for_delivery(h);

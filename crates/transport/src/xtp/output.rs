@@ -8,11 +8,14 @@ use super::timers::Timer;
 use crate::congestion::{Controller, Sent};
 use crate::machine::{Cut, Reservation};
 use crate::queue::{Segment, flag};
+use core::time::Duration;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{HEADER_LEN, OFFSET_MAX};
 
 /// So many questions a window, at most one for two packets.
 const ASKS_A_WINDOW: u64 = 8;
+/// The last packet of what is to be sent asks no sooner after another than this.
+const ASKS_AGAIN: Duration = Duration::from_millis(1);
 /// What a packet has before its data, at most, while the peer has not shown our key.
 const HEAD_MAX: u64 = HEADER_LEN as u64 + 12;
 
@@ -207,8 +210,11 @@ impl Connection {
         {
             return Some(transmit);
         }
-        if let Some(transmit) = self.next_data(now) {
+        if let Some((segment, again)) = self.next_data(now) {
             self.send.first_due = false;
+            let asks = self.leaves(now, &segment);
+            let transmit = self.data(now, &segment, asks, again);
+            self.arm_tail(now);
             return Some(transmit);
         }
         if self.is_opening() {
@@ -252,8 +258,9 @@ impl Connection {
         !self.settings.noflow && next.is_some_and(|s| s.end() > self.send.alloc)
     }
 
+    /// The segment that leaves next, and whether it does so again.
     #[inline]
-    fn next_data(&mut self, now: Instant) -> Option<Transmit> {
+    fn next_data(&mut self, now: Instant) -> Option<(Segment, bool)> {
         if self.sync.is_shaking_hands() && !self.is_opening() {
             return None;
         }
@@ -274,8 +281,8 @@ impl Connection {
             return None;
         }
         match lost {
-            Some(index) => Some(self.retransmit(now, index)),
-            None if self.may_send_new(now, &candidate) => Some(self.transmit_new(now)),
+            Some(index) => Some((self.resent(now, index), true)),
+            None if self.may_send_new(now, &candidate) => Some((self.sent_new(now), false)),
             None => None,
         }
     }
@@ -330,7 +337,7 @@ impl Connection {
     }
 
     #[inline]
-    fn transmit_new(&mut self, now: Instant) -> Transmit {
+    fn sent_new(&mut self, now: Instant) -> Segment {
         if self.send.una == self.send.nxt {
             let idle = now - self.send.sent_at;
             if self.settings.slow_start_after_idle && idle > self.rtt.rto() && self.send.nxt > 0 {
@@ -348,36 +355,38 @@ impl Connection {
         if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
             (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
         }
-        self.transmit(now, &s, false)
+        s
     }
 
-    fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
+    fn resent(&mut self, now: Instant, index: usize) -> Segment {
         let stamp = self.stamp(now);
         let s = self.send.queue.mark_resent(index, stamp);
         self.keep_packet(now, index, u64::from(s.len));
         self.counters.retransmissions += 1;
-        self.transmit(now, &s, true)
+        s
     }
 
+    /// A segment leaves: whether its packet asks.
     #[inline]
-    fn transmit(&mut self, now: Instant, s: &Segment, retransmission: bool) -> Transmit {
+    fn leaves(&mut self, now: Instant, s: &Segment) -> bool {
         let bytes = u64::from(s.len);
         if let Some(prr) = self.phase.prr_mut() {
             prr.on_sent(bytes);
         }
         self.pacer.on_sent(now, bytes);
         self.send.sent_at = now;
-        let asks = self.asks(s);
-        let transmit = self.data(now, s, asks, retransmission);
-        self.arm_tail(now);
-        transmit
+        self.asks(now, s)
     }
 
-    /// Whether this packet asks: the last that may leave now, or an eighth of the window after the one that did.
-    fn asks(&mut self, s: &Segment) -> bool {
+    /// Whether this packet asks: an eighth of the window after the one that did, or the last that may leave now.
+    #[inline]
+    fn asks(&mut self, now: Instant, s: &Segment) -> bool {
         let queue = &self.send.queue;
-        let window = self.window().min(self.send.alloc.saturating_sub(self.send.una));
-        let enough = self.sync.bytes + u64::from(s.len) >= window / ASKS_A_WINDOW;
+        let offered = self.send.alloc.saturating_sub(self.send.una);
+        let window = self.window().min(offered).min(self.settings.send_buffer.into());
+        let entries = self.settings.max_packets_in_flight as u64 / ASKS_A_WINDOW;
+        let enough = self.sync.bytes + u64::from(s.len) >= window / ASKS_A_WINDOW
+            || u64::from(self.sync.packets) >= entries;
         if enough && self.sync.packets >= 2 {
             return true;
         }
@@ -385,7 +394,7 @@ impl Connection {
             // More is sent again: at once, or when the window lets it.
             return self.phase.prr().is_some_and(|prr| prr.room() == 0);
         }
-        let Some(next) = queue.next_unsent() else { return true };
+        let Some(next) = queue.next_unsent() else { return self.last_asks(now, s) };
         let fits = match self.phase.prr() {
             Some(prr) => prr.room() > 0,
             None => self.fits_window(queue.in_flight(), next.len),
@@ -396,6 +405,14 @@ impl Connection {
             _ => self.send.alloc,
         };
         !fits || next.end() > edge
+    }
+
+    /// Whether the last packet of what is to be sent asks. Who sends on and on comes to a last one at each turn, and has
+    /// asked a moment ago: then the next turn asks, or the question about the tail.
+    fn last_asks(&self, now: Instant, s: &Segment) -> bool {
+        let ends = self.send.finishing && s.end() == self.send.end;
+        let lately = now.saturating_since(self.sync.asked_at()) < ASKS_AGAIN;
+        self.is_opening() || ends || !self.sync.waits() && !lately
     }
 
     /// The controller sees `bytes` leave; what it gives for them is kept with the segment at `index`.

@@ -72,6 +72,11 @@ impl Sync {
         (self.bytes, self.packets) = (0, 0);
     }
 
+    /// When the latest question left.
+    pub fn asked_at(&self) -> Instant {
+        self.asked[self.latest as usize % ASKED].at
+    }
+
     /// The latest question is not answered.
     pub fn waits(&self) -> bool {
         self.latest != self.answered

@@ -7,6 +7,8 @@ use fusewire_wire::xtp::{Body, Code, Control, Options};
 
 use crate::hot_path::{open, take};
 
+/// When contexts open, and when all that follows happens: what they ask then is no repetition.
+const BEGAN: Instant = Instant::from_ms(1);
 const NOW: Instant = Instant::from_ms(5);
 
 /// Sends so many bytes to the other, all of them: the last header, and that of the answer.
@@ -33,7 +35,7 @@ fn alloc(t: &Transmit) -> u64 {
 
 #[test]
 fn delivery_is_told_to_who_asked_for_it() {
-    let (mut a, mut b) = open(&Config::default(), NOW);
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
     let (last, answer) = send(&mut a, &mut b, 1000);
     // A control that asks for nothing but delivery.
     let control = Control { rseq: 0, alloc: 20_000, echo: answer.sync };
@@ -58,7 +60,7 @@ fn delivery_is_told_to_who_asked_for_it() {
 #[test]
 fn an_exhausted_window_that_opens_is_told_unasked() {
     let cfg = Config { recv_window: 16_384, initial_recv_window: 16_384, ..Config::default() };
-    let (mut a, mut b) = open(&cfg, NOW);
+    let (mut a, mut b) = open(&cfg, BEGAN);
     while b.rcv_nxt_offset() < 16_384 {
         let left = 16_384 - b.rcv_nxt_offset() as u32;
         send(&mut a, &mut b, left.min(4096));
@@ -74,7 +76,7 @@ fn an_exhausted_window_that_opens_is_told_unasked() {
 #[test]
 fn a_stream_that_ends_twice_ends_the_context() {
     for second in [500, 1200] {
-        let (mut a, mut b) = open(&Config::default(), NOW);
+        let (mut a, mut b) = open(&Config::default(), BEGAN);
         let (last, answer) = send(&mut a, &mut b, 1000);
         let ends = |seq| Header {
             options: Options::WCLOSE,
@@ -96,4 +98,47 @@ fn a_stream_that_ends_twice_ends_the_context() {
         assert!(events.contains(&Event::Reset(ResetCause::Peer)), "{events:?}");
         assert_eq!((a.state(), b.state()), (State::Quiescent, State::Quiescent));
     }
+}
+
+/// Bytes between two questions of who queues and sends 1,000 at a time, all within `step` of the one before; answers
+/// come at once if `answered`.
+fn asks_after(step: core::time::Duration, answered: bool) -> Vec<u64> {
+    let cfg = Config { pacing: false, ..Config::default() };
+    let (mut a, mut b) = open(&cfg, BEGAN);
+    let (mut now, mut since, mut found) = (NOW, 0, Vec::new());
+    for _ in 0..60 {
+        let reservation = a.reserve(1000).expect("room");
+        a.commit(reservation, Cut::Record);
+        while let Some(t) = a.poll_transmit(now) {
+            since += t.payload.map_or(0, |range| range.end - range.start);
+            take(&mut b, now, &t.header);
+            if t.header.options.has(Options::SREQ) {
+                found.push(core::mem::take(&mut since));
+            }
+        }
+        b.consumed(b.rcv_nxt_offset());
+        if answered {
+            while let Some(t) = b.poll_transmit(now) {
+                take(&mut a, now, &t.header);
+            }
+        }
+        now += step;
+    }
+    found
+}
+
+#[test]
+fn who_sends_on_and_on_asks_for_a_part_of_the_window() {
+    use core::time::Duration;
+    // A request now and then is answered at once.
+    assert_eq!(asks_after(Duration::from_millis(2), true), [1000; 60]);
+    // The first asks; then each eighth of the window does, which has 14,600 bytes and grows.
+    let lately = asks_after(Duration::from_micros(10), true);
+    assert!(
+        lately.len() <= 30 && lately[0] == 1000 && lately[1..].iter().all(|n| *n >= 2000),
+        "{lately:?}"
+    );
+    // And so while nothing is answered, however long that takes.
+    let unanswered = asks_after(Duration::from_millis(2), false);
+    assert!(unanswered[1..].iter().all(|n| *n >= 2000), "{unanswered:?}");
 }

@@ -257,6 +257,7 @@ impl<S: Spans> Header<S> {
     }
 
     /// Bytes of the trailer behind the data.
+    #[inline]
     pub const fn trailer_len(&self) -> usize {
         match self.body {
             Body::Data { .. } if self.options.has(Options::RES) => TRAILER_LEN,
@@ -265,11 +266,13 @@ impl<S: Spans> Header<S> {
     }
 
     /// Bytes of the whole packet.
+    #[inline]
     pub fn packet_len(&self) -> usize {
         self.emit_len() + self.data_len as usize + self.trailer_len()
     }
 
     /// Whether the check covers more than the first [`HEADER_LEN`] bytes.
+    #[inline]
     pub const fn checks_all(&self) -> bool {
         !self.options.has(Options::NOCHECK)
     }
