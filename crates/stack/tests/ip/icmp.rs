@@ -34,6 +34,7 @@ fn error(message: Message, quote: &[u8]) -> Vec<u8> {
 }
 
 const NOBODY: Message = Message::Unreachable { code: icmp::unreachable::PORT };
+const NO_PROTOCOL: Message = Message::Unreachable { code: icmp::unreachable::PROTOCOL };
 const NARROW: Message = Message::TooBig { mtu: 700 };
 
 #[test]
@@ -124,6 +125,67 @@ fn a_transport_on_top_finds_its_paths_itself_and_hears_of_each_peer() {
     assert_eq!(stack.udp_poll_failure(socket), None);
     assert_eq!(stack.udp_recv(socket, &mut [0; 8]), Ok(None), "the other peer is there");
     assert_eq!(stack.counters().drops.of(fusewire_stack::Cause::IcmpStray), 0);
+}
+
+#[test]
+fn what_is_said_of_xtp_is_believed_when_it_quotes_a_key_that_left() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let own = addr(false, 1);
+    let socket = stack.xtp_bind(own).unwrap();
+    let in_use = Err(Error::InUse(SocketAddr::new(own, 0)));
+    assert_eq!(stack.xtp_bind(own), in_use, "one has all of it");
+    let peers = [9, 10].map(|last| SocketAddr::from(([192, 0, 2, last], 0)));
+    let bytes: Vec<u8> = (0..1481u32).map(|at| (at * 7 + 1) as u8).collect();
+    let frame = |peer, len| TxFrame {
+        peer,
+        header: &bytes[..32],
+        payload: &bytes[32..len],
+        ecn: Ecn::NotEct,
+    };
+    let sum = |_: &TxFrame<'_>| panic!("nobody needs it");
+    let frames = [frame(peers[0], 1480), frame(peers[0], 1481)];
+    assert_eq!(stack.udp_send_frames(now, socket, &frames, sum).unwrap(), Ok(2));
+    let too_long = |max| Failure { peer: peers[0], error: Error::TooLong { len: max + 1, max } };
+    assert_eq!(stack.udp_poll_failure(socket), Some(too_long(1480)));
+    let packet = sent(&mut other);
+    assert_eq!((packet.len(), packet[9]), (1500, 36));
+    assert!(packet[20..] == bytes[..1480], "IP's payload is the packet");
+    // Another key, another peer: they are nobody's.
+    for (n, at) in [20, 27, 19].into_iter().enumerate() {
+        let mut forged = packet[..28].to_vec();
+        forged[at] ^= 1;
+        for message in [NARROW, NO_PROTOCOL] {
+            send(&mut other, &error(message, &forged));
+            drive(&mut stack, now);
+        }
+        let stray = stack.counters().drops.of(fusewire_stack::Cause::IcmpStray);
+        assert_eq!(stray, 2 * (n as u64 + 1));
+    }
+    assert_eq!(stack.udp_poll_failure(socket), None);
+    send(&mut other, &error(NO_PROTOCOL, &packet[..28]));
+    drive(&mut stack, now);
+    let refused = Failure { peer: peers[0], error: Error::Refused };
+    assert_eq!(stack.udp_poll_failure(socket), Some(refused));
+    send(&mut other, &error(NARROW, &packet[..28]));
+    drive(&mut stack, now);
+    let frames = [frame(peers[0], 681), frame(peers[0], 680), frame(peers[1], 1480)];
+    assert_eq!(stack.udp_send_frames(now, socket, &frames, sum).unwrap(), Ok(3));
+    assert_eq!(stack.udp_poll_failure(socket), Some(too_long(680)));
+    assert_eq!(other.receive().unwrap(), 2, "the other path is as it was");
+    let counters = stack.counters();
+    assert_eq!((counters.xtp_packets_sent, counters.udp_messages_sent), (3, 0));
+    // Whoever has none of it any more does not speak it.
+    let via = via("192.0.2.9".parse().unwrap());
+    let mut packet = [0; 80];
+    let start = via.emit(&Packet::new(36, 40), &mut packet);
+    send(&mut other, &packet[..start + 40]);
+    drive(&mut stack, now);
+    assert_eq!(stack.counters().xtp_packets_received, 1);
+    stack.close(now, socket).unwrap();
+    send(&mut other, &packet[..start + 40]);
+    drive(&mut stack, now);
+    assert_eq!(stack.layer().counters().drops.of(Cause::ProtocolUnknown), 1);
+    assert_eq!(sent(&mut other)[20..22], [3, 2], "protocol unreachable");
 }
 
 /// A listening stack, and a peer whose handshake is done; the stack has sent the peer some bytes, which are
