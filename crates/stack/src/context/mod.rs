@@ -263,6 +263,7 @@ impl Contexts {
         };
         let (block, memory) = (made.block.clone(), std::mem::take(&mut made.memory));
         let now = self.clock.now();
+        let remote = self.device.named(remote);
         let settings = self.settings(&block, remote);
         let flow = loop {
             self.next = self.next.wrapping_add(1);
