@@ -1,6 +1,7 @@
 //! The encapsulated transport on an interface in memory, on a virtual clock: what the interface leaves undone is done,
 //! whatever it can do, and a bad link changes nothing but time.
 
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use fusewire_device::interface::memory::{self, Memory};
 use fusewire_device::interface::{Checksum, Interface, Link};
 use fusewire_device::{Device, Ecn, Event, RxBatch, TxFrame};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+use fusewire_stack::context;
 use fusewire_stack::ip::{self, net};
 use fusewire_stack::on_interface::{Carrier, OnInterface};
 use fusewire_stack::transport::{self, Protocol};
@@ -397,4 +399,36 @@ fn what_the_layers_below_drop_is_seen_from_outside() {
         assert!(metrics.contains(&format!("cause=\"{cause}\"}} 1")), "{metrics}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn contexts_speak_straight_over_ip() {
+    for ends in [V4, V6] {
+        let (ns, clock) = clock();
+        let (a, b) = memory::pair(memory::Config::default()).unwrap();
+        let [mut near, mut far] = [(a, 0), (b, 1)].map(|(interface, which)| {
+            let device = carried(Carrier::Ip, interface, ends, which, &clock);
+            let config = context::Config { clock: clock.clone(), ..Default::default() };
+            context::Contexts::new(Box::new(device), config, &[which as u8 + 1; 32])
+        });
+        far.listen(7, Default::default(), &Secrets { isn: [3; 16], cookie: [4; 16] });
+        let context = near.context(Default::default()).unwrap();
+        near.connect(context, addr(ends, 1), 7).unwrap();
+        let message = adu(7 * 3);
+        assert!(near.send(context, &[IoSlice::new(&message)], Default::default()).unwrap());
+        let mut came = None;
+        for _ in 0..10_000 {
+            ns.fetch_add(100_000, Ordering::Relaxed);
+            near.poll(&mut context::Kept).unwrap();
+            far.poll(&mut context::Kept).unwrap();
+            while let Some((called, event)) = far.poll_event() {
+                if let context::Event::Message(message) = event {
+                    came = Some((far.message(called, &message).concat(), far.remote_addr(called)));
+                }
+            }
+        }
+        let (came, from) = came.expect("a message");
+        assert!(came == message);
+        assert_eq!(from, Some(SocketAddr::new(addr(ends, 0).ip(), 0)), "it has no port");
+    }
 }
