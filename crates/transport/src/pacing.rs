@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use crate::congestion::Controller;
 use fusewire_base::Instant;
 
 /// One connection's pacer.
@@ -33,6 +34,21 @@ impl Pacer {
             filled: Instant::ZERO,
             burst_least: burst_bytes_least.max(1),
             quantum,
+        }
+    }
+
+    /// What the controller says: its rate, or if the connection `spreads` its window over the round trip.
+    pub fn follow(
+        &mut self,
+        cc: &impl Controller,
+        srtt: Option<Duration>,
+        mss: u32,
+        spreads: bool,
+    ) {
+        if let Some(rate) = cc.pacing_rate() {
+            self.set_pace(rate, 2 * u64::from(mss));
+        } else if spreads && let Some(srtt) = srtt {
+            self.set_rate(cc.window(), srtt, cc.in_slow_start());
         }
     }
 

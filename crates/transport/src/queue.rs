@@ -603,6 +603,21 @@ impl SendQueue {
         None
     }
 
+    /// Index of the first segment that ends beyond `offset`.
+    pub fn index_beyond(&self, offset: u64) -> usize {
+        self.ring.partition_point(|s| s.end() <= offset)
+    }
+
+    /// Where the first commitment ends that has not been sent, or is being sent; `None` when all were sent to their end.
+    pub fn next_end(&self) -> Option<u64> {
+        let ends = |s: &&Segment| s.has(flag::PUSH);
+        let last = self.sent.checked_sub(1).map(|last| &self.ring[last]);
+        if last.is_none_or(|s| ends(&s)) {
+            return None;
+        }
+        self.ring.iter().skip(self.sent).find(ends).map(Segment::end)
+    }
+
     /// The last sent segment that ends at `end` or before.
     pub fn last_within(&self, end: u64) -> Option<Segment> {
         let count = self.ring.partition_point(|s| s.end() <= end).min(self.sent);

@@ -3,6 +3,7 @@
 
 use super::Header;
 use super::connection::{Connection, INITIAL_ALLOC};
+use super::receive::nothing;
 use super::state::State;
 use super::timers::Timer;
 use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
@@ -84,27 +85,11 @@ impl Connection {
         }
     }
 
-    /// What of `start..end` is new, inside the window and has room.
     fn plan(&mut self, start: u64, end: u64) -> Initial {
-        let payload_len = (end - start) as u32;
-        let recv = &self.recv;
-        let to = end.min(recv.adv).min(recv.fin);
-        let (from, to) = recv.ranges.first_gap(start.max(recv.nxt).min(to), to);
-        if from >= to {
-            return Initial::Payload(nothing(start, payload_len));
-        }
-        if from > recv.nxt && !recv.ranges.has_room(from, to) {
-            self.counters.drop(DropCause::TooManyRanges);
-            return Initial::Payload(nothing(start, payload_len));
-        }
-        Initial::Payload(PayloadPlan {
-            offset: from,
-            len: (to - from) as u32,
-            trim_front: (from - start) as u32,
-            trim_back: (end - to) as u32,
-            in_order: from == recv.nxt,
-            duplicate: false,
-        })
+        Initial::Payload(self.recv.plan(start, end).unwrap_or_else(|cause| {
+            self.counters.drop(cause);
+            nothing(start, (end - start) as u32)
+        }))
     }
 
     /// Beyond the maxdata that we told. Who sends FIRST has not heard it.
@@ -268,17 +253,8 @@ impl Connection {
         recv.segment_len_max = recv.segment_len_max.max(taken);
         recv.data_at = now;
         self.counters.bytes_received += end - start;
-        if start == recv.nxt {
-            recv.nxt = recv.ranges.advance(end);
-            return;
-        }
-        self.counters.out_of_order += 1;
-        if h.options.has(Options::NOERR) {
-            recv.pass_over(start, end);
-            return;
-        }
-        let opens_gap = start > recv.ranges.end();
-        recv.ranges.insert(start, end);
+        self.counters.out_of_order += u64::from(start != recv.nxt);
+        let opens_gap = recv.take(start, end, h.options.has(Options::NOERR));
         self.events.gap |= opens_gap && h.options.has(Options::FASTNAK);
     }
 
@@ -376,17 +352,5 @@ impl Connection {
         self.restart_wtimer(now);
         self.send.queue.mark_all_lost();
         self.send.first_due = true;
-    }
-}
-
-/// A plan to take nothing of a payload.
-fn nothing(start: u64, payload_len: u32) -> PayloadPlan {
-    PayloadPlan {
-        offset: start,
-        len: 0,
-        trim_front: payload_len,
-        trim_back: 0,
-        in_order: false,
-        duplicate: true,
     }
 }

@@ -47,6 +47,11 @@ impl Messages {
         Messages { on, ..Messages::default() }
     }
 
+    /// The first message begins at `offset`.
+    pub fn begin_at(&mut self, offset: u64) {
+        self.base.at = offset;
+    }
+
     /// A packet that ends a message may be taken.
     pub fn has_room(&self) -> bool {
         !self.on || self.bounds.len() < BOUNDS_MAX
@@ -89,7 +94,7 @@ impl Messages {
     }
 
     /// A message all of which has come: the next, or if they may overtake each other any.
-    fn poll(&mut self, nxt: u64, ranges: &Ranges, overtaking: bool) -> Option<Message> {
+    pub fn poll(&mut self, nxt: u64, ranges: &Ranges, overtaking: bool) -> Option<Message> {
         if !self.news {
             return None;
         }

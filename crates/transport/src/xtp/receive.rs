@@ -4,6 +4,7 @@ use super::config::Config;
 use super::connection::Connection;
 use super::state::State;
 use crate::autotune::Round;
+use crate::machine::{DropCause, PayloadPlan};
 use crate::ranges::Ranges;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{Span, SpanList};
@@ -74,6 +75,69 @@ impl Receive {
         start <= end && self.nxt <= end && end <= edge
     }
 
+    /// The stream begins at `offset` for who receives it.
+    pub fn begin_at(&mut self, offset: u64) {
+        (self.nxt, self.consumed) = (offset, offset);
+        self.adv = offset + u64::from(self.window);
+        self.round = Round::begin(offset, offset, self.window);
+    }
+
+    /// What of a packet's data at `start..end` is new, inside the window and has room.
+    pub fn plan(&self, start: u64, end: u64) -> Result<PayloadPlan, DropCause> {
+        let to = end.min(self.adv).min(self.fin);
+        let (from, to) = self.ranges.first_gap(start.max(self.nxt).min(to), to);
+        if from >= to {
+            return Ok(nothing(start, (end - start) as u32));
+        }
+        if from > self.nxt && !self.ranges.has_room(from, to) {
+            return Err(DropCause::TooManyRanges);
+        }
+        Ok(PayloadPlan {
+            offset: from,
+            len: (to - from) as u32,
+            trim_front: (from - start) as u32,
+            trim_back: (end - to) as u32,
+            in_order: from == self.nxt,
+            duplicate: false,
+        })
+    }
+
+    /// `start..end`, which was planned, has come; true when that opens a gap before it. What is missing before it is
+    /// passed over when nothing is sent again (`noerr`).
+    pub fn take(&mut self, start: u64, end: u64, noerr: bool) -> bool {
+        if start == self.nxt {
+            self.nxt = self.ranges.advance(end);
+            return false;
+        }
+        if noerr {
+            self.pass_over(start, end);
+            return false;
+        }
+        let opens_gap = start > self.ranges.end();
+        self.ranges.insert(start, end);
+        opens_gap
+    }
+
+    /// The application has consumed everything below `upto`; false when it had before.
+    pub fn consume(&mut self, upto: u64) -> bool {
+        let upto = upto.min(self.nxt);
+        if upto <= self.consumed {
+            return false;
+        }
+        self.consumed = upto;
+        self.window = self.round.window(self.window, self.window_max, self.nxt, upto);
+        true
+    }
+
+    /// What was exhausted has opened by a quarter or by a packet: that is told unasked.
+    pub fn has_opened(&self) -> bool {
+        let edge = self.consumed + u64::from(self.window);
+        let gain = edge.saturating_sub(self.adv);
+        let packet = u64::from(self.segment_len_max.max(1));
+        let quarter = u64::from(self.window / 4).max(1);
+        self.adv - self.nxt < packet && gain >= quarter.min(2 * packet)
+    }
+
     /// Moves alloc as far as silly-window avoidance lets it, and gives it.
     pub fn advertise(&mut self) -> u64 {
         let edge = self.consumed + u64::from(self.window);
@@ -121,29 +185,32 @@ impl Receive {
     }
 }
 
+/// A plan to take nothing of a payload.
+pub(super) fn nothing(start: u64, payload_len: u32) -> PayloadPlan {
+    PayloadPlan {
+        offset: start,
+        len: 0,
+        trim_front: payload_len,
+        trim_back: 0,
+        in_order: false,
+        duplicate: true,
+    }
+}
+
 impl Connection {
     /// The application has consumed everything below the stream offset `upto`.
     pub fn consumed(&mut self, upto: u64) {
         let receives = self.receives();
         let recv = &mut self.recv;
-        let upto = upto.min(recv.nxt);
-        if upto <= recv.consumed {
+        if !recv.consume(upto) {
             return;
         }
-        recv.consumed = upto;
-        recv.window = recv.round.window(recv.window, recv.window_max, recv.nxt, recv.consumed);
+        let upto = recv.consumed;
         if recv.delivery_asked.is_some_and(|asked| upto >= asked) {
             recv.delivery_asked = None;
             self.events.answer |= receives;
         }
-        // What was exhausted has opened by a quarter or by a packet: it is told unasked.
-        let edge = recv.consumed + u64::from(recv.window);
-        let gain = edge.saturating_sub(recv.adv);
-        let packet = u64::from(recv.segment_len_max.max(1));
-        let quarter = u64::from(recv.window / 4).max(1);
-        if recv.adv - recv.nxt < packet && gain >= quarter.min(2 * packet) {
-            self.events.answer |= receives;
-        }
+        self.events.answer |= recv.has_opened() && receives;
         self.messages.consumed(upto);
     }
 

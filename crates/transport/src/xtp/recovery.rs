@@ -97,13 +97,8 @@ impl Connection {
         if self.settings.congestion.is_none() {
             return;
         }
-        if let Some(rate) = self.cc.pacing_rate() {
-            self.pacer.set_pace(rate, 2 * u64::from(self.send.max_payload));
-        } else if self.settings.pacing
-            && let Some(srtt) = self.rtt.srtt()
-        {
-            self.pacer.set_rate(self.cc.window(), srtt, self.cc.in_slow_start());
-        }
+        let (srtt, spreads) = (self.rtt.srtt(), self.settings.pacing);
+        self.pacer.follow(&self.cc, srtt, self.send.max_payload, spreads);
     }
 
     /// Losses were found, with so much outstanding before the answer that showed them.

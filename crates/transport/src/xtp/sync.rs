@@ -43,7 +43,7 @@ pub(super) struct Sync {
 }
 
 /// `a` lies behind `b` by so much, if it does so by less than half a turn.
-fn behind(a: u32, b: u32) -> Option<u32> {
+pub(super) fn behind(a: u32, b: u32) -> Option<u32> {
     let distance = b.wrapping_sub(a);
     (distance < 1 << 31).then_some(distance)
 }
@@ -101,8 +101,13 @@ impl Sync {
         if echo == self.latest {
             self.retries = 0;
         }
-        let asked = self.asked[echo as usize % ASKED];
-        (asked.sync == echo).then_some(asked)
+        self.asked_as(echo)
+    }
+
+    /// The packet that asked with this sync, if it is one of the last.
+    pub fn asked_as(&self, sync: u32) -> Option<Asked> {
+        let asked = self.asked[sync as usize % ASKED];
+        (asked.sync == sync).then_some(asked)
     }
 
     /// Whether the peer may send this sync: less than 2^16 ahead of the latest, less than 2^31 behind.
