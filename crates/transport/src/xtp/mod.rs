@@ -18,6 +18,7 @@
 //! | `state` | the states |
 //! | `listener`, `cookies`, `half_open` | who takes FIRST, with a bound on those that have proven nothing |
 //! | `single` | services 1 to 3: one message, and its answer |
+//! | `group` | one stream to many |
 //! | `machine` | the traits that every transport machine implements |
 
 mod answer;
@@ -25,6 +26,7 @@ mod close;
 mod config;
 mod connection;
 mod cookies;
+pub mod group;
 mod half_open;
 mod headers;
 mod info;

@@ -6,6 +6,7 @@ mod two_ends;
 
 mod account;
 mod frame;
+mod group;
 
 mod attacks;
 mod closing;

@@ -1,0 +1,83 @@
+//! Links that lose, reorder, copy and change packets, each for itself.
+
+use core::time::Duration;
+
+use fusewire_testkit::{Impairments, Random, for_each_seed};
+use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::xtp::group::{ReceiverConfig, SenderConfig};
+
+use super::world::{Plan, Scenario, World};
+
+pub fn link(random: &mut Random) -> Impairments {
+    let delay = random.duration_below(Duration::from_millis(30));
+    Impairments {
+        rate: random.chance(0.5).then(|| random.range(200_000..5_000_000)),
+        delay,
+        jitter: delay / random.range(1..10) as u32,
+        queue_bytes: random.range(20_000..200_000) as usize,
+        loss: *random.pick(&[0.0, 0.001, 0.01, 0.05, 0.1]),
+        loss_burst: *random.pick(&[1.0, 1.0, 2.0]),
+        reorder: *random.pick(&[0.0, 0.01, 0.1, 0.3]),
+        reorder_delay: random.duration_below(Duration::from_millis(20)),
+        duplicate: *random.pick(&[0.0, 0.01, 0.1]),
+        corrupt: *random.pick(&[0.0, 0.001, 0.02]),
+        ..Impairments::default()
+    }
+}
+
+pub fn scenario(random: &mut Random) -> Scenario {
+    let count = random.range(1..9) as usize;
+    let plans = (0..count).map(|_| Plan {
+        config: ReceiverConfig {
+            recv_window: 1 << random.range(16..21),
+            max_ranges: random.range(4..256) as usize,
+            patience: Duration::from_secs(1000),
+            ..ReceiverConfig::default()
+        },
+        links: [link(random), link(random)],
+        joins_after: random.duration_below(Duration::from_secs(5)),
+        leaves_after: random.chance(0.1).then(|| random.range(1..40) as usize),
+        ..Plan::default()
+    });
+    let plans: Vec<Plan> = plans.collect();
+    Scenario {
+        plans,
+        sender: SenderConfig {
+            send_tpdu_len: random.range(200..2000) as usize,
+            send_buffer: 1 << random.range(17..20),
+            max_packets_in_flight: random.range(200..4000) as usize,
+            // Links that lose one packet of three both ways: nobody is given up.
+            silence: Duration::from_secs(40),
+            floor: 0,
+            congestion: *random.pick(&[
+                Some(Algorithm::Bbr),
+                Some(Algorithm::Bbr),
+                Some(Algorithm::Cubic),
+                Some(Algorithm::NewReno),
+                None,
+            ]),
+            ..SenderConfig::default()
+        },
+        message: 1..1 << random.range(4..15),
+        total: random.below(120_000),
+        waits_for: random.below(count as u64 + 1) as usize,
+        waits: Duration::from_secs(3),
+        ..Scenario::default()
+    }
+}
+
+#[test]
+fn all_that_stay_get_every_message() {
+    for_each_seed("group::loss::all_that_stay_get_every_message", |_, random| {
+        let scenario = scenario(random);
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_all_have_all();
+        for side in &world.sides {
+            // Who leaves says so once, and is found to be silent if that is lost.
+            let leaves = side.plan.leaves_after.is_some();
+            let gone = !leaves && side.left.is_some();
+            assert!(!gone, "dropped without need\n{}", world.describe());
+        }
+    });
+}
