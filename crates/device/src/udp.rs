@@ -19,6 +19,7 @@
 //! can forge them they are hints ([`Event::Unreachable`]) and end nothing.
 
 mod flow;
+mod group;
 #[cfg(feature = "io-uring")]
 mod uring;
 
@@ -37,6 +38,7 @@ use crate::{Capabilities, Device, Event, RxBatch, TxFrame, Waker, wake};
 use flow::{FileRun, Flows, Ready};
 
 pub use flow::OLDEST_KERNEL as OLDEST_ZERO_COPY_KERNEL;
+pub use group::{Group, Member, interface_index};
 #[cfg(feature = "io-uring")]
 pub use uring::Uring;
 
@@ -102,7 +104,11 @@ impl Udp {
     /// When the address cannot be bound or no descriptor is left. A refused offload is no error.
     pub fn bind(addr: SocketAddr, config: &Config) -> io::Result<Self> {
         OLDEST_KERNEL.require("the UDP device")?;
-        let socket = UdpSocket::bind(addr)?;
+        Udp::of(UdpSocket::bind(addr)?, config)
+    }
+
+    /// The device of a socket that is bound.
+    fn of(socket: UdpSocket, config: &Config) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         let mut udp = Udp {
