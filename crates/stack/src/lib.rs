@@ -13,6 +13,7 @@ mod drops;
 mod endpoint;
 mod error;
 mod generations;
+pub mod group;
 #[cfg(any(feature = "kernel-tcp", feature = "shm"))]
 mod in_order;
 mod inbox;

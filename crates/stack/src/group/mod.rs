@@ -1,0 +1,157 @@
+//! One stream to many hosts (`docs/xtp.md`, section 16): a sender and receivers over UDP to a group, each driven by the
+//! thread that calls it.
+//!
+//! What is sent at once is a message: the receiver gets it whole, in order. Nothing is encrypted here: who may read is
+//! decided by what the application puts into its messages, and whom it accepts.
+
+mod receiver;
+mod sender;
+mod turns;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fusewire_device::{random, udp};
+use fusewire_wire::xtp::{Address, Key};
+
+use crate::{Error, Result};
+
+pub use fusewire_transport::machine::Counters;
+pub use fusewire_transport::xtp::group::{Leaving, MemberInfo};
+pub use fusewire_wire::xtp::Reason;
+pub use receiver::{Heard, Receiver, ReceiverEvent};
+pub use sender::{Sender, SenderEvent};
+
+/// Names who is a member, or was, at its sender.
+pub type MemberId = Key;
+/// Names who asks to be one: its own key.
+pub type AskId = Key;
+
+/// Settings of a sender.
+#[derive(Clone, Debug)]
+pub struct SenderConfig {
+    /// The group and its port.
+    pub group: SocketAddr,
+    /// The network interface by name; `None`: the kernel's choice.
+    pub interface: Option<String>,
+    /// Where packets come from: an unspecified address, or one of this host; a port, or 0 for any.
+    pub local: SocketAddr,
+    /// The port at which the sender's sessions are to be had, told to who hears the group; 0: none.
+    pub sessions: u16,
+    /// Routers that packets to the group may pass, and one more.
+    pub hops: u8,
+    /// Receivers on this host hear the group, too.
+    pub loopback: bool,
+    /// Members answer, and what they miss goes again (service 6). Otherwise nobody answers (service 5).
+    pub reliable: bool,
+    /// Bytes a second that are sent at most, headers counted. Without answers there has to be a bound.
+    pub rate: Option<u32>,
+    /// Bytes a second below which a member is dropped for which others wait.
+    pub floor: u32,
+    /// A member that says nothing for so long, though asked, is dropped. Whole milliseconds.
+    pub silence: Duration,
+    /// Most members.
+    pub members_max: usize,
+    /// Bytes of memory for what is not acknowledged by all; a message has a quarter of it at most.
+    pub buffer: usize,
+    /// Bytes of a packet: what every path to a member carries in one datagram.
+    pub packet_len: usize,
+    /// What controls congestion; `None` only on a path that the user vouches for.
+    pub congestion: Option<crate::Congestion>,
+    /// What to ask the kernel for.
+    pub udp: udp::Config,
+}
+
+impl SenderConfig {
+    /// The defaults, for a group.
+    pub fn new(group: SocketAddr) -> SenderConfig {
+        SenderConfig {
+            group,
+            interface: None,
+            local: any(group),
+            sessions: 0,
+            hops: 1,
+            loopback: true,
+            reliable: true,
+            rate: None,
+            floor: 64 << 10,
+            silence: Duration::from_secs(2),
+            members_max: 256,
+            buffer: 8 << 20,
+            packet_len: 1472,
+            congestion: Some(crate::Congestion::Bbr),
+            udp: udp::Config::default(),
+        }
+    }
+}
+
+/// Settings of a receiver.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// The group and its port.
+    pub group: SocketAddr,
+    /// The network interface by name; `None`: the kernel's choice.
+    pub interface: Option<String>,
+    /// Bytes of memory for what has not been taken.
+    pub buffer: usize,
+    /// A member that hears nothing of its sender for so long gives up.
+    pub patience: Duration,
+    /// What to ask the kernel for.
+    pub udp: udp::Config,
+}
+
+impl ReceiverConfig {
+    /// The defaults, for a group.
+    pub fn new(group: SocketAddr) -> ReceiverConfig {
+        ReceiverConfig {
+            group,
+            interface: None,
+            buffer: 8 << 20,
+            patience: Duration::from_secs(120),
+            udp: udp::Config::default(),
+        }
+    }
+}
+
+/// Any address of this host that can talk to `group`, and any port.
+fn any(group: SocketAddr) -> SocketAddr {
+    match group {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+    }
+}
+
+/// The group as FIRST has it within UDP, whose own header has the hosts.
+fn address(group: SocketAddr, sessions: u16) -> Address {
+    match Address::in_udp(group.port()) {
+        Address::V4 { dsthost, srchost, dstport, .. } => {
+            Address::V4 { dsthost, srchost, dstport, srcport: sessions }
+        }
+        other => other,
+    }
+}
+
+fn device_group(
+    addr: SocketAddr,
+    interface: Option<&str>,
+    hops: u8,
+    loopback: bool,
+) -> Result<udp::Group> {
+    let interface = match interface {
+        Some(name) => {
+            udp::interface_index(name).map_err(Error::os("finding the network interface"))?
+        }
+        None => 0,
+    };
+    Ok(udp::Group { addr, interface, hops, loopback })
+}
+
+/// A key that nobody foretells.
+fn draw_key() -> io::Result<Key> {
+    loop {
+        if let Some(key) = Key::new(u64::from_be_bytes(random()?)) {
+            return Ok(key);
+        }
+    }
+}

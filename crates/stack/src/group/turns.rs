@@ -1,0 +1,143 @@
+//! Frames in and out, and when to sleep: what both ends of a group have in common.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fusewire_base::{Instant, Sum};
+use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
+use fusewire_kernels::Level;
+use fusewire_transport::xtp::{Header, SPANS};
+use fusewire_wire::xtp::{CHECK_AT, HEADER_LEN, Packet};
+
+use crate::{Clock, Error, Result};
+
+/// Frames that are given to the device at once.
+const FRAMES: usize = 128;
+/// The longest header of ours: ECNTL with all spans, or JCNTL with IPv6's segment.
+const HEADER_MAX: usize = HEADER_LEN + 24 + 16 * SPANS;
+/// Super-packets that are taken at once.
+const SLOTS: usize = 4;
+/// A timer that is nearer than this is waited for awake.
+const SPIN: Duration = Duration::from_micros(60);
+/// How long the device may stay full before what is left counts as lost.
+const FULL_WAIT: Duration = Duration::from_millis(5);
+
+/// A device, a clock, and frames on their way out.
+pub(super) struct Turns<D> {
+    pub device: D,
+    pub clock: Clock,
+    pub level: Level,
+    batch: RxBatch,
+    headers: Box<[[u8; HEADER_MAX]; FRAMES]>,
+    planned: Vec<Planned>,
+}
+
+/// A frame on its way out.
+struct Planned {
+    peer: SocketAddr,
+    header_len: usize,
+    /// Where its payload lies.
+    payload: std::ops::Range<usize>,
+}
+
+impl<D: Device> Turns<D> {
+    pub fn new(device: D) -> Turns<D> {
+        Turns {
+            device,
+            clock: Clock::new(),
+            level: Level::detect(),
+            batch: RxBatch::new(SLOTS),
+            headers: vec![[0; HEADER_MAX]; FRAMES].try_into().expect("so many"),
+            planned: Vec::with_capacity(FRAMES),
+        }
+    }
+
+    /// No frame more can be planned.
+    pub fn is_full(&self) -> bool {
+        self.planned.len() == FRAMES
+    }
+
+    /// A frame leaves with the next [`Turns::give`]; its payload lies in `memory`.
+    pub fn plan(
+        &mut self,
+        peer: SocketAddr,
+        header: &Header,
+        memory: &[u8],
+        payload: std::ops::Range<usize>,
+    ) {
+        let room = &mut self.headers[self.planned.len()];
+        let header_len = header.emit(room);
+        let mut sum = Sum::of_few(&room[..header_len]);
+        if header.checks_all() {
+            sum += fusewire_kernels::sum(self.level, &memory[payload.clone()]);
+        }
+        room[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+        self.planned.push(Planned { peer, header_len, payload });
+    }
+
+    /// Gives the device what is planned; how many frames that were.
+    pub fn give(&mut self, memory: &[u8]) -> usize {
+        let Some(first) = self.planned.first() else { return 0 };
+        let nothing = TxFrame { peer: first.peer, header: &[], payload: &[], ecn: Ecn::NotEct };
+        let mut frames = [nothing; FRAMES];
+        for (n, (frame, planned)) in frames.iter_mut().zip(&self.planned).enumerate() {
+            frame.peer = planned.peer;
+            frame.header = &self.headers[n][..planned.header_len];
+            frame.payload = &memory[planned.payload.clone()];
+        }
+        let count = self.planned.len();
+        let mut left = &frames[..count];
+        while !left.is_empty() {
+            match self.device.transmit(left) {
+                Ok(taken) => left = &left[taken..],
+                Err(error) => {
+                    tracing::warn!(%error, "cannot send");
+                    break;
+                }
+            }
+            if !left.is_empty() && !self.device.wait(Some(FULL_WAIT), true).unwrap_or(false) {
+                break;
+            }
+        }
+        self.planned.clear();
+        count
+    }
+
+    /// Takes what waits in the device; `each` gets who sent it, the header, the header's sum with its check, and the
+    /// data. How many there were.
+    pub fn take(&mut self, mut each: impl FnMut(SocketAddr, &Header, Sum, &[u8])) -> Result<usize> {
+        self.device.receive(&mut self.batch).map_err(Error::os("receiving"))?;
+        let mut count = 0;
+        for packet in self.batch.iter() {
+            for frame in packet.frames() {
+                count += 1;
+                // What cannot be read is nobody's.
+                let Ok(parsed) = Packet::parse(frame) else { continue };
+                if parsed.trailer.is_some() {
+                    continue;
+                }
+                let header = parsed.header.keep::<SPANS>();
+                let before = frame.len() - parsed.data.len();
+                let covered = if header.checks_all() { before } else { HEADER_LEN };
+                each(packet.peer, &header, Sum::of_few(&frame[..covered]), parsed.data);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Sleeps until something comes, `next` or `timeout`; a near timer is waited for awake.
+    pub fn sleep(&mut self, next: Option<Instant>, timeout: Option<Duration>) -> Result<()> {
+        let now = self.clock.now();
+        let next = next.map(|at| at.saturating_since(now));
+        let wait = match (next, timeout) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if wait.is_some_and(|wait| wait < SPIN) {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.device.wait(wait, false).map_err(Error::os("waiting"))?;
+        Ok(())
+    }
+}
