@@ -204,6 +204,20 @@ pub enum Violation {
         /// End of the second.
         second: u64,
     },
+    /// What opens an epoch of a group, told of late or with a cipher that does not do.
+    #[error("the key of epoch {epoch} of the group is not one that could come now")]
+    GroupKey {
+        /// The epoch.
+        epoch: u32,
+    },
+    /// A message of a group that lies behind what was opened already.
+    #[error("a message of epoch {epoch} of the group, at offset {offset}, came before, or too late")]
+    GroupReplay {
+        /// Its epoch.
+        epoch: u32,
+        /// Its offset.
+        offset: u64,
+    },
 }
 
 /// Rules of this crate that its caller broke.

@@ -16,6 +16,7 @@ mod config;
 mod error;
 mod exporter;
 mod fingerprint;
+pub mod group;
 mod handshake;
 pub mod hello;
 mod identity;
